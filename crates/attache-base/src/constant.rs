@@ -1,0 +1,111 @@
+//! Constant tensors: bytes with an owner, so that weights stay in the mapped file and are shared, never copied.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+use crate::{DataType, Element, Shape};
+
+/// A range of bytes kept alive by whoever owns them (a mapped file, a vector). Cheap to clone.
+#[derive(Clone)]
+pub struct Bytes {
+    owner: Arc<dyn AsRef<[u8]> + Send + Sync>,
+    range: Range<usize>,
+}
+
+impl Bytes {
+    /// All bytes of `owner`.
+    pub fn new(owner: Arc<dyn AsRef<[u8]> + Send + Sync>) -> Self {
+        let range = 0..(*owner).as_ref().len();
+        Self { owner, range }
+    }
+
+    /// The bytes of a vector.
+    pub fn from_vec(bytes: Vec<u8>) -> Self {
+        Self::new(Arc::new(bytes))
+    }
+
+    /// A range of these bytes with the same owner; `None` where it reaches past the end.
+    pub fn slice(&self, range: Range<usize>) -> Option<Self> {
+        let start = self.range.start.checked_add(range.start)?;
+        let end = self.range.start.checked_add(range.end)?;
+        (start <= end && end <= self.range.end).then(|| Self { owner: self.owner.clone(), range: start..end })
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &(*self.owner).as_ref()[self.range.clone()]
+    }
+}
+
+impl fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.range.len())
+    }
+}
+
+/// A tensor whose value is known before anything runs.
+#[derive(Clone, Debug)]
+pub struct Constant {
+    /// Type of the elements.
+    pub data_type: DataType,
+    /// Extents, outermost first.
+    pub shape: Shape,
+    /// Little-endian elements, at least as many bytes as the shape takes. They may lie at any address.
+    pub bytes: Bytes,
+}
+
+impl Constant {
+    /// A constant of these values; `values` must have as many elements as `shape`.
+    pub fn from_values<T: Element>(shape: impl Into<Shape>, values: &[T]) -> Self {
+        let shape = shape.into();
+        assert_eq!(shape.elements(), values.len(), "a constant has as many values as its shape");
+        Self { data_type: T::DATA_TYPE, shape, bytes: Bytes::from_vec(bytemuck::cast_slice(values).to_vec()) }
+    }
+
+    /// The elements, copied only where they lie unaligned; `None` where they are of another type.
+    pub fn values<T: Element>(&self) -> Option<Cow<'_, [T]>> {
+        if T::DATA_TYPE != self.data_type {
+            return None;
+        }
+        let bytes = self.bytes.get(..self.data_type.byte_size(self.shape.elements())?)?;
+        Some(match bytemuck::try_cast_slice(bytes) {
+            Ok(values) => Cow::Borrowed(values),
+            Err(_) => Cow::Owned(bytemuck::pod_collect_to_vec(bytes)),
+        })
+    }
+
+    /// Integer elements of 8 to 64 bits widened to `i64`; `None` for other types.
+    pub fn integers(&self) -> Option<Vec<i64>> {
+        fn widen<T: Element + Into<i64>>(constant: &Constant) -> Option<Vec<i64>> {
+            Some(constant.values::<T>()?.iter().map(|value| (*value).into()).collect())
+        }
+        match self.data_type {
+            DataType::Int8 => widen::<i8>(self),
+            DataType::UInt8 => widen::<u8>(self),
+            DataType::Int16 => widen::<i16>(self),
+            DataType::Int32 => widen::<i32>(self),
+            DataType::UInt32 => widen::<u32>(self),
+            DataType::Int64 => widen::<i64>(self),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_read_at_any_address() {
+        let bytes: Vec<u8> = [0u8].into_iter().chain(1.5f32.to_le_bytes()).chain(2.5f32.to_le_bytes()).collect();
+        let bytes = Bytes::from_vec(bytes).slice(1..9).unwrap();
+        let constant = Constant { data_type: DataType::Float32, shape: [2].into(), bytes };
+        assert_eq!(&*constant.values::<f32>().unwrap(), [1.5, 2.5]);
+        assert!(constant.values::<i32>().is_none());
+        assert!(constant.bytes.slice(4..9).is_none());
+    }
+}

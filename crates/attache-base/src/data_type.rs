@@ -1,0 +1,135 @@
+//! Element types under TensorFlow Lite's names and file codes.
+
+use std::fmt;
+
+/// The type of a tensor's elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(missing_docs)]
+#[repr(u8)]
+pub enum DataType {
+    Float32 = 0,
+    Float16 = 1,
+    Int32 = 2,
+    UInt8 = 3,
+    Int64 = 4,
+    String = 5,
+    Bool = 6,
+    Int16 = 7,
+    Complex64 = 8,
+    Int8 = 9,
+    Float64 = 10,
+    Complex128 = 11,
+    UInt64 = 12,
+    Resource = 13,
+    Variant = 14,
+    UInt32 = 15,
+    UInt16 = 16,
+    Int4 = 17,
+    BFloat16 = 18,
+    Int2 = 19,
+    UInt4 = 20,
+    Float8E4M3Fn = 21,
+    Float8E5M2 = 22,
+}
+
+use DataType::*;
+
+/// One row a type: the type, its name, its bits (0: no fixed size).
+const TABLE: [(DataType, &str, usize); 23] = [
+    (Float32, "FLOAT32", 32),
+    (Float16, "FLOAT16", 16),
+    (Int32, "INT32", 32),
+    (UInt8, "UINT8", 8),
+    (Int64, "INT64", 64),
+    (String, "STRING", 0),
+    (Bool, "BOOL", 8),
+    (Int16, "INT16", 16),
+    (Complex64, "COMPLEX64", 64),
+    (Int8, "INT8", 8),
+    (Float64, "FLOAT64", 64),
+    (Complex128, "COMPLEX128", 128),
+    (UInt64, "UINT64", 64),
+    (Resource, "RESOURCE", 0),
+    (Variant, "VARIANT", 0),
+    (UInt32, "UINT32", 32),
+    (UInt16, "UINT16", 16),
+    (Int4, "INT4", 4),
+    (BFloat16, "BFLOAT16", 16),
+    (Int2, "INT2", 2),
+    (UInt4, "UINT4", 4),
+    (Float8E4M3Fn, "FLOAT8_E4M3FN", 8),
+    (Float8E5M2, "FLOAT8_E5M2", 8),
+];
+
+impl DataType {
+    /// The type of a file code (`TensorType` of the schema), `None` for a code that the schema doesn't have.
+    pub fn from_code(code: i8) -> Option<Self> {
+        TABLE.get(usize::try_from(code).ok()?).map(|row| row.0)
+    }
+
+    /// The file code (`TensorType` of the schema).
+    pub fn code(self) -> i8 {
+        self as i8
+    }
+
+    /// The schema's name, as `FLOAT32`.
+    pub fn name(self) -> &'static str {
+        TABLE[self as usize].1
+    }
+
+    /// Bits of one element; `None` where elements have no fixed size (strings, resources, variants).
+    pub fn bits(self) -> Option<usize> {
+        Some(TABLE[self as usize].2).filter(|bits| *bits > 0)
+    }
+
+    /// Bytes that `elements` elements take, packed types rounded up to whole bytes; `None` where elements have no
+    /// fixed size or the product overflows.
+    pub fn byte_size(self, elements: usize) -> Option<usize> {
+        Some(elements.checked_mul(self.bits()?)?.div_ceil(8))
+    }
+}
+
+impl fmt::Display for DataType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A Rust type that stands for a tensor's elements byte for byte.
+pub trait Element: bytemuck::Pod + Default + PartialEq + Send + Sync {
+    /// The element type that it stands for.
+    const DATA_TYPE: DataType;
+}
+
+macro_rules! elements {
+    ($($rust:ty => $data_type:ident),*) => {$(
+        impl Element for $rust {
+            const DATA_TYPE: DataType = DataType::$data_type;
+        }
+    )*};
+}
+
+elements!(f32 => Float32, half::f16 => Float16, i32 => Int32, u8 => UInt8, i64 => Int64, i16 => Int16, i8 => Int8,
+    f64 => Float64, u64 => UInt64, u32 => UInt32, u16 => UInt16);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_rows() {
+        for (code, row) in TABLE.iter().enumerate() {
+            assert_eq!(row.0.code() as usize, code);
+            assert_eq!(DataType::from_code(code as i8), Some(row.0));
+        }
+        assert_eq!(DataType::from_code(23), None);
+        assert_eq!(DataType::from_code(-1), None);
+    }
+
+    #[test]
+    fn packed_types_round_up() {
+        assert_eq!(Int4.byte_size(3), Some(2));
+        assert_eq!(Float32.byte_size(usize::MAX), None);
+        assert_eq!(String.byte_size(1), None);
+    }
+}

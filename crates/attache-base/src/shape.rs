@@ -1,0 +1,145 @@
+//! Shapes: extents per axis, outermost first, and the strides that go with them.
+
+use std::fmt;
+use std::ops::Deref;
+
+/// Extents per axis, outermost first. An empty shape is a scalar.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Shape(Vec<usize>);
+
+impl Shape {
+    /// A shape of these extents.
+    pub fn new(extents: impl Into<Vec<usize>>) -> Self {
+        Self(extents.into())
+    }
+
+    /// A shape from signed extents as files hold them; `None` where one is negative.
+    pub fn from_signed<T: Copy + TryInto<usize>>(extents: &[T]) -> Option<Self> {
+        extents.iter().map(|extent| (*extent).try_into().ok()).collect::<Option<Vec<_>>>().map(Self)
+    }
+
+    /// Number of axes.
+    pub fn rank(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Number of elements. Shapes of a checked model never overflow; use [`Shape::checked_elements`] before that.
+    pub fn elements(&self) -> usize {
+        self.0.iter().product()
+    }
+
+    /// Number of elements, `None` on overflow.
+    pub fn checked_elements(&self) -> Option<usize> {
+        self.0.iter().try_fold(1usize, |product, extent| product.checked_mul(*extent))
+    }
+
+    /// The extents.
+    pub fn extents(&self) -> &[usize] {
+        &self.0
+    }
+
+    /// The axis that `axis` names, negative ones counted from the end; `None` where there is no such axis.
+    pub fn axis(&self, axis: i64) -> Option<usize> {
+        let rank = self.rank() as i64;
+        let axis = if axis < 0 { axis + rank } else { axis };
+        (0..rank).contains(&axis).then_some(axis as usize)
+    }
+
+    /// The same elements with leading axes of extent 1, `rank` axes in all (never fewer than now).
+    pub fn with_rank(&self, rank: usize) -> Self {
+        let mut extents = vec![1; rank.saturating_sub(self.rank())];
+        extents.extend(&self.0);
+        Self(extents)
+    }
+
+    /// The shape that two operands broadcast to by numpy's rule; `None` where they don't.
+    pub fn broadcast(&self, other: &Self) -> Option<Self> {
+        let rank = self.rank().max(other.rank());
+        let (left, right) = (self.with_rank(rank), other.with_rank(rank));
+        let extents = left.iter().zip(right.iter()).map(|(&l, &r)| match (l, r) {
+            _ if l == r => Some(l),
+            (1, _) => Some(r),
+            (_, 1) => Some(l),
+            _ => None,
+        });
+        extents.collect::<Option<Vec<_>>>().map(Self)
+    }
+}
+
+impl Deref for Shape {
+    type Target = [usize];
+    fn deref(&self) -> &[usize] {
+        &self.0
+    }
+}
+
+impl From<Vec<usize>> for Shape {
+    fn from(extents: Vec<usize>) -> Self {
+        Self(extents)
+    }
+}
+
+impl From<&[usize]> for Shape {
+    fn from(extents: &[usize]) -> Self {
+        Self(extents.to_vec())
+    }
+}
+
+impl<const N: usize> From<[usize; N]> for Shape {
+    fn from(extents: [usize; N]) -> Self {
+        Self(extents.to_vec())
+    }
+}
+
+impl FromIterator<usize> for Shape {
+    fn from_iter<I: IntoIterator<Item = usize>>(extents: I) -> Self {
+        Self(extents.into_iter().collect())
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[")?;
+        for (axis, extent) in self.0.iter().enumerate() {
+            write!(f, "{}{extent}", if axis > 0 { ", " } else { "" })?;
+        }
+        write!(f, "]")
+    }
+}
+
+/// Elements between neighbours along each axis of a dense row-major tensor.
+pub fn strides(extents: &[usize]) -> Vec<usize> {
+    let mut strides = vec![1; extents.len()];
+    for axis in (1..extents.len()).rev() {
+        strides[axis - 1] = strides[axis] * extents[axis];
+    }
+    strides
+}
+
+/// Strides with which a dense operand of shape `from` is read at coordinates of `to`, 0 along broadcast axes. `from`
+/// must broadcast to `to`; missing leading axes count as 1.
+pub fn broadcast_strides(from: &[usize], to: &[usize]) -> Vec<usize> {
+    let lead = to.len() - from.len();
+    let dense = strides(from);
+    (0..to.len()).map(|axis| if axis < lead || from[axis - lead] == 1 { 0 } else { dense[axis - lead] }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn broadcasts_as_numpy() {
+        let shape = |extents: &[usize]| Shape::from(extents);
+        assert_eq!(shape(&[2, 1, 3]).broadcast(&shape(&[4, 1])), Some(shape(&[2, 4, 3])));
+        assert_eq!(shape(&[]).broadcast(&shape(&[0, 2])), Some(shape(&[0, 2])));
+        assert_eq!(shape(&[2]).broadcast(&shape(&[3])), None);
+        assert_eq!(broadcast_strides(&[4, 1], &[2, 4, 3]), [0, 1, 0]);
+    }
+
+    #[test]
+    fn axes_count_from_both_ends() {
+        let shape = Shape::from([2, 3]);
+        assert_eq!((shape.axis(-1), shape.axis(1), shape.axis(2), shape.axis(-3)), (Some(1), Some(1), None, None));
+    }
+}
