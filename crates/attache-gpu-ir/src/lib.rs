@@ -1,1 +1,17 @@
+//! The closed set of device primitives, as pure data.
+//!
+//! An operator's GPU form is a [`Program`] over these primitives and nothing else; a back end is a writer over them.
+//! [`interpret`] gives each primitive its meaning, on the CPU and without haste: it is the specification that kernels
+//! are held to. Knows nothing of operators, files or devices.
 
+mod expression;
+mod index;
+mod interpret;
+mod primitive;
+mod program;
+
+pub use expression::{Binary, Expression, Unary};
+pub use index::{Index, IndexMap};
+pub use interpret::{Tensor, interpret};
+pub use primitive::{Contraction, Primitive, Reduction, Resample, Sampling, Window, WindowKind};
+pub use program::{InvalidProgram, Program, Scalar, Source, Step, Value, ValueId};

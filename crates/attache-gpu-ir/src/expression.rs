@@ -1,0 +1,219 @@
+//! Scalar expressions: what a map computes for one element from one element of each of its inputs.
+
+use std::fmt;
+
+use attache_base::Activation;
+
+/// An expression over the elements of a step's inputs. Arithmetic is binary32.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Expression {
+    /// The element of input `0` of the step, `1`, ….
+    Input(usize),
+    /// A number.
+    Constant(f32),
+    /// A function of one value.
+    Unary(Unary, Box<Expression>),
+    /// A function of two values.
+    Binary(Binary, Box<Expression>, Box<Expression>),
+    /// The second value where the first isn't 0, else the third.
+    Select(Box<[Expression; 3]>),
+}
+
+/// Functions of one value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Unary {
+    Negate,
+    Absolute,
+    Exponential,
+    Logarithm,
+    SquareRoot,
+    InverseSquareRoot,
+    Tanh,
+    /// `1 / (1 + exp(-x))`.
+    Logistic,
+}
+
+/// Functions of two values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Binary {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Minimum,
+    Maximum,
+    /// 1 where the first is less than the second, else 0.
+    Less,
+}
+
+use Expression::{Constant, Input};
+
+// Names follow the mathematics; operator traits would hide that these build trees.
+#[allow(clippy::should_implement_trait)]
+impl Expression {
+    /// `function(self)`.
+    pub fn unary(self, function: Unary) -> Self {
+        Expression::Unary(function, Box::new(self))
+    }
+
+    /// `function(self, other)`.
+    pub fn binary(self, function: Binary, other: Self) -> Self {
+        Expression::Binary(function, Box::new(self), Box::new(other))
+    }
+
+    /// `self + other`.
+    pub fn add(self, other: Self) -> Self {
+        self.binary(Binary::Add, other)
+    }
+
+    /// `self - other`.
+    pub fn subtract(self, other: Self) -> Self {
+        self.binary(Binary::Subtract, other)
+    }
+
+    /// `self × other`.
+    pub fn multiply(self, other: Self) -> Self {
+        self.binary(Binary::Multiply, other)
+    }
+
+    /// `self / other`.
+    pub fn divide(self, other: Self) -> Self {
+        self.binary(Binary::Divide, other)
+    }
+
+    /// `self` clamped to `[low, high]`; infinite bounds vanish.
+    pub fn clamp(self, low: f32, high: f32) -> Self {
+        let above = if low == f32::NEG_INFINITY { self } else { self.binary(Binary::Maximum, Constant(low)) };
+        if high == f32::INFINITY { above } else { above.binary(Binary::Minimum, Constant(high)) }
+    }
+
+    /// `then` where `self` isn't 0, else `otherwise`.
+    pub fn select(self, then: Self, otherwise: Self) -> Self {
+        Expression::Select(Box::new([self, then, otherwise]))
+    }
+
+    /// The fused activation of an operator; `None` where no float kernel has it.
+    pub fn activation(self, activation: Activation) -> Option<Self> {
+        match (activation, activation.bounds()) {
+            (Activation::Tanh, _) => Some(self.unary(Unary::Tanh)),
+            (_, Some((low, high))) => Some(self.clamp(low, high)),
+            (_, None) => None,
+        }
+    }
+
+    /// Whether the expression is its first input, unchanged.
+    pub fn is_identity(&self) -> bool {
+        *self == Input(0)
+    }
+
+    /// One more than the highest input that it reads.
+    pub fn arity(&self) -> usize {
+        match self {
+            Input(index) => index + 1,
+            Constant(_) => 0,
+            Expression::Unary(_, a) => a.arity(),
+            Expression::Binary(_, a, b) => a.arity().max(b.arity()),
+            Expression::Select(parts) => parts.iter().map(Expression::arity).max().unwrap_or(0),
+        }
+    }
+
+    /// The same expression with each input replaced.
+    pub fn substitute(&self, input: &dyn Fn(usize) -> Expression) -> Self {
+        match self {
+            Input(index) => input(*index),
+            Constant(value) => Constant(*value),
+            Expression::Unary(function, a) => a.substitute(input).unary(*function),
+            Expression::Binary(function, a, b) => a.substitute(input).binary(*function, b.substitute(input)),
+            Expression::Select(parts) => {
+                Expression::Select(Box::new(parts.each_ref().map(|part| part.substitute(input))))
+            }
+        }
+    }
+
+    /// Number of nodes of the tree.
+    pub fn size(&self) -> usize {
+        match self {
+            Input(_) | Constant(_) => 1,
+            Expression::Unary(_, a) => 1 + a.size(),
+            Expression::Binary(_, a, b) => 1 + a.size() + b.size(),
+            Expression::Select(parts) => 1 + parts.iter().map(Expression::size).sum::<usize>(),
+        }
+    }
+
+    /// The value for these inputs.
+    pub fn evaluate(&self, inputs: &[f32]) -> f32 {
+        match self {
+            Input(index) => inputs[*index],
+            Constant(value) => *value,
+            Expression::Unary(function, a) => function.evaluate(a.evaluate(inputs)),
+            Expression::Binary(function, a, b) => function.evaluate(a.evaluate(inputs), b.evaluate(inputs)),
+            Expression::Select(parts) => {
+                let chosen = if parts[0].evaluate(inputs) != 0.0 { &parts[1] } else { &parts[2] };
+                chosen.evaluate(inputs)
+            }
+        }
+    }
+}
+
+impl Unary {
+    fn evaluate(self, x: f32) -> f32 {
+        match self {
+            Unary::Negate => -x,
+            Unary::Absolute => x.abs(),
+            Unary::Exponential => x.exp(),
+            Unary::Logarithm => x.ln(),
+            Unary::SquareRoot => x.sqrt(),
+            Unary::InverseSquareRoot => 1.0 / x.sqrt(),
+            Unary::Tanh => x.tanh(),
+            Unary::Logistic => 1.0 / (1.0 + (-x).exp()),
+        }
+    }
+}
+
+impl Binary {
+    fn evaluate(self, a: f32, b: f32) -> f32 {
+        match self {
+            Binary::Add => a + b,
+            Binary::Subtract => a - b,
+            Binary::Multiply => a * b,
+            Binary::Divide => a / b,
+            Binary::Minimum => a.min(b),
+            Binary::Maximum => a.max(b),
+            Binary::Less => f32::from(a < b),
+        }
+    }
+}
+
+impl fmt::Display for Expression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Input(index) => write!(f, "in{index}"),
+            Constant(value) => write!(f, "{value}"),
+            Expression::Unary(function, a) => write!(f, "{function:?}({a})"),
+            Expression::Binary(function, a, b) => write!(f, "{function:?}({a}, {b})"),
+            Expression::Select(parts) => write!(f, "Select({}, {}, {})", parts[0], parts[1], parts[2]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn activations_are_expressions() {
+        let relu6 = Input(0).activation(Activation::Relu6).unwrap();
+        assert_eq!([-1.0, 3.0, 7.0].map(|x| relu6.evaluate(&[x])), [0.0, 3.0, 6.0]);
+        assert!(Input(0).activation(Activation::None).unwrap().is_identity());
+        assert_eq!(Input(0).activation(Activation::SignBit), None);
+    }
+
+    #[test]
+    fn substitution_composes() {
+        let square = Input(0).multiply(Input(0));
+        let of_sum = square.substitute(&|_| Input(0).add(Input(1)));
+        assert_eq!((of_sum.evaluate(&[2.0, 3.0]), of_sum.arity(), of_sum.size()), (25.0, 2, 7));
+    }
+}

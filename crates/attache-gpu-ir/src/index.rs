@@ -1,0 +1,143 @@
+//! Index maps: which element of the input each element of the output is, in integers known before anything runs.
+
+use std::fmt;
+
+/// One coordinate of the input as a function of the output's coordinates.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Index {
+    /// The output's coordinate along an axis.
+    Axis(usize),
+    /// A number.
+    Constant(i64),
+    /// A sum.
+    Add(Box<Index>, Box<Index>),
+    /// A product with a number.
+    Multiply(Box<Index>, i64),
+    /// The quotient by a positive number, of a value that isn't negative.
+    Divide(Box<Index>, i64),
+    /// The remainder by a positive number, of a value that isn't negative.
+    Modulo(Box<Index>, i64),
+    /// A coordinate folded back into `0..extent` once at either end; `edge` repeats the border element.
+    Mirror {
+        /// The coordinate, at most one extent outside.
+        of: Box<Index>,
+        /// Extent of the axis.
+        extent: i64,
+        /// Whether the border element itself is repeated (symmetric) or not (reflect).
+        edge: bool,
+    },
+}
+
+impl Index {
+    /// `self + offset`.
+    pub fn plus(self, offset: i64) -> Self {
+        if offset == 0 { self } else { Index::Add(Box::new(self), Box::new(Index::Constant(offset))) }
+    }
+
+    /// `self + other`.
+    pub fn add(self, other: Self) -> Self {
+        Index::Add(Box::new(self), Box::new(other))
+    }
+
+    /// `self × factor`.
+    pub fn times(self, factor: i64) -> Self {
+        if factor == 1 { self } else { Index::Multiply(Box::new(self), factor) }
+    }
+
+    /// `self / divisor`, for values that aren't negative.
+    pub fn divided_by(self, divisor: i64) -> Self {
+        if divisor == 1 { self } else { Index::Divide(Box::new(self), divisor) }
+    }
+
+    /// `self mod divisor`, for values that aren't negative.
+    pub fn modulo(self, divisor: i64) -> Self {
+        Index::Modulo(Box::new(self), divisor)
+    }
+
+    /// The value at these output coordinates.
+    pub fn evaluate(&self, coordinates: &[usize]) -> i64 {
+        match self {
+            Index::Axis(axis) => coordinates[*axis] as i64,
+            Index::Constant(value) => *value,
+            Index::Add(a, b) => a.evaluate(coordinates) + b.evaluate(coordinates),
+            Index::Multiply(a, factor) => a.evaluate(coordinates) * factor,
+            Index::Divide(a, divisor) => a.evaluate(coordinates) / divisor,
+            Index::Modulo(a, divisor) => a.evaluate(coordinates) % divisor,
+            Index::Mirror { of, extent, edge } => {
+                let (value, shift) = (of.evaluate(coordinates), i64::from(!edge));
+                if value < 0 {
+                    -value - 1 + shift
+                } else if value >= *extent {
+                    2 * extent - 1 - shift - value
+                } else {
+                    value
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Index {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Index::Axis(axis) => write!(f, "o{axis}"),
+            Index::Constant(value) => write!(f, "{value}"),
+            Index::Add(a, b) => write!(f, "({a} + {b})"),
+            Index::Multiply(a, factor) => write!(f, "{a} × {factor}"),
+            Index::Divide(a, divisor) => write!(f, "{a} / {divisor}"),
+            Index::Modulo(a, divisor) => write!(f, "{a} mod {divisor}"),
+            Index::Mirror { of, extent, edge } => {
+                write!(f, "{}({of}, {extent})", if *edge { "symmetric" } else { "reflect" })
+            }
+        }
+    }
+}
+
+/// `out[o] = in[coordinates(o)]`, or `fill` where a coordinate lies outside the input.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IndexMap {
+    /// The output's extents.
+    pub output: Vec<usize>,
+    /// One coordinate for each axis of the input.
+    pub coordinates: Vec<Index>,
+    /// What stands where a coordinate lies outside the input; `None`: none ever does.
+    pub fill: Option<f32>,
+}
+
+impl IndexMap {
+    /// The elements before the input along each axis, where the map only shifts: a padding (or, negative, a crop).
+    pub fn shifts(&self) -> Option<Vec<i64>> {
+        if self.coordinates.len() != self.output.len() {
+            return None;
+        }
+        let shift = |(axis, index): (usize, &Index)| match index {
+            Index::Axis(a) if *a == axis => Some(0),
+            Index::Add(a, b) => match (&**a, &**b) {
+                (Index::Axis(a), Index::Constant(offset)) if *a == axis => Some(-offset),
+                _ => None,
+            },
+            _ => None,
+        };
+        self.coordinates.iter().enumerate().map(shift).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mirrors_fold_back_once() {
+        let mirror = |edge| Index::Mirror { of: Box::new(Index::Axis(0).plus(-2)), extent: 3, edge };
+        let row = |index: Index| (0..7).map(|o| index.evaluate(&[o])).collect::<Vec<_>>();
+        assert_eq!(row(mirror(false)), [2, 1, 0, 1, 2, 1, 0]);
+        assert_eq!(row(mirror(true)), [1, 0, 0, 1, 2, 2, 1]);
+    }
+
+    #[test]
+    fn a_padding_is_recognised() {
+        let map = |coordinates| IndexMap { output: vec![4, 4], coordinates, fill: Some(0.0) };
+        assert_eq!(map(vec![Index::Axis(0), Index::Axis(1).plus(-1)]).shifts(), Some(vec![0, 1]));
+        assert_eq!(map(vec![Index::Axis(1), Index::Axis(0)]).shifts(), None);
+    }
+}

@@ -1,0 +1,305 @@
+//! What each primitive means, in loops that can be read. Slow on purpose: this is the specification.
+
+use attache_base::{Shape, broadcast_strides, strides};
+
+use crate::{
+    Contraction, Expression, IndexMap, InvalidProgram, Primitive, Program, Reduction, Resample, Sampling, Scalar,
+    Source, Window, WindowKind,
+};
+
+/// A tensor's elements with their shape.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tensor {
+    /// Extents, outermost first.
+    pub shape: Shape,
+    /// The elements. Integers of 32 bits keep their value exactly in binary64.
+    pub elements: Vec<f64>,
+}
+
+impl Tensor {
+    /// A tensor of these elements.
+    pub fn new(shape: impl Into<Shape>, elements: Vec<f64>) -> Self {
+        let shape = shape.into();
+        assert_eq!(shape.elements(), elements.len(), "a tensor has as many elements as its shape");
+        Self { shape, elements }
+    }
+
+    fn from_fn(shape: impl Into<Shape>, mut element: impl FnMut(&[usize]) -> f64) -> Self {
+        let shape = shape.into();
+        let mut elements = Vec::with_capacity(shape.elements());
+        let mut coordinates = vec![0; shape.rank()];
+        for _ in 0..shape.elements() {
+            elements.push(element(&coordinates));
+            for axis in (0..shape.rank()).rev() {
+                coordinates[axis] += 1;
+                if coordinates[axis] < shape[axis] {
+                    break;
+                }
+                coordinates[axis] = 0;
+            }
+        }
+        Self { shape, elements }
+    }
+
+    fn at(&self, coordinates: &[usize]) -> f64 {
+        self.elements[coordinates.iter().zip(strides(&self.shape)).map(|(c, s)| c * s).sum::<usize>()]
+    }
+}
+
+/// Runs a program; `inputs` in the order of its inputs. Sums are exact to binary64, each step's result rounds to
+/// binary32.
+pub fn interpret(program: &Program, inputs: &[Tensor]) -> Result<Vec<Tensor>, InvalidProgram> {
+    program.validate()?;
+    let mut values: Vec<Option<Tensor>> = vec![None; program.values.len()];
+    for (id, tensor) in program.inputs.iter().zip(inputs) {
+        values[id.index()] = Some(tensor.clone());
+    }
+    for (value, slot) in program.values.iter().zip(&mut values) {
+        if let Source::Constant(constant) = &value.source {
+            let elements = match value.scalar {
+                Scalar::F32 => constant.values::<f32>().map(|v| v.iter().map(|x| f64::from(*x)).collect()),
+                Scalar::I32 => constant.integers().map(|v| v.iter().map(|x| *x as f64).collect()),
+            };
+            *slot = elements.map(|elements| Tensor { shape: value.shape.clone(), elements });
+        }
+    }
+    let missing = |name: &'static str| InvalidProgram { primitive: name, reason: "an input has no value".into() };
+    for step in &program.steps {
+        let name = step.primitive.name();
+        let operands: Option<Vec<&Tensor>> = step.inputs.iter().map(|id| values[id.index()].as_ref()).collect();
+        let results = run(&step.primitive, &operands.ok_or_else(|| missing(name))?);
+        for (id, mut result) in step.outputs.iter().zip(results) {
+            if program.value(*id).scalar == Scalar::F32 {
+                result.elements.iter_mut().for_each(|x| *x = f64::from(*x as f32));
+            }
+            values[id.index()] = Some(result);
+        }
+    }
+    program.outputs.iter().map(|id| values[id.index()].clone().ok_or_else(|| missing("output"))).collect()
+}
+
+fn run(primitive: &Primitive, inputs: &[&Tensor]) -> Vec<Tensor> {
+    vec![match primitive {
+        Primitive::Map { expression, shape } => map(expression, shape, inputs),
+        Primitive::Reshape(shape) => Tensor::new(shape.clone(), inputs[0].elements.clone()),
+        Primitive::IndexMap(index_map) => move_elements(index_map, inputs[0]),
+        Primitive::Concatenate { axis } => concatenate(*axis, inputs),
+        Primitive::Reduce { reduction, axes } => reduce(*reduction, axes, inputs[0]),
+        Primitive::Window(shape) => return window(shape, inputs[0]),
+        Primitive::Contract(contraction) => contract(contraction, inputs),
+        Primitive::Resample(shape) => resample(shape, inputs[0]),
+        Primitive::Scatter { shape } => scatter(shape, inputs[0], inputs[1]),
+    }]
+}
+
+fn map(expression: &Expression, shape: &Shape, inputs: &[&Tensor]) -> Tensor {
+    let steps: Vec<_> = inputs.iter().map(|input| broadcast_strides(&input.shape, shape)).collect();
+    Tensor::from_fn(shape.clone(), |coordinates| {
+        let place = |steps: &[usize]| coordinates.iter().zip(steps).map(|(c, s)| c * s).sum::<usize>();
+        let elements: Vec<f32> = inputs.iter().zip(&steps).map(|(t, s)| t.elements[place(s)] as f32).collect();
+        f64::from(expression.evaluate(&elements))
+    })
+}
+
+fn move_elements(map: &IndexMap, input: &Tensor) -> Tensor {
+    Tensor::from_fn(map.output.clone(), |out| {
+        let coordinates: Option<Vec<usize>> = (map.coordinates.iter().zip(input.shape.iter()))
+            .map(|(index, extent)| usize::try_from(index.evaluate(out)).ok().filter(|c| c < extent))
+            .collect();
+        coordinates.map_or(f64::from(map.fill.unwrap_or(0.0)), |coordinates| input.at(&coordinates))
+    })
+}
+
+fn concatenate(axis: usize, inputs: &[&Tensor]) -> Tensor {
+    let mut extents = inputs[0].shape.to_vec();
+    extents[axis] = inputs.iter().map(|input| input.shape[axis]).sum();
+    Tensor::from_fn(extents, |out| {
+        let mut coordinates = out.to_vec();
+        for input in inputs {
+            if coordinates[axis] < input.shape[axis] {
+                return input.at(&coordinates);
+            }
+            coordinates[axis] -= input.shape[axis];
+        }
+        unreachable!("the output is as long as its inputs together")
+    })
+}
+
+fn reduce(reduction: Reduction, axes: &[usize], input: &Tensor) -> Tensor {
+    let mut extents = input.shape.to_vec();
+    axes.iter().for_each(|axis| extents[*axis] = 1);
+    let window: Shape = (0..extents.len()).map(|a| if axes.contains(&a) { input.shape[a] } else { 1 }).collect();
+    let folded = window.elements() as f64;
+    Tensor::from_fn(extents, |out| {
+        let covered = Tensor::from_fn(window.clone(), |inner| {
+            let place: Vec<usize> = out.iter().zip(inner).map(|(o, i)| o + i).collect();
+            input.at(&place)
+        });
+        let elements = covered.elements.iter();
+        match reduction {
+            Reduction::Sum => elements.sum(),
+            Reduction::Mean => elements.sum::<f64>() / folded,
+            Reduction::Maximum => elements.fold(f64::NEG_INFINITY, |a, b| a.max(*b)),
+        }
+    })
+}
+
+fn window(window: &Window, input: &Tensor) -> Vec<Tensor> {
+    let [batch, height, width, channels] = [0, 1, 2, 3].map(|axis| input.shape[axis]);
+    let shape = [batch, window.output[0], window.output[1], channels];
+    let mut places = Vec::new();
+    let values = Tensor::from_fn(shape, |out| {
+        let (mut sum, mut count, mut best, mut place) = (0.0, 0usize, f64::NEG_INFINITY, 0);
+        for (i, j) in (0..window.size[0]).flat_map(|i| (0..window.size[1]).map(move |j| (i, j))) {
+            let y = (out[1] * window.strides[0] + i).wrapping_sub(window.before[0]);
+            let x = (out[2] * window.strides[1] + j).wrapping_sub(window.before[1]);
+            if y >= height || x >= width {
+                continue;
+            }
+            let element = input.at(&[out[0], y, x, out[3]]);
+            (sum, count) = (sum + element, count + 1);
+            if element > best {
+                (best, place) = (element, (y * width + x) * channels + out[3]);
+            }
+        }
+        places.push(place as f64);
+        match window.kind {
+            WindowKind::Average => sum / count as f64,
+            WindowKind::Maximum | WindowKind::ArgMaximum => best,
+        }
+    });
+    match window.kind {
+        WindowKind::ArgMaximum => vec![values, Tensor::new(shape, places)],
+        WindowKind::Average | WindowKind::Maximum => vec![values],
+    }
+}
+
+fn contract(contraction: &Contraction, inputs: &[&Tensor]) -> Tensor {
+    let (data, filter) = (inputs[0], inputs[1]);
+    let [batch, height, width, channels] = [0, 1, 2, 3].map(|axis| data.shape[axis]);
+    let [outputs, rows, columns, depth] = [0, 1, 2, 3].map(|axis| filter.shape[axis]);
+    let per_group = (outputs / contraction.groups).max(1);
+    debug_assert_eq!(depth * contraction.groups, channels);
+    // Where the window's element `tap` reads, from output position `o`.
+    let position = |o: usize, tap: usize, axis: usize, extent: usize| {
+        let (stride, before) = (contraction.strides[axis], contraction.before[axis]);
+        let tap = tap * contraction.dilations[axis];
+        if contraction.transposed {
+            let spread = (o + before).checked_sub(tap)?;
+            Some(spread / stride).filter(|p| spread % stride == 0 && *p < extent)
+        } else {
+            (o * stride + tap).checked_sub(before).filter(|p| *p < extent)
+        }
+    };
+    let [out_height, out_width] = contraction.output;
+    Tensor::from_fn([batch, out_height, out_width, outputs], |out| {
+        let mut sum = inputs.get(2).map_or(0.0, |bias| bias.elements[out[3]]);
+        for (i, j) in (0..rows).flat_map(|i| (0..columns).map(move |j| (i, j))) {
+            let (Some(y), Some(x)) = (position(out[1], i, 0, height), position(out[2], j, 1, width)) else { continue };
+            for c in 0..depth {
+                sum += filter.at(&[out[3], i, j, c]) * data.at(&[out[0], y, x, out[3] / per_group * depth + c]);
+            }
+        }
+        sum
+    })
+}
+
+fn resample(resample: &Resample, input: &Tensor) -> Tensor {
+    let size = [input.shape[1], input.shape[2]];
+    let scales = resample.scales(size);
+    let [height, width] = resample.output;
+    Tensor::from_fn([input.shape[0], height, width, input.shape[3]], |out| {
+        let at = |y: usize, x: usize| input.at(&[out[0], y, x, out[3]]);
+        match resample.sampling {
+            Sampling::Nearest => {
+                let offset = if resample.half_pixel_centers { 0.5 } else { 0.0 };
+                let [y, x] = [0, 1].map(|axis| {
+                    let point = (out[1 + axis] as f32 + offset) * scales[axis];
+                    let point = if resample.align_corners { point.round() } else { point.floor() };
+                    (point.max(0.0) as usize).min(size[axis] - 1)
+                });
+                at(y, x)
+            }
+            Sampling::Bilinear => {
+                let [(y0, y1, fy), (x0, x1, fx)] = [0, 1].map(|axis| {
+                    let point = if resample.half_pixel_centers {
+                        (out[1 + axis] as f32 + 0.5) * scales[axis] - 0.5
+                    } else {
+                        out[1 + axis] as f32 * scales[axis]
+                    };
+                    let low = point.floor().max(0.0) as usize;
+                    let high = (point.ceil().max(0.0) as usize).min(size[axis] - 1);
+                    (low.min(size[axis] - 1), high, f64::from(point) - low as f64)
+                });
+                let top = at(y0, x0) * (1.0 - fx) + at(y0, x1) * fx;
+                let bottom = at(y1, x0) * (1.0 - fx) + at(y1, x1) * fx;
+                top * (1.0 - fy) + bottom * fy
+            }
+        }
+    })
+}
+
+fn scatter(shape: &Shape, values: &Tensor, indices: &Tensor) -> Tensor {
+    let mut out = Tensor::new(shape.clone(), vec![0.0; shape.elements()]);
+    let batches = shape[0].max(1);
+    let (to, from) = (shape.elements() / batches, values.elements.len() / batches);
+    for (place, (value, index)) in values.elements.iter().zip(&indices.elements).enumerate() {
+        if (0.0..to as f64).contains(index) {
+            out.elements[place / from * to + *index as usize] = *value;
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(primitive: Primitive, inputs: &[(Scalar, Tensor)]) -> Vec<f64> {
+        let mut program = Program::default();
+        let ids: Vec<_> = inputs.iter().map(|(scalar, t)| program.input(*scalar, t.shape.clone())).collect();
+        program.outputs = program.step(primitive, &ids, 0).unwrap();
+        let tensors: Vec<_> = inputs.iter().map(|(_, t)| t.clone()).collect();
+        interpret(&program, &tensors).unwrap().remove(0).elements
+    }
+
+    fn float(shape: &[usize], elements: &[f64]) -> (Scalar, Tensor) {
+        (Scalar::F32, Tensor::new(shape, elements.to_vec()))
+    }
+
+    #[test]
+    fn a_transposed_contraction_spreads_its_input() {
+        let contraction = Contraction {
+            strides: [1, 2],
+            dilations: [1, 1],
+            before: [0, 0],
+            output: [1, 5],
+            groups: 1,
+            transposed: true,
+        };
+        let inputs = [float(&[1, 1, 2, 1], &[1.0, 10.0]), float(&[1, 1, 3, 1], &[1.0, 2.0, 3.0])];
+        assert_eq!(one(Primitive::Contract(contraction), &inputs), [1.0, 2.0, 13.0, 20.0, 30.0]);
+    }
+
+    #[test]
+    fn the_last_scattered_element_wins_and_strays_are_dropped() {
+        let indices = (Scalar::I32, Tensor::new([1, 4], vec![2.0, 0.0, 2.0, -1.0]));
+        let inputs = [float(&[1, 4], &[5.0, 6.0, 7.0, 8.0]), indices];
+        assert_eq!(one(Primitive::Scatter { shape: [1, 3].into() }, &inputs), [6.0, 0.0, 7.0]);
+    }
+
+    #[test]
+    fn averages_leave_padding_out() {
+        let window =
+            Window { kind: WindowKind::Average, size: [1, 3], strides: [1, 1], before: [0, 1], output: [1, 3] };
+        assert_eq!(one(Primitive::Window(window), &[float(&[1, 1, 3, 1], &[1.0, 2.0, 6.0])]), [1.5, 3.0, 4.0]);
+    }
+
+    #[test]
+    fn a_step_that_does_not_fit_is_refused() {
+        let mut program = Program::default();
+        let input = program.input(Scalar::F32, [2, 3].into());
+        let error = program.step(Primitive::Reshape([4].into()), &[input], 0).unwrap_err();
+        assert_eq!(error.to_string(), "reshape: [2, 3] cannot be reshaped to [4]");
+    }
+}

@@ -1,0 +1,252 @@
+//! The primitives: a closed set. What it lacks is a new variant here, with its meaning in `interpret`.
+
+use attache_base::Shape;
+
+use crate::{Expression, IndexMap, Scalar};
+
+/// One operation of a device. Shapes are dense, row-major, outermost axis first.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Primitive {
+    /// One element from one element of each input, inputs broadcast to `shape` by numpy's rule.
+    Map {
+        /// What is computed.
+        expression: Expression,
+        /// The output's shape.
+        shape: Shape,
+    },
+    /// The same elements, in the same order, in another shape.
+    Reshape(Shape),
+    /// Elements moved, repeated, dropped or filled in.
+    IndexMap(IndexMap),
+    /// Inputs one after the other along an axis.
+    Concatenate {
+        /// The axis.
+        axis: usize,
+    },
+    /// Axes folded to extent 1.
+    Reduce {
+        /// How elements are folded.
+        reduction: Reduction,
+        /// The axes, ascending.
+        axes: Vec<usize>,
+    },
+    /// A window that slides over the two middle axes of `[batch, height, width, channel]`.
+    Window(Window),
+    /// A sum of products: convolution of every kind, and the product of matrices.
+    Contract(Contraction),
+    /// The two middle axes of `[batch, height, width, channel]` sampled at other points.
+    Resample(Resample),
+    /// `out` of 0 but for `out[b][indices[b][i]] = values[b][i]`, the last `i` winning; indices outside are dropped.
+    /// Inputs: values, indices (flat within one batch), both of the same shape with the batch outermost.
+    Scatter {
+        /// The output's shape, its batch outermost.
+        shape: Shape,
+    },
+}
+
+/// How a reduction folds elements. Sums accumulate in binary32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Reduction {
+    Sum,
+    Mean,
+    Maximum,
+}
+
+/// A sliding window that folds what it covers; elements of padding don't count.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Window {
+    /// How the covered elements are folded.
+    pub kind: WindowKind,
+    /// Height and width.
+    pub size: [usize; 2],
+    /// Rows and columns between neighbouring windows.
+    pub strides: [usize; 2],
+    /// Padding above and to the left.
+    pub before: [usize; 2],
+    /// The output's height and width.
+    pub output: [usize; 2],
+}
+
+/// How a window folds what it covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WindowKind {
+    /// The mean.
+    Average,
+    /// The largest.
+    Maximum,
+    /// Two outputs: the largest, and where the first such element lies, flat within its batch.
+    ArgMaximum,
+}
+
+/// `out[b, y, x, o] = bias[o] + Σ filter[o, i, j, c] × in[b, y·stride + i·dilation − before, …, group(o) + c]`;
+/// transposed, the same relation with the roles of the input's and the output's positions exchanged.
+///
+/// Inputs: data `[batch, height, width, channels]`, filter `[outputs, height, width, channels / groups]` and,
+/// optionally, bias `[outputs]`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Contraction {
+    /// Rows and columns that the window moves from one position to the next.
+    pub strides: [usize; 2],
+    /// Rows and columns between neighbouring elements of the window.
+    pub dilations: [usize; 2],
+    /// Padding above and to the left.
+    pub before: [usize; 2],
+    /// The output's height and width.
+    pub output: [usize; 2],
+    /// Groups of channels that don't see each other.
+    pub groups: usize,
+    /// Whether the window is spread over the output instead of gathered from the input.
+    pub transposed: bool,
+}
+
+/// Sampling of the two middle axes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Resample {
+    /// How a point between elements is read.
+    pub sampling: Sampling,
+    /// The output's height and width.
+    pub output: [usize; 2],
+    /// Whether the corner elements of input and output coincide.
+    pub align_corners: bool,
+    /// Whether elements lie at the centres of their cells.
+    pub half_pixel_centers: bool,
+}
+
+/// How a point between elements is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Sampling {
+    /// From the four elements around it.
+    Bilinear,
+    /// From the nearest element.
+    Nearest,
+}
+
+impl Resample {
+    /// Input elements per output element along the height and the width. Source: TensorFlow Lite's resize kernels.
+    pub fn scales(&self, input: [usize; 2]) -> [f32; 2] {
+        [0, 1].map(|axis| {
+            let (from, to) = (input[axis], self.output[axis]);
+            if self.align_corners && to > 1 { (from - 1) as f32 / (to - 1) as f32 } else { from as f32 / to as f32 }
+        })
+    }
+}
+
+impl Primitive {
+    /// The variant's name, for reports.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Primitive::Map { .. } => "map",
+            Primitive::Reshape(_) => "reshape",
+            Primitive::IndexMap(_) => "index_map",
+            Primitive::Concatenate { .. } => "concatenate",
+            Primitive::Reduce { .. } => "reduce",
+            Primitive::Window(_) => "window",
+            Primitive::Contract(_) => "contract",
+            Primitive::Resample(_) => "resample",
+            Primitive::Scatter { .. } => "scatter",
+        }
+    }
+
+    /// Types and shapes of the outputs for inputs of these types and shapes; what is wrong where they don't fit.
+    pub fn infer(&self, inputs: &[(Scalar, &Shape)]) -> Result<Vec<(Scalar, Shape)>, String> {
+        let arity = |expected: usize| {
+            if inputs.len() == expected { Ok(()) } else { Err(format!("{} inputs, not {expected}", inputs.len())) }
+        };
+        let number = |index: usize| match inputs.get(index) {
+            Some((Scalar::F32, shape)) => Ok(*shape),
+            _ => Err(format!("input {index} is not float")),
+        };
+        let image = |index: usize| {
+            let shape = number(index)?;
+            if shape.rank() == 4 { Ok(shape) } else { Err(format!("input {index} of shape {shape} is not of rank 4")) }
+        };
+        match self {
+            Primitive::Map { expression, shape } => {
+                if expression.arity() > inputs.len() {
+                    return Err(format!("{} inputs for an expression of {}", inputs.len(), expression.arity()));
+                }
+                for index in 0..inputs.len() {
+                    let input = number(index)?;
+                    if input.broadcast(shape).as_ref() != Some(shape) {
+                        return Err(format!("input {index} of shape {input} does not broadcast to {shape}"));
+                    }
+                }
+                Ok(vec![(Scalar::F32, shape.clone())])
+            }
+            Primitive::Reshape(shape) => {
+                arity(1)?;
+                if inputs[0].1.elements() != shape.elements() {
+                    return Err(format!("{} cannot be reshaped to {shape}", inputs[0].1));
+                }
+                Ok(vec![(inputs[0].0, shape.clone())])
+            }
+            Primitive::IndexMap(map) => {
+                arity(1)?;
+                if map.coordinates.len() != inputs[0].1.rank() {
+                    return Err(format!("{} coordinates into {}", map.coordinates.len(), inputs[0].1));
+                }
+                Ok(vec![(inputs[0].0, map.output.clone().into())])
+            }
+            Primitive::Concatenate { axis } => {
+                let (scalar, first) = inputs.first().ok_or("no inputs")?;
+                let mut extents = first.to_vec();
+                *extents.get_mut(*axis).ok_or("no such axis")? = 0;
+                for (other, shape) in inputs {
+                    let fits =
+                        shape.rank() == extents.len() && (0..extents.len()).all(|a| a == *axis || shape[a] == first[a]);
+                    if other != scalar || !fits {
+                        return Err(format!("{shape} does not follow {first} along axis {axis}"));
+                    }
+                    extents[*axis] += shape[*axis];
+                }
+                Ok(vec![(*scalar, extents.into())])
+            }
+            Primitive::Reduce { axes, .. } => {
+                arity(1)?;
+                let mut extents = number(0)?.to_vec();
+                for axis in axes {
+                    *extents.get_mut(*axis).ok_or("no such axis")? = 1;
+                }
+                Ok(vec![(Scalar::F32, extents.into())])
+            }
+            Primitive::Window(window) => {
+                arity(1)?;
+                let input = image(0)?;
+                let shape = Shape::from([input[0], window.output[0], window.output[1], input[3]]);
+                Ok(match window.kind {
+                    WindowKind::ArgMaximum => vec![(Scalar::F32, shape.clone()), (Scalar::I32, shape)],
+                    WindowKind::Average | WindowKind::Maximum => vec![(Scalar::F32, shape)],
+                })
+            }
+            Primitive::Contract(contraction) => {
+                let (data, filter) = (image(0)?, image(1)?);
+                let groups = contraction.groups;
+                if groups == 0 || filter[3] * groups != data[3] || filter[0] % groups != 0 {
+                    return Err(format!("filter {filter} in {groups} groups does not fit data {data}"));
+                }
+                if contraction.transposed && groups != 1 {
+                    return Err("a transposed contraction has one group".into());
+                }
+                if inputs.len() > 3 || (inputs.len() == 3 && **number(2)? != [filter[0]]) {
+                    return Err("the bias has one element for each output channel".into());
+                }
+                let [height, width] = contraction.output;
+                Ok(vec![(Scalar::F32, [data[0], height, width, filter[0]].into())])
+            }
+            Primitive::Resample(resample) => {
+                arity(1)?;
+                let input = image(0)?;
+                Ok(vec![(Scalar::F32, [input[0], resample.output[0], resample.output[1], input[3]].into())])
+            }
+            Primitive::Scatter { shape } => {
+                arity(2)?;
+                let values = number(0)?;
+                if inputs[1] != (Scalar::I32, values) || values.rank() == 0 || values.first() != shape.first() {
+                    return Err(format!("values {values} and indices {} do not scatter to {shape}", inputs[1].1));
+                }
+                Ok(vec![(Scalar::F32, shape.clone())])
+            }
+        }
+    }
+}
