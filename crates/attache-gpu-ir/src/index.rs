@@ -35,7 +35,7 @@ impl Index {
     }
 
     /// `self + other`.
-    pub fn add(self, other: Self) -> Self {
+    pub fn sum(self, other: Self) -> Self {
         Index::Add(Box::new(self), Box::new(other))
     }
 

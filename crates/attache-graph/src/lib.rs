@@ -1,1 +1,20 @@
+//! The graph that a model becomes, what is known about its tensors, and the trait that every operator implements.
+//!
+//! Knows nothing of files, kernels or devices: an operator's CPU form gets slices and threads, its GPU form emits
+//! primitives.
 
+mod error;
+mod eval;
+mod fact;
+mod graph;
+mod lowering;
+mod op;
+mod patch;
+
+pub use error::{OpError, Refusal};
+pub use eval::{Cache, Eval, Host, TensorMut, TensorRef};
+pub use fact::{Fact, Inferred};
+pub use graph::{Graph, InvalidGraph, Node, NodeId, Tensor, TensorId};
+pub use lowering::{Lowered, Lowering};
+pub use op::{Missing, Op};
+pub use patch::Patch;

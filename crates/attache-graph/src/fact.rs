@@ -1,0 +1,56 @@
+//! What is known about a tensor before anything runs.
+
+use attache_base::{Constant, DataType, Quantization, Shape};
+
+/// What is known about a tensor before anything runs.
+#[derive(Clone, Debug)]
+pub struct Fact {
+    /// Type of the elements.
+    pub data_type: DataType,
+    /// Extents; `None` where only a run tells them.
+    pub shape: Option<Shape>,
+    /// The value, where it is known.
+    pub constant: Option<Constant>,
+    /// How stored numbers stand for real ones, for quantized tensors.
+    pub quantization: Option<Quantization>,
+    /// Whether the tensor keeps its value between runs.
+    pub is_variable: bool,
+}
+
+impl Fact {
+    /// A tensor of which the type and the shape are known.
+    pub fn new(data_type: DataType, shape: impl Into<Shape>) -> Self {
+        Self { data_type, shape: Some(shape.into()), constant: None, quantization: None, is_variable: false }
+    }
+
+    /// A tensor whose value is known.
+    pub fn constant(constant: Constant) -> Self {
+        Self { constant: Some(constant.clone()), ..Self::new(constant.data_type, constant.shape) }
+    }
+
+    /// Bytes that the tensor takes; `None` where its shape or the size of its elements is not known.
+    pub fn byte_size(&self) -> Option<usize> {
+        self.data_type.byte_size(self.shape.as_ref()?.checked_elements()?)
+    }
+}
+
+/// Type and shape that an operator gives an output; no shape where only a run tells it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Inferred {
+    /// Type of the elements.
+    pub data_type: DataType,
+    /// Extents; `None` where only a run tells them.
+    pub shape: Option<Shape>,
+}
+
+impl Inferred {
+    /// A known shape.
+    pub fn new(data_type: DataType, shape: impl Into<Shape>) -> Self {
+        Self { data_type, shape: Some(shape.into()) }
+    }
+
+    /// A shape that only a run tells.
+    pub fn unknown(data_type: DataType) -> Self {
+        Self { data_type, shape: None }
+    }
+}

@@ -1,0 +1,172 @@
+//! What an operator's GPU form sees: its inputs as values of a program that it extends.
+
+use attache_base::{Constant, DataType, Shape};
+use attache_gpu_ir::{Expression, Primitive, Program, Scalar, ValueId};
+
+use crate::{Fact, Graph, Node, Refusal};
+
+/// A node's work as primitives.
+#[derive(Clone, Debug)]
+pub struct Lowered {
+    /// The primitives. Its inputs are those of the node's inputs that `reads` names, its outputs are the node's.
+    pub program: Program,
+    /// Indices of the node's inputs that the program reads, in the order of the program's inputs.
+    pub reads: Vec<usize>,
+}
+
+/// Builds a node's [`Lowered`] form.
+pub struct Lowering<'a> {
+    inputs: Vec<Option<&'a Fact>>,
+    outputs: Vec<&'a Fact>,
+    program: Program,
+    reads: Vec<usize>,
+    values: Vec<Option<ValueId>>,
+    made: Vec<Option<ValueId>>,
+}
+
+impl<'a> Lowering<'a> {
+    /// The node's work as primitives, or why it has none.
+    pub fn lower(graph: &'a Graph, node: &'a Node) -> Result<Lowered, Refusal> {
+        let inputs = graph.input_facts(node);
+        let outputs: Vec<_> = node.outputs.iter().map(|id| graph.fact(*id)).collect();
+        let (values, made) = (vec![None; inputs.len()], vec![None; outputs.len()]);
+        let mut lowering = Lowering { inputs, outputs, program: Program::default(), reads: Vec::new(), values, made };
+        node.op.lower(&mut lowering)?;
+        lowering.finish()
+    }
+
+    fn finish(mut self) -> Result<Lowered, Refusal> {
+        for (index, (made, fact)) in self.made.iter().zip(&self.outputs).enumerate() {
+            let id = made.ok_or_else(|| Refusal::new(format!("its GPU form makes no output {index}")))?;
+            let stated = (scalar(fact.data_type)?, known(fact)?);
+            let value = self.program.value(id);
+            if (value.scalar, &value.shape) != stated {
+                return Err(Refusal::new(format!("its GPU form makes {}, not {}", value.shape, stated.1)));
+            }
+            self.program.outputs.push(id);
+        }
+        Ok(Lowered { program: self.program, reads: self.reads })
+    }
+
+    /// Whether an input is there.
+    pub fn has_input(&self, index: usize) -> bool {
+        self.inputs.get(index).is_some_and(Option::is_some)
+    }
+
+    /// Number of inputs, those left out included.
+    pub fn input_count(&self) -> usize {
+        self.inputs.len()
+    }
+
+    /// What is known about an input that must be there.
+    pub fn input_fact(&self, index: usize) -> Result<&'a Fact, Refusal> {
+        self.inputs.get(index).copied().flatten().ok_or_else(|| Refusal::new(format!("input {index} is missing")))
+    }
+
+    /// The shape of an input, which must be known.
+    pub fn input_shape(&self, index: usize) -> Result<&'a Shape, Refusal> {
+        known(self.input_fact(index)?)
+    }
+
+    /// The shape of an output, which must be known.
+    pub fn output_shape(&self, index: usize) -> Result<&'a Shape, Refusal> {
+        known(self.outputs.get(index).ok_or_else(|| Refusal::new(format!("there is no output {index}")))?)
+    }
+
+    /// The integers of an input whose value must be known: axes, paddings, sizes.
+    pub fn integers(&self, index: usize) -> Result<Vec<i64>, Refusal> {
+        let constant = self.input_fact(index)?.constant.as_ref();
+        let constant = constant.ok_or_else(|| Refusal::new(format!("input {index} is not constant")))?;
+        constant.integers().ok_or_else(|| Refusal::new(format!("input {index} does not hold integers")))
+    }
+
+    /// An input as a value: a constant where its value is known.
+    pub fn input(&mut self, index: usize) -> Result<ValueId, Refusal> {
+        if let Some(id) = self.values.get(index).copied().flatten() {
+            return Ok(id);
+        }
+        let fact = self.input_fact(index)?;
+        let (scalar, shape) = (scalar(fact.data_type)?, known(fact)?.clone());
+        let id = match &fact.constant {
+            Some(constant) => self.program.constant(scalar, constant.clone()),
+            None => {
+                self.reads.push(index);
+                self.program.input(scalar, shape)
+            }
+        };
+        self.values[index] = Some(id);
+        Ok(id)
+    }
+
+    /// An input that must hold floats, as a value.
+    pub fn float_input(&mut self, index: usize) -> Result<ValueId, Refusal> {
+        match self.input_fact(index)?.data_type {
+            DataType::Float32 => self.input(index),
+            other => Err(Refusal::new(format!("input {index} of type {other} is not supported"))),
+        }
+    }
+
+    /// The value of a constant.
+    pub fn constant(&mut self, constant: Constant) -> Result<ValueId, Refusal> {
+        let scalar = scalar(constant.data_type)?;
+        Ok(self.program.constant(scalar, constant))
+    }
+
+    /// The shape of a value.
+    pub fn shape(&self, id: ValueId) -> &Shape {
+        self.program.shape(id)
+    }
+
+    /// The value as a constant, where it is one.
+    pub fn constant_of(&self, id: ValueId) -> Option<&Constant> {
+        match &self.program.value(id).source {
+            attache_gpu_ir::Source::Constant(constant) => Some(constant),
+            _ => None,
+        }
+    }
+
+    /// Emits a primitive; its first output.
+    pub fn emit(&mut self, primitive: Primitive, inputs: &[ValueId]) -> Result<ValueId, Refusal> {
+        Ok(self.emit_all(primitive, inputs)?[0])
+    }
+
+    /// Emits a primitive; all its outputs.
+    pub fn emit_all(&mut self, primitive: Primitive, inputs: &[ValueId]) -> Result<Vec<ValueId>, Refusal> {
+        Ok(self.program.step(primitive, inputs, 0)?)
+    }
+
+    /// Emits a map over inputs broadcast to `shape`.
+    pub fn map(&mut self, expression: Expression, shape: &Shape, inputs: &[ValueId]) -> Result<ValueId, Refusal> {
+        if expression.is_identity() && inputs.len() == 1 && self.shape(inputs[0]) == shape {
+            return Ok(inputs[0]);
+        }
+        self.emit(Primitive::Map { expression, shape: shape.clone() }, inputs)
+    }
+
+    /// Emits a reshape where the shape differs.
+    pub fn reshape(&mut self, id: ValueId, shape: &Shape) -> Result<ValueId, Refusal> {
+        if self.shape(id) == shape { Ok(id) } else { self.emit(Primitive::Reshape(shape.clone()), &[id]) }
+    }
+
+    /// States that a value is one of the node's outputs.
+    pub fn output(&mut self, index: usize, id: ValueId) -> Result<(), Refusal> {
+        *self.made.get_mut(index).ok_or_else(|| Refusal::new(format!("there is no output {index}")))? = Some(id);
+        Ok(())
+    }
+}
+
+fn known(fact: &Fact) -> Result<&Shape, Refusal> {
+    match &fact.shape {
+        Some(shape) if shape.elements() == 0 => Err(Refusal::new("a tensor has no elements")),
+        Some(shape) => Ok(shape),
+        None => Err(Refusal::new("a tensor's shape is known only at run time")),
+    }
+}
+
+fn scalar(data_type: DataType) -> Result<Scalar, Refusal> {
+    match data_type {
+        DataType::Float32 => Ok(Scalar::F32),
+        DataType::Int32 => Ok(Scalar::I32),
+        other => Err(Refusal::new(format!("tensors of type {other} are not supported"))),
+    }
+}

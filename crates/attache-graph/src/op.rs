@@ -1,0 +1,68 @@
+//! The trait that every operator implements: one operator, one file, all its facets.
+
+use std::fmt;
+
+use crate::{Eval, Fact, Inferred, Lowering, OpError, Refusal};
+
+/// One operator with its attributes.
+pub trait Op: fmt::Debug + Send + Sync {
+    /// TensorFlow Lite's name for it, as `CONV_2D`, or a custom operator's code.
+    fn name(&self) -> &str;
+
+    /// Types and shapes of the outputs. `inputs` are as the file has them, `None` for an optional one left out; a
+    /// shape stays unknown where an input that decides it has no value yet.
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError>;
+
+    /// Computes the outputs on the CPU. Inputs and outputs have the types and shapes that `infer` accepted and gave.
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError>;
+
+    /// Emits the operator as primitives of a device, or says why it can't.
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        let _ = lowering;
+        Err(Refusal::new("it has no GPU form"))
+    }
+
+    /// Whether the only output is the first input's elements in another shape, so that no work is needed where the two
+    /// may share memory.
+    fn is_reshape(&self) -> bool {
+        false
+    }
+
+    /// Why this operator can't run at all, where it stands for one that isn't implemented.
+    fn missing(&self) -> Option<&str> {
+        None
+    }
+}
+
+/// Stands for an operator of the file that isn't implemented, so that the rest of the file can still be looked at.
+#[derive(Debug)]
+pub struct Missing {
+    /// The operator's name.
+    pub name: String,
+    /// Why it can't run.
+    pub reason: String,
+    /// Types and shapes of its outputs, as the file states them.
+    pub outputs: Vec<Inferred>,
+}
+
+impl Op for Missing {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn infer(&self, _: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        Ok(self.outputs.clone())
+    }
+
+    fn eval(&self, _: &mut Eval<'_>) -> Result<(), OpError> {
+        Err(OpError::unsupported(&self.reason))
+    }
+
+    fn lower(&self, _: &mut Lowering<'_>) -> Result<(), Refusal> {
+        Err(Refusal::new(&self.reason))
+    }
+
+    fn missing(&self) -> Option<&str> {
+        Some(&self.reason)
+    }
+}
