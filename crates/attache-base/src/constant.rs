@@ -78,6 +78,16 @@ impl Constant {
         })
     }
 
+    /// Binary32 or binary16 elements as binary32; `None` for other types.
+    pub fn floats(&self) -> Option<Cow<'_, [f32]>> {
+        match self.data_type {
+            DataType::Float16 => {
+                Some(self.values::<half::f16>()?.iter().map(|value| value.to_f32()).collect::<Vec<_>>().into())
+            }
+            _ => self.values(),
+        }
+    }
+
     /// Integer elements of 8 to 64 bits widened to `i64`; `None` for other types.
     pub fn integers(&self) -> Option<Vec<i64>> {
         fn widen<T: Element + Into<i64>>(constant: &Constant) -> Option<Vec<i64>> {

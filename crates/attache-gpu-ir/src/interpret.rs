@@ -57,7 +57,7 @@ pub fn interpret(program: &Program, inputs: &[Tensor]) -> Result<Vec<Tensor>, In
     for (value, slot) in program.values.iter().zip(&mut values) {
         if let Source::Constant(constant) = &value.source {
             let elements = match value.scalar {
-                Scalar::F32 => constant.values::<f32>().map(|v| v.iter().map(|x| f64::from(*x)).collect()),
+                Scalar::F32 => constant.floats().map(|v| v.iter().map(|x| f64::from(*x)).collect()),
                 Scalar::I32 => constant.integers().map(|v| v.iter().map(|x| *x as f64).collect()),
             };
             *slot = elements.map(|elements| Tensor { shape: value.shape.clone(), elements });
@@ -88,7 +88,7 @@ fn run(primitive: &Primitive, inputs: &[&Tensor]) -> Vec<Tensor> {
         Primitive::Window(shape) => return window(shape, inputs[0]),
         Primitive::Contract(contraction) => contract(contraction, inputs),
         Primitive::Resample(shape) => resample(shape, inputs[0]),
-        Primitive::Scatter { shape } => scatter(shape, inputs[0], inputs[1]),
+        Primitive::Unpool { size } => unpool(*size, inputs[0], inputs[1]),
     }]
 }
 
@@ -150,7 +150,7 @@ fn window(window: &Window, input: &Tensor) -> Vec<Tensor> {
     let mut places = Vec::new();
     let values = Tensor::from_fn(shape, |out| {
         let (mut sum, mut count, mut best, mut place) = (0.0, 0usize, f64::NEG_INFINITY, 0);
-        for (i, j) in (0..window.size[0]).flat_map(|i| (0..window.size[1]).map(move |j| (i, j))) {
+        for (j, i) in (0..window.size[1]).flat_map(|j| (0..window.size[0]).map(move |i| (j, i))) {
             let y = (out[1] * window.strides[0] + i).wrapping_sub(window.before[0]);
             let x = (out[2] * window.strides[1] + j).wrapping_sub(window.before[1]);
             if y >= height || x >= width {
@@ -159,7 +159,7 @@ fn window(window: &Window, input: &Tensor) -> Vec<Tensor> {
             let element = input.at(&[out[0], y, x, out[3]]);
             (sum, count) = (sum + element, count + 1);
             if element > best {
-                (best, place) = (element, (y * width + x) * channels + out[3]);
+                (best, place) = (element, j * window.size[0] + i);
             }
         }
         places.push(place as f64);
@@ -239,16 +239,13 @@ fn resample(resample: &Resample, input: &Tensor) -> Tensor {
     })
 }
 
-fn scatter(shape: &Shape, values: &Tensor, indices: &Tensor) -> Tensor {
-    let mut out = Tensor::new(shape.clone(), vec![0.0; shape.elements()]);
-    let batches = shape[0].max(1);
-    let (to, from) = (shape.elements() / batches, values.elements.len() / batches);
-    for (place, (value, index)) in values.elements.iter().zip(&indices.elements).enumerate() {
-        if (0.0..to as f64).contains(index) {
-            out.elements[place / from * to + *index as usize] = *value;
-        }
-    }
-    out
+fn unpool([height, width]: [usize; 2], values: &Tensor, places: &Tensor) -> Tensor {
+    let shape = [values.shape[0], values.shape[1] * height, values.shape[2] * width, values.shape[3]];
+    Tensor::from_fn(shape, |out| {
+        let window = [out[0], out[1] / height, out[2] / width, out[3]];
+        let place = (out[2] % width * height + out[1] % height) as f64;
+        if places.at(&window) == place { values.at(&window) } else { 0.0 }
+    })
 }
 
 #[cfg(test)]
@@ -282,10 +279,18 @@ mod tests {
     }
 
     #[test]
-    fn the_last_scattered_element_wins_and_strays_are_dropped() {
-        let indices = (Scalar::I32, Tensor::new([1, 4], vec![2.0, 0.0, 2.0, -1.0]));
-        let inputs = [float(&[1, 4], &[5.0, 6.0, 7.0, 8.0]), indices];
-        assert_eq!(one(Primitive::Scatter { shape: [1, 3].into() }, &inputs), [6.0, 0.0, 7.0]);
+    fn unpooling_puts_each_element_back_in_its_place() {
+        let values = Tensor::new([1, 2, 2, 1], vec![5.0, 6.0, 7.0, 8.0]);
+        let window =
+            Window { kind: WindowKind::ArgMaximum, size: [2, 2], strides: [2, 2], before: [0, 0], output: [1, 1] };
+        let mut program = Program::default();
+        let input = program.input(Scalar::F32, values.shape.clone());
+        let pooled = program.step(Primitive::Window(window), &[input], 0).unwrap();
+        program.outputs = program.step(Primitive::Unpool { size: [2, 2] }, &pooled, 0).unwrap();
+        assert_eq!(interpret(&program, &[values]).unwrap()[0].elements, [0.0, 0.0, 0.0, 8.0]);
+        let places = (Scalar::I32, Tensor::new([1, 1, 1, 1], vec![1.0]));
+        let spread = one(Primitive::Unpool { size: [2, 2] }, &[float(&[1, 1, 1, 1], &[3.0]), places]);
+        assert_eq!(spread, [0.0, 0.0, 3.0, 0.0], "place 1 is the second row of the first column");
     }
 
     #[test]

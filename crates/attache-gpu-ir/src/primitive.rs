@@ -36,11 +36,12 @@ pub enum Primitive {
     Contract(Contraction),
     /// The two middle axes of `[batch, height, width, channel]` sampled at other points.
     Resample(Resample),
-    /// `out` of 0 but for `out[b][indices[b][i]] = values[b][i]`, the last `i` winning; indices outside are dropped.
-    /// Inputs: values, indices (flat within one batch), both of the same shape with the batch outermost.
-    Scatter {
-        /// The output's shape, its batch outermost.
-        shape: Shape,
+    /// The inverse of the largest of each window: `[batch, height, width, channel]` grows by `size`, 0 but for
+    /// `out[b, y·h + i, x·w + j, c] = values[b, y, x, c]` where `places[b, y, x, c] = j·h + i`.
+    /// Inputs: values, places, both of the same shape.
+    Unpool {
+        /// Height `h` and width `w` of the windows, which don't overlap.
+        size: [usize; 2],
     },
 }
 
@@ -75,7 +76,8 @@ pub enum WindowKind {
     Average,
     /// The largest.
     Maximum,
-    /// Two outputs: the largest, and where the first such element lies, flat within its batch.
+    /// Two outputs: the largest, and the first place in the window that holds it. Places count down the window's columns:
+    /// column × height + row.
     ArgMaximum,
 }
 
@@ -144,7 +146,7 @@ impl Primitive {
             Primitive::Window(_) => "window",
             Primitive::Contract(_) => "contract",
             Primitive::Resample(_) => "resample",
-            Primitive::Scatter { .. } => "scatter",
+            Primitive::Unpool { .. } => "unpool",
         }
     }
 
@@ -239,13 +241,14 @@ impl Primitive {
                 let input = image(0)?;
                 Ok(vec![(Scalar::F32, [input[0], resample.output[0], resample.output[1], input[3]].into())])
             }
-            Primitive::Scatter { shape } => {
+            Primitive::Unpool { size } => {
                 arity(2)?;
-                let values = number(0)?;
-                if inputs[1] != (Scalar::I32, values) || values.rank() == 0 || values.first() != shape.first() {
-                    return Err(format!("values {values} and indices {} do not scatter to {shape}", inputs[1].1));
+                let values = image(0)?;
+                if inputs[1] != (Scalar::I32, values) {
+                    return Err(format!("places {} are not integers of the shape {values}", inputs[1].1));
                 }
-                Ok(vec![(Scalar::F32, shape.clone())])
+                let shape = [values[0], values[1] * size[0], values[2] * size[1], values[3]];
+                Ok(vec![(Scalar::F32, shape.into())])
             }
         }
     }

@@ -195,7 +195,8 @@ impl fmt::Display for Details<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Primitive::Map { expression, .. } => write!(f, "{expression}"),
-            Primitive::Reshape(shape) | Primitive::Scatter { shape } => write!(f, "{shape}"),
+            Primitive::Reshape(shape) => write!(f, "{shape}"),
+            Primitive::Unpool { size } => write!(f, "{size:?}"),
             Primitive::IndexMap(map) => {
                 let coordinates: Vec<_> = map.coordinates.iter().map(|index| index.to_string()).collect();
                 write!(f, "[{}]", coordinates.join(", "))?;

@@ -40,7 +40,9 @@ impl<'a> Lowering<'a> {
             let id = made.ok_or_else(|| Refusal::new(format!("its GPU form makes no output {index}")))?;
             let stated = (scalar(fact.data_type)?, known(fact)?);
             let value = self.program.value(id);
-            if (value.scalar, &value.shape) != stated {
+            // Places in a window are integers in a tensor that files call float: only their bits count.
+            let same_scalar = value.scalar == stated.0 || value.scalar == Scalar::I32;
+            if !same_scalar || &value.shape != stated.1 {
                 return Err(Refusal::new(format!("its GPU form makes {}, not {}", value.shape, stated.1)));
             }
             self.program.outputs.push(id);
@@ -96,6 +98,16 @@ impl<'a> Lowering<'a> {
         };
         self.values[index] = Some(id);
         Ok(id)
+    }
+
+    /// An input that holds integers whatever the file calls it, as a value that must come from a node.
+    pub fn integer_input(&mut self, index: usize) -> Result<ValueId, Refusal> {
+        let fact = self.input_fact(index)?;
+        if fact.constant.is_some() || fact.data_type.bits() != Some(32) {
+            return Err(Refusal::new(format!("input {index} is not made by the operator that it belongs to")));
+        }
+        self.reads.push(index);
+        Ok(self.program.input(Scalar::I32, known(fact)?.clone()))
     }
 
     /// An input that must hold floats, as a value.
@@ -165,7 +177,8 @@ fn known(fact: &Fact) -> Result<&Shape, Refusal> {
 
 fn scalar(data_type: DataType) -> Result<Scalar, Refusal> {
     match data_type {
-        DataType::Float32 => Ok(Scalar::F32),
+        // Binary16 is read as what it stands for; the device decides how to store it.
+        DataType::Float32 | DataType::Float16 => Ok(Scalar::F32),
         DataType::Int32 => Ok(Scalar::I32),
         other => Err(Refusal::new(format!("tensors of type {other} are not supported"))),
     }
