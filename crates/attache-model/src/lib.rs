@@ -1,1 +1,17 @@
+//! TensorFlow Lite model files: bytes to [`Model`] and, through [`ModelBuilder`], back to bytes.
+//!
+//! A model is verified as a flatbuffer and then checked: every index, shape, offset and size in its descriptors is good
+//! to use, and a bad file is a [`ModelError`] that lists all problems with their places. What the options of an operator
+//! mean, which operators and versions exist, and whether the operators make a graph is for others to say.
 
+// Generated code names it by this path.
+extern crate alloc;
+
+mod error;
+mod generated;
+mod model;
+mod read;
+
+pub use error::{ModelError, ModelErrorKind, Place, Problem};
+pub use generated::schema;
+pub use model::{Metadata, Model, Operator, OperatorCode, QuantizationDetails, Signature, Subgraph, Tensor};

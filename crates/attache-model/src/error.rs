@@ -1,0 +1,201 @@
+//! What can be wrong with a file: every problem found, each with its place.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// Problems kept by one error; further ones are only counted.
+const MOST_PROBLEMS: usize = 64;
+/// Characters of a name that a message quotes.
+const MOST_NAME: usize = 80;
+
+/// What sort of problem it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ModelErrorKind {
+    /// The file could not be read.
+    Io,
+    /// The bytes are something else than a TensorFlow Lite model.
+    NotTflite,
+    /// The bytes are damaged: the flatbuffer (or an appended archive) doesn't hold together.
+    Corrupt,
+    /// The file is whole, but what it says contradicts itself.
+    Invalid,
+    /// The file is right, but uses something that this library doesn't read.
+    Unsupported,
+    /// What was asked for is not in the file.
+    NotFound,
+}
+
+/// Where in a model.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Index of the subgraph.
+    pub subgraph: Option<usize>,
+    /// Index of the operator within the subgraph, and what it is, as `CONV_2D`.
+    pub operator: Option<(usize, String)>,
+    /// Index of the tensor within the subgraph, and its name.
+    pub tensor: Option<(usize, String)>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let subgraph = self.subgraph.map(|index| format!("subgraph {index}"));
+        let operator = self.operator.as_ref().map(|(index, name)| format!("operator {index} ({name})"));
+        let tensor = self.tensor.as_ref().map(|(index, name)| format!("tensor {index} ({name:?})"));
+        let parts: Vec<String> = [subgraph, operator, tensor].into_iter().flatten().collect();
+        f.write_str(&parts.join(", "))
+    }
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Problem {
+    /// What sort of problem it is.
+    pub kind: ModelErrorKind,
+    /// Where it is; empty where it concerns the whole file.
+    pub place: Place,
+    /// What is wrong and, where there is a remedy, what to do.
+    pub text: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.place != Place::default() {
+            write!(f, "{}: ", self.place)?;
+        }
+        f.write_str(&self.text)
+    }
+}
+
+/// Why a model could not be read. Its text names all problems, up to a limit.
+#[derive(Debug)]
+pub struct ModelError(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    path: Option<PathBuf>,
+    problems: Vec<Problem>,
+    unnamed: usize,
+    source: Option<std::io::Error>,
+}
+
+impl ModelError {
+    pub(crate) fn new(kind: ModelErrorKind, text: impl Into<String>) -> Self {
+        let problem = Problem { kind, place: Place::default(), text: text.into() };
+        Self(Box::new(Inner { path: None, problems: vec![problem], unnamed: 0, source: None }))
+    }
+
+    pub(crate) fn io(error: std::io::Error) -> Self {
+        let mut result = Self::new(ModelErrorKind::Io, error.to_string());
+        result.0.source = Some(error);
+        result
+    }
+
+    pub(crate) fn at_path(mut self, path: impl Into<PathBuf>) -> Self {
+        self.0.path = Some(path.into());
+        self
+    }
+
+    /// What sort of error it is: that of the first problem that isn't merely [`ModelErrorKind::Unsupported`], if any.
+    pub fn kind(&self) -> ModelErrorKind {
+        let mut kinds = self.0.problems.iter().map(|problem| problem.kind);
+        let first = kinds.clone().next();
+        kinds.find(|kind| *kind != ModelErrorKind::Unsupported).or(first).unwrap_or(ModelErrorKind::Invalid)
+    }
+
+    /// The problems in the order of the file, at least one, the first 64 at most.
+    pub fn problems(&self) -> &[Problem] {
+        &self.0.problems
+    }
+}
+
+impl fmt::Display for ModelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(path) = &self.0.path {
+            write!(f, "{}: ", path.display())?;
+        }
+        if let [only] = self.0.problems.as_slice() {
+            return write!(f, "{only}");
+        }
+        write!(f, "{} problems", self.0.problems.len() + self.0.unnamed)?;
+        for problem in &self.0.problems {
+            write!(f, "\n  {problem}")?;
+        }
+        if self.0.unnamed > 0 {
+            write!(f, "\n  and {} more", self.0.unnamed)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ModelError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_ref().map(|error| error as _)
+    }
+}
+
+/// Collects problems.
+#[derive(Default)]
+pub(crate) struct Problems {
+    found: Vec<Problem>,
+    unnamed: usize,
+}
+
+impl Problems {
+    /// Whether the next problem will be kept; others need no text.
+    pub(crate) fn wanted(&self) -> bool {
+        self.found.len() < MOST_PROBLEMS
+    }
+
+    /// Notes a problem; `None` where it wasn't wanted.
+    pub(crate) fn add(&mut self, problem: Option<Problem>) {
+        match problem {
+            Some(problem) => self.found.push(problem),
+            None => self.unnamed += 1,
+        }
+    }
+
+    /// The value if nothing was found.
+    pub(crate) fn or<T>(self, value: T) -> Result<T, ModelError> {
+        if self.found.is_empty() {
+            return Ok(value);
+        }
+        Err(ModelError(Box::new(Inner { path: None, problems: self.found, unnamed: self.unnamed, source: None })))
+    }
+}
+
+/// A name as a message quotes it: cut off where it is long.
+pub(crate) fn quoted(name: &str) -> String {
+    match name.char_indices().nth(MOST_NAME) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_problems_up_to_a_limit() {
+        let mut problems = Problems::default();
+        for index in 0..100 {
+            let place = Place { subgraph: Some(0), tensor: Some((index, "x".into())), operator: None };
+            let kind = if index == 9 { ModelErrorKind::Invalid } else { ModelErrorKind::Unsupported };
+            let problem = problems.wanted().then(|| Problem { kind, place, text: "bad".into() });
+            problems.add(problem);
+        }
+        let error = problems.or(()).unwrap_err();
+        assert_eq!((error.problems().len(), error.kind()), (64, ModelErrorKind::Invalid));
+        let text = error.to_string();
+        assert!(text.starts_with("100 problems\n  subgraph 0, tensor 0 (\"x\"): bad\n"), "{text}");
+        assert!(text.ends_with("\n  and 36 more"), "{text}");
+    }
+
+    #[test]
+    fn long_names_are_cut() {
+        assert_eq!(quoted("né"), "né");
+        assert_eq!(quoted(&"é".repeat(100)).chars().count(), 81);
+    }
+}
