@@ -1,0 +1,146 @@
+//! The bridge between the interpreter and an accelerator. Anyone can implement it.
+//!
+//! A delegate is asked about each node, and answers with a claim or with the reason why not. Claimed nodes are clustered
+//! into islands; each island that is taken is handed back to the delegate, which prepares a kernel that runs it. A
+//! delegate that fails to prepare an island leaves its nodes to the CPU.
+
+use std::any::Any;
+use std::fmt;
+
+use attache_graph::{Graph, NodeId, Refusal, TensorId, TensorMut, TensorRef};
+
+/// Runs parts of graphs on an accelerator.
+pub trait Delegate: Send + Sync {
+    /// Its name, as reports and log lines have it.
+    fn name(&self) -> &str;
+
+    /// Which and how many of the islands it wants.
+    fn partitioning(&self) -> Partitioning {
+        Partitioning::default()
+    }
+
+    /// Claims a node, or says why not. A claim is a promise: the island that holds it can be prepared.
+    fn claim(&self, graph: &Graph, node: NodeId) -> Result<Claim, Refusal>;
+
+    /// Makes the kernel that runs an island.
+    fn prepare(&self, island: Island<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError>;
+}
+
+/// What a delegate keeps of a node that it claims, to find it again in [`Delegate::prepare`].
+pub struct Claim(Box<dyn Any + Send>);
+
+impl Claim {
+    /// A claim that keeps `work`.
+    pub fn new(work: impl Any + Send) -> Self {
+        Self(Box::new(work))
+    }
+
+    /// What was kept, where it is of this type.
+    pub fn downcast<T: Any>(self) -> Option<Box<T>> {
+        self.0.downcast().ok()
+    }
+
+    /// What was kept, where it is of this type.
+    pub fn downcast_ref<T: Any>(&self) -> Option<&T> {
+        self.0.downcast_ref()
+    }
+}
+
+impl fmt::Debug for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Claim")
+    }
+}
+
+/// Which and how many islands a delegate wants, under TensorFlow Lite's names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partitioning {
+    /// The largest islands that are taken; `None`: all of them.
+    pub max_delegated_partitions: Option<usize>,
+    /// Islands of fewer nodes stay with others.
+    pub min_nodes_per_partition: usize,
+    /// Nodes before this one stay with others.
+    pub first_delegate_node_index: usize,
+    /// Nodes after this one stay with others.
+    pub last_delegate_node_index: usize,
+}
+
+impl Default for Partitioning {
+    fn default() -> Self {
+        Self {
+            max_delegated_partitions: None,
+            min_nodes_per_partition: 1,
+            first_delegate_node_index: 0,
+            last_delegate_node_index: usize::MAX,
+        }
+    }
+}
+
+/// Nodes that run together on a delegate.
+#[derive(Debug)]
+pub struct Island<'a> {
+    /// The graph they are of.
+    pub graph: &'a Graph,
+    /// The nodes in the order in which they run, each with the delegate's own claim on it.
+    pub nodes: Vec<(NodeId, Claim)>,
+    /// Tensors that others make and the island reads, constants not counted, ascending.
+    pub inputs: Vec<TensorId>,
+    /// Tensors that the island makes and others read, or that are outputs of the graph, ascending.
+    pub outputs: Vec<TensorId>,
+}
+
+/// An island, ready to run.
+pub trait DelegateKernel: Send {
+    /// Runs the island: tensors in the order of [`Island::inputs`] and [`Island::outputs`].
+    fn invoke(&mut self, inputs: &[TensorRef<'_>], outputs: &mut [TensorMut<'_>]) -> Result<(), DelegateError>;
+
+    /// Runs the island `times` over on the same inputs and reads the outputs once, without waiting in between where
+    /// the device allows it.
+    fn invoke_repeatedly(
+        &mut self,
+        times: usize,
+        inputs: &[TensorRef<'_>],
+        outputs: &mut [TensorMut<'_>],
+    ) -> Result<(), DelegateError> {
+        (0..times).try_for_each(|_| self.invoke(inputs, outputs))
+    }
+
+    /// What preparing it cost and what it holds.
+    fn report(&self) -> KernelReport {
+        KernelReport::default()
+    }
+}
+
+/// What preparing an island cost and what it holds. Zero where a delegate doesn't know.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KernelReport {
+    /// Dispatches of one run.
+    pub dispatches: usize,
+    /// Bytes of device memory for intermediate tensors.
+    pub arena_bytes: usize,
+    /// The largest sum of bytes of intermediate tensors live at one step: no arena can be smaller.
+    pub arena_lower_bound_bytes: usize,
+    /// Bytes of device memory for constants.
+    pub weights_bytes: usize,
+    /// Milliseconds spent on making pipelines.
+    pub compile_ms: f64,
+    /// Milliseconds spent on packing and uploading constants.
+    pub upload_ms: f64,
+    /// For nodes that no longer run by themselves: into what they were folded, as text.
+    pub merged: Vec<(NodeId, String)>,
+}
+
+/// A delegate's failure to prepare or to run an island.
+#[derive(Debug, thiserror::Error)]
+#[error("{reason}")]
+pub struct DelegateError {
+    /// What went wrong, and what to do about it where that is known.
+    pub reason: String,
+}
+
+impl DelegateError {
+    /// A failure for this reason.
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into() }
+    }
+}
