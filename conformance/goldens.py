@@ -1,0 +1,115 @@
+"""Writes the golden cases: small models with inputs and the outputs that LiteRT's CPU computes for them.
+
+    pip install ai-edge-litert numpy
+    python goldens.py [OUT_DIR]        (default: the folder `cases` beside this file)
+
+Each case is a folder OUT_DIR/KIND_OPERATOR_FORM/ holding
+
+    model.tflite   one operator, or the few that the form is about
+    in_K.npy       input K of the model, in the order of the graph's inputs
+    out_K.npy      output K
+    case.json      {"op", "kind", "version", "scale", "form"}
+
+kind is f32, f16w (float16 weights behind DEQUANTIZE) or i32; scale is the largest magnitude of the outputs before a fused
+activation, the yardstick of an error. Each case draws from its own generator, seeded by its name: the same script gives the
+same files, and a new case changes no other.
+
+Outputs come from LiteRT's reference kernels, checked against its optimized ones and XNNPACK unless the form says why not.
+One thing LiteRT's CPU cannot tell: it reads past a fused TANH. Such a case holds tanh of what the bare operator gives, and
+its case.json says "oracle": "unfused".
+"""
+
+import json
+import shutil
+import sys
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+import golden_forms
+from model_writer import Activation, Model, run
+
+TOLERANCE = 1e-5  # how far LiteRT's own kernel sets may lie apart, relative to the scale
+
+
+class Draw:
+    """The random values of one case."""
+    def __init__(self, name):
+        self.generator = np.random.RandomState(zlib.crc32(name.encode()))
+
+    def __call__(self, *shape, dtype=np.float32, low=-2, high=2):
+        return np.asarray(self.generator.uniform(low, high, shape)).astype(dtype)
+
+
+class Suite:
+    """Collects cases in a folder."""
+    def __init__(self, folder):
+        self.folder, self.count = Path(folder), 0
+
+    def case(self, operator, form, build, kind="f32", kernels=("reference", "plain", "default")):
+        """Writes one case. `build(model, draw)` adds the nodes and returns the list of outputs.
+
+        The first of `kernels` gives the outputs; the others must agree with it.
+        """
+        name = f"{kind}_{operator}_{form}"
+        model = Model()
+        outputs = build(model, Draw(name))
+        model.settle_shapes(outputs, kernels[0])
+        bare = self.bare_results(model, outputs, kernels)
+        record = {"op": operator, "kind": kind, "version": model.codes[-1].version if model.codes else 1, "form": form}
+        if Activation.TANH in model.activations():
+            expected, record["oracle"] = [np.tanh(value) for value in bare], "unfused"
+        else:
+            expected = self.checked_run(name, model, outputs, kernels)
+        record["scale"] = (max(
+            [float(np.abs(value.astype(np.float64)).max()) for value in bare + expected if value.size], default=0)
+                           or 1.0)
+        self.write(self.folder / name, record, model.to_bytes(outputs), model.values, expected)
+        self.count += 1
+
+    def bare_results(self, model, outputs, kernels):
+        """The outputs without any fused activation."""
+        fused = model.activations()
+        model.set_activations([Activation.NONE] * len(fused))
+        try:
+            return self.checked_run("bare", model, outputs, kernels)
+        finally:
+            model.set_activations(fused)
+
+    def checked_run(self, name, model, outputs, kernels):
+        """The outputs by the first kernel set, after comparing them with those of the others."""
+        file = model.to_bytes(outputs)
+        expected, *others = [run(file, model.values, kernel) for kernel in kernels]
+        for kernel, other in zip(kernels[1:], others):
+            for first, second in zip(expected, other, strict=True):
+                limit = TOLERANCE * max(1.0, float(np.abs(first.astype(np.float64)).max(initial=0)))
+                if first.shape != second.shape or not np.allclose(first, second, rtol=0, atol=limit):
+                    raise ValueError(f"{name}: the {kernel} kernels disagree with the {kernels[0]} ones")
+        for value in expected:
+            if not np.isfinite(value.astype(np.float64)).all():
+                raise ValueError(f"{name}: an output is not finite")
+        return expected
+
+    def write(self, folder, record, file, inputs, outputs):
+        folder.mkdir(parents=True)
+        (folder / "model.tflite").write_bytes(file)
+        (folder / "case.json").write_text(json.dumps(record, sort_keys=True) + "\n")
+        for prefix, values in (("in", inputs), ("out", outputs)):
+            for index, value in enumerate(values):
+                np.save(folder / f"{prefix}_{index}.npy", value)
+
+
+def main():
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "cases"
+    if folder.exists():
+        shutil.rmtree(folder)
+    suite = Suite(folder)
+    for family in golden_forms.FAMILIES:
+        family(suite)
+    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    print(f"{suite.count} cases, {size} bytes")
+
+
+if __name__ == "__main__":
+    main()

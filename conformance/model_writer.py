@@ -1,0 +1,140 @@
+"""Writes small .tflite models and runs them on LiteRT's CPU.
+
+A `Model` collects the tensors and operators of one subgraph; `to_bytes` gives the file and `run` what LiteRT computes for it.
+It writes exactly what it is told, also what a converter would never write: it is no checker.
+"""
+
+import flatbuffers
+import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+Activation = schema.ActivationFunctionType
+Padding = schema.Padding
+
+TENSOR_TYPES = {
+    np.dtype(name.lower()): getattr(schema.TensorType, name)
+    for name in ("FLOAT32", "FLOAT16", "INT64", "INT32", "INT16", "INT8", "UINT8", "BOOL")
+}
+
+KERNELS = {
+    "reference": OpResolverType.BUILTIN_REF, "plain": OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+    "default": OpResolverType.AUTO,
+}
+
+
+class Model:
+    """One subgraph under construction. Tensors are plain indices; -1 stands for an absent optional input."""
+    def __init__(self):
+        self.buffers, self.tensors, self.operators, self.codes = [schema.BufferT()], [], [], []
+        self.inputs, self.values = [], []  # indices of the graph's inputs, and the array to feed each
+
+    def tensor(self, shape, dtype=np.float32, data=None):
+        """Adds a tensor; one without data is computed at run time. The shape of an operator's result may be a guess."""
+        tensor = schema.TensorT()
+        tensor.shape, tensor.type = [int(extent) for extent in shape], TENSOR_TYPES[np.dtype(dtype)]
+        tensor.name, tensor.buffer = f"tensor_{len(self.tensors)}", 0
+        if data is not None:
+            buffer = schema.BufferT()
+            buffer.data = np.frombuffer(np.ascontiguousarray(data).tobytes(), np.uint8)
+            tensor.buffer = len(self.buffers)
+            self.buffers.append(buffer)
+        self.tensors.append(tensor)
+        return len(self.tensors) - 1
+
+    def input(self, value):
+        """Adds a graph input that is fed `value`."""
+        index = self.tensor(value.shape, value.dtype)
+        self.inputs.append(index)
+        self.values.append(value)
+        return index
+
+    def constant(self, value, dtype=None):
+        """Adds a constant tensor."""
+        value = np.asarray(value, dtype)
+        return self.tensor(value.shape, value.dtype, value)
+
+    def operator(self, name, inputs, options=None, version=1, results=1, dtype=np.float32, shape=(), custom=None):
+        """Adds an operator; returns the index of its result, or a list of them if `results` is more than one.
+
+        `options` is an options table of the schema; `custom` the bytes of a custom operator's options.
+        """
+        code = schema.OperatorCodeT()
+        code.version = version
+        builtin = "CUSTOM" if custom is not None else name
+        code.builtinCode = getattr(schema.BuiltinOperator, builtin)
+        code.deprecatedBuiltinCode = min(code.builtinCode, 127)
+        if custom is not None:
+            code.customCode = name
+        self.codes.append(code)
+        operator = schema.OperatorT()
+        operator.opcodeIndex, operator.inputs = len(self.codes) - 1, list(inputs)
+        operator.outputs = [self.tensor(shape, dtype) for _ in range(results)]
+        if options is not None:
+            operator.builtinOptions = options
+            operator.builtinOptionsType = getattr(schema.BuiltinOptions, type(options).__name__.removesuffix("T"))
+        if custom is not None:
+            operator.customOptions = np.frombuffer(custom, np.uint8)
+        self.operators.append(operator)
+        return operator.outputs[0] if results == 1 else operator.outputs
+
+    def activations(self):
+        """The fused activations of the operators that have the field, in order."""
+        return [table.fusedActivationFunction for table in self._activated()]
+
+    def set_activations(self, activations):
+        """Replaces what `activations` lists."""
+        for table, activation in zip(self._activated(), activations, strict=True):
+            table.fusedActivationFunction = activation
+
+    def _activated(self):
+        return [
+            operator.builtinOptions for operator in self.operators
+            if hasattr(operator.builtinOptions, "fusedActivationFunction")
+        ]
+
+    def settle_shapes(self, outputs, kernels="reference"):
+        """Replaces the guessed shapes of results by those that LiteRT finds."""
+        interpreter = invoke(self.to_bytes(outputs), self.values, kernels)
+        results = {index for operator in self.operators for index in operator.outputs}
+        for detail in interpreter.get_tensor_details():
+            if detail["index"] in results:
+                self.tensors[detail["index"]].shape = [int(extent) for extent in detail["shape"]]
+
+    def to_bytes(self, outputs):
+        """The file of this graph with the named outputs."""
+        graph = schema.SubGraphT()
+        graph.name, graph.tensors, graph.operators = "main", self.tensors, self.operators
+        graph.inputs, graph.outputs = self.inputs, list(outputs)
+        model = schema.ModelT()
+        model.version, model.description = 3, "golden case"
+        model.operatorCodes, model.subgraphs, model.buffers = self.codes, [graph], self.buffers
+        builder = flatbuffers.Builder(1024)
+        builder.Finish(model.Pack(builder), b"TFL3")
+        return bytes(builder.Output())
+
+
+def options(table, **fields):
+    """An options table of the schema by name, with its fields set: options("Pool2DOptions", strideH=2)."""
+    result = getattr(schema, table + "T")()
+    for name, value in fields.items():
+        if not hasattr(result, name):
+            raise AttributeError(f"{table} has no field {name}")
+        setattr(result, name, value)
+    return result
+
+
+def invoke(file, values, kernels):
+    """An interpreter that has run a model file. Raises what LiteRT raises when it refuses the model."""
+    interpreter = Interpreter(model_content=file, experimental_op_resolver_type=KERNELS[kernels])
+    interpreter.allocate_tensors()
+    for detail, value in zip(interpreter.get_input_details(), values, strict=True):
+        interpreter.set_tensor(detail["index"], value)
+    interpreter.invoke()
+    return interpreter
+
+
+def run(file, values, kernels="reference"):
+    """The outputs that LiteRT computes for a model file."""
+    interpreter = invoke(file, values, kernels)
+    return [np.array(interpreter.get_tensor(detail["index"])) for detail in interpreter.get_output_details()]
