@@ -11,7 +11,9 @@ mod error;
 mod generated;
 mod model;
 mod read;
+mod write;
 
 pub use error::{ModelError, ModelErrorKind, Place, Problem};
 pub use generated::schema;
 pub use model::{Metadata, Model, Operator, OperatorCode, QuantizationDetails, Signature, Subgraph, Tensor};
+pub use write::{ModelBuilder, OperatorBuilder, TensorBuilder};

@@ -264,7 +264,7 @@ impl Model {
     }
 
     #[allow(unsafe_code)]
-    fn root(&self) -> schema::Model<'_> {
+    pub(crate) fn root(&self) -> schema::Model<'_> {
         // SAFETY: `open` verified these very bytes, and their owner (a vector, a shared or static slice, a map) neither
         // moves nor changes them.
         unsafe { schema::root_as_model_unchecked(&self.0.bytes) }

@@ -1,0 +1,254 @@
+//! From descriptions to bytes: makes `.tflite` files for tests, tools and built-in models.
+//!
+//! Contract: what is described is what is written, checked or not (tests write bad files on purpose), in the form that
+//! converters give it: version 3, an empty buffer 0, operator codes in both fields, tensor data aligned to 16 bytes.
+
+mod aligned;
+mod operator;
+mod tensor;
+
+use attache_base::Bytes;
+use flatbuffers::FlatBufferBuilder;
+
+pub use operator::OperatorBuilder;
+pub use tensor::TensorBuilder;
+
+use crate::schema;
+use aligned::{ALIGNMENT, push_aligned};
+
+/// Above so many bytes of data a file can't be one flatbuffer, whose offsets have 31 bits.
+const MOST_INSIDE: usize = 1 << 30;
+
+/// A model in the making.
+///
+/// ```
+/// use attache_base::DataType::Float32;
+/// use attache_model::schema::BuiltinOperator;
+/// use attache_model::{Model, ModelBuilder, OperatorBuilder, TensorBuilder};
+///
+/// let mut builder = ModelBuilder::new("twice");
+/// let main = builder.subgraph("main");
+/// let x = builder.tensor(main, TensorBuilder::new("x", Float32, [1, 4]));
+/// let y = builder.tensor(main, TensorBuilder::new("y", Float32, [1, 4]));
+/// builder.operator(main, OperatorBuilder::new(BuiltinOperator::ADD, [x, x], [y]));
+/// builder.inputs(main, &[x]).outputs(main, &[y]);
+/// assert!(Model::from_bytes(builder.finish()).is_ok());
+/// ```
+#[derive(Clone, Debug)]
+pub struct ModelBuilder {
+    description: String,
+    codes: Vec<schema::OperatorCodeT>,
+    subgraphs: Vec<schema::SubGraphT>,
+    /// `None`: a buffer without data, as buffer 0.
+    buffers: Vec<Option<Bytes>>,
+    signatures: Vec<schema::SignatureDefT>,
+    metadata: Vec<schema::MetadataT>,
+    outside: bool,
+}
+
+impl ModelBuilder {
+    /// A model without subgraphs.
+    pub fn new(description: &str) -> Self {
+        Self {
+            description: description.to_owned(),
+            codes: Vec::new(),
+            subgraphs: Vec::new(),
+            buffers: vec![None],
+            signatures: Vec::new(),
+            metadata: Vec::new(),
+            outside: false,
+        }
+    }
+
+    /// Writes data and custom options behind the flatbuffer, by offset and size. Files with more than 1 GiB of data are
+    /// always written so.
+    pub fn data_outside(&mut self) -> &mut Self {
+        self.outside = true;
+        self
+    }
+
+    /// Adds an empty subgraph and returns its index; the first is what runs.
+    pub fn subgraph(&mut self, name: &str) -> usize {
+        let empty = || Some(Vec::new());
+        self.subgraphs.push(schema::SubGraphT {
+            name: Some(name.to_owned()),
+            inputs: empty(),
+            outputs: empty(),
+            tensors: Some(Vec::new()),
+            operators: Some(Vec::new()),
+            ..Default::default()
+        });
+        self.subgraphs.len() - 1
+    }
+
+    /// Adds a tensor to a subgraph and returns its index there.
+    pub fn tensor(&mut self, subgraph: usize, tensor: TensorBuilder) -> usize {
+        let (mut tensor, data) = tensor.into_parts();
+        tensor.buffer = data.map_or(0, |data| self.buffer(data));
+        push(&mut self.subgraphs[subgraph].tensors, tensor)
+    }
+
+    /// Adds an operator to a subgraph and returns its index there. Operators run in the order of addition.
+    pub fn operator(&mut self, subgraph: usize, operator: OperatorBuilder) -> usize {
+        let (mut operator, code) = operator.into_parts();
+        let index = self.codes.iter().position(|known| *known == code).unwrap_or_else(|| {
+            self.codes.push(code);
+            self.codes.len() - 1
+        });
+        operator.opcode_index = index as u32;
+        push(&mut self.subgraphs[subgraph].operators, operator)
+    }
+
+    /// Sets the tensors that the caller of a subgraph fills.
+    pub fn inputs(&mut self, subgraph: usize, tensors: &[usize]) -> &mut Self {
+        self.subgraphs[subgraph].inputs = Some(indices(tensors));
+        self
+    }
+
+    /// Sets the tensors that the caller of a subgraph reads.
+    pub fn outputs(&mut self, subgraph: usize, tensors: &[usize]) -> &mut Self {
+        self.subgraphs[subgraph].outputs = Some(indices(tensors));
+        self
+    }
+
+    /// Adds a named entry point to a subgraph, with names for its inputs and outputs.
+    pub fn signature(
+        &mut self,
+        key: &str,
+        subgraph: usize,
+        inputs: &[(&str, usize)],
+        outputs: &[(&str, usize)],
+    ) -> &mut Self {
+        let entry = |&(name, tensor): &(&str, usize)| schema::TensorMapT {
+            name: Some(name.to_owned()),
+            tensor_index: tensor as u32,
+        };
+        self.signatures.push(schema::SignatureDefT {
+            signature_key: Some(key.to_owned()),
+            subgraph_index: subgraph as u32,
+            inputs: Some(inputs.iter().map(entry).collect()),
+            outputs: Some(outputs.iter().map(entry).collect()),
+        });
+        self
+    }
+
+    /// Adds a named blob.
+    pub fn metadata(&mut self, name: &str, bytes: impl Into<Vec<u8>>) -> &mut Self {
+        let buffer = self.buffer(Bytes::from_vec(bytes.into()));
+        self.metadata.push(schema::MetadataT { name: Some(name.to_owned()), buffer });
+        self
+    }
+
+    fn buffer(&mut self, data: Bytes) -> u32 {
+        self.buffers.push(Some(data));
+        self.buffers.len() as u32 - 1
+    }
+
+    /// The file. Panics where what is not data takes more than 2 GiB.
+    pub fn finish(&self) -> Vec<u8> {
+        let data: usize = self.buffers.iter().flatten().map(|data| data.len()).sum();
+        if self.outside || data > MOST_INSIDE { self.finish_outside() } else { self.pack(None) }
+    }
+
+    /// Offsets are fields of fixed width, so a first draft tells where the flatbuffer ends.
+    fn finish_outside(&self) -> Vec<u8> {
+        let length = self.pack(Some(ALIGNMENT)).len();
+        let mut file = self.pack(Some(length.next_multiple_of(ALIGNMENT)));
+        debug_assert_eq!(file.len(), length, "offsets have a fixed width");
+        let options = self.subgraphs.iter().flat_map(|subgraph| subgraph.operators.iter().flatten());
+        let options = options.filter_map(|operator| operator.custom_options.as_deref());
+        for data in self.buffers.iter().flatten().map(|data| &**data).chain(options) {
+            file.resize(file.len().next_multiple_of(ALIGNMENT), 0);
+            file.extend_from_slice(data);
+        }
+        file
+    }
+
+    /// The flatbuffer, with all data inside, or with data at offsets from `outside` on.
+    fn pack(&self, outside: Option<usize>) -> Vec<u8> {
+        let inside: usize = match outside {
+            None => self.buffers.iter().flatten().map(|data| data.len() + 64).sum(),
+            Some(_) => 0,
+        };
+        let mut builder = FlatBufferBuilder::with_capacity(inside + (64 << 10));
+        let mut places = outside.map(Places);
+        let buffers: Vec<_> =
+            self.buffers.iter().map(|data| pack_buffer(&mut builder, data.as_ref(), places.as_mut())).collect();
+        let subgraphs: Vec<_> = match &mut places {
+            None => self.subgraphs.iter().map(|subgraph| subgraph.pack(&mut builder)).collect(),
+            Some(places) => {
+                let moved = self.subgraphs.iter().map(|subgraph| options_outside(subgraph, places));
+                moved.map(|subgraph| subgraph.pack(&mut builder)).collect()
+            }
+        };
+        let codes: Vec<_> = self.codes.iter().map(|code| code.pack(&mut builder)).collect();
+        let signatures: Vec<_> = self.signatures.iter().map(|signature| signature.pack(&mut builder)).collect();
+        let metadata: Vec<_> = self.metadata.iter().map(|entry| entry.pack(&mut builder)).collect();
+        let arguments = schema::ModelArgs {
+            version: 3,
+            operator_codes: Some(builder.create_vector(&codes)),
+            subgraphs: Some(builder.create_vector(&subgraphs)),
+            description: Some(builder.create_string(&self.description)),
+            buffers: Some(builder.create_vector(&buffers)),
+            metadata: Some(builder.create_vector(&metadata)),
+            signature_defs: Some(builder.create_vector(&signatures)),
+            ..Default::default()
+        };
+        let model = schema::Model::create(&mut builder, &arguments);
+        schema::finish_model_buffer(&mut builder, model);
+        let (mut bytes, start) = builder.collapse();
+        bytes.drain(..start);
+        bytes
+    }
+}
+
+/// Hands out offsets outside the flatbuffer, in the order of the data there.
+struct Places(usize);
+
+impl Places {
+    fn next(&mut self, size: usize) -> u64 {
+        let offset = self.0.next_multiple_of(ALIGNMENT);
+        self.0 = offset + size;
+        offset as u64
+    }
+}
+
+fn pack_buffer<'a>(
+    builder: &mut FlatBufferBuilder<'a>,
+    data: Option<&Bytes>,
+    places: Option<&mut Places>,
+) -> flatbuffers::WIPOffset<schema::Buffer<'a>> {
+    let arguments = match (data, places) {
+        (None, _) => schema::BufferArgs::default(),
+        (Some(data), None) => schema::BufferArgs { data: Some(push_aligned(builder, data)), ..Default::default() },
+        (Some(data), Some(places)) => {
+            schema::BufferArgs { data: None, offset: places.next(data.len()), size: data.len() as u64 }
+        }
+    };
+    schema::Buffer::create(builder, &arguments)
+}
+
+/// The subgraph with custom options by offset and size.
+fn options_outside(subgraph: &schema::SubGraphT, places: &mut Places) -> schema::SubGraphT {
+    let mut subgraph = subgraph.clone();
+    for operator in subgraph.operators.iter_mut().flatten() {
+        if let Some(options) = operator.custom_options.take() {
+            operator.large_custom_options_offset = places.next(options.len());
+            operator.large_custom_options_size = options.len() as u64;
+        }
+    }
+    subgraph
+}
+
+fn push<T>(list: &mut Option<Vec<T>>, item: T) -> usize {
+    let list = list.get_or_insert_default();
+    list.push(item);
+    list.len() - 1
+}
+
+fn indices(tensors: &[usize]) -> Vec<i32> {
+    tensors.iter().map(|tensor| *tensor as i32).collect()
+}
+
+#[cfg(test)]
+mod tests;

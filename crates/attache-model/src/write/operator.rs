@@ -1,0 +1,81 @@
+//! The description of one operator.
+
+use crate::schema::{self, BuiltinOperator, BuiltinOptions2T, BuiltinOptionsT};
+
+/// An operator to be written.
+#[derive(Clone, Debug)]
+pub struct OperatorBuilder {
+    operator: schema::OperatorT,
+    code: schema::OperatorCodeT,
+}
+
+impl OperatorBuilder {
+    /// A builtin operator of version 1 without options; `None` leaves an optional input out.
+    pub fn new<I: Into<Option<usize>>>(
+        builtin: BuiltinOperator,
+        inputs: impl IntoIterator<Item = I>,
+        outputs: impl IntoIterator<Item = usize>,
+    ) -> Self {
+        let inputs = inputs.into_iter().map(|tensor| tensor.into().map_or(-1, |tensor| tensor as i32));
+        let operator = schema::OperatorT {
+            inputs: Some(inputs.collect()),
+            outputs: Some(outputs.into_iter().map(|tensor| tensor as i32).collect()),
+            ..Default::default()
+        };
+        let placeholder = BuiltinOperator::PLACEHOLDER_FOR_GREATER_OP_CODES.0;
+        let code = schema::OperatorCodeT {
+            deprecated_builtin_code: builtin.0.min(placeholder) as i8,
+            builtin_code: builtin,
+            version: 1,
+            ..Default::default()
+        };
+        Self { operator, code }
+    }
+
+    /// A custom operator with its options.
+    pub fn custom<I: Into<Option<usize>>>(
+        name: &str,
+        options: impl Into<Vec<u8>>,
+        inputs: impl IntoIterator<Item = I>,
+        outputs: impl IntoIterator<Item = usize>,
+    ) -> Self {
+        let mut builder = Self::new(BuiltinOperator::CUSTOM, inputs, outputs);
+        builder.code.custom_code = Some(name.to_owned());
+        builder.operator.custom_options = Some(options.into());
+        builder
+    }
+
+    /// Sets the options.
+    pub fn options(mut self, options: BuiltinOptionsT) -> Self {
+        self.operator.builtin_options = options;
+        self
+    }
+
+    /// Sets the options of an operator whose options are in the second union.
+    pub fn options_2(mut self, options: BuiltinOptions2T) -> Self {
+        self.operator.builtin_options_2 = options;
+        self
+    }
+
+    /// Sets the version.
+    pub fn version(mut self, version: i32) -> Self {
+        self.code.version = version;
+        self
+    }
+
+    /// Sets the tensors that carry the quantization of inner results.
+    pub fn intermediates(mut self, tensors: &[usize]) -> Self {
+        self.operator.intermediates = Some(super::indices(tensors));
+        self
+    }
+
+    /// Changes the table as it will be written, for what has no function here.
+    pub fn with(mut self, change: impl FnOnce(&mut schema::OperatorT)) -> Self {
+        change(&mut self.operator);
+        self
+    }
+
+    pub(super) fn into_parts(self) -> (schema::OperatorT, schema::OperatorCodeT) {
+        (self.operator, self.code)
+    }
+}
