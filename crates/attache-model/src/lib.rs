@@ -7,13 +7,16 @@
 // Generated code names it by this path.
 extern crate alloc;
 
+mod archive;
 mod error;
 mod generated;
+mod metadata;
 mod model;
 mod read;
 mod write;
 
 pub use error::{ModelError, ModelErrorKind, Place, Problem};
 pub use generated::schema;
+pub use metadata::Normalization;
 pub use model::{Metadata, Model, Operator, OperatorCode, QuantizationDetails, Signature, Subgraph, Tensor};
 pub use write::{ModelBuilder, OperatorBuilder, TensorBuilder};

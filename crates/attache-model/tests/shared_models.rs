@@ -35,6 +35,23 @@ fn shared_models_open() {
     }
 }
 
+#[test]
+fn labels_and_normalization_are_read() {
+    let paths = shared_models();
+    let named = |stem: &str| {
+        let path = paths.iter().find(|path| path.file_stem().is_some_and(|it| it == stem)).expect(stem);
+        Model::from_path(path).unwrap()
+    };
+    for stem in ["mobilenet_v1_0.25_224_quant", "mobilenet_v2_1.0_224_ptq_int8"] {
+        let model = named(stem);
+        let labels = model.labels().unwrap().expect("labels");
+        assert_eq!((labels.len(), labels[0].as_str()), (1001, "background"), "{stem}");
+        let normalization = model.normalization(0).expect("normalization");
+        assert!(normalization.mean.iter().chain(&normalization.std).all(|it| (127.0..=128.0).contains(it)), "{stem}");
+    }
+    assert_eq!(named("face_landmark").labels().unwrap(), None);
+}
+
 /// Numbers from a linear congruence, the same in every run.
 fn random(seed: u64) -> impl FnMut(usize) -> usize {
     let mut state = seed;
