@@ -10,12 +10,13 @@ Each case is a folder OUT_DIR/KIND_OPERATOR_FORM/ holding
     out_K.npy      output K
     case.json      {"op", "kind", "version", "scale", "form"}
 
-kind is f32, f16w (float16 weights behind DEQUANTIZE) or i32; scale is the largest magnitude of the outputs before a fused
-activation, the yardstick of an error. Each case draws from its own generator, seeded by its name: the same script gives the
-same files, and a new case changes no other.
+kind is f32, f16w (float16 weights behind DEQUANTIZE) or i32; scale is the largest magnitude of the outputs before a
+fused activation, the yardstick of an error. Each case draws from its own generator, seeded by its name: the same script
+gives the same files, and a new case changes no other. Cases of an earlier run in OUT_DIR are removed first.
 
-Outputs come from LiteRT's reference kernels, checked against its optimized ones and XNNPACK unless the form says why not.
-One thing LiteRT's CPU cannot tell: it reads past a fused TANH. Such a case holds tanh of what the bare operator gives, and
+Outputs come from LiteRT's reference kernels, checked against its optimized ones and XNNPACK, save where a form says why
+not.
+One thing LiteRT's CPU cannot tell: it ignores a fused TANH. Such a case holds tanh of what the bare operator gives, and
 its case.json says "oracle": "unfused".
 """
 
@@ -27,10 +28,19 @@ from pathlib import Path
 
 import numpy as np
 
-import golden_forms
-from model_writer import Activation, Model, run
+import forms_arithmetic
+import forms_graphs
+import forms_movement
+import forms_windows
+from model_writer import Activation, Model, options, run
 
+ALL_KERNELS = ("reference", "plain", "default")
 TOLERANCE = 1e-5  # how far LiteRT's own kernel sets may lie apart, relative to the scale
+
+
+def magnitude(value):
+    """The largest magnitude in an array; 0 if it is empty."""
+    return float(np.abs(value.astype(np.float64)).max(initial=0))
 
 
 class Draw:
@@ -47,7 +57,7 @@ class Suite:
     def __init__(self, folder):
         self.folder, self.count = Path(folder), 0
 
-    def case(self, operator, form, build, kind="f32", kernels=("reference", "plain", "default")):
+    def case(self, operator, form, build, kind="f32", kernels=ALL_KERNELS):
         """Writes one case. `build(model, draw)` adds the nodes and returns the list of outputs.
 
         The first of `kernels` gives the outputs; the others must agree with it.
@@ -62,11 +72,22 @@ class Suite:
             expected, record["oracle"] = [np.tanh(value) for value in bare], "unfused"
         else:
             expected = self.checked_run(name, model, outputs, kernels)
-        record["scale"] = (max(
-            [float(np.abs(value.astype(np.float64)).max()) for value in bare + expected if value.size], default=0)
-                           or 1.0)
+        record["scale"] = max(map(magnitude, bare + expected)) or 1.0
         self.write(self.folder / name, record, model.to_bytes(outputs), model.values, expected)
         self.count += 1
+
+    def single(self, operator, form, make_inputs, table=None, kind="f32", version=1, kernels=ALL_KERNELS, **fields):
+        """Writes a case of one operator with one result.
+
+        `make_inputs(model, draw)` adds and lists its inputs; `table` names its options, `fields` their values.
+        """
+        dtype = np.int32 if kind == "i32" else np.float32
+
+        def build(model, draw):
+            chosen = options(table, **fields) if table else None
+            return [model.operator(operator, make_inputs(model, draw), chosen, version, dtype=dtype)]
+
+        self.case(operator, form, build, kind, kernels)
 
     def bare_results(self, model, outputs, kernels):
         """The outputs without any fused activation."""
@@ -83,15 +104,16 @@ class Suite:
         expected, *others = [run(file, model.values, kernel) for kernel in kernels]
         for kernel, other in zip(kernels[1:], others):
             for first, second in zip(expected, other, strict=True):
-                limit = TOLERANCE * max(1.0, float(np.abs(first.astype(np.float64)).max(initial=0)))
+                limit = TOLERANCE * max(1.0, magnitude(first))
                 if first.shape != second.shape or not np.allclose(first, second, rtol=0, atol=limit):
                     raise ValueError(f"{name}: the {kernel} kernels disagree with the {kernels[0]} ones")
         for value in expected:
-            if not np.isfinite(value.astype(np.float64)).all():
+            if not np.isfinite(value).all():
                 raise ValueError(f"{name}: an output is not finite")
         return expected
 
     def write(self, folder, record, file, inputs, outputs):
+        """Writes the files of one case."""
         folder.mkdir(parents=True)
         (folder / "model.tflite").write_bytes(file)
         (folder / "case.json").write_text(json.dumps(record, sort_keys=True) + "\n")
@@ -102,11 +124,12 @@ class Suite:
 
 def main():
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "cases"
-    if folder.exists():
-        shutil.rmtree(folder)
+    for stale in folder.glob("*/case.json"):
+        shutil.rmtree(stale.parent)
     suite = Suite(folder)
-    for family in golden_forms.FAMILIES:
-        family(suite)
+    for module in (forms_arithmetic, forms_windows, forms_movement, forms_graphs):
+        for family in module.FAMILIES:
+            family(suite)
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     print(f"{suite.count} cases, {size} bytes")
 

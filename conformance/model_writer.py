@@ -1,7 +1,7 @@
 """Writes small .tflite models and runs them on LiteRT's CPU.
 
-A `Model` collects the tensors and operators of one subgraph; `to_bytes` gives the file and `run` what LiteRT computes for it.
-It writes exactly what it is told, also what a converter would never write: it is no checker.
+A `Model` collects the tensors and operators of one subgraph; `to_bytes` gives the file, and `run` what LiteRT computes
+for it. It writes exactly what it is told, also what a converter would never write: it is no checker.
 """
 
 import flatbuffers
@@ -53,6 +53,11 @@ class Model:
         """Adds a constant tensor."""
         value = np.asarray(value, dtype)
         return self.tensor(value.shape, value.dtype, value)
+
+    def constant_f16(self, value):
+        """A float32 tensor whose constant is kept as float16, behind DEQUANTIZE."""
+        half = self.constant(value.astype(np.float16))
+        return self.operator("DEQUANTIZE", [half], options("DequantizeOptions"), version=3, shape=value.shape)
 
     def operator(self, name, inputs, options=None, version=1, results=1, dtype=np.float32, shape=(), custom=None):
         """Adds an operator; returns the index of its result, or a list of them if `results` is more than one.
