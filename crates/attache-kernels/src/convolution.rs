@@ -1,0 +1,487 @@
+//! Convolution over channels-last tensors, as a matrix product whose activations stay where they are.
+//!
+//! The pixels of an output row read windows that lie a constant number of elements apart, so a row of the output is a
+//! run of rows of A; the window's own rows are segments of the depth. Where windows reach into padding, the input rows
+//! of a band are first copied into scratch with their zeros. Only where that doesn't pay (very narrow outputs, padding
+//! wider than the input) are whole windows gathered, a few pixels at a time.
+#![allow(unsafe_code)] // Tasks write interleaved columns of the output through the GEMM's micro-kernel.
+
+use std::ops::Range;
+
+use crate::engine::Shared;
+use crate::gemm::{PackedMatrix, Rows, Split, Target, gemm, multiply};
+use crate::{Engine, Level, scratch};
+
+/// A window operation: extents are `[height, width, channels]`, pairs are `[vertical, horizontal]`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Convolution {
+    /// Images.
+    pub batches: usize,
+    /// Extents of one input image.
+    pub input: [usize; 3],
+    /// Extents of one output image.
+    pub output: [usize; 3],
+    /// Extents of the window.
+    pub kernel: [usize; 2],
+    /// Input pixels between neighbouring windows (of a transposed convolution: output pixels), at least 1.
+    pub strides: [usize; 2],
+    /// Pixels between neighbouring taps of a window, at least 1.
+    pub dilations: [usize; 2],
+    /// Padding above and to the left.
+    pub before: [usize; 2],
+    /// Groups of channels that don't see each other; a divisor of both channel counts. Depthwise convolution ignores
+    /// it.
+    pub groups: usize,
+    /// Bounds of the output.
+    pub clamp: (f32, f32),
+}
+
+impl Convolution {
+    pub(crate) fn check(&self, input: &[f32], output: &[f32]) {
+        assert_eq!(input.len(), self.batches * self.input.iter().product::<usize>(), "the input has its shape");
+        assert_eq!(output.len(), self.batches * self.output.iter().product::<usize>(), "the output has its shape");
+        assert!(self.strides.iter().chain(&self.dilations).all(|step| *step > 0), "strides and dilations are positive");
+    }
+
+    /// One 1×1 window per pixel and nothing around: a matrix product.
+    fn is_pointwise(&self) -> bool {
+        self.kernel == [1, 1]
+            && self.strides == [1, 1]
+            && self.before == [0, 0]
+            && self.groups == 1
+            && self.input[..2] == self.output[..2]
+    }
+}
+
+/// Weights and bias of a convolution, packed for one instruction set.
+#[derive(Clone)]
+pub struct PackedFilter {
+    groups: Vec<PackedMatrix>,
+}
+
+impl PackedFilter {
+    /// Packs a filter `[output channels, height, width, input channels / groups]` and its bias.
+    pub fn pack(level: Level, convolution: &Convolution, filter: &[f32], bias: Option<&[f32]>) -> Self {
+        let groups = convolution.groups;
+        assert!(
+            groups > 0 && convolution.input[2] % groups == 0 && convolution.output[2] % groups == 0,
+            "whole groups"
+        );
+        let outputs = convolution.output[2] / groups;
+        let depth = convolution.kernel[0] * convolution.kernel[1] * (convolution.input[2] / groups);
+        assert_eq!(filter.len(), groups * outputs * depth, "the filter has its shape");
+        let pack = |group: usize| {
+            let bias = bias.map(|bias| &bias[group * outputs..][..outputs]);
+            PackedMatrix::pack(level, outputs, depth, &filter[group * outputs * depth..][..outputs * depth], bias)
+        };
+        Self { groups: (0..groups).map(pack).collect() }
+    }
+}
+
+/// Convolves `input` with a filter that was packed for the same convolution. The filter's instruction set is used.
+pub fn convolve(engine: Engine, convolution: &Convolution, input: &[f32], filter: &PackedFilter, output: &mut [f32]) {
+    convolution.check(input, output);
+    let [height, width, channels] = convolution.output;
+    if convolution.is_pointwise() {
+        let rows = convolution.batches * height * width;
+        let depth = convolution.input[2];
+        return gemm(engine, rows, input, depth, &filter.groups[0], output, channels, convolution.clamp);
+    }
+    let sweep = Sweep {
+        batches: convolution.batches,
+        input: convolution.input,
+        windows: [height, width],
+        kernel: convolution.kernel,
+        strides: convolution.strides,
+        dilations: convolution.dilations,
+        before: convolution.before.map(|before| before as isize),
+        image: height * width * channels,
+        pitch: [width * channels, channels],
+        clamp: convolution.clamp,
+    };
+    // SAFETY: the output holds every image, row and pixel that the sweep's pitches reach.
+    unsafe { sweep.run(engine, input, &filter.groups, output.as_mut_ptr()) }
+}
+
+/// A convolution whose output pixels may lie anywhere: transposed convolution runs one for each phase of its strides.
+pub(crate) struct Sweep {
+    pub(crate) batches: usize,
+    pub(crate) input: [usize; 3],
+    /// Windows down and across.
+    pub(crate) windows: [usize; 2],
+    pub(crate) kernel: [usize; 2],
+    pub(crate) strides: [usize; 2],
+    pub(crate) dilations: [usize; 2],
+    /// Padding above and to the left; negative where the first windows start inside the input.
+    pub(crate) before: [isize; 2],
+    /// Elements between images of the output.
+    pub(crate) image: usize,
+    /// Elements between rows and between pixels of the output.
+    pub(crate) pitch: [usize; 2],
+    pub(crate) clamp: (f32, f32),
+}
+
+/// Where the windows of some output rows are read: elements from one to the next.
+struct View {
+    start: *const f32,
+    /// Between windows below each other and beside each other.
+    window: [usize; 2],
+    /// Between taps below each other and beside each other.
+    tap: [usize; 2],
+}
+
+/// Elements of scratch that a band of rows may take, unless a single row needs more.
+const BAND: usize = 1 << 17;
+
+impl Sweep {
+    /// # Safety
+    /// Every window's output channels (those of all groups) must be writable at `output` and written by nobody else.
+    pub(crate) unsafe fn run(&self, engine: Engine, input: &[f32], groups: &[PackedMatrix], output: *mut f32) {
+        let [height, width] = self.windows;
+        let outputs = groups[0].outputs() * groups.len();
+        if self.batches * height * width * outputs == 0 {
+            return;
+        }
+        let output = Shared(output);
+        let gather = self.gathers();
+        let pixels_per_unit = if gather { 1 } else { width };
+        let units = self.batches * height * width / pixels_per_unit;
+        let products = (self.batches * height * width * outputs * groups[0].depth()) as f64;
+        let split = Split::new(&engine, units, pixels_per_unit, &groups[0], products);
+        engine.for_each(split.tasks(), |task| {
+            let (units, panels) = split.part(task);
+            // SAFETY: tasks write different units or different panels.
+            unsafe {
+                match gather {
+                    true => self.run_gathered(units, panels, input, groups, output),
+                    false => self.run_rows(units, panels, input, groups, output),
+                }
+            }
+        });
+    }
+
+    /// Input pixels that a row of windows covers, along an axis.
+    fn covered(&self, axis: usize, windows: usize) -> usize {
+        (windows - 1) * self.strides[axis] + (self.kernel[axis].max(1) - 1) * self.dilations[axis] + 1
+    }
+
+    /// Whether no window along `axis` reaches outside of the input.
+    fn is_inside(&self, axis: usize) -> bool {
+        let last = self.covered(axis, self.windows[axis]) as isize - self.before[axis];
+        self.before[axis] <= 0 && last <= self.input[axis] as isize
+    }
+
+    /// Whether whole windows are gathered: rows too short for a tile, no taps at all, or mostly padding.
+    fn gathers(&self) -> bool {
+        let narrow = self.windows[1] < 4 && self.windows[0] > 1;
+        narrow || self.kernel.contains(&0) || self.covered(1, self.windows[1]) > 2 * self.input[1] + 64
+    }
+
+    /// Rows `units` (counted through all images) of the output.
+    unsafe fn run_rows(
+        &self,
+        units: Range<usize>,
+        panels: Range<usize>,
+        input: &[f32],
+        groups: &[PackedMatrix],
+        output: Shared<f32>,
+    ) {
+        let [height, width] = self.windows;
+        let [_, input_width, channels] = self.input;
+        let inside = self.is_inside(0) && self.is_inside(1);
+        // A copied row serves every window that reads it while the band lasts, or one row of windows only, whichever
+        // makes fewer copies.
+        let padded = self.covered(1, width);
+        let shared = inside || self.covered(0, 8) < 8 * self.kernel[0];
+        let [window_step, tap_step] =
+            if shared { [self.strides[0], self.dilations[0]] } else { [self.kernel[0].max(1), 1] };
+        let stored = |rows: usize| (rows - 1) * window_step + (self.kernel[0].max(1) - 1) * tap_step + 1;
+        let band = if inside {
+            height
+        } else {
+            (BAND / (padded * channels).max(1)).saturating_sub(stored(1)) / window_step + 1
+        };
+        let mut unit = units.start;
+        while unit < units.end {
+            let (batch, y) = (unit / height, unit % height);
+            let rows = band.min(units.end - unit).min(height - y);
+            let image = &input[batch * self.input.iter().product::<usize>()..];
+            // SAFETY: the caller's promise; the views hold every window of these rows.
+            let multiply = |view: View| unsafe {
+                let output = output.get().add(batch * self.image + y * self.pitch[0]);
+                self.multiply_band(&view, rows, panels.clone(), groups, output)
+            };
+            if inside {
+                let first = (y * self.strides[0]) as isize - self.before[0];
+                let start = image[(first as usize * input_width + -self.before[1] as usize) * channels..].as_ptr();
+                let [down, across] = [input_width * channels, channels];
+                multiply(View {
+                    start,
+                    window: [self.strides[0] * down, self.strides[1] * across],
+                    tap: [self.dilations[0] * down, self.dilations[1] * across],
+                });
+            } else {
+                scratch::with(stored(rows) * padded * channels, |buffer| {
+                    self.copy_rows(image, y, shared, padded, buffer);
+                    let [down, across] = [padded * channels, channels];
+                    multiply(View {
+                        start: buffer.as_ptr(),
+                        window: [window_step * down, self.strides[1] * across],
+                        tap: [tap_step * down, self.dilations[1] * across],
+                    });
+                });
+            }
+            unit += rows;
+        }
+    }
+
+    /// Fills the rows of `buffer` with those that windows from row `y` on read, zeros where they reach outside: every
+    /// input row once where they are `shared`, else those of each row of windows.
+    fn copy_rows(&self, image: &[f32], y: usize, shared: bool, padded: usize, buffer: &mut [f32]) {
+        for (index, target) in buffer.chunks_exact_mut((padded * self.input[2]).max(1)).enumerate() {
+            let row = if shared {
+                y * self.strides[0] + index
+            } else {
+                (y + index / self.kernel[0]) * self.strides[0] + index % self.kernel[0] * self.dilations[0]
+            };
+            self.copy_row(image, row as isize - self.before[0], target);
+        }
+    }
+
+    fn copy_row(&self, image: &[f32], y: isize, target: &mut [f32]) {
+        let [height, width, channels] = self.input;
+        if y < 0 || y >= height as isize {
+            return target.fill(0.0);
+        }
+        let row = &image[y as usize * width * channels..][..width * channels];
+        let row = &row[((-self.before[1]).max(0) as usize * channels).min(row.len())..];
+        let left = (self.before[1].max(0) as usize * channels).min(target.len());
+        let count = row.len().min(target.len() - left);
+        target[..left].fill(0.0);
+        target[left..left + count].copy_from_slice(&row[..count]);
+        target[left + count..].fill(0.0);
+    }
+
+    /// # Safety
+    /// Every window of `rows` rows must be readable through the view; `output` as in `run`.
+    unsafe fn multiply_band(
+        &self,
+        view: &View,
+        rows: usize,
+        panels: Range<usize>,
+        groups: &[PackedMatrix],
+        output: *mut f32,
+    ) {
+        let channels = self.input[2] / groups.len();
+        let joined = groups.len() == 1 && self.dilations[1] == 1;
+        let (taps, length) = if joined { (1, self.kernel[1] * channels) } else { (self.kernel[1], channels) };
+        let segment = |index: usize| index / taps * view.tap[0] + index % taps * view.tap[1];
+        let segments: Vec<usize> = (0..self.kernel[0] * taps).map(segment).collect();
+        for (group, matrix) in groups.iter().enumerate() {
+            for panel in panels.clone() {
+                for row in 0..rows {
+                    // SAFETY: promised by the caller.
+                    unsafe {
+                        let start = view.start.add(row * view.window[0] + group * channels);
+                        let a = Rows { start, stride: view.window[1], segments: &segments, length };
+                        let start = output.add(row * self.pitch[0] + group * matrix.outputs());
+                        let c = Target { start, stride: self.pitch[1] };
+                        multiply(matrix, panel..panel + 1, a, c, self.windows[1], self.clamp);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Pixels `units` (counted through all images) of the output, a few windows at a time.
+    unsafe fn run_gathered(
+        &self,
+        units: Range<usize>,
+        panels: Range<usize>,
+        input: &[f32],
+        groups: &[PackedMatrix],
+        output: Shared<f32>,
+    ) {
+        const PIXELS: usize = 48;
+        let [height, width] = self.windows;
+        let channels = self.input[2] / groups.len();
+        let depth = self.kernel[0] * self.kernel[1] * channels;
+        scratch::with((PIXELS.min(units.len())) * depth, |buffer| {
+            for (group, matrix) in groups.iter().enumerate() {
+                for first in units.clone().step_by(PIXELS) {
+                    let pixels = first..(first + PIXELS).min(units.end);
+                    for (pixel, window) in pixels.clone().zip(buffer.chunks_exact_mut(depth.max(1))) {
+                        let (batch, y, x) = (pixel / (height * width), pixel / width % height, pixel % width);
+                        let image = &input[batch * self.input.iter().product::<usize>()..];
+                        self.gather(image, [y, x], group * channels, channels, window);
+                    }
+                    self.multiply_gathered(pixels, panels.clone(), buffer, (group, matrix), output);
+                }
+            }
+        });
+    }
+
+    /// Multiplies gathered windows, run by run of pixels that lie in one row of the output.
+    fn multiply_gathered(
+        &self,
+        pixels: Range<usize>,
+        panels: Range<usize>,
+        windows: &[f32],
+        (group, matrix): (usize, &PackedMatrix),
+        output: Shared<f32>,
+    ) {
+        let [height, width] = self.windows;
+        let depth = matrix.depth();
+        let even = self.pitch[0] == width * self.pitch[1] && self.image == height * self.pitch[0];
+        let mut pixel = pixels.start;
+        while pixel < pixels.end {
+            let run = if even { pixels.end } else { ((pixel / width + 1) * width).min(pixels.end) };
+            let (batch, y, x) = (pixel / (height * width), pixel / width % height, pixel % width);
+            let start = windows[(pixel - pixels.start) * depth..].as_ptr();
+            let a = Rows { start, stride: depth, segments: &[0], length: depth };
+            let offset = batch * self.image + y * self.pitch[0] + x * self.pitch[1] + group * matrix.outputs();
+            // SAFETY: the windows are dense rows of A; the output is promised by `run`'s caller.
+            unsafe {
+                let c = Target { start: output.get().add(offset), stride: self.pitch[1] };
+                multiply(matrix, panels.clone(), a, c, run - pixel, self.clamp);
+            }
+            pixel = run;
+        }
+    }
+
+    /// Copies the window of pixel `[y, x]`, zeros where it reaches outside of the input.
+    fn gather(&self, image: &[f32], at: [usize; 2], first: usize, channels: usize, window: &mut [f32]) {
+        let [height, width, all] = self.input;
+        let position = |axis: usize, tap: usize| {
+            (at[axis] * self.strides[axis]) as isize + (tap * self.dilations[axis]) as isize - self.before[axis]
+        };
+        for (index, target) in window.chunks_exact_mut(channels.max(1)).enumerate() {
+            let (y, x) = (position(0, index / self.kernel[1]), position(1, index % self.kernel[1]));
+            if y < 0 || x < 0 || y >= height as isize || x >= width as isize {
+                target.fill(0.0);
+            } else {
+                let source = &image[(y as usize * width + x as usize) * all + first..];
+                target.copy_from_slice(&source[..channels]);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_base::{Padding, Serial};
+
+    use super::*;
+    use crate::testing::{Random, assert_close};
+
+    fn naive(convolution: &Convolution, input: &[f32], filter: &[f32], bias: &[f32]) -> Vec<f32> {
+        let Convolution { batches, input: [h, w, c], output: [oh, ow, o], kernel: [kh, kw], groups, .. } = *convolution;
+        let mut output = Vec::new();
+        for index in 0..batches * oh * ow * o {
+            let (n, y, x, channel) = (index / (oh * ow * o), index / (ow * o) % oh, index / o % ow, index % o);
+            let depth = c / groups;
+            let first = channel / (o / groups) * depth;
+            let mut sum = bias[channel];
+            for tap in 0..kh * kw {
+                let iy = (y * convolution.strides[0] + tap / kw * convolution.dilations[0])
+                    .wrapping_sub(convolution.before[0]);
+                let ix = (x * convolution.strides[1] + tap % kw * convolution.dilations[1])
+                    .wrapping_sub(convolution.before[1]);
+                if iy < h && ix < w {
+                    for i in 0..depth {
+                        sum += input[((n * h + iy) * w + ix) * c + first + i]
+                            * filter[(channel * kh * kw + tap) * depth + i];
+                    }
+                }
+            }
+            output.push(sum.clamp(convolution.clamp.0, convolution.clamp.1));
+        }
+        output
+    }
+
+    fn check(engine: Engine, convolution: &Convolution, random: &mut Random) {
+        let count = |extents: [usize; 3]| convolution.batches * extents.iter().product::<usize>();
+        let input = random.floats(count(convolution.input));
+        let depth = convolution.kernel[0] * convolution.kernel[1] * convolution.input[2] / convolution.groups;
+        let filter = random.floats(convolution.output[2] * depth);
+        let bias = random.floats(convolution.output[2]);
+        let packed = PackedFilter::pack(engine.level, convolution, &filter, Some(&bias));
+        let mut output = vec![9.0; count(convolution.output)];
+        convolve(engine, convolution, &input, &packed, &mut output);
+        let expected = naive(convolution, &input, &filter, &bias);
+        assert_close(&output, &expected, 1e-5, || format!("{} {convolution:?}", engine.level.name()));
+    }
+
+    fn random_convolution(random: &mut Random) -> Convolution {
+        loop {
+            let [h, w] = [1 + random.below(15), 1 + random.below(30)];
+            let kernel = [1 + random.below(4), 1 + random.below(4)];
+            let strides = [1 + random.below(3), 1 + random.below(3)];
+            let dilations = if random.below(3) == 0 { [1 + random.below(8), 1 + random.below(60)] } else { [1, 1] };
+            let padding = if random.below(2) == 0 { Padding::Same } else { Padding::Valid };
+            let groups = if random.below(3) == 0 { 1 + random.below(3) } else { 1 };
+            let [rows, columns] =
+                [0, 1].map(|a| padding.window([h, w][a], kernel[a], strides[a], dilations[a]).unwrap());
+            if rows.output * columns.output > 0 {
+                return Convolution {
+                    batches: 1 + random.below(2),
+                    input: [h, w, groups * (1 + random.below(5))],
+                    output: [rows.output, columns.output, groups * (1 + random.below(40))],
+                    kernel,
+                    strides,
+                    dilations,
+                    before: [rows.before, columns.before],
+                    groups,
+                    clamp: (-1.5, 2.0),
+                };
+            }
+        }
+    }
+
+    #[test]
+    fn every_level_matches_the_sum_over_windows() {
+        let mut random = Random::new(3);
+        for level in Level::available() {
+            for _ in 0..150 {
+                check(Engine { level, parallel: &Serial }, &random_convolution(&mut random), &mut random);
+            }
+        }
+    }
+
+    #[test]
+    fn threads_and_bands_meet() {
+        let pool = crate::pool::Pool::new(3);
+        let mut random = Random::new(4);
+        for (input, outputs) in [([60, 60, 40], 24), ([9, 9, 128], 200)] {
+            let [h, w, _] = input;
+            let convolution = Convolution {
+                batches: 1,
+                input,
+                output: [h, w, outputs],
+                kernel: [3, 3],
+                strides: [1, 1],
+                dilations: [1, 1],
+                before: [1, 1],
+                groups: 1,
+                clamp: (f32::NEG_INFINITY, f32::INFINITY),
+            };
+            check(Engine::new(&pool), &convolution, &mut random);
+        }
+    }
+
+    #[test]
+    fn a_window_far_larger_than_the_input_takes_no_memory() {
+        let convolution = Convolution {
+            batches: 1,
+            input: [4, 40, 2],
+            output: [4, 40, 3],
+            kernel: [3, 3],
+            strides: [1, 1],
+            dilations: [1 << 30, 1 << 30],
+            before: [1 << 30, 1 << 30],
+            groups: 1,
+            clamp: (-1.0, 1.0),
+        };
+        check(Engine::new(&Serial), &convolution, &mut Random::new(5));
+    }
+}

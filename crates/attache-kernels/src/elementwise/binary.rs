@@ -1,0 +1,244 @@
+//! Functions of two float32 operands that broadcast, with the activation that TensorFlow Lite fuses into them.
+
+use attache_base::Activation;
+
+use super::broadcast::{Walk, check};
+use crate::simd::{Kernel, Simd};
+use crate::{Engine, Level, math};
+
+/// A function of two operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Binary {
+    /// `l + r`.
+    Add,
+    /// The angle of the point `(r, l)`.
+    Atan2,
+    /// `l / r`.
+    Divide,
+    /// `⌊l / r⌋`.
+    FloorDivide,
+    /// `l − r ⌊l / r⌋`, exact, with the sign of `r`.
+    FloorModulo,
+    /// `l` where `l > r`, else `r`.
+    Maximum,
+    /// `l` where `l < r`, else `r`.
+    Minimum,
+    /// `l × r`.
+    Multiply,
+    /// `l` to the power `r`.
+    Power,
+    /// `l` where it isn't negative, else `l × r`.
+    Prelu,
+    /// `(l − r)²`.
+    SquaredDifference,
+    /// `l − r`.
+    Subtract,
+}
+
+/// Writes `activation(function(left, right))`; both operands broadcast to the output's shape.
+pub fn binary(
+    engine: Engine,
+    function: Binary,
+    (left, left_shape): (&[f32], &[usize]),
+    (right, right_shape): (&[f32], &[usize]),
+    (output, shape): (&mut [f32], &[usize]),
+    activation: Activation,
+) {
+    check(left, left_shape);
+    check(right, right_shape);
+    check(output, shape);
+    if output.is_empty() {
+        return;
+    }
+    let walk = Walk::new(shape, [left_shape, right_shape]);
+    let costs = if matches!(function, Binary::Power | Binary::Atan2 | Binary::FloorModulo) { 10.0 } else { 0.2 };
+    let nanoseconds = output.len() as f64 * costs;
+    let (rows, length) = (walk.rows(), output.len());
+    let parts = engine.tasks(nanoseconds, length);
+    // Whole rows to a task, or a part of the only row.
+    let chunk = if rows > 1 { rows.div_ceil(parts) * walk.row } else { length.div_ceil(parts) };
+    engine.for_each_chunk(output, chunk, |task, output| {
+        let chunk = Chunk { left, right, walk: &walk, start: task * chunk, output, activation };
+        chunk.dispatch(engine.level, function);
+    });
+}
+
+/// Part of the output: whole rows, or a stretch of the only row, from element `start` on.
+struct Chunk<'a> {
+    left: &'a [f32],
+    right: &'a [f32],
+    walk: &'a Walk<2>,
+    start: usize,
+    output: &'a mut [f32],
+    activation: Activation,
+}
+
+impl Chunk<'_> {
+    fn dispatch(self, level: Level, function: Binary) {
+        macro_rules! dispatch {
+            ($($name:ident)*) => {
+                match function {
+                    $(Binary::$name => level.dispatch(Apply { chunk: self, function: $name }),)*
+                }
+            };
+        }
+        dispatch!(Add Atan2 Divide FloorDivide FloorModulo Maximum Minimum Multiply Power Prelu SquaredDifference Subtract)
+    }
+}
+
+trait Function {
+    fn apply(l: f32, r: f32) -> f32;
+}
+
+macro_rules! functions {
+    ($($name:ident($l:ident, $r:ident) $body:expr;)*) => {$(
+        struct $name;
+        impl Function for $name {
+            #[inline(always)]
+            fn apply($l: f32, $r: f32) -> f32 {
+                $body
+            }
+        }
+    )*};
+}
+
+functions! {
+    Add(l, r) l + r;
+    Atan2(l, r) l.atan2(r);
+    Divide(l, r) l / r;
+    FloorDivide(l, r) (l / r).floor();
+    FloorModulo(l, r) {
+        let rest = l % r;
+        if rest != 0.0 && (r < 0.0) != (rest < 0.0) { rest + r } else { rest }
+    };
+    Maximum(l, r) if l > r { l } else { r };
+    Minimum(l, r) if l < r { l } else { r };
+    Multiply(l, r) l * r;
+    Power(l, r) l.powf(r);
+    Prelu(l, r) if l >= 0.0 { l } else { l * r };
+    SquaredDifference(l, r) (l - r) * (l - r);
+    Subtract(l, r) l - r;
+}
+
+struct Apply<'a, F> {
+    chunk: Chunk<'a>,
+    #[allow(dead_code)] // names the function's type
+    function: F,
+}
+
+impl<F: Function> Kernel for Apply<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let Chunk { left, right, walk, start, output, activation } = self.chunk;
+        let (lower, upper) = activation.bounds().unwrap_or((f32::NEG_INFINITY, f32::INFINITY));
+        let within = start % walk.row;
+        let length = walk.row.min(output.len());
+        let [l_step, r_step] = walk.steps;
+        let mut rows = output.chunks_exact_mut(length);
+        walk.for_each_row(start / walk.row, rows.len(), |[l, r]| {
+            let (left, right) = (&left[l + within * l_step..], &right[r + within * r_step..]);
+            let Some(output) = rows.next() else { return };
+            match (l_step, r_step) {
+                (0, 0) => output.fill(math::clamp(F::apply(left[0], right[0]), lower, upper)),
+                (0, _) => {
+                    let left = left[0];
+                    for (value, right) in output.iter_mut().zip(right) {
+                        *value = math::clamp(F::apply(left, *right), lower, upper);
+                    }
+                }
+                (_, 0) => {
+                    let right = right[0];
+                    for (value, left) in output.iter_mut().zip(left) {
+                        *value = math::clamp(F::apply(*left, right), lower, upper);
+                    }
+                }
+                _ => {
+                    for ((value, left), right) in output.iter_mut().zip(left).zip(right) {
+                        *value = math::clamp(F::apply(*left, *right), lower, upper);
+                    }
+                }
+            }
+        });
+        match activation {
+            Activation::Tanh => output.iter_mut().for_each(|value| *value = math::tanh(*value)),
+            Activation::SignBit => {
+                output.iter_mut().for_each(|value| *value = if value.is_sign_negative() { 1.0 } else { 0.0 })
+            }
+            Activation::None | Activation::Relu | Activation::ReluN1To1 | Activation::Relu6 => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_base::{Serial, Shape};
+
+    use super::*;
+    use crate::testing::Random;
+
+    fn check_shapes(engine: Engine, left: &[usize], right: &[usize], random: &mut Random) {
+        let shape = Shape::from(left).broadcast(&Shape::from(right)).unwrap();
+        let l = random.floats(left.iter().product());
+        let r = random.floats(right.iter().product());
+        let mut output = vec![0.0; shape.elements()];
+        binary(engine, Binary::Subtract, (&l, left), (&r, right), (&mut output, &shape), Activation::ReluN1To1);
+        let strides = [left, right].map(|operand| attache_base::broadcast_strides(operand, &shape));
+        for (index, value) in output.iter().enumerate() {
+            let mut offsets = [0, 0];
+            let mut rest = index;
+            for axis in (0..shape.rank()).rev() {
+                for (offset, strides) in offsets.iter_mut().zip(&strides) {
+                    *offset += rest % shape[axis] * strides[axis];
+                }
+                rest /= shape[axis];
+            }
+            assert_eq!(*value, (l[offsets[0]] - r[offsets[1]]).clamp(-1.0, 1.0), "{left:?} {right:?}");
+        }
+    }
+
+    #[test]
+    fn every_pattern_broadcasts() {
+        let mut random = Random::new(11);
+        let pool = crate::pool::Pool::new(2);
+        for round in 0..300 {
+            let rank = 1 + random.below(5);
+            let full: Vec<usize> = (0..rank).map(|_| 1 + random.below(6)).collect();
+            let mut operand = || -> Vec<usize> {
+                let first = if random.below(3) == 0 { random.below(rank + 1) } else { 0 };
+                full[first..].iter().map(|extent| if random.below(3) == 0 { 1 } else { *extent }).collect()
+            };
+            let (left, right) = (operand(), operand());
+            let level = Level::available()[round % Level::available().len()];
+            check_shapes(Engine { level, parallel: &Serial }, &left, &right, &mut random);
+        }
+        for (left, right) in [(&[1, 90, 70, 40][..], &[1, 90, 70, 40][..]), (&[90, 70, 40], &[40]), (&[300_000], &[])] {
+            check_shapes(Engine::new(&pool), left, right, &mut random);
+        }
+    }
+
+    #[test]
+    fn functions_are_what_they_say() {
+        let cases = [
+            (Binary::FloorModulo, -7.0, 3.0, 2.0),
+            (Binary::FloorModulo, 7.0, -3.0, -2.0),
+            (Binary::FloorDivide, -7.0, 2.0, -4.0),
+            (Binary::Power, 2.0, 10.0, 1024.0),
+            (Binary::Prelu, -2.0, 0.25, -0.5),
+            (Binary::SquaredDifference, 1.0, 4.0, 9.0),
+            (Binary::Maximum, 1.0, 4.0, 4.0),
+            (Binary::Minimum, 1.0, 4.0, 1.0),
+            (Binary::Divide, 1.0, 4.0, 0.25),
+            (Binary::Multiply, 3.0, 4.0, 12.0),
+            (Binary::Add, 3.0, 4.0, 7.0),
+            (Binary::Atan2, 0.0, 4.0, 0.0),
+        ];
+        for (function, l, r, expected) in cases {
+            let mut output = [0.0];
+            let engine = Engine::new(&Serial);
+            binary(engine, function, (&[l], &[1]), (&[r], &[]), (&mut output, &[1]), Activation::None);
+            assert_eq!(output[0], expected, "{function:?}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Broadcasting by numpy's rule: axes are merged as far as every operand allows, and what is left is walked row by row.
+
+use attache_base::broadcast_strides;
+
+/// How `N` dense operands are read while a dense output is written in order.
+pub(super) struct Walk<const N: usize> {
+    /// Extents of the axes outside of a row.
+    extents: Vec<usize>,
+    /// Strides of each operand along them.
+    strides: Vec<[usize; N]>,
+    /// Elements of a row.
+    pub(super) row: usize,
+    /// Strides within a row, 0 or 1.
+    pub(super) steps: [usize; N],
+}
+
+impl<const N: usize> Walk<N> {
+    /// A walk over `output`, to which each of `operands` broadcasts.
+    pub(super) fn new(output: &[usize], operands: [&[usize]; N]) -> Self {
+        for operand in operands {
+            assert!(operand.len() <= output.len(), "operands have no more axes than the output");
+            let fits = |(from, to): (&usize, &usize)| from == to || *from == 1;
+            assert!(operand.iter().rev().zip(output.iter().rev()).all(fits), "operands broadcast to the output");
+        }
+        let operands = operands.map(|operand| broadcast_strides(operand, output));
+        let mut axes: Vec<(usize, [usize; N])> = Vec::new();
+        for axis in (0..output.len()).rev().filter(|axis| output[*axis] != 1) {
+            let strides = std::array::from_fn(|n| operands[n][axis]);
+            match axes.last_mut() {
+                Some((extent, inner)) if (0..N).all(|n| inner[n] * *extent == strides[n]) => *extent *= output[axis],
+                _ => axes.push((output[axis], strides)),
+            }
+        }
+        if axes.is_empty() {
+            axes.push((1, [0; N]));
+        }
+        let (row, steps) = axes.remove(0);
+        axes.reverse();
+        Self {
+            extents: axes.iter().map(|axis| axis.0).collect(),
+            strides: axes.iter().map(|axis| axis.1).collect(),
+            row,
+            steps,
+        }
+    }
+
+    /// How many rows there are.
+    pub(super) fn rows(&self) -> usize {
+        self.extents.iter().product()
+    }
+
+    /// Calls `visit` with where each operand's row starts, for `count` rows from row `first` on.
+    #[inline(always)]
+    pub(super) fn for_each_row(&self, first: usize, count: usize, mut visit: impl FnMut([usize; N])) {
+        let rank = self.extents.len();
+        let mut index = vec![0; rank];
+        let mut offsets = [0; N];
+        let mut rest = first;
+        for axis in (0..rank).rev() {
+            index[axis] = rest % self.extents[axis];
+            rest /= self.extents[axis];
+            for (offset, stride) in offsets.iter_mut().zip(self.strides[axis]) {
+                *offset += index[axis] * stride;
+            }
+        }
+        for _ in 0..count {
+            visit(offsets);
+            for axis in (0..rank).rev() {
+                index[axis] += 1;
+                let back = if index[axis] == self.extents[axis] { self.extents[axis] } else { 0 };
+                for (offset, stride) in offsets.iter_mut().zip(self.strides[axis]) {
+                    *offset = *offset + stride - back * stride;
+                }
+                if back == 0 {
+                    break;
+                }
+                index[axis] = 0;
+            }
+        }
+    }
+}
+
+/// Writes `function` of two operands that broadcast to the output's shape, for any element types.
+pub fn broadcast2<A: Copy, B: Copy, C>(
+    (left, left_shape): (&[A], &[usize]),
+    (right, right_shape): (&[B], &[usize]),
+    (output, shape): (&mut [C], &[usize]),
+    function: impl Fn(A, B) -> C,
+) {
+    check(left, left_shape);
+    check(right, right_shape);
+    check(output, shape);
+    if output.is_empty() {
+        return;
+    }
+    let walk = Walk::new(shape, [left_shape, right_shape]);
+    let mut rows = output.chunks_exact_mut(walk.row);
+    walk.for_each_row(0, walk.rows(), |[l, r]| {
+        for (index, value) in rows.next().into_iter().flatten().enumerate() {
+            *value = function(left[l + index * walk.steps[0]], right[r + index * walk.steps[1]]);
+        }
+    });
+}
+
+/// Writes `function` of three operands that broadcast to the output's shape, for any element types.
+pub fn broadcast3<A: Copy, B: Copy, C: Copy, D>(
+    (first, first_shape): (&[A], &[usize]),
+    (second, second_shape): (&[B], &[usize]),
+    (third, third_shape): (&[C], &[usize]),
+    (output, shape): (&mut [D], &[usize]),
+    function: impl Fn(A, B, C) -> D,
+) {
+    check(first, first_shape);
+    check(second, second_shape);
+    check(third, third_shape);
+    check(output, shape);
+    if output.is_empty() {
+        return;
+    }
+    let walk = Walk::new(shape, [first_shape, second_shape, third_shape]);
+    let mut rows = output.chunks_exact_mut(walk.row);
+    walk.for_each_row(0, walk.rows(), |[a, b, c]| {
+        for (index, value) in rows.next().into_iter().flatten().enumerate() {
+            let [x, y, z] = walk.steps.map(|step| index * step);
+            *value = function(first[a + x], second[b + y], third[c + z]);
+        }
+    });
+}
+
+pub(super) fn check<T>(values: &[T], shape: &[usize]) {
+    assert_eq!(values.len(), shape.iter().product::<usize>(), "an operand has its shape");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_merge_where_they_can() {
+        let walk = Walk::new(&[2, 3, 4, 5], [&[2, 3, 4, 5], &[5]]);
+        assert_eq!((walk.rows(), walk.row, walk.steps), (24, 5, [1, 1]));
+        let walk = Walk::new(&[2, 3, 4], [&[2, 3, 4], &[]]);
+        assert_eq!((walk.rows(), walk.row, walk.steps), (1, 24, [1, 0]));
+    }
+
+    #[test]
+    fn three_operands_broadcast() {
+        let mut output = [0; 6];
+        let condition = [true, false];
+        broadcast3((&condition, &[2, 1]), (&[1, 2, 3], &[3]), (&[9], &[]), (&mut output, &[2, 3]), |c, a, b| {
+            if c { a } else { b }
+        });
+        assert_eq!(output, [1, 2, 3, 9, 9, 9]);
+    }
+}

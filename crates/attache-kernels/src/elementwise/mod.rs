@@ -1,0 +1,9 @@
+//! Element-wise functions: of one operand, and of several that broadcast to one shape.
+
+mod binary;
+mod broadcast;
+mod unary;
+
+pub use binary::{Binary, binary};
+pub use broadcast::{broadcast2, broadcast3};
+pub use unary::{Unary, unary, unary_in_place};

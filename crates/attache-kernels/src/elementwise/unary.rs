@@ -1,0 +1,249 @@
+//! Functions of one float32 operand.
+
+use crate::simd::{Kernel, Simd};
+use crate::{Engine, Level, math};
+
+/// A function of one operand. NaN gives NaN.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Unary {
+    /// `|x|`.
+    Abs,
+    /// `⌈x⌉`.
+    Ceil,
+    /// `x` within bounds: RELU, RELU6, RELU_N1_TO_1, RELU_0_TO_1.
+    Clamp(f32, f32),
+    /// `cos x`.
+    Cos,
+    /// `x` where it isn't negative, else `eˣ − 1`.
+    Elu,
+    /// `eˣ`.
+    Exp,
+    /// `⌊x⌋`.
+    Floor,
+    /// `x Φ(x)` with the normal distribution's Φ.
+    Gelu,
+    /// `x Φ(x)` with Φ by tanh.
+    GeluApproximate,
+    /// `x min(max(x + 3, 0), 6) / 6`.
+    HardSwish,
+    /// `x` where it isn't negative, else `x` times the slope.
+    LeakyRelu(f32),
+    /// `ln x`.
+    Log,
+    /// `1 / (1 + e⁻ˣ)`.
+    Logistic,
+    /// `−x`.
+    Negate,
+    /// `x` to the nearest integer, halves to the even one.
+    Round,
+    /// `1 / √x`.
+    Rsqrt,
+    /// −1, 0 or 1.
+    Sign,
+    /// `sin x`.
+    Sin,
+    /// `√x`.
+    Sqrt,
+    /// `x²`.
+    Square,
+    /// `tanh x`.
+    Tanh,
+}
+
+/// Writes `function` of every element.
+pub fn unary(engine: Engine, function: Unary, input: &[f32], output: &mut [f32]) {
+    assert_eq!(input.len(), output.len(), "input and output have one shape");
+    let chunk = chunk(&engine, function, output.len());
+    engine.for_each_chunk(output, chunk, |task, output| {
+        let input = &input[task * chunk..][..output.len()];
+        dispatch(engine.level, function, Data { input: Some(input), output });
+    });
+}
+
+/// Replaces every element by `function` of it.
+pub fn unary_in_place(engine: Engine, function: Unary, values: &mut [f32]) {
+    let chunk = chunk(&engine, function, values.len());
+    engine.for_each_chunk(values, chunk, |_, output| {
+        dispatch(engine.level, function, Data { input: None, output });
+    });
+}
+
+/// Elements of a task.
+fn chunk(engine: &Engine, function: Unary, length: usize) -> usize {
+    use Unary::*;
+    let nanoseconds = match function {
+        Abs | Ceil | Clamp(..) | Floor | HardSwish | LeakyRelu(_) | Negate | Round | Sign | Square => 0.15,
+        Elu | Exp | Gelu | GeluApproximate | Log | Logistic | Rsqrt | Sqrt | Tanh => 0.6,
+        Cos | Sin => 5.0,
+    };
+    length.div_ceil(engine.tasks(length as f64 * nanoseconds, length)).max(1)
+}
+
+struct Data<'a> {
+    /// `None`: the output's old values.
+    input: Option<&'a [f32]>,
+    output: &'a mut [f32],
+}
+
+fn dispatch(level: Level, function: Unary, data: Data) {
+    macro_rules! dispatch {
+        ($($name:ident)*) => {
+            match function {
+                $(Unary::$name => level.dispatch(Apply { data, function: $name }),)*
+                Unary::Clamp(lower, upper) => level.dispatch(Apply { data, function: Clamp(lower, upper) }),
+                Unary::LeakyRelu(slope) => level.dispatch(Apply { data, function: LeakyRelu(slope) }),
+            }
+        };
+    }
+    dispatch!(Abs Ceil Cos Elu Exp Floor Gelu GeluApproximate HardSwish Log Logistic Negate Round Rsqrt Sign Sin Sqrt
+        Square Tanh)
+}
+
+trait Function: Copy {
+    fn apply(self, x: f32) -> f32;
+}
+
+struct Apply<'a, F> {
+    data: Data<'a>,
+    function: F,
+}
+
+impl<F: Function> Kernel for Apply<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        match self.data.input {
+            Some(input) => {
+                for (value, x) in self.data.output.iter_mut().zip(input) {
+                    *value = self.function.apply(*x);
+                }
+            }
+            None => {
+                for value in self.data.output.iter_mut() {
+                    *value = self.function.apply(*value);
+                }
+            }
+        }
+    }
+}
+
+macro_rules! functions {
+    ($($name:ident $(($($parameter:ident),*))?, $x:ident => $body:expr;)*) => {$(
+        #[derive(Clone, Copy)]
+        struct $name $(($(functions!(@type $parameter)),*))?;
+        impl Function for $name {
+            #[inline(always)]
+            fn apply(self, $x: f32) -> f32 {
+                $(let Self($($parameter),*) = self;)?
+                $body
+            }
+        }
+    )*};
+    (@type $parameter:ident) => { f32 };
+}
+
+functions! {
+    Abs, x => x.abs();
+    Ceil, x => x.ceil();
+    Clamp(lower, upper), x => math::clamp(x, lower, upper);
+    Cos, x => x.cos();
+    Elu, x => if x < 0.0 { math::exp_minus_one(x) } else { x };
+    Exp, x => math::exp(x);
+    Floor, x => x.floor();
+    Gelu, x => 0.5 * x * (1.0 + math::erf(x * std::f32::consts::FRAC_1_SQRT_2));
+    GeluApproximate, x => 0.5 * x * (1.0 + math::tanh(0.797_884_6 * (x + 0.044_715 * x * x * x)));
+    HardSwish, x => x * math::clamp(x + 3.0, 0.0, 6.0) / 6.0;
+    LeakyRelu(slope), x => if x < 0.0 { x * slope } else { x };
+    Log, x => math::ln(x);
+    Logistic, x => math::logistic(x);
+    Negate, x => -x;
+    Round, x => x.round_ties_even();
+    Rsqrt, x => 1.0 / x.sqrt();
+    Sign, x => if x > 0.0 { 1.0 } else if x < 0.0 { -1.0 } else { x };
+    Sin, x => x.sin();
+    Sqrt, x => x.sqrt();
+    Square, x => x * x;
+    Tanh, x => math::tanh(x);
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_base::Serial;
+
+    use super::*;
+
+    /// Every function, its float64 counterpart and the error allowed, relative with a floor of `least`.
+    type Case = (Unary, fn(f64) -> f64, f64, f64);
+
+    const CASES: [Case; 21] = [
+        (Unary::Abs, f64::abs, 0.0, 0.0),
+        (Unary::Ceil, f64::ceil, 0.0, 0.0),
+        (Unary::Clamp(-1.0, 6.0), |x| x.clamp(-1.0, 6.0), 0.0, 0.0),
+        (Unary::Cos, f64::cos, 1e-6, 1e-1),
+        (Unary::Elu, |x| if x < 0.0 { x.exp_m1() } else { x }, 1e-6, 0.0),
+        (Unary::Exp, f64::exp, 5e-7, 1e-44),
+        (Unary::Floor, f64::floor, 0.0, 0.0),
+        (Unary::Gelu, |x| x * 0.5 * (1.0 + reference_erf(x / 2f64.sqrt())), 1e-6, 1e0),
+        (Unary::GeluApproximate, |x| 0.5 * x * (1.0 + (0.7978845608 * (x + 0.044715 * x * x * x)).tanh()), 1e-6, 1e0),
+        (Unary::HardSwish, |x| x * (x + 3.0).clamp(0.0, 6.0) / 6.0, 1e-6, 1e0),
+        (Unary::LeakyRelu(0.25), |x| if x < 0.0 { x * 0.25 } else { x }, 0.0, 0.0),
+        (Unary::Log, f64::ln, 5e-7, 1e-1),
+        (Unary::Logistic, |x| 1.0 / (1.0 + (-x).exp()), 1e-6, 1e-30),
+        (Unary::Negate, |x| -x, 0.0, 0.0),
+        (Unary::Round, f64::round_ties_even, 0.0, 0.0),
+        (Unary::Rsqrt, |x| 1.0 / x.sqrt(), 5e-7, 0.0),
+        (Unary::Sign, |x| if x == 0.0 { 0.0 } else { x.signum() }, 0.0, 0.0),
+        (Unary::Sin, f64::sin, 1e-6, 1e-1),
+        (Unary::Sqrt, f64::sqrt, 5e-7, 0.0),
+        (Unary::Square, |x| x * x, 1e-6, 0.0),
+        (Unary::Tanh, f64::tanh, 1e-6, 0.0),
+    ];
+
+    /// The series of erf, and 1 where it has converged to it.
+    fn reference_erf(x: f64) -> f64 {
+        if x.abs() > 5.0 {
+            return x.signum();
+        }
+        let (mut term, mut sum) = (x, x);
+        for n in 1..200 {
+            term *= -x * x / f64::from(n);
+            sum += term / f64::from(2 * n + 1);
+        }
+        sum * 2.0 / std::f64::consts::PI.sqrt()
+    }
+
+    fn check(level: Level, (function, reference, tolerance, least): Case) {
+        let mut inputs: Vec<f32> = (-40_000..40_000).map(|i| i as f32 * 0.0025).collect();
+        inputs.extend((-1000..1000).map(|i| i as f32 * 1e-5));
+        inputs.extend([0.5, 1.5, 2.5, -0.5, 1e-30, -1e-30, 3e38, f32::INFINITY, f32::NEG_INFINITY, f32::NAN]);
+        let mut output = vec![0.0; inputs.len()];
+        let engine = Engine { level, parallel: &Serial };
+        unary(engine, function, &inputs, &mut output);
+        let mut in_place = inputs.clone();
+        unary_in_place(engine, function, &mut in_place);
+        for ((x, y), z) in inputs.iter().zip(&output).zip(&in_place) {
+            assert!(y.to_bits() == z.to_bits() || y.is_nan() && z.is_nan(), "in place or not: {function:?}({x})");
+            let expected = reference(f64::from(*x));
+            if x.is_finite() || !matches!(function, Unary::Gelu | Unary::GeluApproximate | Unary::HardSwish) {
+                let allowed = tolerance * expected.abs().max(least);
+                let equal = f64::from(*y) == f64::from(expected as f32) || y.is_nan() && expected.is_nan();
+                let error = (f64::from(*y) - expected).abs();
+                assert!(
+                    equal || error <= allowed.max(1.5e-45),
+                    "{}: {function:?}({x}) = {y}, not {expected}",
+                    level.name()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn every_level_matches_float64() {
+        for level in Level::available() {
+            for case in CASES {
+                check(level, case);
+            }
+        }
+    }
+}

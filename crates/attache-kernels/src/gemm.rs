@@ -1,0 +1,392 @@
+//! Matrix product with packed weights: `C[m, n] = clamp(Σₖ A[m, k] × W[n, k] + bias[n])`.
+//!
+//! Weights lie in panels as wide as two vectors, each panel as its bias followed by its columns at k = 0, 1, …; the
+//! activations are read in place. A tile of up to `Simd::ROWS` rows times a panel stays in registers over the whole
+//! depth. Convolution feeds the same tile: there the depth is cut into segments that lie apart.
+#![allow(unsafe_code)] // Micro-kernel on pointers: rows of C that belong to different tasks interleave.
+
+use std::ops::Range;
+
+use crate::Engine;
+use crate::engine::Shared;
+use crate::simd::{Kernel, Level, Simd};
+
+/// One cache line, so that panels are aligned.
+#[derive(Clone, Copy, bytemuck::Zeroable, bytemuck::Pod)]
+#[repr(C, align(64))]
+struct Line([f32; 16]);
+
+/// Vectors in a full panel.
+const WIDE: usize = 2;
+
+/// Weights and bias, laid out for one instruction set.
+#[derive(Clone)]
+pub struct PackedMatrix {
+    level: Level,
+    outputs: usize,
+    depth: usize,
+    lines: Vec<Line>,
+}
+
+impl PackedMatrix {
+    /// Packs `weights[outputs, depth]` and one bias per output (zero where there is none).
+    pub fn pack(level: Level, outputs: usize, depth: usize, weights: &[f32], bias: Option<&[f32]>) -> Self {
+        Self::pack_strided(level, [outputs, depth], weights, [depth, 1], bias)
+    }
+
+    /// Packs weights that lie `strides` elements apart along outputs and depth (`[1, outputs]`: a K × N matrix).
+    pub fn pack_strided(
+        level: Level,
+        [outputs, depth]: [usize; 2],
+        weights: &[f32],
+        strides: [usize; 2],
+        bias: Option<&[f32]>,
+    ) -> Self {
+        assert!(bias.is_none_or(|bias| bias.len() == outputs), "one bias per output");
+        if outputs > 0 && depth > 0 {
+            assert!((outputs - 1) * strides[0] + (depth - 1) * strides[1] < weights.len(), "weights of every output");
+        }
+        let lanes = level.lanes();
+        let length = outputs.next_multiple_of(lanes) * (depth + 1);
+        let mut matrix = Self { level, outputs, depth, lines: vec![Line([0.0; 16]); length.div_ceil(16)] };
+        for panel in 0..matrix.panels() {
+            let (columns, width) = (matrix.columns(panel), matrix.width(panel));
+            let start = matrix.offset(panel);
+            let values =
+                &mut bytemuck::cast_slice_mut::<Line, f32>(&mut matrix.lines)[start..start + width * (depth + 1)];
+            for (lane, output) in columns.enumerate() {
+                values[lane] = bias.map_or(0.0, |bias| bias[output]);
+                let source = &weights[(output * strides[0]).min(weights.len())..];
+                let targets = values[width..].iter_mut().skip(lane).step_by(width);
+                for (target, value) in targets.zip(source.iter().step_by(strides[1].max(1))).take(depth) {
+                    *target = *value;
+                }
+            }
+        }
+        matrix
+    }
+
+    /// Columns of C.
+    pub fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    /// Terms of each sum.
+    pub fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// The instruction set it was packed for.
+    pub fn level(&self) -> Level {
+        self.level
+    }
+
+    /// How many panels there are.
+    pub(crate) fn panels(&self) -> usize {
+        self.outputs.div_ceil(WIDE * self.level.lanes())
+    }
+
+    /// The outputs of a panel.
+    fn columns(&self, panel: usize) -> Range<usize> {
+        let full = WIDE * self.level.lanes();
+        panel * full..((panel + 1) * full).min(self.outputs)
+    }
+
+    /// Columns of a panel including the zeros that fill its last vector.
+    fn width(&self, panel: usize) -> usize {
+        self.columns(panel).len().next_multiple_of(self.level.lanes())
+    }
+
+    fn offset(&self, panel: usize) -> usize {
+        panel * WIDE * self.level.lanes() * (self.depth + 1)
+    }
+
+    fn panel(&self, panel: usize) -> &[f32] {
+        let start = self.offset(panel);
+        &bytemuck::cast_slice::<Line, f32>(&self.lines)[start..start + self.width(panel) * (self.depth + 1)]
+    }
+}
+
+/// `rows` rows of C, `c_stride` elements apart, from rows of A that lie `a_stride` elements apart. Columns of C between
+/// the outputs and the stride are left alone.
+pub fn gemm(
+    engine: Engine,
+    rows: usize,
+    a: &[f32],
+    a_stride: usize,
+    matrix: &PackedMatrix,
+    c: &mut [f32],
+    c_stride: usize,
+    clamp: (f32, f32),
+) {
+    let (outputs, depth) = (matrix.outputs, matrix.depth);
+    if rows == 0 || outputs == 0 {
+        return;
+    }
+    assert!(a.len() >= (rows - 1) * a_stride + depth, "A has every row");
+    assert!(c.len() >= (rows - 1) * c_stride + outputs, "C has every row");
+    assert!(rows == 1 || c_stride >= outputs, "rows of C don't overlap");
+    let target = Shared(c.as_mut_ptr());
+    let split = Split::new(&engine, rows, 1, matrix, (rows * depth * outputs) as f64);
+    engine.for_each(split.tasks(), |task| {
+        let (rows, panels) = split.part(task);
+        // Rows of A that stay in the second-level cache while every panel passes over them.
+        let block = (1 << 16) / depth.max(1) / 12 * 12;
+        for start in rows.clone().step_by(block.max(24)) {
+            let count = block.max(24).min(rows.end - start);
+            let source =
+                Rows { start: a[start * a_stride..].as_ptr(), stride: a_stride, segments: &[0], length: depth };
+            // SAFETY: A and C were checked to hold these rows; tasks write disjoint rows or disjoint panels of C.
+            unsafe {
+                let c = Target { start: target.get().add(start * c_stride), stride: c_stride };
+                multiply(matrix, panels.clone(), source, c, count, clamp);
+            }
+        }
+    });
+}
+
+/// How rows and panels are shared out among tasks.
+pub(crate) struct Split {
+    rows: usize,
+    panels: usize,
+    row_parts: usize,
+    panel_parts: usize,
+}
+
+impl Split {
+    /// A split of `rows` units of `height` rows each × the panels of `matrix`, `products` multiplications in all: rows
+    /// first, as weights are then read once per task; panels where rows are few.
+    pub(crate) fn new(engine: &Engine, rows: usize, height: usize, matrix: &PackedMatrix, products: f64) -> Self {
+        let panels = matrix.panels();
+        let tasks = engine.tasks(products / (4 * matrix.level.lanes()) as f64, rows.max(1) * panels.max(1));
+        let smallest = 24usize.div_ceil(height); // units of a task below which the panels are split instead
+        let row_parts = tasks.min(rows.div_ceil(smallest)).max(1);
+        Self { rows, panels, row_parts, panel_parts: tasks.div_ceil(row_parts).min(panels).max(1) }
+    }
+
+    pub(crate) fn tasks(&self) -> usize {
+        self.row_parts * self.panel_parts
+    }
+
+    /// Rows and panels of a task.
+    pub(crate) fn part(&self, task: usize) -> (Range<usize>, Range<usize>) {
+        let (row, panel) = (task / self.panel_parts, task % self.panel_parts);
+        (portion(self.rows, self.row_parts, row), portion(self.panels, self.panel_parts, panel))
+    }
+}
+
+/// Part `index` of `0..total` cut into `parts` as evenly as can be.
+pub(crate) fn portion(total: usize, parts: usize, index: usize) -> Range<usize> {
+    total * index / parts..total * (index + 1) / parts
+}
+
+/// Rows of A: row `r` is the concatenation of `length` elements at `start + r × stride + segment` for each segment.
+#[derive(Clone, Copy)]
+pub(crate) struct Rows<'a> {
+    pub(crate) start: *const f32,
+    pub(crate) stride: usize,
+    pub(crate) segments: &'a [usize],
+    pub(crate) length: usize,
+}
+
+/// Rows of C.
+#[derive(Clone, Copy)]
+pub(crate) struct Target {
+    pub(crate) start: *mut f32,
+    pub(crate) stride: usize,
+}
+
+/// `rows` rows of C in the columns of `panels`; `c` points at column 0 of the first row.
+///
+/// # Safety
+/// Every element of `rows` rows of A must be readable, and the panels' columns of as many rows of C writable and
+/// written by nobody else meanwhile. `segments × length` must be the matrix's depth.
+pub(crate) unsafe fn multiply(
+    matrix: &PackedMatrix,
+    panels: Range<usize>,
+    a: Rows,
+    c: Target,
+    rows: usize,
+    clamp: (f32, f32),
+) {
+    debug_assert_eq!(a.segments.len() * a.length, matrix.depth);
+    for panel in panels {
+        let columns = matrix.columns(panel);
+        // SAFETY: the column lies in C.
+        let start = unsafe { c.start.add(columns.start) };
+        let pass =
+            Pass { a, c: Target { start, ..c }, rows, panel: matrix.panel(panel), columns: columns.len(), clamp };
+        matrix.level.dispatch(pass);
+    }
+}
+
+/// One panel over some rows.
+struct Pass<'a> {
+    a: Rows<'a>,
+    c: Target,
+    rows: usize,
+    panel: &'a [f32],
+    columns: usize,
+    clamp: (f32, f32),
+}
+
+impl Kernel for Pass<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        // Tiles of nearly equal height: a last tile of one row would leave the multipliers idle.
+        let tiles = self.rows.div_ceil(S::ROWS);
+        for index in 0..tiles {
+            let rows = portion(self.rows, tiles, index);
+            // SAFETY: `multiply`'s caller promises every row.
+            let (a, c) =
+                unsafe { (self.a.start.add(rows.start * self.a.stride), self.c.start.add(rows.start * self.c.stride)) };
+            self.tile(simd, rows.len(), a, c);
+        }
+    }
+}
+
+impl Pass<'_> {
+    #[inline(always)]
+    fn tile<S: Simd>(&self, simd: S, rows: usize, a: *const f32, c: *mut f32) {
+        macro_rules! heights {
+            ($($rows:literal)*) => {
+                match rows {
+                    $($rows if $rows <= S::ROWS && self.columns > S::LANES => {
+                        simd.vectorize(Tile::<$rows, 2> { pass: self, a, c })
+                    })*
+                    $($rows if $rows <= S::ROWS => simd.vectorize(Tile::<$rows, 1> { pass: self, a, c }),)*
+                    _ => unreachable!("tiles are as high as the registers allow"),
+                }
+            };
+        }
+        heights!(1 2 3 4 5 6 7 8 9 10 11 12)
+    }
+}
+
+/// One tile: `ROWS` rows × `VECTORS` vectors of columns, held in registers.
+struct Tile<'p, 'a, const ROWS: usize, const VECTORS: usize> {
+    pass: &'p Pass<'a>,
+    a: *const f32,
+    c: *mut f32,
+}
+
+impl<const ROWS: usize, const VECTORS: usize> Kernel for Tile<'_, '_, ROWS, VECTORS> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Pass { a: rows, c: target, panel, columns, clamp, .. } = *self.pass;
+        let width = VECTORS * S::LANES;
+        // SAFETY: the panel holds its bias and `depth` more lines of `width`; A and C are promised by `multiply`'s
+        // caller, and the last vector stores only the columns that exist.
+        unsafe {
+            let mut weights = panel.as_ptr();
+            let mut sums = [[simd.splat(0.0); VECTORS]; ROWS];
+            for v in 0..VECTORS {
+                let bias = simd.load(weights.add(v * S::LANES));
+                for row in &mut sums {
+                    row[v] = bias;
+                }
+            }
+            weights = weights.add(width);
+            for segment in rows.segments {
+                let a = self.a.add(*segment);
+                for k in 0..rows.length {
+                    let mut column = [simd.splat(0.0); VECTORS];
+                    for (v, column) in column.iter_mut().enumerate() {
+                        *column = simd.load(weights.add(v * S::LANES));
+                    }
+                    weights = weights.add(width);
+                    for (r, sums) in sums.iter_mut().enumerate() {
+                        let x = simd.splat(*a.add(r * rows.stride + k));
+                        for (sum, column) in sums.iter_mut().zip(column) {
+                            *sum = simd.multiply_add(x, column, *sum);
+                        }
+                    }
+                }
+            }
+            let (lower, upper) = (simd.splat(clamp.0), simd.splat(clamp.1));
+            for (r, sums) in sums.into_iter().enumerate() {
+                let c = self.c.add(r * target.stride);
+                for (v, sum) in sums.into_iter().enumerate() {
+                    let sum = simd.clamp(sum, lower, upper);
+                    let c = c.add(v * S::LANES);
+                    match columns - v * S::LANES {
+                        count if count < S::LANES => simd.store_partial(c, sum, count),
+                        _ => simd.store(c, sum),
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_base::Serial;
+
+    use super::*;
+    use crate::testing::{Random, assert_close};
+
+    fn check(level: Level, rows: usize, depth: usize, outputs: usize, transposed: bool, random: &mut Random) {
+        let (a_stride, c_stride) = (depth + random.below(3), outputs + random.below(3));
+        let a = random.floats(rows * a_stride + 1);
+        let weights = random.floats(outputs * depth);
+        let bias = random.floats(outputs);
+        let strides = if transposed { [1, outputs] } else { [depth, 1] };
+        let matrix = PackedMatrix::pack_strided(level, [outputs, depth], &weights, strides, Some(&bias));
+        let mut c = vec![7.0; rows * c_stride];
+        let mut expected = c.clone();
+        for m in 0..rows {
+            for n in 0..outputs {
+                let product = |k: usize| a[m * a_stride + k] * weights[n * strides[0] + k * strides[1]];
+                expected[m * c_stride + n] = ((0..depth).map(product).sum::<f32>() + bias[n]).clamp(-2.0, 3.0);
+            }
+        }
+        let engine = Engine { level, parallel: &Serial };
+        gemm(engine, rows, &a, a_stride, &matrix, &mut c, c_stride, (-2.0, 3.0));
+        assert_close(&c, &expected, 1e-5, || format!("{} {rows}x{depth}x{outputs}", level.name()));
+    }
+
+    #[test]
+    fn every_level_matches_the_sum() {
+        let mut random = Random::new(1);
+        for level in Level::available() {
+            for rows in 1..=26 {
+                check(level, rows, 5, 33, false, &mut random);
+            }
+            for _ in 0..60 {
+                let (rows, depth, outputs) = (1 + random.below(70), random.below(40), 1 + random.below(100));
+                let transposed = random.below(2) == 1;
+                check(level, rows, depth, outputs, transposed, &mut random);
+            }
+        }
+    }
+
+    #[test]
+    fn threads_share_rows_and_panels() {
+        let pool = crate::pool::Pool::new(3);
+        let mut random = Random::new(2);
+        for [rows, depth, outputs] in [[1, 700, 1000], [300, 128, 96], [49, 256, 300]] {
+            let (a, weights) = (random.floats(rows * depth), random.floats(outputs * depth));
+            let matrix = PackedMatrix::pack(Level::detect(), outputs, depth, &weights, None);
+            let everything = (f32::NEG_INFINITY, f32::INFINITY);
+            let [mut alone, mut together] = [vec![0.0; rows * outputs], vec![0.0; rows * outputs]];
+            gemm(Engine::new(&Serial), rows, &a, depth, &matrix, &mut alone, outputs, everything);
+            gemm(Engine::new(&pool), rows, &a, depth, &matrix, &mut together, outputs, everything);
+            assert_eq!(alone, together);
+        }
+    }
+
+    #[test]
+    fn not_a_number_stays() {
+        for level in Level::available() {
+            let matrix = PackedMatrix::pack(level, 1, 1, &[f32::NAN], None);
+            let mut c = [0.0];
+            gemm(Engine { level, parallel: &Serial }, 1, &[1.0], 1, &matrix, &mut c, 1, (0.0, 6.0));
+            assert!(c[0].is_nan(), "{}", level.name());
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Scalar functions that loops over slices vectorise: no branches, no library calls, NaN in and NaN out.
+
+/// `min(max(x, lower), upper)`; NaN stays NaN.
+#[inline(always)]
+pub(crate) fn clamp(x: f32, lower: f32, upper: f32) -> f32 {
+    let x = if x < lower { lower } else { x };
+    if x > upper { upper } else { x }
+}
+
+/// 1.5 × 2²³: adding it rounds to an integer that then lies in the low bits of the mantissa.
+const ROUND: f32 = 12_582_912.0;
+
+/// eˣ within 2 ulp; infinite above 88.73, zero below about −103.97.
+///
+/// x = n ln 2 + r, |r| ≤ ln 2 / 2; eʳ by a minimax polynomial of degree 6, 2ⁿ through the exponent's bits in two
+/// halves, so that results down to the smallest denormal are right.
+#[inline(always)]
+pub(crate) fn exp(x: f32) -> f32 {
+    let bounded = clamp(x, -104.0, 89.0);
+    let shifted = bounded * std::f32::consts::LOG2_E + ROUND;
+    let n = shifted - ROUND;
+    let r = (bounded - n * 0.693_359_4) + n * 2.121_944_4e-4;
+    let mut p = 1.987_569_1e-4;
+    p = p * r + 1.398_199_9e-3;
+    p = p * r + 8.333_452e-3;
+    p = p * r + 4.166_579_6e-2;
+    p = p * r + 1.666_666_5e-1;
+    p = p * r + 0.5;
+    let e = (p * r * r + r) + 1.0;
+    let n = (shifted.to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32);
+    let half = n >> 1;
+    let power = |n: i32| f32::from_bits((n.wrapping_add(127) as u32) << 23);
+    let y = e * power(half) * power(n - half);
+    if x.is_nan() { x } else { y }
+}
+
+/// 1 / (1 + e⁻ˣ).
+#[inline(always)]
+pub(crate) fn logistic(x: f32) -> f32 {
+    1.0 / (1.0 + exp(-x))
+}
+
+/// tanh: an odd rational near zero, 1 − 2 / (e²ˣ + 1) beyond.
+#[inline(always)]
+pub(crate) fn tanh(x: f32) -> f32 {
+    let a = x.abs();
+    let s = x * x;
+    // Taylor's series to x¹³ below 0.55: the first term left out is below 1e-7 of the result.
+    let mut p = 21_844.0 / 6_081_075.0;
+    p = p * s - 1_382.0 / 155_925.0;
+    p = p * s + 62.0 / 2_835.0;
+    p = p * s - 17.0 / 315.0;
+    p = p * s + 2.0 / 15.0;
+    p = p * s - 1.0 / 3.0;
+    let near = x + x * s * p;
+    let far = (1.0 - 2.0 / (exp(2.0 * a) + 1.0)).copysign(x);
+    if a < 0.3 { near } else { far }
+}
+
+/// eˣ − 1, by its series near zero.
+#[inline(always)]
+pub(crate) fn exp_minus_one(x: f32) -> f32 {
+    let mut p = 1.0 / 720.0;
+    p = p * x + 1.0 / 120.0;
+    p = p * x + 1.0 / 24.0;
+    p = p * x + 1.0 / 6.0;
+    p = p * x + 0.5;
+    let near = x + x * x * p;
+    if x.abs() < 0.25 { near } else { exp(x) - 1.0 }
+}
+
+/// ln x; NaN below zero, −∞ at zero.
+///
+/// x = 2ⁿ m with m in [√½, √2); ln m = 2 artanh(s) by its series in s = (m − 1) / (m + 1).
+#[inline(always)]
+pub(crate) fn ln(x: f32) -> f32 {
+    let denormal = x < f32::MIN_POSITIVE;
+    let scaled = if denormal { x * 8_388_608.0 } else { x };
+    let bits = (scaled.to_bits() as i32).wrapping_sub(0x3f35_04f3); // √½
+    let n = (bits >> 23) as f32 - if denormal { 23.0 } else { 0.0 };
+    let m = f32::from_bits(((bits & 0x007f_ffff).wrapping_add(0x3f35_04f3)) as u32);
+    let s = (m - 1.0) / (m + 1.0);
+    let t = s * s;
+    let mut p = 1.0 / 9.0;
+    p = p * t + 1.0 / 7.0;
+    p = p * t + 1.0 / 5.0;
+    p = p * t + 1.0 / 3.0;
+    // ln m = 2s + 2s·t·p, and 2s = f − s·f for f = m − 1: the leading term exact.
+    let f = m - 1.0;
+    let logarithm = f - s * (f - 2.0 * t * p);
+    let y = n * 0.693_359_4 + (logarithm - n * 2.121_944_4e-4);
+    let y = if x == 0.0 { f32::NEG_INFINITY } else { y };
+    let y = if x < 0.0 { f32::NAN } else { y };
+    if x < f32::INFINITY { y } else { x }
+}
+
+/// The error function within 2e-7. Source: Abramowitz and Stegun, 7.1.26; the series near zero.
+#[inline(always)]
+pub(crate) fn erf(x: f32) -> f32 {
+    let a = x.abs();
+    let t = 1.0 / (1.0 + 0.327_591_1 * a);
+    let mut p = 1.061_405_4;
+    p = p * t - 1.453_152_1;
+    p = p * t + 1.421_413_7;
+    p = p * t - 0.284_496_74;
+    p = p * t + 0.254_829_6;
+    (1.0 - p * t * exp(-a * a)).copysign(x)
+}

@@ -1,0 +1,272 @@
+//! Kernels that move elements and never look at them: any `Copy` element, dense outputs.
+
+/// Copies `source[offset + Σ index × stride]` into a dense `target` of the given extents. Strides count elements and
+/// may be zero or negative: transposes, slices, flips, tiles and broadcasts are all this.
+///
+/// Panics where an index would leave the source.
+pub fn copy_strided<T: Copy>(source: &[T], offset: i64, strides: &[i64], target: &mut [T], extents: &[usize]) {
+    assert_eq!(strides.len(), extents.len(), "a stride per axis");
+    assert_eq!(target.len(), extents.iter().product::<usize>(), "the target has its extents");
+    if target.is_empty() {
+        return;
+    }
+    let reach = |sign: i128| -> i128 {
+        let far = |(stride, extent): (&i64, &usize)| (i128::from(*stride) * (*extent as i128 - 1) * sign).max(0) * sign;
+        i128::from(offset) + strides.iter().zip(extents).map(far).sum::<i128>()
+    };
+    assert!(reach(-1) >= 0 && reach(1) < source.len() as i128, "every index lies in the source");
+    let mut axes: Vec<(usize, isize)> = Vec::new();
+    for (&extent, &stride) in extents.iter().zip(strides).filter(|axis| *axis.0 != 1) {
+        let stride = stride as isize;
+        match axes.last_mut() {
+            Some((outer, last)) if *last == stride * extent as isize => (*outer, *last) = (*outer * extent, stride),
+            _ => axes.push((extent, stride)),
+        }
+    }
+    copy_axes(source, offset as isize, &axes, target);
+}
+
+fn copy_axes<T: Copy>(source: &[T], offset: isize, axes: &[(usize, isize)], target: &mut [T]) {
+    match *axes {
+        [] => target[0] = source[offset as usize],
+        [(extent, 1)] => target.copy_from_slice(&source[offset as usize..][..extent]),
+        [(_, 0)] => target.fill(source[offset as usize]),
+        [(_, stride)] => {
+            for (index, value) in target.iter_mut().enumerate() {
+                *value = source[(offset + index as isize * stride) as usize];
+            }
+        }
+        [(rows, 1), (columns, stride)] => transpose_plane(source, offset, rows, columns, stride, target),
+        [(extent, stride), ref inner @ ..] => {
+            for (index, part) in target.chunks_exact_mut(target.len() / extent).enumerate() {
+                copy_axes(source, offset + index as isize * stride, inner, part);
+            }
+        }
+    }
+}
+
+/// A transposed plane: tile by tile, so that the lines of both sides stay in the first-level cache.
+fn transpose_plane<T: Copy>(source: &[T], offset: isize, rows: usize, columns: usize, stride: isize, target: &mut [T]) {
+    const TILE: usize = 16;
+    for first_row in (0..rows).step_by(TILE) {
+        for first in (0..columns).step_by(TILE) {
+            for row in first_row..rows.min(first_row + TILE) {
+                let part = &mut target[row * columns + first..row * columns + columns.min(first + TILE)];
+                for (index, value) in part.iter_mut().enumerate() {
+                    *value = source[(offset + row as isize + (first + index) as isize * stride) as usize];
+                }
+            }
+        }
+    }
+}
+
+/// Axis `a` of the target is axis `permutation[a]` of the source.
+pub fn transpose<T: Copy>(source: &[T], shape: &[usize], permutation: &[usize], target: &mut [T]) {
+    assert_eq!(shape.len(), permutation.len(), "an entry per axis");
+    let dense = attache_base::strides(shape);
+    let strides: Vec<i64> = permutation.iter().map(|axis| dense[*axis] as i64).collect();
+    let extents: Vec<usize> = permutation.iter().map(|axis| shape[*axis]).collect();
+    copy_strided(source, 0, &strides, target, &extents);
+}
+
+/// Repeats the source `multiples[a]` times along each axis.
+pub fn tile<T: Copy>(source: &[T], shape: &[usize], multiples: &[usize], target: &mut [T]) {
+    assert_eq!(shape.len(), multiples.len(), "a multiple per axis");
+    let dense = attache_base::strides(shape);
+    let axes = || 0..shape.len();
+    let strides: Vec<i64> = axes().flat_map(|axis| [0, dense[axis] as i64]).collect();
+    let extents: Vec<usize> = axes().flat_map(|axis| [multiples[axis], shape[axis]]).collect();
+    copy_strided(source, 0, &strides, target, &extents);
+}
+
+/// Puts `before[a]` and `after[a]` elements of `value` around the source along each axis.
+pub fn pad<T: Copy>(source: &[T], shape: &[usize], before: &[usize], after: &[usize], value: T, target: &mut [T]) {
+    check_padding(source, shape, before, after, target);
+    pad_axes(source, shape, before, after, value, target);
+}
+
+fn check_padding<T>(source: &[T], shape: &[usize], before: &[usize], after: &[usize], target: &[T]) {
+    assert!(shape.len() == before.len() && shape.len() == after.len(), "padding per axis");
+    assert_eq!(source.len(), shape.iter().product::<usize>(), "the source has its shape");
+    let length: usize = (0..shape.len()).map(|axis| before[axis] + shape[axis] + after[axis]).product();
+    assert_eq!(target.len(), length, "the target has the padded shape");
+}
+
+fn pad_axes<T: Copy>(source: &[T], shape: &[usize], before: &[usize], after: &[usize], value: T, target: &mut [T]) {
+    if source.len() == target.len() {
+        return target.copy_from_slice(source); // nothing to pad from here on
+    }
+    if source.is_empty() {
+        return target.fill(value);
+    }
+    let chunk = target.len() / (before[0] + shape[0] + after[0]);
+    let (head, rest) = target.split_at_mut(before[0] * chunk);
+    let (body, tail) = rest.split_at_mut(shape[0] * chunk);
+    head.fill(value);
+    tail.fill(value);
+    if source.len() == body.len() {
+        return body.copy_from_slice(source);
+    }
+    for (source, target) in source.chunks_exact(source.len() / shape[0]).zip(body.chunks_exact_mut(chunk)) {
+        pad_axes(source, &shape[1..], &before[1..], &after[1..], value, target);
+    }
+}
+
+/// Which elements a mirror shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mirror {
+    /// The mirror stands in the middle of the edge element, which isn't repeated.
+    Reflect,
+    /// The mirror stands behind the edge element, which is repeated.
+    Symmetric,
+}
+
+/// Continues the source by its mirror image along each axis. Padding must be no longer than what the mirror shows.
+pub fn mirror_pad<T: Copy>(
+    source: &[T],
+    shape: &[usize],
+    before: &[usize],
+    after: &[usize],
+    mirror: Mirror,
+    target: &mut [T],
+) {
+    check_padding(source, shape, before, after, target);
+    let skipped = usize::from(mirror == Mirror::Reflect);
+    for axis in 0..shape.len() {
+        let shown = shape[axis].saturating_sub(skipped);
+        assert!(before[axis] <= shown && after[axis] <= shown, "padding is no longer than the mirror shows");
+    }
+    mirror_axes(source, shape, before, after, skipped, target);
+}
+
+fn mirror_axes<T: Copy>(
+    source: &[T],
+    shape: &[usize],
+    before: &[usize],
+    after: &[usize],
+    skipped: usize,
+    target: &mut [T],
+) {
+    if source.len() == target.len() {
+        return target.copy_from_slice(source);
+    }
+    let (extent, first) = (shape[0], before[0]);
+    let (part, chunk) = (source.len() / extent, target.len() / (first + extent + after[0]));
+    for (index, target) in target.chunks_exact_mut(chunk).enumerate() {
+        let position = if index < first {
+            first - 1 - index + skipped
+        } else if index < first + extent {
+            index - first
+        } else {
+            extent - 1 - skipped - (index - first - extent)
+        };
+        mirror_axes(&source[position * part..][..part], &shape[1..], &before[1..], &after[1..], skipped, target);
+    }
+}
+
+/// Puts tensors behind each other along an axis: `parts` are the sources, each of `outer` runs.
+pub fn concatenate<T: Copy>(parts: &[&[T]], outer: usize, target: &mut [T]) {
+    let runs: Vec<usize> = parts.iter().map(|part| part.len() / outer.max(1)).collect();
+    assert!(parts.iter().zip(&runs).all(|(part, run)| part.len() == run * outer), "whole runs");
+    let row: usize = runs.iter().sum();
+    assert_eq!(target.len(), row * outer, "the target holds every part");
+    if row == 0 {
+        return;
+    }
+    for (index, mut target) in target.chunks_exact_mut(row).enumerate() {
+        for (part, run) in parts.iter().zip(&runs) {
+            let (head, rest) = target.split_at_mut(*run);
+            head.copy_from_slice(&part[index * run..][..*run]);
+            target = rest;
+        }
+    }
+}
+
+/// Spreads the channels of `[batches, height, width, channels]` over `block × block` pixels.
+pub fn depth_to_space<T: Copy>(source: &[T], shape: [usize; 4], block: usize, target: &mut [T]) {
+    let [batches, height, width, channels] = shape;
+    assert!(block > 0 && channels % (block * block) == 0, "whole blocks");
+    let depth = channels / (block * block);
+    transpose(source, &[batches * height, width, block, block * depth], &[0, 2, 1, 3], target);
+}
+
+/// Gathers `block × block` pixels of `[batches, height, width, channels]` into channels.
+pub fn space_to_depth<T: Copy>(source: &[T], shape: [usize; 4], block: usize, target: &mut [T]) {
+    let [batches, height, width, channels] = shape;
+    assert!(block > 0 && height % block == 0 && width % block == 0, "whole blocks");
+    transpose(source, &[batches * height / block, block, width / block, block * channels], &[0, 2, 1, 3], target);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Random;
+
+    #[test]
+    fn strided_copies_match_the_loop() {
+        let mut random = Random::new(13);
+        let source: Vec<u32> = (0..100_000).collect();
+        for _ in 0..300 {
+            let rank = random.below(6);
+            let extents: Vec<usize> = (0..rank).map(|_| 1 + random.below(7)).collect();
+            let strides: Vec<i64> = (0..rank).map(|_| random.below(60) as i64 - 30).collect();
+            let mut target = vec![0; extents.iter().product()];
+            copy_strided(&source, 50_000, &strides, &mut target, &extents);
+            for (index, value) in target.iter().enumerate() {
+                let (mut rest, mut at) = (index, 50_000);
+                for axis in (0..rank).rev() {
+                    at += (rest % extents[axis]) as i64 * strides[axis];
+                    rest /= extents[axis];
+                }
+                assert_eq!(i64::from(*value), at, "{extents:?} {strides:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn transposes_and_tiles() {
+        let source: Vec<usize> = (0..40 * 50).collect();
+        let mut target = vec![0; source.len()];
+        transpose(&source, &[40, 50], &[1, 0], &mut target);
+        assert!((0..2000).all(|index| target[index] == index % 40 * 50 + index / 40));
+        let mut tiled = [0; 12];
+        tile(&[1, 2, 3], &[1, 3], &[2, 2], &mut tiled);
+        assert_eq!(tiled, [1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3]);
+    }
+
+    #[test]
+    #[should_panic(expected = "every index lies in the source")]
+    fn a_stride_out_of_the_source_is_refused() {
+        copy_strided(&[1, 2, 3], 2, &[-2], &mut [0, 0, 0], &[3]);
+    }
+
+    #[test]
+    fn padding_of_every_kind() {
+        let mut target = [7; 15];
+        pad(&[1, 2, 3, 4], &[2, 2], &[1, 2], &[0, 1], 0, &mut target);
+        assert_eq!(target, [0, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 3, 4, 0]);
+        let mut line = [0; 7];
+        mirror_pad(&[1, 2, 3], &[3], &[2], &[2], Mirror::Reflect, &mut line);
+        assert_eq!(line, [3, 2, 1, 2, 3, 2, 1]);
+        mirror_pad(&[1, 2, 3], &[3], &[2], &[2], Mirror::Symmetric, &mut line);
+        assert_eq!(line, [2, 1, 1, 2, 3, 3, 2]);
+    }
+
+    #[test]
+    fn blocks_go_there_and_back() {
+        let source: Vec<usize> = (0..2 * 2 * 3 * 8).collect();
+        let (mut spread, mut back) = (vec![0; source.len()], vec![0; source.len()]);
+        depth_to_space(&source, [2, 2, 3, 8], 2, &mut spread);
+        assert_eq!(spread[..4], [0, 1, 2, 3]); // pixel (0, 0), (0, 1)
+        assert_eq!(spread[12..16], [4, 5, 6, 7]); // pixel (1, 0), (1, 1)
+        space_to_depth(&spread, [2, 4, 6, 2], 2, &mut back);
+        assert_eq!(back, source);
+    }
+
+    #[test]
+    fn parts_lie_behind_each_other() {
+        let mut target = [0; 6];
+        concatenate(&[&[1, 2, 3, 4][..], &[8, 9]], 2, &mut target);
+        assert_eq!(target, [1, 2, 8, 3, 4, 9]);
+    }
+}

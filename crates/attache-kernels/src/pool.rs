@@ -1,0 +1,262 @@
+//! A pool of threads that spin for a moment before they sleep.
+//!
+//! The caller works too and never waits for a worker that hasn't joined the job: a worker joins by raising the count
+//! in the state word while the job is open; the caller closes the job when no task is left to take, and then waits
+//! only for those that joined. A call from inside a task, or while another caller has the pool, runs on its own
+//! thread.
+#![allow(unsafe_code)] // A job borrows from the caller's stack while the workers run it.
+
+use std::any::Any;
+use std::cell::UnsafeCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use attache_base::Parallel;
+
+/// Turns of a worker's wait before it sleeps: some tens of microseconds.
+const SPINS: usize = 1000;
+
+/// State word: the job's number in the upper half, whether it may be joined, how many workers have.
+const OPEN: u64 = 1 << 31;
+const NUMBER: u64 = 1 << 32;
+
+type Task<'a> = &'a (dyn Fn(usize) + Sync);
+
+/// What a job is: only read by workers that have joined.
+#[derive(Clone, Copy)]
+struct Job {
+    task: Task<'static>,
+    tasks: usize,
+}
+
+struct Board {
+    state: AtomicU64,
+    job: UnsafeCell<Option<Job>>,
+    /// The next task nobody has taken.
+    next: AtomicUsize,
+    /// The first panic of a task.
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+    ended: AtomicBool,
+    sleepers: AtomicUsize,
+    gate: Mutex<()>,
+    wake: Condvar,
+}
+
+// SAFETY: `job` is written only while the job is closed and nobody is joined, and read only by those that joined.
+unsafe impl Sync for Board {}
+
+/// Threads for kernels. Dropping the pool ends and joins them.
+pub struct Pool {
+    board: Arc<Board>,
+    caller: Mutex<()>,
+    workers: Vec<JoinHandle<()>>,
+}
+
+impl Pool {
+    /// A pool in which `threads` threads work at once, the caller's included: 1 (or 0) starts none. A thread that the
+    /// system refuses is done without.
+    pub fn new(threads: usize) -> Self {
+        let board = Arc::new(Board {
+            state: AtomicU64::new(0),
+            job: UnsafeCell::new(None),
+            next: AtomicUsize::new(0),
+            panic: Mutex::new(None),
+            ended: AtomicBool::new(false),
+            sleepers: AtomicUsize::new(0),
+            gate: Mutex::new(()),
+            wake: Condvar::new(),
+        });
+        let start = |index: usize| {
+            let board = board.clone();
+            std::thread::Builder::new().name(format!("attache-{index}")).spawn(move || board.work()).ok()
+        };
+        let workers = (1..threads).map_while(start).collect();
+        Self { board, caller: Mutex::new(()), workers }
+    }
+}
+
+impl Parallel for Pool {
+    fn threads(&self) -> usize {
+        self.workers.len() + 1
+    }
+
+    fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+        let caller = if tasks > 1 && !self.workers.is_empty() { self.caller.try_lock().ok() } else { None };
+        if caller.is_none() {
+            return (0..tasks).for_each(task);
+        }
+        self.board.run(tasks, task);
+        drop(caller);
+        let panic = self.board.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(panic) = panic {
+            resume_unwind(panic);
+        }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.board.ended.store(true, Ordering::SeqCst);
+        self.board.wake_all();
+        for worker in self.workers.drain(..) {
+            let _ = worker.join(); // a worker never panics: tasks are caught
+        }
+    }
+}
+
+impl Board {
+    fn run(&self, tasks: usize, task: Task) {
+        // SAFETY: the borrow ends before this function returns: it waits for every worker that joined, no worker
+        // joins after the close, and nothing in between can panic.
+        let task = unsafe { std::mem::transmute::<Task<'_>, Task<'static>>(task) };
+        // SAFETY: the caller's lock makes this the only writer, and the last job is closed and left by all.
+        unsafe { *self.job.get() = Some(Job { task, tasks }) };
+        self.next.store(0, Ordering::Relaxed);
+        let number = self.state.load(Ordering::Relaxed) & !(NUMBER - 1);
+        self.state.store(number.wrapping_add(NUMBER) | OPEN, Ordering::SeqCst);
+        if self.sleepers.load(Ordering::SeqCst) > 0 {
+            self.wake_all();
+        }
+        self.take_tasks(Job { task, tasks });
+        self.state.fetch_and(!OPEN, Ordering::AcqRel);
+        let mut turns = 0usize;
+        while self.state.load(Ordering::Acquire) & (OPEN - 1) != 0 {
+            turns += 1;
+            if turns > SPINS { std::thread::yield_now() } else { std::hint::spin_loop() }
+        }
+    }
+
+    /// Runs tasks until none is left to take. Never panics.
+    fn take_tasks(&self, job: Job) {
+        loop {
+            let index = self.next.fetch_add(1, Ordering::Relaxed);
+            if index >= job.tasks {
+                return;
+            }
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| (job.task)(index))) {
+                self.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panic);
+            }
+        }
+    }
+
+    fn work(&self) {
+        let mut seen = 0;
+        while let Some(state) = self.wait(seen) {
+            seen = state / NUMBER;
+            if self.join(state) {
+                // SAFETY: joined, so the job stays until this worker leaves.
+                if let Some(job) = unsafe { *self.job.get() } {
+                    self.take_tasks(job);
+                }
+                self.state.fetch_sub(1, Ordering::AcqRel);
+            }
+        }
+    }
+
+    /// Joins the job of `state` unless it was closed meanwhile.
+    fn join(&self, mut state: u64) -> bool {
+        let number = state / NUMBER;
+        while state & OPEN != 0 && state / NUMBER == number {
+            match self.state.compare_exchange_weak(state, state + 1, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return true,
+                Err(now) => state = now,
+            }
+        }
+        false
+    }
+
+    /// The state once there is an open job after number `seen`; `None` at the end.
+    fn wait(&self, seen: u64) -> Option<u64> {
+        let ready = || {
+            let state = self.state.load(Ordering::SeqCst);
+            (state & OPEN != 0 && state / NUMBER != seen).then_some(state)
+        };
+        loop {
+            for _ in 0..SPINS {
+                if self.ended.load(Ordering::Relaxed) {
+                    return None;
+                }
+                if let Some(state) = ready() {
+                    return Some(state);
+                }
+                std::hint::spin_loop();
+            }
+            let guard = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+            self.sleepers.fetch_add(1, Ordering::SeqCst);
+            // Whoever opens a job or ends the pool after these looks sees a sleeper, and takes the gate to wake it.
+            if ready().is_none() && !self.ended.load(Ordering::SeqCst) {
+                drop(self.wake.wait(guard));
+            }
+            self.sleepers.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    fn wake_all(&self) {
+        let _gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        self.wake.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn sum(pool: &Pool, tasks: usize) -> usize {
+        let total = AtomicUsize::new(0);
+        pool.run(tasks, &|index| {
+            total.fetch_add(index + 1, Ordering::Relaxed);
+        });
+        total.into_inner()
+    }
+
+    #[test]
+    fn every_task_runs_once() {
+        for threads in [0, 1, 2, 5] {
+            let pool = Pool::new(threads);
+            assert_eq!(pool.threads(), threads.max(1));
+            for round in 0..2000 {
+                let tasks = round % 17;
+                assert_eq!(sum(&pool, tasks), tasks * (tasks + 1) / 2);
+            }
+            std::thread::sleep(Duration::from_millis(5)); // workers fall asleep
+            assert_eq!(sum(&pool, 100), 5050);
+        }
+    }
+
+    #[test]
+    fn nested_and_concurrent_calls_finish() {
+        let pool = Pool::new(3);
+        let total = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        pool.run(4, &|_| {
+                            total.fetch_add(sum(&pool, 3), Ordering::Relaxed);
+                        });
+                    }
+                });
+            }
+        });
+        assert_eq!(total.into_inner(), 3 * 200 * 4 * 6);
+    }
+
+    #[test]
+    fn a_panic_reaches_the_caller_and_the_pool_lives_on() {
+        let pool = Pool::new(2);
+        let done = AtomicUsize::new(0);
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            pool.run(8, &|index| {
+                assert!(index != 3, "three");
+                done.fetch_add(1, Ordering::Relaxed);
+            });
+        }));
+        assert!(result.is_err());
+        assert_eq!(done.into_inner(), 7);
+        assert_eq!(sum(&pool, 10), 55);
+    }
+}

@@ -1,0 +1,243 @@
+//! Pooling over channels-last tensors: the average and the maximum of sliding windows, padding left out.
+
+use std::ops::Range;
+
+use crate::simd::{Kernel, Simd};
+use crate::{Engine, math};
+
+/// A pooling window: extents are `[height, width, channels]`, pairs `[vertical, horizontal]`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pooling {
+    /// Images.
+    pub batches: usize,
+    /// Extents of one input image.
+    pub input: [usize; 3],
+    /// Windows down and across.
+    pub output: [usize; 2],
+    /// Extents of the window.
+    pub kernel: [usize; 2],
+    /// Input pixels between neighbouring windows, at least 1.
+    pub strides: [usize; 2],
+    /// Padding above and to the left.
+    pub before: [usize; 2],
+    /// Bounds of the output.
+    pub clamp: (f32, f32),
+}
+
+impl Pooling {
+    /// Input positions of window `index` along `axis`, and how many taps lie before the input.
+    fn window(&self, axis: usize, index: usize) -> (Range<usize>, usize) {
+        let start = index * self.strides[axis];
+        let end = (start + self.kernel[axis]).saturating_sub(self.before[axis]).min(self.input[axis]);
+        let first = start.saturating_sub(self.before[axis]).min(end);
+        (first..end, self.before[axis].saturating_sub(start))
+    }
+
+    fn check(&self, input: &[f32], output: usize) {
+        assert_eq!(input.len(), self.batches * self.input.iter().product::<usize>(), "the input has its shape");
+        assert_eq!(output, self.batches * self.output[0] * self.output[1] * self.input[2], "the output has its shape");
+    }
+
+    /// Splits the output into rows, each with its image and its number within.
+    fn for_each_row(
+        &self,
+        engine: &Engine,
+        input: &[f32],
+        output: &mut [f32],
+        kernel: impl Fn(&[f32], usize, &mut [f32]) + Sync,
+    ) {
+        self.check(input, output.len());
+        let (row, image) = (self.output[1] * self.input[2], self.input.iter().product::<usize>());
+        if output.is_empty() {
+            return;
+        }
+        let nanoseconds = (output.len() * self.kernel[0] * self.kernel[1]) as f64 / 16.0;
+        let rows = self.batches * self.output[0];
+        let band = rows.div_ceil(engine.tasks(nanoseconds, rows));
+        engine.for_each_chunk(output, band * row, |task, output| {
+            for (offset, output) in output.chunks_exact_mut(row).enumerate() {
+                let index = task * band + offset;
+                kernel(&input[index / self.output[0] * image..][..image], index % self.output[0], output);
+            }
+        });
+    }
+}
+
+/// The mean of each window's input pixels; padding counts neither above nor below the line. A window wholly in padding
+/// gives 0.
+pub fn average_pool(engine: Engine, pooling: &Pooling, input: &[f32], output: &mut [f32]) {
+    pooling.for_each_row(&engine, input, output, |image, y, output| {
+        engine.level.dispatch(Row::<Sum> { pooling, image, y, output, fold: Sum });
+    });
+}
+
+/// The maximum of each window's input pixels. A window wholly in padding gives the lowest float.
+pub fn max_pool(engine: Engine, pooling: &Pooling, input: &[f32], output: &mut [f32]) {
+    pooling.for_each_row(&engine, input, output, |image, y, output| {
+        engine.level.dispatch(Row::<Maximum> { pooling, image, y, output, fold: Maximum });
+    });
+}
+
+/// The maximum of each window and where in the window it lies: `row × kernel width + column`, the first one of equals.
+pub fn max_pool_with_argmax(pooling: &Pooling, input: &[f32], output: &mut [f32], indices: &mut [i32]) {
+    pooling.check(input, output.len());
+    assert_eq!(indices.len(), output.len(), "an index per output");
+    let [height, width, channels] = pooling.input;
+    if output.is_empty() {
+        return;
+    }
+    output.fill(f32::MIN);
+    indices.fill(0);
+    let pixels = output.chunks_exact_mut(channels).zip(indices.chunks_exact_mut(channels));
+    for (pixel, (output, indices)) in pixels.enumerate() {
+        let (batch, y, x) = (
+            pixel / (pooling.output[0] * pooling.output[1]),
+            pixel / pooling.output[1] % pooling.output[0],
+            pixel % pooling.output[1],
+        );
+        let ((rows, above), (columns, left)) = (pooling.window(0, y), pooling.window(1, x));
+        for (iy, ix) in rows.clone().flat_map(|iy| columns.clone().map(move |ix| (iy, ix))) {
+            let index = (iy - rows.start + above) * pooling.kernel[1] + ix - columns.start + left;
+            let source = &input[((batch * height + iy) * width + ix) * channels..][..channels];
+            for ((value, best), place) in source.iter().zip(output.iter_mut()).zip(indices.iter_mut()) {
+                if *value > *best {
+                    (*best, *place) = (*value, index as i32);
+                }
+            }
+        }
+        output.iter_mut().for_each(|value| *value = math::clamp(*value, pooling.clamp.0, pooling.clamp.1));
+    }
+}
+
+/// How a window's pixels become one.
+trait Fold {
+    const START: f32;
+    fn step(total: f32, value: f32) -> f32;
+    fn finish(total: f32, reciprocal: f32) -> f32;
+}
+
+struct Sum;
+impl Fold for Sum {
+    const START: f32 = 0.0;
+    #[inline(always)]
+    fn step(total: f32, value: f32) -> f32 {
+        total + value
+    }
+    #[inline(always)]
+    fn finish(total: f32, count: f32) -> f32 {
+        total / count
+    }
+}
+
+struct Maximum;
+impl Fold for Maximum {
+    const START: f32 = f32::MIN;
+    #[inline(always)]
+    fn step(total: f32, value: f32) -> f32 {
+        if total > value { total } else { value }
+    }
+    #[inline(always)]
+    fn finish(total: f32, _: f32) -> f32 {
+        total
+    }
+}
+
+/// One row of windows.
+struct Row<'a, F> {
+    pooling: &'a Pooling,
+    image: &'a [f32],
+    y: usize,
+    output: &'a mut [f32],
+    #[allow(dead_code)]
+    fold: F,
+}
+
+impl<F: Fold> Kernel for Row<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let [_, width, channels] = self.pooling.input;
+        let (rows, _) = self.pooling.window(0, self.y);
+        for (x, output) in self.output.chunks_exact_mut(channels).enumerate() {
+            let (columns, _) = self.pooling.window(1, x);
+            output.fill(F::START);
+            for y in rows.clone() {
+                let row = &self.image[(y * width + columns.start) * channels..(y * width + columns.end) * channels];
+                for pixel in row.chunks_exact(channels) {
+                    for (total, value) in output.iter_mut().zip(pixel) {
+                        *total = F::step(*total, *value);
+                    }
+                }
+            }
+            let count = (rows.len() * columns.len()).max(1) as f32;
+            let (lower, upper) = self.pooling.clamp;
+            for total in output.iter_mut() {
+                *total = math::clamp(F::finish(*total, count), lower, upper);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_base::{Padding, Serial};
+
+    use super::*;
+    use crate::Level;
+    use crate::testing::{Random, assert_close};
+
+    #[test]
+    fn every_level_matches_the_loop_over_windows() {
+        let mut random = Random::new(9);
+        for round in 0..300 {
+            let level = Level::available()[round % Level::available().len()];
+            let ([h, w], kernel) =
+                ([1 + random.below(9), 1 + random.below(9)], [1 + random.below(4), 1 + random.below(4)]);
+            let (strides, channels) = ([1 + random.below(3), 1 + random.below(3)], 1 + random.below(40));
+            let padding = if random.below(2) == 0 { Padding::Same } else { Padding::Valid };
+            let [rows, columns] = [0, 1].map(|a| padding.window([h, w][a], kernel[a], strides[a], 1).unwrap());
+            let pooling = Pooling {
+                batches: 2,
+                input: [h, w, channels],
+                output: [rows.output, columns.output],
+                kernel,
+                strides,
+                before: [rows.before, columns.before],
+                clamp: (-0.5, 0.75),
+            };
+            let input = random.floats(2 * h * w * channels);
+            let length = 2 * rows.output * columns.output * channels;
+            let (mut average, mut maximum, mut index) = (vec![], vec![], vec![]);
+            for i in 0..length {
+                let (pixel, c) = (i / channels, i % channels);
+                let (y, x) = (pixel / columns.output % rows.output, pixel % columns.output);
+                let (mut sum, mut count, mut best) = (0.0, 0.0, (f32::MIN, 0));
+                for tap in 0..kernel[0] * kernel[1] {
+                    let iy = (y * strides[0] + tap / kernel[1]).wrapping_sub(rows.before);
+                    let ix = (x * strides[1] + tap % kernel[1]).wrapping_sub(columns.before);
+                    if iy < h && ix < w {
+                        let batch = pixel / (rows.output * columns.output);
+                        let value = input[((batch * h + iy) * w + ix) * channels + c];
+                        (sum, count) = (sum + value, count + 1.0);
+                        if value > best.0 {
+                            best = (value, tap as i32);
+                        }
+                    }
+                }
+                average.push((sum / count).clamp(-0.5, 0.75));
+                maximum.push(best.0.clamp(-0.5, 0.75));
+                index.push(best.1);
+            }
+            let engine = Engine { level, parallel: &Serial };
+            let mut output = vec![0.0; length];
+            average_pool(engine, &pooling, &input, &mut output);
+            assert_close(&output, &average, 1e-6, || format!("{pooling:?}"));
+            max_pool(engine, &pooling, &input, &mut output);
+            assert_eq!(output, maximum);
+            let mut indices = vec![0; length];
+            max_pool_with_argmax(&pooling, &input, &mut output, &mut indices);
+            assert_eq!((output, indices), (maximum, index));
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! Reductions over any axes. Axes that lie side by side and share their fate are merged first, so that what is left
+//! alternates between kept and reduced.
+
+use crate::Engine;
+use crate::simd::{Kernel, Simd};
+
+/// How elements become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reduction {
+    /// Their sum.
+    Sum,
+    /// Their mean; NaN of none.
+    Mean,
+    /// The largest; negative infinity of none.
+    Maximum,
+    /// The smallest; infinity of none.
+    Minimum,
+    /// Their product.
+    Product,
+}
+
+/// Reduces the axes of `input` for which `reduced` is set; the output holds the others in order.
+///
+/// Sums are split into partial sums, so that errors grow far slower than with the number of elements.
+pub fn reduce(
+    engine: Engine,
+    reduction: Reduction,
+    input: &[f32],
+    shape: &[usize],
+    reduced: &[bool],
+    output: &mut [f32],
+) {
+    assert_eq!(shape.len(), reduced.len(), "every axis is kept or reduced");
+    assert_eq!(input.len(), shape.iter().product::<usize>(), "the input has its shape");
+    let pairs = || shape.iter().zip(reduced);
+    let kept: usize = pairs().filter(|pair| !pair.1).map(|pair| pair.0).product();
+    let count: usize = pairs().filter(|pair| *pair.1).map(|pair| pair.0).product();
+    assert_eq!(output.len(), kept, "the output has the axes that are kept");
+    if kept == 0 {
+        return;
+    }
+    let axes = merge(shape, reduced);
+    match reduction {
+        Reduction::Sum => run(engine, Sum, input, &axes, output),
+        Reduction::Mean => {
+            run(engine, Sum, input, &axes, output);
+            output.iter_mut().for_each(|value| *value /= count as f32);
+        }
+        Reduction::Maximum => run(engine, Maximum, input, &axes, output),
+        Reduction::Minimum => run(engine, Minimum, input, &axes, output),
+        Reduction::Product => run(engine, Product, input, &axes, output),
+    }
+}
+
+/// Folds any element type over the axes for which `reduced` is set, in order, from `start`.
+pub fn fold<T: Copy, U: Copy>(
+    input: &[T],
+    shape: &[usize],
+    reduced: &[bool],
+    output: &mut [U],
+    start: U,
+    step: impl Fn(U, T) -> U,
+) {
+    assert_eq!(input.len(), shape.iter().product::<usize>(), "the input has its shape");
+    let kept: usize = shape.iter().zip(reduced).filter(|pair| !pair.1).map(|pair| pair.0).product();
+    assert!(output.len() == kept && shape.len() == reduced.len(), "the output has the axes that are kept");
+    output.fill(start);
+    if !input.is_empty() {
+        fold_axes(input, &merge(shape, reduced), output, &step);
+    }
+}
+
+fn fold_axes<T: Copy, U: Copy>(input: &[T], axes: &[Axis], output: &mut [U], step: &impl Fn(U, T) -> U) {
+    let Some((axis, inner)) = axes.split_first() else {
+        output[0] = step(output[0], input[0]);
+        return;
+    };
+    let chunk = output.len() / if axis.reduced { 1 } else { axis.extent };
+    for (index, part) in input.chunks_exact(input.len() / axis.extent).enumerate() {
+        let start = if axis.reduced { 0 } else { index * chunk };
+        fold_axes(part, inner, &mut output[start..start + chunk], step);
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Axis {
+    extent: usize,
+    reduced: bool,
+}
+
+fn merge(shape: &[usize], reduced: &[bool]) -> Vec<Axis> {
+    let mut axes: Vec<Axis> = Vec::new();
+    for (&extent, &reduced) in shape.iter().zip(reduced).filter(|pair| *pair.0 != 1) {
+        match axes.last_mut() {
+            Some(last) if last.reduced == reduced => last.extent *= extent,
+            _ => axes.push(Axis { extent, reduced }),
+        }
+    }
+    axes
+}
+
+fn run<F: Fold>(engine: Engine, fold: F, input: &[f32], axes: &[Axis], output: &mut [f32]) {
+    output.fill(F::START);
+    if input.is_empty() {
+        return;
+    }
+    // The outermost axis is shared out where it is kept.
+    let outer = axes.first().filter(|axis| !axis.reduced).map_or(1, |axis| axis.extent);
+    let tasks = engine.tasks(input.len() as f64 / 8.0, outer);
+    let part = outer.div_ceil(tasks);
+    let (from, to) = (input.len() / outer, output.len() / outer);
+    engine.for_each_chunk(output, part * to, |task, output| {
+        let count = output.len() / to;
+        let input = &input[task * part * from..][..count * from];
+        let mut axes = axes.to_vec();
+        if outer > 1 {
+            axes[0].extent = count;
+        }
+        engine.level.dispatch(Walk { fold, input, axes: &axes, output });
+    });
+}
+
+trait Fold: Copy + Send + Sync {
+    const START: f32;
+    fn step(a: f32, b: f32) -> f32;
+}
+
+macro_rules! folds {
+    ($($name:ident $start:expr, $a:ident $b:ident => $body:expr;)*) => {$(
+        #[derive(Clone, Copy)]
+        struct $name;
+        impl Fold for $name {
+            const START: f32 = $start;
+            #[inline(always)]
+            fn step($a: f32, $b: f32) -> f32 {
+                $body
+            }
+        }
+    )*};
+}
+
+folds! {
+    Sum 0.0, a b => a + b;
+    Product 1.0, a b => a * b;
+    Maximum f32::NEG_INFINITY, a b => if a > b || a.is_nan() { a } else { b };
+    Minimum f32::INFINITY, a b => if a < b || a.is_nan() { a } else { b };
+}
+
+struct Walk<'a, F> {
+    fold: F,
+    input: &'a [f32],
+    axes: &'a [Axis],
+    output: &'a mut [f32],
+}
+
+impl<F: Fold> Kernel for Walk<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Self { fold, input, axes, output } = self;
+        match axes {
+            [] => output[0] = F::step(output[0], input[0]),
+            [Axis { reduced: true, .. }] => output[0] = F::step(output[0], total::<F>(input)),
+            [Axis { reduced: false, .. }] => combine::<F>(output, input),
+            [Axis { reduced: true, extent }, Axis { reduced: false, .. }] => rows::<F>(input, *extent, output),
+            [outer, inner @ ..] => {
+                let chunk = output.len() / if outer.reduced { 1 } else { outer.extent };
+                for (index, input) in input.chunks_exact(input.len() / outer.extent).enumerate() {
+                    let start = if outer.reduced { 0 } else { index * chunk };
+                    simd.vectorize(Walk { fold, input, axes: inner, output: &mut output[start..start + chunk] });
+                }
+            }
+        }
+    }
+}
+
+/// Terms of a partial result where there are `count` in all: about as many as there are partial results.
+fn block(count: usize) -> usize {
+    count.isqrt().max(64)
+}
+
+/// The fold of neighbours: in stretches, each in lanes of its own.
+#[inline(always)]
+fn total<F: Fold>(values: &[f32]) -> f32 {
+    const LANES: usize = 64;
+    let mut result = F::START;
+    for stretch in values.chunks(LANES * block(values.len() / LANES)) {
+        let mut lanes = [F::START; LANES];
+        let chunks = stretch.chunks_exact(LANES);
+        let rest = chunks.remainder();
+        for chunk in chunks {
+            for (lane, value) in lanes.iter_mut().zip(chunk) {
+                *lane = F::step(*lane, *value);
+            }
+        }
+        let lanes = lanes.into_iter().fold(F::START, F::step);
+        result = F::step(result, rest.iter().fold(lanes, |total, value| F::step(total, *value)));
+    }
+    result
+}
+
+#[inline(always)]
+fn combine<F: Fold>(output: &mut [f32], input: &[f32]) {
+    for (total, value) in output.iter_mut().zip(input) {
+        *total = F::step(*total, *value);
+    }
+}
+
+/// The fold of `count` rows, in blocks whose totals are folded in turn.
+#[inline(always)]
+fn rows<F: Fold>(input: &[f32], count: usize, output: &mut [f32]) {
+    let (width, block) = (output.len(), block(count));
+    if count <= block {
+        input.chunks_exact(width).for_each(|row| combine::<F>(output, row));
+        return;
+    }
+    crate::scratch::with(width, |totals| {
+        for block in input.chunks(block * width) {
+            totals.fill(F::START);
+            block.chunks_exact(width).for_each(|row| combine::<F>(totals, row));
+            combine::<F>(output, totals);
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_base::Serial;
+
+    use super::*;
+    use crate::Level;
+    use crate::testing::{Random, assert_close};
+
+    #[test]
+    fn every_level_and_axis_matches_the_fold() {
+        let mut random = Random::new(12);
+        let pool = crate::pool::Pool::new(2);
+        for round in 0..300 {
+            let rank = random.below(6);
+            let shape: Vec<usize> = (0..rank).map(|_| 1 + random.below(if round % 10 == 0 { 14 } else { 6 })).collect();
+            let reduced: Vec<bool> = (0..rank).map(|_| random.below(2) == 0).collect();
+            let pairs = || shape.iter().zip(&reduced);
+            let kept: usize = pairs().filter(|pair| !pair.1).map(|pair| pair.0).product();
+            let count: usize = pairs().filter(|pair| *pair.1).map(|pair| pair.0).product();
+            let input = random.floats(shape.iter().product());
+            let level = Level::available()[round % Level::available().len()];
+            let engine = if round % 7 == 0 { Engine::new(&pool) } else { Engine { level, parallel: &Serial } };
+            let check = |reduction, start: f64, step: fn(f64, f32) -> f64, scale: f64| {
+                let (mut expected, mut output) = (vec![0.0; kept], vec![0.0; kept]);
+                fold(&input, &shape, &reduced, &mut expected, start, step);
+                reduce(engine, reduction, &input, &shape, &reduced, &mut output);
+                let expected: Vec<f32> = expected.iter().map(|value| (value * scale) as f32).collect();
+                assert_close(&output, &expected, 1e-6, || format!("{reduction:?} {shape:?} {reduced:?}"));
+            };
+            check(Reduction::Sum, 0.0, |a, b| a + f64::from(b), 1.0);
+            check(Reduction::Mean, 0.0, |a, b| a + f64::from(b), 1.0 / count as f64);
+            check(Reduction::Maximum, -9.0, |a, b| a.max(f64::from(b)), 1.0);
+            check(Reduction::Minimum, 9.0, |a, b| a.min(f64::from(b)), 1.0);
+            check(Reduction::Product, 1.0, |a, b| a * f64::from(b), 1.0);
+        }
+    }
+
+    #[test]
+    fn axes_of_nhwc_by_hand() {
+        let input: Vec<f32> = (0..12).map(|i| i as f32).collect(); // [1, 2, 3, 2]
+        let mut output = [0.0; 2];
+        reduce(Engine::new(&Serial), Reduction::Sum, &input, &[1, 2, 3, 2], &[false, true, true, false], &mut output);
+        assert_eq!(output, [30.0, 36.0]);
+    }
+
+    #[test]
+    fn long_sums_keep_their_digits() {
+        let ones = vec![0.1f32; 3_000_000];
+        for (shape, reduced) in [([1_500_000, 2], [true, false]), ([2, 1_500_000], [false, true])] {
+            let mut output = [0.0; 2];
+            reduce(Engine::new(&Serial), Reduction::Mean, &ones, &shape, &reduced, &mut output);
+            assert!(output.iter().all(|mean| (mean - 0.1).abs() < 1e-6), "{output:?}");
+        }
+    }
+}

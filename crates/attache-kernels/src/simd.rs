@@ -1,0 +1,333 @@
+//! Instruction sets: which one this processor has, and vectors of `f32` written once for all of them.
+//!
+//! A kernel is a value with a generic `run`; [`Level::dispatch`] calls it inside a function that is compiled for the
+//! level, so that both the vectors here and plain loops use that level's instructions. A token of type `Simd` exists
+//! only inside such a call, which makes holding one the proof that the processor has the instructions.
+#![allow(unsafe_code)] // Intrinsics, and calls into functions compiled for features that were detected.
+
+/// An instruction set that this processor has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Level(Kind);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+impl Level {
+    /// The best level of this processor.
+    pub fn detect() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let avx2 =
+                is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
+            let avx512 = is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512vl")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512dq");
+            match (avx2, avx512) {
+                (true, true) => return Self(Kind::Avx512),
+                (true, false) => return Self(Kind::Avx2),
+                (false, _) => {}
+            }
+        }
+        Self::portable()
+    }
+
+    /// The level that every processor has.
+    pub fn portable() -> Self {
+        Self(Kind::Portable)
+    }
+
+    /// Every level of this processor, the portable one first: for tests and comparisons.
+    pub fn available() -> Vec<Self> {
+        match Self::detect().0 {
+            Kind::Portable => vec![Self::portable()],
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => vec![Self::portable(), Self(Kind::Avx2)],
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 => vec![Self::portable(), Self(Kind::Avx2), Self(Kind::Avx512)],
+        }
+    }
+
+    /// The level's name.
+    pub fn name(self) -> &'static str {
+        match self.0 {
+            Kind::Portable => "portable",
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => "AVX2",
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 => "AVX-512",
+        }
+    }
+
+    /// Lanes of one vector.
+    pub(crate) fn lanes(self) -> usize {
+        match self.0 {
+            Kind::Portable => Portable::LANES,
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => x86::Avx2::LANES,
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 => x86::Avx512::LANES,
+        }
+    }
+
+    /// Runs `kernel` with this level's instructions.
+    pub(crate) fn dispatch<K: Kernel>(self, kernel: K) -> K::Output {
+        match self.0 {
+            Kind::Portable => Portable(()).vectorize(kernel),
+            // SAFETY: a level of this kind is made only where its features were detected.
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => unsafe { x86::Avx2::new() }.vectorize(kernel),
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 => unsafe { x86::Avx512::new() }.vectorize(kernel),
+        }
+    }
+}
+
+/// Work that is compiled once per level. `run` must be `#[inline(always)]` to be compiled with the level's features.
+pub(crate) trait Kernel {
+    type Output;
+    fn run<S: Simd>(self, simd: S) -> Self::Output;
+}
+
+/// Vectors of one level.
+pub(crate) trait Simd: Copy + Send + Sync {
+    type Vector: Copy;
+    const LANES: usize;
+    /// Rows of the widest GEMM tile that fits the registers with two vectors a row.
+    const ROWS: usize;
+
+    /// Runs `kernel` in a function of its own with this level's instructions.
+    fn vectorize<K: Kernel>(self, kernel: K) -> K::Output;
+    fn splat(self, value: f32) -> Self::Vector;
+    /// # Safety
+    /// `LANES` elements must be readable at `source`.
+    unsafe fn load(self, source: *const f32) -> Self::Vector;
+    /// # Safety
+    /// `LANES` elements must be writable at `target`.
+    unsafe fn store(self, target: *mut f32, vector: Self::Vector);
+    /// The first `count` lanes, zero in the rest.
+    /// # Safety
+    /// `count`, at most `LANES`, elements must be readable at `source`.
+    unsafe fn load_partial(self, source: *const f32, count: usize) -> Self::Vector;
+    /// # Safety
+    /// `count`, at most `LANES`, elements must be writable at `target`.
+    unsafe fn store_partial(self, target: *mut f32, vector: Self::Vector, count: usize);
+    /// `a × b + c`, rounded once or twice.
+    fn multiply_add(self, a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
+    /// `min(max(x, lower), upper)`; NaN stays NaN.
+    fn clamp(self, x: Self::Vector, lower: Self::Vector, upper: Self::Vector) -> Self::Vector;
+}
+
+/// Four lanes in plain Rust, which every target's baseline vectorises.
+#[derive(Clone, Copy)]
+pub(crate) struct Portable(());
+
+impl Simd for Portable {
+    type Vector = [f32; 4];
+    const LANES: usize = 4;
+    const ROWS: usize = 4;
+
+    #[inline(never)]
+    fn vectorize<K: Kernel>(self, kernel: K) -> K::Output {
+        kernel.run(self)
+    }
+    #[inline(always)]
+    fn splat(self, value: f32) -> [f32; 4] {
+        [value; 4]
+    }
+    #[inline(always)]
+    unsafe fn load(self, source: *const f32) -> [f32; 4] {
+        // SAFETY: promised by the caller.
+        unsafe { source.cast::<[f32; 4]>().read_unaligned() }
+    }
+    #[inline(always)]
+    unsafe fn store(self, target: *mut f32, vector: [f32; 4]) {
+        // SAFETY: promised by the caller.
+        unsafe { target.cast::<[f32; 4]>().write_unaligned(vector) }
+    }
+    #[inline(always)]
+    unsafe fn load_partial(self, source: *const f32, count: usize) -> [f32; 4] {
+        // SAFETY: promised by the caller.
+        std::array::from_fn(|lane| if lane < count { unsafe { *source.add(lane) } } else { 0.0 })
+    }
+    #[inline(always)]
+    unsafe fn store_partial(self, target: *mut f32, vector: [f32; 4], count: usize) {
+        for (lane, value) in vector.into_iter().enumerate().take(count) {
+            // SAFETY: promised by the caller.
+            unsafe { *target.add(lane) = value }
+        }
+    }
+    #[inline(always)]
+    fn multiply_add(self, a: [f32; 4], b: [f32; 4], c: [f32; 4]) -> [f32; 4] {
+        // `mul_add` is a library call where the target has no such instruction.
+        let fused = cfg!(any(target_feature = "fma", target_arch = "aarch64"));
+        let lane = |i: usize| if fused { a[i].mul_add(b[i], c[i]) } else { a[i] * b[i] + c[i] };
+        [lane(0), lane(1), lane(2), lane(3)]
+    }
+    #[inline(always)]
+    fn clamp(self, x: [f32; 4], lower: [f32; 4], upper: [f32; 4]) -> [f32; 4] {
+        let lane = |i: usize| crate::math::clamp(x[i], lower[i], upper[i]);
+        [lane(0), lane(1), lane(2), lane(3)]
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    //! 256-bit and 512-bit vectors.
+    use std::arch::x86_64::*;
+
+    use super::{Kernel, Simd};
+
+    /// Proof of AVX2, FMA and F16C.
+    #[derive(Clone, Copy)]
+    pub(crate) struct Avx2(());
+
+    impl Avx2 {
+        /// # Safety
+        /// The processor must have AVX2, FMA and F16C.
+        pub(super) unsafe fn new() -> Self {
+            Self(())
+        }
+    }
+
+    #[target_feature(enable = "avx2,fma,f16c")]
+    #[inline(never)]
+    fn run_avx2<K: Kernel>(simd: Avx2, kernel: K) -> K::Output {
+        kernel.run(simd)
+    }
+
+    impl Avx2 {
+        #[inline(always)]
+        fn mask(self, count: usize) -> __m256i {
+            // SAFETY: the token proves AVX2.
+            unsafe {
+                let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+                _mm256_cmpgt_epi32(_mm256_set1_epi32(count as i32), lanes)
+            }
+        }
+    }
+
+    impl Simd for Avx2 {
+        type Vector = __m256;
+        const LANES: usize = 8;
+        const ROWS: usize = 6;
+
+        #[inline(always)]
+        fn vectorize<K: Kernel>(self, kernel: K) -> K::Output {
+            // SAFETY: the token proves the features.
+            unsafe { run_avx2(self, kernel) }
+        }
+        #[inline(always)]
+        fn splat(self, value: f32) -> __m256 {
+            // SAFETY: the token proves the features, here and below.
+            unsafe { _mm256_set1_ps(value) }
+        }
+        #[inline(always)]
+        unsafe fn load(self, source: *const f32) -> __m256 {
+            // SAFETY: the caller promises the elements.
+            unsafe { _mm256_loadu_ps(source) }
+        }
+        #[inline(always)]
+        unsafe fn store(self, target: *mut f32, vector: __m256) {
+            // SAFETY: the caller promises the elements.
+            unsafe { _mm256_storeu_ps(target, vector) }
+        }
+        #[inline(always)]
+        unsafe fn load_partial(self, source: *const f32, count: usize) -> __m256 {
+            // SAFETY: masked lanes are not touched; the caller promises the others.
+            unsafe { _mm256_maskload_ps(source, self.mask(count)) }
+        }
+        #[inline(always)]
+        unsafe fn store_partial(self, target: *mut f32, vector: __m256, count: usize) {
+            // SAFETY: masked lanes are not touched; the caller promises the others.
+            unsafe { _mm256_maskstore_ps(target, self.mask(count), vector) }
+        }
+        #[inline(always)]
+        fn multiply_add(self, a: __m256, b: __m256, c: __m256) -> __m256 {
+            // SAFETY: the token proves the features.
+            unsafe { _mm256_fmadd_ps(a, b, c) }
+        }
+        #[inline(always)]
+        fn clamp(self, x: __m256, lower: __m256, upper: __m256) -> __m256 {
+            // SAFETY: the token proves the features. The second operand is what NaN comes out of.
+            unsafe { _mm256_min_ps(upper, _mm256_max_ps(lower, x)) }
+        }
+    }
+
+    /// Proof of AVX-512 F, VL, BW and DQ, and of what AVX2's token proves.
+    #[derive(Clone, Copy)]
+    pub(crate) struct Avx512(());
+
+    impl Avx512 {
+        /// # Safety
+        /// The processor must have AVX-512 F, VL, BW, DQ, AVX2, FMA and F16C.
+        pub(super) unsafe fn new() -> Self {
+            Self(())
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma,f16c")]
+    #[inline(never)]
+    fn run_avx512<K: Kernel>(simd: Avx512, kernel: K) -> K::Output {
+        kernel.run(simd)
+    }
+
+    impl Simd for Avx512 {
+        type Vector = __m512;
+        const LANES: usize = 16;
+        const ROWS: usize = 12;
+
+        #[inline(always)]
+        fn vectorize<K: Kernel>(self, kernel: K) -> K::Output {
+            // SAFETY: the token proves the features.
+            unsafe { run_avx512(self, kernel) }
+        }
+        #[inline(always)]
+        fn splat(self, value: f32) -> __m512 {
+            // SAFETY: the token proves the features, here and below.
+            unsafe { _mm512_set1_ps(value) }
+        }
+        #[inline(always)]
+        unsafe fn load(self, source: *const f32) -> __m512 {
+            // SAFETY: the caller promises the elements.
+            unsafe { _mm512_loadu_ps(source) }
+        }
+        #[inline(always)]
+        unsafe fn store(self, target: *mut f32, vector: __m512) {
+            // SAFETY: the caller promises the elements.
+            unsafe { _mm512_storeu_ps(target, vector) }
+        }
+        #[inline(always)]
+        unsafe fn load_partial(self, source: *const f32, count: usize) -> __m512 {
+            // SAFETY: masked lanes are not touched; the caller promises the others.
+            unsafe { _mm512_maskz_loadu_ps(mask(count), source) }
+        }
+        #[inline(always)]
+        unsafe fn store_partial(self, target: *mut f32, vector: __m512, count: usize) {
+            // SAFETY: masked lanes are not touched; the caller promises the others.
+            unsafe { _mm512_mask_storeu_ps(target, mask(count), vector) }
+        }
+        #[inline(always)]
+        fn multiply_add(self, a: __m512, b: __m512, c: __m512) -> __m512 {
+            // SAFETY: the token proves the features.
+            unsafe { _mm512_fmadd_ps(a, b, c) }
+        }
+        #[inline(always)]
+        fn clamp(self, x: __m512, lower: __m512, upper: __m512) -> __m512 {
+            // SAFETY: the token proves the features. The second operand is what NaN comes out of.
+            unsafe { _mm512_min_ps(upper, _mm512_max_ps(lower, x)) }
+        }
+    }
+
+    #[inline(always)]
+    fn mask(count: usize) -> __mmask16 {
+        ((1u32 << count) - 1) as __mmask16
+    }
+}

@@ -1,0 +1,165 @@
+//! Transposed convolution: `output[y × stride − before + ky] += input[y] × filter[ky]`, in both directions.
+//!
+//! Output pixels that agree modulo the strides read the input through the same taps, without gaps: each such phase is
+//! an ordinary convolution of stride 1 with the taps of that phase in reverse, whose output pixels lie a stride apart.
+#![allow(unsafe_code)] // The phases interleave in the output.
+
+use crate::convolution::{Convolution, Sweep};
+use crate::gemm::PackedMatrix;
+use crate::{Engine, Level};
+
+/// Weights and bias of a transposed convolution, packed for one instruction set: a matrix per phase.
+#[derive(Clone)]
+pub struct PackedTransposeFilter {
+    phases: Vec<PackedMatrix>,
+}
+
+/// The part of one phase along one axis.
+struct Phase {
+    /// The last of its taps; the others lie a stride before each other.
+    last: usize,
+    /// Taps in all.
+    taps: usize,
+    /// Padding of its ordinary convolution.
+    before: isize,
+    /// Its output pixels.
+    outputs: usize,
+}
+
+impl Phase {
+    /// Output pixel `phase + stride × j` reads input pixel `i` through tap `phase + before + stride × (j − i)`.
+    fn new(convolution: &Convolution, axis: usize, phase: usize) -> Self {
+        let (stride, kernel) = (convolution.strides[axis], convolution.kernel[axis]);
+        let (first, skipped) =
+            ((phase + convolution.before[axis]) % stride, (phase + convolution.before[axis]) / stride);
+        let taps = kernel.saturating_sub(first).div_ceil(stride);
+        let last = first + taps.saturating_sub(1) * stride;
+        let outputs = convolution.output[axis].saturating_sub(phase).div_ceil(stride);
+        Self { last, taps, before: taps as isize - 1 - skipped as isize, outputs }
+    }
+}
+
+impl PackedTransposeFilter {
+    /// Packs a filter `[output channels, height, width, input channels]` and its bias. Groups and dilations must be 1.
+    pub fn pack(level: Level, convolution: &Convolution, filter: &[f32], bias: Option<&[f32]>) -> Self {
+        let Convolution { input: [.., channels], output: [.., outputs], kernel: [height, width], .. } = *convolution;
+        assert_eq!(filter.len(), outputs * height * width * channels, "the filter has its shape");
+        let mut phases = Vec::new();
+        for y in 0..convolution.strides[0].min(convolution.output[0]) {
+            for x in 0..convolution.strides[1].min(convolution.output[1]) {
+                let (down, across) = (Phase::new(convolution, 0, y), Phase::new(convolution, 1, x));
+                let mut weights = Vec::with_capacity(outputs * down.taps * across.taps * channels);
+                for output in 0..outputs {
+                    for tap in 0..down.taps * across.taps {
+                        let ky = down.last - tap / across.taps * convolution.strides[0];
+                        let kx = across.last - tap % across.taps * convolution.strides[1];
+                        let start = ((output * height + ky) * width + kx) * channels;
+                        weights.extend_from_slice(&filter[start..start + channels]);
+                    }
+                }
+                let depth = down.taps * across.taps * channels;
+                phases.push(PackedMatrix::pack(level, outputs, depth, &weights, bias));
+            }
+        }
+        Self { phases }
+    }
+}
+
+/// Convolves backwards: `convolution.input` is the smaller side, `strides` count output pixels, `before` is what the
+/// output is cut by above and to the left. Bias and bounds apply to every output pixel.
+pub fn transpose_convolve(
+    engine: Engine,
+    convolution: &Convolution,
+    input: &[f32],
+    filter: &PackedTransposeFilter,
+    output: &mut [f32],
+) {
+    convolution.check(input, output);
+    assert!(convolution.groups == 1 && convolution.dilations == [1, 1], "no groups or dilations");
+    let [height, width, outputs] = convolution.output;
+    let strides = convolution.strides;
+    let across = strides[1].min(width);
+    assert_eq!(filter.phases.len(), strides[0].min(height) * across, "the filter was packed for this convolution");
+    for (index, matrix) in filter.phases.iter().enumerate() {
+        let (y, x) = (index / across, index % across);
+        let phases = [Phase::new(convolution, 0, y), Phase::new(convolution, 1, x)];
+        let sweep = Sweep {
+            batches: convolution.batches,
+            input: convolution.input,
+            windows: [phases[0].outputs, phases[1].outputs],
+            kernel: [phases[0].taps, phases[1].taps],
+            strides: [1, 1],
+            dilations: [1, 1],
+            before: [phases[0].before, phases[1].before],
+            image: height * width * outputs,
+            pitch: [strides[0] * width * outputs, strides[1] * outputs],
+            clamp: convolution.clamp,
+        };
+        let first = &mut output[((y * width + x) * outputs).min(convolution.batches * height * width * outputs)..];
+        // SAFETY: pixels of the phase lie strides apart from its first one, inside of the output.
+        unsafe { sweep.run(engine, input, std::slice::from_ref(matrix), first.as_mut_ptr()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_base::Serial;
+
+    use super::*;
+    use crate::testing::{Random, assert_close};
+
+    fn naive(convolution: &Convolution, input: &[f32], filter: &[f32], bias: &[f32]) -> Vec<f32> {
+        let Convolution { batches, input: [h, w, c], output: [oh, ow, o], kernel: [kh, kw], .. } = *convolution;
+        let mut output: Vec<f32> = (0..batches * oh * ow).flat_map(|_| bias.iter().copied()).collect();
+        for pixel in 0..batches * h * w {
+            let (n, y, x) = (pixel / (h * w), pixel / w % h, pixel % w);
+            for tap in 0..kh * kw {
+                let oy = (y * convolution.strides[0] + tap / kw).wrapping_sub(convolution.before[0]);
+                let ox = (x * convolution.strides[1] + tap % kw).wrapping_sub(convolution.before[1]);
+                if oy < oh && ox < ow {
+                    for channel in 0..o {
+                        let weights = &filter[(channel * kh * kw + tap) * c..][..c];
+                        let sum: f32 = input[pixel * c..][..c].iter().zip(weights).map(|(a, b)| a * b).sum();
+                        output[((n * oh + oy) * ow + ox) * o + channel] += sum;
+                    }
+                }
+            }
+        }
+        output.iter().map(|value| value.clamp(convolution.clamp.0, convolution.clamp.1)).collect()
+    }
+
+    #[test]
+    fn every_level_matches_the_scattered_sum() {
+        let mut random = Random::new(8);
+        for level in Level::available() {
+            for _ in 0..150 {
+                let mut pair = |bound| [1 + random.below(bound), 1 + random.below(bound)];
+                let ([h, w], kernel, strides) = (pair(9), pair(5), pair(4));
+                let cut = [random.below(kernel[0]), random.below(kernel[1])];
+                let full = |axis: usize| ([h, w][axis] - 1) * strides[axis] + kernel[axis];
+                let extra = [random.below(3), random.below(3)];
+                let convolution = Convolution {
+                    batches: 1 + random.below(2),
+                    input: [h, w, 1 + random.below(7)],
+                    output: [full(0) - cut[0] + extra[0], full(1) - cut[1] + extra[1], 1 + random.below(40)],
+                    kernel,
+                    strides,
+                    dilations: [1, 1],
+                    before: [random.below(cut[0] + 1), random.below(cut[1] + 1)],
+                    groups: 1,
+                    clamp: (-1.5, 2.0),
+                };
+                let count = |extents: [usize; 3]| convolution.batches * extents.iter().product::<usize>();
+                let input = random.floats(count(convolution.input));
+                let filter = random.floats(convolution.output[2] * kernel[0] * kernel[1] * convolution.input[2]);
+                let bias = random.floats(convolution.output[2]);
+                let packed = PackedTransposeFilter::pack(level, &convolution, &filter, Some(&bias));
+                let mut output = vec![9.0; count(convolution.output)];
+                let engine = Engine { level, parallel: &Serial };
+                transpose_convolve(engine, &convolution, &input, &packed, &mut output);
+                let expected = naive(&convolution, &input, &filter, &bias);
+                assert_close(&output, &expected, 1e-5, || format!("{} {convolution:?}", level.name()));
+            }
+        }
+    }
+}
