@@ -296,3 +296,6 @@ fn numbers<'a, T: flatbuffers::Follow<'a> + 'a>(
 ) -> impl Iterator<Item = T::Inner> + use<'a, T> {
     list.into_iter().flatten()
 }
+
+#[cfg(test)]
+mod tests;

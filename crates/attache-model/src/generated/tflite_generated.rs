@@ -2438,7 +2438,6 @@ impl ::flatbuffers::SimpleToVerifyInSlice for QuantizationDetails {}
 pub struct QuantizationDetailsUnionTableOffset {}
 
 #[allow(clippy::upper_case_acronyms)]
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub enum QuantizationDetailsT {
   NONE,
@@ -2627,7 +2626,6 @@ impl ::flatbuffers::SimpleToVerifyInSlice for SparseIndexVector {}
 pub struct SparseIndexVectorUnionTableOffset {}
 
 #[allow(clippy::upper_case_acronyms)]
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub enum SparseIndexVectorT {
   NONE,
@@ -3308,7 +3306,6 @@ impl ::flatbuffers::SimpleToVerifyInSlice for BuiltinOptions {}
 pub struct BuiltinOptionsUnionTableOffset {}
 
 #[allow(clippy::upper_case_acronyms)]
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub enum BuiltinOptionsT {
   NONE,
@@ -6529,7 +6526,6 @@ impl ::flatbuffers::SimpleToVerifyInSlice for BuiltinOptions2 {}
 pub struct BuiltinOptions2UnionTableOffset {}
 
 #[allow(clippy::upper_case_acronyms)]
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub enum BuiltinOptions2T {
   NONE,
@@ -7394,7 +7390,6 @@ impl ::core::fmt::Debug for Model<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelT {
   pub version: u32,
@@ -7632,7 +7627,6 @@ impl ::core::fmt::Debug for OperatorCode<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct OperatorCodeT {
   pub deprecated_builtin_code: i8,
@@ -7876,7 +7870,6 @@ impl ::core::fmt::Debug for SubGraph<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct SubGraphT {
   pub tensors: Option<alloc::vec::Vec<TensorT>>,
@@ -8233,7 +8226,6 @@ impl ::core::fmt::Debug for Tensor<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct TensorT {
   pub shape: Option<alloc::vec::Vec<i32>>,
@@ -12857,7 +12849,6 @@ impl ::core::fmt::Debug for Operator<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct OperatorT {
   pub opcode_index: u32,
@@ -13080,7 +13071,6 @@ impl ::core::fmt::Debug for Buffer<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct BufferT {
   pub data: Option<alloc::vec::Vec<u8>>,
@@ -13430,7 +13420,6 @@ impl ::core::fmt::Debug for QuantizationParameters<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct QuantizationParametersT {
   pub min: Option<alloc::vec::Vec<f32>>,
@@ -13587,7 +13576,6 @@ impl ::core::fmt::Debug for CustomQuantization<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct CustomQuantizationT {
   pub custom: Option<alloc::vec::Vec<u8>>,
@@ -13752,7 +13740,6 @@ impl ::core::fmt::Debug for BlockwiseQuantization<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct BlockwiseQuantizationT {
   pub scales: i32,
@@ -13944,7 +13931,6 @@ impl ::core::fmt::Debug for MultiAxisQuantization<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct MultiAxisQuantizationT {
   pub scales: i32,
@@ -14127,7 +14113,6 @@ impl ::core::fmt::Debug for SparsityParameters<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct SparsityParametersT {
   pub traversal_order: Option<alloc::vec::Vec<i32>>,
@@ -14547,7 +14532,6 @@ impl ::core::fmt::Debug for DimensionMetadata<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct DimensionMetadataT {
   pub format: DimensionType,
@@ -14690,7 +14674,6 @@ impl ::core::fmt::Debug for Int32Vector<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct Int32VectorT {
   pub values: Option<alloc::vec::Vec<i32>>,
@@ -14819,7 +14802,6 @@ impl ::core::fmt::Debug for Uint16Vector<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct Uint16VectorT {
   pub values: Option<alloc::vec::Vec<u16>>,
@@ -14948,7 +14930,6 @@ impl ::core::fmt::Debug for Uint8Vector<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct Uint8VectorT {
   pub values: Option<alloc::vec::Vec<u8>>,
@@ -15115,7 +15096,6 @@ impl ::core::fmt::Debug for VariantSubType<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct VariantSubTypeT {
   pub shape: Option<alloc::vec::Vec<i32>>,
@@ -15313,7 +15293,6 @@ impl ::core::fmt::Debug for SignatureDef<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct SignatureDefT {
   pub inputs: Option<alloc::vec::Vec<TensorMapT>>,
@@ -15477,7 +15456,6 @@ impl ::core::fmt::Debug for TensorMap<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct TensorMapT {
   pub name: Option<alloc::string::String>,
@@ -15629,7 +15607,6 @@ impl ::core::fmt::Debug for Metadata<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetadataT {
   pub name: Option<alloc::string::String>,
@@ -15762,7 +15739,6 @@ impl ::core::fmt::Debug for ExternalBufferGroup<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExternalBufferGroupT {
   pub name: Option<alloc::string::String>,
@@ -15967,7 +15943,6 @@ impl ::core::fmt::Debug for ExternalBuffer<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExternalBufferT {
   pub id: u32,
@@ -16213,7 +16188,6 @@ impl ::core::fmt::Debug for StablehloGatherOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct StablehloGatherOptionsT {
   pub offset_dims: Option<alloc::vec::Vec<i64>>,
@@ -16368,7 +16342,6 @@ impl ::core::fmt::Debug for StablehloTransposeOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct StablehloTransposeOptionsT {
   pub permutation: Option<alloc::vec::Vec<i64>>,
@@ -16581,7 +16554,6 @@ impl ::core::fmt::Debug for StablehloDotGeneralOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct StablehloDotGeneralOptionsT {
   pub lhs_batching_dimensions: Option<alloc::vec::Vec<i64>>,
@@ -16837,7 +16809,6 @@ impl ::core::fmt::Debug for StablehloReduceWindowOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct StablehloReduceWindowOptionsT {
   pub window_dimensions: Option<alloc::vec::Vec<i64>>,
@@ -17011,7 +16982,6 @@ impl ::core::fmt::Debug for StablehloWhileOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct StablehloWhileOptionsT {
   pub cond_subgraph_index: i32,
@@ -17178,7 +17148,6 @@ impl ::core::fmt::Debug for StablehloSortOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct StablehloSortOptionsT {
   pub dimension: i64,
@@ -17311,7 +17280,6 @@ impl ::core::fmt::Debug for StablehloConcatenateOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct StablehloConcatenateOptionsT {
   pub dimension: i64,
@@ -17438,7 +17406,6 @@ impl ::core::fmt::Debug for StablehloBroadcastInDimOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct StablehloBroadcastInDimOptionsT {
   pub broadcast_dimensions: Option<alloc::vec::Vec<i64>>,
@@ -17584,7 +17551,6 @@ impl ::core::fmt::Debug for StablehloCompareOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct StablehloCompareOptionsT {
   pub comparison_direction: StablehloComparisonDirection,
@@ -17715,7 +17681,6 @@ impl ::core::fmt::Debug for StablehloDynamicSliceOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct StablehloDynamicSliceOptionsT {
   pub slice_sizes: Option<alloc::vec::Vec<i64>>,
@@ -17886,7 +17851,6 @@ impl ::core::fmt::Debug for StablehloPadOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct StablehloPadOptionsT {
   pub edge_padding_low: Option<alloc::vec::Vec<i64>>,
@@ -18025,7 +17989,6 @@ impl ::core::fmt::Debug for StablehloIotaOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct StablehloIotaOptionsT {
   pub iota_dimension: i64,
@@ -18253,7 +18216,6 @@ impl ::core::fmt::Debug for StablehloCustomCallOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct StablehloCustomCallOptionsT {
   pub call_target_name: Option<alloc::string::String>,
@@ -18427,7 +18389,6 @@ impl ::core::fmt::Debug for StablehloReduceOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct StablehloReduceOptionsT {
   pub dimensions: Option<alloc::vec::Vec<i64>>,
@@ -18602,7 +18563,6 @@ impl ::core::fmt::Debug for StablehloSliceOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct StablehloSliceOptionsT {
   pub start_indices: Option<alloc::vec::Vec<i64>>,
@@ -19063,7 +19023,6 @@ impl ::core::fmt::Debug for StablehloConvolutionOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct StablehloConvolutionOptionsT {
   pub window_strides: Option<alloc::vec::Vec<i64>>,
@@ -19390,7 +19349,6 @@ impl ::core::fmt::Debug for StablehloScatterOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct StablehloScatterOptionsT {
   pub indices_are_sorted: bool,
@@ -19547,7 +19505,6 @@ impl ::core::fmt::Debug for StablehloCaseOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct StablehloCaseOptionsT {
   pub branch_subgraph_indices: Option<alloc::vec::Vec<i32>>,
@@ -19674,7 +19631,6 @@ impl ::core::fmt::Debug for StablehloRngBitGeneratorOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct StablehloRngBitGeneratorOptionsT {
   pub algorithm: RngAlgorithm,
@@ -19913,7 +19869,6 @@ impl ::core::fmt::Debug for Conv2DOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conv2DOptionsT {
   pub padding: Padding,
@@ -20195,7 +20150,6 @@ impl ::core::fmt::Debug for Conv3DOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conv3DOptionsT {
   pub padding: Padding,
@@ -20443,7 +20397,6 @@ impl ::core::fmt::Debug for Pool2DOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pool2DOptionsT {
   pub padding: Padding,
@@ -20702,7 +20655,6 @@ impl ::core::fmt::Debug for DepthwiseConv2DOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct DepthwiseConv2DOptionsT {
   pub padding: Padding,
@@ -20893,7 +20845,6 @@ impl ::core::fmt::Debug for ConcatEmbeddingsOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConcatEmbeddingsOptionsT {
   pub num_channels: i32,
@@ -21030,7 +20981,6 @@ impl ::core::fmt::Debug for LSHProjectionOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct LSHProjectionOptionsT {
   pub type_: LSHProjectionType,
@@ -21193,7 +21143,6 @@ impl ::core::fmt::Debug for SVDFOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct SVDFOptionsT {
   pub rank: i32,
@@ -21345,7 +21294,6 @@ impl ::core::fmt::Debug for RNNOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct RNNOptionsT {
   pub fused_activation_function: ActivationFunctionType,
@@ -21512,7 +21460,6 @@ impl ::core::fmt::Debug for SequenceRNNOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct SequenceRNNOptionsT {
   pub time_major: bool,
@@ -21702,7 +21649,6 @@ impl ::core::fmt::Debug for BidirectionalSequenceRNNOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct BidirectionalSequenceRNNOptionsT {
   pub time_major: bool,
@@ -21915,7 +21861,6 @@ impl ::core::fmt::Debug for FullyConnectedOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct FullyConnectedOptionsT {
   pub fused_activation_function: ActivationFunctionType,
@@ -22056,7 +22001,6 @@ impl ::core::fmt::Debug for SoftmaxOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct SoftmaxOptionsT {
   pub beta: f32,
@@ -22200,7 +22144,6 @@ impl ::core::fmt::Debug for ConcatenationOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConcatenationOptionsT {
   pub axis: i32,
@@ -22348,7 +22291,6 @@ impl ::core::fmt::Debug for AddOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct AddOptionsT {
   pub fused_activation_function: ActivationFunctionType,
@@ -22477,7 +22419,6 @@ impl ::core::fmt::Debug for MulOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct MulOptionsT {
   pub fused_activation_function: ActivationFunctionType,
@@ -22602,7 +22543,6 @@ impl ::core::fmt::Debug for L2NormOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct L2NormOptionsT {
   pub fused_activation_function: ActivationFunctionType,
@@ -22784,7 +22724,6 @@ impl ::core::fmt::Debug for LocalResponseNormalizationOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct LocalResponseNormalizationOptionsT {
   pub radius: i32,
@@ -22997,7 +22936,6 @@ impl ::core::fmt::Debug for LSTMOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct LSTMOptionsT {
   pub fused_activation_function: ActivationFunctionType,
@@ -23233,7 +23171,6 @@ impl ::core::fmt::Debug for UnidirectionalSequenceLSTMOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnidirectionalSequenceLSTMOptionsT {
   pub fused_activation_function: ActivationFunctionType,
@@ -23473,7 +23410,6 @@ impl ::core::fmt::Debug for BidirectionalSequenceLSTMOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct BidirectionalSequenceLSTMOptionsT {
   pub fused_activation_function: ActivationFunctionType,
@@ -23637,7 +23573,6 @@ impl ::core::fmt::Debug for ResizeBilinearOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResizeBilinearOptionsT {
   pub align_corners: bool,
@@ -23785,7 +23720,6 @@ impl ::core::fmt::Debug for ResizeNearestNeighborOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResizeNearestNeighborOptionsT {
   pub align_corners: bool,
@@ -23914,7 +23848,6 @@ impl ::core::fmt::Debug for CallOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallOptionsT {
   pub subgraph: u32,
@@ -24041,7 +23974,6 @@ impl ::core::fmt::Debug for ReshapeOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReshapeOptionsT {
   pub new_shape: Option<alloc::vec::Vec<i32>>,
@@ -24206,7 +24138,6 @@ impl ::core::fmt::Debug for SkipGramOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct SkipGramOptionsT {
   pub ngram_size: i32,
@@ -24339,7 +24270,6 @@ impl ::core::fmt::Debug for SpaceToDepthOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpaceToDepthOptionsT {
   pub block_size: i32,
@@ -24464,7 +24394,6 @@ impl ::core::fmt::Debug for DepthToSpaceOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct DepthToSpaceOptionsT {
   pub block_size: i32,
@@ -24608,7 +24537,6 @@ impl ::core::fmt::Debug for SubOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct SubOptionsT {
   pub fused_activation_function: ActivationFunctionType,
@@ -24737,7 +24665,6 @@ impl ::core::fmt::Debug for DivOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct DivOptionsT {
   pub fused_activation_function: ActivationFunctionType,
@@ -24862,7 +24789,6 @@ impl ::core::fmt::Debug for EmbeddingLookupSparseOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct EmbeddingLookupSparseOptionsT {
   pub combiner: CombinerType,
@@ -25006,7 +24932,6 @@ impl ::core::fmt::Debug for GatherOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct GatherOptionsT {
   pub axis: i32,
@@ -25135,7 +25060,6 @@ impl ::core::fmt::Debug for ReducerOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReducerOptionsT {
   pub keep_dims: bool,
@@ -25262,7 +25186,6 @@ impl ::core::fmt::Debug for SqueezeOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct SqueezeOptionsT {
   pub squeeze_dims: Option<alloc::vec::Vec<i32>>,
@@ -25389,7 +25312,6 @@ impl ::core::fmt::Debug for SplitOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct SplitOptionsT {
   pub num_splits: i32,
@@ -25514,7 +25436,6 @@ impl ::core::fmt::Debug for SplitVOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct SplitVOptionsT {
   pub num_splits: i32,
@@ -25734,7 +25655,6 @@ impl ::core::fmt::Debug for StridedSliceOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct StridedSliceOptionsT {
   pub begin_mask: i32,
@@ -25898,7 +25818,6 @@ impl ::core::fmt::Debug for CastOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct CastOptionsT {
   pub in_data_type: TensorType,
@@ -26027,7 +25946,6 @@ impl ::core::fmt::Debug for ArgMaxOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct ArgMaxOptionsT {
   pub output_type: TensorType,
@@ -26152,7 +26070,6 @@ impl ::core::fmt::Debug for ArgMinOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct ArgMinOptionsT {
   pub output_type: TensorType,
@@ -26353,7 +26270,6 @@ impl ::core::fmt::Debug for TransposeConvOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct TransposeConvOptionsT {
   pub padding: Padding,
@@ -26494,7 +26410,6 @@ impl ::core::fmt::Debug for SparseToDenseOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct SparseToDenseOptionsT {
   pub validate_indices: bool,
@@ -26619,7 +26534,6 @@ impl ::core::fmt::Debug for ShapeOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShapeOptionsT {
   pub out_type: TensorType,
@@ -26801,7 +26715,6 @@ impl ::core::fmt::Debug for FakeQuantOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct FakeQuantOptionsT {
   pub min: f32,
@@ -26957,7 +26870,6 @@ impl ::core::fmt::Debug for PackOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct PackOptionsT {
   pub values_count: i32,
@@ -27086,7 +26998,6 @@ impl ::core::fmt::Debug for OneHotOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct OneHotOptionsT {
   pub axis: i32,
@@ -27230,7 +27141,6 @@ impl ::core::fmt::Debug for UnpackOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnpackOptionsT {
   pub num: i32,
@@ -27359,7 +27269,6 @@ impl ::core::fmt::Debug for LeakyReluOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct LeakyReluOptionsT {
   pub alpha: f32,
@@ -27484,7 +27393,6 @@ impl ::core::fmt::Debug for MirrorPadOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct MirrorPadOptionsT {
   pub mode: MirrorPadMode,
@@ -27609,7 +27517,6 @@ impl ::core::fmt::Debug for UniqueOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct UniqueOptionsT {
   pub idx_out_type: TensorType,
@@ -27753,7 +27660,6 @@ impl ::core::fmt::Debug for ReverseSequenceOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReverseSequenceOptionsT {
   pub seq_dim: i32,
@@ -27901,7 +27807,6 @@ impl ::core::fmt::Debug for IfOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct IfOptionsT {
   pub then_subgraph_index: i32,
@@ -28030,7 +27935,6 @@ impl ::core::fmt::Debug for CallOnceOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallOnceOptionsT {
   pub init_subgraph_index: i32,
@@ -28174,7 +28078,6 @@ impl ::core::fmt::Debug for WhileOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct WhileOptionsT {
   pub cond_subgraph_index: i32,
@@ -28341,7 +28244,6 @@ impl ::core::fmt::Debug for BatchMatMulOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct BatchMatMulOptionsT {
   pub adj_x: bool,
@@ -28493,7 +28395,6 @@ impl ::core::fmt::Debug for CumsumOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct CumsumOptionsT {
   pub exclusive: bool,
@@ -28660,7 +28561,6 @@ impl ::core::fmt::Debug for HashtableOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct HashtableOptionsT {
   pub table_id: i32,
@@ -28816,7 +28716,6 @@ impl ::core::fmt::Debug for VarHandleOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct VarHandleOptionsT {
   pub container: Option<alloc::string::String>,
@@ -28968,7 +28867,6 @@ impl ::core::fmt::Debug for RandomOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct RandomOptionsT {
   pub seed: i64,
@@ -29099,7 +28997,6 @@ impl ::core::fmt::Debug for BucketizeOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct BucketizeOptionsT {
   pub boundaries: Option<alloc::vec::Vec<f32>>,
@@ -29226,7 +29123,6 @@ impl ::core::fmt::Debug for GeluOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct GeluOptionsT {
   pub approximate: bool,
@@ -29351,7 +29247,6 @@ impl ::core::fmt::Debug for ReduceWindowOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReduceWindowOptionsT {
   pub reduce_function: ReduceWindowFunction,
@@ -29556,7 +29451,6 @@ impl ::core::fmt::Debug for StableHLOCompositeOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct StableHLOCompositeOptionsT {
   pub name: Option<alloc::string::String>,
@@ -29681,7 +29575,6 @@ impl ::core::fmt::Debug for PadOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct PadOptionsT {
 }
@@ -29782,7 +29675,6 @@ impl ::core::fmt::Debug for PadV2Options<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct PadV2OptionsT {
 }
@@ -29883,7 +29775,6 @@ impl ::core::fmt::Debug for SpaceToBatchNDOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpaceToBatchNDOptionsT {
 }
@@ -29984,7 +29875,6 @@ impl ::core::fmt::Debug for BatchToSpaceNDOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct BatchToSpaceNDOptionsT {
 }
@@ -30085,7 +29975,6 @@ impl ::core::fmt::Debug for TopKV2Options<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct TopKV2OptionsT {
 }
@@ -30186,7 +30075,6 @@ impl ::core::fmt::Debug for TransposeOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct TransposeOptionsT {
 }
@@ -30287,7 +30175,6 @@ impl ::core::fmt::Debug for ExpOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExpOptionsT {
 }
@@ -30388,7 +30275,6 @@ impl ::core::fmt::Debug for CosOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct CosOptionsT {
 }
@@ -30489,7 +30375,6 @@ impl ::core::fmt::Debug for LogSoftmaxOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogSoftmaxOptionsT {
 }
@@ -30590,7 +30475,6 @@ impl ::core::fmt::Debug for DequantizeOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct DequantizeOptionsT {
 }
@@ -30691,7 +30575,6 @@ impl ::core::fmt::Debug for MaximumMinimumOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct MaximumMinimumOptionsT {
 }
@@ -30792,7 +30675,6 @@ impl ::core::fmt::Debug for TileOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct TileOptionsT {
 }
@@ -30893,7 +30775,6 @@ impl ::core::fmt::Debug for GreaterOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct GreaterOptionsT {
 }
@@ -30994,7 +30875,6 @@ impl ::core::fmt::Debug for GreaterEqualOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct GreaterEqualOptionsT {
 }
@@ -31095,7 +30975,6 @@ impl ::core::fmt::Debug for LessOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct LessOptionsT {
 }
@@ -31196,7 +31075,6 @@ impl ::core::fmt::Debug for LessEqualOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct LessEqualOptionsT {
 }
@@ -31297,7 +31175,6 @@ impl ::core::fmt::Debug for NegOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct NegOptionsT {
 }
@@ -31398,7 +31275,6 @@ impl ::core::fmt::Debug for SelectOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct SelectOptionsT {
 }
@@ -31499,7 +31375,6 @@ impl ::core::fmt::Debug for SliceOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct SliceOptionsT {
 }
@@ -31600,7 +31475,6 @@ impl ::core::fmt::Debug for ExpandDimsOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExpandDimsOptionsT {
 }
@@ -31701,7 +31575,6 @@ impl ::core::fmt::Debug for EqualOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct EqualOptionsT {
 }
@@ -31802,7 +31675,6 @@ impl ::core::fmt::Debug for NotEqualOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct NotEqualOptionsT {
 }
@@ -31903,7 +31775,6 @@ impl ::core::fmt::Debug for RankOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct RankOptionsT {
 }
@@ -32004,7 +31875,6 @@ impl ::core::fmt::Debug for PowOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct PowOptionsT {
 }
@@ -32105,7 +31975,6 @@ impl ::core::fmt::Debug for LogicalOrOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogicalOrOptionsT {
 }
@@ -32206,7 +32075,6 @@ impl ::core::fmt::Debug for AbsOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct AbsOptionsT {
 }
@@ -32307,7 +32175,6 @@ impl ::core::fmt::Debug for HardSwishOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct HardSwishOptionsT {
 }
@@ -32408,7 +32275,6 @@ impl ::core::fmt::Debug for LogicalAndOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogicalAndOptionsT {
 }
@@ -32509,7 +32375,6 @@ impl ::core::fmt::Debug for LogicalNotOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogicalNotOptionsT {
 }
@@ -32610,7 +32475,6 @@ impl ::core::fmt::Debug for FloorDivOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct FloorDivOptionsT {
 }
@@ -32711,7 +32575,6 @@ impl ::core::fmt::Debug for SquareOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct SquareOptionsT {
 }
@@ -32812,7 +32675,6 @@ impl ::core::fmt::Debug for ZerosLikeOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct ZerosLikeOptionsT {
 }
@@ -32913,7 +32775,6 @@ impl ::core::fmt::Debug for FillOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct FillOptionsT {
 }
@@ -33014,7 +32875,6 @@ impl ::core::fmt::Debug for FloorModOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct FloorModOptionsT {
 }
@@ -33115,7 +32975,6 @@ impl ::core::fmt::Debug for RangeOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct RangeOptionsT {
 }
@@ -33216,7 +33075,6 @@ impl ::core::fmt::Debug for SquaredDifferenceOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct SquaredDifferenceOptionsT {
 }
@@ -33317,7 +33175,6 @@ impl ::core::fmt::Debug for ReverseV2Options<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReverseV2OptionsT {
 }
@@ -33418,7 +33275,6 @@ impl ::core::fmt::Debug for AddNOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct AddNOptionsT {
 }
@@ -33519,7 +33375,6 @@ impl ::core::fmt::Debug for GatherNdOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct GatherNdOptionsT {
 }
@@ -33620,7 +33475,6 @@ impl ::core::fmt::Debug for WhereOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct WhereOptionsT {
 }
@@ -33721,7 +33575,6 @@ impl ::core::fmt::Debug for MatrixDiagOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct MatrixDiagOptionsT {
 }
@@ -33822,7 +33675,6 @@ impl ::core::fmt::Debug for QuantizeOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct QuantizeOptionsT {
 }
@@ -33923,7 +33775,6 @@ impl ::core::fmt::Debug for MatrixSetDiagOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct MatrixSetDiagOptionsT {
 }
@@ -34024,7 +33875,6 @@ impl ::core::fmt::Debug for NonMaxSuppressionV4Options<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct NonMaxSuppressionV4OptionsT {
 }
@@ -34125,7 +33975,6 @@ impl ::core::fmt::Debug for NonMaxSuppressionV5Options<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct NonMaxSuppressionV5OptionsT {
 }
@@ -34226,7 +34075,6 @@ impl ::core::fmt::Debug for ScatterNdOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScatterNdOptionsT {
 }
@@ -34327,7 +34175,6 @@ impl ::core::fmt::Debug for SelectV2Options<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct SelectV2OptionsT {
 }
@@ -34428,7 +34275,6 @@ impl ::core::fmt::Debug for DensifyOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct DensifyOptionsT {
 }
@@ -34529,7 +34375,6 @@ impl ::core::fmt::Debug for SegmentSumOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct SegmentSumOptionsT {
 }
@@ -34630,7 +34475,6 @@ impl ::core::fmt::Debug for BroadcastToOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct BroadcastToOptionsT {
 }
@@ -34731,7 +34575,6 @@ impl ::core::fmt::Debug for Rfft2dOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rfft2dOptionsT {
 }
@@ -34832,7 +34675,6 @@ impl ::core::fmt::Debug for HashtableFindOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct HashtableFindOptionsT {
 }
@@ -34933,7 +34775,6 @@ impl ::core::fmt::Debug for HashtableImportOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct HashtableImportOptionsT {
 }
@@ -35034,7 +34875,6 @@ impl ::core::fmt::Debug for HashtableSizeOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct HashtableSizeOptionsT {
 }
@@ -35135,7 +34975,6 @@ impl ::core::fmt::Debug for ReadVariableOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReadVariableOptionsT {
 }
@@ -35236,7 +35075,6 @@ impl ::core::fmt::Debug for AssignVariableOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct AssignVariableOptionsT {
 }
@@ -35337,7 +35175,6 @@ impl ::core::fmt::Debug for DynamicUpdateSliceOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct DynamicUpdateSliceOptionsT {
 }
@@ -35438,7 +35275,6 @@ impl ::core::fmt::Debug for UnsortedSegmentProdOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnsortedSegmentProdOptionsT {
 }
@@ -35539,7 +35375,6 @@ impl ::core::fmt::Debug for UnsortedSegmentMaxOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnsortedSegmentMaxOptionsT {
 }
@@ -35640,7 +35475,6 @@ impl ::core::fmt::Debug for UnsortedSegmentSumOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnsortedSegmentSumOptionsT {
 }
@@ -35741,7 +35575,6 @@ impl ::core::fmt::Debug for ATan2Options<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct ATan2OptionsT {
 }
@@ -35842,7 +35675,6 @@ impl ::core::fmt::Debug for UnsortedSegmentMinOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnsortedSegmentMinOptionsT {
 }
@@ -35943,7 +35775,6 @@ impl ::core::fmt::Debug for SignOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct SignOptionsT {
 }
@@ -36044,7 +35875,6 @@ impl ::core::fmt::Debug for BitcastOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct BitcastOptionsT {
 }
@@ -36145,7 +35975,6 @@ impl ::core::fmt::Debug for BitwiseXorOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct BitwiseXorOptionsT {
 }
@@ -36246,7 +36075,6 @@ impl ::core::fmt::Debug for RightShiftOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct RightShiftOptionsT {
 }
@@ -36347,7 +36175,6 @@ impl ::core::fmt::Debug for DilateOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct DilateOptionsT {
 }
@@ -36448,7 +36275,6 @@ impl ::core::fmt::Debug for StablehloShiftLeftOptions<'_> {
       ds.finish()
   }
 }
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct StablehloShiftLeftOptionsT {
 }
