@@ -9,7 +9,7 @@ mod tensor;
 use std::sync::Arc;
 
 use attache_base::Bytes;
-use flatbuffers::{ForwardsUOffset, Vector, VerifierOptions};
+use flatbuffers::{ForwardsUOffset, InvalidFlatbuffer, Vector, VerifierOptions};
 
 use crate::error::{ModelError, ModelErrorKind, Place, Problem, Problems, quoted};
 use crate::model::{Contents, Metadata, Operator, OperatorCode, Signature, Subgraph};
@@ -34,7 +34,7 @@ pub(crate) fn read(bytes: &Bytes) -> Result<Contents, ModelError> {
         ..VerifierOptions::default()
     };
     let root = schema::root_as_model_with_opts(&options, bytes)
-        .map_err(|error| ModelError::new(Corrupt, corrupt(bytes.len(), &error.to_string())))?;
+        .map_err(|error| ModelError::new(Corrupt, corrupt(bytes.len(), &error)))?;
     if root.version() != SCHEMA_VERSION {
         let text = format!("schema version {}: only {SCHEMA_VERSION} is known; convert the model anew", root.version());
         return Err(ModelError::new(Unsupported, text));
@@ -44,9 +44,19 @@ pub(crate) fn read(bytes: &Bytes) -> Result<Contents, ModelError> {
     reader.problems.or(contents)
 }
 
-fn corrupt(length: usize, verifier: &str) -> String {
-    let reason: Vec<&str> = verifier.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect();
-    format!("the file ({length} bytes) is damaged or cut off; fetch or convert it anew ({})", reason.join("; "))
+fn corrupt(length: usize, error: &InvalidFlatbuffer) -> String {
+    let detail = error.to_string();
+    let detail: Vec<&str> = detail.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect();
+    let reason = match error {
+        InvalidFlatbuffer::TooManyTables => format!("has more than {MOST_TABLES} tables"),
+        InvalidFlatbuffer::ApparentSizeTooLarge => "refers to the same parts over and over".into(),
+        InvalidFlatbuffer::Utf8Error { .. } => "has a name that is not UTF-8".into(),
+        InvalidFlatbuffer::Unaligned { .. } => {
+            "is damaged, or its writer doesn't align numbers; convert it anew".into()
+        }
+        _ => "is damaged or cut off; fetch or convert it anew".into(),
+    };
+    format!("the file ({length} bytes) {reason} ({})", detail.join("; "))
 }
 
 /// Says what a file is that isn't a model, as far as its first bytes tell.

@@ -203,6 +203,11 @@ fn other_files_are_called_what_they_are() {
         assert_eq!(error.kind(), NotTflite);
         assert!(error.to_string().contains(text), "{error}");
     }
+    let folder = tempfile::tempdir().unwrap();
+    let empty = folder.path().join("empty.tflite");
+    std::fs::write(&empty, b"").unwrap();
+    assert_eq!(Model::from_path(&empty).unwrap_err().kind(), NotTflite);
+    assert_eq!(Model::from_path(folder.path()).unwrap_err().kind(), ModelErrorKind::Io);
     let missing = Model::from_path("no/such/file.tflite").unwrap_err();
     assert_eq!(missing.kind(), ModelErrorKind::Io);
     assert!(missing.to_string().starts_with("no/such/file.tflite: "), "{missing}");
@@ -267,4 +272,5 @@ fn shared_parts_are_not_multiplied_without_bound() {
     schema::finish_model_buffer(&mut builder, root);
     let error = Model::from_bytes(builder.finished_data()).unwrap_err();
     assert_eq!(error.kind(), Corrupt);
+    assert!(error.to_string().contains("over and over"), "{error}");
 }
