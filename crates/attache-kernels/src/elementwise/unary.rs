@@ -153,7 +153,7 @@ functions! {
     Floor, x => x.floor();
     Gelu, x => 0.5 * x * (1.0 + math::erf(x * std::f32::consts::FRAC_1_SQRT_2));
     GeluApproximate, x => 0.5 * x * (1.0 + math::tanh(0.797_884_6 * (x + 0.044_715 * x * x * x)));
-    HardSwish, x => x * math::clamp(x + 3.0, 0.0, 6.0) / 6.0;
+    HardSwish, x => x * (math::clamp(x + 3.0, 0.0, 6.0) * (1.0 / 6.0));
     LeakyRelu(slope), x => if x < 0.0 { x * slope } else { x };
     Log, x => math::ln(x);
     Logistic, x => math::logistic(x);
