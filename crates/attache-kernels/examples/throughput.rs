@@ -1,4 +1,5 @@
-//! Prints the throughput of the float32 kernels, one thread, per instruction set: the median of many rounds.
+//! Prints the throughput of the float32 kernels: on one thread with every instruction set, then on all threads with
+//! the best one. Medians of many rounds.
 
 use std::time::Instant;
 
@@ -85,9 +86,17 @@ fn contractions(engine: Engine) {
         let mut output = vec![0.0; convolution.output.iter().product()];
         let seconds = median(|| convolve(engine, &convolution, &source, &packed, &mut output));
         let flops = 2 * output.len() * kernel * kernel * input[2];
-        print(engine, &format!("conv {kernel}x{kernel}/{stride} {input:?} -> {outputs}"), "GF/s", flops as f64, seconds);
+        print(
+            engine,
+            &format!("conv {kernel}x{kernel}/{stride} {input:?} -> {outputs}"),
+            "GF/s",
+            flops as f64,
+            seconds,
+        );
     }
-    for (input, outputs, kernel, stride) in [([32, 32, 64], 32, 4, 2), ([16, 16, 128], 64, 2, 2), ([64, 64, 32], 16, 3, 2)] {
+    for (input, outputs, kernel, stride) in
+        [([32, 32, 64], 32, 4, 2), ([16, 16, 128], 64, 2, 2), ([64, 64, 32], 16, 3, 2)]
+    {
         let mut convolution = same([input[0] * stride, input[1] * stride, outputs], input[2], kernel, stride);
         (convolution.input, convolution.output) = (input, convolution.input);
         let filter = floats(outputs * kernel * kernel * input[2]);
@@ -96,7 +105,13 @@ fn contractions(engine: Engine) {
         let mut output = vec![0.0; convolution.output.iter().product()];
         let seconds = median(|| transpose_convolve(engine, &convolution, &source, &packed, &mut output));
         let flops = 2 * source.len() * kernel * kernel * outputs;
-        print(engine, &format!("transpose {kernel}x{kernel}/{stride} {input:?} -> {outputs}"), "GF/s", flops as f64, seconds);
+        print(
+            engine,
+            &format!("transpose {kernel}x{kernel}/{stride} {input:?} -> {outputs}"),
+            "GF/s",
+            flops as f64,
+            seconds,
+        );
     }
 }
 
@@ -121,7 +136,13 @@ fn windows(engine: Engine) {
         let mut output = vec![0.0; convolution.output.iter().product()];
         let seconds = median(|| depthwise(engine, &convolution, &source, &packed, &mut output));
         let flops = 2 * output.len() * kernel * kernel;
-        print(engine, &format!("depthwise {kernel}x{kernel}/{stride} {input:?} x{multiplier}"), "GF/s", flops as f64, seconds);
+        print(
+            engine,
+            &format!("depthwise {kernel}x{kernel}/{stride} {input:?} x{multiplier}"),
+            "GF/s",
+            flops as f64,
+            seconds,
+        );
     }
     let pooling = Pooling {
         batches: 1,
@@ -187,16 +208,21 @@ fn streams(engine: Engine) {
     print(engine, "transpose to channels first", "Gel/s", count as f64, seconds);
 }
 
+fn measure(engine: Engine, wanted: &[String]) {
+    let groups: [(&str, fn(Engine)); 3] = [("contractions", contractions), ("windows", windows), ("streams", streams)];
+    let chosen = |name: &str| wanted.iter().any(|word| word == name);
+    let any = groups.iter().any(|(name, _)| chosen(name));
+    groups.iter().filter(|(name, _)| !any || chosen(name)).for_each(|(_, group)| group(engine));
+}
+
+/// Arguments name groups of kernels (all where none is named); `best` leaves out the lower instruction sets.
 fn main() {
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
     for level in Level::available().into_iter().rev() {
-        let engine = Engine { level, parallel: &Serial };
-        contractions(engine);
-        windows(engine);
-        streams(engine);
+        if level == Level::detect() || !wanted.iter().any(|word| word == "best") {
+            measure(Engine { level, parallel: &Serial }, &wanted);
+        }
     }
     let pool = Pool::new(std::thread::available_parallelism().map_or(1, usize::from));
-    let engine = Engine::new(&pool);
-    contractions(engine);
-    windows(engine);
-    streams(engine);
+    measure(Engine::new(&pool), &wanted);
 }

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use crate::convolution::Convolution;
 use crate::simd::{Kernel, Simd};
-use crate::{Engine, Level};
+use crate::{Engine, Level, scratch};
 
 /// Weights and bias of a depthwise convolution, packed for one instruction set.
 #[derive(Clone)]
@@ -44,7 +44,8 @@ impl PackedDepthwise {
     }
 }
 
-/// Convolves each channel by itself; the output has a multiple of the input's channels.
+/// Convolves each channel by itself; the output has a multiple of the input's channels. The filter's instruction set is
+/// used.
 pub fn depthwise(
     engine: Engine,
     convolution: &Convolution,
@@ -53,30 +54,43 @@ pub fn depthwise(
     output: &mut [f32],
 ) {
     convolution.check(input, output);
-    let Convolution { input: [height, width, channels], output: [rows, columns, outputs], .. } = *convolution;
+    let [.., channels] = convolution.input;
+    let [.., outputs] = convolution.output;
     assert!(channels > 0 && outputs % channels == 0, "a whole multiplier");
     assert_eq!([filter.channels, filter.taps], [outputs, convolution.kernel.iter().product()], "the filter's shape");
+    if outputs == channels {
+        return convolve_channels(engine, convolution, input, filter, output);
+    }
+    scratch::with(input.len() * (outputs / channels), |repeated| {
+        for (values, value) in repeated.chunks_exact_mut((outputs / channels).max(1)).zip(input) {
+            values.fill(*value);
+        }
+        convolve_channels(engine, convolution, repeated, filter, output);
+    });
+}
+
+/// The case of as many input channels as output channels.
+fn convolve_channels(
+    engine: Engine,
+    convolution: &Convolution,
+    input: &[f32],
+    filter: &PackedDepthwise,
+    output: &mut [f32],
+) {
+    let Convolution { input: [height, width, _], output: [rows, columns, channels], .. } = *convolution;
     if output.is_empty() {
         return;
     }
-    let row = columns * outputs;
+    let (row, image) = (columns * channels, height * width * channels);
+    assert_eq!(input.len(), convolution.batches * image, "the input has the output's channels");
     let nanoseconds = (output.len() * filter.taps) as f64 / (3 * filter.level.lanes()) as f64;
-    let tasks = engine.tasks(nanoseconds, convolution.batches * rows);
-    let band = rows.div_ceil(tasks.div_ceil(convolution.batches));
-    let _ = (height, width, band, row);
-    let multiplier = outputs / channels;
-    let repeated: Vec<f32>;
-    let input = if multiplier == 1 {
-        input
-    } else {
-        repeated = input.iter().flat_map(|value| std::iter::repeat_n(*value, multiplier)).collect();
-        &repeated
-    };
-    let image = height * width * outputs;
-    engine.for_each_chunk(output, row, |index, output| {
-        let (batch, y) = (index / rows, index % rows);
-        let input = &input[batch * image..][..image];
-        filter.level.dispatch(Row { convolution, filter, input, y, output });
+    let band = (convolution.batches * rows).div_ceil(engine.tasks(nanoseconds, convolution.batches * rows));
+    engine.for_each_chunk(output, band * row, |task, output| {
+        for (offset, output) in output.chunks_exact_mut(row).enumerate() {
+            let (batch, y) = ((task * band + offset) / rows, (task * band + offset) % rows);
+            let input = &input[batch * image..][..image];
+            filter.level.dispatch(Row { convolution, filter, input, y, output });
+        }
     });
 }
 
@@ -101,25 +115,65 @@ impl Kernel for Row<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd>(self, simd: S) {
-        let columns = self.convolution.output[1];
-        for x in 0..columns {
-            self.pixels::<S, 1>(simd, x);
+    fn run<S: Simd>(mut self, simd: S) {
+        let Convolution { kernel, strides, dilations, .. } = *self.convolution;
+        match (kernel[1], strides[1], dilations[1]) {
+            (3, 1, 1) => self.columns::<S, 3, 1>(simd),
+            (3, 2, 1) => self.columns::<S, 3, 2>(simd),
+            (5, 1, 1) => self.columns::<S, 5, 1>(simd),
+            (5, 2, 1) => self.columns::<S, 5, 2>(simd),
+            _ => self.columns::<S, 0, 0>(simd),
         }
     }
 }
 
 impl Row<'_> {
-    /// `PIXELS` neighbouring outputs from column `x` on, whose windows have the same taps inside of the input.
+    /// All columns: tiles of windows that lie inside of the input from left to right, the others one by one.
     #[inline(always)]
-    fn pixels<S: Simd, const PIXELS: usize>(&self, simd: S, x: usize) {
-        let Convolution { input: [height, width, _], kernel, strides, dilations, before, clamp, .. } =
-            *self.convolution;
+    fn columns<S: Simd, const KERNEL: usize, const STRIDE: usize>(&mut self, simd: S) {
+        let Convolution { input: [_, width, _], output: [_, columns, _], .. } = *self.convolution;
+        let [kernel, stride, dilation, before] = self.across();
+        let covered = (kernel.max(1) - 1) * dilation + 1;
+        let first = before.div_ceil(stride).min(columns);
+        let last = match (width + before).checked_sub(covered) {
+            Some(slack) if KERNEL > 0 => (slack / stride + 1).clamp(first, columns),
+            _ => first,
+        };
+        (0..first).for_each(|x| self.edge(simd, x));
+        let mut x = first;
+        while x + 4 <= last {
+            simd.vectorize(Tile::<4, KERNEL, STRIDE> { row: self, x });
+            x += 4;
+        }
+        while x + 2 <= last {
+            simd.vectorize(Tile::<2, KERNEL, STRIDE> { row: self, x });
+            x += 2;
+        }
+        (x..columns).for_each(|x| self.edge(simd, x));
+    }
+
+    /// The window's kernel, stride, dilation and padding from left to right.
+    fn across(&self) -> [usize; 4] {
+        let Convolution { kernel, strides, dilations, before, .. } = *self.convolution;
+        [kernel[1], strides[1], dilations[1], before[1]]
+    }
+
+    /// The first input row of the windows, and the taps that lie inside of the input.
+    fn down(&self) -> (isize, Range<usize>) {
+        let Convolution { input: [height, ..], kernel, strides, dilations, before, .. } = *self.convolution;
+        let first = (self.y * strides[0]) as isize - before[0] as isize;
+        (first, taps(first, kernel[0], dilations[0], height))
+    }
+
+    /// One output pixel, whatever part of its window lies inside of the input.
+    #[inline(always)]
+    fn edge<S: Simd>(&mut self, simd: S, x: usize) {
+        let Convolution { input: [_, width, _], dilations, clamp, .. } = *self.convolution;
         let channels = self.filter.channels;
-        let first = [self.y * strides[0], x * strides[1]];
-        let first = [0, 1].map(|axis| first[axis] as isize - before[axis] as isize);
-        let down = taps(first[0], kernel[0], dilations[0], height);
-        let across = taps(first[1], kernel[1], dilations[1], width);
+        let [kernel, stride, dilation, before] = self.across();
+        let (top, down) = self.down();
+        let left = (x * stride) as isize - before as isize;
+        let across = taps(left, kernel, dilation, width);
         let (lower, upper) = (simd.splat(clamp.0), simd.splat(clamp.1));
         for channel in (0..channels).step_by(S::LANES) {
             let count = S::LANES.min(channels - channel);
@@ -127,24 +181,82 @@ impl Row<'_> {
             // SAFETY: the taps lie inside of the input, the block holds a vector per tap after its bias, and `count`
             // channels are left.
             unsafe {
-                let weights = block.as_ptr();
-                let mut sums = [simd.load(weights); PIXELS];
+                let mut sum = simd.load(block.as_ptr());
                 for ky in down.clone() {
+                    let y = (top + (ky * dilations[0]) as isize) as usize;
                     for kx in across.clone() {
-                        let weight = simd.load(weights.add((1 + ky * kernel[1] + kx) * S::LANES));
-                        let iy = first[0] + (ky * dilations[0]) as isize;
-                        let ix = first[1] + (kx * dilations[1]) as isize;
-                        let source = self.input.as_ptr().offset((iy * width as isize + ix) * channels as isize);
-                        for (pixel, sum) in sums.iter_mut().enumerate() {
-                            let source = source.add(pixel * strides[1] * channels + channel);
-                            let value = simd.load_partial(source, count);
-                            *sum = simd.multiply_add(value, weight, *sum);
+                        let x = (left + (kx * dilation) as isize) as usize;
+                        let weight = simd.load(block.as_ptr().add((1 + ky * kernel + kx) * S::LANES));
+                        let source = self.input.as_ptr().add((y * width + x) * channels + channel);
+                        sum = simd.multiply_add(simd.load_partial(source, count), weight, sum);
+                    }
+                }
+                let target = self.output.as_mut_ptr().add(x * channels + channel);
+                simd.store_partial(target, simd.clamp(sum, lower, upper), count);
+            }
+        }
+    }
+}
+
+/// `PIXELS` neighbouring outputs from column `x` on, whose windows of `KERNEL` undilated taps, `STRIDE` apart, lie
+/// inside of the input from left to right.
+struct Tile<'r, 'a, const PIXELS: usize, const KERNEL: usize, const STRIDE: usize> {
+    row: &'r mut Row<'a>,
+    x: usize,
+}
+
+impl<const PIXELS: usize, const KERNEL: usize, const STRIDE: usize> Kernel for Tile<'_, '_, PIXELS, KERNEL, STRIDE> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(mut self, simd: S) {
+        let channels = self.row.filter.channels;
+        let whole = channels / S::LANES * S::LANES;
+        for channel in (0..whole).step_by(S::LANES) {
+            self.block::<S, true>(simd, channel, S::LANES);
+        }
+        if whole < channels {
+            self.block::<S, false>(simd, whole, channels - whole);
+        }
+    }
+}
+
+impl<const PIXELS: usize, const KERNEL: usize, const STRIDE: usize> Tile<'_, '_, PIXELS, KERNEL, STRIDE> {
+    /// `count` channels, a whole vector or less.
+    #[inline(always)]
+    fn block<S: Simd, const WHOLE: bool>(&mut self, simd: S, channel: usize, count: usize) {
+        let Row { convolution, filter, input, .. } = *self.row;
+        let (channels, width) = (filter.channels, convolution.input[1]);
+        let (top, down) = self.row.down();
+        let left = self.x * STRIDE - convolution.before[1];
+        let block = filter.values[channel * (filter.taps + 1)..].as_ptr();
+        // SAFETY: the windows lie inside of the input, the block holds a vector per tap after its bias, and `count`
+        // channels are left.
+        unsafe {
+            let load = |pointer: *const f32| if WHOLE { simd.load(pointer) } else { simd.load_partial(pointer, count) };
+            let mut sums = [simd.load(block); PIXELS];
+            for ky in down {
+                let y = (top + (ky * convolution.dilations[0]) as isize) as usize;
+                let source = input.as_ptr().add((y * width + left) * channels + channel);
+                let weights = block.add((1 + ky * KERNEL) * S::LANES);
+                // Neighbouring windows share columns: each is loaded once.
+                for column in 0..(PIXELS - 1) * STRIDE + KERNEL {
+                    let value = load(source.add(column * channels));
+                    for (pixel, sum) in sums.iter_mut().enumerate() {
+                        let kx = column.wrapping_sub(pixel * STRIDE);
+                        if kx < KERNEL {
+                            *sum = simd.multiply_add(value, simd.load(weights.add(kx * S::LANES)), *sum);
                         }
                     }
                 }
-                for (pixel, sum) in sums.into_iter().enumerate() {
-                    let target = self.output.as_ptr().add((x + pixel) * channels + channel).cast_mut();
-                    simd.store_partial(target, simd.clamp(sum, lower, upper), count);
+            }
+            let (lower, upper) = (simd.splat(convolution.clamp.0), simd.splat(convolution.clamp.1));
+            let target = self.row.output.as_mut_ptr().add(self.x * channels + channel);
+            for (pixel, sum) in sums.into_iter().enumerate() {
+                let sum = simd.clamp(sum, lower, upper);
+                match WHOLE {
+                    true => simd.store(target.add(pixel * channels), sum),
+                    false => simd.store_partial(target.add(pixel * channels), sum, count),
                 }
             }
         }
