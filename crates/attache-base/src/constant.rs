@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-use crate::{DataType, Element, Shape};
+use crate::{Buffer, DataType, Element, Shape};
 
 /// A range of bytes kept alive by whoever owns them (a mapped file, a vector). Cheap to clone.
 #[derive(Clone)]
@@ -66,6 +66,20 @@ impl Constant {
         Self { data_type: T::DATA_TYPE, shape, bytes: Bytes::from_vec(bytemuck::cast_slice(values).to_vec()) }
     }
 
+    /// Exactly the bytes that the shape takes, aligned for their elements, copied only where they aren't; `None` where
+    /// there are fewer, where elements have no fixed size, or where there is no memory for a copy.
+    pub fn aligned_bytes(&self) -> Option<Bytes> {
+        let size = self.data_type.byte_size(self.shape.checked_elements()?)?;
+        let bytes = self.bytes.slice(0..size)?;
+        let alignment = self.data_type.bits()?.div_ceil(8);
+        if bytes.as_ptr().addr().is_multiple_of(alignment) {
+            return Some(bytes);
+        }
+        let mut copy = Buffer::zeroed(size).ok()?;
+        copy.copy_from_slice(&bytes);
+        Some(Bytes::new(Arc::new(copy)))
+    }
+
     /// The elements, copied only where they lie unaligned; `None` where they are of another type.
     pub fn values<T: Element>(&self) -> Option<Cow<'_, [T]>> {
         if T::DATA_TYPE != self.data_type {
@@ -117,5 +131,8 @@ mod tests {
         assert_eq!(&*constant.values::<f32>().unwrap(), [1.5, 2.5]);
         assert!(constant.values::<i32>().is_none());
         assert!(constant.bytes.slice(4..9).is_none());
+        let aligned = constant.aligned_bytes().unwrap();
+        assert_eq!((aligned.as_ptr().addr() % 4, &aligned[..]), (0, &constant.bytes[..]));
+        assert!(Constant { shape: [3].into(), ..constant }.aligned_bytes().is_none());
     }
 }

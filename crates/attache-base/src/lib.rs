@@ -4,6 +4,7 @@
 //! Knows nothing of files, operators or devices.
 
 pub mod arena;
+mod buffer;
 mod constant;
 mod data_type;
 mod parallel;
@@ -11,6 +12,7 @@ mod quantization;
 mod shape;
 mod window;
 
+pub use buffer::Buffer;
 pub use constant::{Bytes, Constant};
 pub use data_type::{DataType, Element};
 pub use parallel::{Parallel, Serial};

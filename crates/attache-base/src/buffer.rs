@@ -1,0 +1,66 @@
+//! Memory for tensors: zeroed, aligned, and refused with an error where there isn't enough.
+
+use std::collections::TryReserveError;
+use std::ops::{Deref, DerefMut};
+
+/// Bytes that start at a multiple of [`Buffer::ALIGNMENT`].
+#[derive(Debug, Default)]
+pub struct Buffer {
+    storage: Vec<u8>,
+    start: usize,
+    length: usize,
+}
+
+impl Buffer {
+    /// A cache line, and the widest vector of any processor that kernels know.
+    pub const ALIGNMENT: usize = 64;
+
+    /// So many zeros.
+    pub fn zeroed(length: usize) -> Result<Self, TryReserveError> {
+        // The reserve tells whether there is memory; only a new vector gets zeroed pages from the system for nothing.
+        let size = length.saturating_add(Self::ALIGNMENT);
+        Vec::<u8>::new().try_reserve_exact(size)?;
+        let storage = vec![0; size];
+        let address = storage.as_ptr().addr();
+        Ok(Self { start: address.next_multiple_of(Self::ALIGNMENT) - address, storage, length })
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.storage[self.start..self.start + self.length]
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.storage[self.start..self.start + self.length]
+    }
+}
+
+impl AsRef<[u8]> for Buffer {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_aligned_even_where_empty() {
+        for length in [0, 1, 63, 1000] {
+            let buffer = Buffer::zeroed(length).unwrap();
+            assert_eq!((buffer.len(), buffer.as_ptr().addr() % Buffer::ALIGNMENT), (length, 0));
+            assert!(buffer.iter().all(|byte| *byte == 0));
+        }
+    }
+
+    #[test]
+    fn too_much_is_an_error() {
+        assert!(Buffer::zeroed(usize::MAX).is_err());
+        assert!(Buffer::zeroed(isize::MAX as usize).is_err());
+    }
+}

@@ -1,0 +1,195 @@
+//! Nodes whose inputs are all constant are computed once, by their own CPU form.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use attache_base::{Buffer, Bytes, Constant, Serial, Shape};
+use attache_graph::{
+    Cache, Eval, Fact, Graph, Host, Inferred, Node, NodeId, OpError, TensorId, TensorMut, TensorRef,
+};
+
+use crate::{Found, Rule, has_side_effects};
+
+pub(crate) const RULE: Rule = Rule { name: "fold_constants", fate: "constant", find };
+
+/// A result of so many bytes is always folded.
+const SMALL: usize = 1 << 20;
+/// A larger one only where it takes at most so many times the bytes of what it is made from: an operator that blows a
+/// few numbers up does so again at each run rather than fill memory.
+const GROWTH: usize = 8;
+
+fn find(graph: &Graph) -> Found {
+    let mut found = Found::default();
+    let mut made: HashMap<TensorId, Constant> = HashMap::new();
+    for (index, node) in graph.nodes.iter().enumerate() {
+        let id = NodeId(index as u32);
+        let Some(facts) = constant_inputs(graph, node, &made) else { continue };
+        match fold(graph, node, &facts) {
+            Ok(outputs) => {
+                made.extend(node.outputs.iter().copied().zip(outputs));
+                found.patch.remove.push(id);
+            }
+            Err(reason) => found.declined.push((id, reason)),
+        }
+    }
+    // In the order of the graph: patches are compared and printed.
+    found.patch.constants = made.into_iter().collect();
+    found.patch.constants.sort_by_key(|(id, _)| *id);
+    found
+}
+
+/// The inputs, where there are some and all are constant.
+fn constant_inputs(graph: &Graph, node: &Node, made: &HashMap<TensorId, Constant>) -> Option<Vec<Option<Fact>>> {
+    if node.inputs.iter().all(Option::is_none) || has_side_effects(graph, node) {
+        return None;
+    }
+    let known = |id: &TensorId| graph.fact(*id).constant.is_some() || made.contains_key(id);
+    if !node.inputs.iter().flatten().all(known) {
+        return None;
+    }
+    let fact = |id: &TensorId| {
+        let fact = graph.fact(*id);
+        let constant = fact.constant.as_ref().or_else(|| made.get(id)).cloned();
+        Fact { shape: constant.as_ref().map(|constant| constant.shape.clone()), constant, ..fact.clone() }
+    };
+    Some(node.inputs.iter().map(|id| id.as_ref().map(fact)).collect())
+}
+
+/// The values of the outputs, or why they are not computed now.
+fn fold(graph: &Graph, node: &Node, inputs: &[Option<Fact>]) -> Result<Vec<Constant>, String> {
+    if node.op.missing().is_some() {
+        return Err("it is not implemented".into());
+    }
+    let facts: Vec<_> = inputs.iter().map(Option::as_ref).collect();
+    let inferred = node.op.infer(&facts).map_err(|error| error.to_string())?;
+    let shapes: Option<Vec<Shape>> = inferred.iter().map(|inferred| inferred.shape.clone()).collect();
+    let shapes = shapes.ok_or("its shape isn't known even with its inputs' values")?;
+    let sizes = sizes(&inferred, inputs)?;
+    if node.op.is_reshape()
+        && let ([shape], Some(Some(Fact { constant: Some(constant), .. }))) = (&shapes[..], inputs.first())
+    {
+        return Ok(vec![Constant { shape: shape.clone(), ..constant.clone() }]);
+    }
+    let mut buffers = Vec::with_capacity(sizes.len());
+    for size in sizes {
+        buffers.push(Buffer::zeroed(size).map_err(|error| error.to_string())?);
+    }
+    evaluate(graph, node, &facts, &shapes, &mut buffers).map_err(|error| error.to_string())?;
+    let constants = buffers.into_iter().zip(inferred).zip(shapes);
+    Ok(constants
+        .map(|((buffer, inferred), shape)| Constant {
+            data_type: inferred.data_type,
+            shape,
+            bytes: Bytes::new(Arc::new(buffer)),
+        })
+        .collect())
+}
+
+/// Bytes of each output, where they are bounded.
+fn sizes(outputs: &[Inferred], inputs: &[Option<Fact>]) -> Result<Vec<usize>, String> {
+    let read: usize = inputs.iter().flatten().filter_map(Fact::byte_size).fold(0, usize::saturating_add);
+    let limit = read.saturating_mul(GROWTH).max(SMALL);
+    let size = |inferred: &Inferred| {
+        let elements = inferred.shape.as_ref()?.checked_elements()?;
+        inferred.data_type.byte_size(elements)
+    };
+    let sizes: Vec<usize> =
+        outputs.iter().map(size).collect::<Option<_>>().ok_or("its elements have no fixed size".to_owned())?;
+    let total = sizes.iter().fold(0usize, |total, size| total.saturating_add(*size));
+    if total > limit {
+        return Err(format!("it would make {total} bytes out of {read}"));
+    }
+    Ok(sizes)
+}
+
+fn evaluate(
+    graph: &Graph,
+    node: &Node,
+    facts: &[Option<&Fact>],
+    shapes: &[Shape],
+    buffers: &mut [Buffer],
+) -> Result<(), OpError> {
+    let bytes = facts.iter().map(|fact| fact.map(aligned).transpose()).collect::<Result<Vec<_>, _>>()?;
+    let mut inputs = Vec::with_capacity(facts.len());
+    for (fact, bytes) in facts.iter().zip(&bytes) {
+        inputs.push(match (fact, bytes) {
+            (Some(Fact { data_type, shape: Some(shape), quantization, .. }), Some(bytes)) => Some(TensorRef {
+                data_type: *data_type,
+                shape,
+                bytes: &**bytes,
+                quantization: quantization.as_ref(),
+                is_constant: true,
+            }),
+            _ => None,
+        });
+    }
+    let outputs = buffers.iter_mut().zip(shapes).zip(&node.outputs);
+    let outputs = outputs.map(|((bytes, shape), id)| {
+        let Fact { data_type, quantization, .. } = graph.fact(*id);
+        TensorMut { data_type: *data_type, shape, bytes, quantization: quantization.as_ref() }
+    });
+    let (outputs, mut cache, mut host) = (outputs.collect(), Cache::default(), NoHost);
+    node.op.eval(&mut Eval { inputs, outputs, cache: &mut cache, parallel: &Serial, host: &mut host })
+}
+
+/// A constant's bytes, exactly as many as its shape takes, copied only where they lie unaligned.
+fn aligned(fact: &Fact) -> Result<Bytes, OpError> {
+    let bytes = fact.constant.as_ref().and_then(Constant::aligned_bytes);
+    bytes.ok_or_else(|| OpError::unsupported("a constant's bytes can't be read as they are"))
+}
+
+/// Nobody is around an operator that is computed before anything runs.
+struct NoHost;
+
+impl Host for NoHost {
+    fn run_subgraph(&mut self, _: usize, _: &[TensorRef<'_>]) -> Result<Vec<(Shape, Vec<u8>)>, OpError> {
+        Err(OpError::unsupported("it runs a subgraph"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Double, fact, graph};
+
+    fn values(graph: &Graph, id: TensorId) -> Vec<f32> {
+        graph.fact(id).constant.as_ref().unwrap().values::<f32>().unwrap().to_vec()
+    }
+
+    #[test]
+    fn a_chain_of_constants_becomes_one() {
+        let mut graph = graph(3);
+        let c = graph.add_tensor("c", Fact::constant(Constant::from_values([3], &[1.0f32, 2.0, 3.0])));
+        let (d, y) = (graph.add_tensor("d", fact(3)), graph.outputs[0]);
+        graph.nodes = vec![Double::node(c, d, 0), Double::node(d, y, 1)];
+        let log = crate::run(&mut graph);
+        assert!(graph.nodes.is_empty());
+        assert_eq!(values(&graph, y), [4.0, 8.0, 12.0]);
+        assert_eq!(log.removed.iter().map(|removal| removal.origins[0]).collect::<Vec<_>>(), [0, 1]);
+        assert!(log.removed.iter().all(|removal| removal.fate == "constant"));
+    }
+
+    #[test]
+    fn what_blows_up_is_declined() {
+        let mut graph = graph(3);
+        let c = graph.add_tensor("c", Fact::constant(Constant::from_values([1], &[1.0f32])));
+        let y = graph.outputs[0];
+        graph.nodes = vec![Double::growing(c, y, 0, 1 << 30)];
+        graph.tensors[y.index()].fact.shape = Some([1 << 30].into());
+        let log = crate::run(&mut graph);
+        assert_eq!(graph.nodes.len(), 1);
+        assert_eq!(log.declined[0].reason, "it would make 4294967296 bytes out of 4");
+    }
+
+    #[test]
+    fn unaligned_constants_are_read() {
+        let mut graph = graph(1);
+        let bytes: Vec<u8> = [0].into_iter().chain(1.5f32.to_le_bytes()).collect();
+        let bytes = Bytes::from_vec(bytes).slice(1..5).unwrap();
+        let constant = Constant { data_type: attache_base::DataType::Float32, shape: [1].into(), bytes };
+        let (c, y) = (graph.add_tensor("c", Fact::constant(constant)), graph.outputs[0]);
+        graph.nodes = vec![Double::node(c, y, 0)];
+        crate::run(&mut graph);
+        assert_eq!(values(&graph, y), [3.0]);
+    }
+}

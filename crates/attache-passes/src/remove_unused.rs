@@ -1,0 +1,46 @@
+//! Nodes whose outputs nobody reads are removed, and with them those that worked only for them.
+
+use attache_graph::{Graph, NodeId, Patch};
+
+use crate::{Found, Rule, has_side_effects};
+
+pub(crate) const RULE: Rule = Rule { name: "remove_unused", fate: "removed: nothing reads it", find };
+
+fn find(graph: &Graph) -> Found {
+    let mut read = vec![false; graph.tensors.len()];
+    graph.outputs.iter().for_each(|id| read[id.index()] = true);
+    let mut remove = Vec::new();
+    for (index, node) in graph.nodes.iter().enumerate().rev() {
+        if !has_side_effects(graph, node) && node.outputs.iter().all(|id| !read[id.index()]) {
+            remove.push(NodeId(index as u32));
+        } else {
+            node.inputs.iter().flatten().for_each(|id| read[id.index()] = true);
+        }
+    }
+    remove.reverse();
+    Found { patch: Patch { remove, ..Patch::default() }, ..Found::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Double, graph};
+
+    #[test]
+    fn a_chain_that_nobody_reads_goes_at_once() {
+        let mut graph = graph(3);
+        let (x, a, b) = (graph.inputs[0], graph.outputs[0], graph.add_tensor("b", crate::testing::fact(3)));
+        let c = graph.add_tensor("c", crate::testing::fact(3));
+        graph.nodes = vec![Double::node(x, b, 0), Double::node(x, a, 1), Double::node(b, c, 2)];
+        assert_eq!(find(&graph).patch.remove, [NodeId(0), NodeId(2)]);
+    }
+
+    #[test]
+    fn what_touches_variables_stays() {
+        let mut graph = graph(3);
+        let (x, a, b) = (graph.inputs[0], graph.outputs[0], graph.add_tensor("b", crate::testing::fact(3)));
+        let state = graph.add_tensor("state", attache_graph::Fact { is_variable: true, ..crate::testing::fact(3) });
+        graph.nodes = vec![Double::node(x, a, 0), Double::node(state, b, 1)];
+        assert!(find(&graph).patch.is_empty());
+    }
+}
