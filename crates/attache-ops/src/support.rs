@@ -1,7 +1,8 @@
 //! What many operators' files share: checks of operands, in the words of one error.
 
 use attache_base::{DataType, Shape};
-use attache_graph::{Fact, OpError};
+use attache_graph::{Eval, Fact, OpError, Refusal};
+use bytemuck::Pod;
 
 /// An input that must be there.
 pub(crate) fn required<'a>(inputs: &[Option<&'a Fact>], index: usize) -> Result<&'a Fact, OpError> {
@@ -48,4 +49,53 @@ pub(crate) fn countable(shape: Shape) -> Result<Shape, OpError> {
         Some(elements) if elements <= isize::MAX as usize / 16 => Ok(shape),
         _ => Err(OpError::invalid(format!("the shape {shape} is too large"))),
     }
+}
+
+/// An error unless elements of the input can be moved as whole bytes.
+pub(crate) fn movable(index: usize, fact: &Fact) -> Result<(), OpError> {
+    match fact.data_type.bits() {
+        Some(8 | 16 | 32 | 64 | 128) => Ok(()),
+        _ => Err(OpError::unsupported(format!("input {index} of type {} is not implemented", fact.data_type))),
+    }
+}
+
+/// Evaluates an expression in which `$element` is a type as wide as the elements of a [`movable`] type.
+macro_rules! with_element {
+    ($data_type:expr, $element:ident => $body:expr) => {{
+        macro_rules! with {
+            ($width:ty) => {{
+                type $element = $width;
+                $body
+            }};
+        }
+        match $data_type.bits() {
+            Some(8) => with!(u8),
+            Some(16) => with!(u16),
+            Some(32) => with!(u32),
+            Some(64) => with!(u64),
+            Some(128) => with!([u64; 2]),
+            _ => return Err(OpError::unsupported(format!("elements of type {} cannot be moved", $data_type))),
+        }
+    }};
+}
+pub(crate) use with_element;
+
+/// Bytes as elements that are as wide as the tensor's.
+pub(crate) fn elements<T: Pod>(bytes: &[u8]) -> Result<&[T], OpError> {
+    bytemuck::try_cast_slice(bytes).map_err(|error| OpError::invalid(format!("the tensor's bytes: {error}")))
+}
+
+/// Bytes as elements that are as wide as the tensor's, to be written.
+pub(crate) fn elements_mut<T: Pod>(bytes: &mut [u8]) -> Result<&mut [T], OpError> {
+    bytemuck::try_cast_slice_mut(bytes).map_err(|error| OpError::invalid(format!("the tensor's bytes: {error}")))
+}
+
+/// Why a device can't do what its parameters ask for.
+pub(crate) fn refuse(error: OpError) -> Refusal {
+    Refusal::new(error.to_string())
+}
+
+/// Whether the first output has no elements, so that nothing is left to do.
+pub(crate) fn is_empty(eval: &Eval<'_>) -> bool {
+    eval.outputs[0].bytes.is_empty()
 }

@@ -1,0 +1,121 @@
+//! CONCATENATION: inputs one after the other along an axis.
+
+use std::sync::Arc;
+
+use attache_base::{Activation, Shape};
+use attache_gpu_ir::Primitive;
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_kernels::movement::concatenate;
+use attache_model::schema::BuiltinOperator;
+
+use crate::definition::activation;
+use crate::support::{countable, elements, elements_mut, movable, required, with_element};
+use crate::{Code, Declaration, Definition};
+
+pub(crate) static DEFINITIONS: &[Definition] =
+    &[Definition { code: Code::Builtin(BuiltinOperator::CONCATENATION), versions: 1..=6, parse }];
+
+#[derive(Debug)]
+struct Concatenation {
+    /// The axis, counted from either end.
+    axis: i64,
+}
+
+fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+    let options = declaration.options.builtin_options_as_concatenation_options();
+    let options = options.ok_or_else(|| declaration.no_options())?;
+    // TensorFlow Lite's kernels either refuse an activation or ignore it.
+    match activation(options.fused_activation_function())? {
+        Activation::None => Ok(Arc::new(Concatenation { axis: i64::from(options.axis()) })),
+        other => Err(OpError::unsupported(format!("the fused activation {other:?} is not implemented"))),
+    }
+}
+
+impl Concatenation {
+    fn axis(&self, shape: &Shape) -> Result<usize, OpError> {
+        let missing = || OpError::invalid(format!("an input of shape {shape} has no axis {}", self.axis));
+        shape.axis(self.axis).ok_or_else(missing)
+    }
+
+    /// The shape of the pieces together. They differ along the axis only.
+    fn output(&self, shapes: &[&Shape]) -> Result<Shape, OpError> {
+        let first = *shapes.first().ok_or_else(|| OpError::invalid("it has no inputs"))?;
+        let axis = self.axis(first)?;
+        let mut extents = first.to_vec();
+        for shape in &shapes[1..] {
+            let fits = shape.rank() == first.rank() && (0..first.rank()).all(|a| a == axis || shape[a] == first[a]);
+            let extent = extents[axis].checked_add(if fits { shape[axis] } else { 0 }).filter(|_| fits);
+            let reason = || format!("{shape} does not continue {first} along axis {axis}");
+            extents[axis] = extent.ok_or_else(|| OpError::invalid(reason()))?;
+        }
+        countable(extents.into())
+    }
+}
+
+impl Op for Concatenation {
+    fn name(&self) -> &str {
+        DEFINITIONS[0].name()
+    }
+
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        let first = required(inputs, 0)?;
+        let mut shapes = Vec::with_capacity(inputs.len());
+        for index in 0..inputs.len() {
+            let input = required(inputs, index)?;
+            movable(index, input)?;
+            if input.data_type != first.data_type {
+                let reason = format!("input {index} is of type {}, the first one {}", input.data_type, first.data_type);
+                return Err(OpError::invalid(reason));
+            }
+            if input.quantization != first.quantization {
+                return Err(OpError::unsupported("inputs quantized in different ways are not implemented"));
+            }
+            shapes.extend(&input.shape);
+        }
+        let all_known = shapes.len() == inputs.len();
+        let shape = if all_known { Some(self.output(&shapes)?) } else { None };
+        Ok(vec![Inferred { data_type: first.data_type, shape }])
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        let first = eval.input(0)?;
+        let outer = first.shape[..self.axis(first.shape)?].iter().product();
+        let inputs: Vec<_> = (0..eval.inputs.len()).map(|index| eval.input(index)).collect::<Result<_, _>>()?;
+        let output = &mut *eval.outputs[0].bytes;
+        with_element!(first.data_type, T => {
+            let parts: Vec<&[T]> = inputs.iter().map(|input| elements(input.bytes)).collect::<Result<_, _>>()?;
+            concatenate(&parts, outer, elements_mut(output)?);
+        });
+        Ok(())
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        let shape = lowering.output_shape(0)?;
+        let axis = shape.axis(self.axis).ok_or_else(|| Refusal::new("the output has no such axis"))?;
+        let mut pieces = Vec::with_capacity(lowering.input_count());
+        for index in 0..lowering.input_count() {
+            let is_empty = lowering.input_fact(index)?.shape.as_ref().is_some_and(|shape| shape.elements() == 0);
+            if !is_empty {
+                pieces.push(lowering.input(index)?);
+            }
+        }
+        let output = lowering.emit(Primitive::Concatenate { axis }, &pieces)?;
+        lowering.output(0, output)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_differ_along_the_axis_only() {
+        let output = |axis, shapes: &[Shape]| Concatenation { axis }.output(&shapes.iter().collect::<Vec<_>>());
+        assert_eq!(output(-1, &[[2, 3].into(), [2, 0].into(), [2, 4].into()]).unwrap(), Shape::from([2, 7]));
+        assert!(output(0, &[[2, 3].into(), [2, 4].into()]).is_err());
+        assert!(output(2, &[[2, 3].into()]).is_err());
+        assert!(output(0, &[[2].into(), [2, 1].into()]).is_err());
+        assert!(output(0, &[[].into()]).is_err(), "scalars have no axes");
+        assert!(output(0, &[[usize::MAX].into(), [1].into()]).is_err());
+    }
+}

@@ -1,0 +1,88 @@
+//! PRELU: `x` where it isn't negative, else `x` times a learned slope that broadcasts to the input's shape.
+
+use std::sync::Arc;
+
+use attache_base::{Activation, DataType, Shape};
+use attache_gpu_ir::{Binary, Expression};
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_kernels::{Engine, elementwise};
+use attache_model::schema::BuiltinOperator;
+
+use crate::support::{arity, one_of, required};
+use crate::{Code, Declaration, Definition};
+
+pub(crate) static DEFINITIONS: &[Definition] =
+    &[Definition { code: Code::Builtin(BuiltinOperator::PRELU), versions: 1..=1, parse }];
+
+#[derive(Debug)]
+struct Prelu;
+
+fn parse(_: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+    Ok(Arc::new(Prelu))
+}
+
+/// The function of the input and the slope; NaN is not negative.
+fn expression() -> Expression {
+    let (x, slope) = (Expression::Input(0), Expression::Input(1));
+    x.clone().binary(Binary::Less, Expression::Constant(0.0)).select(x.clone().multiply(slope), x)
+}
+
+fn broadcasts_to(slope: &Shape, input: &Shape) -> Result<(), OpError> {
+    if slope.broadcast(input).as_ref() == Some(input) {
+        return Ok(());
+    }
+    Err(OpError::invalid(format!("slopes of shape {slope} do not broadcast to the input's {input}")))
+}
+
+impl Op for Prelu {
+    fn name(&self) -> &str {
+        DEFINITIONS[0].name()
+    }
+
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        arity(inputs, 2..=2)?;
+        let (input, slope) = (required(inputs, 0)?, required(inputs, 1)?);
+        one_of(0, input, &[DataType::Float32])?;
+        one_of(1, slope, &[DataType::Float32])?;
+        if let (Some(slope), Some(input)) = (&slope.shape, &input.shape) {
+            broadcasts_to(slope, input)?;
+        }
+        Ok(vec![Inferred { data_type: input.data_type, shape: input.shape.clone() }])
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        let (input, slope) = (eval.input(0)?, eval.input(1)?);
+        let (engine, output) = (Engine::new(eval.parallel), eval.outputs[0].values()?);
+        let (left, right) = ((input.values()?, &input.shape[..]), (slope.values()?, &slope.shape[..]));
+        elementwise::binary(engine, elementwise::Binary::Prelu, left, right, (output, input.shape), Activation::None);
+        Ok(())
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        let (input, slope) = (lowering.float_input(0)?, lowering.float_input(1)?);
+        let shape = lowering.output_shape(0)?.clone();
+        let output = lowering.map(expression(), &shape, &[input, slope])?;
+        lowering.output(0, output)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slopes_broadcast_to_the_input() {
+        let input = Shape::from([2, 3, 4]);
+        assert!(broadcasts_to(&[].into(), &input).is_ok());
+        assert!(broadcasts_to(&[3, 1].into(), &input).is_ok());
+        assert!(broadcasts_to(&[3].into(), &input).is_err());
+        assert!(broadcasts_to(&[5, 2, 3, 4].into(), &input).is_err(), "the input does not grow");
+    }
+
+    #[test]
+    fn only_negative_values_are_scaled() {
+        let value = |x| expression().evaluate(&[x, 0.5]);
+        assert_eq!([-2.0, 0.0, 2.0].map(value), [-1.0, 0.0, 2.0]);
+        assert!(value(f32::NAN).is_nan());
+    }
+}
