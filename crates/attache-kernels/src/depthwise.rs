@@ -89,19 +89,9 @@ fn convolve_channels(
         for (offset, output) in output.chunks_exact_mut(row).enumerate() {
             let (batch, y) = ((task * band + offset) / rows, (task * band + offset) % rows);
             let input = &input[batch * image..][..image];
-            filter.level.dispatch(Row { convolution, filter, input, y, output });
+            filter.level.dispatch(Row::new(convolution, filter, input, y, output));
         }
     });
-}
-
-/// One row of the output.
-struct Row<'a> {
-    convolution: &'a Convolution,
-    filter: &'a PackedDepthwise,
-    /// One image, with as many channels as the output.
-    input: &'a [f32],
-    y: usize,
-    output: &'a mut [f32],
 }
 
 /// Taps of a window along one axis, from the window's start `first`, that lie inside of `extent`.
@@ -111,13 +101,83 @@ fn taps(first: isize, kernel: usize, dilation: usize, extent: usize) -> Range<us
     steps(-first).min(end)..end
 }
 
+/// One row of the output.
+struct Row<'a> {
+    filter: &'a PackedDepthwise,
+    /// One image, with as many channels as the output.
+    input: &'a [f32],
+    output: &'a mut [f32],
+    /// Input columns.
+    width: usize,
+    columns: usize,
+    /// The window from left to right.
+    kernel: usize,
+    stride: usize,
+    dilation: usize,
+    before: usize,
+    /// Taps from top to bottom that lie inside of the input.
+    down: Range<usize>,
+    /// Where the input row of the first of them starts, and how far the next one is.
+    first: usize,
+    step: usize,
+    clamp: (f32, f32),
+}
+
+impl<'a> Row<'a> {
+    fn new(
+        convolution: &Convolution,
+        filter: &'a PackedDepthwise,
+        input: &'a [f32],
+        y: usize,
+        output: &'a mut [f32],
+    ) -> Self {
+        let Convolution { input: [height, width, _], kernel, strides, dilations, before, clamp, .. } = *convolution;
+        let top = (y * strides[0]) as isize - before[0] as isize;
+        let down = taps(top, kernel[0], dilations[0], height);
+        let line = width * filter.channels;
+        let first = (top + (down.start * dilations[0]) as isize).max(0) as usize * line;
+        Self {
+            filter,
+            input,
+            output,
+            width,
+            columns: convolution.output[1],
+            kernel: kernel[1],
+            stride: strides[1],
+            dilation: dilations[1],
+            before: before[1],
+            down,
+            first,
+            step: dilations[0].saturating_mul(line),
+            clamp,
+        }
+    }
+
+    /// All columns: tiles of windows that lie inside of the input from left to right, the others one by one.
+    #[inline(always)]
+    fn columns<S: Simd, const KERNEL: usize, const STRIDE: usize>(&mut self, simd: S) {
+        let covered = (self.kernel.max(1) - 1) * self.dilation + 1;
+        let first = self.before.div_ceil(self.stride).min(self.columns);
+        let inside = (self.width + self.before).checked_sub(covered);
+        let last = inside.map_or(first, |slack| (slack / self.stride + 1).clamp(first, self.columns));
+        let mut x = 0;
+        while x < self.columns {
+            x += match (x >= first, last.saturating_sub(x), KERNEL) {
+                (true, 4.., 0) => simd.vectorize(Span::<4> { row: self, x }),
+                (true, 4.., _) => simd.vectorize(Tile::<4, KERNEL, STRIDE> { row: self, x }),
+                (true, 2.., 1..) => simd.vectorize(Tile::<2, KERNEL, STRIDE> { row: self, x }),
+                _ => simd.vectorize(Span::<1> { row: self, x }),
+            };
+        }
+    }
+}
+
 impl Kernel for Row<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(mut self, simd: S) {
-        let Convolution { kernel, strides, dilations, .. } = *self.convolution;
-        match (kernel[1], strides[1], dilations[1]) {
+        match (self.kernel, self.stride, self.dilation) {
             (3, 1, 1) => self.columns::<S, 3, 1>(simd),
             (3, 2, 1) => self.columns::<S, 3, 2>(simd),
             (5, 1, 1) => self.columns::<S, 5, 1>(simd),
@@ -127,74 +187,49 @@ impl Kernel for Row<'_> {
     }
 }
 
-impl Row<'_> {
-    /// All columns: tiles of windows that lie inside of the input from left to right, the others one by one.
+/// `PIXELS` neighbouring outputs from column `x` on, of any window; the same part of each lies inside of the input.
+struct Span<'r, 'a, const PIXELS: usize> {
+    row: &'r mut Row<'a>,
+    x: usize,
+}
+
+impl<const PIXELS: usize> Kernel for Span<'_, '_, PIXELS> {
+    type Output = usize;
+
     #[inline(always)]
-    fn columns<S: Simd, const KERNEL: usize, const STRIDE: usize>(&mut self, simd: S) {
-        let Convolution { input: [_, width, _], output: [_, columns, _], .. } = *self.convolution;
-        let [kernel, stride, dilation, before] = self.across();
-        let covered = (kernel.max(1) - 1) * dilation + 1;
-        let first = before.div_ceil(stride).min(columns);
-        let last = match (width + before).checked_sub(covered) {
-            Some(slack) if KERNEL > 0 => (slack / stride + 1).clamp(first, columns),
-            _ => first,
-        };
-        (0..first).for_each(|x| self.edge(simd, x));
-        let mut x = first;
-        while x + 4 <= last {
-            simd.vectorize(Tile::<4, KERNEL, STRIDE> { row: self, x });
-            x += 4;
-        }
-        while x + 2 <= last {
-            simd.vectorize(Tile::<2, KERNEL, STRIDE> { row: self, x });
-            x += 2;
-        }
-        (x..columns).for_each(|x| self.edge(simd, x));
-    }
-
-    /// The window's kernel, stride, dilation and padding from left to right.
-    fn across(&self) -> [usize; 4] {
-        let Convolution { kernel, strides, dilations, before, .. } = *self.convolution;
-        [kernel[1], strides[1], dilations[1], before[1]]
-    }
-
-    /// The first input row of the windows, and the taps that lie inside of the input.
-    fn down(&self) -> (isize, Range<usize>) {
-        let Convolution { input: [height, ..], kernel, strides, dilations, before, .. } = *self.convolution;
-        let first = (self.y * strides[0]) as isize - before[0] as isize;
-        (first, taps(first, kernel[0], dilations[0], height))
-    }
-
-    /// One output pixel, whatever part of its window lies inside of the input.
-    #[inline(always)]
-    fn edge<S: Simd>(&mut self, simd: S, x: usize) {
-        let Convolution { input: [_, width, _], dilations, clamp, .. } = *self.convolution;
-        let channels = self.filter.channels;
-        let [kernel, stride, dilation, before] = self.across();
-        let (top, down) = self.down();
-        let left = (x * stride) as isize - before as isize;
-        let across = taps(left, kernel, dilation, width);
-        let (lower, upper) = (simd.splat(clamp.0), simd.splat(clamp.1));
+    fn run<S: Simd>(self, simd: S) -> usize {
+        let Row { filter, kernel, stride, dilation, step, first, .. } = *self.row;
+        let channels = filter.channels;
+        let left = (self.x * stride) as isize - self.row.before as isize;
+        let across = taps(left, kernel, dilation, self.row.width);
+        let left = (left + (across.start * dilation) as isize).max(0) as usize;
+        let (lower, upper) = (simd.splat(self.row.clamp.0), simd.splat(self.row.clamp.1));
         for channel in (0..channels).step_by(S::LANES) {
             let count = S::LANES.min(channels - channel);
-            let block = &self.filter.values[channel * (self.filter.taps + 1)..];
             // SAFETY: the taps lie inside of the input, the block holds a vector per tap after its bias, and `count`
             // channels are left.
             unsafe {
-                let mut sum = simd.load(block.as_ptr());
-                for ky in down.clone() {
-                    let y = (top + (ky * dilations[0]) as isize) as usize;
+                let block = filter.values.as_ptr().add(channel * (filter.taps + 1));
+                let source = self.row.input.as_ptr().wrapping_add(first + left * channels + channel);
+                let mut sums = [simd.load(block); PIXELS];
+                for ky in self.row.down.clone() {
+                    let line = source.wrapping_add((ky - self.row.down.start).wrapping_mul(step));
                     for kx in across.clone() {
-                        let x = (left + (kx * dilation) as isize) as usize;
-                        let weight = simd.load(block.as_ptr().add((1 + ky * kernel + kx) * S::LANES));
-                        let source = self.input.as_ptr().add((y * width + x) * channels + channel);
-                        sum = simd.multiply_add(simd.load_partial(source, count), weight, sum);
+                        let weight = simd.load(block.add((1 + ky * kernel + kx) * S::LANES));
+                        let pixel = line.add((kx - across.start) * dilation * channels);
+                        for (index, sum) in sums.iter_mut().enumerate() {
+                            let value = simd.load_partial(pixel.add(index * stride * channels), count);
+                            *sum = simd.multiply_add(value, weight, *sum);
+                        }
                     }
                 }
-                let target = self.output.as_mut_ptr().add(x * channels + channel);
-                simd.store_partial(target, simd.clamp(sum, lower, upper), count);
+                let target = self.row.output.as_mut_ptr().add(self.x * channels + channel);
+                for (index, sum) in sums.into_iter().enumerate() {
+                    simd.store_partial(target.add(index * channels), simd.clamp(sum, lower, upper), count);
+                }
             }
         }
+        PIXELS
     }
 }
 
@@ -206,57 +241,94 @@ struct Tile<'r, 'a, const PIXELS: usize, const KERNEL: usize, const STRIDE: usiz
 }
 
 impl<const PIXELS: usize, const KERNEL: usize, const STRIDE: usize> Kernel for Tile<'_, '_, PIXELS, KERNEL, STRIDE> {
-    type Output = ();
+    type Output = usize;
 
     #[inline(always)]
-    fn run<S: Simd>(mut self, simd: S) {
-        let channels = self.row.filter.channels;
-        let whole = channels / S::LANES * S::LANES;
-        for channel in (0..whole).step_by(S::LANES) {
-            self.block::<S, true>(simd, channel, S::LANES);
+    fn run<S: Simd>(mut self, simd: S) -> usize {
+        if self.row.down == (0..KERNEL) {
+            self.channels::<S, true>(simd);
+        } else {
+            self.channels::<S, false>(simd);
         }
-        if whole < channels {
-            self.block::<S, false>(simd, whole, channels - whole);
-        }
+        PIXELS
     }
 }
 
 impl<const PIXELS: usize, const KERNEL: usize, const STRIDE: usize> Tile<'_, '_, PIXELS, KERNEL, STRIDE> {
-    /// `count` channels, a whole vector or less.
+    /// All channels; `FULL` where the window lies inside of the input from top to bottom too, and is square.
     #[inline(always)]
-    fn block<S: Simd, const WHOLE: bool>(&mut self, simd: S, channel: usize, count: usize) {
-        let Row { convolution, filter, input, .. } = *self.row;
-        let (channels, width) = (filter.channels, convolution.input[1]);
-        let (top, down) = self.row.down();
-        let left = self.x * STRIDE - convolution.before[1];
-        let block = filter.values[channel * (filter.taps + 1)..].as_ptr();
+    fn channels<S: Simd, const FULL: bool>(&mut self, simd: S) {
+        let channels = self.row.filter.channels;
+        let whole = channels / S::LANES * S::LANES;
+        let mut channel = 0;
+        while channel < whole {
+            self.block::<S, FULL, true>(simd, channel, S::LANES);
+            channel += S::LANES;
+        }
+        if whole < channels {
+            self.block::<S, FULL, false>(simd, whole, channels - whole);
+        }
+    }
+
+    /// `count` channels, a `WHOLE` vector or less.
+    #[inline(always)]
+    fn block<S: Simd, const FULL: bool, const WHOLE: bool>(&mut self, simd: S, channel: usize, count: usize) {
+        let Row { filter, input, first, step, before, clamp, .. } = *self.row;
+        let channels = filter.channels;
         // SAFETY: the windows lie inside of the input, the block holds a vector per tap after its bias, and `count`
         // channels are left.
         unsafe {
-            let load = |pointer: *const f32| if WHOLE { simd.load(pointer) } else { simd.load_partial(pointer, count) };
+            let block = filter.values.as_ptr().add(channel * (filter.taps + 1));
+            let source = input.as_ptr().wrapping_add(first + (self.x * STRIDE - before) * channels + channel);
             let mut sums = [simd.load(block); PIXELS];
-            for ky in down {
-                let y = (top + (ky * convolution.dilations[0]) as isize) as usize;
-                let source = input.as_ptr().add((y * width + left) * channels + channel);
-                let weights = block.add((1 + ky * KERNEL) * S::LANES);
-                // Neighbouring windows share columns: each is loaded once.
-                for column in 0..(PIXELS - 1) * STRIDE + KERNEL {
-                    let value = load(source.add(column * channels));
-                    for (pixel, sum) in sums.iter_mut().enumerate() {
-                        let kx = column.wrapping_sub(pixel * STRIDE);
-                        if kx < KERNEL {
-                            *sum = simd.multiply_add(value, simd.load(weights.add(kx * S::LANES)), *sum);
-                        }
-                    }
+            if FULL {
+                for ky in 0..KERNEL {
+                    let weights = block.add((1 + ky * KERNEL) * S::LANES);
+                    Self::line::<S, WHOLE>(simd, source.add(ky * step), channels, weights, &mut sums, count);
+                }
+            } else {
+                let mut line = source;
+                for ky in self.row.down.clone() {
+                    let weights = block.add((1 + ky * KERNEL) * S::LANES);
+                    Self::line::<S, WHOLE>(simd, line, channels, weights, &mut sums, count);
+                    line = line.wrapping_add(step);
                 }
             }
-            let (lower, upper) = (simd.splat(convolution.clamp.0), simd.splat(convolution.clamp.1));
+            let (lower, upper) = (simd.splat(clamp.0), simd.splat(clamp.1));
             let target = self.row.output.as_mut_ptr().add(self.x * channels + channel);
             for (pixel, sum) in sums.into_iter().enumerate() {
                 let sum = simd.clamp(sum, lower, upper);
                 match WHOLE {
                     true => simd.store(target.add(pixel * channels), sum),
                     false => simd.store_partial(target.add(pixel * channels), sum, count),
+                }
+            }
+        }
+    }
+
+    /// One line of the windows. Neighbouring windows share columns: each is loaded once.
+    ///
+    /// # Safety
+    /// As many columns as the windows cover must be readable at `source`, `KERNEL` vectors at `weights`.
+    #[inline(always)]
+    unsafe fn line<S: Simd, const WHOLE: bool>(
+        simd: S,
+        source: *const f32,
+        channels: usize,
+        weights: *const f32,
+        sums: &mut [S::Vector; PIXELS],
+        count: usize,
+    ) {
+        for column in 0..(PIXELS - 1) * STRIDE + KERNEL {
+            // SAFETY: promised by the caller.
+            unsafe {
+                let pointer = source.add(column * channels);
+                let value = if WHOLE { simd.load(pointer) } else { simd.load_partial(pointer, count) };
+                for (pixel, sum) in sums.iter_mut().enumerate() {
+                    let kx = column.wrapping_sub(pixel * STRIDE);
+                    if kx < KERNEL {
+                        *sum = simd.multiply_add(value, simd.load(weights.add(kx * S::LANES)), *sum);
+                    }
                 }
             }
         }
