@@ -1,1 +1,29 @@
+//! Programs of primitives on a GPU: fused into kernels, written as WGSL, laid out in memory, recorded and run.
+//!
+//! Each stage is a value that can be printed: [`fuse`] gives kernels, [`write`] shaders, [`Layout`] memory, [`Plan`] all of
+//! them together. Knows nothing of operators and graphs: an engine speaks primitives.
 
+mod access;
+mod device;
+mod error;
+mod fuse;
+mod layout;
+mod plan;
+mod precision;
+mod recording;
+mod session;
+mod shader;
+mod text;
+mod variants;
+
+pub use device::{Adapter, Backend, Device, DeviceOptions, adapters};
+pub use error::{GpuError, GpuErrorKind};
+pub use fuse::{Kernel, fuse};
+pub use layout::{Layout, Place};
+pub use plan::{Dispatch, Plan};
+pub use precision::Precision;
+pub use recording::{Cost, Encoder, Recorder, Recording, Submission};
+pub use session::{Session, SessionReport};
+pub use shader::{Binding, Shader};
+pub use variants::{Limits, write};
+pub use wgpu;

@@ -1,0 +1,153 @@
+//! How a kernel stores its result: the epilogue with its broadcast operands, and the output.
+
+use std::fmt::Write;
+
+use attache_base::{Shape, broadcast_strides};
+use attache_gpu_ir::{Expression, Primitive, Program, Scalar, ValueId};
+
+use crate::fuse::Kernel;
+use crate::precision::Precision;
+use crate::shader::{Binding, Writer};
+use crate::text::{expression, vector};
+
+/// An axis of a broadcast: how far the output goes along it, and how far an operand with each step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Axis {
+    extent: usize,
+    stride: usize,
+}
+
+/// The axes of `from` broadcast to `to`, innermost first, neighbours merged wherever one loop can do for two.
+fn axes(from: &Shape, to: &Shape) -> Vec<Axis> {
+    let strides = broadcast_strides(from, to);
+    let mut axes: Vec<Axis> = Vec::new();
+    for (&extent, &stride) in to.iter().zip(&strides).rev().filter(|(extent, _)| **extent != 1) {
+        match axes.last_mut() {
+            Some(last) if stride == last.stride * last.extent => last.extent *= extent,
+            _ => axes.push(Axis { extent, stride }),
+        }
+    }
+    axes
+}
+
+/// How many neighbouring elements one invocation can compute: 4 where the output and every operand broadcast to it
+/// allow whole vectors, else 1.
+pub(crate) fn lanes(program: &Program, kernel: &Kernel) -> usize {
+    let output = program.value(kernel.outputs[0]);
+    let is_map = matches!(kernel.primitive, Primitive::Map { .. });
+    let broadcast = if is_map { &kernel.inputs } else { &kernel.operands };
+    let whole = |from: &Shape| axes(from, &output.shape).first().is_none_or(|axis| axis.extent % 4 == 0);
+    let fits = output.shape.elements() % 4 == 0 && broadcast.iter().all(|id| whole(program.shape(*id)));
+    if fits { 4 } else { 1 }
+}
+
+/// Adds a function `name(g)` that reads the operand for the output's unit `g` of `lanes` elements, as reals.
+pub(crate) fn operand(
+    writer: &mut Writer,
+    precision: Precision,
+    name: &str,
+    (id, from): (ValueId, &Shape),
+    to: &Shape,
+    lanes: usize,
+) {
+    let mut axes = axes(from, to);
+    let spread = axes.first().is_none_or(|axis| axis.stride == 0);
+    let width = if spread { 1 } else { lanes };
+    let array = writer.bind(Binding::Read(id), precision.storage(), width);
+    let real = vector("f32", lanes);
+    if let Some(first) = axes.first_mut() {
+        first.extent /= lanes;
+    }
+    // Strides of outer axes are counted in the array's own units; the innermost moves by one.
+    let unit = |axis: usize, stride: usize| if axis == 0 { stride } else { stride / width };
+    let mut at = String::new();
+    let mut text = format!("fn {name}(g: u32) -> {real} {{\n    var rest = g;\n    var at = 0u;\n");
+    let last = axes.len().saturating_sub(1);
+    for (index, axis) in axes.iter().enumerate() {
+        let stride = unit(index, axis.stride);
+        let coordinate =
+            if index == last { "rest".to_owned() } else { format!("(rest % {})", writer.param(axis.extent)) };
+        match stride {
+            0 => {}
+            1 => {
+                let _ = writeln!(at, "    at += {coordinate};");
+            }
+            _ => {
+                let _ = writeln!(at, "    at += {coordinate} * {};", writer.param(stride));
+            }
+        }
+        if index != last {
+            let _ = writeln!(at, "    rest = rest / {};", writer.param(axis.extent));
+        }
+    }
+    let _ = write!(text, "{at}    return {real}({array}[at]);\n}}\n");
+    writer.function(&text);
+}
+
+/// Adds the function `store(g, value)`, which applies the epilogue to the result's unit `g` of `lanes` elements and
+/// writes it. The output is the kernel's first.
+pub(crate) fn store(writer: &mut Writer, program: &Program, precision: Precision, kernel: &Kernel, lanes: usize) {
+    let output = kernel.outputs[0];
+    let shape = program.shape(output);
+    for (index, id) in kernel.operands.iter().enumerate() {
+        operand(writer, precision, &format!("operand{}", index + 1), (*id, program.shape(*id)), shape, lanes);
+    }
+    let (real, element) = match program.value(output).scalar {
+        Scalar::F32 => (vector("f32", lanes), precision.storage()),
+        Scalar::I32 => (vector("i32", lanes), "i32"),
+    };
+    let stored = vector(element, lanes);
+    let array = writer.bind(Binding::Write(output), element, lanes);
+    let mut text = format!("fn store(g: u32, value: {real}) {{\n");
+    if kernel.epilogue.is_identity() {
+        let _ = writeln!(text, "    {array}[g] = {stored}(value);");
+    } else {
+        let _ = writeln!(text, "    let x0 = value;");
+        for index in 1..=kernel.operands.len() {
+            let _ = writeln!(text, "    let x{index} = operand{index}(g);");
+        }
+        let _ = writeln!(text, "    {array}[g] = {stored}({});", expression(&kernel.epilogue, lanes));
+    }
+    text.push_str("}\n");
+    writer.function(&text);
+}
+
+/// Adds the function `store(g, …)` for a map: its inputs are the operands.
+pub(crate) fn store_map(
+    writer: &mut Writer,
+    program: &Program,
+    precision: Precision,
+    kernel: &Kernel,
+    whole: &Expression,
+    lanes: usize,
+) {
+    let output = kernel.outputs[0];
+    let shape = program.shape(output);
+    for (index, id) in kernel.inputs.iter().enumerate() {
+        operand(writer, precision, &format!("operand{index}"), (*id, program.shape(*id)), shape, lanes);
+    }
+    let array = writer.bind(Binding::Write(output), precision.storage(), lanes);
+    let mut text = "fn store(g: u32) {\n".to_owned();
+    for index in 0..kernel.inputs.len() {
+        let _ = writeln!(text, "    let x{index} = operand{index}(g);");
+    }
+    let stored = vector(precision.storage(), lanes);
+    let _ = write!(text, "    {array}[g] = {stored}({});\n}}\n", expression(whole, lanes));
+    writer.function(&text);
+}
+
+#[cfg(test)]
+mod tests {
+
+    #[test]
+    fn axes_merge_where_one_loop_serves() {
+        let axes = |from: &[usize], to: &[usize]| {
+            super::axes(&from.into(), &to.into()).iter().map(|a| (a.extent, a.stride)).collect::<Vec<_>>()
+        };
+        assert_eq!(axes(&[2, 3, 4], &[2, 3, 4]), [(24, 1)]);
+        assert_eq!(axes(&[4], &[2, 3, 4]), [(4, 1), (6, 0)]);
+        assert_eq!(axes(&[2, 3, 1], &[2, 3, 4]), [(4, 0), (6, 1)]);
+        assert_eq!(axes(&[2, 1, 4], &[2, 3, 4]), [(4, 1), (3, 0), (2, 4)]);
+        assert_eq!(axes(&[1], &[5, 7]), [(35, 0)]);
+    }
+}

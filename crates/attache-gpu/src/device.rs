@@ -1,0 +1,313 @@
+//! Devices: which adapters there are, and one of them opened and shared.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use crate::error::{GpuError, GpuErrorKind};
+use crate::variants::Limits;
+
+/// A graphics interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Backend {
+    Vulkan,
+    Metal,
+    Dx12,
+    Gl,
+}
+
+impl Backend {
+    /// Every one.
+    pub const ALL: [Backend; 4] = [Backend::Vulkan, Backend::Metal, Backend::Dx12, Backend::Gl];
+
+    /// The name that flags use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Backend::Vulkan => "vulkan",
+            Backend::Metal => "metal",
+            Backend::Dx12 => "dx12",
+            Backend::Gl => "gl",
+        }
+    }
+
+    fn mask(self) -> wgpu::Backends {
+        match self {
+            Backend::Vulkan => wgpu::Backends::VULKAN,
+            Backend::Metal => wgpu::Backends::METAL,
+            Backend::Dx12 => wgpu::Backends::DX12,
+            Backend::Gl => wgpu::Backends::GL,
+        }
+    }
+
+    fn of(backend: wgpu::Backend) -> Option<Self> {
+        Backend::ALL.into_iter().find(|b| b.mask() == wgpu::Backends::from(backend))
+    }
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A device that could be opened.
+#[derive(Clone, Debug)]
+pub struct Adapter {
+    /// The vendor's name for it.
+    pub name: String,
+    /// Through which interface.
+    pub backend: Backend,
+    /// The driver's name and version.
+    pub driver: String,
+    /// Whether it computes on the CPU.
+    pub is_software: bool,
+    /// What kind of device it is, as `discrete GPU`.
+    pub kind: &'static str,
+    /// Whether shaders can use binary16.
+    pub shader_f16: bool,
+    /// Whether shaders can use subgroups.
+    pub subgroups: bool,
+    /// Whether shaders can use cooperative matrices.
+    pub cooperative_matrices: bool,
+    /// Bytes that one binding can reach.
+    pub max_binding_bytes: u64,
+    /// Storage buffers of one shader.
+    pub max_storage_buffers: u32,
+    /// Bytes of memory of a work group.
+    pub work_group_bytes: u32,
+}
+
+/// Which device to open. By default the first hardware device, by preference discrete, else a software one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceOptions {
+    /// Only through this interface.
+    pub backend: Option<Backend>,
+    /// Only an adapter whose name holds this text, whatever its case.
+    pub adapter: Option<String>,
+    /// Only a hardware device.
+    pub hardware_only: bool,
+    /// With the graphics interface's own validation layer, whose messages go to the log. For tests.
+    pub validation: bool,
+}
+
+/// An open device. Cheap to clone; clones share it and its pipelines.
+#[derive(Clone)]
+pub struct Device(Arc<Inner>);
+
+struct Inner {
+    device: wgpu::Device,
+    queue: wgpu::Queue,
+    adapter: Adapter,
+    limits: Limits,
+    pipelines: Mutex<HashMap<String, wgpu::ComputePipeline>>,
+    failure: Arc<Mutex<Option<wgpu::Error>>>,
+    open_ms: f64,
+}
+
+impl Device {
+    /// Opens a device.
+    pub fn open(options: &DeviceOptions) -> Result<Self, GpuError> {
+        let start = Instant::now();
+        let adapter = choose(options)?;
+        let open = adapter.request_device(&wgpu::DeviceDescriptor {
+            label: Some("attache"),
+            required_features: wgpu::Features::SHADER_F16 & adapter.features(),
+            required_limits: adapter.limits(),
+            memory_hints: wgpu::MemoryHints::Performance,
+            ..Default::default()
+        });
+        let (device, queue) = pollster::block_on(open)
+            .map_err(|error| GpuError::new(GpuErrorKind::NoDevice, format!("the device cannot be opened: {error}")))?;
+        let failure = Arc::new(Mutex::new(None));
+        let seen = failure.clone();
+        device.on_uncaptured_error(Arc::new(move |error| {
+            tracing::error!(%error, "device");
+            seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert(error);
+        }));
+        let open_ms = start.elapsed().as_secs_f64() * 1e3;
+        Ok(Self::new(device, queue, describe(&adapter), failure, open_ms))
+    }
+
+    /// A device that the caller opened. Its errors go where the caller sends them.
+    pub fn from_wgpu(device: wgpu::Device, queue: wgpu::Queue) -> Self {
+        let limits = device.limits();
+        let info = device.adapter_info();
+        let adapter =
+            Adapter { shader_f16: device.features().contains(wgpu::Features::SHADER_F16), ..facts(&info, &limits) };
+        Self::new(device, queue, adapter, Arc::default(), 0.0)
+    }
+
+    fn new(
+        device: wgpu::Device,
+        queue: wgpu::Queue,
+        adapter: Adapter,
+        failure: Arc<Mutex<Option<wgpu::Error>>>,
+        open_ms: f64,
+    ) -> Self {
+        let limits = Limits { max_bindings: adapter.max_storage_buffers as usize };
+        Self(Arc::new(Inner { device, queue, adapter, limits, pipelines: Mutex::default(), failure, open_ms }))
+    }
+
+    /// What is known about it.
+    pub fn adapter(&self) -> &Adapter {
+        &self.0.adapter
+    }
+
+    /// What it allows shaders.
+    pub fn limits(&self) -> &Limits {
+        &self.0.limits
+    }
+
+    /// Milliseconds that opening it took; 0 where the caller opened it.
+    pub fn open_ms(&self) -> f64 {
+        self.0.open_ms
+    }
+
+    pub(crate) fn wgpu(&self) -> &wgpu::Device {
+        &self.0.device
+    }
+
+    pub(crate) fn queue(&self) -> &wgpu::Queue {
+        &self.0.queue
+    }
+
+    /// The first failure that the device reported, once.
+    pub(crate) fn check(&self) -> Result<(), GpuError> {
+        match self.0.failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take() {
+            Some(error) => Err(error.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// The pipeline of each source, made on several threads where it isn't there yet.
+    pub(crate) fn pipelines(&self, sources: &[&str]) -> Vec<wgpu::ComputePipeline> {
+        let lock = || self.0.pipelines.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut missing: Vec<&str> = {
+            let known = lock();
+            sources.iter().copied().filter(|source| !known.contains_key(*source)).collect()
+        };
+        missing.sort_unstable();
+        missing.dedup();
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8).min(missing.len());
+        let next = AtomicUsize::new(0);
+        let work = || {
+            while let Some(source) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let pipeline = self.compile(source);
+                lock().insert((*source).to_owned(), pipeline);
+            }
+        };
+        std::thread::scope(|scope| {
+            (1..threads).for_each(|_| drop(scope.spawn(work)));
+            work();
+        });
+        let known = lock();
+        sources.iter().map(|source| known[*source].clone()).collect()
+    }
+
+    fn compile(&self, source: &str) -> wgpu::ComputePipeline {
+        let module = self.0.device.create_shader_module(wgpu::ShaderModuleDescriptor {
+            label: None,
+            source: wgpu::ShaderSource::Wgsl(source.into()),
+        });
+        self.0.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+            label: None,
+            layout: None,
+            module: &module,
+            entry_point: Some("main"),
+            compilation_options: wgpu::PipelineCompilationOptions {
+                zero_initialize_workgroup_memory: false,
+                ..Default::default()
+            },
+            cache: None,
+        })
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Device({}, {})", self.0.adapter.name, self.0.adapter.backend)
+    }
+}
+
+/// Every adapter of every interface.
+pub fn adapters() -> Vec<Adapter> {
+    enumerate(wgpu::Backends::all(), false).iter().map(describe).collect()
+}
+
+fn enumerate(backends: wgpu::Backends, validation: bool) -> Vec<wgpu::Adapter> {
+    let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
+    descriptor.backends = backends;
+    if validation {
+        // Without the debug flag: the layers of older distributions do not know the source language that it names.
+        descriptor.flags |= wgpu::InstanceFlags::VALIDATION;
+    }
+    let instance = wgpu::Instance::new(descriptor);
+    let adapters = pollster::block_on(instance.enumerate_adapters(backends));
+    adapters.into_iter().filter(|adapter| Backend::of(adapter.get_info().backend).is_some()).collect()
+}
+
+fn choose(options: &DeviceOptions) -> Result<wgpu::Adapter, GpuError> {
+    let backends = options.backend.map_or(wgpu::Backends::all(), Backend::mask);
+    let named = |adapter: &wgpu::Adapter| match &options.adapter {
+        Some(text) => adapter.get_info().name.to_lowercase().contains(&text.to_lowercase()),
+        None => true,
+    };
+    let allowed = |adapter: &wgpu::Adapter| {
+        let compute = adapter.get_downlevel_capabilities().flags.contains(wgpu::DownlevelFlags::COMPUTE_SHADERS);
+        let software = adapter.get_info().device_type == wgpu::DeviceType::Cpu;
+        compute && named(adapter) && !(options.hardware_only && software)
+    };
+    let rank = |adapter: &wgpu::Adapter| {
+        let info = adapter.get_info();
+        let kind = match info.device_type {
+            wgpu::DeviceType::DiscreteGpu => 0,
+            wgpu::DeviceType::IntegratedGpu => 1,
+            wgpu::DeviceType::VirtualGpu => 2,
+            wgpu::DeviceType::Other => 3,
+            wgpu::DeviceType::Cpu => 4,
+        };
+        (kind, info.backend == wgpu::Backend::Gl)
+    };
+    let found = enumerate(backends, options.validation).into_iter().filter(allowed).min_by_key(rank);
+    found.ok_or_else(|| {
+        let backend = options.backend.map_or("any interface".to_owned(), |backend| backend.to_string());
+        let adapter = options.adapter.as_ref().map_or(String::new(), |text| format!(" whose name holds \"{text}\""));
+        let remedy = "install a Vulkan driver (on Debian, mesa-vulkan-drivers has a software one)";
+        GpuError::new(GpuErrorKind::NoDevice, format!("there is no GPU through {backend}{adapter}; {remedy}"))
+    })
+}
+
+fn describe(adapter: &wgpu::Adapter) -> Adapter {
+    let features = adapter.features();
+    Adapter {
+        shader_f16: features.contains(wgpu::Features::SHADER_F16),
+        subgroups: features.contains(wgpu::Features::SUBGROUP),
+        cooperative_matrices: features.contains(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX),
+        ..facts(&adapter.get_info(), &adapter.limits())
+    }
+}
+
+fn facts(info: &wgpu::AdapterInfo, limits: &wgpu::Limits) -> Adapter {
+    Adapter {
+        name: info.name.clone(),
+        backend: Backend::of(info.backend).unwrap_or(Backend::Gl),
+        driver: format!("{} {}", info.driver, info.driver_info).trim().to_owned(),
+        is_software: info.device_type == wgpu::DeviceType::Cpu,
+        kind: match info.device_type {
+            wgpu::DeviceType::DiscreteGpu => "discrete GPU",
+            wgpu::DeviceType::IntegratedGpu => "integrated GPU",
+            wgpu::DeviceType::VirtualGpu => "virtual GPU",
+            wgpu::DeviceType::Cpu => "software",
+            wgpu::DeviceType::Other => "other",
+        },
+        shader_f16: false,
+        subgroups: false,
+        cooperative_matrices: false,
+        max_binding_bytes: limits.max_storage_buffer_binding_size,
+        max_storage_buffers: limits.max_storage_buffers_per_shader_stage,
+        work_group_bytes: limits.max_compute_workgroup_storage_size,
+    }
+}

@@ -1,0 +1,53 @@
+//! What can go wrong on a device.
+
+use std::fmt;
+
+/// A device's failure.
+#[derive(Debug)]
+pub struct GpuError {
+    kind: GpuErrorKind,
+    message: String,
+}
+
+/// What kind of failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GpuErrorKind {
+    /// There is no such device, or it can't be opened.
+    NoDevice,
+    /// What was asked for isn't implemented, or is more than the device allows.
+    Unsupported,
+    /// The device ran out of memory.
+    OutOfMemory,
+    /// The device failed, was lost, or refused what it was given.
+    Failed,
+}
+
+impl GpuError {
+    pub(crate) fn new(kind: GpuErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+
+    /// What kind of failure.
+    pub fn kind(&self) -> GpuErrorKind {
+        self.kind
+    }
+}
+
+impl fmt::Display for GpuError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for GpuError {}
+
+impl From<wgpu::Error> for GpuError {
+    fn from(error: wgpu::Error) -> Self {
+        let kind = match error {
+            wgpu::Error::OutOfMemory { .. } => GpuErrorKind::OutOfMemory,
+            _ => GpuErrorKind::Failed,
+        };
+        Self::new(kind, error.to_string())
+    }
+}

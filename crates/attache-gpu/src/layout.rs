@@ -1,0 +1,169 @@
+//! Memory: where each value of a program lies.
+//!
+//! Intermediate values live in banks, each a buffer planned like an arena. No kernel reads a bank that it writes, so
+//! that inputs stay cacheable loads and a device's rule against reading and writing one buffer at once holds. A reshaped
+//! value lies where the value it reshapes lies.
+
+use attache_base::arena::{self, Lifetime};
+use attache_gpu_ir::{Primitive, Program, Scalar, Source, ValueId};
+
+use crate::fuse::Kernel;
+use crate::precision::Precision;
+
+/// Every value starts at a multiple of this: the strictest alignment that devices ask of a binding.
+pub(crate) const ALIGNMENT: usize = 256;
+
+/// Where a value lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The n-th input of the program.
+    Input(usize),
+    /// The n-th constant.
+    Constant(usize),
+    /// So many bytes into a bank.
+    Bank {
+        /// The bank.
+        bank: usize,
+        /// The offset in bytes.
+        offset: usize,
+    },
+    /// Nowhere: no kernel makes or reads it.
+    Nowhere,
+}
+
+/// Where every value of a program lies, and how large everything is.
+#[derive(Clone, Debug, Default)]
+pub struct Layout {
+    /// The place of each value.
+    pub places: Vec<Place>,
+    /// Bytes of each bank.
+    pub banks: Vec<usize>,
+    /// The constants that kernels read as they are, each once.
+    pub constants: Vec<ValueId>,
+    /// The largest sum of bytes of intermediate values live at one kernel: no banks can be smaller together.
+    pub lower_bound: usize,
+}
+
+/// Bytes that a value takes on the device.
+pub(crate) fn bytes(program: &Program, id: ValueId, precision: Precision) -> usize {
+    let value = program.value(id);
+    let element = match value.scalar {
+        Scalar::F32 => precision.bytes(),
+        Scalar::I32 => 4,
+    };
+    value.shape.elements() * element
+}
+
+impl Layout {
+    /// Lays out the values that `kernels` make and read; `constants` are those read as they are.
+    pub fn new(program: &Program, kernels: &[Kernel], constants: Vec<ValueId>, precision: Precision) -> Self {
+        let roots = roots(program);
+        let root = |id: ValueId| roots[id.index()];
+        let mut lives: Vec<Option<Lifetime>> = vec![None; program.values.len()];
+        for (step, kernel) in kernels.iter().enumerate() {
+            for id in &kernel.outputs {
+                let size = bytes(program, *id, precision);
+                lives[id.index()] = Some(Lifetime { size, first: step, last: step });
+            }
+            for id in kernel.reads() {
+                if let Some(life) = &mut lives[root(id).index()] {
+                    life.last = step;
+                }
+            }
+        }
+        for id in &program.outputs {
+            if let Some(life) = &mut lives[root(*id).index()] {
+                life.last = kernels.len();
+            }
+        }
+        let made: Vec<(usize, Lifetime)> =
+            lives.iter().enumerate().filter_map(|(id, life)| Some((id, (*life)?))).collect();
+        let banks = colour(program, kernels, &roots);
+        let mut layout = Layout { places: vec![Place::Nowhere; program.values.len()], ..Layout::default() };
+        layout.lower_bound = arena::lower_bound(&made.iter().map(|(_, life)| *life).collect::<Vec<_>>());
+        for bank in 0..banks.iter().flatten().max().map_or(0, |most| most + 1) {
+            let members: Vec<&(usize, Lifetime)> = made.iter().filter(|(id, _)| banks[*id] == Some(bank)).collect();
+            let plan = arena::plan(&members.iter().map(|(_, life)| *life).collect::<Vec<_>>(), ALIGNMENT);
+            for ((id, _), offset) in members.iter().zip(&plan.offsets) {
+                layout.places[*id] = Place::Bank { bank, offset: *offset };
+            }
+            layout.banks.push(plan.size.next_multiple_of(ALIGNMENT));
+        }
+        for (index, id) in program.inputs.iter().enumerate() {
+            layout.places[id.index()] = Place::Input(index);
+        }
+        for (index, id) in constants.iter().enumerate() {
+            layout.places[id.index()] = Place::Constant(index);
+        }
+        for id in 0..program.values.len() {
+            layout.places[id] = layout.places[roots[id].index()];
+        }
+        layout.constants = constants;
+        layout
+    }
+}
+
+/// The value in whose place each value lies: itself, but for reshapes.
+pub(crate) fn roots(program: &Program) -> Vec<ValueId> {
+    let mut roots: Vec<ValueId> = (0..program.values.len() as u32).map(ValueId).collect();
+    for id in 0..roots.len() {
+        if let Source::Step(step) = program.values[id].source {
+            let step = &program.steps[step];
+            if matches!(step.primitive, Primitive::Reshape(_)) {
+                roots[id] = roots[step.inputs[0].index()];
+            }
+        }
+    }
+    roots
+}
+
+/// A bank for each value that a kernel makes: none that the kernel that makes it reads, and none of a value that is
+/// made from it.
+fn colour(program: &Program, kernels: &[Kernel], roots: &[ValueId]) -> Vec<Option<usize>> {
+    let mut made = vec![false; program.values.len()];
+    kernels.iter().flat_map(|kernel| &kernel.outputs).for_each(|id| made[id.index()] = true);
+    let mut neighbours: Vec<Vec<usize>> = vec![Vec::new(); program.values.len()];
+    for kernel in kernels {
+        for read in kernel.reads().map(|id| roots[id.index()].index()).filter(|id| made[*id]) {
+            for output in kernel.outputs.iter().map(|id| id.index()) {
+                neighbours[output].push(read);
+                neighbours[read].push(output);
+            }
+        }
+    }
+    let mut banks = vec![None; program.values.len()];
+    for output in kernels.iter().flat_map(|kernel| &kernel.outputs).map(|id| id.index()) {
+        let taken: Vec<usize> = neighbours[output].iter().filter_map(|other| banks[*other]).collect();
+        banks[output] = (0..).find(|bank| !taken.contains(bank));
+    }
+    banks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fuse::fuse;
+    use attache_gpu_ir::{Reduction, Scalar};
+
+    #[test]
+    fn no_kernel_reads_the_bank_that_it_writes() {
+        let mut program = Program::default();
+        let input = program.input(Scalar::F32, [4, 4].into());
+        let reduce = |axes: Vec<usize>| Primitive::Reduce { reduction: Reduction::Sum, axes };
+        let a = program.step(reduce(vec![0]), &[input], 0).unwrap()[0];
+        let b = program.step(reduce(vec![1]), &[a], 0).unwrap()[0];
+        let reshaped = program.step(Primitive::Reshape([1].into()), &[b], 0).unwrap()[0];
+        let c = program.step(reduce(vec![0]), &[reshaped], 0).unwrap()[0];
+        program.outputs = vec![c, reshaped, input];
+        let kernels = fuse(&program, 4);
+        let layout = Layout::new(&program, &kernels, Vec::new(), Precision::F32);
+        assert_eq!(layout.places[reshaped.index()], layout.places[b.index()]);
+        assert_eq!(layout.places[input.index()], Place::Input(0));
+        let bank = |id: ValueId| match layout.places[id.index()] {
+            Place::Bank { bank, .. } => bank,
+            other => panic!("{other:?}"),
+        };
+        assert!(bank(a) != bank(b) && bank(b) != bank(c));
+        assert_eq!(layout.lower_bound, 16 + 4);
+    }
+}

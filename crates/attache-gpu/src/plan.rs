@@ -1,0 +1,113 @@
+//! The plan: everything that happens at a run, fixed beforehand. Data only; a recorder turns it into commands.
+
+use std::fmt;
+
+use attache_gpu_ir::{Program, Source, ValueId};
+
+use crate::error::{GpuError, GpuErrorKind};
+use crate::fuse::{Kernel, fuse};
+use crate::layout::{Layout, bytes, roots};
+use crate::precision::Precision;
+use crate::shader::{Binding, Shader};
+use crate::variants::{Limits, write};
+
+/// One dispatch: a shader and the kernel that it belongs to.
+#[derive(Clone, Debug)]
+pub struct Dispatch {
+    /// What runs, and on what.
+    pub shader: Shader,
+    /// The kernel, by its place in [`Plan::kernels`].
+    pub kernel: usize,
+}
+
+/// Everything that happens at a run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The program.
+    pub program: Program,
+    /// In which numbers it computes.
+    pub precision: Precision,
+    /// Its kernels.
+    pub kernels: Vec<Kernel>,
+    /// The dispatches, in order.
+    pub dispatches: Vec<Dispatch>,
+    /// Where values lie.
+    pub layout: Layout,
+}
+
+impl Plan {
+    /// Plans a program for a device of these limits.
+    pub fn new(program: Program, precision: Precision, limits: &Limits) -> Result<Self, GpuError> {
+        program.validate().map_err(|error| GpuError::new(GpuErrorKind::Failed, error.to_string()))?;
+        let kernels = fuse(&program, limits.max_bindings);
+        let mut dispatches = Vec::new();
+        for (index, kernel) in kernels.iter().enumerate() {
+            let shaders = write(&program, kernel, precision, limits);
+            dispatches.extend(shaders.into_iter().map(|shader| Dispatch { shader, kernel: index }));
+        }
+        let constants = constants(&program, &dispatches);
+        let layout = Layout::new(&program, &kernels, constants, precision);
+        Ok(Self { program, precision, kernels, dispatches, layout })
+    }
+
+    /// Bytes of a value on the device.
+    pub fn bytes(&self, id: ValueId) -> usize {
+        bytes(&self.program, id, self.precision)
+    }
+
+    /// Bytes of all intermediate values' banks.
+    pub fn arena_bytes(&self) -> usize {
+        self.layout.banks.iter().sum()
+    }
+
+    /// For each step's origin that no longer runs by itself, into which origins' kernel it went.
+    pub fn merged(&self) -> Vec<(usize, Vec<usize>)> {
+        let mut merged = Vec::new();
+        for kernel in self.kernels.iter().filter(|kernel| kernel.origins.len() > 1) {
+            for origin in &kernel.origins {
+                let others = kernel.origins.iter().copied().filter(|other| other != origin).collect();
+                merged.push((*origin, others));
+            }
+        }
+        merged
+    }
+}
+
+/// The constants that shaders read as they are, and those that are outputs, each once, by the value in whose place they
+/// lie.
+fn constants(program: &Program, dispatches: &[Dispatch]) -> Vec<ValueId> {
+    let roots = roots(program);
+    let read = dispatches.iter().flat_map(|dispatch| &dispatch.shader.bindings).filter_map(|binding| match binding {
+        Binding::Read(id) => Some(*id),
+        Binding::Packed(_) | Binding::Write(_) => None,
+    });
+    let read = read.chain(program.outputs.iter().copied()).map(|id| roots[id.index()]);
+    let mut constants: Vec<ValueId> =
+        read.filter(|id| matches!(program.value(*id).source, Source::Constant(_))).collect();
+    constants.sort_unstable();
+    constants.dedup();
+    constants
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, bytes) in self.layout.banks.iter().enumerate() {
+            writeln!(f, "bank {index}: {bytes} bytes")?;
+        }
+        writeln!(f, "arena: {} bytes, lower bound {}", self.arena_bytes(), self.layout.lower_bound)?;
+        for (index, dispatch) in self.dispatches.iter().enumerate() {
+            let kernel = &self.kernels[dispatch.kernel];
+            let [x, y, z] = dispatch.shader.groups;
+            write!(f, "{index}: {} [{x}, {y}, {z}]  # {:?}", dispatch.shader.variant, kernel.origins)?;
+            for binding in &dispatch.shader.bindings {
+                match binding {
+                    Binding::Read(id) => write!(f, ", reads %{} {:?}", id.0, self.layout.places[id.index()])?,
+                    Binding::Write(id) => write!(f, ", writes %{} {:?}", id.0, self.layout.places[id.index()])?,
+                    Binding::Packed(numbers) => write!(f, ", {} packed numbers", numbers.len())?,
+                }
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}

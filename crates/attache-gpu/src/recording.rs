@@ -1,0 +1,59 @@
+//! Recordings: a plan turned into commands that can be run again and again.
+//!
+//! [`Recorder`] and [`Recording`] are the seam between plans and the ways to run them. The ordinary wgpu encoder is one
+//! way; another records a command buffer of its own.
+
+mod encoder;
+
+use crate::device::Device;
+use crate::error::GpuError;
+use crate::plan::Plan;
+
+pub use encoder::Encoder;
+
+/// How commands get to the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Submission {
+    /// One wgpu encoder, one pass, one submit at each run.
+    #[default]
+    Encoder,
+}
+
+impl Submission {
+    /// The recorder for this way.
+    pub(crate) fn recorder(self) -> &'static dyn Recorder {
+        match self {
+            Submission::Encoder => &Encoder,
+        }
+    }
+}
+
+/// Makes recordings.
+pub trait Recorder {
+    /// Prepares everything that a run needs.
+    fn record(&self, device: &Device, plan: &Plan) -> Result<(Box<dyn Recording>, Cost), GpuError>;
+}
+
+/// What recording a plan cost.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cost {
+    /// Milliseconds spent on making pipelines.
+    pub compile_ms: f64,
+    /// Milliseconds spent on packing and uploading constants.
+    pub upload_ms: f64,
+    /// Bytes of constants on the device.
+    pub weights_bytes: usize,
+}
+
+/// A plan, ready to run.
+pub trait Recording: Send {
+    /// Hands over an input's bytes, as the device stores them.
+    fn write(&mut self, input: usize, bytes: &[u8]);
+
+    /// Starts a run on what was last written. Runs follow each other in the order in which they are started.
+    fn submit(&mut self) -> Result<(), GpuError>;
+
+    /// Waits for the last run and copies its outputs' bytes, as the device stores them.
+    fn read(&mut self, outputs: &mut [&mut [u8]]) -> Result<(), GpuError>;
+}

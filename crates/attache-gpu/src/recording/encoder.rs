@@ -1,0 +1,278 @@
+//! The portable way: one wgpu encoder, one pass and one submit at each run, over buffers and bindings made once.
+
+use std::time::Instant;
+
+use attache_gpu_ir::{Scalar, Source, ValueId};
+
+use super::{Cost, Recorder, Recording};
+use crate::device::Device;
+use crate::error::{GpuError, GpuErrorKind};
+use crate::layout::{ALIGNMENT, Place};
+use crate::plan::Plan;
+use crate::precision::Precision;
+use crate::shader::Binding;
+
+/// Records for the ordinary wgpu encoder.
+#[derive(Debug)]
+pub struct Encoder;
+
+/// A range of a buffer.
+#[derive(Clone, Debug)]
+struct Slice {
+    buffer: wgpu::Buffer,
+    offset: u64,
+    size: u64,
+}
+
+struct Command {
+    pipeline: wgpu::ComputePipeline,
+    bindings: wgpu::BindGroup,
+    groups: [u32; 3],
+}
+
+struct Encoded {
+    device: Device,
+    inputs: Vec<Slice>,
+    commands: Vec<Command>,
+    outputs: Vec<Slice>,
+    staging: wgpu::Buffer,
+    staged: Vec<u64>,
+}
+
+/// Rounded up to what copies ask for.
+fn padded(bytes: usize) -> u64 {
+    (bytes.max(4) as u64).next_multiple_of(4)
+}
+
+/// Collects pieces that go to the device together, each at its own aligned offset.
+#[derive(Default)]
+struct Pieces {
+    bytes: Vec<u8>,
+    ranges: Vec<(u64, u64)>,
+}
+
+impl Pieces {
+    fn push(&mut self, bytes: &[u8]) -> usize {
+        self.bytes.resize(self.bytes.len().next_multiple_of(ALIGNMENT), 0);
+        self.ranges.push((self.bytes.len() as u64, padded(bytes.len())));
+        self.bytes.extend_from_slice(bytes);
+        self.bytes.resize(self.bytes.len().next_multiple_of(4).max(4), 0);
+        self.ranges.len() - 1
+    }
+}
+
+impl Recorder for Encoder {
+    fn record(&self, device: &Device, plan: &Plan) -> Result<(Box<dyn Recording>, Cost), GpuError> {
+        device.check()?;
+        let wgpu = device.wgpu();
+        let scopes = [wgpu::ErrorFilter::Validation, wgpu::ErrorFilter::OutOfMemory, wgpu::ErrorFilter::Internal];
+        let scopes = scopes.map(|filter| wgpu.push_error_scope(filter));
+        let recorded = Builder { device, plan }.build();
+        for scope in scopes.into_iter().rev() {
+            if let Some(error) = pollster::block_on(scope.pop()) {
+                return Err(error.into());
+            }
+        }
+        device.check()?;
+        recorded
+    }
+}
+
+struct Builder<'a> {
+    device: &'a Device,
+    plan: &'a Plan,
+}
+
+impl Builder<'_> {
+    fn build(&self) -> Result<(Box<dyn Recording>, Cost), GpuError> {
+        use wgpu::BufferUsages as Usages;
+        let plan = self.plan;
+        let start = Instant::now();
+        let sources: Vec<&str> = plan.dispatches.iter().map(|dispatch| dispatch.shader.source.as_str()).collect();
+        let pipelines = self.device.pipelines(&sources);
+        let compile_ms = start.elapsed().as_secs_f64() * 1e3;
+
+        let start = Instant::now();
+        let banks: Vec<wgpu::Buffer> = (plan.layout.banks.iter())
+            .map(|bytes| self.buffer(*bytes as u64, Usages::STORAGE | Usages::COPY_SRC))
+            .collect::<Result<_, _>>()?;
+        let inputs: Vec<Slice> = (plan.program.inputs.iter())
+            .map(|id| self.alone(plan.bytes(*id), Usages::STORAGE | Usages::COPY_SRC | Usages::COPY_DST))
+            .collect::<Result<_, _>>()?;
+        let constants: Vec<Slice> = self.upload_constants()?;
+        let (mut packed, weights_bytes) = self.upload_packed(&constants)?;
+        let mut params = self.upload_params()?;
+        let upload_ms = start.elapsed().as_secs_f64() * 1e3;
+
+        let place = |id: ValueId| match plan.layout.places[id.index()] {
+            Place::Input(index) => inputs[index].clone(),
+            Place::Constant(index) => constants[index].clone(),
+            Place::Bank { bank, offset } => {
+                Slice { buffer: banks[bank].clone(), offset: offset as u64, size: padded(plan.bytes(id)) }
+            }
+            Place::Nowhere => unreachable!("a kernel makes whatever another reads"),
+        };
+        let mut commands = Vec::with_capacity(plan.dispatches.len());
+        for (dispatch, pipeline) in plan.dispatches.iter().zip(pipelines) {
+            let mut slices = vec![params.next().expect("parameters for each dispatch")];
+            slices.extend(dispatch.shader.bindings.iter().map(|binding| match binding {
+                Binding::Read(id) | Binding::Write(id) => place(*id),
+                Binding::Packed(_) => packed.next().expect("a buffer for each packed binding"),
+            }));
+            let bindings = self.bind(&pipeline, &slices);
+            commands.push(Command { pipeline, bindings, groups: dispatch.shader.groups });
+        }
+        let outputs: Vec<Slice> = plan.program.outputs.iter().map(|id| place(*id)).collect();
+        let mut staged = Vec::with_capacity(outputs.len());
+        let mut size = 0;
+        for output in &outputs {
+            staged.push(size);
+            size += output.size.next_multiple_of(8);
+        }
+        let staging = self.buffer(size.max(8), Usages::MAP_READ | Usages::COPY_DST)?;
+        let device = self.device.clone();
+        let encoded = Encoded { device, inputs, commands, outputs, staging, staged };
+        Ok((Box::new(encoded), Cost { compile_ms, upload_ms, weights_bytes }))
+    }
+
+    fn buffer(&self, size: u64, usage: wgpu::BufferUsages) -> Result<wgpu::Buffer, GpuError> {
+        let limit = self.device.wgpu().limits().max_buffer_size;
+        if size > limit {
+            let message = format!("a buffer of {size} bytes is more than the device's {limit}");
+            return Err(GpuError::new(GpuErrorKind::Unsupported, message));
+        }
+        let descriptor = wgpu::BufferDescriptor { label: None, size: size.max(4), usage, mapped_at_creation: false };
+        Ok(self.device.wgpu().create_buffer(&descriptor))
+    }
+
+    fn alone(&self, bytes: usize, usage: wgpu::BufferUsages) -> Result<Slice, GpuError> {
+        let size = padded(bytes);
+        Ok(Slice { buffer: self.buffer(size, usage)?, offset: 0, size })
+    }
+
+    /// The pieces in one buffer.
+    fn upload(&self, pieces: Pieces, usage: wgpu::BufferUsages) -> Result<Vec<Slice>, GpuError> {
+        let buffer = self.buffer(pieces.bytes.len() as u64, usage | wgpu::BufferUsages::COPY_DST)?;
+        if !pieces.bytes.is_empty() {
+            self.device.queue().write_buffer(&buffer, 0, &pieces.bytes);
+        }
+        let slice = |(offset, size): &(u64, u64)| Slice { buffer: buffer.clone(), offset: *offset, size: *size };
+        Ok(pieces.ranges.iter().map(slice).collect())
+    }
+
+    fn upload_constants(&self) -> Result<Vec<Slice>, GpuError> {
+        let mut pieces = Pieces::default();
+        for id in &self.plan.layout.constants {
+            let value = self.plan.program.value(*id);
+            let Source::Constant(constant) = &value.source else { unreachable!("the layout lists constants") };
+            let unreadable = || GpuError::new(GpuErrorKind::Unsupported, "a constant holds no numbers");
+            match value.scalar {
+                Scalar::F32 => pieces.push(&stored(self.plan.precision, &constant.floats().ok_or_else(unreadable)?)),
+                Scalar::I32 => pieces.push(bytemuck::cast_slice(&constant.values::<i32>().ok_or_else(unreadable)?)),
+            };
+        }
+        self.upload(pieces, wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC)
+    }
+
+    /// Buffers of the packed bindings in the order of the dispatches, and the bytes of all constants.
+    fn upload_packed(&self, constants: &[Slice]) -> Result<(std::vec::IntoIter<Slice>, usize), GpuError> {
+        let mut pieces = Pieces::default();
+        for binding in self.plan.dispatches.iter().flat_map(|dispatch| &dispatch.shader.bindings) {
+            if let Binding::Packed(numbers) = binding {
+                pieces.push(&stored(self.plan.precision, numbers));
+            }
+        }
+        let bytes = |slices: &mut dyn Iterator<Item = u64>| slices.sum::<u64>() as usize;
+        let total =
+            bytes(&mut pieces.ranges.iter().map(|range| range.1)) + bytes(&mut constants.iter().map(|c| c.size));
+        Ok((self.upload(pieces, wgpu::BufferUsages::STORAGE)?.into_iter(), total))
+    }
+
+    fn upload_params(&self) -> Result<std::vec::IntoIter<Slice>, GpuError> {
+        let mut pieces = Pieces::default();
+        for dispatch in &self.plan.dispatches {
+            let mut params = dispatch.shader.params.clone();
+            params.resize(params.len().next_multiple_of(4).max(4), 0);
+            pieces.push(bytemuck::cast_slice(&params));
+        }
+        Ok(self.upload(pieces, wgpu::BufferUsages::UNIFORM)?.into_iter())
+    }
+
+    fn bind(&self, pipeline: &wgpu::ComputePipeline, slices: &[Slice]) -> wgpu::BindGroup {
+        let entries: Vec<wgpu::BindGroupEntry<'_>> = (slices.iter().enumerate())
+            .map(|(binding, slice)| wgpu::BindGroupEntry {
+                binding: binding as u32,
+                resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
+                    buffer: &slice.buffer,
+                    offset: slice.offset,
+                    size: wgpu::BufferSize::new(slice.size),
+                }),
+            })
+            .collect();
+        self.device.wgpu().create_bind_group(&wgpu::BindGroupDescriptor {
+            label: None,
+            layout: &pipeline.get_bind_group_layout(0),
+            entries: &entries,
+        })
+    }
+}
+
+/// Numbers as the device stores them.
+fn stored(precision: Precision, numbers: &[f32]) -> Vec<u8> {
+    match precision {
+        Precision::F32 => bytemuck::cast_slice(numbers).to_vec(),
+        Precision::F32F16 | Precision::F16 => {
+            numbers.iter().flat_map(|number| half::f16::from_f32(*number).to_le_bytes()).collect()
+        }
+    }
+}
+
+impl Recording for Encoded {
+    fn write(&mut self, input: usize, bytes: &[u8]) {
+        let slice = &self.inputs[input];
+        let whole = bytes.len() / 4 * 4;
+        self.device.queue().write_buffer(&slice.buffer, 0, &bytes[..whole]);
+        if whole < bytes.len() {
+            let mut rest = [0; 4];
+            rest[..bytes.len() - whole].copy_from_slice(&bytes[whole..]);
+            self.device.queue().write_buffer(&slice.buffer, whole as u64, &rest);
+        }
+    }
+
+    fn submit(&mut self) -> Result<(), GpuError> {
+        let descriptor = wgpu::CommandEncoderDescriptor { label: None };
+        let mut encoder = self.device.wgpu().create_command_encoder(&descriptor);
+        {
+            let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+            for command in &self.commands {
+                pass.set_pipeline(&command.pipeline);
+                pass.set_bind_group(0, &command.bindings, &[]);
+                let [x, y, z] = command.groups;
+                pass.dispatch_workgroups(x, y, z);
+            }
+        }
+        for (output, at) in self.outputs.iter().zip(&self.staged) {
+            encoder.copy_buffer_to_buffer(&output.buffer, output.offset, &self.staging, *at, output.size);
+        }
+        self.device.queue().submit([encoder.finish()]);
+        self.device.check()
+    }
+
+    fn read(&mut self, outputs: &mut [&mut [u8]]) -> Result<(), GpuError> {
+        let failed = |error: &dyn std::fmt::Display| {
+            GpuError::new(GpuErrorKind::Failed, format!("the outputs cannot be read: {error}"))
+        };
+        let (sender, receiver) = std::sync::mpsc::channel();
+        self.staging.map_async(wgpu::MapMode::Read, .., move |result| drop(sender.send(result)));
+        self.device.wgpu().poll(wgpu::PollType::wait_indefinitely()).map_err(|error| failed(&error))?;
+        receiver.recv().map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
+        {
+            let mapped = self.staging.get_mapped_range(..).map_err(|error| failed(&error))?;
+            for (output, at) in outputs.iter_mut().zip(&self.staged) {
+                output.copy_from_slice(&mapped[*at as usize..][..output.len()]);
+            }
+        }
+        self.staging.unmap();
+        self.device.check()
+    }
+}

@@ -1,0 +1,83 @@
+//! A session: a program planned, recorded and ready to run on a device.
+
+use attache_gpu_ir::Program;
+
+use crate::device::Device;
+use crate::error::{GpuError, GpuErrorKind};
+use crate::plan::Plan;
+use crate::precision::Precision;
+use crate::recording::{Cost, Recording, Submission};
+
+/// A program, ready to run on a device.
+pub struct Session {
+    plan: Plan,
+    recording: Box<dyn Recording>,
+    cost: Cost,
+}
+
+/// What preparing a session cost and what it holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SessionReport {
+    /// Dispatches of one run.
+    pub dispatches: usize,
+    /// Bytes of the banks of intermediate values.
+    pub arena_bytes: usize,
+    /// The largest sum of bytes of intermediate values live at one kernel.
+    pub arena_lower_bound_bytes: usize,
+    /// Bytes of constants on the device.
+    pub weights_bytes: usize,
+    /// Milliseconds spent on making pipelines.
+    pub compile_ms: f64,
+    /// Milliseconds spent on packing and uploading constants.
+    pub upload_ms: f64,
+}
+
+impl Session {
+    /// Prepares a program.
+    pub fn new(
+        device: &Device,
+        program: Program,
+        precision: Precision,
+        submission: Submission,
+    ) -> Result<Self, GpuError> {
+        if precision != Precision::F32 {
+            let message = format!("precision {} is not implemented", precision.name());
+            return Err(GpuError::new(GpuErrorKind::Unsupported, message));
+        }
+        let plan = Plan::new(program, precision, device.limits())?;
+        let (recording, cost) = submission.recorder().record(device, &plan)?;
+        Ok(Self { plan, recording, cost })
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Hands over an input's elements, binary32 or 32-bit integers, little-endian.
+    pub fn write(&mut self, input: usize, bytes: &[u8]) {
+        self.recording.write(input, bytes);
+    }
+
+    /// Starts a run on what was last written.
+    pub fn submit(&mut self) -> Result<(), GpuError> {
+        self.recording.submit()
+    }
+
+    /// Waits for the last run and copies its outputs' elements, as [`Session::write`] takes them.
+    pub fn read(&mut self, outputs: &mut [&mut [u8]]) -> Result<(), GpuError> {
+        self.recording.read(outputs)
+    }
+
+    /// What preparing it cost and what it holds.
+    pub fn report(&self) -> SessionReport {
+        SessionReport {
+            dispatches: self.plan.dispatches.len(),
+            arena_bytes: self.plan.arena_bytes(),
+            arena_lower_bound_bytes: self.plan.layout.lower_bound,
+            weights_bytes: self.cost.weights_bytes,
+            compile_ms: self.cost.compile_ms,
+            upload_ms: self.cost.upload_ms,
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! A shader under construction: bindings, parameters, text.
+//!
+//! Whatever differs between two layers of one kind (extents, strides, offsets) is a parameter, read from a uniform
+//! buffer, so that few texts and few pipelines serve many layers.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use attache_gpu_ir::ValueId;
+
+use crate::text::vector;
+
+/// Invocations of a work group, unless a variant says otherwise.
+pub(crate) const GROUP: u32 = 64;
+
+/// Work groups along the first axis of a dispatch; devices allow 65,535.
+const MAX_GROUPS: u32 = 32768;
+
+/// A buffer that a shader reads or writes.
+#[derive(Clone, Debug)]
+pub enum Binding {
+    /// A value of the program, to read.
+    Read(ValueId),
+    /// Numbers made for this shader from constants of the program, to read.
+    Packed(Arc<[f32]>),
+    /// A value of the program, to write.
+    Write(ValueId),
+}
+
+/// A shader with all that a dispatch of it needs.
+#[derive(Clone, Debug)]
+pub struct Shader {
+    /// The name of the variant that wrote it.
+    pub variant: &'static str,
+    /// WGSL. Two shaders of the same text are the same pipeline.
+    pub source: String,
+    /// The buffers, in the order of the bindings after the parameters' own.
+    pub bindings: Vec<Binding>,
+    /// The parameters.
+    pub params: Vec<u32>,
+    /// Work groups along each axis.
+    pub groups: [u32; 3],
+}
+
+/// Builds a [`Shader`].
+pub(crate) struct Writer {
+    variant: &'static str,
+    bindings: Vec<(Binding, String)>,
+    params: Vec<u32>,
+    functions: String,
+}
+
+impl Writer {
+    pub(crate) fn new(variant: &'static str) -> Self {
+        Self { variant, bindings: Vec::new(), params: Vec::new(), functions: String::new() }
+    }
+
+    /// The WGSL for a number that may differ from dispatch to dispatch, of type `u32`.
+    pub(crate) fn param(&mut self, value: usize) -> String {
+        self.params.push(u32::try_from(value).expect("extents of checked values fit 32 bits"));
+        self.last_param()
+    }
+
+    /// The WGSL for a number that may differ from dispatch to dispatch, of type `i32`.
+    pub(crate) fn signed_param(&mut self, value: i64) -> String {
+        self.params.push(i32::try_from(value).expect("offsets of checked values fit 32 bits") as u32);
+        format!("i32({})", self.last_param())
+    }
+
+    /// The WGSL for a number that may differ from dispatch to dispatch, of type `f32`.
+    pub(crate) fn float_param(&mut self, value: f32) -> String {
+        self.params.push(value.to_bits());
+        format!("bitcast<f32>({})", self.last_param())
+    }
+
+    fn last_param(&self) -> String {
+        let index = self.params.len() - 1;
+        format!("params[{}].{}", index / 4, ["x", "y", "z", "w"][index % 4])
+    }
+
+    /// Binds a buffer as an array of `lanes` elements of type `element`; its name.
+    pub(crate) fn bind(&mut self, binding: Binding, element: &str, lanes: usize) -> String {
+        self.bindings.push((binding, vector(element, lanes)));
+        format!("b{}", self.bindings.len())
+    }
+
+    /// Adds a function.
+    pub(crate) fn function(&mut self, text: &str) {
+        self.functions.push_str(text);
+    }
+
+    /// The shader whose main function computes one of `count` units, numbered `g`, per invocation.
+    pub(crate) fn linear(mut self, count: usize, body: &str) -> Shader {
+        let groups = u32::try_from(count.div_ceil(GROUP as usize)).expect("units of checked values fit 32 bits");
+        let across = groups.clamp(1, MAX_GROUPS);
+        let row = self.param((across * GROUP) as usize);
+        let units = self.param(count);
+        let body = format!("    let g = id.x + id.y * {row};\n    if (g >= {units}) {{ return; }}\n{body}");
+        self.finish([GROUP, 1, 1], [across, groups.div_ceil(across), 1], "", &body)
+    }
+
+    /// The shader with this work group, this many groups, declarations at module scope, and this main function.
+    pub(crate) fn finish(self, group: [u32; 3], groups: [u32; 3], declarations: &str, body: &str) -> Shader {
+        let mut source = String::new();
+        let vectors = self.params.len().div_ceil(4).max(1);
+        let _ = writeln!(source, "@group(0) @binding(0) var<uniform> params: array<vec4<u32>, {vectors}>;");
+        for (index, (binding, element)) in self.bindings.iter().enumerate() {
+            let access = if matches!(binding, Binding::Write(_)) { "read_write" } else { "read" };
+            let index = index + 1;
+            let _ = writeln!(source, "@group(0) @binding({index}) var<storage, {access}> b{index}: array<{element}>;");
+        }
+        let [x, y, z] = group;
+        let _ = write!(
+            source,
+            "{declarations}{}@compute @workgroup_size({x}, {y}, {z})\nfn main(@builtin(global_invocation_id) id: vec3<u32>, \
+             @builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_id) local: vec3<u32>) {{\n{body}}}\n",
+            self.functions
+        );
+        let bindings = self.bindings.into_iter().map(|(binding, _)| binding).collect();
+        Shader { variant: self.variant, source, bindings, params: self.params, groups }
+    }
+}

@@ -1,0 +1,66 @@
+//! Inputs one after the other: each element looks up which input it comes from. Where there are more inputs than
+//! bindings, several dispatches share the output.
+
+use attache_gpu_ir::{Primitive, Scalar, ValueId};
+
+use super::{Context, Variant};
+use crate::access::{lanes, store};
+use crate::fuse::Kernel;
+use crate::shader::{Binding, Shader, Writer};
+use crate::text::vector;
+
+pub(super) const VARIANT: Variant = Variant {
+    name: "concatenate",
+    applies: |_, kernel| matches!(kernel.primitive, Primitive::Concatenate { .. }),
+    cost: 1,
+    write,
+};
+
+fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
+    let Primitive::Concatenate { axis } = kernel.primitive else { unreachable!("applies") };
+    let inner = |id: &ValueId| context.program.shape(*id)[axis..].iter().product::<usize>();
+    let runs: Vec<usize> = kernel.inputs.iter().map(inner).collect();
+    let lanes = if runs.iter().all(|run| run % 4 == 0) { lanes(context.program, kernel) } else { 1 };
+    let runs: Vec<usize> = runs.iter().map(|run| run / lanes).collect();
+    let at_once = (context.limits.max_bindings - 1).saturating_sub(kernel.operands.len()).max(1);
+    let mut start = 0;
+    let mut shaders = Vec::new();
+    for (inputs, lengths) in kernel.inputs.chunks(at_once).zip(runs.chunks(at_once)) {
+        shaders.push(part(context, kernel, inputs, lengths, (start, runs.iter().sum()), lanes));
+        start += lengths.iter().sum::<usize>();
+    }
+    shaders
+}
+
+/// The dispatch that copies some of the inputs to their place, `start` units into each run of `whole` units.
+fn part(
+    context: &Context<'_>,
+    kernel: &Kernel,
+    inputs: &[ValueId],
+    lengths: &[usize],
+    (start, whole): (usize, usize),
+    lanes: usize,
+) -> Shader {
+    let scalar = context.program.value(kernel.outputs[0]).scalar;
+    let real = vector(if scalar == Scalar::F32 { "f32" } else { "i32" }, lanes);
+    let mut writer = Writer::new(VARIANT.name);
+    let arrays: Vec<String> =
+        inputs.iter().map(|id| writer.bind(Binding::Read(*id), context.element(scalar), lanes)).collect();
+    store(&mut writer, context.program, context.precision, kernel, lanes);
+    let length: usize = lengths.iter().sum();
+    let elements = context.program.shape(kernel.outputs[0]).elements() / lanes;
+    let runs = if whole == 0 { 0 } else { elements / whole };
+    let (within, from, all) = (writer.param(length), writer.param(start), writer.param(whole));
+    let mut body =
+        format!("    let run = g / {within};\n    var at = g % {within};\n    let to = run * {all} + {from} + at;\n");
+    for (index, (array, length)) in arrays.iter().zip(lengths).enumerate() {
+        let length = writer.param(*length);
+        let fetch = format!("store(to, {real}({array}[run * {length} + at]));");
+        body += &if index + 1 == arrays.len() {
+            format!("    {fetch}\n")
+        } else {
+            format!("    if (at < {length}) {{ {fetch} return; }}\n    at -= {length};\n")
+        };
+    }
+    writer.linear(runs * length, &body)
+}

@@ -1,0 +1,76 @@
+//! A contraction in which every channel is a group of its own, 4 channels an invocation.
+
+use std::sync::Arc;
+
+use attache_gpu_ir::{Primitive, Source};
+
+use super::contract::source;
+use super::{Context, Variant, coordinates};
+use crate::access::{lanes, store};
+use crate::fuse::Kernel;
+use crate::shader::{Binding, Shader, Writer};
+
+pub(super) const VARIANT: Variant = Variant { name: "contract_depthwise", applies, cost: 1, write };
+
+fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
+    let Primitive::Contract(contraction) = &kernel.primitive else { return false };
+    let constant = |index: usize| {
+        kernel.inputs.get(index).is_none_or(|id| matches!(context.program.value(*id).source, Source::Constant(_)))
+    };
+    let (data, filter) = (context.program.shape(kernel.inputs[0]), context.program.shape(kernel.inputs[1]));
+    let one_to_one = contraction.groups == data[3] && filter[0] == data[3];
+    let vectors = data[3] % 4 == 0 && lanes(context.program, kernel) == 4;
+    !contraction.transposed && one_to_one && vectors && constant(1) && constant(2)
+}
+
+/// Bias, then the filter with channels innermost: `[1 + height × width][channels]`.
+fn pack(context: &Context<'_>, kernel: &Kernel) -> Arc<[f32]> {
+    let shape = context.program.shape(kernel.inputs[1]);
+    let (channels, taps) = (shape[0], shape[1] * shape[2]);
+    let filter = super::contract_dense::floats(context, kernel.inputs[1]);
+    let mut packed = match kernel.inputs.get(2) {
+        Some(bias) => super::contract_dense::floats(context, *bias).into_owned(),
+        None => vec![0.0; channels],
+    };
+    packed.extend(
+        (0..taps)
+            .flat_map(|tap| (0..channels).map(move |channel| (tap, channel)))
+            .map(|(tap, channel)| filter[channel * taps + tap]),
+    );
+    packed.into()
+}
+
+fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
+    let Primitive::Contract(contraction) = &kernel.primitive else { unreachable!("applies") };
+    let data = context.program.shape(kernel.inputs[0]);
+    let filter = context.program.shape(kernel.inputs[1]);
+    let output = context.program.shape(kernel.outputs[0]);
+    let storage = context.precision.storage();
+    let mut writer = Writer::new(VARIANT.name);
+    let input = writer.bind(Binding::Read(kernel.inputs[0]), storage, 4);
+    let weights = writer.bind(Binding::Packed(pack(context, kernel)), storage, 4);
+    store(&mut writer, context.program, context.precision, kernel, 4);
+    source(&mut writer, contraction);
+    let channels = data[3] / 4;
+    let extents = [output[0], output[1], output[2], channels].map(|extent| writer.param(extent));
+    let [height, width] = [1, 2].map(|axis| writer.param(data[axis]));
+    let [rows, columns] = [filter[1], filter[2]];
+    let mut body = coordinates(&extents);
+    body += &format!(
+        "    var sum = vec4<f32>({weights}[o3]);
+    for (var i = 0u; i < {rows}u; i++) {{
+        let y = source_y(o1, i, i32({height}));
+        if (y < 0) {{ continue; }}
+        for (var j = 0u; j < {columns}u; j++) {{
+            let x = source_x(o2, j, i32({width}));
+            if (x < 0) {{ continue; }}
+            let start = ((o0 * i32({height}) + y) * i32({width}) + x) * i32({channels}) + o3;
+            let tap = i32(1u + i * {columns}u + j) * i32({channels}) + o3;
+            sum = fma(vec4<f32>({input}[start]), vec4<f32>({weights}[tap]), sum);
+        }}
+    }}
+    store(g, sum);\n",
+        channels = extents[3],
+    );
+    vec![writer.linear(output.elements() / 4, &body)]
+}

@@ -1,0 +1,93 @@
+//! The variants: each writes the shader of some kernels, one file each. Where several apply, the cheapest is taken.
+
+mod concatenate;
+mod contract;
+mod contract_dense;
+mod contract_depthwise;
+mod index_map;
+mod map;
+mod reduce;
+mod reduce_group;
+mod resample;
+mod unpool;
+mod window;
+
+use attache_gpu_ir::{Program, Scalar};
+
+use crate::fuse::Kernel;
+use crate::precision::Precision;
+use crate::shader::Shader;
+
+/// What a device allows a shader.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Storage buffers of one shader, at least 4.
+    pub max_bindings: usize,
+}
+
+/// What a variant sees beside the kernel.
+pub(crate) struct Context<'a> {
+    pub(crate) program: &'a Program,
+    pub(crate) precision: Precision,
+    pub(crate) limits: &'a Limits,
+}
+
+impl Context<'_> {
+    /// WGSL's type for stored elements of this scalar.
+    fn element(&self, scalar: Scalar) -> &'static str {
+        match scalar {
+            Scalar::F32 => self.precision.storage(),
+            Scalar::I32 => "i32",
+        }
+    }
+}
+
+/// One way to write a kernel.
+pub(crate) struct Variant {
+    /// Its name, as the file's.
+    pub(crate) name: &'static str,
+    /// Whether it can write this kernel.
+    pub(crate) applies: fn(&Context<'_>, &Kernel) -> bool,
+    /// How it compares to other variants of the same kernel; the least is taken.
+    pub(crate) cost: u32,
+    /// The shaders, to run one after the other.
+    pub(crate) write: fn(&Context<'_>, &Kernel) -> Vec<Shader>,
+}
+
+/// Every variant, sorted by file.
+static TABLE: &[Variant] = &[
+    concatenate::VARIANT,
+    contract::VARIANT,
+    contract_dense::VARIANT,
+    contract_depthwise::VARIANT,
+    index_map::VARIANT,
+    map::VARIANT,
+    reduce::VARIANT,
+    reduce_group::VARIANT,
+    resample::VARIANT,
+    unpool::VARIANT,
+    window::VARIANT,
+];
+
+/// The shaders of a kernel, to run one after the other.
+pub fn write(program: &Program, kernel: &Kernel, precision: Precision, limits: &Limits) -> Vec<Shader> {
+    let context = Context { program, precision, limits };
+    let applying = TABLE.iter().filter(|variant| (variant.applies)(&context, kernel));
+    let variant =
+        applying.min_by_key(|variant| variant.cost).expect("every primitive has a variant without conditions");
+    tracing::trace!(variant = variant.name, primitive = kernel.primitive.name(), "chosen");
+    (variant.write)(&context, kernel)
+}
+
+/// WGSL that names the output coordinates of unit `g`: `o0`, `o1`, … of type `i32`, the innermost counting vectors of
+/// `lanes` elements. `extents` yields the WGSL of each axis's extent, in such vectors.
+fn coordinates(extents: &[String]) -> String {
+    let mut text = "    var rest = i32(g);\n".to_owned();
+    for (axis, extent) in extents.iter().enumerate().skip(1).rev() {
+        text += &format!("    let o{axis} = rest % i32({extent});\n    rest = rest / i32({extent});\n");
+    }
+    if !extents.is_empty() {
+        text += "    let o0 = rest;\n";
+    }
+    text
+}

@@ -1,0 +1,60 @@
+//! A reduction, one work group for each result: for few results of many elements.
+
+use attache_gpu_ir::Primitive;
+
+use super::reduce::{base, folding, share, walk};
+use super::{Context, Variant};
+use crate::access::store;
+use crate::fuse::Kernel;
+use crate::shader::{Binding, Shader, Writer};
+
+pub(super) const VARIANT: Variant = Variant { name: "reduce_group", applies, cost: 1, write };
+
+/// Invocations of a work group, a power of two.
+const GROUP: u32 = 128;
+
+/// Results up to which a work group each is worth it, and elements from which on.
+const MANY_RESULTS: usize = 16384;
+const MANY_ELEMENTS: usize = 256;
+
+fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
+    let results = context.program.shape(kernel.outputs[0]).elements();
+    let elements = kernel.inputs.first().map_or(0, |id| context.program.shape(*id).elements());
+    let reduces = matches!(kernel.primitive, Primitive::Reduce { .. });
+    reduces && results <= MANY_RESULTS && results > 0 && elements / results >= MANY_ELEMENTS
+}
+
+fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
+    let Primitive::Reduce { reduction, axes } = &kernel.primitive else { unreachable!("applies") };
+    let shape = context.program.shape(kernel.inputs[0]);
+    let mut writer = Writer::new(VARIANT.name);
+    let array = writer.bind(Binding::Read(kernel.inputs[0]), context.precision.storage(), 1);
+    store(&mut writer, context.program, context.precision, kernel, 1);
+    let (fold, start) = folding(*reduction);
+    let base = base(&mut writer, shape, axes, 1);
+    let (count, walk) = walk(&mut writer, shape, axes, 1);
+    let (share, count) = (writer.float_param(share(*reduction, count)), writer.param(count));
+    let body = format!(
+        "    let g = group.x;
+{base}    var folded = {start};
+    for (var r = local.x; r < {count}; r += {GROUP}u) {{
+        var at = base;
+{walk}        let value = f32({array}[at]);
+        {fold}
+    }}
+    shared_folded[local.x] = folded;
+    for (var half = {half}u; half > 0u; half = half / 2u) {{
+        workgroupBarrier();
+        if (local.x < half) {{
+            let value = shared_folded[local.x + half];
+            {fold}
+            shared_folded[local.x] = folded;
+        }}
+    }}
+    if (local.x == 0u) {{ store(g, folded * {share}); }}\n",
+        half = GROUP / 2
+    );
+    let results = context.program.shape(kernel.outputs[0]).elements() as u32;
+    let declarations = format!("var<workgroup> shared_folded: array<f32, {GROUP}>;\n");
+    vec![writer.finish([GROUP, 1, 1], [results, 1, 1], &declarations, &body)]
+}

@@ -1,0 +1,41 @@
+//! The inverse of the largest of each window: every element of the output asks whether it is the one.
+
+use attache_gpu_ir::{Primitive, Scalar};
+
+use super::{Context, Variant, coordinates};
+use crate::access::{lanes, store};
+use crate::fuse::Kernel;
+use crate::shader::{Binding, Shader, Writer};
+use crate::text::vector;
+
+pub(super) const VARIANT: Variant = Variant {
+    name: "unpool",
+    applies: |_, kernel| matches!(kernel.primitive, Primitive::Unpool { .. }),
+    cost: 1,
+    write,
+};
+
+fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
+    let Primitive::Unpool { size } = kernel.primitive else { unreachable!("applies") };
+    let shape = context.program.shape(kernel.inputs[0]);
+    let lanes = if shape[3] % 4 == 0 { lanes(context.program, kernel) } else { 1 };
+    let (real, whole) = (vector("f32", lanes), vector("i32", lanes));
+    let mut writer = Writer::new(VARIANT.name);
+    let values = writer.bind(Binding::Read(kernel.inputs[0]), context.element(Scalar::F32), lanes);
+    let places = writer.bind(Binding::Read(kernel.inputs[1]), context.element(Scalar::I32), lanes);
+    store(&mut writer, context.program, context.precision, kernel, lanes);
+    let output = [shape[0], shape[1] * size[0], shape[2] * size[1], shape[3] / lanes];
+    let extents = output.map(|extent| writer.param(extent));
+    let [height, width] = [writer.param(shape[1]), writer.param(shape[2])];
+    let [rows, columns] = size.map(|extent| writer.param(extent));
+    let mut body = coordinates(&extents);
+    body += &format!(
+        "    let y = o1 / i32({rows});
+    let x = o2 / i32({columns});
+    let at = ((o0 * i32({height}) + y) * i32({width}) + x) * i32({channels}) + o3;
+    let place = {whole}((o2 % i32({columns})) * i32({rows}) + o1 % i32({rows}));
+    store(g, select({real}(0.0), {real}({values}[at]), {places}[at] == place));\n",
+        channels = extents[3],
+    );
+    vec![writer.linear(output.iter().product(), &body)]
+}

@@ -1,0 +1,297 @@
+//! Every primitive on a device, against its meaning: many shapes each, drawn from a fixed seed.
+//!
+//! Runs on the first Vulkan device, software included, under the Khronos validation layer; without either it fails.
+
+use std::sync::Mutex;
+
+use attache_base::{Constant, Shape};
+use attache_gpu::{Backend, Device, DeviceOptions, Precision, Session, Submission};
+use attache_gpu_ir::{
+    Binary, Contraction, Expression, Index, IndexMap, Primitive, Program, Reduction, Resample, Sampling, Scalar,
+    Tensor, Unary, ValueId, Window, WindowKind, interpret,
+};
+
+/// Numbers that are the same at every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) as usize % bound
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())]
+    }
+
+    fn numbers(&mut self, count: usize) -> Vec<f32> {
+        (0..count).map(|_| self.below(4001) as f32 / 1000.0 - 2.0).collect()
+    }
+
+    fn channels(&mut self) -> usize {
+        self.pick(&[1, 2, 3, 4, 5, 8, 12, 16, 21])
+    }
+
+    fn image(&mut self) -> Shape {
+        [self.pick(&[1, 1, 2]), 1 + self.below(9), 1 + self.below(9), self.channels()].into()
+    }
+}
+
+/// Messages that the validation layer, or wgpu about it, left in the log.
+static MESSAGES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+struct Listener;
+
+impl log::Log for Listener {
+    fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
+        metadata.level() <= log::Level::Warn && metadata.target().starts_with("wgpu_hal::vulkan")
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        if self.enabled(record.metadata()) {
+            MESSAGES.lock().unwrap().push(record.args().to_string());
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+fn device() -> Device {
+    let _ = log::set_logger(&Listener).map(|()| log::set_max_level(log::LevelFilter::Warn));
+    let options = DeviceOptions { backend: Some(Backend::Vulkan), validation: true, ..DeviceOptions::default() };
+    Device::open(&options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on")
+}
+
+/// Runs a program of one step on the device and by its meaning.
+fn check(device: &Device, random: &mut Random, label: &str, program: Program) {
+    let tensors: Vec<Tensor> = (program.inputs.iter())
+        .map(|id| {
+            let value = program.value(*id);
+            let count = value.shape.elements();
+            let elements = match value.scalar {
+                Scalar::F32 => random.numbers(count).iter().map(|x| f64::from(*x)).collect(),
+                Scalar::I32 => (0..count).map(|_| random.below(5) as f64 - 1.0).collect(),
+            };
+            Tensor::new(value.shape.clone(), elements)
+        })
+        .collect();
+    let expected = interpret(&program, &tensors).unwrap();
+    let scalars: Vec<Scalar> = program.outputs.iter().map(|id| program.value(*id).scalar).collect();
+    let mut session = Session::new(device, program.clone(), Precision::F32, Submission::Encoder).unwrap();
+    for (index, (tensor, id)) in tensors.iter().zip(&program.inputs).enumerate() {
+        let bytes: Vec<u8> = match program.value(*id).scalar {
+            Scalar::F32 => tensor.elements.iter().flat_map(|x| (*x as f32).to_le_bytes()).collect(),
+            Scalar::I32 => tensor.elements.iter().flat_map(|x| (*x as i32).to_le_bytes()).collect(),
+        };
+        session.write(index, &bytes);
+    }
+    let mut outputs: Vec<Vec<u8>> = expected.iter().map(|tensor| vec![0xcd; tensor.elements.len() * 4]).collect();
+    session.submit().unwrap();
+    session.read(&mut outputs.iter_mut().map(Vec::as_mut_slice).collect::<Vec<_>>()).unwrap();
+    for ((tensor, bytes), scalar) in expected.iter().zip(&outputs).zip(scalars) {
+        let scale = tensor.elements.iter().fold(1.0f64, |most, x| most.max(x.abs()));
+        for (place, (expected, word)) in tensor.elements.iter().zip(bytes.chunks_exact(4)).enumerate() {
+            let word: [u8; 4] = word.try_into().unwrap();
+            let found = match scalar {
+                Scalar::F32 => f64::from(f32::from_le_bytes(word)),
+                Scalar::I32 => f64::from(i32::from_le_bytes(word)),
+            };
+            let limit = if scalar == Scalar::I32 { 0.0 } else { 1e-5 * scale };
+            assert!((found - expected).abs() <= limit, "{label}: {found}, not {expected}, at {place} of\n{program}");
+        }
+    }
+}
+
+fn one(primitive: Primitive, inputs: &[(Scalar, Shape)]) -> Program {
+    let mut program = Program::default();
+    let ids: Vec<ValueId> = inputs.iter().map(|(scalar, shape)| program.input(*scalar, shape.clone())).collect();
+    program.outputs = program.step(primitive, &ids, 0).unwrap();
+    program
+}
+
+fn float(shape: &Shape) -> (Scalar, Shape) {
+    (Scalar::F32, shape.clone())
+}
+
+/// A map of three operands that broadcast to a shape of any rank in many ways.
+fn map(random: &mut Random) -> Program {
+    let rank = random.below(6);
+    let shape: Shape = (0..rank).map(|_| random.pick(&[1, 2, 3, 4, 8])).collect();
+    let mut operand = || {
+        let keep = random.below(rank + 1);
+        let extents: Shape = shape[rank - keep..].iter().map(|e| if random.below(3) == 0 { 1 } else { *e }).collect();
+        float(&extents)
+    };
+    let inputs = [operand(), operand(), operand()];
+    let [a, b, c] = [0, 1, 2].map(Expression::Input);
+    let negative = a.clone().binary(Binary::Less, Expression::Constant(0.0));
+    let expression = negative.select(a.clone().multiply(b), a.unary(Unary::Logistic)).add(c.unary(Unary::Tanh));
+    one(Primitive::Map { expression, shape }, &inputs)
+}
+
+fn index_map(random: &mut Random) -> Program {
+    let input = random.image();
+    let extent = |axis: usize| input[axis] as i64;
+    let mut output = input.to_vec();
+    let coordinates: Vec<Index> = (0..4)
+        .map(|axis| match random.below(5) {
+            0 => {
+                output[axis] += 3;
+                Index::Axis(axis).plus(-2)
+            }
+            1 => Index::Axis(axis).times(-1).plus(extent(axis) - 1),
+            2 if input[axis] > 1 => {
+                output[axis] += 2;
+                Index::Mirror {
+                    of: Box::new(Index::Axis(axis).plus(-1)),
+                    extent: extent(axis),
+                    edge: random.below(2) == 0,
+                }
+            }
+            3 => {
+                output[axis] *= 2;
+                Index::Axis(axis).divided_by(2)
+            }
+            _ => Index::Axis(axis),
+        })
+        .collect();
+    let scalar = random.pick(&[Scalar::F32, Scalar::I32]);
+    one(Primitive::IndexMap(IndexMap { output, coordinates, fill: Some(0.0) }), &[(scalar, input)])
+}
+
+fn concatenate(random: &mut Random) -> Program {
+    let (shape, axis) = (random.image(), random.below(4));
+    let scalar = random.pick(&[Scalar::F32, Scalar::I32]);
+    let count = 1 + random.below(40);
+    let mut part = || {
+        let mut extents = shape.to_vec();
+        extents[axis] = random.pick(&[1, 2, 4, 8]);
+        (scalar, Shape::from(extents))
+    };
+    let inputs: Vec<_> = (0..count).map(|_| part()).collect();
+    one(Primitive::Concatenate { axis }, &inputs)
+}
+
+fn reduce(random: &mut Random) -> Program {
+    let shape: Shape = (0..1 + random.below(5)).map(|_| random.pick(&[1, 2, 3, 4, 8, 17])).collect();
+    let axes: Vec<usize> = (0..shape.rank()).filter(|_| random.below(2) == 0).collect();
+    let reduction = random.pick(&[Reduction::Sum, Reduction::Mean, Reduction::Maximum]);
+    one(Primitive::Reduce { reduction, axes }, &[float(&shape)])
+}
+
+fn window(random: &mut Random) -> Program {
+    let shape = random.image();
+    let kind = random.pick(&[WindowKind::Average, WindowKind::Maximum, WindowKind::ArgMaximum]);
+    let size = [1 + random.below(3), 1 + random.below(3)];
+    let strides = [1 + random.below(3), 1 + random.below(3)];
+    let before = [random.below(size[0]), random.below(size[1])];
+    let output = [0, 1].map(|axis| shape[axis + 1].div_ceil(strides[axis]));
+    // As wide as the last window that still covers an element.
+    let output = [0, 1].map(|axis| output[axis].min((shape[axis + 1] - 1 + before[axis]) / strides[axis] + 1));
+    let before = [0, 1].map(|axis| before[axis].min(size[axis] - 1));
+    one(Primitive::Window(Window { kind, size, strides, before, output }), &[float(&shape)])
+}
+
+fn contract(random: &mut Random) -> Program {
+    let mut data = random.image();
+    let kind = random.below(4);
+    let transposed = kind == 0;
+    let groups = match kind {
+        1 => data[3],
+        2 => 2,
+        _ => 1,
+    };
+    if kind == 2 {
+        data = [data[0], data[1], data[2], data[3] * 2].into();
+    }
+    let outputs = groups * if kind == 1 { random.pick(&[1, 1, 2]) } else { random.channels() };
+    let (rows, columns) = (1 + random.below(3), 1 + random.below(3));
+    let filter = Shape::from([outputs, rows, columns, data[3] / groups]);
+    let contraction = Contraction {
+        strides: [1 + random.below(3), 1 + random.below(3)],
+        dilations: [1 + random.below(2), 1 + random.below(2)],
+        before: [random.below(3), random.below(3)],
+        output: [1 + random.below(12), 1 + random.below(12)],
+        groups,
+        transposed,
+    };
+    let mut program = Program::default();
+    let mut inputs = vec![program.input(Scalar::F32, data)];
+    let constant = random.below(3) > 0;
+    let weights = |program: &mut Program, random: &mut Random, shape: Shape| {
+        if constant {
+            let numbers = random.numbers(shape.elements());
+            program.constant(Scalar::F32, Constant::from_values(shape, &numbers))
+        } else {
+            program.input(Scalar::F32, shape)
+        }
+    };
+    inputs.push(weights(&mut program, random, filter));
+    if random.below(2) == 0 {
+        inputs.push(weights(&mut program, random, [outputs].into()));
+    }
+    let product = program.step(Primitive::Contract(contraction), &inputs, 0).unwrap()[0];
+    let shape = program.shape(product).clone();
+    let residual = program.input(Scalar::F32, shape.clone());
+    let expression = Expression::Input(0).add(Expression::Input(1)).clamp(0.0, 6.0);
+    program.outputs = program.step(Primitive::Map { expression, shape }, &[product, residual], 0).unwrap();
+    program
+}
+
+fn resample(random: &mut Random) -> Program {
+    let shape = random.image();
+    let corners = random.below(3);
+    let resample = Resample {
+        sampling: random.pick(&[Sampling::Bilinear, Sampling::Nearest]),
+        output: [1 + random.below(20), 1 + random.below(20)],
+        align_corners: corners == 1,
+        half_pixel_centers: corners == 2,
+    };
+    one(Primitive::Resample(resample), &[float(&shape)])
+}
+
+fn unpool(random: &mut Random) -> Program {
+    let shape = random.image();
+    let size = [1 + random.below(2), 1 + random.below(2)];
+    one(Primitive::Unpool { size }, &[float(&shape), (Scalar::I32, shape.clone())])
+}
+
+/// Outputs that are inputs, constants, reshaped, or named twice.
+fn odd_outputs(random: &mut Random) -> Program {
+    let mut program = Program::default();
+    let shape = random.image();
+    let input = program.input(Scalar::F32, shape.clone());
+    let flat = program.step(Primitive::Reshape([shape.elements()].into()), &[input], 0).unwrap()[0];
+    let constant = program.constant(Scalar::F32, Constant::from_values([3], &random.numbers(3)));
+    let expression = Expression::Input(0).multiply(Expression::Input(0));
+    let square = program.step(Primitive::Map { expression, shape }, &[input], 0).unwrap()[0];
+    program.outputs = vec![square, input, constant, flat, square];
+    program
+}
+
+#[test]
+fn devices_compute_what_primitives_mean() {
+    let device = device();
+    let kinds: [(&str, fn(&mut Random) -> Program, usize); 9] = [
+        ("map", map, 60),
+        ("index_map", index_map, 40),
+        ("concatenate", concatenate, 25),
+        ("reduce", reduce, 40),
+        ("window", window, 40),
+        ("contract", contract, 150),
+        ("resample", resample, 40),
+        ("unpool", unpool, 15),
+        ("odd_outputs", odd_outputs, 5),
+    ];
+    for (seed, (label, draw, count)) in kinds.into_iter().enumerate() {
+        let mut random = Random(seed as u64 + 1);
+        for _ in 0..count {
+            let program = draw(&mut random);
+            check(&device, &mut random, label, program);
+        }
+    }
+    let large = Primitive::Reduce { reduction: Reduction::Mean, axes: vec![1, 2] };
+    check(&device, &mut Random(99), "reduce_group", one(large, &[float(&[2, 40, 30, 3].into())]));
+    let messages = MESSAGES.lock().unwrap();
+    assert!(messages.is_empty(), "the validation layer speaks, or isn't there: {messages:#?}");
+}
