@@ -4,9 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use attache_base::{Buffer, Bytes, Constant, Serial, Shape};
-use attache_graph::{
-    Cache, Eval, Fact, Graph, Host, Inferred, Node, NodeId, OpError, TensorId, TensorMut, TensorRef,
-};
+use attache_graph::{Cache, Eval, Fact, Graph, Host, Inferred, Node, NodeId, OpError, TensorId, TensorMut, TensorRef};
 
 use crate::{Found, Rule, has_side_effects};
 

@@ -1,1 +1,54 @@
+//! Runs TensorFlow Lite models: the public interface.
+//!
+//! A [`Model`] is a file; an [`Interpreter`] runs one of its subgraphs, on the CPU and on the [`Delegate`]s that it is
+//! given. Several interpreters may share a model, each on a thread of its own.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), attache::Error> {
+//! let model = attache::Model::from_path("model.tflite")?;
+//! let mut interpreter = attache::Interpreter::builder(&model).threads(2).build()?;
+//! interpreter.input_mut::<f32>(0)?.fill(0.5);
+//! interpreter.invoke()?;
+//! println!("{:?}", interpreter.read::<f32>(0)?);
+//! # Ok(())
+//! # }
+//! ```
 
+mod assign;
+mod builder;
+mod delegate;
+mod error;
+mod executor;
+mod interpreter;
+mod memory;
+mod partition;
+mod placement;
+mod plan;
+mod poison;
+mod prepare;
+mod report;
+mod signature;
+pub mod stages;
+
+pub use attache_base::{DataType, Element, Quantization, Shape};
+pub use attache_model::{
+    Metadata, Model, ModelBuilder, ModelError, ModelErrorKind, OperatorBuilder, Place, Problem, Signature,
+    TensorBuilder,
+};
+pub use builder::InterpreterBuilder;
+pub use delegate::{Claim, Delegate, DelegateError, DelegateKernel, Island, KernelReport, Partitioning};
+pub use error::{Error, ErrorKind};
+pub use interpreter::{Interpreter, TensorInfo};
+pub use placement::{NodePlacement, Outcome, Placement};
+pub use report::Report;
+pub use signature::SignatureRunner;
+
+/// The graph that a model becomes: what delegates get to see.
+pub mod graph {
+    pub use attache_graph::*;
+}
+
+/// Model files in more detail than [`Model`]'s own functions need.
+pub mod model {
+    pub use attache_model::*;
+}

@@ -1,0 +1,215 @@
+//! Who runs what: delegates are asked in order, each about what those before it left.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use attache_graph::{Graph, NodeId, Refusal, TensorId};
+use attache_passes::has_side_effects;
+
+use crate::partition::{Unit, border, cluster};
+use crate::{Claim, Delegate, DelegateError, DelegateKernel, Island, Partitioning};
+
+/// Something that the interpreter runs as one step.
+pub(crate) enum Work {
+    /// A node on the CPU.
+    Node(NodeId),
+    /// Nodes on a delegate.
+    Island(Delegated),
+}
+
+/// Nodes on a delegate.
+pub(crate) struct Delegated {
+    /// The delegate's name.
+    pub(crate) delegate: String,
+    /// The nodes in the order in which they run.
+    pub(crate) nodes: Vec<NodeId>,
+    /// What they read from outside, constants not counted, ascending.
+    pub(crate) inputs: Vec<TensorId>,
+    /// What they make for others, ascending.
+    pub(crate) outputs: Vec<TensorId>,
+    /// What runs them.
+    pub(crate) kernel: Box<dyn DelegateKernel>,
+}
+
+impl Unit for Work {
+    fn inputs(&self, graph: &Graph) -> Vec<TensorId> {
+        match self {
+            Work::Node(id) => graph.node(*id).inputs.iter().flatten().copied().collect(),
+            Work::Island(island) => island.inputs.clone(),
+        }
+    }
+
+    fn outputs(&self, graph: &Graph) -> Vec<TensorId> {
+        match self {
+            Work::Node(id) => graph.node(*id).outputs.clone(),
+            Work::Island(island) => island.outputs.clone(),
+        }
+    }
+
+    fn has_side_effects(&self, graph: &Graph) -> bool {
+        match self {
+            Work::Node(id) => has_side_effects(graph, graph.node(*id)),
+            Work::Island(island) => island.nodes.iter().any(|id| has_side_effects(graph, graph.node(*id))),
+        }
+    }
+}
+
+/// Who runs what, and why not others.
+pub(crate) struct Assignment {
+    /// All work, in an order in which it can run.
+    pub(crate) work: Vec<Work>,
+    /// For each node why delegates don't run it: the delegate's name and its reason.
+    pub(crate) reasons: Vec<Vec<(String, String)>>,
+    /// For each delegate what it refused, as `OPERATOR: reason`.
+    pub(crate) refused: Vec<BTreeSet<String>>,
+    /// For each delegate why it is not used at all.
+    pub(crate) failures: Vec<Option<DelegateError>>,
+}
+
+/// Asks the delegates in order.
+pub(crate) fn assign(graph: &Graph, delegates: &[Arc<dyn Delegate>]) -> Assignment {
+    let work = (0..graph.nodes.len()).map(|index| Work::Node(NodeId(index as u32))).collect();
+    let reasons = vec![Vec::new(); graph.nodes.len()];
+    let mut assignment = Assignment { work, reasons, refused: Vec::new(), failures: Vec::new() };
+    for delegate in delegates {
+        let mut claims = assignment.ask(graph, &**delegate);
+        let islands = assignment.choose(graph, &**delegate, &mut claims);
+        let failure = assignment.prepare(graph, &**delegate, claims, islands).err();
+        if let Some(failure) = &failure {
+            let name = delegate.name();
+            tracing::warn!("{name} delegate: {failure}; its operations will run elsewhere");
+        }
+        assignment.failures.push(failure);
+    }
+    assignment
+}
+
+/// One slot per node: the delegate's claim, while it stands.
+type Claims = Vec<Option<Claim>>;
+
+impl Assignment {
+    /// The claims of a delegate on the nodes that are left; refusals are noted.
+    fn ask(&mut self, graph: &Graph, delegate: &dyn Delegate) -> Claims {
+        let Partitioning { first_delegate_node_index: first, last_delegate_node_index: last, .. } =
+            delegate.partitioning();
+        let mut claims: Claims = (0..graph.nodes.len()).map(|_| None).collect();
+        let mut refused = BTreeSet::new();
+        for work in &self.work {
+            let Work::Node(id) = work else { continue };
+            let node = graph.node(*id);
+            if node.origins.iter().any(|origin| !(first..=last).contains(origin)) {
+                let reason = format!("it is not among the operators {first} to {last} that the delegate may take");
+                self.reasons[id.index()].push((delegate.name().to_owned(), reason));
+                continue;
+            }
+            let answer = if has_known_shapes(graph, *id) {
+                delegate.claim(graph, *id)
+            } else {
+                Err(Refusal::new("its shapes are known only at run time"))
+            };
+            match answer {
+                Ok(claim) => claims[id.index()] = Some(claim),
+                Err(Refusal(reason)) => {
+                    refused.insert(format!("{}: {reason}", node.op.name()));
+                    self.reasons[id.index()].push((delegate.name().to_owned(), reason));
+                }
+            }
+        }
+        self.refused.push(refused);
+        claims
+    }
+
+    /// The nodes of each island that is worth taking, in the order in which the islands run; other claims are dropped,
+    /// with a reason.
+    fn choose(&mut self, graph: &Graph, delegate: &dyn Delegate, claims: &mut Claims) -> Vec<Vec<NodeId>> {
+        let Partitioning { max_delegated_partitions, min_nodes_per_partition, .. } = delegate.partitioning();
+        loop {
+            let islands = self.islands(graph, claims);
+            let mut by_size: Vec<&Vec<NodeId>> = islands.iter().collect();
+            by_size.sort_by_key(|nodes| std::cmp::Reverse(nodes.len()));
+            let large = by_size.partition_point(|nodes| nodes.len() >= min_nodes_per_partition);
+            let kept = large.min(max_delegated_partitions.unwrap_or(usize::MAX));
+            if kept == islands.len() {
+                return islands;
+            }
+            // What is given back may join what lies around it, so the islands are looked for again.
+            for (index, nodes) in by_size.iter().enumerate().skip(kept) {
+                let reason = if index < large {
+                    format!("its partition is not among the {kept} largest")
+                } else {
+                    format!("its partition has {} nodes; at least {min_nodes_per_partition} are asked for", nodes.len())
+                };
+                for id in *nodes {
+                    claims[id.index()] = None;
+                    self.reasons[id.index()].push((delegate.name().to_owned(), reason.clone()));
+                }
+            }
+        }
+    }
+
+    fn islands(&self, graph: &Graph, claims: &Claims) -> Vec<Vec<NodeId>> {
+        let clusters = cluster(graph, &self.work, &self.wanted(claims));
+        let nodes = |units: Vec<usize>| {
+            let nodes = units.into_iter().filter_map(|unit| match &self.work[unit] {
+                Work::Node(id) => Some(*id),
+                Work::Island(_) => None,
+            });
+            nodes.collect()
+        };
+        clusters.into_iter().filter(|cluster| cluster.wanted).map(|cluster| nodes(cluster.units)).collect()
+    }
+
+    fn wanted(&self, claims: &Claims) -> Vec<bool> {
+        let wanted = self.work.iter().map(|work| match work {
+            Work::Node(id) => claims[id.index()].is_some(),
+            Work::Island(_) => false,
+        });
+        wanted.collect()
+    }
+
+    /// Prepares all islands of a delegate and puts them in the place of their nodes; none of them where one fails.
+    fn prepare(
+        &mut self,
+        graph: &Graph,
+        delegate: &dyn Delegate,
+        mut claims: Claims,
+        islands: Vec<Vec<NodeId>>,
+    ) -> Result<(), DelegateError> {
+        let wanted = self.wanted(&claims);
+        let mut prepared = Vec::with_capacity(islands.len());
+        for nodes in &islands {
+            let (inputs, outputs) = border(graph, nodes);
+            let claimed = nodes.iter().filter_map(|id| Some((*id, claims[id.index()].take()?))).collect();
+            let island = Island { graph, nodes: claimed, inputs: inputs.clone(), outputs: outputs.clone() };
+            match delegate.prepare(island) {
+                Ok(kernel) => {
+                    let (delegate, nodes) = (delegate.name().to_owned(), nodes.clone());
+                    prepared.push(Delegated { delegate, nodes, inputs, outputs, kernel });
+                }
+                Err(error) => {
+                    for id in islands.iter().flatten() {
+                        let reason = format!("the delegate failed: {error}");
+                        self.reasons[id.index()].push((delegate.name().to_owned(), reason));
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        let clusters = cluster(graph, &self.work, &wanted);
+        let mut work: Vec<_> = self.work.drain(..).map(Some).collect();
+        let mut prepared = prepared.into_iter();
+        for cluster in clusters {
+            if cluster.wanted {
+                self.work.extend(prepared.next().map(Work::Island));
+            } else {
+                self.work.extend(cluster.units.into_iter().filter_map(|unit| work[unit].take()));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn has_known_shapes(graph: &Graph, id: NodeId) -> bool {
+    let node = graph.node(id);
+    node.inputs.iter().flatten().chain(&node.outputs).all(|id| graph.fact(*id).shape.is_some())
+}

@@ -1,0 +1,86 @@
+//! How an interpreter is asked for.
+
+use std::sync::Arc;
+
+use attache_base::Shape;
+use attache_model::Model;
+
+use crate::{Delegate, Error, Interpreter};
+
+/// Most threads that are used unless the caller asks for more.
+const DEFAULT_THREADS: usize = 4;
+
+/// What an interpreter is made from and with.
+#[derive(Clone)]
+pub(crate) struct Options {
+    pub(crate) threads: usize,
+    pub(crate) delegates: Vec<Arc<dyn Delegate>>,
+    pub(crate) required: bool,
+}
+
+/// Describes an [`Interpreter`] and makes it.
+#[derive(Clone)]
+pub struct InterpreterBuilder {
+    model: Model,
+    options: Options,
+    signature: Option<String>,
+    shapes: Vec<Option<Shape>>,
+}
+
+impl InterpreterBuilder {
+    pub(crate) fn new(model: &Model) -> Self {
+        let available = std::thread::available_parallelism().map_or(1, |threads| threads.get());
+        let options = Options { threads: available.min(DEFAULT_THREADS), delegates: Vec::new(), required: false };
+        Self { model: model.clone(), options, signature: None, shapes: Vec::new() }
+    }
+
+    /// How many threads work at once on the CPU, the caller's own included. Unless set: as many as the machine has, but
+    /// no more than four.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.options.threads = threads.max(1);
+        self
+    }
+
+    /// Adds a delegate. The first one added is asked first; a later one gets what is left.
+    pub fn delegate(mut self, delegate: Arc<dyn Delegate>) -> Self {
+        self.options.delegates.push(delegate);
+        self
+    }
+
+    /// Makes it an error that lists them all, each with its reason, if any operator is left to the CPU.
+    pub fn require_delegation(mut self, required: bool) -> Self {
+        self.options.required = required;
+        self
+    }
+
+    /// [`InterpreterBuilder::require_delegation`], as those call it who have but the GPU for a delegate.
+    pub fn require_gpu(self, required: bool) -> Self {
+        self.require_delegation(required)
+    }
+
+    /// Chooses the subgraph of a signature instead of the first one.
+    pub fn signature(mut self, key: &str) -> Self {
+        self.signature = Some(key.to_owned());
+        self
+    }
+
+    /// Gives an input another shape than the file's.
+    pub fn input_shape(mut self, input: usize, shape: &[usize]) -> Self {
+        if self.shapes.len() <= input {
+            self.shapes.resize(input + 1, None);
+        }
+        self.shapes[input] = Some(Shape::from(shape));
+        self
+    }
+
+    /// Makes the interpreter. Fails where the model is wrong, where an operator is neither implemented nor taken by a
+    /// delegate, or where delegation was required and something was left behind. A delegate that fails is reported in
+    /// the placement, and its operators run elsewhere.
+    pub fn build(self) -> Result<Interpreter, Error> {
+        let subgraph = match &self.signature {
+            None => 0,
+            Some(key) => crate::signature::find(&self.model, key)?.subgraph,
+        };
+        Interpreter::new(self.model, subgraph, self.options, self.shapes)
+    }
+}

@@ -1,0 +1,121 @@
+//! What can go wrong: a kind, a text that names the remedy where there is one, and the place in the model.
+
+use std::fmt;
+
+use attache_graph::OpError;
+use attache_model::{ModelError, ModelErrorKind, Place};
+
+/// What sort of error it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The caller asked for something that isn't there, or handed over values of the wrong type or number.
+    Usage,
+    /// The model is wrong: no runtime could run it.
+    Model,
+    /// The model may be right, but uses something that isn't implemented.
+    Unsupported,
+    /// Delegation was required, but some operators were left to the CPU.
+    NotDelegated,
+    /// A device failed, or there is none.
+    Device,
+    /// A file could not be read.
+    Io,
+}
+
+/// Why something could not be done.
+#[derive(Debug)]
+pub struct Error(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    kind: ErrorKind,
+    text: String,
+    places: Vec<Place>,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind, text: impl Into<String>) -> Self {
+        Self(Box::new(Inner { kind, text: text.into(), places: Vec::new(), source: None }))
+    }
+
+    pub(crate) fn usage(text: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Usage, text)
+    }
+
+    /// One error of several problems, each with its place, under a heading for where there is more than one.
+    pub(crate) fn list(kind: ErrorKind, heading: &str, problems: Vec<(Place, String)>) -> Self {
+        let lines: Vec<_> = problems.iter().map(|(place, reason)| format!("{place}: {reason}")).collect();
+        let text = match lines.as_slice() {
+            [only] => only.clone(),
+            lines => format!("{heading}:\n  {}", lines.join("\n  ")),
+        };
+        let mut error = Self::new(kind, text);
+        error.0.places = problems.into_iter().map(|(place, _)| place).collect();
+        error
+    }
+
+    /// An operator's failure.
+    pub(crate) fn operator(place: Place, error: &OpError) -> Self {
+        let kind = match error {
+            OpError::Invalid(_) => ErrorKind::Model,
+            _ => ErrorKind::Unsupported,
+        };
+        Self::list(kind, "", vec![(place, error.to_string())])
+    }
+
+    /// What sort of error it is.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// Where in the model, one place for each problem of the text; empty where the error isn't about a place.
+    pub fn places(&self) -> &[Place] {
+        &self.0.places
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.text)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_deref().map(|source| source as _)
+    }
+}
+
+impl From<ModelError> for Error {
+    fn from(error: ModelError) -> Self {
+        let kind = match error.kind() {
+            ModelErrorKind::Io => ErrorKind::Io,
+            ModelErrorKind::Unsupported => ErrorKind::Unsupported,
+            ModelErrorKind::NotFound => ErrorKind::Usage,
+            _ => ErrorKind::Model,
+        };
+        let mut result = Self::new(kind, error.to_string());
+        result.0.places = error.problems().iter().map(|problem| problem.place.clone()).collect();
+        result.0.source = Some(Box::new(error));
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_problems_are_listed_with_their_places() {
+        let place = |index| Place { subgraph: Some(0), operator: Some((index, "ADD".into())), tensor: None };
+        let problems = vec![(place(1), "one".to_owned()), (place(2), "two".to_owned())];
+        let error = Error::list(ErrorKind::Unsupported, "2 operators", problems);
+        assert_eq!(
+            error.to_string(),
+            "2 operators:\n  subgraph 0, operator 1 (ADD): one\n  subgraph 0, operator 2 (ADD): two"
+        );
+        assert_eq!((error.kind(), error.places().len()), (ErrorKind::Unsupported, 2));
+    }
+}

@@ -1,0 +1,278 @@
+//! Runs planned work step by step.
+//!
+//! Contract: outputs stay as they are until the next run, inputs and variables until someone writes them. What only a
+//! run can size is inferred again at each run, from the values at hand, and lies in buffers of its own.
+
+use attache_base::{Buffer, Bytes, Constant, Parallel, Serial, Shape};
+use attache_graph::{Cache, Eval, Fact, Graph, Host, Node, NodeId, OpError, TensorId, TensorRef};
+use attache_kernels::pool::Pool;
+use attache_model::Place;
+
+use crate::assign::{Delegated, Work};
+use crate::memory::{Memory, Readable, writable};
+use crate::partition::Unit;
+use crate::plan::{MEMORY_LIMIT, Plan};
+use crate::poison::poison;
+use crate::{Error, ErrorKind};
+
+/// One step of a run.
+enum Step {
+    /// A node on the CPU.
+    Node { id: NodeId, cache: Cache, runtime_shapes: Option<Vec<Shape>> },
+    /// Nodes on a delegate.
+    Island(Delegated),
+}
+
+/// Work with the memory that it runs in.
+pub(crate) struct Executor {
+    graph: Graph,
+    subgraph: usize,
+    steps: Vec<Step>,
+    memory: Memory,
+    parallel: Box<dyn Parallel + Send>,
+}
+
+impl Executor {
+    /// Takes planned work. Threads are started only where the CPU has any of it.
+    pub(crate) fn new(
+        graph: Graph,
+        subgraph: usize,
+        work: Vec<Work>,
+        plan: &Plan,
+        threads: usize,
+    ) -> Result<Self, Error> {
+        let mut touched = vec![false; graph.tensors.len()];
+        let ids = work.iter().flat_map(|work| work.inputs(&graph).into_iter().chain(work.outputs(&graph)));
+        ids.chain(graph.outputs.iter().copied()).for_each(|id| touched[id.index()] = true);
+        let memory = Memory::new(&graph, plan, &touched)?;
+        let on_cpu = work.iter().any(|work| matches!(work, Work::Node(_)));
+        let parallel: Box<dyn Parallel + Send> =
+            if on_cpu && threads > 1 { Box::new(Pool::new(threads)) } else { Box::new(Serial) };
+        let step = |work| match work {
+            Work::Island(island) => Step::Island(island),
+            Work::Node(id) => {
+                let node = graph.node(id);
+                let mut tensors = node.inputs.iter().flatten().chain(&node.outputs);
+                let unknown = tensors.any(|id| memory.is_own(*id));
+                Step::Node { id, cache: Cache::default(), runtime_shapes: unknown.then(Vec::new) }
+            }
+        };
+        let steps = work.into_iter().map(step).collect();
+        Ok(Self { graph, subgraph, steps, memory, parallel })
+    }
+
+    /// The graph that runs.
+    pub(crate) fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// The bytes of an input.
+    pub(crate) fn input_mut(&mut self, input: usize) -> Option<&mut [u8]> {
+        self.memory.bytes_mut(*self.graph.inputs.get(input)?)
+    }
+
+    /// Shape and bytes of an output; `None` where no run has made it yet.
+    pub(crate) fn output(&self, output: usize) -> Option<(&Shape, &[u8])> {
+        self.memory.tensor(&self.graph, *self.graph.outputs.get(output)?)
+    }
+
+    /// Sets all variables to zero.
+    pub(crate) fn reset_variables(&mut self) {
+        for id in variables(&self.graph) {
+            if let Some(bytes) = self.memory.bytes_mut(id) {
+                bytes.fill(0);
+            }
+        }
+    }
+
+    /// Copies the inputs and variables that are of the same shape in `other`, which runs the same subgraph.
+    pub(crate) fn keep_values_of(&mut self, other: &Self) {
+        let ids: Vec<_> = self.graph.inputs.iter().copied().chain(variables(&self.graph)).collect();
+        for id in ids {
+            if let Some((shape, bytes)) = other.memory.tensor(&other.graph, id)
+                && self.graph.fact(id).shape.as_ref() == Some(shape)
+                && let Some(into) = self.memory.bytes_mut(id)
+            {
+                into.copy_from_slice(bytes);
+            }
+        }
+    }
+
+    /// Runs everything `times` over.
+    pub(crate) fn run(&mut self, times: usize) -> Result<(), Error> {
+        if let [Step::Island(island)] = &mut self.steps[..] {
+            return run_island(&self.graph, &mut self.memory, island, times);
+        }
+        (0..times).try_for_each(|_| self.run_once())
+    }
+
+    fn run_once(&mut self) -> Result<(), Error> {
+        self.memory.clear_own();
+        let Self { graph, subgraph, steps, memory, parallel } = self;
+        for step in steps {
+            match step {
+                Step::Island(island) => run_island(graph, memory, island, 1)?,
+                Step::Node { id, cache, runtime_shapes } => {
+                    let node = graph.node(*id);
+                    let result = match runtime_shapes {
+                        None => run_node(graph, node, memory, cache, &**parallel),
+                        Some(shapes) => run_resized(graph, node, memory, cache, shapes, &**parallel),
+                    };
+                    result.map_err(|error| Error::operator(place(*subgraph, node), &error))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn variables(graph: &Graph) -> impl Iterator<Item = TensorId> {
+    let variables = graph.tensors.iter().enumerate().filter(|(_, tensor)| tensor.fact.is_variable);
+    variables.map(|(index, _)| TensorId(index as u32))
+}
+
+fn place(subgraph: usize, node: &Node) -> Place {
+    let operator = node.origins.first().map(|origin| (*origin, node.op.name().to_owned()));
+    Place { subgraph: Some(subgraph), operator, tensor: None }
+}
+
+/// An island's inputs and outputs are all of known shapes.
+fn run_island(graph: &Graph, memory: &mut Memory, island: &mut Delegated, times: usize) -> Result<(), Error> {
+    let (readable, outputs) = memory.split(&island.outputs);
+    let inputs = island.inputs.iter().map(|id| readable.tensor(graph, *id)).collect::<Option<Vec<_>>>();
+    let outputs = island.outputs.iter().zip(outputs).map(|(id, bytes)| {
+        let shape = graph.fact(*id).shape.as_ref()?;
+        Some(writable(graph, *id, shape, bytes))
+    });
+    let (Some(inputs), Some(mut outputs)) = (inputs, outputs.collect::<Option<Vec<_>>>()) else {
+        return Err(Error::new(ErrorKind::Device, "a tensor that crosses to a delegate has no value"));
+    };
+    let result = match times {
+        1 => island.kernel.invoke(&inputs, &mut outputs),
+        _ => island.kernel.invoke_repeatedly(times, &inputs, &mut outputs),
+    };
+    result.map_err(|error| Error::new(ErrorKind::Device, format!("{} delegate: {error}", island.delegate)))
+}
+
+fn read<'a>(graph: &'a Graph, node: &Node, readable: &Readable<'a>) -> Result<Vec<Option<TensorRef<'a>>>, OpError> {
+    let tensor = |id: &Option<TensorId>| match id {
+        None => Ok(None),
+        Some(id) => readable.tensor(graph, *id).map(Some).ok_or_else(|| OpError::unsupported("an input has no value")),
+    };
+    node.inputs.iter().map(tensor).collect()
+}
+
+/// A node whose shapes are all known beforehand.
+fn run_node(
+    graph: &Graph,
+    node: &Node,
+    memory: &mut Memory,
+    cache: &mut Cache,
+    parallel: &dyn Parallel,
+) -> Result<(), OpError> {
+    let (readable, written) = memory.split(&node.outputs);
+    let inputs = read(graph, node, &readable)?;
+    let mut outputs = Vec::with_capacity(written.len());
+    for (id, bytes) in node.outputs.iter().zip(written) {
+        let shape = graph.fact(*id).shape.as_ref().ok_or_else(|| OpError::unsupported("an output has no shape"))?;
+        outputs.push(writable(graph, *id, shape, bytes));
+    }
+    evaluate(node, Eval { inputs, outputs, cache, parallel, host: &mut NoSubgraphs })
+}
+
+fn evaluate(node: &Node, mut eval: Eval<'_>) -> Result<(), OpError> {
+    node.op.eval(&mut eval)?;
+    poison(&mut eval.outputs);
+    Ok(())
+}
+
+/// A node with a shape that only a run tells: inferred anew, its outputs in new buffers where the plan has no place.
+fn run_resized(
+    graph: &Graph,
+    node: &Node,
+    memory: &mut Memory,
+    cache: &mut Cache,
+    known: &mut Vec<Shape>,
+    parallel: &dyn Parallel,
+) -> Result<(), OpError> {
+    let facts = runtime_facts(graph, node, memory)?;
+    let shapes = runtime_shapes(graph, node, &facts)?;
+    let now = facts.iter().flatten().filter_map(|fact| fact.shape.clone()).chain(shapes.iter().cloned());
+    let now: Vec<_> = now.collect();
+    if *known != now {
+        (*cache, *known) = (Cache::default(), now);
+    }
+    let mut own = Vec::new();
+    for (id, shape) in node.outputs.iter().zip(&shapes).filter(|(id, _)| memory.is_own(**id)) {
+        let size = graph.fact(*id).data_type.byte_size(shape.elements()).unwrap_or(usize::MAX);
+        let no_memory = |reason: String| OpError::unsupported(format!("an output of shape {shape}: {reason}"));
+        if size > MEMORY_LIMIT {
+            return Err(no_memory(format!("more than {MEMORY_LIMIT} bytes")));
+        }
+        own.push((*id, Buffer::zeroed(size).map_err(|error| no_memory(error.to_string()))?));
+    }
+    let planned: Vec<_> = node.outputs.iter().copied().filter(|id| !memory.is_own(*id)).collect();
+    {
+        let (readable, written) = memory.split(&planned);
+        let inputs = read(graph, node, &readable)?;
+        let (mut written, mut made) = (written.into_iter(), own.iter_mut().peekable());
+        let outputs = node.outputs.iter().zip(&shapes).filter_map(|(id, shape)| {
+            let bytes = match made.next_if(|(own, _)| own == id) {
+                Some((_, buffer)) => &mut buffer[..],
+                None => written.next()?,
+            };
+            Some(writable(graph, *id, shape, bytes))
+        });
+        let outputs = outputs.collect();
+        evaluate(node, Eval { inputs, outputs, cache, parallel, host: &mut NoSubgraphs })?;
+    }
+    let shapes = node.outputs.iter().zip(shapes).filter(|(id, _)| memory.is_own(**id)).map(|(_, shape)| shape);
+    for ((id, buffer), shape) in own.into_iter().zip(shapes.collect::<Vec<_>>()) {
+        memory.set_own(id, Some((shape, buffer)));
+    }
+    Ok(())
+}
+
+/// What is known about the inputs at run time: everything.
+fn runtime_facts(graph: &Graph, node: &Node, memory: &Memory) -> Result<Vec<Option<Fact>>, OpError> {
+    let fact = |id: &Option<TensorId>| {
+        let Some(id) = id else { return Ok(None) };
+        let fact = graph.fact(*id);
+        if fact.constant.is_some() {
+            return Ok(Some(fact.clone()));
+        }
+        let value = memory.tensor(graph, *id);
+        let (shape, bytes) = value.ok_or_else(|| OpError::unsupported("an input has no value"))?;
+        let constant =
+            Constant { data_type: fact.data_type, shape: shape.clone(), bytes: Bytes::from_vec(bytes.to_vec()) };
+        Ok(Some(Fact { shape: Some(shape.clone()), constant: Some(constant), ..fact.clone() }))
+    };
+    node.inputs.iter().map(fact).collect()
+}
+
+/// The shapes of the outputs, which must be told by the inputs' values and agree with what was planned.
+fn runtime_shapes(graph: &Graph, node: &Node, facts: &[Option<Fact>]) -> Result<Vec<Shape>, OpError> {
+    let facts: Vec<_> = facts.iter().map(Option::as_ref).collect();
+    let inferred = node.op.infer(&facts)?;
+    let shape = |(id, inferred): (&TensorId, attache_graph::Inferred)| {
+        let fact = graph.fact(*id);
+        let shape = inferred.shape.filter(|shape| shape.checked_elements().is_some());
+        let shape = shape.ok_or_else(|| OpError::unsupported("its shape isn't known even at run time"))?;
+        match &fact.shape {
+            Some(planned) if *planned != shape => {
+                Err(OpError::invalid(format!("it makes the shape {shape} where {planned} was planned")))
+            }
+            _ => Ok(shape),
+        }
+    };
+    node.outputs.iter().zip(inferred).map(shape).collect()
+}
+
+/// Operators that run other subgraphs are not implemented.
+struct NoSubgraphs;
+
+impl Host for NoSubgraphs {
+    fn run_subgraph(&mut self, _: usize, _: &[TensorRef<'_>]) -> Result<Vec<(Shape, Vec<u8>)>, OpError> {
+        Err(OpError::unsupported("running another subgraph is not implemented"))
+    }
+}

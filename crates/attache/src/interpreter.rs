@@ -1,0 +1,241 @@
+//! The interpreter: tensors in, run, tensors out.
+
+use attache_base::{DataType, Element, Quantization, Shape};
+use attache_graph::{Graph, TensorId};
+use attache_model::{Model, Tensor};
+
+use crate::builder::{InterpreterBuilder, Options};
+use crate::prepare::{Prepared, prepare};
+use crate::{Error, Placement, Report};
+
+/// An input or an output.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TensorInfo {
+    /// The file's name for it; may be empty, need not be unique.
+    pub name: String,
+    /// Type of the elements.
+    pub data_type: DataType,
+    /// Extents, outermost first. For an output whose shape only a run tells: that of the last run, and what the file
+    /// states before the first one.
+    pub shape: Shape,
+    /// As many extents as the shape, -1 where the caller decides; `None` where the file doesn't say.
+    pub shape_signature: Option<Vec<i32>>,
+    /// How stored numbers stand for real ones, for quantized tensors.
+    pub quantization: Option<Quantization>,
+}
+
+/// Runs a subgraph of a model.
+///
+/// Inputs keep their values from run to run; outputs are good until the next run.
+pub struct Interpreter {
+    model: Model,
+    subgraph: usize,
+    options: Options,
+    shapes: Vec<Option<Shape>>,
+    inputs: Vec<TensorInfo>,
+    outputs: Vec<TensorInfo>,
+    prepared: Prepared,
+}
+
+impl Interpreter {
+    /// Starts the description of an interpreter for the model's first subgraph.
+    pub fn builder(model: &Model) -> InterpreterBuilder {
+        InterpreterBuilder::new(model)
+    }
+
+    pub(crate) fn new(
+        model: Model,
+        subgraph: usize,
+        options: Options,
+        shapes: Vec<Option<Shape>>,
+    ) -> Result<Self, Error> {
+        let count = model.subgraphs()[subgraph].inputs.len();
+        if shapes.len() > count {
+            return Err(Error::usage(format!("a shape for input {}; the model has {count}", shapes.len() - 1)));
+        }
+        let prepared = prepare(&model, subgraph, &options, &shapes)?;
+        let (inputs, outputs) = infos(&model, subgraph, prepared.executor.graph());
+        Ok(Self { model, subgraph, options, shapes, inputs, outputs, prepared })
+    }
+
+    /// The model that runs.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// Index of the subgraph that runs.
+    pub fn subgraph(&self) -> usize {
+        self.subgraph
+    }
+
+    /// The inputs.
+    pub fn inputs(&self) -> &[TensorInfo] {
+        &self.inputs
+    }
+
+    /// The outputs.
+    pub fn outputs(&self) -> &[TensorInfo] {
+        &self.outputs
+    }
+
+    /// The first input with this name: a tensor's, or that of a signature.
+    pub fn input_index(&self, name: &str) -> Option<usize> {
+        let tensors = &self.model.subgraphs()[self.subgraph].inputs;
+        self.inputs.iter().position(|info| info.name == name).or_else(|| {
+            let signatures = self.own_signatures();
+            let tensor = signatures.flat_map(|signature| &signature.inputs).find(|input| input.0 == name)?.1;
+            tensors.iter().position(|index| *index == tensor)
+        })
+    }
+
+    /// The first output with this name: a tensor's, or that of a signature.
+    pub fn output_index(&self, name: &str) -> Option<usize> {
+        let tensors = &self.model.subgraphs()[self.subgraph].outputs;
+        self.outputs.iter().position(|info| info.name == name).or_else(|| {
+            let signatures = self.own_signatures();
+            let tensor = signatures.flat_map(|signature| &signature.outputs).find(|output| output.0 == name)?.1;
+            tensors.iter().position(|index| *index == tensor)
+        })
+    }
+
+    fn own_signatures(&self) -> impl Iterator<Item = &attache_model::Signature> {
+        self.model.signatures().iter().filter(|signature| signature.subgraph == self.subgraph)
+    }
+
+    /// Sets an input.
+    pub fn write<T: Element>(&mut self, input: usize, values: &[T]) -> Result<(), Error> {
+        let into = self.input_mut::<T>(input)?;
+        if into.len() != values.len() {
+            return Err(Error::usage(format!("input {input} has {} elements, not {}", into.len(), values.len())));
+        }
+        into.copy_from_slice(values);
+        Ok(())
+    }
+
+    /// Sets an input from its bytes: little-endian elements.
+    pub fn write_bytes(&mut self, input: usize, bytes: &[u8]) -> Result<(), Error> {
+        let into = self.input_bytes_mut(input)?;
+        if into.len() != bytes.len() {
+            return Err(Error::usage(format!("input {input} has {} bytes, not {}", into.len(), bytes.len())));
+        }
+        into.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    /// The elements of an input, to be filled in place.
+    pub fn input_mut<T: Element>(&mut self, input: usize) -> Result<&mut [T], Error> {
+        let Some(info) = self.inputs.get(input) else { return Err(no_such("input", input, self.inputs.len())) };
+        same_type("input", input, info, T::DATA_TYPE)?;
+        let bytes = self.input_bytes_mut(input)?;
+        bytemuck::try_cast_slice_mut(bytes).map_err(|error| Error::usage(format!("input {input}: {error}")))
+    }
+
+    /// The bytes of an input, to be filled in place: little-endian elements.
+    pub fn input_bytes_mut(&mut self, input: usize) -> Result<&mut [u8], Error> {
+        let count = self.inputs.len();
+        let bytes = self.prepared.executor.input_mut(input);
+        bytes.ok_or_else(|| no_such("input", input, count))
+    }
+
+    /// The elements of an output of the last run.
+    pub fn read<T: Element>(&self, output: usize) -> Result<&[T], Error> {
+        let Some(info) = self.outputs.get(output) else { return Err(no_such("output", output, self.outputs.len())) };
+        same_type("output", output, info, T::DATA_TYPE)?;
+        let bytes = self.read_bytes(output)?;
+        bytemuck::try_cast_slice(bytes).map_err(|error| Error::usage(format!("output {output}: {error}")))
+    }
+
+    /// The bytes of an output of the last run: little-endian elements.
+    pub fn read_bytes(&self, output: usize) -> Result<&[u8], Error> {
+        if output >= self.outputs.len() {
+            return Err(no_such("output", output, self.outputs.len()));
+        }
+        let tensor = self.prepared.executor.output(output);
+        tensor
+            .map(|(_, bytes)| bytes)
+            .ok_or_else(|| Error::usage(format!("output {output} has no value before the first run")))
+    }
+
+    /// Gives an input another shape, and plans and prepares everything anew. The other inputs and the variables keep
+    /// their values. Where it fails the interpreter stays as it was.
+    pub fn resize_input(&mut self, input: usize, shape: &[usize]) -> Result<(), Error> {
+        self.resize_inputs(&[(input, shape)])
+    }
+
+    /// Gives several inputs other shapes at once, as [`Interpreter::resize_input`].
+    pub fn resize_inputs(&mut self, changes: &[(usize, &[usize])]) -> Result<(), Error> {
+        let mut shapes = self.shapes.clone();
+        shapes.resize(self.inputs.len(), None);
+        for (input, shape) in changes {
+            let count = self.inputs.len();
+            *shapes.get_mut(*input).ok_or_else(|| no_such("input", *input, count))? = Some(Shape::from(*shape));
+        }
+        let mut prepared = prepare(&self.model, self.subgraph, &self.options, &shapes)?;
+        prepared.executor.keep_values_of(&self.prepared.executor);
+        (self.inputs, self.outputs) = infos(&self.model, self.subgraph, prepared.executor.graph());
+        (self.prepared, self.shapes) = (prepared, shapes);
+        Ok(())
+    }
+
+    /// Runs the subgraph on the inputs as they are.
+    pub fn invoke(&mut self) -> Result<(), Error> {
+        self.invoke_repeatedly(1)
+    }
+
+    /// Runs the subgraph several times on the same inputs. Where one delegate has all of it, the runs follow each other
+    /// without waiting for their outputs, which are those of the last run.
+    pub fn invoke_repeatedly(&mut self, times: usize) -> Result<(), Error> {
+        self.prepared.executor.run(times)?;
+        for (index, info) in self.outputs.iter_mut().enumerate() {
+            if let Some((shape, _)) = self.prepared.executor.output(index)
+                && info.shape != *shape
+            {
+                info.shape = shape.clone();
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets all variables to zero, as they are before the first run.
+    pub fn reset_variables(&mut self) {
+        self.prepared.executor.reset_variables();
+    }
+
+    /// Which operator runs where, and why.
+    pub fn placement(&self) -> &Placement {
+        &self.prepared.placement
+    }
+
+    /// Figures about the interpreter.
+    pub fn report(&self) -> Report {
+        self.prepared.report.clone()
+    }
+}
+
+fn infos(model: &Model, subgraph: usize, graph: &Graph) -> (Vec<TensorInfo>, Vec<TensorInfo>) {
+    let tensors = &model.subgraphs()[subgraph].tensors;
+    let list = |ids: &[TensorId]| ids.iter().map(|id| info(&tensors[id.index()], graph, *id)).collect();
+    (list(&graph.inputs), list(&graph.outputs))
+}
+
+fn info(tensor: &Tensor, graph: &Graph, id: TensorId) -> TensorInfo {
+    TensorInfo {
+        name: tensor.name.clone(),
+        data_type: tensor.data_type,
+        shape: graph.fact(id).shape.clone().unwrap_or_else(|| tensor.shape.clone()),
+        shape_signature: tensor.shape_signature.clone(),
+        quantization: tensor.quantization.clone(),
+    }
+}
+
+fn no_such(what: &str, index: usize, count: usize) -> Error {
+    Error::usage(format!("there is no {what} {index}: the model has {count}"))
+}
+
+fn same_type(what: &str, index: usize, info: &TensorInfo, asked: DataType) -> Result<(), Error> {
+    if info.data_type == asked {
+        return Ok(());
+    }
+    let name = &info.name;
+    Err(Error::usage(format!("{what} {index} (\"{name}\") is of type {}, not {asked}", info.data_type)))
+}

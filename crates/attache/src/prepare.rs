@@ -1,0 +1,127 @@
+//! From a model to an interpreter's insides: import, passes, assignment, plan.
+
+use std::time::Instant;
+
+use attache_base::Shape;
+use attache_graph::{Graph, Node};
+use attache_model::{Model, Place};
+
+use crate::assign::{Assignment, Work, assign};
+use crate::builder::Options;
+use crate::executor::Executor;
+use crate::placement::{NodePlacement, Placement};
+use crate::plan::plan;
+use crate::{Error, ErrorKind, Report};
+
+/// An interpreter's insides.
+pub(crate) struct Prepared {
+    pub(crate) executor: Executor,
+    pub(crate) placement: Placement,
+    pub(crate) report: Report,
+}
+
+/// Prepares a subgraph for inputs of these shapes.
+pub(crate) fn prepare(
+    model: &Model,
+    subgraph: usize,
+    options: &Options,
+    shapes: &[Option<Shape>],
+) -> Result<Prepared, Error> {
+    let start = Instant::now();
+    let mut graph = import(model, subgraph, shapes)?;
+    let log = attache_passes::run(&mut graph);
+    let assignment = assign(&graph, &options.delegates);
+    check_implemented(&graph, subgraph, &assignment)?;
+    let placement = crate::placement::placement(model, subgraph, &graph, &log, &assignment, &options.delegates);
+    if options.required {
+        check_delegated(subgraph, &placement)?;
+    }
+    let mut report = delegates_report(&assignment);
+    let mut work = assignment.work;
+    let plan = plan(&graph, subgraph, &mut work)?;
+    let executor = Executor::new(graph, subgraph, work, &plan, options.threads)?;
+    report.nodes = placement.nodes.len();
+    report.nodes_delegated = placement.delegated();
+    report.partitions = placement.partitions;
+    (report.cpu_arena_bytes, report.cpu_arena_lower_bound_bytes) = (plan.size, plan.lower_bound);
+    report.prepare_ms = start.elapsed().as_secs_f64() * 1e3;
+    placement.log.iter().for_each(|line| tracing::info!("{line}"));
+    Ok(Prepared { executor, placement, report })
+}
+
+/// The graph of a subgraph, or everything that is wrong with it.
+pub(crate) fn import(model: &Model, subgraph: usize, shapes: &[Option<Shape>]) -> Result<Graph, Error> {
+    let (graph, errors) = attache_ops::import(model, subgraph, shapes);
+    if !errors.is_empty() {
+        let problem = |error: attache_ops::ImportError| {
+            let operator = Some((error.operator, error.name));
+            (Place { subgraph: Some(error.subgraph), operator, tensor: None }, error.error.to_string())
+        };
+        let heading = format!("{} operators are wrong", errors.len());
+        return Err(Error::list(ErrorKind::Model, &heading, errors.into_iter().map(problem).collect()));
+    }
+    if let Err(error) = graph.validate() {
+        let operator = graph.nodes.get(error.node).map(|node| (error.node, node.op.name().to_owned()));
+        let place = Place { subgraph: Some(subgraph), operator, tensor: None };
+        return Err(Error::list(ErrorKind::Model, "", vec![(place, error.reason)]));
+    }
+    let constant = graph.inputs.iter().find(|id| graph.fact(**id).constant.is_some());
+    if let Some(id) = constant {
+        let tensor = Some((id.index(), graph.tensor(*id).name.clone()));
+        let place = Place { subgraph: Some(subgraph), operator: None, tensor };
+        return Err(Error::list(ErrorKind::Unsupported, "", vec![(place, "an input that holds data".to_owned())]));
+    }
+    Ok(graph)
+}
+
+/// An error that lists all nodes that nobody can run.
+fn check_implemented(graph: &Graph, subgraph: usize, assignment: &Assignment) -> Result<(), Error> {
+    let missing = assignment.work.iter().filter_map(|work| match work {
+        Work::Node(id) => {
+            let node = graph.node(*id);
+            Some((place(subgraph, node), node.op.missing()?.to_owned()))
+        }
+        Work::Island(_) => None,
+    });
+    let missing: Vec<_> = missing.collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let heading = format!("{} operators are not implemented", missing.len());
+    Err(Error::list(ErrorKind::Unsupported, &heading, missing))
+}
+
+fn place(subgraph: usize, node: &Node) -> Place {
+    let operator = node.origins.first().map(|origin| (*origin, node.op.name().to_owned()));
+    Place { subgraph: Some(subgraph), operator, tensor: None }
+}
+
+/// An error that lists all operators that were left to the CPU.
+fn check_delegated(subgraph: usize, placement: &Placement) -> Result<(), Error> {
+    let problem = |node: &NodePlacement| {
+        let operator = Some((node.index, node.operator.clone()));
+        let reason = node.reason.clone().unwrap_or_else(|| "there is no delegate".into());
+        (Place { subgraph: Some(subgraph), operator, tensor: None }, reason)
+    };
+    let left: Vec<_> = placement.left_behind().map(problem).collect();
+    if left.is_empty() {
+        return Ok(());
+    }
+    let heading = format!("{} of {} operators are not delegated", left.len(), placement.nodes.len());
+    Err(Error::list(ErrorKind::NotDelegated, &heading, left))
+}
+
+fn delegates_report(assignment: &Assignment) -> Report {
+    let mut sum = Report::default();
+    for work in &assignment.work {
+        let Work::Island(island) = work else { continue };
+        let report = island.kernel.report();
+        sum.dispatches += report.dispatches;
+        sum.arena_bytes += report.arena_bytes;
+        sum.arena_lower_bound_bytes += report.arena_lower_bound_bytes;
+        sum.weights_bytes += report.weights_bytes;
+        sum.compile_ms += report.compile_ms;
+        sum.upload_ms += report.upload_ms;
+    }
+    sum
+}

@@ -1,0 +1,30 @@
+//! Figures about a prepared interpreter.
+
+/// What preparing an interpreter came to. Figures of delegates are sums over their partitions.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// Operators of the file.
+    pub nodes: usize,
+    /// Operators of the file that delegates took, with those that needed no work of their own any more.
+    pub nodes_delegated: usize,
+    /// Islands that run on delegates.
+    pub partitions: usize,
+    /// Dispatches of one run on delegates.
+    pub dispatches: usize,
+    /// Bytes of device memory for intermediate tensors.
+    pub arena_bytes: usize,
+    /// The least that any plan could need for them.
+    pub arena_lower_bound_bytes: usize,
+    /// Bytes of device memory for constants.
+    pub weights_bytes: usize,
+    /// Milliseconds spent on making pipelines.
+    pub compile_ms: f64,
+    /// Milliseconds spent on packing and uploading constants.
+    pub upload_ms: f64,
+    /// Bytes of the CPU's arena: inputs, outputs, what runs on the CPU, and what crosses to delegates.
+    pub cpu_arena_bytes: usize,
+    /// The least that any plan could need for them.
+    pub cpu_arena_lower_bound_bytes: usize,
+    /// Milliseconds from the model to an interpreter that is ready to run.
+    pub prepare_ms: f64,
+}

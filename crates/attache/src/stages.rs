@@ -1,0 +1,36 @@
+//! The stages between a file and a running interpreter, each as text: what a developer looks at when something is
+//! placed or computed otherwise than expected.
+
+use std::sync::Arc;
+
+use attache_model::Model;
+
+use crate::builder::Options;
+use crate::prepare::{import as import_graph, prepare};
+use crate::{Delegate, Error};
+
+/// The graph of a subgraph as imported.
+pub fn import(model: &Model, subgraph: usize) -> Result<String, Error> {
+    check(model, subgraph)?;
+    Ok(import_graph(model, subgraph, &[])?.to_string())
+}
+
+/// What the rules did to the graph, and what they left.
+pub fn passes(model: &Model, subgraph: usize) -> Result<String, Error> {
+    check(model, subgraph)?;
+    let mut graph = import_graph(model, subgraph, &[])?;
+    let log = attache_passes::run(&mut graph);
+    Ok(format!("{log}\n{graph}"))
+}
+
+/// Which operator goes where, and why.
+pub fn partition(model: &Model, subgraph: usize, delegates: &[Arc<dyn Delegate>]) -> Result<String, Error> {
+    check(model, subgraph)?;
+    let options = Options { threads: 1, delegates: delegates.to_vec(), required: false };
+    Ok(prepare(model, subgraph, &options, &[])?.placement.to_string())
+}
+
+fn check(model: &Model, subgraph: usize) -> Result<(), Error> {
+    let count = model.subgraphs().len();
+    if subgraph < count { Ok(()) } else { Err(Error::usage(format!("there is no subgraph {subgraph} of {count}"))) }
+}
