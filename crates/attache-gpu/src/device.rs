@@ -240,10 +240,9 @@ pub fn adapters() -> Vec<Adapter> {
 fn enumerate(backends: wgpu::Backends, validation: bool) -> Vec<wgpu::Adapter> {
     let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
     descriptor.backends = backends;
-    if validation {
-        // Without the debug flag: the layers of older distributions do not know the source language that it names.
-        descriptor.flags |= wgpu::InstanceFlags::VALIDATION;
-    }
+    // Never the debug flag, which unoptimised builds have by default: the layers of older distributions do not know the
+    // source language that it makes shaders name.
+    descriptor.flags = if validation { wgpu::InstanceFlags::VALIDATION } else { wgpu::InstanceFlags::empty() };
     let instance = wgpu::Instance::new(descriptor);
     let adapters = pollster::block_on(instance.enumerate_adapters(backends));
     adapters.into_iter().filter(|adapter| Backend::of(adapter.get_info().backend).is_some()).collect()

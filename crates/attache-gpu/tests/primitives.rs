@@ -44,12 +44,15 @@ struct Listener;
 
 impl log::Log for Listener {
     fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
-        metadata.level() <= log::Level::Warn && metadata.target().starts_with("wgpu_hal::vulkan")
+        metadata.target().starts_with("wgpu_hal::vulkan")
     }
 
+    /// Keeps warnings, and the one message that tells that the layer isn't there.
     fn log(&self, record: &log::Record<'_>) {
-        if self.enabled(record.metadata()) {
-            MESSAGES.lock().unwrap().push(record.args().to_string());
+        let text = record.args().to_string();
+        let missing = text.contains("unable to find layer");
+        if self.enabled(record.metadata()) && (record.level() <= log::Level::Warn || missing) {
+            MESSAGES.lock().unwrap().push(text);
         }
     }
 
@@ -57,7 +60,7 @@ impl log::Log for Listener {
 }
 
 fn device() -> Device {
-    let _ = log::set_logger(&Listener).map(|()| log::set_max_level(log::LevelFilter::Warn));
+    let _ = log::set_logger(&Listener).map(|()| log::set_max_level(log::LevelFilter::Debug));
     let options = DeviceOptions { backend: Some(Backend::Vulkan), validation: true, ..DeviceOptions::default() };
     Device::open(&options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on")
 }
