@@ -14,7 +14,7 @@ use attache_kernels::reduce::{Reduction, reduce};
 use attache_kernels::resize::{Resize, bilinear};
 use attache_kernels::softmax::softmax;
 use attache_kernels::transpose_convolution::{PackedTransposeFilter, transpose_convolve};
-use attache_kernels::{Engine, Level};
+use attache_kernels::{AlignedFloats, Engine, Level};
 
 /// Median seconds of a call.
 fn median(mut work: impl FnMut()) -> f64 {
@@ -33,8 +33,13 @@ fn median(mut work: impl FnMut()) -> f64 {
     times[rounds / 2]
 }
 
-fn floats(count: usize) -> Vec<f32> {
-    (0..count).map(|i| ((i * 7919) % 1000) as f32 / 500.0 - 1.0).collect()
+fn zeros(count: usize) -> AlignedFloats {
+    AlignedFloats::zeros(count)
+}
+
+fn floats(count: usize) -> AlignedFloats {
+    let values: Vec<f32> = (0..count).map(|i| ((i * 7919) % 1000) as f32 / 500.0 - 1.0).collect();
+    AlignedFloats::from(&*values)
 }
 
 fn print(engine: Engine, what: &str, unit: &str, amount: f64, seconds: f64) {
@@ -65,7 +70,7 @@ fn contractions(engine: Engine) {
     {
         let (a, weights, bias) = (floats(m * k), floats(n * k), floats(n));
         let matrix = PackedMatrix::pack(engine.level, n, k, &weights, Some(&bias));
-        let mut c = vec![0.0; m * n];
+        let mut c = zeros(m * n);
         let seconds = median(|| gemm(engine, m, &a, k, &matrix, &mut c, n, (0.0, 6.0)));
         print(engine, &format!("gemm {m}x{k}x{n}"), "GF/s", 2.0 * (m * k * n) as f64, seconds);
     }
@@ -83,7 +88,7 @@ fn contractions(engine: Engine) {
         let filter = floats(outputs * kernel * kernel * input[2]);
         let packed = PackedFilter::pack(engine.level, &convolution, &filter, None);
         let source = floats(input.iter().product());
-        let mut output = vec![0.0; convolution.output.iter().product()];
+        let mut output = zeros(convolution.output.iter().product());
         let seconds = median(|| convolve(engine, &convolution, &source, &packed, &mut output));
         let flops = 2 * output.len() * kernel * kernel * input[2];
         print(
@@ -102,7 +107,7 @@ fn contractions(engine: Engine) {
         let filter = floats(outputs * kernel * kernel * input[2]);
         let packed = PackedTransposeFilter::pack(engine.level, &convolution, &filter, None);
         let source = floats(input.iter().product());
-        let mut output = vec![0.0; convolution.output.iter().product()];
+        let mut output = zeros(convolution.output.iter().product());
         let seconds = median(|| transpose_convolve(engine, &convolution, &source, &packed, &mut output));
         let flops = 2 * source.len() * kernel * kernel * outputs;
         print(
@@ -133,7 +138,7 @@ fn windows(engine: Engine) {
         let filter = floats(convolution.output[2] * kernel * kernel);
         let packed = PackedDepthwise::pack(engine.level, &convolution, &filter, None);
         let source = floats(input.iter().product());
-        let mut output = vec![0.0; convolution.output.iter().product()];
+        let mut output = zeros(convolution.output.iter().product());
         let seconds = median(|| depthwise(engine, &convolution, &source, &packed, &mut output));
         let flops = 2 * output.len() * kernel * kernel;
         print(
@@ -153,7 +158,7 @@ fn windows(engine: Engine) {
         before: [0, 0],
         clamp: (f32::MIN, f32::MAX),
     };
-    let (source, mut output) = (floats(112 * 112 * 64), vec![0.0; 56 * 56 * 64]);
+    let (source, mut output) = (floats(112 * 112 * 64), zeros(56 * 56 * 64));
     let elements = 9.0 * output.len() as f64;
     let seconds = median(|| average_pool(engine, &pooling, &source, &mut output));
     print(engine, "average 3x3/2 [112, 112, 64]", "Gtap/s", elements, seconds);
@@ -161,7 +166,7 @@ fn windows(engine: Engine) {
     print(engine, "maximum 3x3/2 [112, 112, 64]", "Gtap/s", elements, seconds);
     let resize =
         Resize { batches: 1, input: [33, 33, 21], output: [257, 257], align_corners: true, half_pixel_centers: false };
-    let mut output = vec![0.0; 257 * 257 * 21];
+    let mut output = zeros(257 * 257 * 21);
     let source = floats(33 * 33 * 21);
     let seconds = median(|| bilinear(engine, &resize, &source, &mut output));
     print(engine, "bilinear [33, 33, 21] -> 257", "Gel/s", output.len() as f64, seconds);
@@ -170,7 +175,7 @@ fn windows(engine: Engine) {
 fn streams(engine: Engine) {
     let shape = [56, 56, 128];
     let count = 56 * 56 * 128;
-    let (a, b, mut output) = (floats(count), floats(count), vec![0.0; count]);
+    let (a, b, mut output) = (floats(count), floats(count), zeros(count));
     for (what, right) in [("add, same shape", &shape[..]), ("add, channels", &shape[2..]), ("add, scalar", &[])] {
         let b = &b[..right.iter().product()];
         let run = || binary(engine, Binary::Add, (&a, &shape), (b, right), (&mut output, &shape), Activation::Relu);

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use crate::convolution::Convolution;
 use crate::simd::{Kernel, Simd};
-use crate::{Engine, Level, scratch};
+use crate::{AlignedFloats, Engine, Level, scratch};
 
 /// Weights and bias of a depthwise convolution, packed for one instruction set.
 #[derive(Clone)]
@@ -17,7 +17,7 @@ pub struct PackedDepthwise {
     level: Level,
     channels: usize,
     taps: usize,
-    values: Vec<f32>,
+    values: AlignedFloats,
 }
 
 impl PackedDepthwise {
@@ -40,7 +40,7 @@ impl PackedDepthwise {
             push(bias);
             filter.chunks_exact(channels).for_each(|row| push(Some(row)));
         }
-        Self { level, channels, taps, values }
+        Self { level, channels, taps, values: AlignedFloats::from(&*values) }
     }
 }
 
@@ -258,49 +258,61 @@ impl<const PIXELS: usize, const KERNEL: usize, const STRIDE: usize> Tile<'_, '_,
     /// All channels; `FULL` where the window lies inside of the input from top to bottom too, and is square.
     #[inline(always)]
     fn channels<S: Simd, const FULL: bool>(&mut self, simd: S) {
-        let channels = self.row.filter.channels;
+        let Row { filter, input, first, step, before, clamp, .. } = *self.row;
+        let channels = filter.channels;
+        let block = Block {
+            down: self.row.down.clone(),
+            weights: filter.values.as_ptr(),
+            source: input.as_ptr().wrapping_add(first + (self.x * STRIDE - before) * channels),
+            target: self.row.output.as_mut_ptr().wrapping_add(self.x * channels),
+            channels,
+            step,
+            bounds: (simd.splat(clamp.0), simd.splat(clamp.1)),
+        };
         let whole = channels / S::LANES * S::LANES;
+        let size = filter.taps + 1;
         let mut channel = 0;
-        while channel < whole {
-            self.block::<S, FULL, true>(simd, channel, S::LANES);
-            channel += S::LANES;
-        }
-        if whole < channels {
-            self.block::<S, FULL, false>(simd, whole, channels - whole);
+        // SAFETY: the windows lie inside of the input, and there is a block of weights for every vector of channels.
+        unsafe {
+            while channel < whole {
+                Self::block::<S, FULL, true>(simd, &block.at(channel, size), S::LANES);
+                channel += S::LANES;
+            }
+            if whole < channels {
+                Self::block::<S, FULL, false>(simd, &block.at(whole, size), channels - whole);
+            }
         }
     }
 
     /// `count` channels, a `WHOLE` vector or less.
+    ///
+    /// # Safety
+    /// The windows must be readable, as many pixels writable, and the weights of the block there.
     #[inline(always)]
-    fn block<S: Simd, const FULL: bool, const WHOLE: bool>(&mut self, simd: S, channel: usize, count: usize) {
-        let Row { filter, input, first, step, before, clamp, .. } = *self.row;
-        let channels = filter.channels;
-        // SAFETY: the windows lie inside of the input, the block holds a vector per tap after its bias, and `count`
-        // channels are left.
+    unsafe fn block<S: Simd, const FULL: bool, const WHOLE: bool>(simd: S, block: &Block<S>, count: usize) {
+        // SAFETY: promised by the caller.
         unsafe {
-            let block = filter.values.as_ptr().add(channel * (filter.taps + 1));
-            let source = input.as_ptr().wrapping_add(first + (self.x * STRIDE - before) * channels + channel);
-            let mut sums = [simd.load(block); PIXELS];
+            let mut sums = [simd.load(block.weights); PIXELS];
             if FULL {
                 for ky in 0..KERNEL {
-                    let weights = block.add((1 + ky * KERNEL) * S::LANES);
-                    Self::line::<S, WHOLE>(simd, source.add(ky * step), channels, weights, &mut sums, count);
+                    let weights = block.weights.add((1 + ky * KERNEL) * S::LANES);
+                    let line = block.source.add(ky * block.step);
+                    Self::line::<S, WHOLE>(simd, line, block.channels, weights, &mut sums, count);
                 }
             } else {
-                let mut line = source;
-                for ky in self.row.down.clone() {
-                    let weights = block.add((1 + ky * KERNEL) * S::LANES);
-                    Self::line::<S, WHOLE>(simd, line, channels, weights, &mut sums, count);
-                    line = line.wrapping_add(step);
+                let mut line = block.source;
+                for ky in block.down.clone() {
+                    let weights = block.weights.add((1 + ky * KERNEL) * S::LANES);
+                    Self::line::<S, WHOLE>(simd, line, block.channels, weights, &mut sums, count);
+                    line = line.wrapping_add(block.step);
                 }
             }
-            let (lower, upper) = (simd.splat(clamp.0), simd.splat(clamp.1));
-            let target = self.row.output.as_mut_ptr().add(self.x * channels + channel);
             for (pixel, sum) in sums.into_iter().enumerate() {
-                let sum = simd.clamp(sum, lower, upper);
+                let sum = simd.clamp(sum, block.bounds.0, block.bounds.1);
+                let target = block.target.add(pixel * block.channels);
                 match WHOLE {
-                    true => simd.store(target.add(pixel * channels), sum),
-                    false => simd.store_partial(target.add(pixel * channels), sum, count),
+                    true => simd.store(target, sum),
+                    false => simd.store_partial(target, sum, count),
                 }
             }
         }
@@ -331,6 +343,31 @@ impl<const PIXELS: usize, const KERNEL: usize, const STRIDE: usize> Tile<'_, '_,
                     }
                 }
             }
+        }
+    }
+}
+
+/// What a vector of channels needs, by value: the stores can't touch it, so the compiler keeps it in registers.
+struct Block<S: Simd> {
+    down: Range<usize>,
+    weights: *const f32,
+    source: *const f32,
+    target: *mut f32,
+    channels: usize,
+    step: usize,
+    bounds: (S::Vector, S::Vector),
+}
+
+impl<S: Simd> Block<S> {
+    /// The block of a channel, with `size` vectors of weights to a block.
+    #[inline(always)]
+    fn at(&self, channel: usize, size: usize) -> Self {
+        Self {
+            down: self.down.clone(),
+            weights: self.weights.wrapping_add(channel * size),
+            source: self.source.wrapping_add(channel),
+            target: self.target.wrapping_add(channel),
+            ..*self
         }
     }
 }

@@ -7,14 +7,9 @@
 
 use std::ops::Range;
 
-use crate::Engine;
 use crate::engine::Shared;
 use crate::simd::{Kernel, Level, Simd};
-
-/// One cache line, so that panels are aligned.
-#[derive(Clone, Copy, bytemuck::Zeroable, bytemuck::Pod)]
-#[repr(C, align(64))]
-struct Line([f32; 16]);
+use crate::{AlignedFloats, Engine};
 
 /// Vectors in a full panel.
 const WIDE: usize = 2;
@@ -25,7 +20,7 @@ pub struct PackedMatrix {
     level: Level,
     outputs: usize,
     depth: usize,
-    lines: Vec<Line>,
+    values: AlignedFloats,
 }
 
 impl PackedMatrix {
@@ -48,12 +43,11 @@ impl PackedMatrix {
         }
         let lanes = level.lanes();
         let length = outputs.next_multiple_of(lanes) * (depth + 1);
-        let mut matrix = Self { level, outputs, depth, lines: vec![Line([0.0; 16]); length.div_ceil(16)] };
+        let mut matrix = Self { level, outputs, depth, values: AlignedFloats::zeros(length) };
         for panel in 0..matrix.panels() {
             let (columns, width) = (matrix.columns(panel), matrix.width(panel));
             let start = matrix.offset(panel);
-            let values =
-                &mut bytemuck::cast_slice_mut::<Line, f32>(&mut matrix.lines)[start..start + width * (depth + 1)];
+            let values = &mut matrix.values[start..start + width * (depth + 1)];
             for (lane, output) in columns.enumerate() {
                 values[lane] = bias.map_or(0.0, |bias| bias[output]);
                 let source = &weights[(output * strides[0]).min(weights.len())..];
@@ -103,7 +97,7 @@ impl PackedMatrix {
 
     fn panel(&self, panel: usize) -> &[f32] {
         let start = self.offset(panel);
-        &bytemuck::cast_slice::<Line, f32>(&self.lines)[start..start + self.width(panel) * (self.depth + 1)]
+        &self.values[start..start + self.width(panel) * (self.depth + 1)]
     }
 }
 

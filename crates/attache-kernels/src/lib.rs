@@ -5,6 +5,7 @@
 //! Knows nothing of graphs, operators' options or files. AVX-512 and AVX2 are chosen at run time ([`Level`]); a
 //! portable path is always there.
 
+mod aligned;
 pub mod convert;
 pub mod convolution;
 pub mod depthwise;
@@ -24,5 +25,6 @@ pub mod softmax;
 mod testing;
 pub mod transpose_convolution;
 
+pub use aligned::AlignedFloats;
 pub use engine::Engine;
 pub use simd::Level;

@@ -2,15 +2,17 @@
 
 use std::cell::RefCell;
 
+use crate::AlignedFloats;
+
 thread_local! {
-    static BUFFER: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+    static BUFFER: RefCell<AlignedFloats> = RefCell::new(AlignedFloats::default());
 }
 
 /// Gives `work` a slice of `length` elements that hold anything at all.
 pub(crate) fn with<R>(length: usize, work: impl FnOnce(&mut [f32]) -> R) -> R {
     let mut buffer = BUFFER.take(); // a nested call gets a buffer of its own
     if buffer.len() < length {
-        buffer.resize(length, 0.0);
+        buffer = AlignedFloats::zeros(length);
     }
     let result = work(&mut buffer[..length]);
     BUFFER.set(buffer);
