@@ -4,18 +4,68 @@
 //! GPU form. Whatever needs a list of operators (import, reports, the manual, tests) reads [`definitions`]. Knows nothing
 //! of devices or of the interpreter.
 
+mod convolution;
 mod definition;
+mod fused;
 mod import;
+mod pool;
+mod resize;
 mod support;
 
+mod average_pool_2d;
+mod binary;
+mod concatenation;
+mod conv_2d;
+mod convolution_2d_transpose_bias;
+mod depth_to_space;
+mod depthwise_conv_2d;
+mod dequantize;
+mod fully_connected;
+mod max_pool_2d;
+mod max_pooling_with_argmax_2d;
+mod max_unpooling_2d;
+mod mean;
+mod mirror_pad;
+mod pad;
+mod prelu;
 mod reshape;
+mod resize_bilinear;
+mod resize_nearest_neighbor;
+mod softmax;
+mod squeeze;
+mod strided_slice;
+mod transpose_conv;
+mod unary;
 
 pub use definition::{Code, Declaration, Definition};
 pub use import::{ImportError, import};
 
 /// Every operator, sorted by file.
 static TABLE: &[&[Definition]] = &[
+    average_pool_2d::DEFINITIONS,
+    binary::DEFINITIONS,
+    concatenation::DEFINITIONS,
+    conv_2d::DEFINITIONS,
+    convolution_2d_transpose_bias::DEFINITIONS,
+    depth_to_space::DEFINITIONS,
+    depthwise_conv_2d::DEFINITIONS,
+    dequantize::DEFINITIONS,
+    fully_connected::DEFINITIONS,
+    max_pool_2d::DEFINITIONS,
+    max_pooling_with_argmax_2d::DEFINITIONS,
+    max_unpooling_2d::DEFINITIONS,
+    mean::DEFINITIONS,
+    mirror_pad::DEFINITIONS,
+    pad::DEFINITIONS,
+    prelu::DEFINITIONS,
     reshape::DEFINITIONS,
+    resize_bilinear::DEFINITIONS,
+    resize_nearest_neighbor::DEFINITIONS,
+    softmax::DEFINITIONS,
+    squeeze::DEFINITIONS,
+    strided_slice::DEFINITIONS,
+    transpose_conv::DEFINITIONS,
+    unary::DEFINITIONS,
 ];
 
 /// Every operator that is implemented.

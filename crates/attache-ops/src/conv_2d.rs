@@ -1,0 +1,115 @@
+//! CONV_2D: convolution of an image, its channels in one group or several.
+
+use std::sync::Arc;
+
+use attache_base::{DataType, Shape};
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_kernels::Engine;
+use attache_kernels::convolution::{Convolution, PackedFilter, convolve};
+use attache_model::schema::BuiltinOperator;
+
+use crate::convolution::{Sliding, Weights, check_bias, inferred, lower};
+use crate::definition::{activation, padding, positive};
+use crate::fused;
+use crate::support::{arity, image, is_empty, one_of, refuse, required};
+use crate::{Code, Declaration, Definition};
+
+pub(crate) static DEFINITIONS: &[Definition] =
+    &[Definition { code: Code::Builtin(BuiltinOperator::CONV_2D), versions: 1..=6, parse }];
+
+/// Inputs: image, filter `[output, height, width, channel of a group]` and, optionally, bias.
+#[derive(Debug)]
+struct Conv2d(Sliding);
+
+fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+    let options = declaration.options.builtin_options_as_conv_2_doptions();
+    let options = options.ok_or_else(|| declaration.no_options())?;
+    Ok(Arc::new(Conv2d(Sliding {
+        padding: padding(options.padding())?,
+        strides: [positive("stride_h", options.stride_h())?, positive("stride_w", options.stride_w())?],
+        dilations: [
+            positive("dilation_h_factor", options.dilation_h_factor())?,
+            positive("dilation_w_factor", options.dilation_w_factor())?,
+        ],
+        activation: activation(options.fused_activation_function())?,
+    })))
+}
+
+impl Conv2d {
+    fn convolution(&self, input: &Shape, filter: &Shape) -> Result<Convolution, OpError> {
+        let input = image(0, input)?;
+        let [outputs, height, width, depth] = image(1, filter)?;
+        let channels = input[3];
+        let groups = channels.checked_div(depth).unwrap_or(0);
+        if groups == 0 || groups * depth != channels || outputs % groups != 0 {
+            return Err(OpError::invalid(format!("a filter {filter} does not fit an image of {channels} channels")));
+        }
+        self.0.convolution(input, [height, width], outputs, groups)
+    }
+}
+
+impl Op for Conv2d {
+    fn name(&self) -> &str {
+        DEFINITIONS[0].name()
+    }
+
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        arity(inputs, 2..=3)?;
+        let (input, filter, bias) = (required(inputs, 0)?, required(inputs, 1)?, inputs.get(2).copied().flatten());
+        one_of(0, input, &[DataType::Float32])?;
+        one_of(1, filter, &[DataType::Float32])?;
+        let (Some(input), Some(filter)) = (&input.shape, &filter.shape) else {
+            return Ok(vec![Inferred::unknown(DataType::Float32)]);
+        };
+        let convolution = self.convolution(input, filter)?;
+        check_bias(2, bias, convolution.output[2])?;
+        inferred(&convolution)
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        let (input, filter) = (eval.input(0)?, eval.input(1)?);
+        if is_empty(eval) {
+            return Ok(());
+        }
+        let convolution = self.convolution(input.shape, filter.shape)?;
+        let (engine, weights) = (Engine::new(eval.parallel), Weights::new(filter, eval.optional(2))?);
+        let (input, output) = (input.values()?, eval.outputs[0].values()?);
+        weights.with_packed(
+            eval.cache,
+            |weights| PackedFilter::pack(engine.level, &convolution, weights.filter, weights.bias),
+            |packed| convolve(engine, &convolution, input, packed, output),
+        );
+        fused::finish(engine, self.0.activation, output);
+        Ok(())
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        let convolution = self.convolution(lowering.input_shape(0)?, lowering.input_shape(1)?).map_err(refuse)?;
+        let operands = [lowering.float_input(0)?, lowering.float_input(1)?];
+        let output = lower(lowering, &convolution, false, self.0.activation, operands, 2)?;
+        lowering.output(0, output)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_base::{Activation, Padding};
+
+    use super::*;
+
+    fn output(input: [usize; 4], filter: [usize; 4]) -> Result<Shape, OpError> {
+        let (dilations, activation) = ([1, 1], Activation::None);
+        let op = Conv2d(Sliding { padding: Padding::Same, strides: [2, 1], dilations, activation });
+        let [input, filter] = [input, filter].map(|shape| Fact::new(DataType::Float32, shape));
+        Ok(op.infer(&[Some(&input), Some(&filter)])?.remove(0).shape.unwrap())
+    }
+
+    #[test]
+    fn channels_come_in_whole_groups() {
+        assert_eq!(output([2, 5, 7, 6], [4, 3, 3, 3]).unwrap(), Shape::from([2, 3, 7, 4]));
+        for filter in [[4, 3, 3, 4], [3, 3, 3, 3], [4, 3, 3, 0], [4, 0, 3, 3], [4, 3, 3, 12]] {
+            assert!(matches!(output([2, 5, 7, 6], filter), Err(OpError::Invalid(_))), "{filter:?}");
+        }
+        assert!(output([usize::MAX / 4, 5, 7, 6], [4, 3, 3, 3]).is_err());
+    }
+}

@@ -1,0 +1,192 @@
+//! What the convolutions share: attributes, checks of operands, packed weights on the CPU and operands of a contraction.
+
+use std::any::Any;
+
+use attache_base::{Activation, Constant, DataType, Padding, Shape, WindowExtent};
+use attache_gpu_ir::{Contraction, Primitive, ValueId};
+use attache_graph::{Cache, Fact, Inferred, Lowering, OpError, Refusal, TensorRef};
+use attache_kernels::convolution::Convolution;
+
+use crate::fused;
+use crate::support::{countable, one_of};
+
+/// How a window slides over an image; pairs are `[vertical, horizontal]`.
+#[derive(Debug)]
+pub(crate) struct Sliding {
+    pub(crate) padding: Padding,
+    pub(crate) strides: [usize; 2],
+    pub(crate) dilations: [usize; 2],
+    pub(crate) activation: Activation,
+}
+
+impl Sliding {
+    /// The convolution of `[batch, height, width, channel]` with a window of these extents to so many channels.
+    pub(crate) fn convolution(
+        &self,
+        [batches, height, width, channels]: [usize; 4],
+        kernel: [usize; 2],
+        outputs: usize,
+        groups: usize,
+    ) -> Result<Convolution, OpError> {
+        let [rows, columns] = windows(self.padding, [height, width], kernel, self.strides, self.dilations)?;
+        Ok(Convolution {
+            batches,
+            input: [height, width, channels],
+            output: [rows.output, columns.output, outputs],
+            kernel,
+            strides: self.strides,
+            dilations: self.dilations,
+            before: [rows.before, columns.before],
+            groups,
+            clamp: fused::clamp(self.activation),
+        })
+    }
+}
+
+/// The positions of a window along the height and the width of an image.
+pub(crate) fn windows(
+    padding: Padding,
+    image: [usize; 2],
+    kernel: [usize; 2],
+    strides: [usize; 2],
+    dilations: [usize; 2],
+) -> Result<[WindowExtent; 2], OpError> {
+    let axis = |axis: usize| {
+        let window = padding.window(image[axis], kernel[axis], strides[axis], dilations[axis]);
+        window.ok_or_else(|| OpError::invalid(format!("a window of {kernel:?} elements on an image of {image:?}")))
+    };
+    Ok([axis(0)?, axis(1)?])
+}
+
+/// Where a transposed convolution from `input` to `output` elements starts to cut: it is the transpose of the
+/// convolution from `output` to `input` elements with this padding. Source: TensorFlow Lite's `TRANSPOSE_CONV`.
+pub(crate) fn transposed_before(
+    padding: Padding,
+    input: usize,
+    output: usize,
+    kernel: usize,
+    stride: usize,
+) -> Result<usize, OpError> {
+    let fits = |window: &WindowExtent| window.output == input && (input > 0 || output == 0);
+    match padding.window(output, kernel, stride, 1).filter(fits) {
+        Some(_) if padding == Padding::Valid => Ok(0),
+        Some(window) => Ok(window.before),
+        None => Err(OpError::invalid(format!(
+            "{input} elements cannot become {output} with a window of {kernel} and a stride of {stride}"
+        ))),
+    }
+}
+
+/// The output's type and shape.
+pub(crate) fn inferred(convolution: &Convolution) -> Result<Vec<Inferred>, OpError> {
+    Ok(vec![Inferred::new(DataType::Float32, countable(shape(convolution))?)])
+}
+
+fn shape(convolution: &Convolution) -> Shape {
+    let [height, width, channels] = convolution.output;
+    Shape::from([convolution.batches, height, width, channels])
+}
+
+/// An error unless the bias, where there is one, has an element for each output.
+pub(crate) fn check_bias(index: usize, bias: Option<&Fact>, outputs: usize) -> Result<(), OpError> {
+    let Some(bias) = bias else { return Ok(()) };
+    one_of(index, bias, &[DataType::Float32])?;
+    match &bias.shape {
+        Some(shape) if shape.checked_elements() != Some(outputs) => {
+            Err(OpError::invalid(format!("input {index} of shape {shape} is no bias of {outputs} elements")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Weights and bias of a CPU kernel.
+pub(crate) struct Weights<'a> {
+    pub(crate) filter: &'a [f32],
+    pub(crate) bias: Option<&'a [f32]>,
+    is_constant: bool,
+}
+
+impl<'a> Weights<'a> {
+    /// From a filter and, optionally, a bias.
+    pub(crate) fn new(filter: TensorRef<'a>, bias: Option<TensorRef<'a>>) -> Result<Self, OpError> {
+        let is_constant = filter.is_constant && bias.is_none_or(|bias| bias.is_constant);
+        let bias = bias.map(|bias| bias.values()).transpose()?;
+        Ok(Self { filter: filter.values()?, bias, is_constant })
+    }
+
+    /// Calls `work` with the weights packed by `pack`, which are kept from run to run where they are constant.
+    pub(crate) fn with_packed<P: Any + Send>(
+        &self,
+        cache: &mut Cache,
+        pack: impl FnOnce(&Self) -> P,
+        work: impl FnOnce(&P),
+    ) {
+        if self.is_constant { work(cache.get_or_make(|| pack(self))) } else { work(&pack(self)) }
+    }
+}
+
+/// A float input in another shape of as many elements; a constant takes it at once.
+pub(crate) fn float_as(lowering: &mut Lowering<'_>, index: usize, shape: Shape) -> Result<ValueId, Refusal> {
+    let fact = lowering.input_fact(index)?;
+    match &fact.constant {
+        Some(constant) if constant.data_type == DataType::Float32 && constant.shape != shape => {
+            lowering.constant(Constant { shape, ..constant.clone() })
+        }
+        _ => {
+            let id = lowering.float_input(index)?;
+            lowering.reshape(id, &shape)
+        }
+    }
+}
+
+/// Emits the contraction of data with a filter of shape `[output, height, width, channel]` and the bias of an input,
+/// where there is one, with the activation after it.
+pub(crate) fn lower(
+    lowering: &mut Lowering<'_>,
+    convolution: &Convolution,
+    transposed: bool,
+    activation: Activation,
+    [data, filter]: [ValueId; 2],
+    bias: usize,
+) -> Result<ValueId, Refusal> {
+    let [height, width, outputs] = convolution.output;
+    let mut operands = vec![data, filter];
+    if lowering.has_input(bias) {
+        operands.push(float_as(lowering, bias, Shape::from([outputs]))?);
+    }
+    let contraction = Contraction {
+        strides: convolution.strides,
+        dilations: convolution.dilations,
+        before: convolution.before,
+        output: [height, width],
+        groups: convolution.groups,
+        transposed,
+    };
+    let result = lowering.emit(Primitive::Contract(contraction), &operands)?;
+    fused::lower(lowering, activation, result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transposed_convolution_cuts_what_its_padding_added() {
+        let same = |input, output, kernel| transposed_before(Padding::Same, input, output, kernel, 2);
+        assert_eq!((same(3, 5, 3).unwrap(), same(3, 6, 3).unwrap(), same(3, 6, 5).unwrap()), (1, 0, 1));
+        assert!(same(3, 7, 3).is_err());
+        let valid = |input, output| transposed_before(Padding::Valid, input, output, 3, 2);
+        assert_eq!((valid(3, 7).unwrap(), valid(3, 8).unwrap()), (0, 0));
+        assert!(valid(3, 9).is_err() && valid(3, 6).is_err() && valid(0, 2).is_err());
+    }
+
+    #[test]
+    fn a_bias_has_one_element_for_each_output() {
+        let bias = |shape: &[usize]| Fact::new(DataType::Float32, Shape::from(shape));
+        assert!(check_bias(2, None, 4).is_ok());
+        assert!(check_bias(2, Some(&bias(&[1, 4])), 4).is_ok());
+        assert!(matches!(check_bias(2, Some(&bias(&[1])), 4), Err(OpError::Invalid(_))));
+        let integers = Fact::new(DataType::Int32, [4]);
+        assert!(matches!(check_bias(2, Some(&integers), 4), Err(OpError::Unsupported(_))));
+    }
+}

@@ -1,0 +1,132 @@
+//! DEPTHWISE_CONV_2D: convolution in which each channel sees itself alone. The file's `depth_multiplier` says nothing
+//! that the shapes don't; TensorFlow Lite ignores it too.
+
+use std::sync::Arc;
+
+use attache_base::{Constant, DataType, Shape};
+use attache_gpu_ir::{Index, IndexMap, Primitive, ValueId};
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_kernels::Engine;
+use attache_kernels::convolution::Convolution;
+use attache_kernels::depthwise::{PackedDepthwise, depthwise};
+use attache_model::schema::BuiltinOperator;
+
+use crate::convolution::{Sliding, Weights, check_bias, inferred, lower};
+use crate::definition::{activation, padding, positive};
+use crate::fused;
+use crate::support::{arity, image, is_empty, one_of, refuse, required};
+use crate::{Code, Declaration, Definition};
+
+pub(crate) static DEFINITIONS: &[Definition] =
+    &[Definition { code: Code::Builtin(BuiltinOperator::DEPTHWISE_CONV_2D), versions: 1..=6, parse }];
+
+/// Inputs: image, filter `[1, height, width, output]` and, optionally, bias. Each channel of the image makes the same
+/// number of neighbouring outputs.
+#[derive(Debug)]
+struct DepthwiseConv2d(Sliding);
+
+fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+    let options = declaration.options.builtin_options_as_depthwise_conv_2_doptions();
+    let options = options.ok_or_else(|| declaration.no_options())?;
+    Ok(Arc::new(DepthwiseConv2d(Sliding {
+        padding: padding(options.padding())?,
+        strides: [positive("stride_h", options.stride_h())?, positive("stride_w", options.stride_w())?],
+        dilations: [
+            positive("dilation_h_factor", options.dilation_h_factor())?,
+            positive("dilation_w_factor", options.dilation_w_factor())?,
+        ],
+        activation: activation(options.fused_activation_function())?,
+    })))
+}
+
+impl DepthwiseConv2d {
+    fn convolution(&self, input: &Shape, filter: &Shape) -> Result<Convolution, OpError> {
+        let input = image(0, input)?;
+        let [one, height, width, outputs] = image(1, filter)?;
+        let channels = input[3];
+        if one != 1 || channels == 0 || outputs % channels != 0 {
+            return Err(OpError::invalid(format!("a filter {filter} does not fit an image of {channels} channels")));
+        }
+        self.0.convolution(input, [height, width], outputs, channels)
+    }
+}
+
+/// The filter as a contraction has it, `[output, height, width, 1]`.
+fn filter(lowering: &mut Lowering<'_>) -> Result<ValueId, Refusal> {
+    let [_, height, width, outputs] = image(1, lowering.input_shape(1)?).map_err(refuse)?;
+    let constant = lowering.input_fact(1)?.constant.as_ref();
+    if let Some(values) = constant.and_then(|constant| constant.values::<f32>()) {
+        let taps = height * width;
+        let turned: Vec<f32> = (0..outputs * taps).map(|to| values[to % taps * outputs + to / taps]).collect();
+        return lowering.constant(Constant::from_values([outputs, height, width, 1], &turned));
+    }
+    let filter = lowering.float_input(1)?;
+    let coordinates = vec![Index::Constant(0), Index::Axis(1), Index::Axis(2), Index::Axis(0)];
+    let map = IndexMap { output: vec![outputs, height, width, 1], coordinates, fill: None };
+    lowering.emit(Primitive::IndexMap(map), &[filter])
+}
+
+impl Op for DepthwiseConv2d {
+    fn name(&self) -> &str {
+        DEFINITIONS[0].name()
+    }
+
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        arity(inputs, 2..=3)?;
+        let (input, filter, bias) = (required(inputs, 0)?, required(inputs, 1)?, inputs.get(2).copied().flatten());
+        one_of(0, input, &[DataType::Float32])?;
+        one_of(1, filter, &[DataType::Float32])?;
+        let (Some(input), Some(filter)) = (&input.shape, &filter.shape) else {
+            return Ok(vec![Inferred::unknown(DataType::Float32)]);
+        };
+        let convolution = self.convolution(input, filter)?;
+        check_bias(2, bias, convolution.output[2])?;
+        inferred(&convolution)
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        let (input, filter) = (eval.input(0)?, eval.input(1)?);
+        if is_empty(eval) {
+            return Ok(());
+        }
+        let convolution = self.convolution(input.shape, filter.shape)?;
+        let (engine, weights) = (Engine::new(eval.parallel), Weights::new(filter, eval.optional(2))?);
+        let (input, output) = (input.values()?, eval.outputs[0].values()?);
+        weights.with_packed(
+            eval.cache,
+            |weights| PackedDepthwise::pack(engine.level, &convolution, weights.filter, weights.bias),
+            |packed| depthwise(engine, &convolution, input, packed, output),
+        );
+        fused::finish(engine, self.0.activation, output);
+        Ok(())
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        let convolution = self.convolution(lowering.input_shape(0)?, lowering.input_shape(1)?).map_err(refuse)?;
+        let operands = [lowering.float_input(0)?, filter(lowering)?];
+        let output = lower(lowering, &convolution, false, self.0.activation, operands, 2)?;
+        lowering.output(0, output)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_base::{Activation, Padding};
+
+    use super::*;
+
+    fn output(filter: [usize; 4]) -> Result<Shape, OpError> {
+        let (dilations, activation) = ([2, 2], Activation::None);
+        let op = DepthwiseConv2d(Sliding { padding: Padding::Valid, strides: [1, 2], dilations, activation });
+        let [input, filter] = [[1, 5, 7, 3], filter].map(|shape| Fact::new(DataType::Float32, shape));
+        Ok(op.infer(&[Some(&input), Some(&filter)])?.remove(0).shape.unwrap())
+    }
+
+    #[test]
+    fn each_channel_makes_as_many_outputs() {
+        assert_eq!(output([1, 2, 3, 6]).unwrap(), Shape::from([1, 3, 2, 6]));
+        for filter in [[1, 2, 3, 4], [2, 2, 3, 6], [1, 0, 3, 6]] {
+            assert!(matches!(output(filter), Err(OpError::Invalid(_))), "{filter:?}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What AVERAGE_POOL_2D and MAX_POOL_2D share: all but their name and how a window folds what it covers.
+
+use std::sync::Arc;
+
+use attache_base::{Activation, DataType, Padding, Shape};
+use attache_gpu_ir::{Primitive, Window, WindowKind};
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_kernels::Engine;
+use attache_kernels::pooling::{Pooling, average_pool, max_pool};
+
+use crate::convolution::windows;
+use crate::definition::{activation, padding, positive};
+use crate::support::{arity, countable, image, is_empty, one_of, refuse, required};
+use crate::{Declaration, fused};
+
+/// A sliding window that folds what it covers; pairs are `[vertical, horizontal]`.
+#[derive(Debug)]
+struct Pool {
+    name: &'static str,
+    kind: WindowKind,
+    padding: Padding,
+    size: [usize; 2],
+    strides: [usize; 2],
+    activation: Activation,
+}
+
+/// The operator of this name from its options.
+pub(crate) fn parse(
+    declaration: &Declaration<'_>,
+    name: &'static str,
+    kind: WindowKind,
+) -> Result<Arc<dyn Op>, OpError> {
+    let options = declaration.options.builtin_options_as_pool_2_doptions();
+    let options = options.ok_or_else(|| declaration.no_options())?;
+    Ok(Arc::new(Pool {
+        name,
+        kind,
+        padding: padding(options.padding())?,
+        size: [positive("filter_height", options.filter_height())?, positive("filter_width", options.filter_width())?],
+        strides: [positive("stride_h", options.stride_h())?, positive("stride_w", options.stride_w())?],
+        activation: activation(options.fused_activation_function())?,
+    }))
+}
+
+impl Pool {
+    fn pooling(&self, input: &Shape) -> Result<Pooling, OpError> {
+        let [batches, height, width, channels] = image(0, input)?;
+        let extents = [height, width];
+        let positions = windows(self.padding, extents, self.size, self.strides, [1, 1])?;
+        let trimmed = [0, 1].map(|axis| {
+            let last = positions[axis].output.saturating_sub(1) * self.strides[axis];
+            trim(extents[axis], self.size[axis], positions[axis].before, last)
+        });
+        Ok(Pooling {
+            batches,
+            input: [height, width, channels],
+            output: positions.map(|position| position.output),
+            kernel: trimmed.map(|(size, _)| size),
+            strides: self.strides,
+            before: trimmed.map(|(_, before)| before),
+            clamp: fused::clamp(self.activation),
+        })
+    }
+}
+
+/// Size and padding of a window without what lies in padding at each of its positions: at most twice the input, however
+/// large a window the file asks for. `last` is how far its last position is from its first.
+fn trim(input: usize, size: usize, before: usize, last: usize) -> (usize, usize) {
+    let idle = before.saturating_sub(last);
+    (size.min(input + before) - idle, before - idle)
+}
+
+impl Op for Pool {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        arity(inputs, 1..=1)?;
+        let input = required(inputs, 0)?;
+        one_of(0, input, &[DataType::Float32])?;
+        let Some(shape) = &input.shape else { return Ok(vec![Inferred::unknown(input.data_type)]) };
+        let Pooling { batches, input: [.., channels], output: [height, width], .. } = self.pooling(shape)?;
+        Ok(vec![Inferred::new(input.data_type, countable(Shape::from([batches, height, width, channels]))?)])
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        if is_empty(eval) {
+            return Ok(());
+        }
+        let input = eval.input(0)?;
+        let (engine, pooling) = (Engine::new(eval.parallel), self.pooling(input.shape)?);
+        let (input, output) = (input.values()?, eval.outputs[0].values()?);
+        match self.kind {
+            WindowKind::Average => average_pool(engine, &pooling, input, output),
+            WindowKind::Maximum | WindowKind::ArgMaximum => max_pool(engine, &pooling, input, output),
+        }
+        fused::finish(engine, self.activation, output);
+        Ok(())
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        let Pooling { kernel, strides, before, output, .. } = self.pooling(lowering.input_shape(0)?).map_err(refuse)?;
+        let input = lowering.float_input(0)?;
+        let window = Window { kind: self.kind, size: kernel, strides, before, output };
+        let result = lowering.emit(Primitive::Window(window), &[input])?;
+        let output = fused::lower(lowering, self.activation, result)?;
+        lowering.output(0, output)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(padding: Padding, size: [usize; 2], strides: [usize; 2]) -> Pool {
+        Pool { name: "?", kind: WindowKind::Maximum, padding, size, strides, activation: Activation::None }
+    }
+
+    fn output(op: &Pool, input: [usize; 4]) -> Result<Shape, OpError> {
+        Ok(op.infer(&[Some(&Fact::new(DataType::Float32, input))])?.remove(0).shape.unwrap())
+    }
+
+    #[test]
+    fn windows_are_counted_by_their_padding() {
+        assert_eq!(output(&pool(Padding::Same, [3, 2], [2, 1]), [2, 5, 7, 3]).unwrap(), Shape::from([2, 3, 7, 3]));
+        assert_eq!(output(&pool(Padding::Valid, [6, 2], [2, 1]), [2, 5, 7, 3]).unwrap(), Shape::from([2, 0, 6, 3]));
+        let integers = Fact::new(DataType::Int8, [1, 2, 2, 1]);
+        let error = pool(Padding::Same, [1, 1], [1, 1]).infer(&[Some(&integers)]).unwrap_err();
+        assert!(matches!(error, OpError::Unsupported(_)));
+    }
+
+    #[test]
+    fn windows_cover_the_same_elements_after_trimming() {
+        let covered = |start: usize, size: usize, before: usize, input: usize| {
+            start.saturating_sub(before).min(input)..(start + size).saturating_sub(before).min(input)
+        };
+        for (input, size, stride) in (1..7).flat_map(|i| (1..20).flat_map(move |k| (1..5).map(move |s| (i, k, s)))) {
+            let window = Padding::Same.window(input, size, stride, 1).unwrap();
+            let (trimmed, before) = trim(input, size, window.before, (window.output - 1) * stride);
+            assert!(trimmed <= 2 * input);
+            for start in (0..window.output).map(|position| position * stride) {
+                let expected = covered(start, size, window.before, input);
+                assert_eq!(covered(start, trimmed, before, input), expected, "{input} {size} {stride}");
+            }
+        }
+        let huge = pool(Padding::Same, [i32::MAX as usize; 2], [1, 1]).pooling(&Shape::from([1, 3, 4, 1])).unwrap();
+        assert!(huge.kernel[0] <= 6 && huge.kernel[1] <= 8);
+    }
+}

@@ -1,0 +1,185 @@
+//! TRANSPOSE_CONV: an image spread through a window over a larger one, of a shape that an input gives; and the forms
+//! that it shares with its custom relative.
+
+use std::sync::Arc;
+
+use attache_base::{Activation, DataType, Padding, Shape};
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_kernels::Engine;
+use attache_kernels::convolution::Convolution;
+use attache_kernels::transpose_convolution::{PackedTransposeFilter, transpose_convolve};
+use attache_model::schema::BuiltinOperator;
+
+use crate::convolution::{self, Weights, check_bias, inferred, transposed_before};
+use crate::definition::{activation, padding, positive};
+use crate::support::{arity, image, is_empty, known_integers, one_of, refuse, required};
+use crate::{Code, Declaration, Definition, fused};
+
+pub(crate) static DEFINITIONS: &[Definition] =
+    &[Definition { code: Code::Builtin(BuiltinOperator::TRANSPOSE_CONV), versions: 1..=4, parse }];
+
+/// Inputs: the output's shape, filter `[output, height, width, channel]`, image and, optionally, bias.
+#[derive(Debug)]
+struct TransposeConv(Spreading);
+
+/// How a window spreads an image over a larger one; pairs are `[vertical, horizontal]`.
+#[derive(Debug)]
+pub(crate) struct Spreading {
+    pub(crate) padding: Padding,
+    pub(crate) strides: [usize; 2],
+    pub(crate) activation: Activation,
+}
+
+impl Spreading {
+    /// The convolution whose transpose turns `data` into an image of height and width `output`.
+    pub(crate) fn convolution(
+        &self,
+        data: [usize; 4],
+        filter: [usize; 4],
+        output: [usize; 2],
+    ) -> Result<Convolution, OpError> {
+        let ([batches, height, width, channels], [outputs, rows, columns, depth]) = (data, filter);
+        if depth != channels {
+            return Err(OpError::invalid(format!("a filter of {depth} channels on an image of {channels}")));
+        }
+        let (input, kernel) = ([height, width], [rows, columns]);
+        let before =
+            |axis: usize| transposed_before(self.padding, input[axis], output[axis], kernel[axis], self.strides[axis]);
+        Ok(Convolution {
+            batches,
+            input: [height, width, channels],
+            output: [output[0], output[1], outputs],
+            kernel,
+            strides: self.strides,
+            dilations: [1, 1],
+            before: [before(0)?, before(1)?],
+            groups: 1,
+            clamp: fused::clamp(self.activation),
+        })
+    }
+
+    /// Computes the convolution. `operands` are the indices of image, filter and bias.
+    pub(crate) fn eval(
+        &self,
+        eval: &mut Eval<'_>,
+        convolution: &Convolution,
+        operands: [usize; 3],
+    ) -> Result<(), OpError> {
+        if is_empty(eval) {
+            return Ok(());
+        }
+        let [data, filter, bias] = operands;
+        let (engine, weights) = (Engine::new(eval.parallel), Weights::new(eval.input(filter)?, eval.optional(bias))?);
+        let (input, output) = (eval.input(data)?.values()?, eval.outputs[0].values()?);
+        weights.with_packed(
+            eval.cache,
+            |weights| PackedTransposeFilter::pack(engine.level, convolution, weights.filter, weights.bias),
+            |packed| transpose_convolve(engine, convolution, input, packed, output),
+        );
+        fused::finish(engine, self.activation, output);
+        Ok(())
+    }
+
+    /// Emits the convolution. `operands` are the indices of image, filter and bias.
+    pub(crate) fn lower(
+        &self,
+        lowering: &mut Lowering<'_>,
+        convolution: &Convolution,
+        operands: [usize; 3],
+    ) -> Result<(), Refusal> {
+        let [data, filter, bias] = operands;
+        let operands = [lowering.float_input(data)?, lowering.float_input(filter)?];
+        let output = convolution::lower(lowering, convolution, true, self.activation, operands, bias)?;
+        lowering.output(0, output)
+    }
+}
+
+fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+    let options = declaration.options.builtin_options_as_transpose_conv_options();
+    let options = options.ok_or_else(|| declaration.no_options())?;
+    Ok(Arc::new(TransposeConv(Spreading {
+        padding: padding(options.padding())?,
+        strides: [positive("stride_h", options.stride_h())?, positive("stride_w", options.stride_w())?],
+        activation: activation(options.fused_activation_function())?,
+    })))
+}
+
+impl TransposeConv {
+    /// The convolution to an image of the shape that the first input holds.
+    fn convolution(&self, wanted: &[i64], filter: &Shape, data: &Shape) -> Result<Convolution, OpError> {
+        let (filter, data) = (image(1, filter)?, image(2, data)?);
+        let output = Shape::from_signed(wanted).and_then(|shape| <[usize; 4]>::try_from(shape.extents()).ok());
+        match output {
+            Some([batches, height, width, channels]) if batches == data[0] && channels == filter[0] => {
+                self.0.convolution(data, filter, [height, width])
+            }
+            _ => Err(OpError::invalid(format!("an image {data:?} and a filter {filter:?} do not make {wanted:?}"))),
+        }
+    }
+}
+
+/// Indices of image, filter and bias.
+const OPERANDS: [usize; 3] = [2, 1, 3];
+
+impl Op for TransposeConv {
+    fn name(&self) -> &str {
+        DEFINITIONS[0].name()
+    }
+
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        arity(inputs, 3..=4)?;
+        let (wanted, filter, data) = (required(inputs, 0)?, required(inputs, 1)?, required(inputs, 2)?);
+        one_of(0, wanted, &[DataType::Int32])?;
+        one_of(1, filter, &[DataType::Float32])?;
+        one_of(2, data, &[DataType::Float32])?;
+        let (Some(wanted), Some(filter), Some(data)) = (known_integers(0, wanted)?, &filter.shape, &data.shape) else {
+            return Ok(vec![Inferred::unknown(DataType::Float32)]);
+        };
+        let convolution = self.convolution(&wanted, filter, data)?;
+        check_bias(3, inputs.get(3).copied().flatten(), convolution.output[2])?;
+        inferred(&convolution)
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        let wanted = eval.input(0)?.integers()?;
+        let convolution = self.convolution(&wanted, eval.input(1)?.shape, eval.input(2)?.shape)?;
+        self.0.eval(eval, &convolution, OPERANDS)
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        let (wanted, filter, data) = (lowering.integers(0)?, lowering.input_shape(1)?, lowering.input_shape(2)?);
+        let convolution = self.convolution(&wanted, filter, data).map_err(refuse)?;
+        self.0.lower(lowering, &convolution, OPERANDS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_base::Constant;
+
+    use super::*;
+
+    fn output(wanted: &[i32]) -> Result<Shape, OpError> {
+        let op = TransposeConv(Spreading { padding: Padding::Same, strides: [2, 2], activation: Activation::None });
+        let wanted = Fact::constant(Constant::from_values([wanted.len()], wanted));
+        let [filter, data] = [[5, 3, 3, 2], [1, 3, 4, 2]].map(|shape| Fact::new(DataType::Float32, shape));
+        Ok(op.infer(&[Some(&wanted), Some(&filter), Some(&data)])?.remove(0).shape.unwrap())
+    }
+
+    #[test]
+    fn the_wanted_shape_must_fit() {
+        assert_eq!(output(&[1, 5, 7, 5]).unwrap(), Shape::from([1, 5, 7, 5]));
+        for wanted in [&[1, 6, 8][..], &[1, 7, 9, 5], &[2, 6, 8, 5], &[1, 6, 8, 4], &[1, -6, 8, 5], &[1, 6, 0, 5]] {
+            assert!(matches!(output(wanted), Err(OpError::Invalid(_))), "{wanted:?}");
+        }
+    }
+
+    #[test]
+    fn a_shape_that_a_run_tells_is_unknown_before() {
+        let op = TransposeConv(Spreading { padding: Padding::Same, strides: [2, 2], activation: Activation::None });
+        let wanted = Fact::new(DataType::Int32, [4]);
+        let [filter, data] = [[5, 3, 3, 2], [1, 3, 4, 2]].map(|shape| Fact::new(DataType::Float32, shape));
+        let inferred = op.infer(&[Some(&wanted), Some(&filter), Some(&data)]).unwrap();
+        assert_eq!(inferred, [Inferred::unknown(DataType::Float32)]);
+    }
+}

@@ -1,0 +1,321 @@
+//! Every golden case of `conformance/cases`, on the CPU and as interpreted primitives, against what LiteRT computed.
+//!
+//! Nodes run one by one in the graph's order. In the second run each node that lowers is interpreted; the cases in
+//! which a node doesn't are listed, with the reason, in `refused.txt`: that list must be exact.
+
+mod npy;
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use attache_base::{Bytes, Constant, DataType, Serial, Shape};
+use attache_gpu_ir::{Scalar, Tensor, interpret};
+use attache_graph::{Cache, Eval, Fact, Graph, Host, Inferred, Lowering, Node, OpError, TensorMut, TensorRef};
+use attache_model::Model;
+
+/// Error that is allowed, relative to the case's scale: what LiteRT's own kernels differ by.
+const TOLERANCE: f32 = 1e-5;
+
+/// A tensor's value; its bytes are aligned for every element type.
+#[derive(Clone)]
+struct Value {
+    data_type: DataType,
+    shape: Shape,
+    words: Vec<u64>,
+}
+
+impl Value {
+    fn new(data_type: DataType, shape: Shape, bytes: &[u8]) -> Self {
+        let mut value = Self::zeroed(data_type, shape);
+        value.bytes_mut().copy_from_slice(bytes);
+        value
+    }
+
+    fn zeroed(data_type: DataType, shape: Shape) -> Self {
+        let size = data_type.byte_size(shape.elements()).expect("elements have a size");
+        Self { data_type, shape, words: vec![0; size.div_ceil(8)] }
+    }
+
+    fn size(&self) -> usize {
+        self.data_type.byte_size(self.shape.elements()).expect("elements have a size")
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &bytemuck::cast_slice(&self.words)[..self.size()]
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        let size = self.size();
+        &mut bytemuck::cast_slice_mut(&mut self.words)[..size]
+    }
+
+    fn constant(&self) -> Constant {
+        let bytes = Bytes::from_vec(self.bytes().to_vec());
+        Constant { data_type: self.data_type, shape: self.shape.clone(), bytes }
+    }
+
+    /// As the interpreter of primitives has it.
+    fn tensor(&self, scalar: Scalar) -> Tensor {
+        let integers = || bytemuck::cast_slice::<u8, i32>(self.bytes()).iter().map(|value| f64::from(*value)).collect();
+        let elements = match scalar {
+            Scalar::I32 => integers(),
+            Scalar::F32 => self.constant().floats().expect("floats").iter().map(|value| f64::from(*value)).collect(),
+        };
+        Tensor::new(self.shape.clone(), elements)
+    }
+
+    fn from_tensor(data_type: DataType, scalar: Scalar, tensor: &Tensor) -> Self {
+        let bits = |value: &f64| match scalar {
+            Scalar::I32 => (*value as i32).to_ne_bytes(),
+            Scalar::F32 => (*value as f32).to_ne_bytes(),
+        };
+        let bytes: Vec<u8> = tensor.elements.iter().flat_map(bits).collect();
+        Self::new(data_type, tensor.shape.clone(), &bytes)
+    }
+}
+
+struct NoHost;
+
+impl Host for NoHost {
+    fn run_subgraph(&mut self, _: usize, _: &[TensorRef<'_>]) -> Result<Vec<(Shape, Vec<u8>)>, OpError> {
+        Err(OpError::unsupported("no subgraphs here"))
+    }
+}
+
+/// How nodes are computed.
+#[derive(Clone, Copy, PartialEq)]
+enum Runtime {
+    Cpu,
+    Primitives,
+}
+
+/// One run of a case's graph.
+struct Run<'a> {
+    graph: &'a Graph,
+    values: Vec<Option<Value>>,
+    /// Why nodes were not lowered.
+    refusals: Vec<String>,
+}
+
+impl<'a> Run<'a> {
+    fn new(graph: &'a Graph, inputs: &[Value]) -> Self {
+        let value = |constant: &Constant| {
+            let size = constant.data_type.byte_size(constant.shape.elements()).expect("elements have a size");
+            Value::new(constant.data_type, constant.shape.clone(), &constant.bytes[..size])
+        };
+        let mut values: Vec<_> = graph.tensors.iter().map(|tensor| tensor.fact.constant.as_ref().map(value)).collect();
+        for (id, input) in graph.inputs.iter().zip(inputs) {
+            values[id.index()] = Some(input.clone());
+        }
+        Self { graph, values, refusals: Vec::new() }
+    }
+
+    fn run(mut self, runtime: Runtime) -> Result<(Vec<Value>, Vec<String>), String> {
+        for node in &self.graph.nodes {
+            let made = match runtime {
+                Runtime::Cpu => self.eval(node),
+                Runtime::Primitives => self.interpret(node),
+            };
+            let made = made.map_err(|error| format!("{}: {error}", node.op.name()))?;
+            for (id, value) in node.outputs.iter().zip(made) {
+                self.values[id.index()] = Some(value);
+            }
+        }
+        let output = |id: &attache_graph::TensorId| self.values[id.index()].clone().ok_or("an output is never made");
+        Ok((self.graph.outputs.iter().map(output).collect::<Result<_, _>>()?, self.refusals))
+    }
+
+    fn inputs(&self, node: &Node) -> Vec<Option<&Value>> {
+        let value = |id: attache_graph::TensorId| self.values[id.index()].as_ref().expect("made before it is read");
+        node.inputs.iter().map(|id| id.map(value)).collect()
+    }
+
+    /// The outputs' shapes, with the inputs' values where those decide them.
+    fn infer(&self, node: &Node) -> Result<Vec<Inferred>, OpError> {
+        let inferred = node.op.infer(&self.graph.input_facts(node))?;
+        if inferred.iter().all(|output| output.shape.is_some()) {
+            return Ok(inferred);
+        }
+        let inputs = self.inputs(node);
+        let facts: Vec<_> = inputs.iter().map(|input| input.map(|value| Fact::constant(value.constant()))).collect();
+        node.op.infer(&facts.iter().map(Option::as_ref).collect::<Vec<_>>())
+    }
+
+    fn eval(&mut self, node: &Node) -> Result<Vec<Value>, OpError> {
+        let inferred = self.infer(node)?;
+        let make = |output: &Inferred| {
+            let mut value = Value::zeroed(output.data_type, output.shape.clone().expect("a shape known at run time"));
+            value.bytes_mut().fill(0xff); // an operator must write every element
+            value
+        };
+        let mut made: Vec<Value> = inferred.iter().map(make).collect();
+        let inputs = node.inputs.iter().zip(self.inputs(node)).map(|(id, value)| {
+            let (value, fact) = (value?, self.graph.fact((*id)?));
+            let is_constant = fact.constant.is_some();
+            let Value { data_type, shape, .. } = value;
+            Some(TensorRef { data_type: *data_type, shape, bytes: value.bytes(), quantization: None, is_constant })
+        });
+        let inputs: Vec<_> = inputs.collect();
+        let mut cache = Cache::default();
+        // Twice, so that what an operator keeps from its first run is used.
+        for _ in 0..2 {
+            let outputs = made.iter_mut().zip(&inferred).map(|(value, output)| TensorMut {
+                data_type: output.data_type,
+                shape: output.shape.as_ref().expect("a shape known at run time"),
+                bytes: value.bytes_mut(),
+                quantization: None,
+            });
+            let (inputs, outputs) = (inputs.clone(), outputs.collect());
+            let (cache, parallel, host) = (&mut cache, &Serial, &mut NoHost);
+            node.op.eval(&mut Eval { inputs, outputs, cache, parallel, host })?;
+        }
+        Ok(made)
+    }
+
+    fn interpret(&mut self, node: &Node) -> Result<Vec<Value>, OpError> {
+        let lowered = match Lowering::lower(self.graph, node) {
+            Ok(lowered) => lowered,
+            Err(refusal) => {
+                self.refusals.push(format!("{}: {refusal}", node.op.name()));
+                return self.eval(node);
+            }
+        };
+        let (program, inputs) = (&lowered.program, self.inputs(node));
+        let scalars = program.inputs.iter().map(|id| program.value(*id).scalar);
+        let tensors = lowered.reads.iter().zip(scalars).map(|(read, scalar)| inputs[*read].unwrap().tensor(scalar));
+        let tensors: Vec<_> = tensors.collect();
+        let made = interpret(program, &tensors).map_err(|error| OpError::invalid(error.to_string()))?;
+        let outputs = made.iter().zip(&program.outputs).zip(&node.outputs);
+        Ok(outputs
+            .map(|((tensor, id), output)| {
+                Value::from_tensor(self.graph.fact(*output).data_type, program.value(*id).scalar, tensor)
+            })
+            .collect())
+    }
+}
+
+/// The largest error relative to `scale`, or what is wrong.
+fn compare(actual: &Value, expected: &Value, scale: f32) -> Result<f32, String> {
+    if (actual.data_type, &actual.shape) != (expected.data_type, &expected.shape) {
+        let (made, wanted) = (&actual.shape, &expected.shape);
+        return Err(format!("{} {made} where {} {wanted} belongs", actual.data_type, expected.data_type));
+    }
+    if actual.data_type != DataType::Float32 {
+        let same = actual.bytes() == expected.bytes();
+        return if same { Ok(0.0) } else { Err("other elements than expected".into()) };
+    }
+    let (actual, expected) = (actual.constant(), expected.constant());
+    let (actual, expected) = (actual.floats().unwrap(), expected.floats().unwrap());
+    let mut worst = 0f32;
+    for (index, (a, e)) in actual.iter().zip(expected.iter()).enumerate() {
+        let same = a == e || (a.is_nan() && e.is_nan());
+        let error = if same { 0.0 } else { (a - e).abs() / scale.max(f32::MIN_POSITIVE) };
+        if error.is_nan() || error > TOLERANCE {
+            return Err(format!("{a} where {e} belongs at {index} (scale {scale})"));
+        }
+        worst = worst.max(error);
+    }
+    Ok(worst)
+}
+
+/// A case as its folder holds it.
+struct Case {
+    name: String,
+    operator: String,
+    scale: f32,
+    graph: Graph,
+    inputs: Vec<Value>,
+    outputs: Vec<Value>,
+}
+
+impl Case {
+    fn load(folder: &Path) -> Result<Self, String> {
+        let description = std::fs::read(folder.join("case.json")).map_err(|error| error.to_string())?;
+        let description: serde_json::Value = serde_json::from_slice(&description).map_err(|error| error.to_string())?;
+        let arrays = |stem: &str| -> Result<Vec<Value>, String> {
+            let paths = (0..).map(|index| folder.join(format!("{stem}_{index}.npy")));
+            paths.take_while(|path| path.exists()).map(|path| npy::read(&path)).collect()
+        };
+        let (inputs, outputs) = (arrays("in")?, arrays("out")?);
+        let model = Model::from_path(folder.join("model.tflite")).map_err(|error| error.to_string())?;
+        let shapes: Vec<_> = inputs.iter().map(|input| Some(input.shape.clone())).collect();
+        let (graph, errors) = attache_ops::import(&model, 0, &shapes);
+        if let Some(error) = errors.first() {
+            return Err(error.to_string());
+        }
+        graph.validate().map_err(|error| error.to_string())?;
+        Ok(Self {
+            name: folder.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            operator: description["op"].as_str().ok_or("case.json names no operator")?.into(),
+            scale: description["scale"].as_f64().ok_or("case.json has no scale")? as f32,
+            graph,
+            inputs,
+            outputs,
+        })
+    }
+
+    /// The largest relative error of a run, and why nodes of it were not lowered.
+    fn run(&self, runtime: Runtime) -> Result<(f32, Vec<String>), String> {
+        let (made, refusals) = Run::new(&self.graph, &self.inputs).run(runtime)?;
+        if made.len() != self.outputs.len() {
+            return Err(format!("{} outputs where {} belong", made.len(), self.outputs.len()));
+        }
+        let mut worst = 0f32;
+        for (index, (actual, expected)) in made.iter().zip(&self.outputs).enumerate() {
+            let error = compare(actual, expected, self.scale);
+            worst = worst.max(error.map_err(|error| format!("output {index}: {error}"))?);
+        }
+        Ok((worst, refusals))
+    }
+}
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Runs every case; why nodes were not lowered, by case. Panics where one fails.
+fn run_all(runtime: Runtime) -> BTreeMap<String, String> {
+    let folder = workspace().join("conformance/cases");
+    let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut folders: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect();
+    folders.sort();
+    assert!(folders.len() >= 400, "only {} golden cases in {}", folders.len(), folder.display());
+    let (mut summary, mut refused, mut failures) =
+        (BTreeMap::<String, (usize, f32)>::new(), BTreeMap::new(), Vec::new());
+    for folder in &folders {
+        let result = Case::load(folder).and_then(|case| Ok((case.run(runtime)?, case)));
+        match result {
+            Ok(((error, refusals), case)) => {
+                let entry = summary.entry(case.operator).or_default();
+                *entry = (entry.0 + 1, entry.1.max(error));
+                if !refusals.is_empty() {
+                    refused.insert(case.name, refusals.join("; "));
+                }
+            }
+            Err(error) => failures.push(format!("{}: {error}", folder.file_name().unwrap().to_string_lossy())),
+        }
+    }
+    for (operator, (cases, error)) in &summary {
+        println!("{operator}: {cases} cases, largest error {error:.1e}");
+    }
+    println!("{} of {} cases agree", folders.len() - failures.len(), folders.len());
+    assert!(failures.is_empty(), "{} cases fail:\n{}", failures.len(), failures.join("\n"));
+    refused
+}
+
+#[test]
+fn the_cpu_agrees_with_every_case() {
+    run_all(Runtime::Cpu);
+}
+
+#[test]
+fn primitives_agree_with_every_case() {
+    let refused = run_all(Runtime::Primitives);
+    let actual = refused.iter().fold(String::new(), |mut text, (case, reason)| {
+        writeln!(text, "{case}: {reason}").expect("a string takes any text");
+        text
+    });
+    let expected = include_str!("refused.txt");
+    assert!(actual == expected, "refused.txt should read:\n{actual}");
+}

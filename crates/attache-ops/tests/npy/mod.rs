@@ -1,0 +1,39 @@
+//! Arrays as numpy saves them: version 1.0, little-endian, row-major.
+
+use std::path::Path;
+
+use attache_base::{DataType, Shape};
+
+use crate::Value;
+
+/// numpy's names of element types.
+const TYPES: [(&str, DataType); 8] = [
+    ("<f4", DataType::Float32),
+    ("<f2", DataType::Float16),
+    ("<i4", DataType::Int32),
+    ("<i8", DataType::Int64),
+    ("<i2", DataType::Int16),
+    ("|i1", DataType::Int8),
+    ("|u1", DataType::UInt8),
+    ("|b1", DataType::Bool),
+];
+
+/// Reads a file.
+pub(crate) fn read(path: &Path) -> Result<Value, String> {
+    let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    parse(&bytes).ok_or_else(|| format!("{}: not an array that this reader knows", path.display()))
+}
+
+fn parse(bytes: &[u8]) -> Option<Value> {
+    let rest = bytes.strip_prefix(b"\x93NUMPY\x01\x00")?;
+    let length = usize::from(u16::from_le_bytes([*rest.first()?, *rest.get(1)?]));
+    let (header, elements) = rest.get(2..)?.split_at_checked(length)?;
+    let header = std::str::from_utf8(header).ok()?;
+    let data_type = TYPES.iter().find(|(name, _)| header.contains(&format!("'descr': '{name}'")))?.1;
+    let extents = header.split_once("'shape': (")?.1.split_once(')')?.0;
+    let extents = extents.split(',').map(str::trim).filter(|extent| !extent.is_empty());
+    let shape: Shape = extents.map(|extent| extent.parse().ok()).collect::<Option<Vec<usize>>>()?.into();
+    let is_row_major = header.contains("'fortran_order': False");
+    (is_row_major && data_type.byte_size(shape.elements())? == elements.len())
+        .then(|| Value::new(data_type, shape, elements))
+}
