@@ -106,3 +106,16 @@ pub(crate) fn erf(x: f32) -> f32 {
     p = p * t + 0.254_829_6;
     (1.0 - p * t * exp(-a * a)).copysign(x)
 }
+
+/// The fold of many values by halves, which vectorises where a fold in order would wait for each step.
+#[inline(always)]
+pub(crate) fn fold_halves<const N: usize>(mut values: [f32; N], step: impl Fn(f32, f32) -> f32) -> f32 {
+    let mut half = N / 2;
+    while half > 0 {
+        for index in 0..half {
+            values[index] = step(values[index], values[index + half]);
+        }
+        half /= 2;
+    }
+    values[0]
+}

@@ -1,5 +1,6 @@
 //! Pooling over channels-last tensors: the average and the maximum of sliding windows, padding left out.
 
+use std::marker::PhantomData;
 use std::ops::Range;
 
 use crate::simd::{Kernel, Simd};
@@ -67,14 +68,14 @@ impl Pooling {
 /// gives 0.
 pub fn average_pool(engine: Engine, pooling: &Pooling, input: &[f32], output: &mut [f32]) {
     pooling.for_each_row(&engine, input, output, |image, y, output| {
-        engine.level.dispatch(Row::<Sum> { pooling, image, y, output, fold: Sum });
+        engine.level.dispatch(Row::<Sum> { pooling, image, y, output, fold: PhantomData });
     });
 }
 
 /// The maximum of each window's input pixels. A window wholly in padding gives the lowest float.
 pub fn max_pool(engine: Engine, pooling: &Pooling, input: &[f32], output: &mut [f32]) {
     pooling.for_each_row(&engine, input, output, |image, y, output| {
-        engine.level.dispatch(Row::<Maximum> { pooling, image, y, output, fold: Maximum });
+        engine.level.dispatch(Row::<Maximum> { pooling, image, y, output, fold: PhantomData });
     });
 }
 
@@ -112,20 +113,21 @@ pub fn max_pool_with_argmax(pooling: &Pooling, input: &[f32], output: &mut [f32]
 /// How a window's pixels become one.
 trait Fold {
     const START: f32;
-    fn step(total: f32, value: f32) -> f32;
-    fn finish(total: f32, reciprocal: f32) -> f32;
+    fn step<S: Simd>(simd: S, total: S::Vector, value: S::Vector) -> S::Vector;
+    /// What the result of `count` pixels is multiplied by.
+    fn scale(count: usize) -> f32;
 }
 
 struct Sum;
 impl Fold for Sum {
     const START: f32 = 0.0;
     #[inline(always)]
-    fn step(total: f32, value: f32) -> f32 {
-        total + value
+    fn step<S: Simd>(simd: S, total: S::Vector, value: S::Vector) -> S::Vector {
+        simd.add(total, value)
     }
     #[inline(always)]
-    fn finish(total: f32, count: f32) -> f32 {
-        total / count
+    fn scale(count: usize) -> f32 {
+        1.0 / count.max(1) as f32
     }
 }
 
@@ -133,12 +135,12 @@ struct Maximum;
 impl Fold for Maximum {
     const START: f32 = f32::MIN;
     #[inline(always)]
-    fn step(total: f32, value: f32) -> f32 {
-        if total > value { total } else { value }
+    fn step<S: Simd>(simd: S, total: S::Vector, value: S::Vector) -> S::Vector {
+        simd.maximum(total, value)
     }
     #[inline(always)]
-    fn finish(total: f32, _: f32) -> f32 {
-        total
+    fn scale(_: usize) -> f32 {
+        1.0
     }
 }
 
@@ -148,32 +150,31 @@ struct Row<'a, F> {
     image: &'a [f32],
     y: usize,
     output: &'a mut [f32],
-    #[allow(dead_code)]
-    fold: F,
+    fold: PhantomData<F>,
 }
 
 impl<F: Fold> Kernel for Row<'_, F> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd>(self, _: S) {
+    fn run<S: Simd>(self, simd: S) {
         let [_, width, channels] = self.pooling.input;
         let (rows, _) = self.pooling.window(0, self.y);
+        let (lower, upper) = (simd.splat(self.pooling.clamp.0), simd.splat(self.pooling.clamp.1));
         for (x, output) in self.output.chunks_exact_mut(channels).enumerate() {
             let (columns, _) = self.pooling.window(1, x);
-            output.fill(F::START);
-            for y in rows.clone() {
-                let row = &self.image[(y * width + columns.start) * channels..(y * width + columns.end) * channels];
-                for pixel in row.chunks_exact(channels) {
-                    for (total, value) in output.iter_mut().zip(pixel) {
-                        *total = F::step(*total, *value);
+            let scale = simd.splat(F::scale(rows.len() * columns.len()));
+            for (index, output) in output.chunks_mut(S::LANES).enumerate() {
+                let mut total = simd.splat(F::START);
+                for y in rows.clone() {
+                    for x in columns.clone() {
+                        let start = (y * width + x) * channels + index * S::LANES;
+                        let value = simd.load_slice(&self.image[start..start + output.len()]);
+                        total = F::step(simd, total, value);
                     }
                 }
-            }
-            let count = (rows.len() * columns.len()).max(1) as f32;
-            let (lower, upper) = self.pooling.clamp;
-            for total in output.iter_mut() {
-                *total = math::clamp(F::finish(*total, count), lower, upper);
+                let result = simd.multiply_add(total, scale, simd.splat(0.0));
+                simd.store_slice(output, simd.clamp(result, lower, upper));
             }
         }
     }

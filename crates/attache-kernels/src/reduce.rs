@@ -1,8 +1,8 @@
 //! Reductions over any axes. Axes that lie side by side and share their fate are merged first, so that what is left
 //! alternates between kept and reduced.
 
-use crate::Engine;
 use crate::simd::{Kernel, Simd};
+use crate::{Engine, math};
 
 /// How elements become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -194,7 +194,7 @@ fn total<F: Fold>(values: &[f32]) -> f32 {
                 *lane = F::step(*lane, *value);
             }
         }
-        let lanes = lanes.into_iter().fold(F::START, F::step);
+        let lanes = math::fold_halves(lanes, F::step);
         result = F::step(result, rest.iter().fold(lanes, |total, value| F::step(total, *value)));
     }
     result

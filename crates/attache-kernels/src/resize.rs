@@ -89,17 +89,25 @@ impl Kernel for Row<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd>(self, _: S) {
-        let dy = self.weight;
-        for (output, &(left, right, dx)) in self.output.chunks_exact_mut(self.channels).zip(self.across) {
-            let pixel = |line: usize, x: usize| &self.lines[line][x * self.channels..][..self.channels];
-            let corners = [pixel(0, left), pixel(1, left), pixel(0, right), pixel(1, right)];
+    fn run<S: Simd>(self, simd: S) {
+        let (dy, channels) = (self.weight, self.channels);
+        let zero = simd.splat(0.0);
+        for (output, &(left, right, dx)) in self.output.chunks_exact_mut(channels).zip(self.across) {
+            let [upper, lower] = self.lines;
             let weights = [(1.0 - dy) * (1.0 - dx), dy * (1.0 - dx), (1.0 - dy) * dx, dy * dx];
-            for (channel, value) in output.iter_mut().enumerate() {
-                *value = corners[0][channel] * weights[0]
-                    + corners[1][channel] * weights[1]
-                    + corners[2][channel] * weights[2]
-                    + corners[3][channel] * weights[3];
+            let corners = [
+                &upper[left * channels..][..channels],
+                &lower[left * channels..][..channels],
+                &upper[right * channels..][..channels],
+                &lower[right * channels..][..channels],
+            ];
+            for (index, output) in output.chunks_mut(S::LANES).enumerate() {
+                let part = index * S::LANES..index * S::LANES + output.len();
+                let mut sum = zero;
+                for (corner, weight) in corners.iter().zip(weights) {
+                    sum = simd.multiply_add(simd.load_slice(&corner[part.clone()]), simd.splat(weight), sum);
+                }
+                simd.store_slice(output, sum);
             }
         }
     }

@@ -121,6 +121,31 @@ pub(crate) trait Simd: Copy + Send + Sync {
     unsafe fn store_partial(self, target: *mut f32, vector: Self::Vector, count: usize);
     /// `a × b + c`, rounded once or twice.
     fn multiply_add(self, a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
+    fn add(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    /// `a` where `a > b`, else `b`.
+    fn maximum(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    /// The first elements of `values`, as many as there are up to `LANES`, zero in the rest.
+    #[inline(always)]
+    fn load_slice(self, values: &[f32]) -> Self::Vector {
+        // SAFETY: the slice holds as many elements.
+        unsafe {
+            match values.len() {
+                count if count < Self::LANES => self.load_partial(values.as_ptr(), count),
+                _ => self.load(values.as_ptr()),
+            }
+        }
+    }
+    /// Stores as many lanes as the slice has room for.
+    #[inline(always)]
+    fn store_slice(self, values: &mut [f32], vector: Self::Vector) {
+        // SAFETY: the slice holds as many elements.
+        unsafe {
+            match values.len() {
+                count if count < Self::LANES => self.store_partial(values.as_mut_ptr(), vector, count),
+                _ => self.store(values.as_mut_ptr(), vector),
+            }
+        }
+    }
     /// `min(max(x, lower), upper)`; NaN stays NaN.
     fn clamp(self, x: Self::Vector, lower: Self::Vector, upper: Self::Vector) -> Self::Vector;
 }
@@ -169,6 +194,15 @@ impl Simd for Portable {
         // `mul_add` is a library call where the target has no such instruction.
         let fused = cfg!(any(target_feature = "fma", target_arch = "aarch64"));
         let lane = |i: usize| if fused { a[i].mul_add(b[i], c[i]) } else { a[i] * b[i] + c[i] };
+        [lane(0), lane(1), lane(2), lane(3)]
+    }
+    #[inline(always)]
+    fn add(self, a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
+        [a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3]]
+    }
+    #[inline(always)]
+    fn maximum(self, a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
+        let lane = |i: usize| if a[i] > b[i] { a[i] } else { b[i] };
         [lane(0), lane(1), lane(2), lane(3)]
     }
     #[inline(always)]
@@ -255,6 +289,16 @@ mod x86 {
             unsafe { _mm256_fmadd_ps(a, b, c) }
         }
         #[inline(always)]
+        fn add(self, a: __m256, b: __m256) -> __m256 {
+            // SAFETY: the token proves the features.
+            unsafe { _mm256_add_ps(a, b) }
+        }
+        #[inline(always)]
+        fn maximum(self, a: __m256, b: __m256) -> __m256 {
+            // SAFETY: the token proves the features.
+            unsafe { _mm256_max_ps(a, b) }
+        }
+        #[inline(always)]
         fn clamp(self, x: __m256, lower: __m256, upper: __m256) -> __m256 {
             // SAFETY: the token proves the features. The second operand is what NaN comes out of.
             unsafe { _mm256_min_ps(upper, _mm256_max_ps(lower, x)) }
@@ -318,6 +362,16 @@ mod x86 {
         fn multiply_add(self, a: __m512, b: __m512, c: __m512) -> __m512 {
             // SAFETY: the token proves the features.
             unsafe { _mm512_fmadd_ps(a, b, c) }
+        }
+        #[inline(always)]
+        fn add(self, a: __m512, b: __m512) -> __m512 {
+            // SAFETY: the token proves the features.
+            unsafe { _mm512_add_ps(a, b) }
+        }
+        #[inline(always)]
+        fn maximum(self, a: __m512, b: __m512) -> __m512 {
+            // SAFETY: the token proves the features.
+            unsafe { _mm512_max_ps(a, b) }
         }
         #[inline(always)]
         fn clamp(self, x: __m512, lower: __m512, upper: __m512) -> __m512 {

@@ -35,7 +35,7 @@ fn for_each_row(
 }
 
 /// Partial results that a loop keeps apart, so that it can be vectorised.
-const PARTS: usize = 32;
+const PARTS: usize = 32; // a power of two
 
 #[inline(always)]
 fn maximum(values: &[f32]) -> f32 {
@@ -48,7 +48,7 @@ fn maximum(values: &[f32]) -> f32 {
             *part = larger(*part, *value);
         }
     }
-    parts.iter().chain(rest).fold(f32::NEG_INFINITY, |a, b| larger(a, *b))
+    rest.iter().fold(math::fold_halves(parts, larger), |a, b| larger(a, *b))
 }
 
 /// Writes `e^(beta (x − max))` and returns the sum.
@@ -66,7 +66,7 @@ fn exponentials(input: &[f32], output: &mut [f32], beta: f32) -> f32 {
             *part += value;
         }
     }
-    parts.iter().sum::<f32>() + rest
+    math::fold_halves(parts, |a, b| a + b) + rest
 }
 
 struct Softmax<'a> {
