@@ -52,7 +52,7 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
     },
     Definition {
         code: Code::Builtin(BuiltinOperator::SUB),
-        versions: 1..=6,
+        versions: 1..=5,
         parse: |declaration| {
             let options = declaration.options.builtin_options_as_sub_options();
             let fused = options.map(|options| options.fused_activation_function());

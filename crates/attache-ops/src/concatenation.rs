@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use attache_base::{Activation, Shape};
+use attache_base::{Activation, DataType, Shape};
 use attache_gpu_ir::Primitive;
 use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_kernels::movement::concatenate;
@@ -13,7 +13,7 @@ use crate::support::{countable, elements, elements_mut, movable, required, with_
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::CONCATENATION), versions: 1..=6, parse }];
+    &[Definition { code: Code::Builtin(BuiltinOperator::CONCATENATION), versions: 1..=7, parse }];
 
 #[derive(Debug)]
 struct Concatenation {
@@ -67,7 +67,7 @@ impl Op for Concatenation {
                 let reason = format!("input {index} is of type {}, the first one {}", input.data_type, first.data_type);
                 return Err(OpError::invalid(reason));
             }
-            if input.quantization != first.quantization {
+            if input.data_type != DataType::Float32 && input.quantization != first.quantization {
                 return Err(OpError::unsupported("inputs quantized in different ways are not implemented"));
             }
             shapes.extend(&input.shape);

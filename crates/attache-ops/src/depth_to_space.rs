@@ -11,7 +11,7 @@ use attache_kernels::movement::depth_to_space;
 use attache_model::schema::BuiltinOperator;
 
 use crate::definition::positive;
-use crate::support::{arity, elements, elements_mut, image, movable, required, with_element};
+use crate::support::{arity, elements, elements_mut, image, is_empty, movable, required, with_element};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
@@ -56,6 +56,9 @@ impl Op for DepthToSpace {
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        if is_empty(eval) {
+            return Ok(());
+        }
         let input = eval.input(0)?;
         let (shape, output) = (image(0, input.shape)?, &mut *eval.outputs[0].bytes);
         with_element!(input.data_type, T => {

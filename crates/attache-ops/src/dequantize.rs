@@ -12,7 +12,7 @@ use crate::support::{arity, one_of, required};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::DEQUANTIZE), versions: 1..=6, parse }];
+    &[Definition { code: Code::Builtin(BuiltinOperator::DEQUANTIZE), versions: 1..=9, parse }];
 
 #[derive(Debug)]
 struct Dequantize;

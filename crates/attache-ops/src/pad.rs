@@ -14,7 +14,7 @@ use crate::support::{
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::PAD), versions: 1..=5, parse }];
+    &[Definition { code: Code::Builtin(BuiltinOperator::PAD), versions: 1..=6, parse }];
 
 #[derive(Debug)]
 struct Pad;
@@ -71,7 +71,8 @@ impl Op for Pad {
     fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
         let paddings = known_paddings(inputs)?;
         let input = required(inputs, 0)?;
-        if input.quantization.is_some() {
+        if input.data_type != DataType::Float32 && input.quantization.is_some() {
+            // Its zeros would be the zero point.
             return Err(OpError::unsupported("quantized tensors are not implemented"));
         }
         let (Some(paddings), Some(shape)) = (paddings, &input.shape) else {

@@ -8,7 +8,9 @@ use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_kernels::movement::copy_strided;
 use attache_model::schema::BuiltinOperator;
 
-use crate::support::{arity, elements, elements_mut, known_integers, movable, one_of, refuse, required, with_element};
+use crate::support::{
+    arity, elements, elements_mut, is_empty, known_integers, movable, one_of, refuse, required, with_element,
+};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
@@ -177,6 +179,9 @@ impl Op for StridedSlice {
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        if is_empty(eval) {
+            return Ok(());
+        }
         let input = eval.input(0)?;
         let integers = |index| eval.input(index)?.integers();
         let plan =
