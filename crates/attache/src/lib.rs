@@ -19,6 +19,8 @@ mod builder;
 mod delegate;
 mod error;
 mod executor;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 mod interpreter;
 mod memory;
 mod partition;
@@ -29,6 +31,7 @@ mod prepare;
 mod report;
 mod signature;
 pub mod stages;
+pub mod zoo;
 
 pub use attache_base::{DataType, Element, Quantization, Shape};
 pub use attache_model::{
@@ -38,6 +41,8 @@ pub use attache_model::{
 pub use builder::InterpreterBuilder;
 pub use delegate::{Claim, Delegate, DelegateError, DelegateKernel, Island, KernelReport, Partitioning};
 pub use error::{Error, ErrorKind};
+#[cfg(feature = "gpu")]
+pub use gpu::{GpuDelegate, GpuDelegateOptions};
 pub use interpreter::{Interpreter, TensorInfo};
 pub use placement::{NodePlacement, Outcome, Placement};
 pub use report::Report;

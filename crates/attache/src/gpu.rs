@@ -1,0 +1,11 @@
+//! The GPU delegate: claims nodes by lowering them to primitives, and runs islands as programs of those.
+
+mod delegate;
+mod kernel;
+mod options;
+mod stages;
+
+pub use attache_gpu::{Adapter, Backend, Device, DeviceOptions, Precision, adapters, wgpu};
+pub use delegate::GpuDelegate;
+pub use options::{GpuDelegateOptions, InferencePreference, InferencePriority};
+pub use stages::{GpuStage, stage};

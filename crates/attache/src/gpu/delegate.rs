@@ -1,0 +1,161 @@
+//! The delegate itself: a claim on a node is the node's program, kept until its island is prepared.
+
+use std::collections::HashMap;
+
+use attache_gpu::{Adapter, Device, DeviceOptions, GpuErrorKind, Precision, Submission, wgpu};
+use attache_gpu_ir::{Program, ValueId};
+use attache_graph::{Graph, Lowered, Lowering, NodeId, Refusal, TensorId};
+
+use super::kernel::GpuKernel;
+use super::options::GpuDelegateOptions;
+use crate::{Claim, Delegate, DelegateError, DelegateKernel, Error, ErrorKind, Island, Partitioning};
+
+/// Bytes that one binding reaches on every device.
+const COMMON_BINDING_BYTES: u64 = 128 << 20;
+
+/// Runs islands on a GPU. Cheap to clone; clones share the device, and so may interpreters on several threads.
+#[derive(Clone, Debug)]
+pub struct GpuDelegate {
+    device: Device,
+    precision: Precision,
+    partitioning: Partitioning,
+}
+
+impl GpuDelegate {
+    /// Opens a device and makes the delegate.
+    pub fn new(options: GpuDelegateOptions) -> Result<Self, Error> {
+        let precision = checked_precision(&options)?;
+        let device = Device::open(&DeviceOptions {
+            backend: options.backend,
+            adapter: options.adapter,
+            hardware_only: options.hardware_only,
+            validation: options.validation,
+        });
+        let device = device.map_err(|error| match error.kind() {
+            GpuErrorKind::Unsupported => Error::new(ErrorKind::Unsupported, error.to_string()),
+            _ => Error::new(ErrorKind::Device, error.to_string()),
+        })?;
+        Ok(Self { device, precision, partitioning: options.partitioning })
+    }
+
+    /// The delegate on a device that the caller opened. Choices of a device among the options don't count.
+    pub fn with_device(device: wgpu::Device, queue: wgpu::Queue, options: GpuDelegateOptions) -> Result<Self, Error> {
+        let precision = checked_precision(&options)?;
+        Ok(Self { device: Device::from_wgpu(device, queue), precision, partitioning: options.partitioning })
+    }
+
+    /// What is known about the device.
+    pub fn adapter(&self) -> &Adapter {
+        self.device.adapter()
+    }
+
+    /// In which numbers it computes.
+    pub fn precision(&self) -> Precision {
+        self.precision
+    }
+
+    /// Milliseconds that opening the device took; 0 where the caller opened it.
+    pub fn device_ms(&self) -> f64 {
+        self.device.open_ms()
+    }
+
+    /// Whether a GPU takes the node, or why not; asked of no device in particular.
+    pub fn supports(graph: &Graph, node: NodeId) -> Result<(), Refusal> {
+        lower(graph, node, COMMON_BINDING_BYTES).map(drop)
+    }
+
+    pub(super) fn device(&self) -> &Device {
+        &self.device
+    }
+}
+
+fn checked_precision(options: &GpuDelegateOptions) -> Result<Precision, Error> {
+    match options.resolved_precision()? {
+        Precision::F32 => Ok(Precision::F32),
+        other => {
+            let text = format!("precision {} is not implemented yet; use f32", other.name());
+            Err(Error::new(ErrorKind::Unsupported, text))
+        }
+    }
+}
+
+/// The node's program, where every value of it fits the device.
+fn lower(graph: &Graph, node: NodeId, max_binding_bytes: u64) -> Result<Lowered, Refusal> {
+    let lowered = Lowering::lower(graph, graph.node(node))?;
+    for value in &lowered.program.values {
+        let bytes = value.shape.checked_elements().and_then(|elements| elements.checked_mul(4));
+        if bytes.is_none_or(|bytes| bytes as u64 > max_binding_bytes.min(i32::MAX as u64)) {
+            let limit = max_binding_bytes >> 20;
+            return Err(Refusal::new(format!("a tensor of shape {} is over the device's {limit} MiB", value.shape)));
+        }
+    }
+    Ok(lowered)
+}
+
+impl Delegate for GpuDelegate {
+    fn name(&self) -> &str {
+        "GPU"
+    }
+
+    fn partitioning(&self) -> Partitioning {
+        self.partitioning.clone()
+    }
+
+    fn claim(&self, graph: &Graph, node: NodeId) -> Result<Claim, Refusal> {
+        lower(graph, node, self.device.adapter().max_binding_bytes).map(Claim::new)
+    }
+
+    fn prepare(&self, island: Island<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
+        let stitched = stitch(island)?;
+        let kernel = GpuKernel::new(&self.device, stitched, self.precision, Submission::default());
+        Ok(Box::new(kernel.map_err(|error| DelegateError::new(error.to_string()))?))
+    }
+}
+
+/// An island as one program; the origin of each step is the place of its node in `nodes`.
+pub(super) struct Stitched {
+    pub(super) program: Program,
+    pub(super) nodes: Vec<NodeId>,
+}
+
+/// The programs of an island's nodes as one, its inputs and outputs in the island's order.
+pub(super) fn stitch(island: Island<'_>) -> Result<Stitched, DelegateError> {
+    let mut claims = Vec::with_capacity(island.nodes.len());
+    for (id, claim) in island.nodes {
+        let lowered =
+            claim.downcast::<Lowered>().ok_or_else(|| DelegateError::new("the claim is another delegate's"))?;
+        claims.push((id, *lowered));
+    }
+    let (graph, mut program) = (island.graph, Program::default());
+    let mut values: HashMap<TensorId, ValueId> = HashMap::new();
+    for tensor in &island.inputs {
+        let (scalar, shape) = first_read(graph, &claims, *tensor)
+            .ok_or_else(|| DelegateError::new(format!("tensor {} comes in, but nothing reads it", tensor.0)))?;
+        values.insert(*tensor, program.input(scalar, shape));
+    }
+    for (origin, (id, lowered)) in claims.iter().enumerate() {
+        let node = graph.node(*id);
+        let tensors = lowered.reads.iter().map(|input| node.inputs[*input].and_then(|tensor| values.get(&tensor)));
+        let inputs: Option<Vec<ValueId>> = tensors.map(|value| value.copied()).collect();
+        let inputs = inputs.ok_or_else(|| DelegateError::new(format!("node {} reads what nobody makes", id.0)))?;
+        let outputs = program.append(&lowered.program, &inputs, origin);
+        values.extend(node.outputs.iter().copied().zip(outputs));
+    }
+    let outputs: Option<Vec<ValueId>> = island.outputs.iter().map(|tensor| values.get(tensor).copied()).collect();
+    program.outputs = outputs.ok_or_else(|| DelegateError::new("the island does not make all of its outputs"))?;
+    program.validate().map_err(|error| DelegateError::new(error.to_string()))?;
+    Ok(Stitched { program, nodes: claims.into_iter().map(|(id, _)| id).collect() })
+}
+
+/// As what the first node of the island that reads the tensor takes it.
+fn first_read(
+    graph: &Graph,
+    claims: &[(NodeId, Lowered)],
+    tensor: TensorId,
+) -> Option<(attache_gpu_ir::Scalar, attache_base::Shape)> {
+    claims.iter().find_map(|(id, lowered)| {
+        let input = lowered.reads.iter().position(|input| graph.node(*id).inputs[*input] == Some(tensor))?;
+        let value = lowered.program.value(lowered.program.inputs[input]);
+        Some((value.scalar, value.shape.clone()))
+    })
+}
