@@ -1,0 +1,84 @@
+//! Small models, written on the spot.
+#![allow(dead_code)] // each test file uses a part
+
+use attache::model::schema::BuiltinOperator;
+use attache::{DataType, Interpreter, Model, ModelBuilder, OperatorBuilder, TensorBuilder};
+
+/// A model of one subgraph, tensor by tensor.
+pub(crate) struct Net {
+    pub(crate) builder: ModelBuilder,
+}
+
+impl Net {
+    pub(crate) fn new() -> Self {
+        let mut builder = ModelBuilder::new("test");
+        builder.subgraph("main");
+        Self { builder }
+    }
+
+    pub(crate) fn tensor(&mut self, name: &str, shape: &[usize]) -> usize {
+        self.builder.tensor(0, TensorBuilder::new(name, DataType::Float32, shape))
+    }
+
+    pub(crate) fn constant(&mut self, values: &[f32]) -> usize {
+        self.builder.tensor(0, TensorBuilder::values("constant", [values.len()], values))
+    }
+
+    fn apply(&mut self, operator: BuiltinOperator, inputs: &[usize], shape: &[usize]) -> usize {
+        let output = self.tensor("", shape);
+        self.builder.operator(0, OperatorBuilder::new(operator, inputs.iter().copied(), [output]));
+        output
+    }
+
+    pub(crate) fn add(&mut self, a: usize, b: usize, shape: &[usize]) -> usize {
+        self.apply(BuiltinOperator::ADD, &[a, b], shape)
+    }
+
+    pub(crate) fn multiply(&mut self, a: usize, b: usize, shape: &[usize]) -> usize {
+        self.apply(BuiltinOperator::MUL, &[a, b], shape)
+    }
+
+    pub(crate) fn relu(&mut self, a: usize, shape: &[usize]) -> usize {
+        self.apply(BuiltinOperator::RELU, &[a], shape)
+    }
+
+    /// An operator that nothing implements.
+    pub(crate) fn unknown(&mut self, a: usize, shape: &[usize]) -> usize {
+        let output = self.tensor("", shape);
+        self.builder.operator(0, OperatorBuilder::custom("Nobody", *b"", [a], [output]));
+        output
+    }
+
+    pub(crate) fn reshape(&mut self, a: usize, shape: &[i32], shape_now: &[usize]) -> usize {
+        let wanted = self.builder.tensor(0, TensorBuilder::values("shape", [shape.len()], shape));
+        self.apply(BuiltinOperator::RESHAPE, &[a, wanted], shape_now)
+    }
+
+    /// A reshape by a tensor that the caller fills.
+    pub(crate) fn reshape_by(&mut self, a: usize, wanted: usize, shape_now: &[usize]) -> usize {
+        self.apply(BuiltinOperator::RESHAPE, &[a, wanted], shape_now)
+    }
+
+    pub(crate) fn finish(mut self, inputs: &[usize], outputs: &[usize]) -> Model {
+        self.builder.inputs(0, inputs).outputs(0, outputs);
+        Model::from_bytes(self.builder.finish()).unwrap_or_else(|error| panic!("{error}"))
+    }
+}
+
+/// An interpreter without delegates.
+pub(crate) fn on_cpu(model: &Model) -> Interpreter {
+    Interpreter::builder(model).threads(1).build().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Runs once with all inputs set.
+pub(crate) fn run(interpreter: &mut Interpreter, inputs: &[&[f32]]) {
+    for (index, values) in inputs.iter().enumerate() {
+        interpreter.write(index, values).unwrap();
+    }
+    interpreter.invoke().unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// The elements of an output.
+pub(crate) fn floats(interpreter: &Interpreter, output: usize) -> Vec<f32> {
+    interpreter.read::<f32>(output).unwrap().to_vec()
+}
