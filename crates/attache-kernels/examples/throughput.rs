@@ -182,6 +182,21 @@ fn streams(engine: Engine) {
         let seconds = median(run);
         print(engine, what, "Gel/s", count as f64, seconds);
     }
+    let [pixels, colours] = [[count / 32, 32], [count / 4, 4]];
+    for shape in [pixels, colours] {
+        let mut run = || {
+            binary(
+                engine,
+                Binary::Prelu,
+                (&a, &shape),
+                (&b[..shape[1]], &shape[1..]),
+                (&mut output, &shape),
+                Activation::None,
+            )
+        };
+        let seconds = median(&mut run);
+        print(engine, &format!("prelu, {} channels", shape[1]), "Gel/s", count as f64, seconds);
+    }
     let functions = [
         Unary::Clamp(0.0, 6.0),
         Unary::HardSwish,
@@ -214,7 +229,7 @@ fn streams(engine: Engine) {
 }
 
 fn measure(engine: Engine, wanted: &[String]) {
-    let groups: [(&str, fn(Engine)); 3] = [("contractions", contractions), ("windows", windows), ("streams", streams)];
+    let groups = [("contractions", contractions as fn(Engine)), ("windows", windows), ("streams", streams)];
     let chosen = |name: &str| wanted.iter().any(|word| word == name);
     let any = groups.iter().any(|(name, _)| chosen(name));
     groups.iter().filter(|(name, _)| !any || chosen(name)).for_each(|(_, group)| group(engine));

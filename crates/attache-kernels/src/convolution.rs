@@ -64,7 +64,7 @@ impl PackedFilter {
     pub fn pack(level: Level, convolution: &Convolution, filter: &[f32], bias: Option<&[f32]>) -> Self {
         let groups = convolution.groups;
         assert!(
-            groups > 0 && convolution.input[2] % groups == 0 && convolution.output[2] % groups == 0,
+            groups > 0 && convolution.input[2].is_multiple_of(groups) && convolution.output[2].is_multiple_of(groups),
             "whole groups"
         );
         let outputs = convolution.output[2] / groups;

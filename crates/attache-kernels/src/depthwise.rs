@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use crate::convolution::Convolution;
 use crate::simd::{Kernel, Simd};
-use crate::{AlignedFloats, Engine, Level, scratch};
+use crate::{AlignedFloats, Engine, Level, math, scratch};
 
 /// Weights and bias of a depthwise convolution, packed for one instruction set.
 #[derive(Clone)]
@@ -61,12 +61,40 @@ pub fn depthwise(
     if outputs == channels {
         return convolve_channels(engine, convolution, input, filter, output);
     }
-    scratch::with(input.len() * (outputs / channels), |repeated| {
-        for (values, value) in repeated.chunks_exact_mut((outputs / channels).max(1)).zip(input) {
+    let multiplier = outputs / channels;
+    if input.len().saturating_mul(multiplier) / 16 > output.len() + (1 << 16) {
+        return convolve_sparsely(convolution, input, filter, output); // strides skip nearly all of the input
+    }
+    scratch::with(input.len() * multiplier, |repeated| {
+        for (values, value) in repeated.chunks_exact_mut(multiplier.max(1)).zip(input) {
             values.fill(*value);
         }
         convolve_channels(engine, convolution, repeated, filter, output);
     });
+}
+
+/// One output after the other, without a copy of the input.
+fn convolve_sparsely(convolution: &Convolution, input: &[f32], filter: &PackedDepthwise, output: &mut [f32]) {
+    let Convolution { input: [height, width, channels], output: [rows, columns, outputs], kernel, .. } = *convolution;
+    let Convolution { strides, dilations, before, clamp: (lower, upper), .. } = *convolution;
+    let lanes = filter.level.lanes();
+    for (pixel, output) in output.chunks_exact_mut(outputs).enumerate() {
+        let (batch, at) = (pixel / (rows * columns), [pixel / columns % rows, pixel % columns]);
+        let first = [0, 1].map(|axis| (at[axis] * strides[axis]) as isize - before[axis] as isize);
+        let down = taps(first[0], kernel[0], dilations[0], height);
+        let across = taps(first[1], kernel[1], dilations[1], width);
+        for (channel, value) in output.iter_mut().enumerate() {
+            let weights = &filter.values[channel / lanes * lanes * (filter.taps + 1) + channel % lanes..];
+            let mut sum = weights[0];
+            for (ky, kx) in down.clone().flat_map(|ky| across.clone().map(move |kx| (ky, kx))) {
+                let y = (first[0] + (ky * dilations[0]) as isize) as usize;
+                let x = (first[1] + (kx * dilations[1]) as isize) as usize;
+                let source = ((batch * height + y) * width + x) * channels + channel / (outputs / channels);
+                sum += input[source] * weights[(1 + ky * kernel[1] + kx) * lanes];
+            }
+            *value = math::clamp(sum, lower, upper);
+        }
+    }
 }
 
 /// The case of as many input channels as output channels.
@@ -398,7 +426,7 @@ mod tests {
         output
     }
 
-    fn check(engine: Engine, random: &mut Random, large: usize) {
+    fn check_random(engine: Engine, random: &mut Random, large: usize) {
         let [h, w] = [1 + random.below(8 * large), 1 + random.below(30)];
         let square = 1 + random.below(6);
         let kernel = if random.below(2) == 0 { [square, square] } else { [1 + random.below(4), 1 + random.below(4)] };
@@ -419,14 +447,19 @@ mod tests {
             groups: 1,
             clamp: (-1.5, 2.0),
         };
+        check(engine, &convolution, random);
+    }
+
+    fn check(engine: Engine, convolution: &Convolution, random: &mut Random) {
         let count = |extents: [usize; 3]| convolution.batches * extents.iter().product::<usize>();
         let input = random.floats(count(convolution.input));
-        let filter = random.floats(kernel[0] * kernel[1] * channels * multiplier);
-        let bias = random.floats(channels * multiplier);
-        let packed = PackedDepthwise::pack(engine.level, &convolution, &filter, Some(&bias));
+        let channels = convolution.output[2];
+        let filter = random.floats(convolution.kernel[0] * convolution.kernel[1] * channels);
+        let bias = random.floats(channels);
+        let packed = PackedDepthwise::pack(engine.level, convolution, &filter, Some(&bias));
         let mut output = vec![9.0; count(convolution.output)];
-        depthwise(engine, &convolution, &input, &packed, &mut output);
-        let expected = naive(&convolution, &input, &filter, &bias);
+        depthwise(engine, convolution, &input, &packed, &mut output);
+        let expected = naive(convolution, &input, &filter, &bias);
         assert_close(&output, &expected, 1e-5, || format!("{} {convolution:?}", engine.level.name()));
     }
 
@@ -435,7 +468,7 @@ mod tests {
         let mut random = Random::new(6);
         for level in Level::available() {
             for _ in 0..150 {
-                check(Engine { level, parallel: &Serial }, &mut random, 1);
+                check_random(Engine { level, parallel: &Serial }, &mut random, 1);
             }
         }
     }
@@ -445,7 +478,23 @@ mod tests {
         let pool = crate::pool::Pool::new(3);
         let mut random = Random::new(7);
         for _ in 0..20 {
-            check(Engine::new(&pool), &mut random, 8);
+            check_random(Engine::new(&pool), &mut random, 8);
         }
+    }
+
+    #[test]
+    fn large_strides_copy_nothing() {
+        let convolution = Convolution {
+            batches: 2,
+            input: [50, 260, 1],
+            output: [2, 3, 100],
+            kernel: [2, 3],
+            strides: [49, 100],
+            dilations: [1, 1],
+            before: [0, 1],
+            groups: 1,
+            clamp: (-1.0, 1.0),
+        };
+        check(Engine::new(&Serial), &convolution, &mut Random::new(14));
     }
 }

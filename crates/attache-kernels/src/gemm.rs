@@ -103,6 +103,7 @@ impl PackedMatrix {
 
 /// `rows` rows of C, `c_stride` elements apart, from rows of A that lie `a_stride` elements apart. Columns of C between
 /// the outputs and the stride are left alone.
+#[allow(clippy::too_many_arguments)] // the customary ones
 pub fn gemm(
     engine: Engine,
     rows: usize,

@@ -24,7 +24,7 @@ fn for_each_row(
     if input.is_empty() {
         return;
     }
-    assert!(depth > 0 && input.len() % depth == 0, "whole rows");
+    assert!(depth > 0 && input.len().is_multiple_of(depth), "whole rows");
     let rows = input.len() / depth;
     let band = rows.div_ceil(engine.tasks(input.len() as f64, rows)) * depth;
     engine.for_each_chunk(output, band, |task, output| {

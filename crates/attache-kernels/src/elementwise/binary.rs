@@ -50,7 +50,12 @@ pub fn binary(
     if output.is_empty() {
         return;
     }
-    let walk = Walk::new(shape, [left_shape, right_shape]);
+    let mut walk = Walk::new(shape, [left_shape, right_shape]);
+    // A short vector per channel is repeated, so that rows are worth their while.
+    let repeats = walk.repeats(0, 1, 512);
+    let repeated = if repeats > 1 { right.repeat(repeats) } else { Vec::new() };
+    let right = if repeats > 1 { &repeated } else { right };
+    walk.join(repeats);
     let costs = if matches!(function, Binary::Power | Binary::Atan2 | Binary::FloorModulo) { 10.0 } else { 0.2 };
     let nanoseconds = output.len() as f64 * costs;
     let (rows, length) = (walk.rows(), output.len());

@@ -44,6 +44,26 @@ impl<const N: usize> Walk<N> {
         }
     }
 
+    /// Into how many rows of a walk one row may be joined without being longer than `length`, where operand `first` is
+    /// dense and operand `second` is one row that is read again and again; 1 where they are not.
+    pub(super) fn repeats(&self, first: usize, second: usize, length: usize) -> usize {
+        let (Some(&extent), Some(strides)) = (self.extents.last(), self.strides.last()) else { return 1 };
+        let again = self.strides.iter().all(|strides| strides[second] == 0);
+        if !again || self.steps != [1; N] || strides[first] != self.row {
+            return 1;
+        }
+        (1..=(length / self.row).clamp(1, extent)).rev().find(|count| extent.is_multiple_of(*count)).unwrap_or(1)
+    }
+
+    /// Joins `count` rows into one, for operands that `repeats` has allowed.
+    pub(super) fn join(&mut self, count: usize) {
+        self.row *= count;
+        if let (Some(extent), Some(strides)) = (self.extents.last_mut(), self.strides.last_mut()) {
+            *extent /= count;
+            strides.iter_mut().for_each(|stride| *stride *= count);
+        }
+    }
+
     /// How many rows there are.
     pub(super) fn rows(&self) -> usize {
         self.extents.iter().product()
