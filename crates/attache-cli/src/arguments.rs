@@ -1,0 +1,161 @@
+//! Arguments that several commands share, under the same words everywhere.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use crate::failure::Failure;
+
+/// `--delegate`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DelegateName {
+    Cpu,
+    Gpu,
+}
+
+/// `--backend`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BackendName {
+    Vulkan,
+    Metal,
+    Dx12,
+    Gl,
+}
+
+/// `--precision`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PrecisionName {
+    /// Everything in 32 bits.
+    F32,
+    /// 16 bits in memory, arithmetic in 32.
+    #[value(name = "f32_f16")]
+    F32F16,
+    /// 16 bits, arithmetic in 16 where that is harmless.
+    F16,
+}
+
+impl PrecisionName {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F32F16 => "f32_f16",
+            Self::F16 => "f16",
+        }
+    }
+}
+
+// Comments on these structures would replace the descriptions of the commands that take them.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ModelArgument {
+    /// A .tflite file, or the name of a built-in model (`attache zoo` lists them)
+    pub(crate) model: PathBuf,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct DeviceArguments {
+    /// Where to run; by default a hardware GPU if there is one, else the CPU
+    #[arg(long)]
+    pub(crate) delegate: Option<DelegateName>,
+    /// The graphics interface to reach the GPU through
+    #[arg(long)]
+    pub(crate) backend: Option<BackendName>,
+    /// Text in the name of the GPU to use
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) adapter: Option<String>,
+    /// How precisely the GPU computes
+    #[arg(long, default_value = "f32")]
+    pub(crate) precision: PrecisionName,
+    /// Fail unless every operator runs on the GPU
+    #[arg(long)]
+    pub(crate) require_delegation: bool,
+    /// Threads on the CPU; by default as many as the machine has, at most 4
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) threads: Option<u16>,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ShapeArguments {
+    /// Another shape for an input, as 1,224,224,3 or input=1,224,224,3; by order or by name
+    #[arg(long, value_name = "[NAME=]SHAPE")]
+    pub(crate) shape: Vec<String>,
+}
+
+/// The two sides of `[NAME=]VALUE`.
+pub(crate) fn named(text: &str) -> (Option<&str>, &str) {
+    // Names of tensors hold neither, so that a file may have an `=` in its folder's name.
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => (Some(name), value),
+        _ => (None, text),
+    }
+}
+
+/// Which input each of several `[NAME=]VALUE` is for: those without a name are counted.
+pub(crate) fn assign<'a>(
+    texts: &'a [String],
+    count: usize,
+    find: impl Fn(&str) -> Option<usize>,
+) -> Result<Vec<(usize, &'a str)>, Failure> {
+    let mut next = 0;
+    let mut assigned: Vec<(usize, &str)> = Vec::new();
+    for text in texts {
+        let (index, value) = match named(text) {
+            (Some(name), value) if find(name).is_some() => (find(name).unwrap_or_default(), value),
+            // A file of which only the path holds an `=`.
+            (Some(name), _) if !name.contains(['/', '\\', '.']) => {
+                return Err(Failure::usage(format!("the model has no input named \"{name}\"")));
+            }
+            _ => {
+                next += 1;
+                (next - 1, text.as_str())
+            }
+        };
+        if index >= count {
+            return Err(Failure::usage(format!("\"{text}\" is for input {index}, but the model has {count} inputs")));
+        }
+        if assigned.iter().any(|(other, _)| *other == index) {
+            return Err(Failure::usage(format!("\"{text}\" is for input {index}, which has one already")));
+        }
+        assigned.push((index, value));
+    }
+    Ok(assigned)
+}
+
+/// Extents separated by commas.
+pub(crate) fn parse_shape(text: &str) -> Result<Vec<usize>, Failure> {
+    let extents = text.split(',').map(|extent| extent.trim().parse::<usize>());
+    let extents: Result<Vec<_>, _> = extents.collect();
+    extents.map_err(|_| Failure::usage(format!("\"{text}\" is not a shape; write it as 1,224,224,3")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn find(name: &str) -> Option<usize> {
+        ["image", "style"].iter().position(|known| *known == name)
+    }
+
+    fn assigned(texts: &[&str]) -> Result<Vec<(usize, String)>, Failure> {
+        let texts: Vec<String> = texts.iter().map(|text| text.to_string()).collect();
+        let assigned = assign(&texts, 2, find)?;
+        Ok(assigned.into_iter().map(|(index, value)| (index, value.to_owned())).collect())
+    }
+
+    #[test]
+    fn values_are_assigned_by_order_or_name() {
+        assert_eq!(assigned(&["a.npy", "b.npy"]).unwrap(), [(0, "a.npy".into()), (1, "b.npy".into())]);
+        assert_eq!(assigned(&["style=b.npy", "a.npy"]).unwrap(), [(1, "b.npy".into()), (0, "a.npy".into())]);
+        assert_eq!(assigned(&["./x=1/a.npy"]).unwrap(), [(0, "./x=1/a.npy".into())]);
+        assert!(assigned(&["other=a.npy"]).unwrap_err().message.contains("\"other\""));
+        assert!(assigned(&["a", "b", "c"]).is_err());
+        assert!(assigned(&["a", "image=b"]).is_err());
+    }
+
+    #[test]
+    fn shapes_are_extents() {
+        assert_eq!(parse_shape("1,224, 224,3").unwrap(), [1, 224, 224, 3]);
+        assert!(parse_shape("1x224").is_err());
+        assert!(parse_shape("-1,2").is_err());
+        assert!(parse_shape("").is_err());
+    }
+}

@@ -1,0 +1,230 @@
+//! `attache bench`: how long a model takes, from its bytes to its outputs, and what it needs.
+
+use std::time::Instant;
+
+use attache::{Interpreter, Model, Report as Figures};
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::Command;
+use super::run::fill_at_random;
+use crate::arguments::{DeviceArguments, ModelArgument, ShapeArguments};
+use crate::console::{Console, Report};
+use crate::device::Device;
+use crate::failure::Failure;
+use crate::memory::peak_resident_bytes;
+use crate::random::Random;
+use crate::source::Source;
+use crate::timing::{Durations, Stop, milliseconds};
+
+/// Invokes that follow each other on the same inputs when latency is measured back to back.
+const PIPELINED: usize = 50;
+/// Without `--runs`: at least so many runs and seconds, as TensorFlow Lite's benchmark has it.
+const RUNS: usize = 50;
+const SECONDS: f64 = 1.0;
+/// No measurement goes on for longer.
+const MOST_SECONDS: f64 = 150.0;
+/// No measurement back to back, of which each takes 50 invokes, goes on for longer.
+const MOST_SECONDS_PIPELINED: f64 = 20.0;
+/// Runs for each measurement back to back.
+const RUNS_PER_ROUND: usize = 5;
+
+#[derive(Args, Debug)]
+pub(super) struct Bench {
+    #[command(flatten)]
+    model: ModelArgument,
+    /// Measured runs [default: at least 50, and as many as take a second]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    runs: Option<u32>,
+    /// Runs before the measured ones, beside the first [default: at least 1, and as many as take half a second]
+    #[arg(long, value_name = "N")]
+    warmup: Option<u32>,
+    #[command(flatten)]
+    shapes: ShapeArguments,
+    #[command(flatten)]
+    device: DeviceArguments,
+}
+
+/// What was measured, in milliseconds.
+struct Times {
+    init: f64,
+    first: f64,
+    end_to_end: Durations,
+    pipelined: Durations,
+}
+
+/// The caller's side of a model: memory for every input and output.
+struct Caller {
+    interpreter: Interpreter,
+    inputs: Vec<Vec<u8>>,
+    outputs: Vec<Vec<u8>>,
+}
+
+impl Command for Bench {
+    fn run(self, console: &Console) -> Result<Report, Failure> {
+        let source = Source::find(&self.model.model)?;
+        let name = source.name.clone();
+        let bytes = source.read()?;
+
+        let start = Instant::now();
+        let device = Device::open(&self.device)?;
+        let model = Model::from_shared(bytes)?;
+        let interpreter = device.interpreter(&model, &self.shapes)?;
+        let init = milliseconds(start);
+
+        let mut caller = Caller::new(interpreter)?;
+        let start = Instant::now();
+        caller.end_to_end()?;
+        let first = milliseconds(start);
+        let progress = console.progress(3);
+        progress.set_message("warming up");
+        self.warm_up().time(|| caller.end_to_end())?;
+        progress.inc(1);
+        progress.set_message("end to end");
+        let end_to_end = durations(&self.measured().time(|| caller.end_to_end())?)?;
+        progress.inc(1);
+        progress.set_message("back to back");
+        let rounds = self.rounds().time(|| caller.pipelined())?;
+        let each: Vec<f64> = rounds.iter().map(|round| round / PIPELINED as f64).collect();
+        let times = Times { init, first, end_to_end, pipelined: durations(&each)? };
+        progress.finish_and_clear();
+
+        let figures = caller.interpreter.report();
+        let log = &caller.interpreter.placement().log;
+        Ok(Report::new(text(console, &name, &device, &times, &figures, log), answer(&name, &device, &times, &figures)))
+    }
+}
+
+impl Bench {
+    fn measured(&self) -> Stop {
+        match self.runs {
+            Some(runs) => Stop { runs: runs as usize, seconds: 0.0, most: f64::INFINITY },
+            None => Stop { runs: RUNS, seconds: SECONDS, most: MOST_SECONDS },
+        }
+    }
+
+    fn rounds(&self) -> Stop {
+        let runs = self.runs.map_or(RUNS, |runs| runs as usize).div_ceil(RUNS_PER_ROUND);
+        Stop { runs, seconds: 0.0, most: MOST_SECONDS_PIPELINED }
+    }
+
+    fn warm_up(&self) -> Stop {
+        match self.warmup {
+            Some(runs) => Stop { runs: runs as usize, seconds: 0.0, most: f64::INFINITY },
+            None => Stop { runs: 1, seconds: 0.5, most: MOST_SECONDS },
+        }
+    }
+}
+
+fn durations(times: &[f64]) -> Result<Durations, Failure> {
+    Durations::of(times).ok_or_else(|| Failure::usage("nothing was measured"))
+}
+
+impl Caller {
+    /// Random inputs, and memory for outputs.
+    fn new(mut interpreter: Interpreter) -> Result<Self, Failure> {
+        let mut random = Random::new(0);
+        let mut inputs = Vec::new();
+        for index in 0..interpreter.inputs().len() {
+            fill_at_random(&mut interpreter, index, &mut random)?;
+            inputs.push(interpreter.input_bytes_mut(index)?.to_vec());
+        }
+        let outputs = vec![Vec::new(); interpreter.outputs().len()];
+        Ok(Self { interpreter, inputs, outputs })
+    }
+
+    fn write(&mut self) -> Result<(), Failure> {
+        let mut inputs = self.inputs.iter().enumerate();
+        Ok(inputs.try_for_each(|(index, bytes)| self.interpreter.write_bytes(index, bytes))?)
+    }
+
+    fn read(&mut self) -> Result<(), Failure> {
+        for (index, memory) in self.outputs.iter_mut().enumerate() {
+            let bytes = self.interpreter.read_bytes(index)?;
+            memory.resize(bytes.len(), 0);
+            memory.copy_from_slice(bytes);
+        }
+        Ok(())
+    }
+
+    /// From the caller's memory to the caller's memory.
+    fn end_to_end(&mut self) -> Result<(), Failure> {
+        self.write()?;
+        self.interpreter.invoke()?;
+        self.read()
+    }
+
+    /// Many invokes of one input.
+    fn pipelined(&mut self) -> Result<(), Failure> {
+        self.write()?;
+        self.interpreter.invoke_repeatedly(PIPELINED)?;
+        self.read()
+    }
+}
+
+/// Bytes of the arena that matters, and the least it could have: the GPU's where anything runs there, else the CPU's.
+fn arena(figures: &Figures) -> (usize, usize) {
+    match figures.partitions {
+        0 => (figures.cpu_arena_bytes, figures.cpu_arena_lower_bound_bytes),
+        _ => (figures.arena_bytes, figures.arena_lower_bound_bytes),
+    }
+}
+
+fn answer(name: &str, device: &Device, times: &Times, figures: &Figures) -> Value {
+    let adapter = device.adapter();
+    let (arena_bytes, arena_lower_bound_bytes) = arena(figures);
+    json!({
+        "model": name,
+        "delegate": device.delegate(),
+        "precision": device.precision.word(),
+        "threads": device.threads,
+        "device": adapter.map(|adapter| &adapter.name),
+        "driver": adapter.map(|adapter| &adapter.driver),
+        "backend": adapter.map(|adapter| &adapter.backend),
+        "init_ms": times.init,
+        "device_ms": device.milliseconds,
+        "compile_ms": figures.compile_ms,
+        "upload_ms": figures.upload_ms,
+        "first_ms": times.first,
+        "e2e_ms": times.end_to_end,
+        "pipelined_ms": times.pipelined,
+        "nodes": figures.nodes,
+        "nodes_delegated": figures.nodes_delegated,
+        "partitions": figures.partitions,
+        "dispatches": figures.dispatches,
+        "arena_bytes": arena_bytes,
+        "arena_lower_bound_bytes": arena_lower_bound_bytes,
+        "weights_bytes": figures.weights_bytes,
+        "peak_rss_bytes": peak_resident_bytes(),
+    })
+}
+
+fn text(console: &Console, name: &str, device: &Device, times: &Times, figures: &Figures, log: &[String]) -> String {
+    let mut parts = vec![format!("{}: {}", console.bold(name), device.describe())];
+    parts.extend(log.iter().cloned());
+    let milliseconds = |time: f64| format!("{time:.3}");
+    let row = |what: &str, times: &Durations| {
+        let Durations { median, p5, p95, min, mean } = *times;
+        [what.to_owned()].into_iter().chain([median, p5, p95, min, mean].map(milliseconds)).collect()
+    };
+    parts.push(format!(
+        "init {:.1} ms (device {:.1}, compile {:.1}, upload {:.1}), first run {:.3} ms",
+        times.init, device.milliseconds, figures.compile_ms, figures.upload_ms, times.first
+    ));
+    let rows = [row("end to end", &times.end_to_end), row("pipelined", &times.pipelined)];
+    parts.push(console.table(&["ms", "median", "p5", "p95", "min", "mean"], &rows));
+    let megabytes = |bytes: u64| format!("{:.2} MB", bytes as f64 / 1e6);
+    let (arena, bound) = arena(figures);
+    parts.push(format!(
+        "{} of {} nodes delegated, {} partitions, {} dispatches",
+        figures.nodes_delegated, figures.nodes, figures.partitions, figures.dispatches
+    ));
+    parts.push(format!(
+        "arena {} (at least {}), weights on the device {}, peak memory {}",
+        megabytes(arena as u64),
+        megabytes(bound as u64),
+        megabytes(figures.weights_bytes as u64),
+        peak_resident_bytes().map_or("unknown".to_owned(), megabytes)
+    ));
+    parts.join("\n")
+}

@@ -1,0 +1,66 @@
+//! `attache dump`: the stages of a model's way to the device, as text.
+
+use attache::{Model, stages};
+use clap::{Args, ValueEnum};
+use serde_json::json;
+
+use super::Command;
+use crate::arguments::{DeviceArguments, ModelArgument};
+use crate::console::{Console, Report};
+use crate::device::Device;
+use crate::failure::Failure;
+use crate::source::Source;
+
+/// A stage, in the order in which a model passes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Stage {
+    /// The graph as it is in the file
+    Graph,
+    /// What the rules did to it, and what is left
+    Passes,
+    /// Which operator runs where, and why
+    Partition,
+    /// The primitives of the GPU's part, fused into kernels
+    Program,
+    /// The shaders
+    Wgsl,
+    /// Memory and dispatches
+    Plan,
+}
+
+impl Stage {
+    fn word(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+}
+
+#[derive(Args, Debug)]
+pub(super) struct Dump {
+    /// What to print
+    stage: Stage,
+    #[command(flatten)]
+    model: ModelArgument,
+    #[command(flatten)]
+    device: DeviceArguments,
+}
+
+impl Command for Dump {
+    fn run(self, _: &Console) -> Result<Report, Failure> {
+        let source = Source::find(&self.model.model)?;
+        let model = source.open()?;
+        let text = self.text(&model)?;
+        let json = json!({ "model": source.name, "stage": self.stage.word(), "text": text });
+        Ok(Report::new(text, json))
+    }
+}
+
+impl Dump {
+    fn text(&self, model: &Model) -> Result<String, Failure> {
+        match self.stage {
+            Stage::Graph => Ok(stages::import(model, 0)?),
+            Stage::Passes => Ok(stages::passes(model, 0)?),
+            Stage::Partition => Device::open(&self.device)?.partition(model),
+            Stage::Program | Stage::Wgsl | Stage::Plan => Device::open(&self.device)?.stage(model, self.stage),
+        }
+    }
+}

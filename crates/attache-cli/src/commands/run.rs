@@ -1,0 +1,270 @@
+//! `attache run`: one run of a model, and what came out.
+
+use std::path::{Path, PathBuf};
+
+use attache::{Interpreter, Model, NodePlacement, Outcome, TensorInfo};
+use clap::Args;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::Command;
+use crate::arguments::{DeviceArguments, ModelArgument, ShapeArguments, assign};
+use crate::console::{Console, Report};
+use crate::device::Device;
+use crate::failure::Failure;
+use crate::labels::labels;
+use crate::npy::{self, Array};
+use crate::numbers::{Summary, dequantize, largest, numbers};
+use crate::picture::{Picture, Scaling};
+use crate::random::Random;
+use crate::source::Source;
+
+/// Classes that are named where `--top` doesn't say how many.
+const DEFAULT_TOP: usize = 5;
+
+#[derive(Args, Debug)]
+pub(super) struct Run {
+    #[command(flatten)]
+    model: ModelArgument,
+    /// A .npy file or a picture (PNG, JPEG) for an input, by order or by name; inputs without one are random
+    #[arg(long, value_name = "[NAME=]FILE")]
+    input: Vec<String>,
+    /// A folder for the outputs, as out_0.npy, out_1.npy and so on
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Names of the classes, one a line; by default those that the model holds
+    #[arg(long, value_name = "FILE")]
+    labels: Option<PathBuf>,
+    /// How many of the top classes to name [default: 5 where there are labels]
+    #[arg(long, value_name = "K")]
+    top: Option<usize>,
+    /// What is subtracted from a picture's values, 0 to 255 [default: as the model says, else 127.5]
+    #[arg(long, value_name = "X", requires = "std", allow_hyphen_values = true)]
+    mean: Option<f32>,
+    /// What a picture's values are then divided by [default: as the model says, else 127.5]
+    #[arg(long, value_name = "Y", requires = "mean")]
+    std: Option<f32>,
+    /// Seed of random inputs, floats uniform in [-1, 1)
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    #[command(flatten)]
+    shapes: ShapeArguments,
+    #[command(flatten)]
+    device: DeviceArguments,
+}
+
+/// A class among the top ones.
+#[derive(Debug, PartialEq, Serialize)]
+struct Class {
+    index: usize,
+    label: Option<String>,
+    score: f64,
+}
+
+/// An output and what is said of it.
+struct Output {
+    info: TensorInfo,
+    array: Array,
+    values: Vec<f64>,
+    summary: Summary,
+}
+
+impl Command for Run {
+    fn run(self, console: &Console) -> Result<Report, Failure> {
+        let model = Source::find(&self.model.model)?.open()?;
+        let labels = labels(self.labels.as_deref(), &model)?;
+        let device = Device::open(&self.device)?;
+        let mut interpreter = device.interpreter(&model, &self.shapes)?;
+        self.fill(&model, &mut interpreter)?;
+        interpreter.invoke()?;
+        let outputs = outputs(&interpreter)?;
+        if let Some(folder) = &self.out {
+            write(folder, &outputs)?;
+        }
+        let top = match (self.top, labels.is_empty()) {
+            (None, true) => Vec::new(),
+            (count, _) => classes(&outputs, &labels, count.unwrap_or(DEFAULT_TOP)),
+        };
+        Ok(Report::new(
+            text(console, &device, &interpreter, &outputs, &top),
+            answer(&device, &interpreter, &outputs, &top),
+        ))
+    }
+}
+
+impl Run {
+    /// Sets every input, from its file or at random.
+    fn fill(&self, model: &Model, interpreter: &mut Interpreter) -> Result<(), Failure> {
+        let count = interpreter.inputs().len();
+        let files = assign(&self.input, count, |name| interpreter.input_index(name))?;
+        let mut random = Random::new(self.seed);
+        for index in 0..count {
+            match files.iter().find(|(input, _)| *input == index) {
+                Some((_, file)) => self.fill_from(model, interpreter, index, Path::new(file))?,
+                None => fill_at_random(interpreter, index, &mut random)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn fill_from(&self, model: &Model, to: &mut Interpreter, index: usize, file: &Path) -> Result<(), Failure> {
+        let is_array = file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"));
+        let info = &to.inputs()[index];
+        let array = match is_array {
+            true => npy::read(file)?,
+            false => {
+                let picture = Picture::read(file)?;
+                let tensor = picture.tensor(&info.shape, info.data_type, &self.scaling(model, index)?);
+                tensor.map_err(|failure| failure.at(file.display()))?
+            }
+        };
+        if array.data_type != info.data_type {
+            let reason = format!("the array is of type {}, the input of type {}", array.data_type, info.data_type);
+            return Err(Failure::usage(reason).at(file.display()));
+        }
+        if array.shape != info.shape {
+            let extents: Vec<_> = array.shape.iter().map(usize::to_string).collect();
+            let reason = format!("the array has shape {}, input {index} has {}", array.shape, info.shape);
+            let remedy = format!("--shape {}={} gives the input the array's", info.name, extents.join(","));
+            return Err(Failure::usage(format!("{reason}; {remedy}")).at(file.display()));
+        }
+        Ok(to.write_bytes(index, &array.bytes)?)
+    }
+
+    /// What the command line says, else the model, else −1 to 1.
+    fn scaling(&self, model: &Model, index: usize) -> Result<Scaling, Failure> {
+        if self.std == Some(0.0) {
+            return Err(Failure::usage("--std must not be 0"));
+        }
+        let flags = self.mean.zip(self.std).map(|(mean, std)| Scaling { mean: vec![mean], std: vec![std] });
+        let of_model = || model.normalization(index).map(|own| Scaling { mean: own.mean, std: own.std });
+        Ok(flags.or_else(of_model).unwrap_or_default())
+    }
+}
+
+/// Fills an input with random numbers.
+pub(super) fn fill_at_random(to: &mut Interpreter, index: usize, random: &mut Random) -> Result<(), Failure> {
+    let info = &to.inputs()[index];
+    let bytes = random.bytes(info.data_type, info.shape.elements()).ok_or_else(|| {
+        Failure::unsupported(format!("input {index} (\"{}\") of type {} can't be filled", info.name, info.data_type))
+    })?;
+    Ok(to.write_bytes(index, &bytes)?)
+}
+
+/// Outputs of the last run.
+fn outputs(interpreter: &Interpreter) -> Result<Vec<Output>, Failure> {
+    let all = interpreter.outputs().iter().enumerate();
+    all.map(|(index, info)| {
+        let bytes = interpreter.read_bytes(index)?.to_vec();
+        let values = numbers(info.data_type, &bytes).unwrap_or_default();
+        let summary = Summary::of(&values);
+        let array = Array { data_type: info.data_type, shape: info.shape.clone(), bytes };
+        Ok(Output { info: info.clone(), array, values, summary })
+    })
+    .collect()
+}
+
+fn write(folder: &Path, outputs: &[Output]) -> Result<(), Failure> {
+    std::fs::create_dir_all(folder).map_err(|error| Failure::usage(error.to_string()).at(folder.display()))?;
+    let mut files = outputs.iter().enumerate();
+    files.try_for_each(|(index, output)| npy::write(&folder.join(format!("out_{index}.npy")), &output.array))
+}
+
+/// The top classes of the first output that has as many values as there are labels, else of the first output.
+fn classes(outputs: &[Output], labels: &[String], count: usize) -> Vec<Class> {
+    let fitting = outputs.iter().find(|output| output.values.len() == labels.len());
+    let Some(output) = fitting.or(outputs.first()) else { return Vec::new() };
+    let mut scores = output.values.clone();
+    dequantize(&mut scores, output.info.quantization.as_ref());
+    let class = |index: usize| Class { index, label: labels.get(index).cloned(), score: scores[index] };
+    largest(&scores, count).into_iter().map(class).collect()
+}
+
+/// A placement as an object of JSON.
+fn placement(node: &NodePlacement) -> Value {
+    let (place, partition) = match &node.outcome {
+        Outcome::On { delegate, partition } => (delegate.as_str(), Some(*partition)),
+        Outcome::Cpu => ("cpu", None),
+        Outcome::Folded { into } => (into.as_str(), None),
+    };
+    json!({
+        "index": node.index,
+        "operator": node.operator,
+        "version": node.version,
+        "place": place,
+        "partition": partition,
+        "merged": node.merged,
+        "reason": node.reason,
+    })
+}
+
+fn answer(device: &Device, interpreter: &Interpreter, outputs: &[Output], top: &[Class]) -> Value {
+    let output = |output: &Output| {
+        let Summary { min, max, mean, nonfinite } = output.summary;
+        json!({
+            "name": output.info.name,
+            "shape": output.info.shape.extents(),
+            "dtype": output.info.data_type.name().to_lowercase(),
+            "min": min,
+            "max": max,
+            "mean": mean,
+            "nonfinite": nonfinite,
+        })
+    };
+    json!({
+        "delegate": device.delegate(),
+        "device": device.adapter().map(|adapter| &adapter.name),
+        "backend": device.adapter().map(|adapter| &adapter.backend),
+        "precision": device.precision.word(),
+        "outputs": outputs.iter().map(output).collect::<Vec<_>>(),
+        "top": top,
+        "placement": interpreter.placement().nodes.iter().map(placement).collect::<Vec<_>>(),
+    })
+}
+
+fn text(console: &Console, device: &Device, interpreter: &Interpreter, outputs: &[Output], top: &[Class]) -> String {
+    let mut parts = vec![device.describe()];
+    parts.extend(interpreter.placement().log.iter().cloned());
+    let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.6}"));
+    let row = |output: &Output| {
+        let Summary { min, max, mean, nonfinite } = output.summary;
+        let (name, shape) = (output.info.name.clone(), output.info.shape.to_string());
+        let data_type = output.info.data_type.name().to_lowercase();
+        vec![name, shape, data_type, number(min), number(max), number(mean), nonfinite.to_string()]
+    };
+    let heading = ["output", "shape", "dtype", "min", "max", "mean", "nonfinite"];
+    parts.push(console.table(&heading, &outputs.iter().map(row).collect::<Vec<_>>()));
+    if !top.is_empty() {
+        let row = |class: &Class| {
+            vec![class.index.to_string(), format!("{:.6}", class.score), class.label.clone().unwrap_or_default()]
+        };
+        parts.push(console.table(&["class", "score", "label"], &top.iter().map(row).collect::<Vec<_>>()));
+    }
+    parts.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use attache::{DataType, Quantization, Shape};
+
+    use super::*;
+
+    fn output(values: &[u8], quantization: Option<Quantization>) -> Output {
+        let (data_type, shape) = (DataType::UInt8, Shape::from([1, values.len()]));
+        let array = Array { data_type, shape: shape.clone(), bytes: values.to_vec() };
+        let info = TensorInfo { name: "y".into(), data_type, shape, shape_signature: None, quantization };
+        let values = numbers(data_type, values).unwrap();
+        Output { info, array, summary: Summary::of(&values), values }
+    }
+
+    #[test]
+    fn classes_come_from_the_output_that_fits_the_labels() {
+        let quantization = Quantization { scale: vec![0.5], zero_point: vec![2], axis: 0 };
+        let outputs = [output(&[9, 9, 9], None), output(&[4, 8], Some(quantization))];
+        let labels = ["cat".to_owned(), "dog".to_owned()];
+        let dog = Class { index: 1, label: Some("dog".into()), score: 3.0 };
+        let cat = Class { index: 0, label: Some("cat".into()), score: 1.0 };
+        assert_eq!(classes(&outputs, &labels, 5), [dog, cat]);
+        assert_eq!(classes(&outputs, &[], 1), [Class { index: 0, label: None, score: 9.0 }]);
+    }
+}

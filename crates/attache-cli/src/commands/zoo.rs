@@ -1,0 +1,35 @@
+//! `attache zoo`: the built-in models.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+
+use super::Command;
+use crate::console::{Console, Report};
+use crate::failure::Failure;
+
+#[derive(Args, Debug)]
+pub(super) struct Zoo {
+    /// The built-in model to write
+    #[arg(requires = "out")]
+    name: Option<String>,
+    /// The file to write it to
+    #[arg(long, value_name = "FILE", requires = "name")]
+    out: Option<PathBuf>,
+}
+
+impl Command for Zoo {
+    fn run(self, _: &Console) -> Result<Report, Failure> {
+        let names: Vec<&str> = attache::zoo::names().collect();
+        let (Some(name), Some(out)) = (self.name, self.out) else {
+            return Ok(Report::new(names.join("\n"), json!({ "models": names })));
+        };
+        let unknown =
+            || Failure::usage(format!("there is no built-in model \"{name}\" (there are: {})", names.join(", ")));
+        let bytes = attache::zoo::build(&name).ok_or_else(unknown)?;
+        std::fs::write(&out, &bytes).map_err(|error| Failure::usage(error.to_string()).at(out.display()))?;
+        let text = format!("{}: {name}, {} bytes", out.display(), bytes.len());
+        Ok(Report::new(text, json!({ "model": name, "file": out, "bytes": bytes.len() })))
+    }
+}

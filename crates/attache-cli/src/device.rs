@@ -1,0 +1,231 @@
+//! Where a model runs: the choice of a delegate, and interpreters that use it.
+//!
+//! Without being told, a hardware GPU is taken if there is one, else the CPU. A software adapter is taken only where
+//! `--delegate gpu`, `--backend` or `--adapter` asks for it.
+
+#[cfg(feature = "gpu")]
+mod gpu;
+#[cfg(not(feature = "gpu"))]
+#[path = "device/no_gpu.rs"]
+mod gpu;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use attache::{Delegate, Interpreter, Model, stages};
+use serde::Serialize;
+
+use crate::arguments::{
+    BackendName, DelegateName, DeviceArguments, PrecisionName, ShapeArguments, assign, parse_shape,
+};
+use crate::commands::Stage;
+use crate::failure::{Failure, Kind};
+use crate::timing::milliseconds;
+
+pub(crate) use gpu::{Claims, adapters};
+
+/// Threads that are used unless there are fewer, or the user says otherwise.
+const DEFAULT_THREADS: usize = 4;
+
+/// A GPU, real or not, reached through one graphics interface.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Adapter {
+    pub(crate) name: String,
+    pub(crate) backend: String,
+    pub(crate) driver: String,
+    pub(crate) device_type: String,
+    pub(crate) is_software: bool,
+    /// What it supports of what matters here.
+    pub(crate) features: Vec<String>,
+    /// Its limits, by name.
+    pub(crate) limits: serde_json::Map<String, serde_json::Value>,
+}
+
+/// A GPU that is ready for use.
+pub(crate) struct Gpu {
+    pub(crate) delegate: Arc<dyn Delegate>,
+    pub(crate) adapter: Adapter,
+}
+
+/// What the command line asks of the GPU.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Wish {
+    pub(crate) backend: Option<BackendName>,
+    pub(crate) adapter: Option<String>,
+    pub(crate) precision: PrecisionName,
+    /// Whether an adapter that is no hardware will do.
+    pub(crate) software: bool,
+}
+
+/// Where models run.
+pub(crate) struct Device {
+    gpu: Option<Gpu>,
+    pub(crate) precision: PrecisionName,
+    pub(crate) threads: usize,
+    require_delegation: bool,
+    /// Milliseconds that it took to choose and open it.
+    pub(crate) milliseconds: f64,
+}
+
+/// What was asked for, as far as it concerns the GPU; `None`: the CPU.
+fn wish(arguments: &DeviceArguments) -> Result<Option<Wish>, Failure> {
+    let DeviceArguments { delegate, backend, adapter, precision, require_delegation, .. } = arguments;
+    if *precision != PrecisionName::F32 {
+        let text = format!("--precision {} is not implemented yet; use f32", precision.word());
+        return Err(Failure::unsupported(text));
+    }
+    let explicit = backend.is_some() || adapter.is_some();
+    if *delegate == Some(DelegateName::Cpu) {
+        return match (explicit, require_delegation) {
+            (true, _) => Err(Failure::usage("--backend and --adapter choose a GPU; leave out --delegate cpu")),
+            (_, true) => Err(Failure::usage("--require-delegation needs a GPU; leave out --delegate cpu")),
+            _ => Ok(None),
+        };
+    }
+    let software = explicit || *delegate == Some(DelegateName::Gpu);
+    Ok(Some(Wish { backend: *backend, adapter: adapter.clone(), precision: *precision, software }))
+}
+
+impl Device {
+    /// Chooses and opens what the command line asks for.
+    pub(crate) fn open(arguments: &DeviceArguments) -> Result<Self, Failure> {
+        let start = Instant::now();
+        let gpu = match wish(arguments)? {
+            None => None,
+            Some(wish) => gpu::open(&wish)?,
+        };
+        if gpu.is_none() && arguments.require_delegation {
+            let text = "there is no hardware GPU to delegate to; --delegate gpu takes a software adapter as well";
+            return Err(Failure::new(Kind::NotDelegated, text));
+        }
+        let available = std::thread::available_parallelism().map_or(1, usize::from);
+        let device = Self {
+            gpu,
+            precision: arguments.precision,
+            threads: arguments.threads.map_or(available.min(DEFAULT_THREADS), usize::from),
+            require_delegation: arguments.require_delegation,
+            milliseconds: milliseconds(start),
+        };
+        Ok(device)
+    }
+
+    /// `gpu` or `cpu`.
+    pub(crate) fn delegate(&self) -> &'static str {
+        if self.gpu.is_some() { "gpu" } else { "cpu" }
+    }
+
+    /// The adapter, where a GPU is used.
+    pub(crate) fn adapter(&self) -> Option<&Adapter> {
+        self.gpu.as_ref().map(|gpu| &gpu.adapter)
+    }
+
+    /// The choice in a line.
+    pub(crate) fn describe(&self) -> String {
+        let threads = if self.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", self.threads) };
+        match self.adapter() {
+            None => format!("CPU, {threads}"),
+            Some(Adapter { name, backend, driver, .. }) => {
+                format!("GPU {name} ({backend}, {driver}), {}; CPU {threads}", self.precision.word())
+            }
+        }
+    }
+
+    /// An interpreter of the model that uses this device.
+    pub(crate) fn interpreter(&self, model: &Model, shapes: &ShapeArguments) -> Result<Interpreter, Failure> {
+        let shapes = input_shapes(model, shapes)?;
+        self.interpreter_of_shapes(model, &shapes)
+    }
+
+    /// An interpreter of the model that uses this device, with other shapes for some inputs.
+    pub(crate) fn interpreter_of_shapes(
+        &self,
+        model: &Model,
+        shapes: &[(usize, Vec<usize>)],
+    ) -> Result<Interpreter, Failure> {
+        let mut builder = Interpreter::builder(model).threads(self.threads);
+        if let Some(gpu) = &self.gpu {
+            builder = builder.delegate(gpu.delegate.clone()).require_delegation(self.require_delegation);
+        }
+        for (input, shape) in shapes {
+            builder = builder.input_shape(*input, shape);
+        }
+        Ok(builder.build()?)
+    }
+
+    /// Which operator of the model goes where, and why.
+    pub(crate) fn partition(&self, model: &Model) -> Result<String, Failure> {
+        let delegates: Vec<_> = self.gpu.iter().map(|gpu| gpu.delegate.clone()).collect();
+        Ok(stages::partition(model, 0, &delegates)?)
+    }
+
+    /// A stage that only the GPU has.
+    pub(crate) fn stage(&self, model: &Model, stage: Stage) -> Result<String, Failure> {
+        match &self.gpu {
+            Some(gpu) => gpu::stage(gpu, model, stage),
+            None => {
+                Err(Failure::unsupported("this stage is the GPU's; --delegate gpu takes a software adapter as well"))
+            }
+        }
+    }
+}
+
+/// The inputs of the first subgraph that get another shape.
+pub(crate) fn input_shapes(model: &Model, arguments: &ShapeArguments) -> Result<Vec<(usize, Vec<usize>)>, Failure> {
+    let subgraph = &model.subgraphs()[0];
+    let find = |name: &str| {
+        let by_tensor = |tensor: usize| subgraph.inputs.iter().position(|input| *input == tensor);
+        let own = subgraph.inputs.iter().position(|tensor| subgraph.tensors[*tensor].name == name);
+        let signatures = model.signatures().iter().filter(|signature| signature.subgraph == 0);
+        own.or_else(|| by_tensor(signatures.flat_map(|s| &s.inputs).find(|input| input.0 == name)?.1))
+    };
+    let assigned = assign(&arguments.shape, subgraph.inputs.len(), find)?;
+    assigned.into_iter().map(|(input, text)| Ok((input, parse_shape(text)?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arguments() -> DeviceArguments {
+        DeviceArguments {
+            delegate: None,
+            backend: None,
+            adapter: None,
+            precision: PrecisionName::F32,
+            require_delegation: false,
+            threads: None,
+        }
+    }
+
+    #[test]
+    fn software_must_be_asked_for() {
+        let software = |arguments| wish(&arguments).unwrap().map(|wish| wish.software);
+        assert_eq!(software(arguments()), Some(false));
+        assert_eq!(software(DeviceArguments { delegate: Some(DelegateName::Gpu), ..arguments() }), Some(true));
+        assert_eq!(software(DeviceArguments { backend: Some(BackendName::Gl), ..arguments() }), Some(true));
+        assert_eq!(software(DeviceArguments { adapter: Some("x".into()), ..arguments() }), Some(true));
+        assert_eq!(software(DeviceArguments { delegate: Some(DelegateName::Cpu), ..arguments() }), None);
+    }
+
+    #[test]
+    fn contradictions_are_usage_errors() {
+        let cpu = DeviceArguments { delegate: Some(DelegateName::Cpu), ..arguments() };
+        let contradictions = [
+            DeviceArguments { adapter: Some("x".into()), ..cpu.clone() },
+            DeviceArguments { require_delegation: true, ..cpu.clone() },
+        ];
+        for arguments in contradictions {
+            assert_eq!(wish(&arguments).unwrap_err().kind, Kind::Usage);
+        }
+        let f16 = DeviceArguments { precision: PrecisionName::F16, ..cpu };
+        assert_eq!(wish(&f16).unwrap_err().kind, Kind::Unsupported);
+    }
+
+    #[test]
+    fn the_cpu_needs_no_gpu() {
+        let device =
+            Device::open(&DeviceArguments { delegate: Some(DelegateName::Cpu), threads: Some(1), ..arguments() })
+                .unwrap();
+        assert_eq!((device.delegate(), device.describe().as_str()), ("cpu", "CPU, 1 thread"));
+    }
+}

@@ -1,0 +1,1 @@
+//! The GPU through `attache`'s own delegate.

@@ -1,0 +1,39 @@
+//! Stands for the GPU where this command was built without it.
+
+use attache::Model;
+use attache::graph::{Graph, NodeId};
+
+use super::{Adapter, Gpu, Wish};
+use crate::commands::Stage;
+use crate::failure::Failure;
+
+const ABSENT: &str = "this command was built without the feature `gpu`";
+
+/// The adapters of this machine: none that can be seen.
+pub(crate) fn adapters() -> Vec<Adapter> {
+    Vec::new()
+}
+
+/// No GPU; an error where one was asked for.
+pub(super) fn open(wish: &Wish) -> Result<Option<Gpu>, Failure> {
+    if wish.software { Err(Failure::unsupported(ABSENT)) } else { Ok(None) }
+}
+
+/// There is no such stage.
+pub(super) fn stage(_: &Gpu, _: &Model, _: Stage) -> Result<String, Failure> {
+    Err(Failure::unsupported(ABSENT))
+}
+
+/// What a GPU would say about a node.
+pub(crate) struct Claims;
+
+impl Claims {
+    pub(crate) fn new() -> Self {
+        Self
+    }
+
+    /// Why the GPU doesn't take the node.
+    pub(crate) fn refusal(&self, _: &Graph, _: NodeId) -> Option<String> {
+        Some(ABSENT.to_owned())
+    }
+}

@@ -1,0 +1,161 @@
+//! How a command ends: its exit status, and the error that it reports.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use attache::ErrorKind;
+
+/// What went wrong, which decides the exit status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The command line, or a file that it names, is wrong.
+    Usage,
+    /// The model is bad.
+    Model,
+    /// Something that isn't supported was asked for.
+    Unsupported,
+    /// Nodes were left behind although all of them had to be delegated.
+    NotDelegated,
+    /// The device failed, or there is none.
+    Device,
+}
+
+impl Kind {
+    /// The word that stands for it in JSON.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Usage => "usage",
+            Self::Model => "model",
+            Self::Unsupported => "unsupported",
+            Self::NotDelegated => "not_delegated",
+            Self::Device => "device",
+        }
+    }
+
+    fn status(self) -> Status {
+        match self {
+            Self::Usage => Status::Usage,
+            Self::Model => Status::Model,
+            Self::Unsupported | Self::NotDelegated => Status::Unsupported,
+            Self::Device => Status::Device,
+        }
+    }
+}
+
+/// The exit status: a contract with scripts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Status {
+    /// All right.
+    Success = 0,
+    /// A comparison failed.
+    Comparison = 1,
+    /// The command line is wrong.
+    Usage = 2,
+    /// The model is bad.
+    Model = 3,
+    /// Not supported, or not delegated as required.
+    Unsupported = 4,
+    /// The device failed.
+    Device = 5,
+}
+
+impl From<Status> for ExitCode {
+    fn from(status: Status) -> Self {
+        Self::from(status as u8)
+    }
+}
+
+/// Why a command could not do its work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// What sort of failure it is.
+    pub(crate) kind: Kind,
+    /// What went wrong, where, and what to do about it where that is known.
+    pub(crate) message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Kind::Usage, message)
+    }
+
+    pub(crate) fn unsupported(message: impl Into<String>) -> Self {
+        Self::new(Kind::Unsupported, message)
+    }
+
+    /// The same failure, after the name of what it concerns.
+    pub(crate) fn at(self, place: impl fmt::Display) -> Self {
+        Self { message: format!("{place}: {}", self.message), ..self }
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        self.kind.status()
+    }
+
+    /// The object that `--json` prints in place of an answer.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        serde_json::json!({ "error": { "kind": self.kind.word(), "message": self.message } })
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<attache::Error> for Failure {
+    fn from(error: attache::Error) -> Self {
+        let kind = match error.kind() {
+            ErrorKind::Usage | ErrorKind::Io => Kind::Usage,
+            ErrorKind::Model => Kind::Model,
+            ErrorKind::NotDelegated => Kind::NotDelegated,
+            ErrorKind::Device => Kind::Device,
+            // `Unsupported`, and whatever sort of error is yet to come.
+            _ => Kind::Unsupported,
+        };
+        Self::new(kind, error.to_string())
+    }
+}
+
+impl From<attache::ModelError> for Failure {
+    fn from(error: attache::ModelError) -> Self {
+        attache::Error::from(error).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_statuses_are_a_contract() {
+        let statuses =
+            [(Kind::Usage, 2), (Kind::Model, 3), (Kind::Unsupported, 4), (Kind::NotDelegated, 4), (Kind::Device, 5)];
+        for (kind, status) in statuses {
+            assert_eq!(Failure::new(kind, "").status() as u8, status, "{kind:?}");
+        }
+        assert_eq!((Status::Success as u8, Status::Comparison as u8), (0, 1));
+    }
+
+    #[test]
+    fn a_bad_model_and_a_missing_one_differ() {
+        let bad: Failure = attache::Model::from_bytes(*b"no model").unwrap_err().into();
+        assert_eq!(bad.kind, Kind::Model);
+        let missing: Failure = attache::Model::from_path("no-such.tflite").unwrap_err().into();
+        assert_eq!(missing.kind, Kind::Usage);
+    }
+
+    #[test]
+    fn errors_are_one_object() {
+        let failure = Failure::usage("it is missing").at("a.npy");
+        assert_eq!(failure.to_string(), "a.npy: it is missing");
+        let expected = r#"{"error":{"kind":"usage","message":"a.npy: it is missing"}}"#;
+        assert_eq!(failure.to_json().to_string(), expected);
+    }
+}

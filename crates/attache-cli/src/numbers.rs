@@ -1,0 +1,105 @@
+//! Elements of any numeric type as numbers, and what can be said of many of them.
+
+use attache::{DataType, Quantization};
+use half::{bf16, f16};
+use serde::Serialize;
+
+/// The elements as numbers, in order; `None` for types that are no real numbers. Integers beyond 2⁵³ lose digits.
+pub(crate) fn numbers(data_type: DataType, bytes: &[u8]) -> Option<Vec<f64>> {
+    fn each<const N: usize>(bytes: &[u8], number: impl Fn([u8; N]) -> f64) -> Vec<f64> {
+        bytes.chunks_exact(N).map(|chunk| number(chunk.try_into().expect("chunks have this size"))).collect()
+    }
+    Some(match data_type {
+        DataType::Float16 => each(bytes, |b| f16::from_ne_bytes(b).to_f64()),
+        DataType::BFloat16 => each(bytes, |b| bf16::from_ne_bytes(b).to_f64()),
+        DataType::Float32 => each(bytes, |b| f32::from_ne_bytes(b) as f64),
+        DataType::Float64 => each(bytes, f64::from_ne_bytes),
+        DataType::Bool | DataType::UInt8 => each(bytes, |b| u8::from_ne_bytes(b) as f64),
+        DataType::Int8 => each(bytes, |b| i8::from_ne_bytes(b) as f64),
+        DataType::Int16 => each(bytes, |b| i16::from_ne_bytes(b) as f64),
+        DataType::UInt16 => each(bytes, |b| u16::from_ne_bytes(b) as f64),
+        DataType::Int32 => each(bytes, |b| i32::from_ne_bytes(b) as f64),
+        DataType::UInt32 => each(bytes, |b| u32::from_ne_bytes(b) as f64),
+        DataType::Int64 => each(bytes, |b| i64::from_ne_bytes(b) as f64),
+        DataType::UInt64 => each(bytes, |b| u64::from_ne_bytes(b) as f64),
+        _ => return None,
+    })
+}
+
+/// Whether results of this type may differ by rounding.
+pub(crate) fn is_float(data_type: DataType) -> bool {
+    matches!(data_type, DataType::Float16 | DataType::BFloat16 | DataType::Float32 | DataType::Float64)
+}
+
+/// What stored numbers stand for: `scale × (stored − zero_point)` where the tensor has one scale.
+pub(crate) fn dequantize(values: &mut [f64], quantization: Option<&Quantization>) {
+    let Some(Quantization { scale, zero_point, .. }) = quantization else { return };
+    if let (&[scale], &[zero_point]) = (scale.as_slice(), zero_point.as_slice()) {
+        values.iter_mut().for_each(|value| *value = scale as f64 * (*value - zero_point as f64));
+    }
+}
+
+/// What is said of an output. Only finite values count for `min`, `max` and `mean`; `None` where there are none.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Summary {
+    pub(crate) min: Option<f64>,
+    pub(crate) max: Option<f64>,
+    pub(crate) mean: Option<f64>,
+    /// How many values are NaN or infinite.
+    pub(crate) nonfinite: usize,
+}
+
+impl Summary {
+    pub(crate) fn of(values: &[f64]) -> Self {
+        let finite = || values.iter().copied().filter(|value| value.is_finite());
+        let count = finite().count();
+        Self {
+            min: finite().reduce(f64::min),
+            max: finite().reduce(f64::max),
+            mean: (count > 0).then(|| finite().sum::<f64>() / count as f64),
+            nonfinite: values.len() - count,
+        }
+    }
+}
+
+/// The places of the `count` largest numbers, largest first, ties in order; NaN comes last.
+pub(crate) fn largest(values: &[f64], count: usize) -> Vec<usize> {
+    let key = |index: usize| if values[index].is_nan() { f64::NEG_INFINITY } else { values[index] };
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&left, &right| key(right).total_cmp(&key(left)).then(left.cmp(&right)));
+    order.truncate(count);
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_their_value() {
+        assert_eq!(numbers(DataType::Int8, &[255, 1]), Some(vec![-1.0, 1.0]));
+        assert_eq!(numbers(DataType::Float16, &f16::from_f32(0.5).to_ne_bytes()), Some(vec![0.5]));
+        assert_eq!(numbers(DataType::Int64, &(-3i64).to_ne_bytes()), Some(vec![-3.0]));
+        assert_eq!(numbers(DataType::String, &[]), None);
+    }
+
+    #[test]
+    fn a_summary_counts_finite_values() {
+        let summary = Summary::of(&[1.0, f64::NAN, 3.0, f64::INFINITY]);
+        assert_eq!(summary, Summary { min: Some(1.0), max: Some(3.0), mean: Some(2.0), nonfinite: 2 });
+        assert_eq!(Summary::of(&[]), Summary { min: None, max: None, mean: None, nonfinite: 0 });
+    }
+
+    #[test]
+    fn the_largest_come_first() {
+        assert_eq!(largest(&[0.1, f64::NAN, 0.7, 0.7, 0.2], 3), [2, 3, 4]);
+        assert_eq!(largest(&[1.0], 5), [0]);
+    }
+
+    #[test]
+    fn one_scale_dequantizes() {
+        let mut values = [0.0, 130.0];
+        dequantize(&mut values, Some(&Quantization { scale: vec![0.5], zero_point: vec![128], axis: 0 }));
+        assert_eq!(values, [-64.0, 1.0]);
+    }
+}

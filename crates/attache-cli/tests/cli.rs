@@ -1,0 +1,251 @@
+//! The command as a user meets it: words, keys, files and exit statuses.
+
+mod support;
+
+use serde_json::Value;
+use support::{Answer, Scratch, attache, floats, png, relu, unknown};
+
+/// Keys of an object, sorted.
+fn keys(object: &Value) -> Vec<&str> {
+    object.as_object().expect("an object").keys().map(String::as_str).collect()
+}
+
+fn assert_keys(object: &Value, expected: &[&str]) {
+    let found = keys(object);
+    assert!(expected.iter().all(|key| found.contains(key)), "{expected:?} are not all among {found:?}");
+}
+
+#[test]
+fn exit_statuses_tell_what_went_wrong() {
+    let scratch = Scratch::new();
+    let (model, unknown) = (scratch.write("relu.tflite", &relu()), scratch.write("unknown.tflite", &unknown()));
+    let bad = scratch.write("bad.tflite", b"this is no model");
+    let empty = scratch.folder("empty");
+    let cases: &[(&[&str], i32)] = &[
+        (&["run", &model, "--delegate", "cpu"], 0),
+        (&["inspect", &unknown], 0),
+        (&["--help"], 0),
+        (&["--version"], 0),
+        (&[], 2),
+        (&["fly"], 2),
+        (&["run", "no-such-model"], 2),
+        (&["run", &model, "--delegate", "tpu"], 2),
+        (&["run", &model, "--delegate", "cpu", "--require-delegation"], 2),
+        (&["run", &model, "--delegate", "cpu", "--shape", "1x4"], 2),
+        (&["run", &model, "--delegate", "cpu", "--input", "no-such.npy"], 2),
+        (&["run", &model, "--delegate", "cpu", "--labels", "no-such.txt"], 2),
+        (&["check", &empty, "--delegate", "cpu"], 2),
+        (&["zoo", "no-such-model", "--out", "x.tflite"], 2),
+        (&["run", &bad, "--delegate", "cpu"], 3),
+        (&["inspect", &bad], 3),
+        (&["bench", &bad, "--delegate", "cpu"], 3),
+        (&["run", &unknown, "--delegate", "cpu"], 4),
+        (&["run", &model, "--delegate", "cpu", "--precision", "f16"], 4),
+        (&["bench", &model, "--precision", "f32_f16"], 4),
+    ];
+    for (arguments, status) in cases {
+        let text = attache(arguments);
+        assert_eq!(text.status, *status, "{arguments:?}: {}", text.stderr);
+        if *status != 0 {
+            assert!(text.stdout.is_empty(), "{arguments:?}: {}", text.stdout);
+            assert!(text.stderr.contains("error: "), "{arguments:?}: {}", text.stderr);
+        }
+        let json = attache(&[&["--json"], *arguments].concat());
+        assert_eq!(json.status, *status, "{arguments:?}");
+        let object = json.object();
+        assert_eq!(object.get("error").is_some(), *status != 0, "{arguments:?}: {object}");
+        if *status != 0 {
+            assert_keys(&object["error"], &["kind", "message"]);
+            assert!(json.stderr.is_empty(), "{arguments:?}: {}", json.stderr);
+        }
+    }
+}
+
+#[cfg(feature = "gpu")]
+#[test]
+fn a_device_that_is_not_there_has_its_status() {
+    let scratch = Scratch::new();
+    let model = scratch.write("relu.tflite", &relu());
+    let answer = attache(&["run", &model, "--adapter", "no adapter has this name", "--json"]);
+    assert_eq!((answer.status, answer.object()["error"]["kind"].as_str()), (5, Some("device")));
+}
+
+#[cfg(not(feature = "gpu"))]
+#[test]
+fn without_the_gpu_asking_for_it_is_unsupported() {
+    let scratch = Scratch::new();
+    let model = scratch.write("relu.tflite", &relu());
+    assert_eq!(attache(&["run", &model, "--delegate", "gpu"]).status, 4);
+    assert_eq!(attache(&["run", &model, "--json"]).object()["delegate"], "cpu");
+}
+
+#[test]
+fn run_writes_what_comes_out() {
+    let scratch = Scratch::new();
+    let model = scratch.write("relu.tflite", &relu());
+    let input = scratch.write("x.npy", &floats(&[1, 2, 2, 1], &[-1.0, 0.5, f32::NAN, 3.0]));
+    let out = scratch.folder("out");
+    let arguments = ["run", &model, "--delegate", "cpu", "--input", &input, "--out", &out, "--json"];
+    let object = attache(&arguments).object();
+    assert_keys(&object, &["outputs", "top", "placement"]);
+    let output = &object["outputs"][0];
+    assert_eq!(output["name"], "y");
+    assert_eq!(output["dtype"], "float32");
+    assert_eq!(output["shape"], serde_json::json!([1, 2, 2, 1]));
+    assert_eq!((output["min"].as_f64(), output["max"].as_f64()), (Some(0.0), Some(3.0)));
+    assert_eq!(output["nonfinite"], 1);
+    assert_eq!(object["placement"][0]["operator"], "RELU");
+    let written = std::fs::read(std::path::Path::new(&out).join("out_0.npy")).unwrap();
+    let values: Vec<f32> = written[128..].chunks_exact(4).map(|b| f32::from_ne_bytes(b.try_into().unwrap())).collect();
+    assert_eq!((values[0], values[1], values[3]), (0.0, 0.5, 3.0));
+    assert!(values[2].is_nan());
+
+    let by_name = format!("x={input}");
+    assert_eq!(attache(&["run", &model, "--delegate", "cpu", "--input", &by_name]).status, 0);
+}
+
+#[test]
+fn run_takes_pictures_labels_and_shapes() {
+    let scratch = Scratch::new();
+    let model = scratch.write("relu.tflite", &relu());
+    let picture = scratch.write("x.png", &png(2, 2, [255, 255, 255]));
+    let labels = scratch.write("labels.txt", b"a\nb\nc\nd\n");
+    let common = ["run", &model, "--delegate", "cpu", "--json"];
+    let with = |more: &[&str]| attache(&[&common[..], more].concat()).object();
+
+    let object = with(&["--input", &picture, "--labels", &labels, "--top", "2"]);
+    assert_eq!(object["outputs"][0]["max"], 1.0);
+    assert_eq!(object["top"].as_array().unwrap().len(), 2);
+    assert_eq!(object["top"][0]["label"], "a");
+    let object = with(&["--input", &picture, "--mean", "0", "--std", "51"]);
+    assert_eq!(object["outputs"][0]["max"], 5.0);
+    let object = with(&["--shape", "1,3,5,1"]);
+    assert_eq!(object["outputs"][0]["shape"], serde_json::json!([1, 3, 5, 1]));
+    assert_eq!(with(&["--shape", "x=1,3,5,1", "--seed", "7"]), with(&["--shape", "x=1,3,5,1", "--seed", "7"]));
+    assert_ne!(with(&["--seed", "7"])["outputs"], with(&["--seed", "8"])["outputs"]);
+}
+
+#[test]
+fn check_compares_golden_cases() {
+    let scratch = Scratch::new();
+    for (name, golden) in [("good", 0.0), ("wrong", 0.25)] {
+        let folder = scratch.folder(&format!("cases/{name}"));
+        scratch.write(&format!("cases/{name}/model.tflite"), &relu());
+        scratch.write(&format!("cases/{name}/in_0.npy"), &floats(&[1, 2, 2, 1], &[1.0, 2.0, -3.0, -4.0]));
+        scratch.write(&format!("cases/{name}/out_0.npy"), &floats(&[1, 2, 2, 1], &[1.0, 2.0, golden, 0.0]));
+        assert!(folder.ends_with(name));
+    }
+    let cases = scratch.folder("cases");
+    let text = attache(&["check", &cases, "--delegate", "cpu"]);
+    assert_eq!(text.status, 1);
+    assert_eq!(text.stdout.lines().last(), Some("1 passed, 1 failed"));
+    let failure = text.stdout.lines().find(|line| line.starts_with("FAILED")).unwrap();
+    for part in ["wrong", "RELU", "output 0", "[0, 1, 0, 0]", "1.250e-1"] {
+        assert!(failure.contains(part), "{failure}");
+    }
+
+    let object = attache(&["check", &cases, "--delegate", "cpu", "--json"]).object();
+    assert_eq!((object["passed"].as_u64(), object["failed"].as_u64()), (Some(1), Some(1)));
+    let failure = &object["failures"][0];
+    assert_keys(failure, &["case", "operator", "output", "error", "limit", "message"]);
+    assert_eq!((failure["error"].as_f64(), failure["limit"].as_f64()), (Some(0.125), Some(1e-5)));
+
+    assert_eq!(attache(&["check", &cases, "--delegate", "cpu", "--filter", "good"]).status, 0);
+    assert_eq!(attache(&["check", &cases, "--delegate", "cpu", "--tolerance", "0.2"]).status, 0);
+    scratch.write("cases/wrong/case.json", br#"{"op": "RELU", "scale": 1e6}"#);
+    assert_eq!(attache(&["check", &cases, "--delegate", "cpu"]).status, 0);
+    scratch.write("cases/wrong/model.tflite", b"damaged");
+    let answer = attache(&["check", &cases, "--delegate", "cpu"]);
+    assert_eq!((answer.status, answer.stdout.lines().last()), (1, Some("1 passed, 1 failed")));
+}
+
+#[test]
+fn bench_has_all_its_keys() {
+    let scratch = Scratch::new();
+    let model = scratch.write("relu.tflite", &relu());
+    let arguments = ["bench", &model, "--delegate", "cpu", "--threads", "1", "--runs", "3", "--warmup", "1"];
+    assert!(attache(&arguments).stdout.contains("end to end"));
+    let object = attache(&[&arguments[..], &["--json"]].concat()).object();
+    let expected = [
+        "model",
+        "delegate",
+        "precision",
+        "threads",
+        "device",
+        "driver",
+        "backend",
+        "init_ms",
+        "device_ms",
+        "compile_ms",
+        "upload_ms",
+        "first_ms",
+        "e2e_ms",
+        "pipelined_ms",
+        "nodes",
+        "nodes_delegated",
+        "partitions",
+        "dispatches",
+        "arena_bytes",
+        "arena_lower_bound_bytes",
+        "weights_bytes",
+        "peak_rss_bytes",
+    ];
+    assert_keys(&object, &expected);
+    for times in ["e2e_ms", "pipelined_ms"] {
+        assert_keys(&object[times], &["median", "p5", "p95", "min", "mean"]);
+        assert!(object[times]["min"].as_f64().unwrap() <= object[times]["p95"].as_f64().unwrap());
+    }
+    assert_eq!((object["delegate"].as_str(), object["threads"].as_u64()), (Some("cpu"), Some(1)));
+    assert_eq!((object["nodes"].as_u64(), object["nodes_delegated"].as_u64()), (Some(1), Some(0)));
+}
+
+#[test]
+fn inspect_lists_every_gap() {
+    let scratch = Scratch::new();
+    let model = scratch.write("unknown.tflite", &unknown());
+    let object = attache(&["inspect", &model, "--json"]).object();
+    let gaps: Vec<_> = object["gaps"].as_array().unwrap().iter().map(|gap| gap["operator"].as_str().unwrap()).collect();
+    assert_eq!(gaps, ["NoSuchOperator", "NorThisOne"]);
+    let nodes = object["nodes"].as_array().unwrap();
+    assert_eq!(nodes.len(), 3);
+    nodes.iter().for_each(|node| assert_keys(node, &["index", "operator", "version", "delegated", "reason"]));
+    assert_eq!((nodes[0]["delegated"].as_bool(), nodes[0]["reason"].is_string()), (Some(false), true));
+    let text = attache(&["inspect", &model]).stdout;
+    assert!(text.contains("2 operators are not implemented") && text.contains("NorThisOne"), "{text}");
+    assert!(text.contains("advice: "), "{text}");
+}
+
+#[test]
+fn the_zoo_is_written_to_files() {
+    let scratch = Scratch::new();
+    let names = attache(&["zoo"]).stdout;
+    assert!(names.lines().any(|name| name == "mobilenet_v1_1.0_224"), "{names}");
+    let object = attache(&["zoo", "--json"]).object();
+    assert!(object["models"].as_array().unwrap().iter().any(|name| name == "mobilenet_v1_1.0_224"));
+    let file = scratch.path("mobilenet.tflite");
+    assert_eq!(attache(&["zoo", "mobilenet_v1_1.0_224", "--out", &file]).status, 0);
+    let object = attache(&["inspect", &file, "--json"]).object();
+    // 1 + 13 · 2 convolutions, pooling, one more, SQUEEZE, SOFTMAX.
+    assert_eq!(object["nodes"].as_array().unwrap().len(), 31);
+    assert_eq!(object["gaps"], serde_json::json!([]));
+}
+
+#[test]
+fn dump_prints_stages() {
+    let scratch = Scratch::new();
+    let model = scratch.write("relu.tflite", &relu());
+    for stage in ["graph", "passes", "partition"] {
+        let answer: Answer = attache(&["dump", stage, &model, "--delegate", "cpu"]);
+        assert_eq!(answer.status, 0, "{}", answer.stderr);
+        assert!(answer.stdout.to_uppercase().contains("RELU"), "{}", answer.stdout);
+        let object = attache(&["dump", stage, &model, "--delegate", "cpu", "--json"]).object();
+        assert_eq!(object["text"].as_str().unwrap().trim_end(), answer.stdout.trim_end());
+    }
+}
+
+#[test]
+fn devices_are_listed() {
+    let answer = attache(&["devices", "--json"]);
+    assert_eq!(answer.status, 0);
+    assert!(answer.object()["devices"].is_array());
+}
