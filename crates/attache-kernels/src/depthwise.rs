@@ -232,16 +232,19 @@ impl<const PIXELS: usize> Kernel for Span<'_, '_, PIXELS> {
         let across = taps(left, kernel, dilation, self.row.width);
         let left = (left + (across.start * dilation) as isize).max(0) as usize;
         let (lower, upper) = (simd.splat(self.row.clamp.0), simd.splat(self.row.clamp.1));
+        // By value: the stores can't touch them.
+        let (down, size, weights) = (self.row.down.clone(), filter.taps + 1, filter.values.as_ptr());
+        let source = self.row.input.as_ptr().wrapping_add(first + left * channels);
+        let target = self.row.output.as_mut_ptr().wrapping_add(self.x * channels);
         for channel in (0..channels).step_by(S::LANES) {
             let count = S::LANES.min(channels - channel);
             // SAFETY: the taps lie inside of the input, the block holds a vector per tap after its bias, and `count`
             // channels are left.
             unsafe {
-                let block = filter.values.as_ptr().add(channel * (filter.taps + 1));
-                let source = self.row.input.as_ptr().wrapping_add(first + left * channels + channel);
+                let block = weights.add(channel * size);
                 let mut sums = [simd.load(block); PIXELS];
-                for ky in self.row.down.clone() {
-                    let line = source.wrapping_add((ky - self.row.down.start).wrapping_mul(step));
+                for ky in down.clone() {
+                    let line = source.wrapping_add(channel + (ky - down.start).wrapping_mul(step));
                     for kx in across.clone() {
                         let weight = simd.load(block.add((1 + ky * kernel + kx) * S::LANES));
                         let pixel = line.add((kx - across.start) * dilation * channels);
@@ -251,7 +254,7 @@ impl<const PIXELS: usize> Kernel for Span<'_, '_, PIXELS> {
                         }
                     }
                 }
-                let target = self.row.output.as_mut_ptr().add(self.x * channels + channel);
+                let target = target.add(channel);
                 for (index, sum) in sums.into_iter().enumerate() {
                     simd.store_partial(target.add(index * channels), simd.clamp(sum, lower, upper), count);
                 }
