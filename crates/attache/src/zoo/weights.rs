@@ -1,0 +1,87 @@
+//! Synthetic weights: pseudo-random numbers of a chosen spread, many at a time.
+
+/// Numbers that look random and depend on the seed alone.
+#[derive(Debug)]
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// SplitMix64 (Steele, Lea and Flood 2014): 64 bits that pass the usual tests of randomness.
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^ (bits >> 31)
+    }
+
+    /// A number uniform in [-1, 1).
+    pub(super) fn uniform(&mut self) -> f32 {
+        unit((self.next() >> 32) as u32)
+    }
+
+    /// Fills `values` with numbers uniform in [-limit, limit).
+    pub(super) fn fill(&mut self, values: &mut [f32], limit: f32) {
+        for pair in values.chunks_mut(2) {
+            let bits = self.next();
+            for (value, half) in pair.iter_mut().zip([bits as u32, (bits >> 32) as u32]) {
+                *value = limit * unit(half);
+            }
+        }
+    }
+}
+
+/// The upper 24 bits, all that a float's fraction holds, as a number in [-1, 1).
+fn unit(bits: u32) -> f32 {
+    (bits >> 8) as f32 * (2.0 / (1u32 << 24) as f32) - 1.0
+}
+
+/// Filters of `channels` outputs, `fan_in` weights each, one after the other, for a layer that multiplies the mean
+/// square of what it reads by `gain / 2` on average: a weight's variance is `gain / fan_in`, so that `gain` = 2 carries
+/// the size of activations through a rectifier unchanged (He et al. 2015, equation 10). Channels differ in size by up to
+/// a factor of 2, as those of trained networks do.
+pub(super) fn filters(random: &mut Random, channels: usize, fan_in: usize, gain: f32) -> Vec<f32> {
+    let mut values = vec![0.0; channels * fan_in];
+    // A uniform distribution on [-limit, limit) has a variance of limit² / 3.
+    let limit = (3.0 * gain / fan_in as f32).sqrt();
+    for filter in values.chunks_exact_mut(fan_in) {
+        let limit = limit * (1.0 + random.uniform() / 3.0);
+        random.fill(filter, limit);
+    }
+    values
+}
+
+/// Small biases, uniform in [-0.1, 0.1).
+pub(super) fn biases(random: &mut Random, channels: usize) -> Vec<f32> {
+    let mut values = vec![0.0; channels];
+    random.fill(&mut values, 0.1);
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_have_the_spread_that_is_asked_for() {
+        let values = filters(&mut Random::new(1), 512, 64, 2.0);
+        let mean = values.iter().sum::<f32>() / values.len() as f32;
+        let square = values.iter().map(|value| value * value).sum::<f32>() / values.len() as f32;
+        assert!(mean.abs() < 0.01, "{mean}");
+        assert!((square * 64.0 / 2.0 - 1.0).abs() < 0.1, "{square}");
+        assert_eq!(filters(&mut Random::new(1), 512, 64, 2.0), values);
+        assert_ne!(filters(&mut Random::new(2), 512, 64, 2.0), values);
+    }
+
+    #[test]
+    fn numbers_keep_within_their_limit() {
+        let mut values = vec![0.0; 100_001];
+        Random::new(7).fill(&mut values, 0.5);
+        let (low, high) = values.iter().fold((0f32, 0f32), |(low, high), value| (low.min(*value), high.max(*value)));
+        assert!((-0.5..-0.499).contains(&low) && (0.499..0.5).contains(&high), "{low} {high}");
+        assert_eq!((unit(0), unit(1 << 31)), (-1.0, 0.0));
+    }
+}
