@@ -1,0 +1,137 @@
+//! The gate: everything that must hold of what is committed, in one run that goes on to the end.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::{generate, root, setup, structure};
+
+/// One check.
+struct Step {
+    name: &'static str,
+    run: fn() -> Result<()>,
+}
+
+/// Every check, the quick ones first.
+static STEPS: &[Step] = &[
+    Step { name: "format", run: || cargo(&["fmt", "--all", "--check"]) },
+    Step { name: "structure", run: structure::run },
+    Step { name: "generated files", run: generate::check },
+    Step { name: "lints", run: || clippy(&["--workspace", "--all-targets"]) },
+    Step {
+        name: "lints without the GPU",
+        run: || clippy(&["--package", "attache", "--all-targets", "--no-default-features"]),
+    },
+    Step { name: "documentation", run: document },
+    Step { name: "tests", run: test },
+    Step { name: "tests in the documentation", run: || run_tests(&["--doc"]) },
+];
+
+/// Runs every check and says which failed.
+pub(crate) fn run() -> Result<()> {
+    let mut failed = Vec::new();
+    let mut lines = Vec::new();
+    for step in STEPS {
+        println!("== {}", step.name);
+        let start = Instant::now();
+        let result = (step.run)();
+        let word = if result.is_ok() { "passed" } else { "FAILED" };
+        lines.push(format!("{word} {:>5.0} s  {}", start.elapsed().as_secs_f64(), step.name));
+        if let Err(error) = result {
+            eprintln!("{}: {error:#}", step.name);
+            failed.push(step.name);
+        }
+    }
+    println!("== summary\n{}", lines.join("\n"));
+    structure::RULES.iter().for_each(|rule| println!("rule: {}", rule.about));
+    if shared().is_none() {
+        let left_out = test_targets()?.into_iter().filter(|name| needs_shared(name)).collect::<Vec<_>>().join(", ");
+        println!("LEFT OUT, as ATTACHE_SHARED names no folder and ../shared is none: {left_out}");
+    }
+    ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
+    Ok(())
+}
+
+fn clippy(selection: &[&str]) -> Result<()> {
+    cargo(&[&["clippy", "--quiet"], selection, &["--", "--deny", "warnings"]].concat())
+}
+
+fn document() -> Result<()> {
+    let arguments = ["doc", "--quiet", "--workspace", "--no-deps", "--document-private-items"];
+    finish(command(&arguments).env("RUSTDOCFLAGS", "--deny warnings"))
+}
+
+/// Tests of every kind but those in the documentation. Targets are named one by one, so that those which need the
+/// shared models can be left out where there are none, and the end of the run says so.
+fn test() -> Result<()> {
+    let targets = test_targets()?.into_iter().filter(|name| shared().is_some() || !needs_shared(name));
+    let targets: Vec<String> = targets.flat_map(|name| ["--test".to_owned(), name]).collect();
+    let targets: Vec<&str> = targets.iter().map(String::as_str).collect();
+    run_tests(&[&["--lib", "--bins", "--examples"], targets.as_slice()].concat())
+}
+
+fn run_tests(selection: &[&str]) -> Result<()> {
+    setup::verify()?;
+    let mut command = command(&[&["test", "--workspace", "--no-fail-fast"], selection].concat());
+    finish(command.envs(setup::environment()?))
+}
+
+/// Names of the integration tests.
+fn test_targets() -> Result<Vec<String>> {
+    let packages = packages()?;
+    let targets = packages.iter().flat_map(|package| package["targets"].as_array().into_iter().flatten());
+    let tests = targets.filter(|target| target["kind"][0] == "test");
+    Ok(tests.filter_map(|target| target["name"].as_str().map(str::to_owned)).collect())
+}
+
+/// Whether an integration test needs the shared models: by its name.
+fn needs_shared(target: &str) -> bool {
+    target.starts_with("shared_")
+}
+
+/// The folder of the shared models, where there is one.
+fn shared() -> Option<PathBuf> {
+    let folder = std::env::var_os("ATTACHE_SHARED").map_or_else(|| root().join("../shared"), PathBuf::from);
+    folder.is_dir().then_some(folder)
+}
+
+/// The workspace's packages, as `cargo metadata` describes them.
+pub(crate) fn packages() -> Result<Vec<serde_json::Value>> {
+    let output = command(&["metadata", "--no-deps", "--format-version", "1"]).output()?;
+    ensure!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
+    let mut metadata: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    match metadata["packages"].take() {
+        serde_json::Value::Array(packages) => Ok(packages),
+        _ => bail!("cargo metadata lists no packages"),
+    }
+}
+
+fn cargo(arguments: &[&str]) -> Result<()> {
+    finish(&mut command(arguments))
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments).current_dir(root());
+    command
+}
+
+fn finish(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("{command:?}"))?;
+    ensure!(status.success(), "{command:?}: {status}");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integration_tests_are_found() {
+        let targets = test_targets().unwrap();
+        assert!(targets.iter().any(|name| name == "goldens"), "{targets:?}");
+        assert!(targets.iter().any(|name| needs_shared(name)), "{targets:?}");
+    }
+}

@@ -1,0 +1,128 @@
+//! Files that are made from others and checked in: made anew, and compared.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::{manual, root};
+
+/// The version of `flatc` whose code the `flatbuffers` crate of the workspace understands.
+const FLATC: &str = "25.12.19";
+
+/// One schema.
+struct Schema {
+    /// Of `schema/NAME.fbs`, and of what is generated from it.
+    name: &'static str,
+    /// Arguments of `flatc` besides the common ones.
+    arguments: &'static [&'static str],
+}
+
+const SCHEMAS: [Schema; 2] = [
+    Schema { name: "metadata", arguments: &[] },
+    // With owned structs, for the writer.
+    Schema { name: "tflite", arguments: &["--gen-object-api"] },
+];
+
+impl Schema {
+    fn source(&self) -> PathBuf {
+        model_crate().join("schema").join(self.name).with_extension("fbs")
+    }
+
+    fn generated(&self, ending: &str) -> PathBuf {
+        model_crate().join("src/generated").join(format!("{}{ending}", self.name))
+    }
+
+    fn hash(&self) -> Result<String> {
+        let source = self.source();
+        Ok(fnv1a(&std::fs::read(&source).with_context(|| source.display().to_string())?))
+    }
+
+    fn is_current(&self) -> Result<bool> {
+        let path = self.generated(".hash");
+        let stated = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        Ok(stated.trim() == self.hash()?)
+    }
+
+    fn generate(&self) -> Result<()> {
+        let mut flatc = Command::new("flatc");
+        flatc.arg("--rust").args(self.arguments).arg("-o").arg(model_crate().join("src/generated")).arg(self.source());
+        let status = flatc.status()?;
+        ensure!(status.success(), "{flatc:?}: {status}");
+        let path = self.generated("_generated.rs");
+        let code = std::fs::read_to_string(&path)?;
+        // Other crates write the structs as literals.
+        let lines = code.split_inclusive('\n').filter(|line| line.trim_end() != "#[non_exhaustive]");
+        std::fs::write(&path, lines.collect::<String>())?;
+        Ok(std::fs::write(self.generated(".hash"), format!("{}\n", self.hash()?))?)
+    }
+}
+
+/// Makes everything anew; code from schemas only where there is the right `flatc`.
+pub(crate) fn run() -> Result<()> {
+    let found = flatc_version();
+    for schema in &SCHEMAS {
+        if found.as_deref() == Some(FLATC) {
+            schema.generate()?;
+            println!("generated {}", schema.generated("_generated.rs").display());
+        } else if !schema.is_current()? {
+            let found = found.as_deref().unwrap_or("none");
+            bail!("{} changed: its code needs flatc {FLATC} (here: {found})", schema.source().display());
+        }
+    }
+    let path = manual::path();
+    std::fs::create_dir_all(path.parent().expect("the manual is in a folder"))?;
+    std::fs::write(&path, manual::text()?)?;
+    println!("generated {}", path.display());
+    Ok(())
+}
+
+/// An error unless what is checked in is what would be made now.
+pub(crate) fn check() -> Result<()> {
+    let remedy = "run `cargo xtask generate`";
+    for schema in &SCHEMAS {
+        ensure!(
+            schema.is_current()?,
+            "{} is not what its code was generated from; {remedy}",
+            schema.source().display()
+        );
+    }
+    let path = manual::path();
+    let found = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let made = manual::text()?;
+    let differs = found.lines().zip(made.lines()).position(|(found, made)| found != made);
+    ensure!(
+        found == made,
+        "{}, line {}: not what the operators say; {remedy}",
+        path.display(),
+        differs.unwrap_or(found.lines().count().min(made.lines().count())) + 1,
+    );
+    Ok(())
+}
+
+fn model_crate() -> PathBuf {
+    root().join("crates/attache-model")
+}
+
+fn flatc_version() -> Option<String> {
+    let output = Command::new("flatc").arg("--version").output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    text.split_whitespace().last().map(str::to_owned)
+}
+
+/// The 64-bit FNV-1a hash, as 16 hexadecimal digits.
+fn fnv1a(bytes: &[u8]) -> String {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    format!("{:016x}", bytes.iter().fold(0xcbf2_9ce4_8422_2325, step))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_are_those_of_fnv() {
+        assert_eq!(fnv1a(b""), "cbf29ce484222325");
+        assert_eq!(fnv1a(b"a"), "af63dc4c8601ec8c");
+    }
+}

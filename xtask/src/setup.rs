@@ -1,0 +1,119 @@
+//! What the tests need around them: a software Vulkan driver, its validation layer, and a quiet environment.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// Debian packages that the tests need.
+const PACKAGES: [&str; 5] = ["libegl1", "libgles2", "libvulkan1", "mesa-vulkan-drivers", "vulkan-validationlayers"];
+
+/// Folders in which the Vulkan loader looks for manifests.
+const MANIFESTS: [&str; 3] = ["/etc/vulkan", "/usr/local/share/vulkan", "/usr/share/vulkan"];
+
+/// Installs what is missing. Other systems than Linux bring what their tests need.
+pub(crate) fn run() -> Result<()> {
+    if !cfg!(target_os = "linux") {
+        println!("nothing to install on this system");
+        return Ok(());
+    }
+    if is_there("dpkg-query") {
+        let missing: Vec<&str> = PACKAGES.into_iter().filter(|package| !is_installed(package)).collect();
+        if !missing.is_empty() {
+            println!("installing {}", missing.join(" "));
+            apt_get(&["update"])?;
+            apt_get(&[&["install", "--yes", "--no-install-recommends"], missing.as_slice()].concat())?;
+        }
+    }
+    verify()
+}
+
+/// An error unless the software driver and the validation layer are there: without them the GPU's tests prove nothing.
+pub(crate) fn verify() -> Result<()> {
+    if !cfg!(target_os = "linux") {
+        return Ok(());
+    }
+    let remedy = "run `cargo xtask setup`, or install it as this system does";
+    ensure!(has_manifest("icd.d", "lvp_icd"), "there is no software Vulkan driver (Mesa's lavapipe); {remedy}");
+    let layer = has_manifest("explicit_layer.d", "VkLayer_khronos_validation");
+    ensure!(layer, "there is no Vulkan validation layer (VK_LAYER_KHRONOS_validation); {remedy}");
+    Ok(())
+}
+
+/// The variables that tests run with.
+pub(crate) fn environment() -> Result<Vec<(&'static str, String)>> {
+    let mut variables = vec![
+        // Mesa's software driver: no threads of its own, which are slower for small work and fill profiles with noise.
+        ("LP_NUM_THREADS", "0".to_owned()),
+        // A test that needs a GPU fails where there is none.
+        ("ATTACHE_REQUIRE_GPU", "1".to_owned()),
+        // Devices are opened with the validation layer.
+        ("ATTACHE_VALIDATION", "1".to_owned()),
+    ];
+    if cfg!(target_os = "linux") && std::env::var_os("XDG_RUNTIME_DIR").is_none() {
+        // Loader and drivers complain about its absence on standard error.
+        let folder = std::env::temp_dir().join(format!("attache-runtime-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        restrict(&folder)?;
+        variables.push(("XDG_RUNTIME_DIR", folder.display().to_string()));
+    }
+    Ok(variables)
+}
+
+/// Makes a folder the user's alone, as a runtime folder has to be.
+#[cfg(unix)]
+fn restrict(folder: &Path) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    Ok(std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700))?)
+}
+
+#[cfg(not(unix))]
+fn restrict(_: &Path) -> Result<()> {
+    Ok(())
+}
+
+fn has_manifest(folder: &str, stem: &str) -> bool {
+    let entries = MANIFESTS.iter().filter_map(|parent| std::fs::read_dir(Path::new(parent).join(folder)).ok());
+    entries.flatten().flatten().any(|entry| entry.file_name().to_string_lossy().starts_with(stem))
+}
+
+fn is_installed(package: &str) -> bool {
+    let query = Command::new("dpkg-query").args(["--show", "--showformat=${db:Status-Status}", package]).output();
+    query.is_ok_and(|output| output.status.success() && output.stdout == b"installed")
+}
+
+fn is_there(program: &str) -> bool {
+    let run = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    run.is_ok_and(|status| status.success())
+}
+
+fn apt_get(arguments: &[&str]) -> Result<()> {
+    let is_root = Command::new("id").arg("--user").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0");
+    let mut command = if is_root {
+        Command::new("apt-get")
+    } else if is_there("sudo") {
+        let mut command = Command::new("sudo");
+        command.arg("apt-get");
+        command
+    } else {
+        bail!("packages are missing, and neither is this root nor is there sudo; install: {}", PACKAGES.join(" "));
+    };
+    let status = command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive").status().context("apt-get")?;
+    ensure!(status.success(), "{command:?}: {status}");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_run_without_the_drivers_threads_and_with_the_layer() {
+        let variables = environment().unwrap();
+        for expected in [("LP_NUM_THREADS", "0"), ("ATTACHE_REQUIRE_GPU", "1"), ("ATTACHE_VALIDATION", "1")] {
+            assert!(variables.iter().any(|(name, value)| (*name, value.as_str()) == expected), "{expected:?}");
+        }
+        assert!(!has_manifest("icd.d", "no such driver"));
+        assert!(!is_there("no-such-program"));
+    }
+}

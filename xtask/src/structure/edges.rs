@@ -1,0 +1,76 @@
+//! Which crate may know which.
+
+use anyhow::Result;
+use serde_json::Value;
+
+use crate::check::packages;
+
+/// Each crate, and the crates of the workspace that it may depend on. `attache-base`, the shared vocabulary, is open to
+/// all. `xtask` is no part of the library: it looks at what it checks.
+static ALLOWED: &[(&str, &[&str])] = &[
+    ("attache", &["gpu", "gpu-ir", "graph", "kernels", "model", "ops", "passes"]),
+    ("attache-base", &[]),
+    ("attache-cli", &["attache"]),
+    ("attache-gpu", &["gpu-ir"]),
+    ("attache-gpu-ir", &[]),
+    ("attache-graph", &["gpu-ir"]),
+    ("attache-kernels", &[]),
+    ("attache-model", &[]),
+    ("attache-ops", &["gpu-ir", "graph", "kernels", "model"]),
+    ("attache-passes", &["graph", "ops"]),
+    ("xtask", &["graph", "model", "ops"]),
+];
+
+/// Crates from outside that only one crate of ours may use, for that is what the others must not know.
+static OWNED: &[(&str, &str)] = &[
+    ("ash", "attache-gpu"),
+    ("clap", "attache-cli"),
+    ("flatbuffers", "attache-model"),
+    ("memmap2", "attache-model"),
+    ("naga", "attache-gpu"),
+    ("wgpu", "attache-gpu"),
+];
+
+/// Edges that are not allowed.
+pub(super) fn find() -> Result<Vec<String>> {
+    Ok(packages()?.iter().flat_map(forbidden).collect())
+}
+
+fn forbidden(package: &Value) -> Vec<String> {
+    let name = package["name"].as_str().unwrap_or_default();
+    let Some((_, allowed)) = ALLOWED.iter().find(|(crate_name, _)| *crate_name == name) else {
+        return vec![format!("{name} is not in the table of crates (xtask/src/structure/edges.rs)")];
+    };
+    let dependencies = package["dependencies"].as_array().into_iter().flatten();
+    let names = dependencies.filter_map(|dependency| dependency["name"].as_str());
+    let wrong = names.filter(|dependency| !is_allowed(name, allowed, dependency));
+    wrong.map(|dependency| format!("{name} depends on {dependency}")).collect()
+}
+
+fn is_allowed(name: &str, allowed: &[&str], dependency: &str) -> bool {
+    match dependency.strip_prefix("attache-").or((dependency == "attache").then_some(dependency)) {
+        Some("base") => name != "attache-cli",
+        Some(short) => allowed.contains(&short),
+        None => OWNED.iter().all(|(owned, owner)| *owned != dependency || *owner == name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn forbidden_edges_are_found() {
+        let package = |name: &str, dependencies: &[&str]| {
+            let dependencies: Vec<_> = dependencies.iter().map(|name| json!({ "name": name })).collect();
+            forbidden(&json!({ "name": name, "dependencies": dependencies }))
+        };
+        assert!(package("attache-ops", &["attache-base", "attache-graph", "half"]).is_empty());
+        assert_eq!(package("attache-gpu", &["attache-graph", "wgpu"]), ["attache-gpu depends on attache-graph"]);
+        assert_eq!(package("attache-ops", &["wgpu"]), ["attache-ops depends on wgpu"]);
+        assert_eq!(package("attache-cli", &["attache", "attache-base"]), ["attache-cli depends on attache-base"]);
+        assert_eq!(package("attache-new", &[]).len(), 1);
+    }
+}
