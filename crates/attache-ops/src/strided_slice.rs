@@ -96,19 +96,22 @@ impl StridedSlice {
         if (0..count).filter(is_ellipsis).count() > 1 {
             return Err(OpError::invalid("there is more than one ellipsis"));
         }
+        let has_ellipsis = (0..count).any(|entry| is_ellipsis(&entry));
         let named = (0..count).filter(|entry| !is_ellipsis(entry) && !bit(self.new_axis_mask, *entry)).count();
-        let unnamed = shape.rank().checked_sub(named);
-        let unnamed =
-            unnamed.ok_or_else(|| OpError::invalid(format!("{named} ranges for an input of shape {shape}")))?;
+        if named > shape.rank() && !has_ellipsis {
+            return Err(OpError::invalid(format!("{named} ranges for an input of shape {shape}")));
+        }
+        // TensorFlow Lite's ellipsis stands for one axis at least, and entries that find no axis left count for nothing.
+        let unnamed = shape.rank().saturating_sub(named).max(1);
         let (mut ranges, mut output) = (Vec::with_capacity(shape.rank()), Vec::new());
         for entry in 0..count {
             if is_ellipsis(&entry) {
-                let covered = &shape[ranges.len()..ranges.len() + unnamed];
+                let covered = &shape[ranges.len()..(ranges.len() + unnamed).min(shape.rank())];
                 output.extend(covered);
                 ranges.extend(covered.iter().map(|extent| Range::whole(*extent)));
             } else if bit(self.new_axis_mask, entry) {
                 output.push(1);
-            } else {
+            } else if ranges.len() < shape.rank() {
                 let range = self.range(shape[ranges.len()], entry, entries)?;
                 if !bit(self.shrink_axis_mask, entry) {
                     output.push(range.count);
