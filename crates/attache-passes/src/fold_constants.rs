@@ -114,7 +114,7 @@ fn evaluate(
             (Some(Fact { data_type, shape: Some(shape), quantization, .. }), Some(bytes)) => Some(TensorRef {
                 data_type: *data_type,
                 shape,
-                bytes: &**bytes,
+                bytes,
                 quantization: quantization.as_ref(),
                 is_constant: true,
             }),

@@ -72,3 +72,67 @@ pub(crate) fn border(graph: &Graph, nodes: &[NodeId]) -> (Vec<TensorId>, Vec<Ten
     }
     (inputs, outputs)
 }
+
+#[cfg(test)]
+mod tests {
+    use attache_base::DataType;
+    use attache_graph::Fact;
+
+    use super::*;
+
+    /// Reads these tensors and makes one.
+    struct Fake(&'static [u32], u32, bool);
+
+    impl Unit for Fake {
+        fn inputs(&self, _: &Graph) -> Vec<TensorId> {
+            self.0.iter().map(|id| TensorId(*id)).collect()
+        }
+
+        fn outputs(&self, _: &Graph) -> Vec<TensorId> {
+            vec![TensorId(self.1)]
+        }
+
+        fn has_side_effects(&self, _: &Graph) -> bool {
+            self.2
+        }
+    }
+
+    /// The epochs as text: `+` for a wanted one, then the units.
+    fn clusters(units: &[Fake], wanted: &[bool]) -> Vec<String> {
+        let mut graph = Graph::default();
+        for _ in 0..10 {
+            graph.add_tensor("", Fact::new(DataType::Float32, [1]));
+        }
+        let text = |cluster: Cluster| format!("{}{:?}", if cluster.wanted { "+" } else { "-" }, cluster.units);
+        cluster(&graph, units, wanted).into_iter().map(text).collect()
+    }
+
+    fn plain(inputs: &'static [u32], output: u32) -> Fake {
+        Fake(inputs, output, false)
+    }
+
+    #[test]
+    fn an_epoch_takes_all_that_is_ready_of_its_kind() {
+        // Two chains from tensor 0, interleaved: wanted, other, wanted in each, and a join.
+        let units = [
+            plain(&[0], 1),
+            plain(&[0], 2),
+            plain(&[1], 3),
+            plain(&[2], 4),
+            plain(&[3], 5),
+            plain(&[4], 6),
+            plain(&[5, 6], 7),
+        ];
+        let wanted = [true, true, false, false, true, true, false];
+        assert_eq!(clusters(&units, &wanted), ["+[0, 1]", "-[2, 3]", "+[4, 5]", "-[6]"]);
+        assert_eq!(clusters(&units, &[true; 7]), ["+[0, 1, 2, 3, 4, 5, 6]"]);
+        assert_eq!(clusters(&units[..2], &[false, true]), ["-[0]", "+[1]"], "the first unit sets the kind");
+    }
+
+    #[test]
+    fn side_effects_keep_their_order() {
+        let effect = |output| Fake(&[0], output, true);
+        let units = [effect(1), effect(2), effect(3), plain(&[0], 4)];
+        assert_eq!(clusters(&units, &[true, false, true, true]), ["+[0, 3]", "-[1]", "+[2]"]);
+    }
+}

@@ -58,7 +58,10 @@ fn in_arena(fact: &Fact) -> bool {
 /// right wherever both live; but an output of the graph must not change when an input or a variable does.
 fn share(graph: &Graph, work: &mut Vec<Work>) -> Vec<TensorId> {
     let mut owners: Vec<_> = (0..graph.tensors.len()).map(|index| TensorId(index as u32)).collect();
-    let is_outside = |id: TensorId| graph.fact(id).is_variable || graph.inputs.contains(&id);
+    let mut is_outside: Vec<_> = graph.tensors.iter().map(|tensor| tensor.fact.is_variable).collect();
+    graph.inputs.iter().for_each(|id| is_outside[id.index()] = true);
+    let mut is_output = vec![false; graph.tensors.len()];
+    graph.outputs.iter().for_each(|id| is_output[id.index()] = true);
     work.retain(|work| {
         let Work::Node(id) = work else { return true };
         let node = graph.node(*id);
@@ -68,7 +71,7 @@ fn share(graph: &Graph, work: &mut Vec<Work>) -> Vec<TensorId> {
         let (from, to) = (graph.fact(*input), graph.fact(*output));
         let owner = owners[input.index()];
         let may = in_arena(from) && in_arena(to) && from.byte_size() == to.byte_size();
-        if may && !(is_outside(owner) && graph.outputs.contains(output)) {
+        if may && !(is_outside[owner.index()] && is_output[output.index()]) {
             owners[output.index()] = owner;
             return false;
         }
