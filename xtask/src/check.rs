@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{generate, root, setup, structure};
+use crate::{cargo, generate, root, setup, structure};
 
 /// One check.
 struct Step {
@@ -16,7 +16,7 @@ struct Step {
 
 /// Every check, the quick ones first.
 static STEPS: &[Step] = &[
-    Step { name: "format", run: || cargo(&["fmt", "--all", "--check"]) },
+    Step { name: "format", run: || run_cargo(&["fmt", "--all", "--check"]) },
     Step { name: "structure", run: structure::run },
     Step { name: "generated files", run: generate::check },
     Step { name: "lints", run: || clippy(&["--workspace", "--all-targets"]) },
@@ -55,7 +55,7 @@ pub(crate) fn run() -> Result<()> {
 }
 
 fn clippy(selection: &[&str]) -> Result<()> {
-    cargo(&[&["clippy", "--quiet"], selection, &["--", "--deny", "warnings"]].concat())
+    run_cargo(&[&["clippy", "--quiet"], selection, &["--", "--deny", "warnings"]].concat())
 }
 
 fn document() -> Result<()> {
@@ -108,13 +108,13 @@ pub(crate) fn packages() -> Result<Vec<serde_json::Value>> {
     }
 }
 
-fn cargo(arguments: &[&str]) -> Result<()> {
+fn run_cargo(arguments: &[&str]) -> Result<()> {
     finish(&mut command(arguments))
 }
 
 fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(arguments).current_dir(root());
+    let mut command = cargo();
+    command.args(arguments);
     command
 }
 

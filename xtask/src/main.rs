@@ -11,7 +11,7 @@ mod source;
 mod structure;
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use anyhow::Result;
 
@@ -31,7 +31,7 @@ static TASKS: &[Task] = &[
     },
     Task { name: "generate", about: "regenerate what is checked in: schema code, operator manual", run: generate::run },
     Task { name: "operators", about: "print the operator manual", run: manual::print },
-    Task { name: "setup", about: "install what the tests need (Debian packages, through apt-get)", run: setup::run },
+    Task { name: "setup", about: "install what the gate needs, through apt-get and rustup", run: setup::run },
     Task { name: "structure", about: "check the rules of structure alone", run: structure::run },
     Task { name: "test", about: "setup, then check", run: test },
 ];
@@ -60,6 +60,13 @@ fn main() -> ExitCode {
 /// The folder of the workspace.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this crate lies in the workspace").to_owned()
+}
+
+/// Cargo, the one that runs this, in the workspace.
+fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
 }
 
 #[cfg(test)]

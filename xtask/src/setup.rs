@@ -1,31 +1,54 @@
-//! What the tests need around them: a software Vulkan driver, its validation layer, and a quiet environment.
+//! What the gate needs around it: parts of the toolchain, a software Vulkan driver, its validation layer, and a quiet
+//! environment.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::cargo;
+
 /// Debian packages that the tests need.
 const PACKAGES: [&str; 5] = ["libegl1", "libgles2", "libvulkan1", "mesa-vulkan-drivers", "vulkan-validationlayers"];
+
+/// Components of the Rust toolchain that the gate needs, each with the command of cargo that it brings.
+const COMPONENTS: [(&str, &str); 2] = [("clippy", "clippy"), ("rustfmt", "fmt")];
 
 /// Folders in which the Vulkan loader looks for manifests.
 const MANIFESTS: [&str; 3] = ["/etc/vulkan", "/usr/local/share/vulkan", "/usr/share/vulkan"];
 
-/// Installs what is missing. Other systems than Linux bring what their tests need.
+/// Installs what is missing. Other systems than Linux bring the drivers that their tests need.
 pub(crate) fn run() -> Result<()> {
-    if !cfg!(target_os = "linux") {
-        println!("nothing to install on this system");
-        return Ok(());
-    }
-    if is_there("dpkg-query") {
-        let missing: Vec<&str> = PACKAGES.into_iter().filter(|package| !is_installed(package)).collect();
-        if !missing.is_empty() {
-            println!("installing {}", missing.join(" "));
-            apt_get(&["update"])?;
-            apt_get(&[&["install", "--yes", "--no-install-recommends"], missing.as_slice()].concat())?;
-        }
+    add_components()?;
+    if cfg!(target_os = "linux") && is_there("dpkg-query") {
+        install_packages()?;
     }
     verify()
+}
+
+fn add_components() -> Result<()> {
+    let is_missing = |command: &str| !succeeds(cargo().args([command, "--version"]));
+    let missing: Vec<&str> =
+        COMPONENTS.into_iter().filter(|(_, command)| is_missing(command)).map(|(component, _)| component).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    println!("adding {}", missing.join(" "));
+    let mut rustup = Command::new("rustup");
+    rustup.args(["component", "add"]).args(&missing);
+    let status = rustup.status().with_context(|| format!("the toolchain lacks {}, and rustup", missing.join(", ")))?;
+    ensure!(status.success(), "{rustup:?}: {status}");
+    Ok(())
+}
+
+fn install_packages() -> Result<()> {
+    let missing: Vec<&str> = PACKAGES.into_iter().filter(|package| !is_installed(package)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    println!("installing {}", missing.join(" "));
+    apt_get(&["update"])?;
+    apt_get(&[&["install", "--yes", "--no-install-recommends"], missing.as_slice()].concat())
 }
 
 /// An error unless the software driver and the validation layer are there: without them the GPU's tests prove nothing.
@@ -83,8 +106,11 @@ fn is_installed(package: &str) -> bool {
 }
 
 fn is_there(program: &str) -> bool {
-    let run = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    run.is_ok_and(|status| status.success())
+    succeeds(Command::new(program).arg("--version"))
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
 fn apt_get(arguments: &[&str]) -> Result<()> {
