@@ -38,8 +38,8 @@ const RECTIFIED: f32 = 2.0;
 /// Gain of the last layer.
 const LOGITS: f32 = 8.0;
 
-/// The file.
-pub(super) fn build() -> Vec<u8> {
+/// The network.
+pub(super) fn network() -> Network {
     let mut network = Network::new("MobileNet v1 1.0 224, synthetic weights", 1);
     let window = |size, stride| Window { size, stride, padding: Padding::Same, activation: Activation::Relu6 };
     let image = network.input("input", [1, 224, 224, 3]);
@@ -65,7 +65,8 @@ pub(super) fn build() -> Vec<u8> {
     let value = network.convolution(&value, names, CLASSES, plain, LOGITS);
     let value = network.squeeze(&value, "MobilenetV1/Logits/SpatialSqueeze", &[1, 2]);
     let value = network.softmax(&value, "MobilenetV1/Predictions/Reshape_1");
-    network.finish(&["input"], &[("MobilenetV1/Predictions/Reshape_1", value)])
+    network.output("MobilenetV1/Predictions/Reshape_1", &value);
+    network
 }
 
 #[cfg(test)]
@@ -77,7 +78,7 @@ mod tests {
 
     #[test]
     fn it_is_the_published_network() {
-        let model = Model::from_bytes(build()).unwrap();
+        let model = Model::from_bytes(network().finish()).unwrap();
         let main = &model.subgraphs()[0];
         assert_eq!(main.operators.len(), 31);
         let weights: usize =

@@ -10,14 +10,16 @@ mod mobilenet_v1;
 mod network;
 mod weights;
 
+use network::Network;
+
 /// A built-in model.
 struct Entry {
     name: &'static str,
-    build: fn() -> Vec<u8>,
+    network: fn() -> Network,
 }
 
 /// Every built-in model, sorted by name.
-static MODELS: &[Entry] = &[Entry { name: "mobilenet_v1_1.0_224", build: mobilenet_v1::build }];
+static MODELS: &[Entry] = &[Entry { name: "mobilenet_v1_1.0_224", network: mobilenet_v1::network }];
 
 /// The names of the built-in models, sorted.
 pub fn names() -> impl Iterator<Item = &'static str> {
@@ -26,14 +28,14 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 
 /// The bytes of a built-in model as a `.tflite` file; `None` where no model has that name.
 pub fn build(name: &str) -> Option<Vec<u8>> {
-    MODELS.iter().find(|entry| entry.name == name).map(|entry| (entry.build)())
+    MODELS.iter().find(|entry| entry.name == name).map(|entry| (entry.network)().finish())
 }
 
 #[cfg(test)]
 mod tests {
-    use attache_model::Model;
-
+    use super::weights::Random;
     use super::*;
+    use crate::{Interpreter, Model};
 
     #[test]
     fn every_model_opens_and_is_the_same_each_time() {
@@ -45,5 +47,30 @@ mod tests {
             assert_eq!(model.signatures().len(), 1, "{name}");
         }
         assert_eq!(build("mobilenet"), None);
+    }
+
+    fn deviation(values: &[f32]) -> f32 {
+        let mean = values.iter().sum::<f32>() / values.len() as f32;
+        (values.iter().map(|value| (value - mean).powi(2)).sum::<f32>() / values.len() as f32).sqrt()
+    }
+
+    #[test]
+    fn activations_keep_a_healthy_size() {
+        for Entry { name, network } in MODELS {
+            let model = Model::from_bytes(network().opened_up().finish()).unwrap();
+            let mut interpreter = Interpreter::builder(&model).build().unwrap();
+            let outputs = interpreter.outputs().len();
+            for seed in 0..3 {
+                Random::new(seed).fill(interpreter.input_mut(0).unwrap(), 1.0);
+                interpreter.invoke().unwrap();
+                for output in 0..outputs - 1 {
+                    let deviation = deviation(interpreter.read(output).unwrap());
+                    assert!((0.1..10.0).contains(&deviation), "{name}, seed {seed}, operator {output}: {deviation}");
+                }
+                let scores = interpreter.read::<f32>(outputs - 1).unwrap();
+                let top = scores.iter().copied().fold(0.0, f32::max);
+                assert!((0.01..0.9).contains(&top), "{name}, seed {seed}: {top}");
+            }
+        }
     }
 }

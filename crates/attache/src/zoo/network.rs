@@ -32,7 +32,12 @@ pub(super) struct Network {
     model: ModelBuilder,
     subgraph: usize,
     random: Random,
-    inputs: Vec<usize>,
+    /// Names in the signature, and tensors.
+    inputs: Vec<(String, usize)>,
+    /// As `inputs`.
+    outputs: Vec<(String, usize)>,
+    /// What each layer makes.
+    results: Vec<usize>,
 }
 
 impl Network {
@@ -40,14 +45,20 @@ impl Network {
     pub(super) fn new(description: &str, seed: u64) -> Self {
         let mut model = ModelBuilder::new(description);
         let subgraph = model.subgraph("main");
-        Self { model, subgraph, random: Random::new(seed), inputs: Vec::new() }
+        let (inputs, outputs, results) = (Vec::new(), Vec::new(), Vec::new());
+        Self { model, subgraph, random: Random::new(seed), inputs, outputs, results }
     }
 
-    /// A float input.
+    /// A float input, which the signature knows by its tensor's name.
     pub(super) fn input(&mut self, name: &str, shape: impl Into<Shape>) -> Value {
-        let value = self.result(name, shape.into());
-        self.inputs.push(value.tensor);
+        let value = self.value(name, shape.into());
+        self.inputs.push((name.to_owned(), value.tensor));
         value
+    }
+
+    /// Makes a value an output, which the signature knows by this name.
+    pub(super) fn output(&mut self, name: &str, value: &Value) {
+        self.outputs.push((name.to_owned(), value.tensor));
     }
 
     /// A convolution to `channels`, with weights named after `scope` and a result named `output`.
@@ -132,14 +143,19 @@ impl Network {
         self.layer(BuiltinOperator::SOFTMAX, &[input.tensor], options, output, input.shape.clone())
     }
 
-    /// The file, with a signature `serving_default` that names inputs and outputs in their order.
-    pub(super) fn finish(mut self, inputs: &[&str], outputs: &[(&str, Value)]) -> Vec<u8> {
-        let results: Vec<usize> = outputs.iter().map(|(_, value)| value.tensor).collect();
-        self.model.inputs(self.subgraph, &self.inputs).outputs(self.subgraph, &results);
-        let inputs: Vec<_> = inputs.iter().copied().zip(self.inputs).collect();
-        let outputs: Vec<_> = outputs.iter().map(|(name, value)| (*name, value.tensor)).collect();
-        self.model.signature("serving_default", self.subgraph, &inputs, &outputs);
+    /// The file, with a signature `serving_default`.
+    pub(super) fn finish(mut self) -> Vec<u8> {
+        let tensors = |list: &[(String, usize)]| list.iter().map(|(_, tensor)| *tensor).collect::<Vec<_>>();
+        self.model.inputs(self.subgraph, &tensors(&self.inputs)).outputs(self.subgraph, &tensors(&self.outputs));
+        self.model.signature("serving_default", self.subgraph, &named(&self.inputs), &named(&self.outputs));
         self.model.finish()
+    }
+
+    /// The same network, with what each layer makes as its outputs.
+    #[cfg(test)]
+    pub(super) fn opened_up(mut self) -> Self {
+        self.outputs = self.results.iter().enumerate().map(|(layer, tensor)| (layer.to_string(), *tensor)).collect();
+        self
     }
 
     fn layer(
@@ -150,13 +166,14 @@ impl Network {
         output: &str,
         shape: impl Into<Shape>,
     ) -> Value {
-        let result = self.result(output, shape.into());
+        let result = self.value(output, shape.into());
+        self.results.push(result.tensor);
         let operator = OperatorBuilder::new(operator, inputs.iter().copied(), [result.tensor]).options(options);
         self.model.operator(self.subgraph, operator);
         result
     }
 
-    fn result(&mut self, name: &str, shape: Shape) -> Value {
+    fn value(&mut self, name: &str, shape: Shape) -> Value {
         let tensor = TensorBuilder::new(name, DataType::Float32, shape.clone());
         Value { tensor: self.model.tensor(self.subgraph, tensor), shape }
     }
@@ -190,6 +207,11 @@ impl Window {
     }
 }
 
+/// A signature's entries as the writer takes them.
+fn named(list: &[(String, usize)]) -> Vec<(&str, usize)> {
+    list.iter().map(|(name, tensor)| (name.as_str(), *tensor)).collect()
+}
+
 /// Batch, height, width and channels.
 fn image(value: &Value) -> [usize; 4] {
     <[usize; 4]>::try_from(value.shape.extents()).expect("an image has rank 4")
@@ -210,15 +232,16 @@ mod tests {
     fn layers_know_their_shapes_and_names() {
         let mut network = Network::new("two layers", 1);
         let window = Window { size: 3, stride: 2, padding: Padding::Same, activation: Activation::Relu6 };
-        let input = network.input("input", [1, 5, 4, 3]);
+        let input = network.input("image", [1, 5, 4, 3]);
         let first = network.convolution(&input, ["a", "a/out"], 8, window, 2.0);
         let second = network.depthwise(&first, ["b", "b/out"], Window { padding: Padding::Valid, ..window }, 2.0);
         assert_eq!((&first.shape, &second.shape), (&Shape::from([1, 3, 2, 8]), &Shape::from([1, 1, 0, 8])));
-        let model = Model::from_bytes(network.finish(&["image"], &[("features", first)])).unwrap();
+        network.output("features", &first);
+        let model = Model::from_bytes(network.finish()).unwrap();
         let main = &model.subgraphs()[0];
         let names: Vec<_> = main.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
         let weights = ["a/weights", "a/Conv2D_bias", "a/out", "b/depthwise_weights", "b/depthwise_bias", "b/out"];
-        assert_eq!(names, [&["input"], weights.as_slice()].concat());
+        assert_eq!(names, [&["image"], weights.as_slice()].concat());
         assert_eq!((main.inputs.as_slice(), main.outputs.as_slice()), (&[0][..], &[3][..]));
         let signature = &model.signatures()[0];
         assert_eq!((signature.inputs[0].0.as_str(), signature.outputs[0].0.as_str()), ("image", "features"));
