@@ -59,7 +59,7 @@ fn clippy(selection: &[&str]) -> Result<()> {
 }
 
 fn document() -> Result<()> {
-    let arguments = ["doc", "--quiet", "--workspace", "--no-deps", "--document-private-items"];
+    let arguments = ["doc", "--quiet", "--workspace", "--lib", "--no-deps"];
     finish(command(&arguments).env("RUSTDOCFLAGS", "--deny warnings"))
 }
 

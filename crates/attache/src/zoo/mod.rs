@@ -4,7 +4,7 @@
 //! of the published files; activations keep a healthy size on input that is uniform in [-1, 1). What they are not:
 //! trained. They time a device and test a runtime where no file can be fetched; their classes mean nothing.
 //!
-//! One network, one file, and a row of [`MODELS`].
+//! One network, one file, and a row of the table `MODELS`.
 
 mod mobilenet_v1;
 mod network;
