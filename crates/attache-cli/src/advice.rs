@@ -21,8 +21,13 @@ fn image(graph: &Graph, id: TensorId) -> Option<&Shape> {
     graph.fact(id).shape.as_ref().filter(|shape| shape.rank() == 4)
 }
 
+/// Whether channels leave a rest of 4 in a tensor that has more than one pixel.
 fn odd_channels(shape: &Shape) -> bool {
-    shape[3] % 4 != 0
+    shape[1].saturating_mul(shape[2]) > 1 && !shape[3].is_multiple_of(4)
+}
+
+fn count(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
 }
 
 fn examples(all: &[String]) -> String {
@@ -36,10 +41,10 @@ fn channels(graph: &Graph) -> Option<String> {
     let odd = outputs.filter_map(|id| Some((image(graph, *id).filter(|shape| odd_channels(shape))?, id)));
     let odd: Vec<_> = odd.map(|(shape, id)| format!("{} {shape}", graph.tensor(*id).name)).collect();
     (!odd.is_empty()).then(|| {
-        let count = odd.len();
+        let tensors = count(odd.len(), "tensor has", "tensors have");
         format!(
-            "{count} tensors have a number of channels that is no multiple of 4 ({}): GPUs take channels four at a \
-            time, so a multiple of 4 is as fast or faster",
+            "{tensors} a number of channels that is no multiple of 4 ({}): GPUs take channels four at a time, so a \
+            multiple of 4 is as fast or faster",
             examples(&odd)
         )
     })
@@ -50,10 +55,10 @@ fn reshapes(graph: &Graph) -> Option<String> {
     let reshapes = graph.nodes.iter().enumerate().filter(|(_, node)| node.op.is_reshape());
     let names: Vec<_> = reshapes.map(|(index, node)| format!("{} at {index}", node.op.name())).collect();
     (!names.is_empty()).then(|| {
-        let count = names.len();
+        let operators = count(names.len(), "operator changes", "operators change");
         format!(
-            "{count} operators only change a shape ({}): no work here, but many GPU runtimes copy the tensor, so \
-            leave out those that the network does not need",
+            "{operators} a shape and nothing else ({}): no work here, but many GPU runtimes copy the tensor, so leave \
+            out those that the network does not need",
             examples(&names)
         )
     })

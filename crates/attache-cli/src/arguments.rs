@@ -90,11 +90,11 @@ pub(crate) fn named(text: &str) -> (Option<&str>, &str) {
 }
 
 /// Which input each of several `[NAME=]VALUE` is for: those without a name are counted.
-pub(crate) fn assign<'a>(
-    texts: &'a [String],
+pub(crate) fn assign(
+    texts: &[String],
     count: usize,
     find: impl Fn(&str) -> Option<usize>,
-) -> Result<Vec<(usize, &'a str)>, Failure> {
+) -> Result<Vec<(usize, &str)>, Failure> {
     let mut next = 0;
     let mut assigned: Vec<(usize, &str)> = Vec::new();
     for text in texts {

@@ -43,8 +43,8 @@ pub(crate) struct Adapter {
 
 /// A GPU that is ready for use.
 pub(crate) struct Gpu {
-    pub(crate) delegate: Arc<dyn Delegate>,
-    pub(crate) adapter: Adapter,
+    delegate: Arc<gpu::Delegate>,
+    adapter: Adapter,
 }
 
 /// What the command line asks of the GPU.
@@ -154,7 +154,7 @@ impl Device {
 
     /// Which operator of the model goes where, and why.
     pub(crate) fn partition(&self, model: &Model) -> Result<String, Failure> {
-        let delegates: Vec<_> = self.gpu.iter().map(|gpu| gpu.delegate.clone()).collect();
+        let delegates: Vec<_> = self.gpu.iter().map(|gpu| gpu.delegate.clone() as Arc<dyn Delegate>).collect();
         Ok(stages::partition(model, 0, &delegates)?)
     }
 

@@ -4,10 +4,13 @@
 //! a kernel that is never run, and notes what the GPU says of each. So a file whose operators nobody implements can be
 //! looked at too.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use attache::graph::{Graph, NodeId, Refusal, TensorMut, TensorRef};
-use attache::{Claim, Delegate, DelegateError, DelegateKernel, ErrorKind, Interpreter, Island, Model, Outcome, stages};
+use attache::graph::{Graph, Node, NodeId, Refusal, TensorMut, TensorRef};
+use attache::{
+    Claim, Delegate, DelegateError, DelegateKernel, ErrorKind, Interpreter, Island, Model, Outcome, Placement, stages,
+};
 
 use crate::device::Claims;
 use crate::failure::Failure;
@@ -47,17 +50,11 @@ pub(crate) struct Survey {
     pub(crate) gaps: Vec<Gap>,
 }
 
-/// What was said of a node: the file's operators that it stands for, why the GPU refuses it, why it can't run at all.
-struct Note {
-    origins: Vec<usize>,
-    refusal: Option<String>,
-    missing: Option<String>,
-}
-
+/// What was said: the graph, and for the nodes that were asked about why the GPU refuses them, if it does.
 #[derive(Default)]
 struct Seen {
     graph: Graph,
-    notes: Vec<Note>,
+    refusals: HashMap<NodeId, Option<String>>,
 }
 
 /// Takes every operator and notes what the GPU says.
@@ -72,14 +69,12 @@ impl Delegate for Probe {
     }
 
     fn claim(&self, graph: &Graph, id: NodeId) -> Result<Claim, Refusal> {
-        let node = graph.node(id);
-        let missing = node.op.missing().map(str::to_owned);
-        let note = Note { origins: node.origins.clone(), refusal: self.gpu.refusal(graph, id), missing };
+        let refusal = self.gpu.refusal(graph, id);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen.notes.is_empty() {
+        if seen.refusals.is_empty() {
             seen.graph = graph.clone();
         }
-        seen.notes.push(note);
+        seen.refusals.insert(id, refusal);
         Ok(Claim::new(()))
     }
 
@@ -98,32 +93,47 @@ impl DelegateKernel for NeverRun {
 
 /// Asks about every operator of the model.
 pub(crate) fn survey(model: &Model) -> Result<Survey, Failure> {
-    let mut gaps = Vec::new();
+    let probe = || Arc::new(Probe { gpu: Claims::new(), seen: Mutex::default() });
+    let first = probe();
+    let built = ignore_gaps(Interpreter::builder(model).threads(1).delegate(first.clone()).build())?;
+    let Seen { graph, refusals } = take(&first);
+    let placement = built.map(|interpreter| interpreter.placement().clone());
+    let mut gaps = found_gaps(model, 0, &graph);
     for subgraph in 1..model.subgraphs().len() {
-        let probe = Arc::new(Probe { gpu: Claims::new(), seen: Mutex::default() });
-        ignore_gaps(stages::partition(model, subgraph, &[probe.clone()]))?;
-        gaps.extend(found_gaps(model, subgraph, &take(&probe).notes));
+        let probe = probe();
+        ignore_gaps(stages::partition(model, subgraph, &[probe.clone() as Arc<dyn Delegate>]))?;
+        gaps.extend(found_gaps(model, subgraph, &take(&probe).graph));
     }
-    let probe = Arc::new(Probe { gpu: Claims::new(), seen: Mutex::default() });
-    let built = ignore_gaps(Interpreter::builder(model).threads(1).delegate(probe.clone()).build())?;
-    let Seen { graph, notes } = take(&probe);
-    let outcomes: Vec<Option<Outcome>> = match built {
-        Some(interpreter) => interpreter.placement().nodes.iter().map(|node| Some(node.outcome.clone())).collect(),
-        None => vec![None; model.subgraphs()[0].operators.len()],
-    };
-    let operators = model.subgraphs()[0].operators.iter().zip(outcomes).enumerate();
-    let answers = operators.map(|(index, (operator, outcome))| {
-        let note = notes.iter().find(|note| note.origins.contains(&index));
-        let (delegated, reason) = match (note, outcome) {
-            (Some(note), _) => (note.refusal.is_none(), note.refusal.clone()),
-            (None, Some(Outcome::Folded { into })) => (true, Some(into)),
-            (None, _) => (false, Some(UNKNOWN_SHAPES.to_owned())),
-        };
-        Answer { index, operator: operator.code.name(), version: operator.code.version, delegated, reason }
-    });
-    let answers = answers.collect();
-    gaps.splice(0..0, found_gaps(model, 0, &notes));
+    let answers = answers(model, &graph, &refusals, placement.as_ref());
     Ok(Survey { graph, answers, gaps })
+}
+
+/// What is to be said of every operator of the first subgraph.
+fn answers(
+    model: &Model,
+    graph: &Graph,
+    refusals: &HashMap<NodeId, Option<String>>,
+    placement: Option<&Placement>,
+) -> Vec<Answer> {
+    let node = |index: usize| graph.nodes.iter().position(|node| node.origins.contains(&index));
+    let fate = |index: usize| match placement.map(|placement| &placement.nodes[index].outcome) {
+        Some(Outcome::Folded { into }) => Some(into.clone()),
+        _ => None,
+    };
+    let judge = |index: usize| match node(index) {
+        None => (true, Some(fate(index).unwrap_or_else(|| "nothing is left of it to run".to_owned()))),
+        Some(id) => match refusals.get(&NodeId(id as u32)) {
+            Some(refusal) => (refusal.is_none(), refusal.clone()),
+            None => (false, Some(graph.nodes[id].op.missing().unwrap_or(UNKNOWN_SHAPES).to_owned())),
+        },
+    };
+    let operators = model.subgraphs()[0].operators.iter().enumerate();
+    operators
+        .map(|(index, operator)| {
+            let (delegated, reason) = judge(index);
+            Answer { index, operator: operator.code.name(), version: operator.code.version, delegated, reason }
+        })
+        .collect()
 }
 
 fn take(probe: &Probe) -> Seen {
@@ -139,11 +149,11 @@ fn ignore_gaps<T>(result: Result<T, attache::Error>) -> Result<Option<T>, Failur
     }
 }
 
-fn found_gaps(model: &Model, subgraph: usize, notes: &[Note]) -> Vec<Gap> {
-    let gap = |note: &Note| {
-        let (reason, index) = (note.missing.clone()?, *note.origins.first()?);
+fn found_gaps(model: &Model, subgraph: usize, graph: &Graph) -> Vec<Gap> {
+    let gap = |node: &Node| {
+        let (reason, index) = (node.op.missing()?.to_owned(), *node.origins.first()?);
         let code = &model.subgraphs()[subgraph].operators[index].code;
         Some(Gap { subgraph, index, operator: code.name(), version: code.version, reason })
     };
-    notes.iter().filter_map(gap).collect()
+    graph.nodes.iter().filter_map(gap).collect()
 }

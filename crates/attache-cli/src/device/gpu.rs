@@ -1,1 +1,94 @@
 //! The GPU through `attache`'s own delegate.
+
+use std::sync::Arc;
+
+use attache::gpu::{self, Backend, GpuDelegate, GpuDelegateOptions, GpuStage, Precision};
+use attache::graph::{Graph, NodeId};
+use attache::{ErrorKind, Model};
+use serde_json::json;
+
+use super::{Adapter, Gpu, Wish};
+use crate::arguments::{BackendName, PrecisionName};
+use crate::commands::Stage;
+use crate::failure::Failure;
+
+/// A delegate on an open device.
+pub(super) type Delegate = GpuDelegate;
+
+/// Every adapter of this machine.
+pub(crate) fn adapters() -> Vec<Adapter> {
+    gpu::adapters().iter().map(describe).collect()
+}
+
+/// Opens what is wished for; `None` where nothing in particular is, and there is no hardware that can be opened.
+pub(super) fn open(wish: &Wish) -> Result<Option<Gpu>, Failure> {
+    let precision = match wish.precision {
+        PrecisionName::F32 => Precision::F32,
+        PrecisionName::F32F16 => Precision::F32F16,
+        PrecisionName::F16 => Precision::F16,
+    };
+    let mut options = GpuDelegateOptions::default().precision(precision).hardware_only(!wish.software);
+    if let Some(backend) = wish.backend {
+        options = options.backend(match backend {
+            BackendName::Vulkan => Backend::Vulkan,
+            BackendName::Metal => Backend::Metal,
+            BackendName::Dx12 => Backend::Dx12,
+            BackendName::Gl => Backend::Gl,
+        });
+    }
+    if let Some(text) = &wish.adapter {
+        options = options.adapter(text);
+    }
+    match GpuDelegate::new(options) {
+        Ok(delegate) => Ok(Some(Gpu { adapter: describe(delegate.adapter()), delegate: Arc::new(delegate) })),
+        Err(error) if error.kind() == ErrorKind::Device && !wish.software => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn describe(adapter: &gpu::Adapter) -> Adapter {
+    let features = [
+        ("shader-f16", adapter.shader_f16),
+        ("subgroups", adapter.subgroups),
+        ("cooperative-matrices", adapter.cooperative_matrices),
+    ];
+    let limits = [
+        ("max_binding_bytes", json!(adapter.max_binding_bytes)),
+        ("max_storage_buffers", json!(adapter.max_storage_buffers)),
+        ("work_group_bytes", json!(adapter.work_group_bytes)),
+    ];
+    Adapter {
+        name: adapter.name.clone(),
+        backend: adapter.backend.to_string(),
+        driver: adapter.driver.clone(),
+        device_type: adapter.kind.to_owned(),
+        is_software: adapter.is_software,
+        features: features.iter().filter(|feature| feature.1).map(|feature| feature.0.to_owned()).collect(),
+        limits: limits.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+    }
+}
+
+/// A stage of the way to the device.
+pub(super) fn stage(gpu: &Gpu, model: &Model, stage: Stage) -> Result<String, Failure> {
+    let stage = match stage {
+        Stage::Program => GpuStage::Program,
+        Stage::Wgsl => GpuStage::Wgsl,
+        Stage::Plan => GpuStage::Plan,
+        Stage::Graph | Stage::Passes | Stage::Partition => return Err(Failure::usage("this stage is not the GPU's")),
+    };
+    Ok(gpu::stage(model, 0, &gpu.delegate, stage)?)
+}
+
+/// What a GPU would say about a node, whether there is one or not.
+pub(crate) struct Claims;
+
+impl Claims {
+    pub(crate) fn new() -> Self {
+        Self
+    }
+
+    /// Why the GPU doesn't take the node; `None` where it does.
+    pub(crate) fn refusal(&self, graph: &Graph, node: NodeId) -> Option<String> {
+        GpuDelegate::supports(graph, node).err().map(|refusal| refusal.0)
+    }
+}

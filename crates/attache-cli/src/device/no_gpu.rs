@@ -1,13 +1,30 @@
 //! Stands for the GPU where this command was built without it.
 
-use attache::Model;
-use attache::graph::{Graph, NodeId};
+use attache::graph::{Graph, NodeId, Refusal};
+use attache::{Claim, DelegateError, DelegateKernel, Island, Model};
 
 use super::{Adapter, Gpu, Wish};
 use crate::commands::Stage;
 use crate::failure::Failure;
 
 const ABSENT: &str = "this command was built without the feature `gpu`";
+
+/// A delegate that there can't be.
+pub(super) enum Delegate {}
+
+impl attache::Delegate for Delegate {
+    fn name(&self) -> &str {
+        match *self {}
+    }
+
+    fn claim(&self, _: &Graph, _: NodeId) -> Result<Claim, Refusal> {
+        match *self {}
+    }
+
+    fn prepare(&self, _: Island<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
+        match *self {}
+    }
+}
 
 /// The adapters of this machine: none that can be seen.
 pub(crate) fn adapters() -> Vec<Adapter> {
