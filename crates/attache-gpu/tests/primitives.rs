@@ -294,7 +294,7 @@ fn devices_compute_what_primitives_mean() {
         }
     }
     let large = Primitive::Reduce { reduction: Reduction::Mean, axes: vec![1, 2] };
-    check(&device, &mut Random(99), "reduce_group", one(large, &[float(&[2, 40, 30, 3].into())]));
+    check(&device, &mut Random(99), "reduce_group", one(large, &[float(&[2, 120, 90, 3].into())]));
     let messages = MESSAGES.lock().unwrap();
     assert!(messages.is_empty(), "the validation layer speaks, or isn't there: {messages:#?}");
 }

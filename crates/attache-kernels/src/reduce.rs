@@ -4,6 +4,9 @@
 use crate::simd::{Kernel, Simd};
 use crate::{Engine, math};
 
+/// Most elements that are folded one after the other.
+const SHORT: usize = 8192;
+
 /// How elements become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reduction {
@@ -21,7 +24,9 @@ pub enum Reduction {
 
 /// Reduces the axes of `input` for which `reduced` is set; the output holds the others in order.
 ///
-/// Sums are split into partial sums, so that errors grow far slower than with the number of elements.
+/// Up to 8,192 elements are folded in the input's order, as TensorFlow Lite's reference kernels do, so that a sum that
+/// nearly cancels has the very rounding errors that users compare with. Longer sums are split into partial sums: there
+/// errors grow far slower than with the number of elements.
 pub fn reduce(
     engine: Engine,
     reduction: Reduction,
@@ -161,7 +166,13 @@ impl<F: Fold> Kernel for Walk<'_, F> {
         let Self { fold, input, axes, output } = self;
         match axes {
             [] => output[0] = F::step(output[0], input[0]),
+            [Axis { reduced: true, extent }] if *extent <= SHORT => {
+                output[0] = input.iter().fold(output[0], |total, value| F::step(total, *value));
+            }
             [Axis { reduced: true, .. }] => output[0] = F::step(output[0], total::<F>(input)),
+            [Axis { reduced: false, .. }, Axis { reduced: true, extent }] if *extent <= SHORT => {
+                short_runs::<F>(input, *extent, output);
+            }
             [Axis { reduced: false, .. }] => combine::<F>(output, input),
             [Axis { reduced: true, extent }, Axis { reduced: false, .. }] => rows::<F>(input, *extent, output),
             [outer, inner @ ..] => {
@@ -177,7 +188,27 @@ impl<F: Fold> Kernel for Walk<'_, F> {
 
 /// Terms of a partial result where there are `count` in all: about as many as there are partial results.
 fn block(count: usize) -> usize {
-    count.isqrt().max(64)
+    if count <= SHORT { count.max(1) } else { count.isqrt() }
+}
+
+/// The fold of each run of `length` neighbours, in order; several runs side by side, since each waits for itself.
+#[inline(always)]
+fn short_runs<F: Fold>(input: &[f32], length: usize, output: &mut [f32]) {
+    const RUNS: usize = 16;
+    for (input, output) in input.chunks(RUNS * length).zip(output.chunks_mut(RUNS)) {
+        if let Ok(totals) = <&mut [f32; RUNS]>::try_from(&mut *output) {
+            let runs: [&[f32]; RUNS] = std::array::from_fn(|run| &input[run * length..][..length]);
+            for place in 0..length {
+                for (total, run) in totals.iter_mut().zip(runs) {
+                    *total = F::step(*total, run[place]);
+                }
+            }
+        } else {
+            for (total, run) in output.iter_mut().zip(input.chunks_exact(length)) {
+                *total = run.iter().fold(*total, |total, value| F::step(total, *value));
+            }
+        }
+    }
 }
 
 /// The fold of neighbours: in stretches, each in lanes of its own.
@@ -185,7 +216,7 @@ fn block(count: usize) -> usize {
 fn total<F: Fold>(values: &[f32]) -> f32 {
     const LANES: usize = 64;
     let mut result = F::START;
-    for stretch in values.chunks(LANES * block(values.len() / LANES)) {
+    for stretch in values.chunks(LANES * (values.len() / LANES).isqrt().max(64)) {
         let mut lanes = [F::START; LANES];
         let chunks = stretch.chunks_exact(LANES);
         let rest = chunks.remainder();

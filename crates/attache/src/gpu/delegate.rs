@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use attache_gpu::{Adapter, Device, DeviceOptions, GpuErrorKind, Precision, Submission, wgpu};
-use attache_gpu_ir::{Program, ValueId};
+use attache_gpu_ir::{Program, Scalar, ValueId};
 use attache_graph::{Graph, Lowered, Lowering, NodeId, Refusal, TensorId};
 
 use super::kernel::GpuKernel;
@@ -129,8 +129,8 @@ pub(super) fn stitch(island: Island<'_>) -> Result<Stitched, DelegateError> {
     let (graph, mut program) = (island.graph, Program::default());
     let mut values: HashMap<TensorId, ValueId> = HashMap::new();
     for tensor in &island.inputs {
-        let (scalar, shape) = first_read(graph, &claims, *tensor)
-            .ok_or_else(|| DelegateError::new(format!("tensor {} comes in, but nothing reads it", tensor.0)))?;
+        // A node may list an input that its program has no use for: an empty piece of a concatenation, say.
+        let (scalar, shape) = first_read(graph, &claims, *tensor).unwrap_or((Scalar::F32, [0].into()));
         values.insert(*tensor, program.input(scalar, shape));
     }
     for (origin, (id, lowered)) in claims.iter().enumerate() {
@@ -152,7 +152,7 @@ fn first_read(
     graph: &Graph,
     claims: &[(NodeId, Lowered)],
     tensor: TensorId,
-) -> Option<(attache_gpu_ir::Scalar, attache_base::Shape)> {
+) -> Option<(Scalar, attache_base::Shape)> {
     claims.iter().find_map(|(id, lowered)| {
         let input = lowered.reads.iter().position(|input| graph.node(*id).inputs[*input] == Some(tensor))?;
         let value = lowered.program.value(lowered.program.inputs[input]);
