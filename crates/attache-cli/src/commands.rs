@@ -133,14 +133,4 @@ mod tests {
             assert_eq!(about.to_string(), row.about);
         }
     }
-
-    #[test]
-    fn wrong_usage_has_its_status() {
-        for arguments in
-            [&["attache"][..], &["attache", "fly"], &["attache", "run"], &["attache", "run", "x", "--seed", "y"]]
-        {
-            let arguments = arguments.iter().map(OsString::from).collect();
-            assert_eq!(run(arguments), Status::Usage);
-        }
-    }
 }

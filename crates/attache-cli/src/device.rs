@@ -12,7 +12,7 @@ mod gpu;
 use std::sync::Arc;
 use std::time::Instant;
 
-use attache::{Delegate, Interpreter, Model, stages};
+use attache::{Delegate, Error, ErrorKind, Interpreter, Model, stages};
 use serde::Serialize;
 
 use crate::arguments::{
@@ -149,7 +149,14 @@ impl Device {
         for (input, shape) in shapes {
             builder = builder.input_shape(*input, shape);
         }
-        Ok(builder.build()?)
+        // A model that is right with its own shapes isn't bad for being given others.
+        let blame = |error: Error| match error.kind() {
+            ErrorKind::Model if !shapes.is_empty() && stages::import(model, 0).is_ok() => {
+                Failure::usage(format!("the model does not take these input shapes: {error}"))
+            }
+            _ => error.into(),
+        };
+        builder.build().map_err(blame)
     }
 
     /// Which operator of the model goes where, and why.

@@ -1,5 +1,10 @@
 //! What the process needs around it before anything else happens.
 
+use std::io::IsTerminal;
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
+
 /// Gives the process a runtime folder where it has none: the Vulkan loader and drivers complain about its absence on
 /// standard error, although they do without.
 pub(crate) fn prepare() {
@@ -7,6 +12,13 @@ pub(crate) fn prepare() {
     if cfg!(target_os = "linux") && std::env::var_os(VARIABLE).is_none() {
         set(VARIABLE, &std::env::temp_dir());
     }
+}
+
+/// Sends warnings to standard error, and whatever else `RUST_LOG` asks for.
+pub(crate) fn log() {
+    let filter = EnvFilter::builder().with_default_directive(LevelFilter::WARN.into()).from_env_lossy();
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time();
+    subscriber.with_ansi(std::io::stderr().is_terminal()).init();
 }
 
 #[allow(unsafe_code)]

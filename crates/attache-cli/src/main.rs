@@ -25,5 +25,6 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     environment::prepare();
+    environment::log();
     commands::run(std::env::args_os().collect()).into()
 }

@@ -28,22 +28,32 @@ impl Random {
         (self.next() >> 40) as f32 / (1u32 << 23) as f32 - 1.0
     }
 
+    /// 0 to 99.
+    fn index(&mut self) -> u64 {
+        self.next() % 100
+    }
+
     /// The bytes of `count` elements; `None` for types that have no random numbers.
     pub(crate) fn bytes(&mut self, data_type: DataType, count: usize) -> Option<Vec<u8>> {
-        let index = |random: &mut Self| random.next() % 100;
-        let each: &dyn Fn(&mut Self) -> Vec<u8> = match data_type {
-            DataType::Float32 => &|random| random.float().to_ne_bytes().to_vec(),
-            DataType::Float64 => &|random| (random.float() as f64).to_ne_bytes().to_vec(),
-            // Rounded towards zero, so that 1 stays out.
-            DataType::Float16 => &|random| f16::from_f32(random.float() * (1.0 - 1.0 / 2048.0)).to_ne_bytes().to_vec(),
-            DataType::Bool => &|random| vec![(random.next() >> 63) as u8],
-            DataType::Int8 | DataType::UInt8 => &|random| vec![(random.next() >> 56) as u8],
-            DataType::Int16 | DataType::UInt16 => &|random| ((random.next() >> 48) as u16).to_ne_bytes().to_vec(),
-            DataType::Int32 | DataType::UInt32 => &|random| (index(random) as u32).to_ne_bytes().to_vec(),
-            DataType::Int64 | DataType::UInt64 => &|random| index(random).to_ne_bytes().to_vec(),
+        let push: fn(&mut Self, &mut Vec<u8>) = match data_type {
+            DataType::Float32 => |random, bytes| bytes.extend(random.float().to_ne_bytes()),
+            DataType::Float64 => |random, bytes| bytes.extend((random.float() as f64).to_ne_bytes()),
+            // Kept below 1 when rounded.
+            DataType::Float16 => |random, bytes| {
+                bytes.extend(f16::from_f32(random.float() * (1.0 - 1.0 / 2048.0)).to_ne_bytes());
+            },
+            DataType::Bool => |random, bytes| bytes.push((random.next() >> 63) as u8),
+            DataType::Int8 | DataType::UInt8 => |random, bytes| bytes.push((random.next() >> 56) as u8),
+            DataType::Int16 | DataType::UInt16 => {
+                |random, bytes| bytes.extend(((random.next() >> 48) as u16).to_ne_bytes())
+            }
+            DataType::Int32 | DataType::UInt32 => |random, bytes| bytes.extend((random.index() as u32).to_ne_bytes()),
+            DataType::Int64 | DataType::UInt64 => |random, bytes| bytes.extend(random.index().to_ne_bytes()),
             _ => return None,
         };
-        Some((0..count).flat_map(|_| each(self)).collect())
+        let mut bytes = Vec::with_capacity(data_type.byte_size(count)?);
+        (0..count).for_each(|_| push(self, &mut bytes));
+        Some(bytes)
     }
 }
 

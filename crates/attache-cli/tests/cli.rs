@@ -32,6 +32,7 @@ fn exit_statuses_tell_what_went_wrong() {
         (&["run", &model, "--delegate", "tpu"], 2),
         (&["run", &model, "--delegate", "cpu", "--require-delegation"], 2),
         (&["run", &model, "--delegate", "cpu", "--shape", "1x4"], 2),
+        (&["run", &model, "--delegate", "cpu", "--shape", "4294967296,4294967296,1,1"], 2),
         (&["run", &model, "--delegate", "cpu", "--input", "no-such.npy"], 2),
         (&["run", &model, "--delegate", "cpu", "--labels", "no-such.txt"], 2),
         (&["check", &empty, "--delegate", "cpu"], 2),
@@ -68,6 +69,25 @@ fn a_device_that_is_not_there_has_its_status() {
     let model = scratch.write("relu.tflite", &relu());
     let answer = attache(&["run", &model, "--adapter", "no adapter has this name", "--json"]);
     assert_eq!((answer.status, answer.object()["error"]["kind"].as_str()), (5, Some("device")));
+}
+
+#[cfg(feature = "gpu")]
+#[test]
+fn the_gpu_takes_over_where_it_is_asked() {
+    let scratch = Scratch::new();
+    let model = scratch.write("relu.tflite", &relu());
+    let object = attache(&["run", &model, "--delegate", "gpu", "--require-delegation", "--json"]).object();
+    assert_eq!((object["delegate"].as_str(), object["device"].is_string()), (Some("gpu"), true), "{object}");
+    assert_eq!(object["placement"][0]["partition"], 0);
+    let object = attache(&["bench", &model, "--delegate", "gpu", "--runs", "2", "--json"]).object();
+    assert_eq!((object["nodes_delegated"].as_u64(), object["dispatches"].as_u64()), (Some(1), Some(1)), "{object}");
+    for (stage, part) in [("program", "max"), ("wgsl", "@compute"), ("plan", "arena")] {
+        let answer = attache(&["dump", stage, &model, "--delegate", "gpu"]);
+        assert_eq!(answer.status, 0, "{}", answer.stderr);
+        assert!(answer.stdout.to_lowercase().contains(part), "{stage}: {}", answer.stdout);
+    }
+    let object = attache(&["inspect", &model, "--json"]).object();
+    assert_eq!(object["nodes"][0]["delegated"], true);
 }
 
 #[cfg(not(feature = "gpu"))]
