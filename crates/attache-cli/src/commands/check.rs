@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::Command;
-use crate::arguments::DeviceArguments;
+use crate::arguments::{DeviceArguments, PrecisionName};
 use crate::compare::compare;
 use crate::console::{Console, Report};
 use crate::device::Device;
@@ -20,6 +20,7 @@ use crate::numbers::is_float;
 /// Limits of the error of floats, relative to the largest golden value.
 const CPU_LIMIT: f64 = 1e-5;
 const GPU_LIMIT: f64 = 2e-5;
+const GPU_LIMIT_16_BITS: f64 = 2e-3;
 
 #[derive(Args, Debug)]
 pub(super) struct Check {
@@ -29,7 +30,7 @@ pub(super) struct Check {
     /// Only cases with this text in their path
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
-    /// The largest error of floats that passes [default: 1e-5 on the CPU, 2e-5 on the GPU]
+    /// The largest error of floats that passes [default: 1e-5 on the CPU, 2e-5 on the GPU in f32, else 2e-3]
     #[arg(long, value_name = "X")]
     tolerance: Option<f64>,
     #[command(flatten)]
@@ -53,7 +54,7 @@ impl Command for Check {
     fn run(self, console: &Console) -> Result<Report, Failure> {
         let cases = self.cases()?;
         let device = Device::open(&self.device)?;
-        let limit = self.tolerance.unwrap_or(if device.adapter().is_some() { GPU_LIMIT } else { CPU_LIMIT });
+        let limit = self.tolerance.unwrap_or_else(|| default_limit(&device));
         let progress = console.progress(cases.len());
         let mut failures = Vec::new();
         let mut failed = 0;
@@ -66,6 +67,14 @@ impl Command for Check {
         }
         progress.finish_and_clear();
         Ok(report(console, &device, cases.len() - failed, failed, &failures))
+    }
+}
+
+fn default_limit(device: &Device) -> f64 {
+    match (device.adapter(), device.precision) {
+        (None, _) => CPU_LIMIT,
+        (Some(_), PrecisionName::F32) => GPU_LIMIT,
+        (Some(_), PrecisionName::F32F16 | PrecisionName::F16) => GPU_LIMIT_16_BITS,
     }
 }
 
