@@ -11,7 +11,6 @@ use attache_model::schema::{ActivationFunctionType, BuiltinOperator};
 
 use crate::definition::activation;
 use crate::support::{arity, countable, one_of, required};
-use crate::unary::name;
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[
@@ -85,7 +84,7 @@ fn row(
     let activation = fused.map_or(Ok(Activation::None), activation)?;
     let expression = expression(Expression::Input(0), Expression::Input(1)).activation(activation);
     let missing = || OpError::unsupported(format!("the fused activation {activation:?} is not implemented"));
-    let (name, expression) = (name(declaration), expression.ok_or_else(missing)?);
+    let (name, expression) = (declaration.builtin_name(), expression.ok_or_else(missing)?);
     Ok(Arc::new(Function { name, function, integer, expression, activation }))
 }
 

@@ -4,11 +4,13 @@ use std::any::Any;
 
 use attache_base::{Activation, Constant, DataType, Padding, Shape, WindowExtent};
 use attache_gpu_ir::{Contraction, Primitive, ValueId};
-use attache_graph::{Cache, Fact, Inferred, Lowering, OpError, Refusal, TensorRef};
+use attache_graph::{Cache, Eval, Fact, Inferred, Lowering, OpError, Refusal, TensorRef};
+use attache_kernels::Engine;
 use attache_kernels::convolution::Convolution;
+use attache_kernels::transpose_convolution::{PackedTransposeFilter, transpose_convolve};
 
 use crate::fused;
-use crate::support::{countable, one_of};
+use crate::support::{countable, is_empty, one_of};
 
 /// How a window slides over an image; pairs are `[vertical, horizontal]`.
 #[derive(Debug)]
@@ -40,6 +42,78 @@ impl Sliding {
             groups,
             clamp: fused::clamp(self.activation),
         })
+    }
+}
+
+/// How a window spreads an image over a larger one; pairs are `[vertical, horizontal]`.
+#[derive(Debug)]
+pub(crate) struct Spreading {
+    pub(crate) padding: Padding,
+    pub(crate) strides: [usize; 2],
+    pub(crate) activation: Activation,
+}
+
+impl Spreading {
+    /// The convolution whose transpose turns `data` into an image of height and width `output`.
+    pub(crate) fn convolution(
+        &self,
+        data: [usize; 4],
+        filter: [usize; 4],
+        output: [usize; 2],
+    ) -> Result<Convolution, OpError> {
+        let ([batches, height, width, channels], [outputs, rows, columns, depth]) = (data, filter);
+        if depth != channels {
+            return Err(OpError::invalid(format!("a filter of {depth} channels on an image of {channels}")));
+        }
+        let (input, kernel) = ([height, width], [rows, columns]);
+        let before =
+            |axis: usize| transposed_before(self.padding, input[axis], output[axis], kernel[axis], self.strides[axis]);
+        Ok(Convolution {
+            batches,
+            input: [height, width, channels],
+            output: [output[0], output[1], outputs],
+            kernel,
+            strides: self.strides,
+            dilations: [1, 1],
+            before: [before(0)?, before(1)?],
+            groups: 1,
+            clamp: fused::clamp(self.activation),
+        })
+    }
+
+    /// Computes the convolution. `operands` are the indices of image, filter and bias.
+    pub(crate) fn eval(
+        &self,
+        eval: &mut Eval<'_>,
+        convolution: &Convolution,
+        operands: [usize; 3],
+    ) -> Result<(), OpError> {
+        if is_empty(eval) {
+            return Ok(());
+        }
+        let [data, filter, bias] = operands;
+        let (engine, weights) = (Engine::new(eval.parallel), Weights::new(eval.input(filter)?, eval.optional(bias))?);
+        let (input, output) = (eval.input(data)?.values()?, eval.outputs[0].values()?);
+        weights.with_packed(
+            eval.cache,
+            |weights| PackedTransposeFilter::pack(engine.level, convolution, weights.filter, weights.bias),
+            |packed| transpose_convolve(engine, convolution, input, packed, output),
+        );
+        fused::finish(engine, self.activation, output);
+        Ok(())
+    }
+
+    /// Emits the convolution. `operands` are the indices of image, filter and bias.
+    pub(crate) fn lower(
+        &self,
+        lowering: &mut Lowering<'_>,
+        convolution: &Convolution,
+        operands: [usize; 3],
+    ) -> Result<(), Refusal> {
+        let [data, filter, bias] = operands;
+        let operands = [lowering.float_input(data)?, lowering.float_input(filter)?];
+        let output = lower(lowering, convolution, true, self.activation, operands, bias)?;
+        lowering.output(0, output)
     }
 }
 

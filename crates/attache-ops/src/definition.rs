@@ -58,6 +58,11 @@ pub struct Declaration<'a> {
 }
 
 impl Declaration<'_> {
+    /// TensorFlow Lite's name of a builtin operator.
+    pub(crate) fn builtin_name(&self) -> &'static str {
+        self.operator.code.builtin.variant_name().unwrap_or_default()
+    }
+
     /// The definition's version that the file asks for.
     pub fn version(&self) -> i32 {
         self.operator.code.version
@@ -84,6 +89,15 @@ pub(crate) fn padding(padding: schema::Padding) -> Result<Padding, OpError> {
     }
 }
 
+/// The padding of a custom operator's options, coded as in TensorFlow Lite's C interface.
+pub(crate) fn custom_padding(code: i32) -> Result<Padding, OpError> {
+    match code {
+        1 => Ok(Padding::Same),
+        2 => Ok(Padding::Valid),
+        _ => Err(OpError::invalid(format!("padding {code} is neither SAME (1) nor VALID (2)"))),
+    }
+}
+
 /// The fused activation of a file's options. `SIGN_BIT` is in the schema, but no kernel of TensorFlow Lite has it.
 pub(crate) fn activation(activation: schema::ActivationFunctionType) -> Result<Activation, OpError> {
     match Activation::from_code(activation.0) {
@@ -98,5 +112,24 @@ pub(crate) fn positive(name: &str, value: i32) -> Result<usize, OpError> {
     match usize::try_from(value) {
         Ok(value) if value > 0 => Ok(value),
         _ => Err(OpError::invalid(format!("{name} is {value}; it must be at least 1"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paddings_are_coded_in_two_ways() {
+        assert_eq!(
+            (padding(schema::Padding(0)).ok(), custom_padding(1).ok()),
+            (Some(Padding::Same), Some(Padding::Same))
+        );
+        assert_eq!(
+            (padding(schema::Padding(1)).ok(), custom_padding(2).ok()),
+            (Some(Padding::Valid), Some(Padding::Valid))
+        );
+        assert!(padding(schema::Padding(2)).is_err());
+        assert!(custom_padding(0).is_err() && custom_padding(3).is_err());
     }
 }

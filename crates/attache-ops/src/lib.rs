@@ -8,6 +8,7 @@ mod convolution;
 mod definition;
 mod fused;
 mod import;
+mod padding;
 mod pool;
 mod resize;
 mod support;

@@ -8,51 +8,20 @@
 
 use std::sync::Arc;
 
-use attache_base::{DataType, Padding, Shape};
+use attache_base::{DataType, Shape};
 use attache_gpu_ir::{Index, IndexMap, Primitive, ValueId, Window, WindowKind};
 use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 
 use crate::convolution::windows;
-use crate::convolution_2d_transpose_bias::padding;
-use crate::definition::positive;
+use crate::pool::{Tiling, tiling};
 use crate::support::{arity, countable, image, is_empty, one_of, refuse, required};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
     &[Definition { code: Code::Custom("MaxPoolingWithArgmax2D"), versions: 1..=1, parse }];
 
-/// Windows that lie beside each other; `size` is `[height, width]`.
 #[derive(Debug)]
 struct MaxPoolingWithArgmax2d(Tiling);
-
-/// A tiling of the image by windows.
-#[derive(Debug)]
-pub(crate) struct Tiling {
-    pub(crate) padding: Padding,
-    pub(crate) size: [usize; 2],
-}
-
-/// The options of both operators that deal in places.
-pub(crate) fn tiling(declaration: &Declaration<'_>) -> Result<Tiling, OpError> {
-    let words = declaration.custom_words();
-    let &[code, stride_across, stride_down, width, height, ref rest @ ..] = &words[..] else {
-        return Err(declaration.no_options());
-    };
-    if rest.first().is_some_and(|activation| *activation != 0) {
-        return Err(OpError::unsupported("fused activations are not implemented"));
-    }
-    if [stride_down, stride_across] != [height, width] {
-        return Err(OpError::unsupported("windows that overlap or leave gaps are not implemented"));
-    }
-    let size = [positive("the window's height", height)?, positive("the window's width", width)?];
-    if size[0] * size[1] > MAXIMUM_SIZE {
-        return Err(OpError::unsupported(format!("windows of more than {MAXIMUM_SIZE} elements are not implemented")));
-    }
-    Ok(Tiling { padding: padding(code)?, size })
-}
-
-/// No window of use is larger, and each place fits an integer of 32 bits.
-const MAXIMUM_SIZE: usize = 1 << 16;
 
 fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
     Ok(Arc::new(MaxPoolingWithArgmax2d(tiling(declaration)?)))
@@ -158,6 +127,8 @@ impl Op for MaxPoolingWithArgmax2d {
 
 #[cfg(test)]
 mod tests {
+    use attache_base::Padding;
+
     use super::*;
 
     fn pooled(padding: Padding, extents: [usize; 4], input: &[f32]) -> (Vec<f32>, Vec<u32>) {

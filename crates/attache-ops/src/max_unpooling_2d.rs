@@ -7,7 +7,7 @@ use attache_base::{DataType, Padding, Shape};
 use attache_gpu_ir::Primitive;
 use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 
-use crate::max_pooling_with_argmax_2d::{Tiling, tiling};
+use crate::pool::{Tiling, tiling};
 use crate::support::{arity, countable, image, one_of, refuse, required};
 use crate::{Code, Declaration, Definition};
 

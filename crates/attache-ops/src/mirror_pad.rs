@@ -8,7 +8,7 @@ use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_kernels::movement::{Mirror, mirror_pad};
 use attache_model::schema::{BuiltinOperator, MirrorPadMode};
 
-use crate::pad::{known_paddings, padded, paddings, split};
+use crate::padding::{known_paddings, padded, paddings, split};
 use crate::support::{elements, elements_mut, refuse, required, with_element};
 use crate::{Code, Declaration, Definition};
 

@@ -1,4 +1,5 @@
-//! What AVERAGE_POOL_2D and MAX_POOL_2D share: all but their name and how a window folds what it covers.
+//! What the poolings share. AVERAGE_POOL_2D and MAX_POOL_2D: all but their name and how a window folds what it covers.
+//! MaxPoolingWithArgmax2D and MaxUnpooling2D: their options.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use attache_kernels::Engine;
 use attache_kernels::pooling::{Pooling, average_pool, max_pool};
 
 use crate::convolution::windows;
-use crate::definition::{activation, padding, positive};
+use crate::definition::{activation, custom_padding, padding, positive};
 use crate::support::{arity, countable, image, is_empty, one_of, refuse, required};
 use crate::{Declaration, fused};
 
@@ -108,6 +109,35 @@ impl Op for Pool {
         lowering.output(0, output)
     }
 }
+
+/// A tiling of the image by windows; `size` is `[height, width]`.
+#[derive(Debug)]
+pub(crate) struct Tiling {
+    pub(crate) padding: Padding,
+    pub(crate) size: [usize; 2],
+}
+
+/// The options of the custom operators that deal in places within windows.
+pub(crate) fn tiling(declaration: &Declaration<'_>) -> Result<Tiling, OpError> {
+    let words = declaration.custom_words();
+    let &[code, stride_across, stride_down, width, height, ref rest @ ..] = &words[..] else {
+        return Err(declaration.no_options());
+    };
+    if rest.first().is_some_and(|activation| *activation != 0) {
+        return Err(OpError::unsupported("fused activations are not implemented"));
+    }
+    if [stride_down, stride_across] != [height, width] {
+        return Err(OpError::unsupported("windows that overlap or leave gaps are not implemented"));
+    }
+    let size = [positive("the window's height", height)?, positive("the window's width", width)?];
+    if size[0] * size[1] > MAXIMUM_SIZE {
+        return Err(OpError::unsupported(format!("windows of more than {MAXIMUM_SIZE} elements are not implemented")));
+    }
+    Ok(Tiling { padding: custom_padding(code)?, size })
+}
+
+/// No window of use is larger, and each place fits an integer of 32 bits.
+const MAXIMUM_SIZE: usize = 1 << 16;
 
 #[cfg(test)]
 mod tests {

@@ -1,19 +1,16 @@
-//! TRANSPOSE_CONV: an image spread through a window over a larger one, of a shape that an input gives; and the forms
-//! that it shares with its custom relative.
+//! TRANSPOSE_CONV: an image spread through a window over a larger one, of a shape that an input gives.
 
 use std::sync::Arc;
 
-use attache_base::{Activation, DataType, Padding, Shape};
+use attache_base::{DataType, Shape};
 use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
-use attache_kernels::Engine;
 use attache_kernels::convolution::Convolution;
-use attache_kernels::transpose_convolution::{PackedTransposeFilter, transpose_convolve};
 use attache_model::schema::BuiltinOperator;
 
-use crate::convolution::{self, Weights, check_bias, inferred, transposed_before};
+use crate::convolution::{Spreading, check_bias, inferred};
 use crate::definition::{activation, padding, positive};
-use crate::support::{arity, image, is_empty, known_integers, one_of, refuse, required};
-use crate::{Code, Declaration, Definition, fused};
+use crate::support::{arity, image, known_integers, one_of, refuse, required};
+use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
     &[Definition { code: Code::Builtin(BuiltinOperator::TRANSPOSE_CONV), versions: 1..=4, parse }];
@@ -21,78 +18,6 @@ pub(crate) static DEFINITIONS: &[Definition] =
 /// Inputs: the output's shape, filter `[output, height, width, channel]`, image and, optionally, bias.
 #[derive(Debug)]
 struct TransposeConv(Spreading);
-
-/// How a window spreads an image over a larger one; pairs are `[vertical, horizontal]`.
-#[derive(Debug)]
-pub(crate) struct Spreading {
-    pub(crate) padding: Padding,
-    pub(crate) strides: [usize; 2],
-    pub(crate) activation: Activation,
-}
-
-impl Spreading {
-    /// The convolution whose transpose turns `data` into an image of height and width `output`.
-    pub(crate) fn convolution(
-        &self,
-        data: [usize; 4],
-        filter: [usize; 4],
-        output: [usize; 2],
-    ) -> Result<Convolution, OpError> {
-        let ([batches, height, width, channels], [outputs, rows, columns, depth]) = (data, filter);
-        if depth != channels {
-            return Err(OpError::invalid(format!("a filter of {depth} channels on an image of {channels}")));
-        }
-        let (input, kernel) = ([height, width], [rows, columns]);
-        let before =
-            |axis: usize| transposed_before(self.padding, input[axis], output[axis], kernel[axis], self.strides[axis]);
-        Ok(Convolution {
-            batches,
-            input: [height, width, channels],
-            output: [output[0], output[1], outputs],
-            kernel,
-            strides: self.strides,
-            dilations: [1, 1],
-            before: [before(0)?, before(1)?],
-            groups: 1,
-            clamp: fused::clamp(self.activation),
-        })
-    }
-
-    /// Computes the convolution. `operands` are the indices of image, filter and bias.
-    pub(crate) fn eval(
-        &self,
-        eval: &mut Eval<'_>,
-        convolution: &Convolution,
-        operands: [usize; 3],
-    ) -> Result<(), OpError> {
-        if is_empty(eval) {
-            return Ok(());
-        }
-        let [data, filter, bias] = operands;
-        let (engine, weights) = (Engine::new(eval.parallel), Weights::new(eval.input(filter)?, eval.optional(bias))?);
-        let (input, output) = (eval.input(data)?.values()?, eval.outputs[0].values()?);
-        weights.with_packed(
-            eval.cache,
-            |weights| PackedTransposeFilter::pack(engine.level, convolution, weights.filter, weights.bias),
-            |packed| transpose_convolve(engine, convolution, input, packed, output),
-        );
-        fused::finish(engine, self.activation, output);
-        Ok(())
-    }
-
-    /// Emits the convolution. `operands` are the indices of image, filter and bias.
-    pub(crate) fn lower(
-        &self,
-        lowering: &mut Lowering<'_>,
-        convolution: &Convolution,
-        operands: [usize; 3],
-    ) -> Result<(), Refusal> {
-        let [data, filter, bias] = operands;
-        let operands = [lowering.float_input(data)?, lowering.float_input(filter)?];
-        let output = convolution::lower(lowering, convolution, true, self.activation, operands, bias)?;
-        lowering.output(0, output)
-    }
-}
 
 fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
     let options = declaration.options.builtin_options_as_transpose_conv_options();
@@ -155,7 +80,7 @@ impl Op for TransposeConv {
 
 #[cfg(test)]
 mod tests {
-    use attache_base::Constant;
+    use attache_base::{Activation, Constant, Padding};
 
     use super::*;
 

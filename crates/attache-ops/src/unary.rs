@@ -43,21 +43,16 @@ struct Function {
     expression: Expression,
 }
 
-/// The name of a builtin operator.
-pub(crate) fn name(declaration: &Declaration<'_>) -> &'static str {
-    declaration.operator.code.builtin.variant_name().unwrap_or_default()
-}
-
 fn row(
     declaration: &Declaration<'_>,
     function: elementwise::Unary,
     expression: fn(Expression) -> Expression,
 ) -> Result<Arc<dyn Op>, OpError> {
-    Ok(Arc::new(Function { name: name(declaration), function, expression: expression(Expression::Input(0)) }))
+    Ok(Arc::new(Function { name: declaration.builtin_name(), function, expression: expression(Expression::Input(0)) }))
 }
 
 fn clamp(declaration: &Declaration<'_>, low: f32, high: f32) -> Result<Arc<dyn Op>, OpError> {
-    Ok(Arc::new(clamp_function(name(declaration), low, high)))
+    Ok(Arc::new(clamp_function(declaration.builtin_name(), low, high)))
 }
 
 fn clamp_function(name: &'static str, low: f32, high: f32) -> Function {
