@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use crate::error::{GpuError, GpuErrorKind};
-use crate::variants::Limits;
+use crate::limits::{Limits, Params};
 
 /// A graphics interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -147,7 +147,11 @@ impl Device {
         failure: Arc<Mutex<Option<wgpu::Error>>>,
         open_ms: f64,
     ) -> Self {
-        let limits = Limits { max_bindings: adapter.max_storage_buffers as usize };
+        let storage_buffers = adapter.max_storage_buffers as usize;
+        let limits = match adapter.is_software && storage_buffers > 4 {
+            true => Limits { max_bindings: storage_buffers - 1, params: Params::Storage },
+            false => Limits { max_bindings: storage_buffers, params: Params::Uniform },
+        };
         Self(Arc::new(Inner { device, queue, adapter, limits, pipelines: Mutex::default(), failure, open_ms }))
     }
 

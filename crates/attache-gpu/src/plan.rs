@@ -7,9 +7,10 @@ use attache_gpu_ir::{Program, Source, ValueId};
 use crate::error::{GpuError, GpuErrorKind};
 use crate::fuse::{Kernel, fuse};
 use crate::layout::{Layout, bytes, roots};
+use crate::limits::Limits;
 use crate::precision::Precision;
 use crate::shader::{Binding, Shader};
-use crate::variants::{Limits, write};
+use crate::variants::write;
 
 /// One dispatch: a shader and the kernel that it belongs to.
 #[derive(Clone, Debug)]

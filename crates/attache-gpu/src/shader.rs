@@ -1,6 +1,6 @@
 //! A shader under construction: bindings, parameters, text.
 //!
-//! Whatever differs between two layers of one kind (extents, strides, offsets) is a parameter, read from a uniform
+//! Whatever differs between two layers of one kind (extents, strides, offsets) is a parameter, read from a small
 //! buffer, so that few texts and few pipelines serve many layers.
 
 use std::fmt::Write;
@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use attache_gpu_ir::ValueId;
 
+use crate::limits::Limits;
 use crate::text::vector;
 
 /// Invocations of a work group, unless a variant says otherwise.
@@ -48,11 +49,13 @@ pub(crate) struct Writer {
     bindings: Vec<(Binding, String)>,
     params: Vec<u32>,
     functions: String,
+    space: &'static str,
 }
 
 impl Writer {
-    pub(crate) fn new(variant: &'static str) -> Self {
-        Self { variant, bindings: Vec::new(), params: Vec::new(), functions: String::new() }
+    pub(crate) fn new(variant: &'static str, limits: &Limits) -> Self {
+        let space = limits.params.space();
+        Self { variant, bindings: Vec::new(), params: Vec::new(), functions: String::new(), space }
     }
 
     /// The WGSL for a number that may differ from dispatch to dispatch, of type `u32`.
@@ -103,7 +106,7 @@ impl Writer {
     pub(crate) fn finish(self, group: [u32; 3], groups: [u32; 3], declarations: &str, body: &str) -> Shader {
         let mut source = String::new();
         let vectors = self.params.len().div_ceil(4).max(1);
-        let _ = writeln!(source, "@group(0) @binding(0) var<uniform> params: array<vec4<u32>, {vectors}>;");
+        let _ = writeln!(source, "@group(0) @binding(0) var<{}> params: array<vec4<u32>, {vectors}>;", self.space);
         for (index, (binding, element)) in self.bindings.iter().enumerate() {
             let access = if matches!(binding, Binding::Write(_)) { "read_write" } else { "read" };
             let index = index + 1;

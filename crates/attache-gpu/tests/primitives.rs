@@ -2,7 +2,7 @@
 //!
 //! Runs on the first Vulkan device, software included, under the Khronos validation layer; without either it fails.
 
-use std::sync::Mutex;
+mod validation;
 
 use attache_base::{Constant, Shape};
 use attache_gpu::{Backend, Device, DeviceOptions, Precision, Session, Submission};
@@ -37,30 +37,8 @@ impl Random {
     }
 }
 
-/// Messages that the validation layer, or wgpu about it, left in the log.
-static MESSAGES: Mutex<Vec<String>> = Mutex::new(Vec::new());
-
-struct Listener;
-
-impl log::Log for Listener {
-    fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
-        metadata.target().starts_with("wgpu_hal::vulkan")
-    }
-
-    /// Keeps warnings, and the one message that tells that the layer isn't there.
-    fn log(&self, record: &log::Record<'_>) {
-        let text = record.args().to_string();
-        let missing = text.contains("unable to find layer");
-        if self.enabled(record.metadata()) && (record.level() <= log::Level::Warn || missing) {
-            MESSAGES.lock().unwrap().push(text);
-        }
-    }
-
-    fn flush(&self) {}
-}
-
 fn device() -> Device {
-    let _ = log::set_logger(&Listener).map(|()| log::set_max_level(log::LevelFilter::Debug));
+    validation::listen();
     let options = DeviceOptions { backend: Some(Backend::Vulkan), validation: true, ..DeviceOptions::default() };
     Device::open(&options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on")
 }
@@ -295,6 +273,5 @@ fn devices_compute_what_primitives_mean() {
     }
     let large = Primitive::Reduce { reduction: Reduction::Mean, axes: vec![1, 2] };
     check(&device, &mut Random(99), "reduce_group", one(large, &[float(&[2, 120, 90, 3].into())]));
-    let messages = MESSAGES.lock().unwrap();
-    assert!(messages.is_empty(), "the validation layer speaks, or isn't there: {messages:#?}");
+    validation::assert_silent();
 }

@@ -195,7 +195,7 @@ impl Builder<'_> {
             params.resize(params.len().next_multiple_of(4).max(4), 0);
             pieces.push(bytemuck::cast_slice(&params));
         }
-        Ok(self.upload(pieces, wgpu::BufferUsages::UNIFORM)?.into_iter())
+        Ok(self.upload(pieces, wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::STORAGE)?.into_iter())
     }
 
     fn bind(&self, pipeline: &wgpu::ComputePipeline, slices: &[Slice]) -> wgpu::BindGroup {

@@ -43,7 +43,7 @@ fn part(
 ) -> Shader {
     let scalar = context.program.value(kernel.outputs[0]).scalar;
     let real = vector(if scalar == Scalar::F32 { "f32" } else { "i32" }, lanes);
-    let mut writer = Writer::new(VARIANT.name);
+    let mut writer = Writer::new(VARIANT.name, context.limits);
     let arrays: Vec<String> =
         inputs.iter().map(|id| writer.bind(Binding::Read(*id), context.element(scalar), lanes)).collect();
     store(&mut writer, context.program, context.precision, kernel, lanes);

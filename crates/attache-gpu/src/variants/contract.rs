@@ -46,7 +46,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let filter = context.program.shape(kernel.inputs[1]);
     let output = context.program.shape(kernel.outputs[0]);
     let storage = context.precision.storage();
-    let mut writer = Writer::new(VARIANT.name);
+    let mut writer = Writer::new(VARIANT.name, context.limits);
     let inputs: Vec<String> = kernel.inputs.iter().map(|id| writer.bind(Binding::Read(*id), storage, 1)).collect();
     store(&mut writer, context.program, context.precision, kernel, 1);
     source(&mut writer, contraction);

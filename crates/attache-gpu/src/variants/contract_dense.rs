@@ -79,7 +79,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let deep = if data[3] % 4 == 0 { 4 } else { 1 };
     let out_lanes = if filter[0] % 4 == 0 { lanes(context.program, kernel) } else { 1 };
 
-    let mut writer = Writer::new(VARIANT.name);
+    let mut writer = Writer::new(VARIANT.name, context.limits);
     let input = writer.bind(Binding::Read(kernel.inputs[0]), storage, deep);
     let weights = writer.bind(Binding::Packed(pack(context, kernel)), storage, 4);
     store(&mut writer, context.program, context.precision, kernel, out_lanes);

@@ -46,7 +46,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let filter = context.program.shape(kernel.inputs[1]);
     let output = context.program.shape(kernel.outputs[0]);
     let storage = context.precision.storage();
-    let mut writer = Writer::new(VARIANT.name);
+    let mut writer = Writer::new(VARIANT.name, context.limits);
     let input = writer.bind(Binding::Read(kernel.inputs[0]), storage, 4);
     let weights = writer.bind(Binding::Packed(pack(context, kernel)), storage, 4);
     store(&mut writer, context.program, context.precision, kernel, 4);

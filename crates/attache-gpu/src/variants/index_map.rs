@@ -38,7 +38,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let Primitive::IndexMap(map) = &kernel.primitive else { unreachable!("applies") };
     let input = context.program.value(kernel.inputs[0]);
     let lanes = if keeps_vectors(map, &input.shape) { lanes(context.program, kernel) } else { 1 };
-    let mut writer = Writer::new(VARIANT.name);
+    let mut writer = Writer::new(VARIANT.name, context.limits);
     let array = writer.bind(Binding::Read(kernel.inputs[0]), context.element(input.scalar), lanes);
     writer.function(MIRROR);
     store(&mut writer, context.program, context.precision, kernel, lanes);

@@ -15,15 +15,9 @@ mod window;
 use attache_gpu_ir::{Program, Scalar};
 
 use crate::fuse::Kernel;
+use crate::limits::Limits;
 use crate::precision::Precision;
 use crate::shader::Shader;
-
-/// What a device allows a shader.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Storage buffers of one shader, at least 4.
-    pub max_bindings: usize,
-}
 
 /// What a variant sees beside the kernel.
 pub(crate) struct Context<'a> {

@@ -61,7 +61,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let shape = context.program.shape(kernel.inputs[0]);
     let inner_kept = shape.rank() > 0 && !axes.contains(&(shape.rank() - 1)) && shape[shape.rank() - 1] % 4 == 0;
     let lanes = if inner_kept { lanes(context.program, kernel) } else { 1 };
-    let mut writer = Writer::new(VARIANT.name);
+    let mut writer = Writer::new(VARIANT.name, context.limits);
     let array = writer.bind(Binding::Read(kernel.inputs[0]), context.precision.storage(), lanes);
     store(&mut writer, context.program, context.precision, kernel, lanes);
     let real = vector("f32", lanes);

@@ -20,7 +20,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let shape = context.program.shape(kernel.inputs[0]);
     let lanes = if shape[3] % 4 == 0 { lanes(context.program, kernel) } else { 1 };
     let real = vector("f32", lanes);
-    let mut writer = Writer::new(VARIANT.name);
+    let mut writer = Writer::new(VARIANT.name, context.limits);
     let array = writer.bind(Binding::Read(kernel.inputs[0]), context.element(Scalar::F32), lanes);
     store(&mut writer, context.program, context.precision, kernel, lanes);
     let output = [shape[0], resample.output[0], resample.output[1], shape[3] / lanes];

@@ -16,7 +16,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let shape = context.program.shape(kernel.inputs[0]);
     let lanes = if shape[3] % 4 == 0 { lanes(context.program, kernel) } else { 1 };
     let (real, whole) = (vector("f32", lanes), vector("i32", lanes));
-    let mut writer = Writer::new(VARIANT.name);
+    let mut writer = Writer::new(VARIANT.name, context.limits);
     let array = writer.bind(Binding::Read(kernel.inputs[0]), context.precision.storage(), lanes);
     store(&mut writer, context.program, context.precision, kernel, lanes);
     let (fold, start, result) = match window.kind {

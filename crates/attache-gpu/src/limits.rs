@@ -1,0 +1,30 @@
+//! What a device allows a shader, and which of two ways suits its driver better.
+
+/// What a device allows a shader, and which of two ways suits its driver better.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Storage buffers of one shader for values and constants, at least 4.
+    pub max_bindings: usize,
+    /// Where a shader's parameters lie.
+    pub params: Params,
+}
+
+/// Where a shader's parameters lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Params {
+    /// In a uniform buffer, as hardware likes it.
+    Uniform,
+    /// In a storage buffer. Mesa's software driver compiles a shader again at every dispatch, and keeps what it compiled,
+    /// where a loop's bound comes from a uniform buffer.
+    Storage,
+}
+
+impl Params {
+    /// The address space of the parameters, in WGSL.
+    pub(crate) fn space(self) -> &'static str {
+        match self {
+            Params::Uniform => "uniform",
+            Params::Storage => "storage, read",
+        }
+    }
+}

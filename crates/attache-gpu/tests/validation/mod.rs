@@ -1,0 +1,45 @@
+//! Listens to the Vulkan validation layer, which speaks through wgpu's log: for tests that open devices with it.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Messages that the validation layer, or wgpu about it, left in the log.
+static MESSAGES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Whether wgpu's Vulkan part has said anything at all, as it does whenever it opens a device.
+static HEARD: AtomicBool = AtomicBool::new(false);
+
+struct Listener;
+
+impl log::Log for Listener {
+    fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
+        metadata.target().starts_with("wgpu_hal::vulkan")
+    }
+
+    /// Keeps warnings, and the one message that tells that the layer isn't there.
+    fn log(&self, record: &log::Record<'_>) {
+        if !self.enabled(record.metadata()) {
+            return;
+        }
+        HEARD.store(true, Ordering::Relaxed);
+        let text = record.args().to_string();
+        if record.level() <= log::Level::Warn || text.contains("unable to find layer") {
+            MESSAGES.lock().unwrap().push(text);
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+/// Starts to listen. To be called before a device is opened.
+pub(crate) fn listen() {
+    let _ = log::set_logger(&Listener).map(|()| log::set_max_level(log::LevelFilter::Debug));
+}
+
+/// Panics unless the layer was there and had nothing to say.
+pub(crate) fn assert_silent() {
+    assert!(HEARD.load(Ordering::Relaxed), "nothing was heard of Vulkan: was `listen` called before a device opened?");
+    let messages = MESSAGES.lock().unwrap();
+    let remedy = "on Debian: vulkan-validationlayers";
+    assert!(messages.is_empty(), "the validation layer speaks, or isn't there ({remedy}): {messages:#?}");
+}

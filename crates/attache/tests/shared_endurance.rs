@@ -1,0 +1,106 @@
+//! Interpreters on a GPU, again and again: the same bits at every run, memory that doesn't grow, two threads on one device.
+//!
+//! Takes blazeface from the shared models. How often is for the environment to say: `ATTACHE_INVOKES` (unless set: 200)
+//! and `ATTACHE_CYCLES` (25).
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use attache::gpu::Backend;
+use attache::{GpuDelegate, GpuDelegateOptions, Interpreter, Model};
+
+fn times(variable: &str, otherwise: usize) -> usize {
+    std::env::var(variable).map_or(otherwise, |value| value.parse().expect("a number of times"))
+}
+
+fn model() -> Model {
+    let shared = std::env::var_os("ATTACHE_SHARED").map_or_else(
+        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")),
+        PathBuf::from,
+    );
+    let path = shared.join("models/blazeface_short_range.tflite");
+    Model::from_path(&path).expect("ATTACHE_SHARED names the folder of the shared models")
+}
+
+fn delegate() -> GpuDelegate {
+    let options = GpuDelegateOptions::default().backend(Backend::Vulkan);
+    GpuDelegate::new(options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on")
+}
+
+fn interpreter(model: &Model, delegate: &GpuDelegate, seed: usize) -> Interpreter {
+    let builder = Interpreter::builder(model).threads(1).delegate(Arc::new(delegate.clone())).require_gpu(true);
+    let mut interpreter = builder.build().unwrap();
+    let input = interpreter.input_mut::<f32>(0).unwrap();
+    input.iter_mut().enumerate().for_each(|(i, x)| *x = ((i + seed) * 7919 % 2003) as f32 / 1001.0 - 1.0);
+    interpreter
+}
+
+/// The bits of every output after one more run.
+fn run(interpreter: &mut Interpreter) -> Vec<Vec<u8>> {
+    interpreter.invoke().unwrap();
+    (0..interpreter.outputs().len()).map(|output| interpreter.read_bytes(output).unwrap().to_vec()).collect()
+}
+
+fn resident_bytes() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").expect("a system that tells a process's memory");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
+    let kibibytes: usize = line.trim().trim_end_matches(" kB").parse().expect("a number");
+    kibibytes * 1024
+}
+
+/// One after the other, so that nobody else's memory counts.
+#[test]
+fn runs_and_cycles_and_threads() {
+    let (model, delegate) = (model(), delegate());
+    println!("on {} through {}", delegate.adapter().name, delegate.adapter().backend);
+    threads(&model, &delegate);
+    invokes(&model, &delegate);
+    cycles(&model, &delegate);
+}
+
+fn threads(model: &Model, delegate: &GpuDelegate) {
+    let expected = [0, 1].map(|seed| run(&mut interpreter(model, delegate, seed)));
+    assert_ne!(expected[0], expected[1], "the two threads compute different things");
+    std::thread::scope(|scope| {
+        for (seed, expected) in expected.iter().enumerate() {
+            scope.spawn(move || {
+                let mut interpreter = interpreter(model, delegate, seed);
+                (0..20).for_each(|_| assert_eq!(&run(&mut interpreter), expected));
+            });
+        }
+    });
+}
+
+fn invokes(model: &Model, delegate: &GpuDelegate) {
+    let count = times("ATTACHE_INVOKES", 200);
+    let mut interpreter = interpreter(model, delegate, 0);
+    let first = run(&mut interpreter);
+    let mut before = 0;
+    for index in 2..=count {
+        let outputs = run(&mut interpreter);
+        if index == 2 || index == 50 || index == count {
+            assert_eq!(outputs, first, "run {index}");
+        }
+        if index == 100 {
+            before = resident_bytes();
+        }
+    }
+    let after = resident_bytes();
+    println!("{count} invokes: resident {before} bytes after run 100, {after} after the last");
+    assert!(after as f64 <= before as f64 * 1.02, "{before} bytes grew to {after}");
+}
+
+fn cycles(model: &Model, delegate: &GpuDelegate) {
+    let count = times("ATTACHE_CYCLES", 25);
+    let expected = run(&mut interpreter(model, delegate, 0));
+    let mut before = 0;
+    for index in 0..count {
+        assert_eq!(run(&mut interpreter(model, delegate, 0)), expected);
+        if index == count / 5 {
+            before = resident_bytes();
+        }
+    }
+    let after = resident_bytes();
+    println!("{count} cycles: resident {before} bytes after a fifth of them, {after} after the last");
+    assert!(after as f64 <= before as f64 * 1.05, "{before} bytes grew to {after}");
+}
