@@ -1,10 +1,11 @@
-//! Arrays as numpy saves them: version 1.0, little-endian, row-major.
+//! Arrays as numpy saves them: version 1.0, little-endian, row-major. What they become, a `Value`, is of whoever includes
+//! this module.
 
 use std::path::Path;
 
 use attache_base::{DataType, Shape};
 
-use crate::Value;
+use super::Value;
 
 /// numpy's names of element types.
 const TYPES: [(&str, DataType); 8] = [

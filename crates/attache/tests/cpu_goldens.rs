@@ -1,0 +1,21 @@
+//! Every golden case on the CPU, without exceptions.
+//!
+//! With the feature `poison` the same test proves that this feature does what it is for: every case fails in which the
+//! CPU has anything to compute.
+
+mod goldens;
+
+use goldens::{Case, assert_none, cases};
+
+/// Error that is allowed, relative to the largest number of the case.
+const TOLERANCE: f32 = 1e-5;
+
+#[test]
+fn the_cpu_agrees_with_every_case() {
+    let check = |case: &Case| {
+        let mut interpreter = case.interpreter(|builder| builder).map_err(|error| error.to_string())?;
+        case.check_with_cpu(&mut interpreter, TOLERANCE)
+    };
+    let failure = |case: Case| Some(format!("{}: {}", case.name, check(&case).err()?));
+    assert_none(&cases().into_iter().filter_map(failure).collect::<Vec<_>>());
+}

@@ -1,0 +1,159 @@
+//! The golden cases of `conformance/cases`, run by an interpreter and compared with what LiteRT computed.
+
+#[path = "../../../attache-ops/tests/npy/mod.rs"]
+mod npy;
+
+use std::path::{Path, PathBuf};
+
+use attache::{DataType, Error, Interpreter, InterpreterBuilder, Model, Shape};
+
+/// How many cases there are: a case that gets lost is a failure.
+const COUNT: usize = 415;
+
+/// Whether what the CPU's kernels compute is overwritten.
+const POISONED: bool = cfg!(feature = "poison");
+
+/// A tensor's value; elements are little-endian.
+pub(crate) struct Value {
+    data_type: DataType,
+    shape: Shape,
+    bytes: Vec<u8>,
+}
+
+impl Value {
+    fn new(data_type: DataType, shape: Shape, bytes: &[u8]) -> Self {
+        Self { data_type, shape, bytes: bytes.to_vec() }
+    }
+}
+
+/// A case as its folder holds it.
+pub(crate) struct Case {
+    pub(crate) name: String,
+    /// The largest number that occurs on the way to the outputs, as `case.json` has it.
+    scale: f32,
+    model: Model,
+    inputs: Vec<Value>,
+    outputs: Vec<Value>,
+}
+
+impl Case {
+    fn load(folder: &Path) -> Self {
+        let description = std::fs::read(folder.join("case.json")).expect("case.json");
+        let description: serde_json::Value = serde_json::from_slice(&description).expect("case.json is an object");
+        let arrays = |stem: &str| -> Vec<Value> {
+            let paths = (0..).map(|index| folder.join(format!("{stem}_{index}.npy")));
+            paths.take_while(|path| path.exists()).map(|path| npy::read(&path).expect("an array")).collect()
+        };
+        Self {
+            name: folder.file_name().expect("a folder has a name").to_string_lossy().into_owned(),
+            scale: description["scale"].as_f64().expect("case.json has a scale") as f32,
+            model: Model::from_path(folder.join("model.tflite")).expect("a model"),
+            inputs: arrays("in"),
+            outputs: arrays("out"),
+        }
+    }
+
+    /// Makes an interpreter for the case's shapes, configured by `configure`.
+    pub(crate) fn interpreter(
+        &self,
+        configure: impl Fn(InterpreterBuilder) -> InterpreterBuilder,
+    ) -> Result<Interpreter, Error> {
+        let shapes = self.inputs.iter().map(|input| &input.shape).enumerate();
+        let builder = shapes.fold(Interpreter::builder(&self.model).threads(1), |builder, (index, shape)| {
+            builder.input_shape(index, shape)
+        });
+        configure(builder).build()
+    }
+
+    /// Runs the case twice, so that what an interpreter keeps from its first run is used; what is wrong, if anything.
+    pub(crate) fn check(&self, interpreter: &mut Interpreter, tolerance: f32) -> Result<(), String> {
+        for (index, input) in self.inputs.iter().enumerate() {
+            interpreter.write_bytes(index, &input.bytes).map_err(|error| error.to_string())?;
+        }
+        for _ in 0..2 {
+            interpreter.invoke().map_err(|error| error.to_string())?;
+        }
+        let (made, wanted) = (interpreter.outputs().len(), self.outputs.len());
+        if made != wanted {
+            return Err(format!("{made} outputs where {wanted} belong"));
+        }
+        for (index, expected) in self.outputs.iter().enumerate() {
+            let info = &interpreter.outputs()[index];
+            if (info.data_type, &info.shape) != (expected.data_type, &expected.shape) {
+                let (made, wanted) = (info.data_type, expected.data_type);
+                return Err(format!("output {index}: {made} {} for {wanted} {}", info.shape, expected.shape));
+            }
+            let bytes = interpreter.read_bytes(index).map_err(|error| error.to_string())?;
+            compare(bytes, expected, self.scale, tolerance).map_err(|error| format!("output {index}: {error}"))?;
+        }
+        Ok(())
+    }
+
+    /// As [`Case::check`], for an interpreter that may leave operators to the CPU: with the feature `poison` a case has to
+    /// fail in which the CPU has anything to compute.
+    pub(crate) fn check_with_cpu(&self, interpreter: &mut Interpreter, tolerance: f32) -> Result<(), String> {
+        let has_elements = self.outputs.iter().any(|output| !output.bytes.is_empty());
+        let is_spoiled = POISONED && has_elements && interpreter.placement().left_behind().next().is_some();
+        match self.check(interpreter, tolerance) {
+            Ok(()) if is_spoiled => Err("right, though the CPU computed some of it poisoned".into()),
+            Err(_) if is_spoiled => Ok(()),
+            result => result,
+        }
+    }
+}
+
+/// What is wrong with an output, if anything. Floats may differ by `tolerance` times the largest number of the case, but
+/// what isn't finite must be the same; all else must be the same to the bit.
+fn compare(actual: &[u8], expected: &Value, scale: f32, tolerance: f32) -> Result<(), String> {
+    if expected.data_type != DataType::Float32 {
+        return if actual == expected.bytes { Ok(()) } else { Err("other elements than expected".into()) };
+    }
+    let (actual, expected) = (floats(actual), floats(&expected.bytes));
+    let largest = expected.iter().filter(|value| value.is_finite()).fold(scale, |most, value| most.max(value.abs()));
+    for (index, (a, e)) in actual.iter().zip(&expected).enumerate() {
+        let same = a == e || (a.is_nan() && e.is_nan());
+        let near = a.is_finite() && e.is_finite() && (a - e).abs() <= tolerance * largest;
+        if !same && !near {
+            return Err(format!("{a} where {e} belongs at {index} (largest {largest})"));
+        }
+    }
+    Ok(())
+}
+
+fn floats(bytes: &[u8]) -> Vec<f32> {
+    let (words, _) = bytes.as_chunks::<4>();
+    words.iter().map(|word| f32::from_le_bytes(*word)).collect()
+}
+
+fn conformance() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance")
+}
+
+/// Every case, sorted by name.
+pub(crate) fn cases() -> Vec<Case> {
+    let folder = conformance().join("cases");
+    let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut folders: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect();
+    folders.sort();
+    assert_eq!(folders.len(), COUNT, "golden cases in {}", folder.display());
+    folders.iter().map(|folder| Case::load(folder)).collect()
+}
+
+/// Panics with a list of what fails, if anything does.
+pub(crate) fn assert_none(failures: &[String]) {
+    assert!(failures.is_empty(), "{} of {COUNT} cases fail:\n{}", failures.len(), failures.join("\n"));
+}
+
+#[test]
+fn errors_are_relative_and_what_is_not_finite_must_be_so_on_both_sides() {
+    let agree = |actual: f32, expected: f32, scale| {
+        let expected = Value::new(DataType::Float32, [1].into(), &expected.to_le_bytes());
+        compare(&actual.to_le_bytes(), &expected, scale, 1e-3).is_ok()
+    };
+    assert!(agree(1.0005, 1.0, 0.0) && !agree(1.002, 1.0, 0.0) && agree(1.002, 1.0, 10.0));
+    assert!(agree(f32::NAN, f32::NAN, 1.0) && agree(f32::INFINITY, f32::INFINITY, 1.0));
+    for other in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        assert!(!agree(other, 1.0, 1.0) && !agree(1.0, other, 1.0));
+    }
+    assert!(!agree(f32::INFINITY, f32::NEG_INFINITY, 1.0) && !agree(f32::NAN, f32::INFINITY, 1.0));
+}

@@ -1,0 +1,70 @@
+//! Every golden case on a GPU, in 32-bit floats and under Vulkan's validation layer.
+//!
+//! No operator may be left to the CPU, except in the cases of `conformance/expectations/gpu_f32.txt`: what is left there
+//! and why has to be as that list says, to the letter. With the feature `poison` whatever the CPU computes is
+//! overwritten; the other cases still have to agree.
+
+#[path = "../../attache-gpu/tests/validation/mod.rs"]
+mod validation;
+
+mod goldens;
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use attache::gpu::Backend;
+use attache::{Delegate, ErrorKind, GpuDelegate, GpuDelegateOptions};
+use goldens::{Case, assert_none, cases};
+
+/// Error that is allowed, relative to the largest number of the case.
+const TOLERANCE: f32 = 2e-5;
+
+fn delegate() -> Arc<dyn Delegate> {
+    validation::listen();
+    let options = GpuDelegateOptions::default().backend(Backend::Vulkan).validation(true);
+    Arc::new(GpuDelegate::new(options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on"))
+}
+
+/// What became of a case that didn't fail.
+enum Outcome {
+    /// It agrees, and the GPU had all of it.
+    Agrees,
+    /// What the GPU refused, and why. The CPU took that over, and the case agrees.
+    Refused(String),
+}
+
+fn run(case: &Case, delegate: &Arc<dyn Delegate>) -> Result<Outcome, String> {
+    match case.interpreter(|builder| builder.delegate(delegate.clone()).require_gpu(true)) {
+        Ok(mut interpreter) => case.check(&mut interpreter, TOLERANCE).map(|()| Outcome::Agrees),
+        Err(error) if error.kind() == ErrorKind::NotDelegated => {
+            let mut interpreter =
+                case.interpreter(|builder| builder.delegate(delegate.clone())).map_err(|error| error.to_string())?;
+            let reason = |node: &attache::NodePlacement| {
+                format!("{}: {}", node.operator, node.reason.as_deref().unwrap_or("no reason"))
+            };
+            let reasons: Vec<String> = interpreter.placement().left_behind().map(reason).collect();
+            case.check_with_cpu(&mut interpreter, TOLERANCE)?;
+            Ok(Outcome::Refused(reasons.join("; ")))
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[test]
+fn the_gpu_agrees_with_every_case() {
+    let delegate = delegate();
+    let (mut failures, mut refused) = (Vec::new(), String::new());
+    for case in cases() {
+        match run(&case, &delegate) {
+            Ok(Outcome::Agrees) => {}
+            Ok(Outcome::Refused(reasons)) => {
+                writeln!(refused, "{}: {reasons}", case.name).expect("a string takes any text");
+            }
+            Err(error) => failures.push(format!("{}: {error}", case.name)),
+        }
+    }
+    validation::assert_silent();
+    assert_none(&failures);
+    let expected = include_str!("../../../conformance/expectations/gpu_f32.txt");
+    assert!(refused == expected, "conformance/expectations/gpu_f32.txt should read:\n{refused}");
+}
