@@ -26,6 +26,7 @@ static STEPS: &[Step] = &[
     },
     Step { name: "documentation", run: document },
     Step { name: "tests", run: test },
+    Step { name: "tests with a poisoned CPU", run: test_poisoned },
     Step { name: "tests in the documentation", run: || run_tests(&["--doc"]) },
 ];
 
@@ -70,6 +71,13 @@ fn test() -> Result<()> {
     let targets: Vec<String> = targets.flat_map(|name| ["--test".to_owned(), name]).collect();
     let targets: Vec<&str> = targets.iter().map(String::as_str).collect();
     run_tests(&[&["--lib", "--bins", "--examples"], targets.as_slice()].concat())
+}
+
+/// The golden cases, where whatever the CPU computes during a run is overwritten: on the GPU they pass nevertheless, so
+/// the GPU did the work; on the CPU they fail, so the overwriting works (`cpu_goldens` then asserts that they do). Of the
+/// whole workspace, as [`test`], so that no dependency is built anew with other features.
+fn test_poisoned() -> Result<()> {
+    run_tests(&["--features", "attache/poison", "--test", "cpu_goldens", "--test", "gpu_goldens"])
 }
 
 fn run_tests(selection: &[&str]) -> Result<()> {
