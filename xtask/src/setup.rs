@@ -68,10 +68,6 @@ pub(crate) fn environment() -> Result<Vec<(&'static str, String)>> {
     let mut variables = vec![
         // Mesa's software driver: no threads of its own, which are slower for small work and fill profiles with noise.
         ("LP_NUM_THREADS", "0".to_owned()),
-        // A test that needs a GPU fails where there is none.
-        ("ATTACHE_REQUIRE_GPU", "1".to_owned()),
-        // Devices are opened with the validation layer.
-        ("ATTACHE_VALIDATION", "1".to_owned()),
     ];
     if cfg!(target_os = "linux") && std::env::var_os("XDG_RUNTIME_DIR").is_none() {
         // Loader and drivers complain about its absence on standard error.
@@ -134,11 +130,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tests_run_without_the_drivers_threads_and_with_the_layer() {
-        let variables = environment().unwrap();
-        for expected in [("LP_NUM_THREADS", "0"), ("ATTACHE_REQUIRE_GPU", "1"), ("ATTACHE_VALIDATION", "1")] {
-            assert!(variables.iter().any(|(name, value)| (*name, value.as_str()) == expected), "{expected:?}");
-        }
+    fn tests_run_without_the_drivers_threads() {
+        assert!(environment().unwrap().contains(&("LP_NUM_THREADS", "0".to_owned())));
+    }
+
+    #[test]
+    fn what_is_missing_is_not_found() {
         assert!(!has_manifest("icd.d", "no such driver"));
         assert!(!is_there("no-such-program"));
     }
