@@ -250,10 +250,13 @@ fn odd_outputs(random: &mut Random) -> Program {
     program
 }
 
+/// Draws a program of one kind.
+type Draw = fn(&mut Random) -> Program;
+
 #[test]
 fn devices_compute_what_primitives_mean() {
     let device = device();
-    let kinds: [(&str, fn(&mut Random) -> Program, usize); 9] = [
+    let kinds: [(&str, Draw, usize); 9] = [
         ("map", map, 60),
         ("index_map", index_map, 40),
         ("concatenate", concatenate, 25),
