@@ -54,7 +54,8 @@ pub fn import(model: &Model, subgraph: usize, input_shapes: &[Option<Shape>]) ->
                 if matches!(error, OpError::Invalid(_)) {
                     errors.push(ImportError { subgraph, operator: index, name: name.clone(), error });
                 }
-                (Arc::new(Missing { name, reason, outputs: declared.clone() }) as Arc<dyn Op>, declared)
+                let outputs = stated(declared);
+                (Arc::new(Missing { name, reason, outputs: outputs.clone() }) as Arc<dyn Op>, outputs)
             }
         };
         let outputs = ids(&operator.outputs);
@@ -80,6 +81,13 @@ fn fact(tensor: &Tensor) -> Fact {
 fn declared_outputs(source: &Subgraph, operator: &Operator) -> Vec<Inferred> {
     let tensors = operator.outputs.iter().map(|index| &source.tensors[*index]);
     tensors.map(|tensor| Inferred::new(tensor.data_type, tensor.shape.clone())).collect()
+}
+
+/// The outputs as the file states them, for an operator that can't tell. Files write an unknown shape as they write a
+/// scalar's: as none.
+fn stated(declared: Vec<Inferred>) -> Vec<Inferred> {
+    let shape = |inferred: &Inferred| inferred.shape.clone().filter(|shape| shape.rank() > 0);
+    declared.into_iter().map(|inferred| Inferred { shape: shape(&inferred), ..inferred }).collect()
 }
 
 fn parse(model: &Model, subgraph: usize, index: usize, declared: &[Inferred]) -> Result<Arc<dyn Op>, OpError> {
