@@ -28,9 +28,11 @@ impl Shape {
         self.0.iter().product()
     }
 
-    /// Number of elements, `None` on overflow.
+    /// Number of elements, `None` where a product of extents overflows. Extents of zero don't excuse the others, as
+    /// strides multiply those alone.
     pub fn checked_elements(&self) -> Option<usize> {
-        self.0.iter().try_fold(1usize, |product, extent| product.checked_mul(*extent))
+        let product = self.0.iter().try_fold(1usize, |product, extent| product.checked_mul(*extent.max(&1)))?;
+        Some(if self.0.contains(&0) { 0 } else { product })
     }
 
     /// The extents.
@@ -135,6 +137,13 @@ mod tests {
         assert_eq!(shape(&[]).broadcast(&shape(&[0, 2])), Some(shape(&[0, 2])));
         assert_eq!(shape(&[2]).broadcast(&shape(&[3])), None);
         assert_eq!(broadcast_strides(&[4, 1], &[2, 4, 3]), [0, 1, 0]);
+    }
+
+    #[test]
+    fn elements_are_counted_or_too_many() {
+        let count = |extents: &[usize]| Shape::from(extents).checked_elements();
+        assert_eq!((count(&[]), count(&[2, 3]), count(&[0, 3])), (Some(1), Some(6), Some(0)));
+        assert_eq!((count(&[usize::MAX, 2]), count(&[0, usize::MAX, 2])), (None, None));
     }
 
     #[test]

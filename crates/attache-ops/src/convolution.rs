@@ -223,6 +223,7 @@ pub(crate) fn lower(
     [data, filter]: [ValueId; 2],
     bias: usize,
 ) -> Result<ValueId, Refusal> {
+    check_reach(convolution)?;
     let [height, width, outputs] = convolution.output;
     let mut operands = vec![data, filter];
     if lowering.has_input(bias) {
@@ -240,9 +241,34 @@ pub(crate) fn lower(
     fused::lower(lowering, activation, result)
 }
 
+/// A refusal where places that a window reads could not be told apart in a device's integers of 32 bits.
+fn check_reach(convolution: &Convolution) -> Result<(), Refusal> {
+    let reach = |axis: usize| {
+        let window = convolution.kernel[axis].checked_mul(convolution.dilations[axis])?;
+        // Transposed or not, the window moves over the larger side and stands at as many places as the smaller one has.
+        let places = convolution.input[axis].min(convolution.output[axis]);
+        let moved = places.saturating_sub(1).checked_mul(convolution.strides[axis])?;
+        window.checked_add(moved)?.checked_add(convolution.before[axis])
+    };
+    match [reach(0), reach(1)].iter().all(|reach| reach.is_some_and(|reach| reach <= i32::MAX as usize)) {
+        true => Ok(()),
+        false => Err(Refusal::new("its window reaches further than 32 bits count")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn windows_that_reach_too_far_are_refused() {
+        let reach = |padding, dilations| {
+            let sliding = Sliding { padding, strides: [1, 1], dilations, activation: Activation::None };
+            check_reach(&sliding.convolution([1, 4, 4, 1], [6, 1], 1, 1).unwrap())
+        };
+        assert!(reach(Padding::Same, [1, 1]).is_ok());
+        assert!(reach(Padding::Same, [i32::MAX as usize, 1]).is_err());
+    }
 
     #[test]
     fn a_transposed_convolution_cuts_what_its_padding_added() {
