@@ -102,7 +102,7 @@ impl Constant {
         }
     }
 
-    /// Integer elements of 8 to 64 bits widened to `i64`; `None` for other types.
+    /// Integer elements of 8 to 64 bits widened to `i64`, truth as 1; `None` for other types.
     pub fn integers(&self) -> Option<Vec<i64>> {
         fn widen<T: Element + Into<i64>>(constant: &Constant) -> Option<Vec<i64>> {
             Some(constant.values::<T>()?.iter().map(|value| (*value).into()).collect())
@@ -110,6 +110,10 @@ impl Constant {
         match self.data_type {
             DataType::Int8 => widen::<i8>(self),
             DataType::UInt8 => widen::<u8>(self),
+            DataType::Bool => {
+                let truths = self.bytes.get(..self.shape.elements())?;
+                Some(truths.iter().map(|truth| i64::from(*truth != 0)).collect())
+            }
             DataType::Int16 => widen::<i16>(self),
             DataType::Int32 => widen::<i32>(self),
             DataType::UInt32 => widen::<u32>(self),

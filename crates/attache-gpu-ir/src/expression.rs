@@ -32,6 +32,18 @@ pub enum Unary {
     Tanh,
     /// `1 / (1 + exp(-x))`.
     Logistic,
+    Sine,
+    Cosine,
+    Floor,
+    Ceiling,
+    /// To the nearest integer, halves to the even one.
+    Round,
+    /// Towards zero.
+    Truncate,
+    /// -1, 0 or 1.
+    Sign,
+    /// `2/√π ∫₀ˣ exp(-t²) dt`.
+    ErrorFunction,
 }
 
 /// Functions of two values.
@@ -46,6 +58,14 @@ pub enum Binary {
     Maximum,
     /// 1 where the first is less than the second, else 0.
     Less,
+    /// 1 where the two are equal, else 0.
+    Equal,
+    /// The first to the power of the second.
+    Power,
+    /// The quotient rounded down.
+    FloorDivide,
+    /// What the quotient rounded down leaves, with the sign of the divisor.
+    FloorModulo,
 }
 
 use Expression::{Constant, Input};
@@ -168,6 +188,14 @@ impl Unary {
             Unary::InverseSquareRoot => 1.0 / x.sqrt(),
             Unary::Tanh => x.tanh(),
             Unary::Logistic => 1.0 / (1.0 + (-x).exp()),
+            Unary::Sine => x.sin(),
+            Unary::Cosine => x.cos(),
+            Unary::Floor => x.floor(),
+            Unary::Ceiling => x.ceil(),
+            Unary::Round => x.round_ties_even(),
+            Unary::Truncate => x.trunc(),
+            Unary::Sign => f32::from(x > 0.0) - f32::from(x < 0.0),
+            Unary::ErrorFunction => error_function(x),
         }
     }
 }
@@ -182,8 +210,36 @@ impl Binary {
             Binary::Minimum => a.min(b),
             Binary::Maximum => a.max(b),
             Binary::Less => f32::from(a < b),
+            Binary::Equal => f32::from(a == b),
+            Binary::Power => a.powf(b),
+            Binary::FloorDivide => (f64::from(a) / f64::from(b)).floor() as f32,
+            Binary::FloorModulo => {
+                let rest = a % b;
+                if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest }
+            }
         }
     }
+}
+
+/// The error function to seven digits. Source: Abramowitz and Stegun, "Handbook of Mathematical Functions", 7.1.5 and
+/// 7.1.14, in binary64.
+fn error_function(x: f32) -> f32 {
+    let (x, sign) = (f64::from(x.abs()), f64::from(x.signum()));
+    if x > 6.0 {
+        return sign as f32;
+    }
+    let value = if x < 2.5 {
+        let (mut term, mut sum) = (x, x);
+        for n in 1..60 {
+            term *= -x * x / f64::from(n);
+            sum += term / f64::from(2 * n + 1);
+        }
+        sum * std::f64::consts::FRAC_2_SQRT_PI
+    } else {
+        let fraction = (1..60).rev().fold(0.0, |below, n| f64::from(n) / 2.0 / (x + below));
+        1.0 - (-x * x).exp() / ((x + fraction) * std::f64::consts::PI.sqrt())
+    };
+    (sign * value) as f32
 }
 
 impl fmt::Display for Expression {
@@ -208,6 +264,20 @@ mod tests {
         assert_eq!([-1.0, 3.0, 7.0].map(|x| relu6.evaluate(&[x])), [0.0, 3.0, 6.0]);
         assert!(Input(0).activation(Activation::None).unwrap().is_identity());
         assert_eq!(Input(0).activation(Activation::SignBit), None);
+    }
+
+    #[test]
+    fn the_error_function_has_its_known_values() {
+        let known =
+            [(0.0, 0.0), (0.5, 0.520_499_9), (-1.0, -0.842_700_8), (2.5, 0.999_593), (3.0, 0.999_977_9), (7.0, 1.0)];
+        known.iter().for_each(|(x, y)| assert!((error_function(*x) - y).abs() < 1e-7, "{x}: {}", error_function(*x)));
+    }
+
+    #[test]
+    fn remainders_have_the_sign_of_the_divisor() {
+        let of = |function: Binary, a, b| function.evaluate(a, b);
+        assert_eq!((of(Binary::FloorDivide, -7.0, 2.0), of(Binary::FloorModulo, -7.0, 2.0)), (-4.0, 1.0));
+        assert_eq!((of(Binary::FloorDivide, 7.0, -2.0), of(Binary::FloorModulo, 7.0, -2.0)), (-4.0, -1.0));
     }
 
     #[test]

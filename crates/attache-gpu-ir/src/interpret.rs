@@ -3,8 +3,8 @@
 use attache_base::{Shape, broadcast_strides, strides};
 
 use crate::{
-    Contraction, Expression, IndexMap, InvalidProgram, Primitive, Program, Reduction, Resample, Sampling, Scalar,
-    Source, Window, WindowKind,
+    Contraction, Expression, Gather, IndexMap, InvalidProgram, Primitive, Program, Reduction, Resample, Sampling,
+    Scalar, Source, Window, WindowKind,
 };
 
 /// A tensor's elements with their shape.
@@ -69,8 +69,9 @@ pub fn interpret(program: &Program, inputs: &[Tensor]) -> Result<Vec<Tensor>, In
         let operands: Option<Vec<&Tensor>> = step.inputs.iter().map(|id| values[id.index()].as_ref()).collect();
         let results = run(&step.primitive, &operands.ok_or_else(|| missing(name))?);
         for (id, mut result) in step.outputs.iter().zip(results) {
-            if program.value(*id).scalar == Scalar::F32 {
-                result.elements.iter_mut().for_each(|x| *x = f64::from(*x as f32));
+            match program.value(*id).scalar {
+                Scalar::F32 => result.elements.iter_mut().for_each(|x| *x = f64::from(*x as f32)),
+                Scalar::I32 => result.elements.iter_mut().for_each(|x| *x = f64::from(*x as i32)),
             }
             values[id.index()] = Some(result);
         }
@@ -80,7 +81,7 @@ pub fn interpret(program: &Program, inputs: &[Tensor]) -> Result<Vec<Tensor>, In
 
 fn run(primitive: &Primitive, inputs: &[&Tensor]) -> Vec<Tensor> {
     vec![match primitive {
-        Primitive::Map { expression, shape } => map(expression, shape, inputs),
+        Primitive::Map { expression, shape, .. } => map(expression, shape, inputs),
         Primitive::Reshape(shape) => Tensor::new(shape.clone(), inputs[0].elements.clone()),
         Primitive::IndexMap(index_map) => move_elements(index_map, inputs[0]),
         Primitive::Concatenate { axis } => concatenate(*axis, inputs),
@@ -89,6 +90,11 @@ fn run(primitive: &Primitive, inputs: &[&Tensor]) -> Vec<Tensor> {
         Primitive::Contract(contraction) => contract(contraction, inputs),
         Primitive::Resample(shape) => resample(shape, inputs[0]),
         Primitive::Unpool { size } => unpool(*size, inputs[0], inputs[1]),
+        Primitive::ArgReduce { largest, axis } => arg_reduce(*largest, *axis, inputs[0]),
+        Primitive::Gather(shape) => gather(shape, inputs[0], inputs[1]),
+        Primitive::Scan { axis, exclusive, reverse } => scan(*axis, *exclusive, *reverse, inputs[0]),
+        Primitive::TopK { count } => return top_k(*count, inputs[0]),
+        Primitive::Multiply { transposed } => multiply(*transposed, inputs[0], inputs[1]),
     }]
 }
 
@@ -140,6 +146,8 @@ fn reduce(reduction: Reduction, axes: &[usize], input: &Tensor) -> Tensor {
             Reduction::Sum => elements.sum(),
             Reduction::Mean => elements.sum::<f64>() / folded,
             Reduction::Maximum => elements.fold(f64::NEG_INFINITY, |a, b| a.max(*b)),
+            Reduction::Minimum => elements.fold(f64::INFINITY, |a, b| a.min(*b)),
+            Reduction::Product => elements.product(),
         }
     })
 }
@@ -245,6 +253,90 @@ fn unpool([height, width]: [usize; 2], values: &Tensor, places: &Tensor) -> Tens
         let window = [out[0], out[1] / height, out[2] / width, out[3]];
         let place = (out[2] % width * height + out[1] % height) as f64;
         if places.at(&window) == place { values.at(&window) } else { 0.0 }
+    })
+}
+
+fn arg_reduce(largest: bool, axis: usize, input: &Tensor) -> Tensor {
+    let mut extents = input.shape.to_vec();
+    extents[axis] = 1;
+    Tensor::from_fn(extents, |out| {
+        let mut place = out.to_vec();
+        let mut best = (0, f64::NAN);
+        for at in 0..input.shape[axis] {
+            place[axis] = at;
+            let element = input.at(&place);
+            if at == 0 || (if largest { element > best.1 } else { element < best.1 }) {
+                best = (at, element);
+            }
+        }
+        best.0 as f64
+    })
+}
+
+fn gather(gather: &Gather, data: &Tensor, indices: &Tensor) -> Tensor {
+    let named = *indices.shape.last().expect("indices have an axis");
+    let (batch, axis) = (gather.batch, gather.axis);
+    let inner = indices.shape.rank() - 1 - batch;
+    let parts = [&data.shape[..axis], &indices.shape[batch..batch + inner], &data.shape[axis + named..]];
+    Tensor::from_fn(parts.concat(), |out| {
+        let mut which = [&out[..batch], &out[axis..axis + inner], &[0]].concat();
+        let mut place = out[..axis].to_vec();
+        for component in 0..named {
+            *which.last_mut().expect("one more axis") = component;
+            let most = data.shape[axis + component] as f64 - 1.0;
+            place.push(indices.at(&which).clamp(0.0, most) as usize);
+        }
+        place.extend(&out[axis + inner..]);
+        data.at(&place)
+    })
+}
+
+fn scan(axis: usize, exclusive: bool, reverse: bool, input: &Tensor) -> Tensor {
+    Tensor::from_fn(input.shape.clone(), |out| {
+        let (own, extent) = (out[axis], input.shape[axis]);
+        let range = if reverse { own..extent } else { 0..own + 1 };
+        let mut place = out.to_vec();
+        let element = |at: usize| {
+            place[axis] = at;
+            input.at(&place)
+        };
+        range.filter(|at| !exclusive || *at != own).map(element).sum()
+    })
+}
+
+fn top_k(count: usize, input: &Tensor) -> Vec<Tensor> {
+    let extent = *input.shape.last().expect("the input has an axis");
+    let mut extents = input.shape.to_vec();
+    *extents.last_mut().expect("the input has an axis") = count;
+    let (mut values, mut places) = (Vec::new(), Vec::new());
+    for row in input.elements.chunks_exact(extent.max(1)) {
+        let mut order: Vec<usize> = (0..extent).collect();
+        order.sort_by(|a, b| row[*b].total_cmp(&row[*a]));
+        values.extend(order[..count].iter().map(|place| row[*place]));
+        places.extend(order[..count].iter().map(|place| *place as f64));
+    }
+    vec![Tensor::new(extents.clone(), values), Tensor::new(extents, places)]
+}
+
+fn multiply(transposed: [bool; 2], left: &Tensor, right: &Tensor) -> Tensor {
+    let outer = |tensor: &Tensor| Shape::from(&tensor.shape[..tensor.shape.rank() - 2]);
+    let shape = outer(left).broadcast(&outer(right)).expect("checked");
+    let extent = |tensor: &Tensor, from_end: usize| tensor.shape[tensor.shape.rank() - from_end];
+    let rows = extent(left, if transposed[0] { 1 } else { 2 });
+    let depth = extent(left, if transposed[0] { 2 } else { 1 });
+    let columns = extent(right, if transposed[1] { 2 } else { 1 });
+    let whole: Shape = shape.iter().copied().chain([rows, columns]).collect();
+    Tensor::from_fn(whole, |out| {
+        let (outer, inner) = out.split_at(out.len() - 2);
+        let element = |tensor: &Tensor, swap: bool, row: usize, column: usize| {
+            let own = &tensor.shape[..tensor.shape.rank() - 2];
+            let lead = &outer[outer.len() - own.len()..];
+            let mut place: Vec<usize> =
+                own.iter().zip(lead).map(|(extent, at)| if *extent == 1 { 0 } else { *at }).collect();
+            place.extend(if swap { [column, row] } else { [row, column] });
+            tensor.at(&place)
+        };
+        (0..depth).map(|k| element(left, transposed[0], inner[0], k) * element(right, transposed[1], k, inner[1])).sum()
     })
 }
 

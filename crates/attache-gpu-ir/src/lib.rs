@@ -13,5 +13,5 @@ mod program;
 pub use expression::{Binary, Expression, Unary};
 pub use index::{Index, IndexMap};
 pub use interpret::{Tensor, interpret};
-pub use primitive::{Contraction, Primitive, Reduction, Resample, Sampling, Window, WindowKind};
+pub use primitive::{Contraction, Gather, Primitive, Reduction, Resample, Sampling, Window, WindowKind};
 pub use program::{InvalidProgram, Program, Scalar, Source, Step, Value, ValueId};

@@ -7,12 +7,15 @@ use crate::{Expression, IndexMap, Scalar};
 /// One operation of a device. Shapes are dense, row-major, outermost axis first.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Primitive {
-    /// One element from one element of each input, inputs broadcast to `shape` by numpy's rule.
+    /// One element from one element of each input, inputs broadcast to `shape` by numpy's rule. Integers are read as
+    /// real numbers.
     Map {
         /// What is computed.
         expression: Expression,
         /// The output's shape.
         shape: Shape,
+        /// What the output's elements mean; integers are the expression's value rounded towards zero.
+        scalar: Scalar,
     },
     /// The same elements, in the same order, in another shape.
     Reshape(Shape),
@@ -43,6 +46,36 @@ pub enum Primitive {
         /// Height `h` and width `w` of the windows, which don't overlap.
         size: [usize; 2],
     },
+    /// The place of the first largest or smallest element along an axis, folded to extent 1.
+    ArgReduce {
+        /// Whether the largest is looked for, or the smallest.
+        largest: bool,
+        /// The axis.
+        axis: usize,
+    },
+    /// Slices of the data that indices name; an index outside is taken for the nearest inside. Inputs: data and indices,
+    /// which are integers.
+    Gather(Gather),
+    /// Running sums along an axis.
+    Scan {
+        /// The axis.
+        axis: usize,
+        /// Whether each sum leaves its own element out.
+        exclusive: bool,
+        /// Whether sums run from the end.
+        reverse: bool,
+    },
+    /// Two outputs: the largest elements of the innermost axis in descending order, the first of equals first, and their
+    /// places.
+    TopK {
+        /// How many.
+        count: usize,
+    },
+    /// The product of matrices, the two innermost axes, for each index of the outer ones, which broadcast.
+    Multiply {
+        /// Whether the left and the right matrix are transposed first.
+        transposed: [bool; 2],
+    },
 }
 
 /// How a reduction folds elements. Sums accumulate in binary32.
@@ -52,6 +85,8 @@ pub enum Reduction {
     Sum,
     Mean,
     Maximum,
+    Minimum,
+    Product,
 }
 
 /// A sliding window that folds what it covers; elements of padding don't count.
@@ -102,6 +137,17 @@ pub struct Contraction {
     pub transposed: bool,
 }
 
+/// Slices of data that indices name: with `data = [B…, O…, N…, I…]` and `indices = [B…, J…, n]`,
+/// `out[b…, o…, j…, i…] = data[b…, o…, indices[b…, j…, 0], …, indices[b…, j…, n - 1], i…]`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Gather {
+    /// Leading axes `B` that data and indices share.
+    pub batch: usize,
+    /// The first axis `N` that indices name, at least `batch`. They name as many as the innermost axis of the indices
+    /// is long.
+    pub axis: usize,
+}
+
 /// Sampling of the two middle axes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Resample {
@@ -147,6 +193,11 @@ impl Primitive {
             Primitive::Contract(_) => "contract",
             Primitive::Resample(_) => "resample",
             Primitive::Unpool { .. } => "unpool",
+            Primitive::ArgReduce { .. } => "arg_reduce",
+            Primitive::Gather(_) => "gather",
+            Primitive::Scan { .. } => "scan",
+            Primitive::TopK { .. } => "top_k",
+            Primitive::Multiply { .. } => "multiply",
         }
     }
 
@@ -164,17 +215,16 @@ impl Primitive {
             if shape.rank() == 4 { Ok(shape) } else { Err(format!("input {index} of shape {shape} is not of rank 4")) }
         };
         match self {
-            Primitive::Map { expression, shape } => {
+            Primitive::Map { expression, shape, scalar } => {
                 if expression.arity() > inputs.len() {
                     return Err(format!("{} inputs for an expression of {}", inputs.len(), expression.arity()));
                 }
-                for index in 0..inputs.len() {
-                    let input = number(index)?;
+                for (index, (_, input)) in inputs.iter().enumerate() {
                     if input.broadcast(shape).as_ref() != Some(shape) {
                         return Err(format!("input {index} of shape {input} does not broadcast to {shape}"));
                     }
                 }
-                Ok(vec![(Scalar::F32, shape.clone())])
+                Ok(vec![(*scalar, shape.clone())])
             }
             Primitive::Reshape(shape) => {
                 arity(1)?;
@@ -206,11 +256,60 @@ impl Primitive {
             }
             Primitive::Reduce { axes, .. } => {
                 arity(1)?;
-                let mut extents = number(0)?.to_vec();
+                let mut extents = inputs[0].1.to_vec();
                 for axis in axes {
                     *extents.get_mut(*axis).ok_or("no such axis")? = 1;
                 }
-                Ok(vec![(Scalar::F32, extents.into())])
+                Ok(vec![(inputs[0].0, extents.into())])
+            }
+            Primitive::ArgReduce { axis, .. } => {
+                arity(1)?;
+                let mut extents = number(0)?.to_vec();
+                *extents.get_mut(*axis).ok_or("no such axis")? = 1;
+                Ok(vec![(Scalar::I32, extents.into())])
+            }
+            Primitive::Gather(gather) => {
+                arity(2)?;
+                let (data, (scalar, indices)) = (inputs[0].1, inputs[1]);
+                let named = *indices.last().ok_or("indices need an axis")?;
+                let shared = gather.batch < indices.rank() && gather.batch <= gather.axis;
+                let fits = gather.axis + named <= data.rank() && shared;
+                if scalar != Scalar::I32 || !fits || data[..gather.batch] != indices[..gather.batch] {
+                    return Err(format!("indices {indices} do not name axis {} of {data}", gather.axis));
+                }
+                let inner = &indices[gather.batch..indices.rank() - 1];
+                let parts = [&data[..gather.axis], inner, &data[gather.axis + named..]];
+                Ok(vec![(inputs[0].0, parts.concat().into())])
+            }
+            Primitive::Scan { axis, .. } => {
+                arity(1)?;
+                let shape = number(0)?;
+                shape.get(*axis).ok_or("no such axis")?;
+                Ok(vec![(Scalar::F32, shape.clone())])
+            }
+            Primitive::TopK { count } => {
+                arity(1)?;
+                let mut extents = number(0)?.to_vec();
+                match extents.last_mut() {
+                    Some(last) if *last >= *count => *last = *count,
+                    _ => return Err(format!("there are not {count} elements in {}", inputs[0].1)),
+                }
+                Ok(vec![(Scalar::F32, extents.clone().into()), (Scalar::I32, extents.into())])
+            }
+            Primitive::Multiply { transposed } => {
+                arity(2)?;
+                let split = |index: usize| {
+                    let shape = number(index)?;
+                    let Some((outer, [rows, columns])) = shape.split_last_chunk::<2>() else {
+                        return Err(format!("input {index} of shape {shape} is no matrix"));
+                    };
+                    let matrix = if transposed[index] { [*columns, *rows] } else { [*rows, *columns] };
+                    Ok((Shape::from(outer), matrix))
+                };
+                let ((left, [rows, depth]), (right, [other, columns])) = (split(0)?, split(1)?);
+                let outer = left.broadcast(&right).filter(|_| depth == other);
+                let outer = outer.ok_or_else(|| format!("{} and {} do not multiply", inputs[0].1, inputs[1].1))?;
+                Ok(vec![(Scalar::F32, [outer.extents(), &[rows, columns]].concat().into())])
             }
             Primitive::Window(window) => {
                 arity(1)?;

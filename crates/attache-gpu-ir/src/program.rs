@@ -22,7 +22,7 @@ impl ValueId {
 pub enum Scalar {
     /// A real number.
     F32,
-    /// An integer of 32 bits.
+    /// An integer of 32 bits. Truth is 1, its opposite 0.
     I32,
 }
 
@@ -207,6 +207,15 @@ impl fmt::Display for Details<'_> {
             Primitive::Window(window) => write!(f, "{window:?}"),
             Primitive::Contract(contraction) => write!(f, "{contraction:?}"),
             Primitive::Resample(resample) => write!(f, "{resample:?}"),
+            Primitive::Gather(gather) => write!(f, "{gather:?}"),
+            Primitive::ArgReduce { largest, axis } => {
+                write!(f, "{} of axis {axis}", if *largest { "largest" } else { "smallest" })
+            }
+            Primitive::Scan { axis, exclusive, reverse } => {
+                write!(f, "axis {axis}, exclusive {exclusive}, reverse {reverse}")
+            }
+            Primitive::TopK { count } => write!(f, "{count}"),
+            Primitive::Multiply { transposed } => write!(f, "transposed {transposed:?}"),
         }
     }
 }

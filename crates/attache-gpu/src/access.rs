@@ -3,12 +3,12 @@
 use std::fmt::Write;
 
 use attache_base::{Shape, broadcast_strides};
-use attache_gpu_ir::{Expression, Primitive, Program, Scalar, ValueId};
+use attache_gpu_ir::{Expression, Primitive, Program, Scalar, Value, ValueId};
 
 use crate::fuse::Kernel;
 use crate::precision::Precision;
 use crate::shader::{Binding, Writer};
-use crate::text::{expression, vector};
+use crate::text::{expression, functions, vector};
 
 /// An axis of a broadcast: how far the output goes along it, and how far an operand with each step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,14 +30,30 @@ fn axes(from: &Shape, to: &Shape) -> Vec<Axis> {
     axes
 }
 
+/// WGSL's type for stored elements of this scalar.
+pub(crate) fn element(precision: Precision, scalar: Scalar) -> &'static str {
+    match scalar {
+        Scalar::F32 => precision.storage(),
+        Scalar::I32 => "i32",
+    }
+}
+
+/// WGSL's type for one element of what a kernel's primitive hands to `store`.
+fn carried(program: &Program, kernel: &Kernel) -> &'static str {
+    let moves =
+        matches!(kernel.primitive, Primitive::IndexMap(_) | Primitive::Concatenate { .. } | Primitive::Gather(_));
+    let integers = moves && program.value(kernel.inputs[0]).scalar == Scalar::I32;
+    if integers || matches!(kernel.primitive, Primitive::ArgReduce { .. }) { "i32" } else { "f32" }
+}
+
 /// How many neighbouring elements one invocation can compute: 4 where the output and every operand broadcast to it
 /// allow whole vectors, else 1.
 pub(crate) fn lanes(program: &Program, kernel: &Kernel) -> usize {
     let output = program.value(kernel.outputs[0]);
     let is_map = matches!(kernel.primitive, Primitive::Map { .. });
     let broadcast = if is_map { &kernel.inputs } else { &kernel.operands };
-    let whole = |from: &Shape| axes(from, &output.shape).first().is_none_or(|axis| axis.extent % 4 == 0);
-    let fits = output.shape.elements() % 4 == 0 && broadcast.iter().all(|id| whole(program.shape(*id)));
+    let whole = |from: &Shape| axes(from, &output.shape).first().is_none_or(|axis| axis.extent.is_multiple_of(4));
+    let fits = output.shape.elements().is_multiple_of(4) && broadcast.iter().all(|id| whole(program.shape(*id)));
     if fits { 4 } else { 1 }
 }
 
@@ -46,14 +62,14 @@ pub(crate) fn operand(
     writer: &mut Writer,
     precision: Precision,
     name: &str,
-    (id, from): (ValueId, &Shape),
+    (id, value): (ValueId, &Value),
     to: &Shape,
     lanes: usize,
 ) {
-    let mut axes = axes(from, to);
+    let mut axes = axes(&value.shape, to);
     let spread = axes.first().is_none_or(|axis| axis.stride == 0);
     let width = if spread { 1 } else { lanes };
-    let array = writer.bind(Binding::Read(id), precision.storage(), width);
+    let array = writer.bind(Binding::Read(id), element(precision, value.scalar), width);
     let real = vector("f32", lanes);
     if let Some(first) = axes.first_mut() {
         first.extent /= lanes;
@@ -90,15 +106,14 @@ pub(crate) fn store(writer: &mut Writer, program: &Program, precision: Precision
     let output = kernel.outputs[0];
     let shape = program.shape(output);
     for (index, id) in kernel.operands.iter().enumerate() {
-        operand(writer, precision, &format!("operand{}", index + 1), (*id, program.shape(*id)), shape, lanes);
+        operand(writer, precision, &format!("operand{}", index + 1), (*id, program.value(*id)), shape, lanes);
     }
-    let (real, element) = match program.value(output).scalar {
-        Scalar::F32 => (vector("f32", lanes), precision.storage()),
-        Scalar::I32 => (vector("i32", lanes), "i32"),
-    };
+    let real = vector(carried(program, kernel), lanes);
+    let element = element(precision, program.value(output).scalar);
     let stored = vector(element, lanes);
     let array = writer.bind(Binding::Write(output), element, lanes);
-    let mut text = format!("fn store(g: u32, value: {real}) {{\n");
+    let mut text = functions(&kernel.epilogue, lanes);
+    let _ = writeln!(text, "fn store(g: u32, value: {real}) {{");
     if kernel.epilogue.is_identity() {
         let _ = writeln!(text, "    {array}[g] = {stored}(value);");
     } else {
@@ -124,14 +139,15 @@ pub(crate) fn store_map(
     let output = kernel.outputs[0];
     let shape = program.shape(output);
     for (index, id) in kernel.inputs.iter().enumerate() {
-        operand(writer, precision, &format!("operand{index}"), (*id, program.shape(*id)), shape, lanes);
+        operand(writer, precision, &format!("operand{index}"), (*id, program.value(*id)), shape, lanes);
     }
-    let array = writer.bind(Binding::Write(output), precision.storage(), lanes);
-    let mut text = "fn store(g: u32) {\n".to_owned();
+    let element = element(precision, program.value(output).scalar);
+    let array = writer.bind(Binding::Write(output), element, lanes);
+    let mut text = functions(whole, lanes) + "fn store(g: u32) {\n";
     for index in 0..kernel.inputs.len() {
         let _ = writeln!(text, "    let x{index} = operand{index}(g);");
     }
-    let stored = vector(precision.storage(), lanes);
+    let stored = vector(element, lanes);
     let _ = write!(text, "    {array}[g] = {stored}({});\n}}\n", expression(whole, lanes));
     writer.function(&text);
 }

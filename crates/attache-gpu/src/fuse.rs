@@ -89,7 +89,7 @@ impl Fuser<'_> {
     /// A map becomes the epilogue of the kernel that makes one of its inputs in the map's own shape, contractions
     /// before others.
     fn join_producer(&mut self, map: Kernel) -> Kernel {
-        let Primitive::Map { expression, shape } = &map.primitive else { return map };
+        let Primitive::Map { expression, shape, .. } = &map.primitive else { return map };
         let mut candidates: Vec<(usize, usize)> = (map.inputs.iter().enumerate())
             .filter(|(_, id)| self.program.shape(**id) == shape && self.program.value(**id).scalar == Scalar::F32)
             .filter_map(|(index, id)| Some((index, self.sole_producer(*id)?)))
@@ -196,7 +196,7 @@ mod tests {
         let filter = program.constant(Scalar::F32, Constant::from_values([1, 1, 1, 1], &[2.0f32]));
         let product = program.step(pointwise([6, 8]), &[padded, filter], 1).unwrap()[0];
         let expression = Expression::Input(0).unary(Unary::Tanh);
-        let map = Primitive::Map { expression, shape: Shape::from([1, 6, 8, 1]) };
+        let map = Primitive::Map { expression, shape: Shape::from([1, 6, 8, 1]), scalar: Scalar::F32 };
         program.outputs = program.step(map, &[product], 2).unwrap();
         let kernels = fuse(&program, 4);
         assert_eq!(kernels.len(), 1);
@@ -211,7 +211,7 @@ mod tests {
         let shape = Shape::from([4]);
         let input = program.input(Scalar::F32, shape.clone());
         let square = Expression::Input(0).multiply(Expression::Input(0));
-        let map = Primitive::Map { expression: square, shape };
+        let map = Primitive::Map { expression: square, shape, scalar: Scalar::F32 };
         let first = program.step(map.clone(), &[input], 0).unwrap()[0];
         let second = program.step(map, &[first], 1).unwrap()[0];
         program.outputs = vec![second];

@@ -95,8 +95,8 @@ impl Layout {
         for (index, id) in constants.iter().enumerate() {
             layout.places[id.index()] = Place::Constant(index);
         }
-        for id in 0..program.values.len() {
-            layout.places[id] = layout.places[roots[id].index()];
+        for (id, root) in roots.iter().enumerate() {
+            layout.places[id] = layout.places[root.index()];
         }
         layout.constants = constants;
         layout

@@ -7,8 +7,8 @@ mod validation;
 use attache_base::{Constant, Shape};
 use attache_gpu::{Backend, Device, DeviceOptions, Precision, Session, Submission};
 use attache_gpu_ir::{
-    Binary, Contraction, Expression, Index, IndexMap, Primitive, Program, Reduction, Resample, Sampling, Scalar,
-    Tensor, Unary, ValueId, Window, WindowKind, interpret,
+    Binary, Contraction, Expression, Gather, Index, IndexMap, Primitive, Program, Reduction, Resample, Sampling,
+    Scalar, Tensor, Unary, ValueId, Window, WindowKind, interpret,
 };
 
 /// Numbers that are the same at every run.
@@ -107,7 +107,7 @@ fn map(random: &mut Random) -> Program {
     let [a, b, c] = [0, 1, 2].map(Expression::Input);
     let negative = a.clone().binary(Binary::Less, Expression::Constant(0.0));
     let expression = negative.select(a.clone().multiply(b), a.unary(Unary::Logistic)).add(c.unary(Unary::Tanh));
-    one(Primitive::Map { expression, shape }, &inputs)
+    one(Primitive::Map { expression, shape, scalar: Scalar::F32 }, &inputs)
 }
 
 fn index_map(random: &mut Random) -> Program {
@@ -156,7 +156,7 @@ fn concatenate(random: &mut Random) -> Program {
 fn reduce(random: &mut Random) -> Program {
     let shape: Shape = (0..1 + random.below(5)).map(|_| random.pick(&[1, 2, 3, 4, 8, 17])).collect();
     let axes: Vec<usize> = (0..shape.rank()).filter(|_| random.below(2) == 0).collect();
-    let reduction = random.pick(&[Reduction::Sum, Reduction::Mean, Reduction::Maximum]);
+    let reduction = random.pick(&[Reduction::Sum, Reduction::Mean, Reduction::Maximum, Reduction::Minimum]);
     one(Primitive::Reduce { reduction, axes }, &[float(&shape)])
 }
 
@@ -215,7 +215,8 @@ fn contract(random: &mut Random) -> Program {
     let shape = program.shape(product).clone();
     let residual = program.input(Scalar::F32, shape.clone());
     let expression = Expression::Input(0).add(Expression::Input(1)).clamp(0.0, 6.0);
-    program.outputs = program.step(Primitive::Map { expression, shape }, &[product, residual], 0).unwrap();
+    program.outputs =
+        program.step(Primitive::Map { expression, shape, scalar: Scalar::F32 }, &[product, residual], 0).unwrap();
     program
 }
 
@@ -237,6 +238,92 @@ fn unpool(random: &mut Random) -> Program {
     one(Primitive::Unpool { size }, &[float(&shape), (Scalar::I32, shape.clone())])
 }
 
+/// A map of integers and reals with every function, to integers or reals.
+fn functions(random: &mut Random) -> Program {
+    let unary = [
+        Unary::Sine,
+        Unary::Cosine,
+        Unary::Floor,
+        Unary::Ceiling,
+        Unary::Round,
+        Unary::Truncate,
+        Unary::Sign,
+        Unary::ErrorFunction,
+        Unary::Absolute,
+        Unary::Exponential,
+        Unary::Negate,
+    ];
+    let binary = [
+        Binary::Add,
+        Binary::Subtract,
+        Binary::Multiply,
+        Binary::Minimum,
+        Binary::Maximum,
+        Binary::Less,
+        Binary::Equal,
+        Binary::FloorDivide,
+        Binary::FloorModulo,
+        Binary::Power,
+        Binary::Divide,
+    ];
+    let shape = random.image();
+    let positive = Expression::Input(0).unary(Unary::Absolute).add(Expression::Constant(0.5));
+    let other = Expression::Input(1).add(Expression::Constant(2.5));
+    let expression = match random.below(2) {
+        0 => positive.binary(random.pick(&binary), other),
+        _ => Expression::Input(0).unary(random.pick(&unary)).add(Expression::Input(1)),
+    };
+    let scalar = Scalar::F32;
+    one(Primitive::Map { expression, shape: shape.clone(), scalar }, &[float(&shape), (Scalar::I32, shape)])
+}
+
+fn compare(random: &mut Random) -> Program {
+    let shape = random.image();
+    let expression = Expression::Input(0).binary(Binary::Less, Expression::Input(1));
+    let scalar = Scalar::I32;
+    one(Primitive::Map { expression, shape: shape.clone(), scalar }, &[float(&shape), float(&shape)])
+}
+
+fn arg_reduce(random: &mut Random) -> Program {
+    let shape = random.image();
+    one(Primitive::ArgReduce { largest: random.below(2) == 0, axis: random.below(4) }, &[float(&shape)])
+}
+
+fn gather(random: &mut Random) -> Program {
+    let data: Shape = (0..4).map(|_| 1 + random.below(5)).collect();
+    let batch = random.below(2);
+    let axis = batch + random.below(3);
+    let named = 1 + random.below((4 - axis).min(2));
+    let mut indices = data[..batch].to_vec();
+    indices.extend((0..random.below(3)).map(|_| 1 + random.below(4)));
+    indices.push(named);
+    let scalar = random.pick(&[Scalar::F32, Scalar::I32]);
+    one(Primitive::Gather(Gather { batch, axis }), &[(scalar, data), (Scalar::I32, indices.into())])
+}
+
+fn scan(random: &mut Random) -> Program {
+    let (axis, exclusive, reverse) = (random.below(4), random.below(2) == 0, random.below(2) == 0);
+    one(Primitive::Scan { axis, exclusive, reverse }, &[float(&random.image())])
+}
+
+fn top_k(random: &mut Random) -> Program {
+    let shape = random.image();
+    one(Primitive::TopK { count: 1 + random.below(shape[3]) }, &[float(&shape)])
+}
+
+fn multiply(random: &mut Random) -> Program {
+    let [rows, depth, columns] = [0; 3].map(|_| 1 + random.below(9));
+    let transposed = [random.below(2) == 0, random.below(2) == 0];
+    let mut outer = || (0..random.below(3)).map(|_| random.pick(&[1, 2])).collect::<Vec<_>>();
+    let matrix = |outer: Vec<usize>, rows, columns, swap: bool| {
+        let inner = if swap { [columns, rows] } else { [rows, columns] };
+        float(&[outer, inner.to_vec()].concat().into())
+    };
+    let left = matrix(outer(), rows, depth, transposed[0]);
+    let right = matrix(outer(), depth, columns, transposed[1]);
+    one(Primitive::Multiply { transposed }, &[left, right])
+}
+
 /// Outputs that are inputs, constants, reshaped, or named twice.
 fn odd_outputs(random: &mut Random) -> Program {
     let mut program = Program::default();
@@ -245,7 +332,7 @@ fn odd_outputs(random: &mut Random) -> Program {
     let flat = program.step(Primitive::Reshape([shape.elements()].into()), &[input], 0).unwrap()[0];
     let constant = program.constant(Scalar::F32, Constant::from_values([3], &random.numbers(3)));
     let expression = Expression::Input(0).multiply(Expression::Input(0));
-    let square = program.step(Primitive::Map { expression, shape }, &[input], 0).unwrap()[0];
+    let square = program.step(Primitive::Map { expression, shape, scalar: Scalar::F32 }, &[input], 0).unwrap()[0];
     program.outputs = vec![square, input, constant, flat, square];
     program
 }
@@ -256,7 +343,7 @@ type Draw = fn(&mut Random) -> Program;
 #[test]
 fn devices_compute_what_primitives_mean() {
     let device = device();
-    let kinds: [(&str, Draw, usize); 9] = [
+    let kinds: [(&str, Draw, usize); 16] = [
         ("map", map, 60),
         ("index_map", index_map, 40),
         ("concatenate", concatenate, 25),
@@ -266,6 +353,13 @@ fn devices_compute_what_primitives_mean() {
         ("resample", resample, 40),
         ("unpool", unpool, 15),
         ("odd_outputs", odd_outputs, 5),
+        ("functions", functions, 120),
+        ("compare", compare, 10),
+        ("arg_reduce", arg_reduce, 20),
+        ("gather", gather, 40),
+        ("scan", scan, 20),
+        ("top_k", top_k, 20),
+        ("multiply", multiply, 40),
     ];
     for (seed, (label, draw, count)) in kinds.into_iter().enumerate() {
         let mut random = Random(seed as u64 + 1);

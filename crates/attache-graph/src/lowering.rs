@@ -110,6 +110,16 @@ impl<'a> Lowering<'a> {
         Ok(self.program.input(Scalar::I32, known(fact)?.clone()))
     }
 
+    /// An input as real numbers, whatever it holds: integers of any width are read as what they stand for.
+    pub fn real_input(&mut self, index: usize) -> Result<ValueId, Refusal> {
+        let fact = self.input_fact(index)?;
+        if fact.constant.is_some() || scalar(fact.data_type)? == Scalar::F32 {
+            return self.input(index);
+        }
+        self.reads.push(index);
+        Ok(self.program.input(Scalar::F32, known(fact)?.clone()))
+    }
+
     /// An input that must hold floats, as a value.
     pub fn float_input(&mut self, index: usize) -> Result<ValueId, Refusal> {
         match self.input_fact(index)?.data_type {
@@ -147,12 +157,23 @@ impl<'a> Lowering<'a> {
         Ok(self.program.step(primitive, inputs, 0)?)
     }
 
+    /// Emits a map to integers over inputs broadcast to `shape`: truth as 1 and 0, numbers rounded towards zero.
+    pub fn integer_map(
+        &mut self,
+        expression: Expression,
+        shape: &Shape,
+        inputs: &[ValueId],
+    ) -> Result<ValueId, Refusal> {
+        self.emit(Primitive::Map { expression, shape: shape.clone(), scalar: Scalar::I32 }, inputs)
+    }
+
     /// Emits a map over inputs broadcast to `shape`.
     pub fn map(&mut self, expression: Expression, shape: &Shape, inputs: &[ValueId]) -> Result<ValueId, Refusal> {
-        if expression.is_identity() && inputs.len() == 1 && self.shape(inputs[0]) == shape {
+        let same = |id: ValueId| self.shape(id) == shape && self.program.value(id).scalar == Scalar::F32;
+        if expression.is_identity() && inputs.len() == 1 && same(inputs[0]) {
             return Ok(inputs[0]);
         }
-        self.emit(Primitive::Map { expression, shape: shape.clone() }, inputs)
+        self.emit(Primitive::Map { expression, shape: shape.clone(), scalar: Scalar::F32 }, inputs)
     }
 
     /// Emits a reshape where the shape differs.
@@ -179,7 +200,10 @@ fn scalar(data_type: DataType) -> Result<Scalar, Refusal> {
     match data_type {
         // Binary16 is read as what it stands for; the device decides how to store it.
         DataType::Float32 | DataType::Float16 => Ok(Scalar::F32),
-        DataType::Int32 => Ok(Scalar::I32),
+        // Narrower integers fit; of 64-bit ones a device sees those that 32 bits hold: places, axes, labels.
+        DataType::Int32 | DataType::Int16 | DataType::Int8 | DataType::UInt8 | DataType::Bool | DataType::Int64 => {
+            Ok(Scalar::I32)
+        }
         other => Err(Refusal::new(format!("tensors of type {other} are not supported"))),
     }
 }

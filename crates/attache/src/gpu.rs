@@ -1,6 +1,7 @@
 //! The GPU delegate: claims nodes by lowering them to primitives, and runs islands as programs of those.
 
 mod delegate;
+mod exchange;
 mod kernel;
 mod options;
 mod stages;

@@ -51,6 +51,7 @@ pub(crate) fn prepare(
 
 /// The graph of a subgraph, or everything that is wrong with it.
 pub(crate) fn import(model: &Model, subgraph: usize, shapes: &[Option<Shape>]) -> Result<Graph, Error> {
+    check_shapes(shapes)?;
     let (graph, errors) = attache_ops::import(model, subgraph, shapes);
     if !errors.is_empty() {
         let problem = |error: attache_ops::ImportError| {
@@ -72,6 +73,20 @@ pub(crate) fn import(model: &Model, subgraph: usize, shapes: &[Option<Shape>]) -
         return Err(Error::list(ErrorKind::Unsupported, "", vec![(place, "an input that holds data".to_owned())]));
     }
     Ok(graph)
+}
+
+/// An error where a caller asks for a shape that no file could state.
+fn check_shapes(shapes: &[Option<Shape>]) -> Result<(), Error> {
+    let fits = |shape: &Shape| {
+        let is_countable = shape.checked_elements().is_some_and(|elements| elements <= isize::MAX as usize / 16);
+        is_countable && shape.iter().all(|extent| i32::try_from(*extent).is_ok())
+    };
+    let too_large =
+        shapes.iter().enumerate().find_map(|(input, shape)| Some((input, shape.as_ref()?)).filter(|s| !fits(s.1)));
+    match too_large {
+        Some((input, shape)) => Err(Error::usage(format!("the shape {shape} for input {input} is too large"))),
+        None => Ok(()),
+    }
 }
 
 /// An error that lists all nodes that nobody can run.

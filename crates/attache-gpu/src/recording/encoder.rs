@@ -168,7 +168,12 @@ impl Builder<'_> {
             let unreadable = || GpuError::new(GpuErrorKind::Unsupported, "a constant holds no numbers");
             match value.scalar {
                 Scalar::F32 => pieces.push(&stored(self.plan.precision, &constant.floats().ok_or_else(unreadable)?)),
-                Scalar::I32 => pieces.push(bytemuck::cast_slice(&constant.values::<i32>().ok_or_else(unreadable)?)),
+                Scalar::I32 => {
+                    let clamped = |integer: i64| integer.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
+                    let integers: Vec<i32> =
+                        constant.integers().ok_or_else(unreadable)?.into_iter().map(clamped).collect();
+                    pieces.push(bytemuck::cast_slice(&integers))
+                }
             };
         }
         self.upload(pieces, wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC)

@@ -20,7 +20,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let Primitive::Concatenate { axis } = kernel.primitive else { unreachable!("applies") };
     let inner = |id: &ValueId| context.program.shape(*id)[axis..].iter().product::<usize>();
     let runs: Vec<usize> = kernel.inputs.iter().map(inner).collect();
-    let lanes = if runs.iter().all(|run| run % 4 == 0) { lanes(context.program, kernel) } else { 1 };
+    let lanes = if runs.iter().all(|run| run.is_multiple_of(4)) { lanes(context.program, kernel) } else { 1 };
     let runs: Vec<usize> = runs.iter().map(|run| run / lanes).collect();
     let at_once = (context.limits.max_bindings - 1).saturating_sub(kernel.operands.len()).max(1);
     let mut start = 0;
@@ -49,7 +49,7 @@ fn part(
     store(&mut writer, context.program, context.precision, kernel, lanes);
     let length: usize = lengths.iter().sum();
     let elements = context.program.shape(kernel.outputs[0]).elements() / lanes;
-    let runs = if whole == 0 { 0 } else { elements / whole };
+    let runs = elements.checked_div(whole).unwrap_or(0);
     let (within, from, all) = (writer.param(length), writer.param(start), writer.param(whole));
     let mut body =
         format!("    let run = g / {within};\n    var at = g % {within};\n    let to = run * {all} + {from} + at;\n");

@@ -76,8 +76,8 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     } else {
         1
     };
-    let deep = if data[3] % 4 == 0 { 4 } else { 1 };
-    let out_lanes = if filter[0] % 4 == 0 { lanes(context.program, kernel) } else { 1 };
+    let deep = if data[3].is_multiple_of(4) { 4 } else { 1 };
+    let out_lanes = if filter[0].is_multiple_of(4) { lanes(context.program, kernel) } else { 1 };
 
     let mut writer = Writer::new(VARIANT.name, context.limits);
     let input = writer.bind(Binding::Read(kernel.inputs[0]), storage, deep);

@@ -19,7 +19,7 @@ fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     };
     let (data, filter) = (context.program.shape(kernel.inputs[0]), context.program.shape(kernel.inputs[1]));
     let one_to_one = contraction.groups == data[3] && filter[0] == data[3];
-    let vectors = data[3] % 4 == 0 && lanes(context.program, kernel) == 4;
+    let vectors = data[3].is_multiple_of(4) && lanes(context.program, kernel) == 4;
     !contraction.transposed && one_to_one && vectors && constant(1) && constant(2)
 }
 

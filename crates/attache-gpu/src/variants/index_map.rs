@@ -21,7 +21,7 @@ fn keeps_vectors(map: &IndexMap, input: &[usize]) -> bool {
     let (Some(last), Some(extent)) = (map.output.len().checked_sub(1), input.last()) else { return false };
     let reads = |index: &Index| mentions(index, last);
     let (inner, outer) = map.coordinates.split_last().expect("the input has an axis");
-    extent % 4 == 0 && map.output[last] == *extent && *inner == Index::Axis(last) && !outer.iter().any(reads)
+    extent.is_multiple_of(4) && map.output[last] == *extent && *inner == Index::Axis(last) && !outer.iter().any(reads)
 }
 
 fn mentions(index: &Index, axis: usize) -> bool {

@@ -11,7 +11,7 @@ pub(super) const VARIANT: Variant =
     Variant { name: "map", applies: |_, kernel| matches!(kernel.primitive, Primitive::Map { .. }), cost: 1, write };
 
 fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
-    let Primitive::Map { expression, shape } = &kernel.primitive else { unreachable!("applies") };
+    let Primitive::Map { expression, shape, .. } = &kernel.primitive else { unreachable!("applies") };
     let lanes = lanes(context.program, kernel);
     let mut writer = Writer::new(VARIANT.name, context.limits);
     store_map(&mut writer, context.program, context.precision, kernel, expression, lanes);

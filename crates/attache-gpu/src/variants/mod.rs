@@ -1,19 +1,25 @@
 //! The variants: each writes the shader of some kernels, one file each. Where several apply, the cheapest is taken.
 
+mod arg_reduce;
 mod concatenate;
 mod contract;
 mod contract_dense;
 mod contract_depthwise;
+mod gather;
 mod index_map;
 mod map;
+mod multiply;
 mod reduce;
 mod reduce_group;
 mod resample;
+mod scan;
+mod top_k;
 mod unpool;
 mod window;
 
 use attache_gpu_ir::{Program, Scalar};
 
+use crate::access::element;
 use crate::fuse::Kernel;
 use crate::limits::Limits;
 use crate::precision::Precision;
@@ -29,10 +35,7 @@ pub(crate) struct Context<'a> {
 impl Context<'_> {
     /// WGSL's type for stored elements of this scalar.
     fn element(&self, scalar: Scalar) -> &'static str {
-        match scalar {
-            Scalar::F32 => self.precision.storage(),
-            Scalar::I32 => "i32",
-        }
+        element(self.precision, scalar)
     }
 }
 
@@ -50,15 +53,20 @@ pub(crate) struct Variant {
 
 /// Every variant, sorted by file.
 static TABLE: &[Variant] = &[
+    arg_reduce::VARIANT,
     concatenate::VARIANT,
     contract::VARIANT,
     contract_dense::VARIANT,
     contract_depthwise::VARIANT,
+    gather::VARIANT,
     index_map::VARIANT,
     map::VARIANT,
+    multiply::VARIANT,
     reduce::VARIANT,
     reduce_group::VARIANT,
     resample::VARIANT,
+    scan::VARIANT,
+    top_k::VARIANT,
     unpool::VARIANT,
     window::VARIANT,
 ];

@@ -21,6 +21,8 @@ pub(super) fn folding(reduction: Reduction) -> (&'static str, String) {
     match reduction {
         Reduction::Sum | Reduction::Mean => ("folded = folded + value;", "0.0".to_owned()),
         Reduction::Maximum => ("folded = max(folded, value);", literal(f32::NEG_INFINITY)),
+        Reduction::Minimum => ("folded = min(folded, value);", literal(f32::INFINITY)),
+        Reduction::Product => ("folded = folded * value;", "1.0".to_owned()),
     }
 }
 
@@ -58,11 +60,13 @@ pub(super) fn base(writer: &mut Writer, shape: &Shape, axes: &[usize], lanes: us
 
 fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let Primitive::Reduce { reduction, axes } = &kernel.primitive else { unreachable!("applies") };
-    let shape = context.program.shape(kernel.inputs[0]);
-    let inner_kept = shape.rank() > 0 && !axes.contains(&(shape.rank() - 1)) && shape[shape.rank() - 1] % 4 == 0;
+    let input = context.program.value(kernel.inputs[0]);
+    let shape = &input.shape;
+    let inner_kept =
+        shape.rank() > 0 && !axes.contains(&(shape.rank() - 1)) && shape[shape.rank() - 1].is_multiple_of(4);
     let lanes = if inner_kept { lanes(context.program, kernel) } else { 1 };
     let mut writer = Writer::new(VARIANT.name, context.limits);
-    let array = writer.bind(Binding::Read(kernel.inputs[0]), context.precision.storage(), lanes);
+    let array = writer.bind(Binding::Read(kernel.inputs[0]), context.element(input.scalar), lanes);
     store(&mut writer, context.program, context.precision, kernel, lanes);
     let real = vector("f32", lanes);
     let (fold, start) = folding(*reduction);

@@ -29,9 +29,10 @@ fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
 
 fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let Primitive::Reduce { reduction, axes } = &kernel.primitive else { unreachable!("applies") };
-    let shape = context.program.shape(kernel.inputs[0]);
+    let input = context.program.value(kernel.inputs[0]);
+    let shape = &input.shape;
     let mut writer = Writer::new(VARIANT.name, context.limits);
-    let array = writer.bind(Binding::Read(kernel.inputs[0]), context.precision.storage(), 1);
+    let array = writer.bind(Binding::Read(kernel.inputs[0]), context.element(input.scalar), 1);
     store(&mut writer, context.program, context.precision, kernel, 1);
     let (fold, start) = folding(*reduction);
     let base = base(&mut writer, shape, axes, 1);

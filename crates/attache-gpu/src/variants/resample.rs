@@ -18,7 +18,7 @@ pub(super) const VARIANT: Variant = Variant {
 fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let Primitive::Resample(resample) = &kernel.primitive else { unreachable!("applies") };
     let shape = context.program.shape(kernel.inputs[0]);
-    let lanes = if shape[3] % 4 == 0 { lanes(context.program, kernel) } else { 1 };
+    let lanes = if shape[3].is_multiple_of(4) { lanes(context.program, kernel) } else { 1 };
     let real = vector("f32", lanes);
     let mut writer = Writer::new(VARIANT.name, context.limits);
     let array = writer.bind(Binding::Read(kernel.inputs[0]), context.element(Scalar::F32), lanes);

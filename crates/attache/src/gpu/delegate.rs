@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use attache_gpu::{Adapter, Device, DeviceOptions, GpuErrorKind, Precision, Submission, wgpu};
-use attache_gpu_ir::{Program, Scalar, ValueId};
+use attache_gpu_ir::{Expression, Primitive, Program, Scalar, ValueId};
 use attache_graph::{Graph, Lowered, Lowering, NodeId, Refusal, TensorId};
 
 use super::kernel::GpuKernel;
@@ -138,6 +138,7 @@ pub(super) fn stitch(island: Island<'_>) -> Result<Stitched, DelegateError> {
         let tensors = lowered.reads.iter().map(|input| node.inputs[*input].and_then(|tensor| values.get(&tensor)));
         let inputs: Option<Vec<ValueId>> = tensors.map(|value| value.copied()).collect();
         let inputs = inputs.ok_or_else(|| DelegateError::new(format!("node {} reads what nobody makes", id.0)))?;
+        let inputs = as_read(&mut program, lowered, &inputs, origin)?;
         let outputs = program.append(&lowered.program, &inputs, origin);
         values.extend(node.outputs.iter().copied().zip(outputs));
     }
@@ -147,12 +148,29 @@ pub(super) fn stitch(island: Island<'_>) -> Result<Stitched, DelegateError> {
     Ok(Stitched { program, nodes: claims.into_iter().map(|(id, _)| id).collect() })
 }
 
+/// The values as the scalars that a node's program reads: cast where another node makes or reads them as others.
+fn as_read(
+    program: &mut Program,
+    lowered: &Lowered,
+    values: &[ValueId],
+    origin: usize,
+) -> Result<Vec<ValueId>, DelegateError> {
+    let mut inputs = Vec::with_capacity(values.len());
+    for (value, input) in values.iter().zip(&lowered.program.inputs) {
+        let scalar = lowered.program.value(*input).scalar;
+        inputs.push(if program.value(*value).scalar == scalar {
+            *value
+        } else {
+            let shape = program.shape(*value).clone();
+            let cast = Primitive::Map { expression: Expression::Input(0), shape, scalar };
+            program.step(cast, &[*value], origin).map_err(|error| DelegateError::new(error.to_string()))?[0]
+        });
+    }
+    Ok(inputs)
+}
+
 /// As what the first node of the island that reads the tensor takes it.
-fn first_read(
-    graph: &Graph,
-    claims: &[(NodeId, Lowered)],
-    tensor: TensorId,
-) -> Option<(Scalar, attache_base::Shape)> {
+fn first_read(graph: &Graph, claims: &[(NodeId, Lowered)], tensor: TensorId) -> Option<(Scalar, attache_base::Shape)> {
     claims.iter().find_map(|(id, lowered)| {
         let input = lowered.reads.iter().position(|input| graph.node(*id).inputs[*input] == Some(tensor))?;
         let value = lowered.program.value(lowered.program.inputs[input]);

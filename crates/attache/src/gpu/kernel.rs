@@ -1,12 +1,10 @@
 //! An island on the GPU: bytes of tensors in, bytes of tensors out.
 
-use std::borrow::Cow;
-
-use attache_base::DataType;
 use attache_gpu::{Device, GpuError, Precision, Session, Submission};
 use attache_graph::{NodeId, TensorMut, TensorRef};
 
 use super::delegate::Stitched;
+use super::exchange;
 use crate::{DelegateError, DelegateKernel, KernelReport};
 
 pub(super) struct GpuKernel {
@@ -30,8 +28,10 @@ impl GpuKernel {
     fn write(&mut self, inputs: &[TensorRef<'_>]) {
         for (index, input) in inputs.iter().enumerate() {
             let program = &self.session.plan().program;
-            if program.shape(program.inputs[index]).elements() > 0 {
-                self.session.write(index, &widened(input));
+            let value = program.value(program.inputs[index]);
+            if value.shape.elements() > 0 {
+                let words = exchange::to_device(input.data_type, value.scalar, input.bytes);
+                self.session.write(index, &words);
             }
         }
     }
@@ -40,21 +40,18 @@ impl GpuKernel {
         self.wide.resize(outputs.len(), Vec::new());
         let mut slices: Vec<&mut [u8]> = Vec::with_capacity(outputs.len());
         for (output, wide) in outputs.iter_mut().zip(&mut self.wide) {
-            slices.push(match output.data_type {
-                DataType::Float16 => {
-                    wide.resize(output.bytes.len() * 2, 0);
-                    wide
-                }
-                _ => &mut *output.bytes,
+            slices.push(if exchange::is_stored(output.data_type) {
+                &mut *output.bytes
+            } else {
+                wide.resize(output.shape.elements() * 4, 0);
+                wide
             });
         }
         self.session.read(&mut slices).map_err(failed)?;
-        for (output, wide) in
-            outputs.iter_mut().zip(&self.wide).filter(|(output, _)| output.data_type == DataType::Float16)
-        {
-            let numbers: Vec<f32> = bytemuck::pod_collect_to_vec(wide);
-            let halves = numbers.iter().map(|number| half::f16::from_f32(*number).to_le_bytes());
-            output.bytes.chunks_exact_mut(2).zip(halves).for_each(|(to, from)| to.copy_from_slice(&from));
+        for (output, wide) in outputs.iter_mut().zip(&self.wide) {
+            if !exchange::is_stored(output.data_type) {
+                exchange::from_device(output.data_type, wide, output.bytes);
+            }
         }
         Ok(())
     }
@@ -62,17 +59,6 @@ impl GpuKernel {
 
 fn failed(error: GpuError) -> DelegateError {
     DelegateError::new(error.to_string())
-}
-
-/// A tensor's elements in a type that the device reads.
-fn widened<'a>(tensor: &TensorRef<'a>) -> Cow<'a, [u8]> {
-    match tensor.data_type {
-        DataType::Float16 => {
-            let halves = tensor.bytes.chunks_exact(2).map(|half| half::f16::from_le_bytes([half[0], half[1]]));
-            halves.flat_map(|half| half.to_f32().to_le_bytes()).collect::<Vec<_>>().into()
-        }
-        _ => Cow::Borrowed(tensor.bytes),
-    }
 }
 
 impl DelegateKernel for GpuKernel {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::sync::{Arc, Mutex};
 
 use attache_gpu::Plan;
-use attache_graph::{Graph, NodeId, Refusal};
+use attache_graph::{Graph, NodeId, Refusal, TensorMut, TensorRef};
 use attache_model::Model;
 
 use super::delegate::{GpuDelegate, stitch};
@@ -24,7 +24,8 @@ pub enum GpuStage {
 /// A stage of every island of a subgraph, as text.
 pub fn stage(model: &Model, subgraph: usize, delegate: &GpuDelegate, stage: GpuStage) -> Result<String, Error> {
     let printer = Arc::new(Printer { delegate: delegate.clone(), stage, text: Mutex::default() });
-    crate::stages::partition(model, subgraph, &[printer.clone()])?;
+    let delegate: Arc<dyn Delegate> = printer.clone();
+    crate::stages::partition(model, subgraph, std::slice::from_ref(&delegate))?;
     let text = printer.text.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     Ok(text.clone())
 }
@@ -74,6 +75,15 @@ impl Delegate for Printer {
     fn prepare(&self, island: Island<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
         let printed = self.print(island)?;
         let _ = writeln!(self.text.lock().unwrap_or_else(|poisoned| poisoned.into_inner()), "{printed}");
-        Err(DelegateError::new("only looked at"))
+        Ok(Box::new(Printed))
+    }
+}
+
+/// Stands for an island that was written down: were it refused, so would be those after it.
+struct Printed;
+
+impl DelegateKernel for Printed {
+    fn invoke(&mut self, _: &[TensorRef<'_>], _: &mut [TensorMut<'_>]) -> Result<(), DelegateError> {
+        Err(DelegateError::new("what was only written down cannot run"))
     }
 }

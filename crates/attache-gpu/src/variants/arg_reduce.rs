@@ -1,0 +1,37 @@
+//! The place of the first largest or smallest element along an axis, one invocation for each result.
+
+use attache_gpu_ir::Primitive;
+
+use super::{Context, Variant};
+use crate::access::store;
+use crate::fuse::Kernel;
+use crate::shader::{Binding, Shader, Writer};
+
+pub(super) const VARIANT: Variant = Variant {
+    name: "arg_reduce",
+    applies: |_, kernel| matches!(kernel.primitive, Primitive::ArgReduce { .. }),
+    cost: 1,
+    write,
+};
+
+fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
+    let Primitive::ArgReduce { largest, axis } = kernel.primitive else { unreachable!("applies") };
+    let input = context.program.value(kernel.inputs[0]);
+    let mut writer = Writer::new(VARIANT.name, context.limits);
+    let array = writer.bind(Binding::Read(kernel.inputs[0]), context.element(input.scalar), 1);
+    store(&mut writer, context.program, context.precision, kernel, 1);
+    let extent = writer.param(input.shape[axis]);
+    let inner = writer.param(input.shape[axis + 1..].iter().product());
+    let better = if largest { ">" } else { "<" };
+    let body = format!(
+        "    let base = g / {inner} * {extent} * {inner} + g % {inner};
+    var best = f32({array}[base]);
+    var place = 0;
+    for (var at = 1u; at < {extent}; at++) {{
+        let value = f32({array}[base + at * {inner}]);
+        if (value {better} best) {{ best = value; place = i32(at); }}
+    }}
+    store(g, place);\n"
+    );
+    vec![writer.linear(context.program.shape(kernel.outputs[0]).elements(), &body)]
+}

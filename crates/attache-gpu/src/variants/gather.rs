@@ -1,0 +1,41 @@
+//! Slices of the data that indices name, each index clamped to the axis that it names.
+
+use attache_gpu_ir::Primitive;
+
+use super::{Context, Variant};
+use crate::access::{lanes, store};
+use crate::fuse::Kernel;
+use crate::shader::{Binding, Shader, Writer};
+
+pub(super) const VARIANT: Variant =
+    Variant { name: "gather", applies: |_, kernel| matches!(kernel.primitive, Primitive::Gather(_)), cost: 1, write };
+
+fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
+    let Primitive::Gather(gather) = &kernel.primitive else { unreachable!("applies") };
+    let data = context.program.value(kernel.inputs[0]);
+    let indices = context.program.shape(kernel.inputs[1]);
+    let named = indices[indices.rank() - 1];
+    let inner: usize = data.shape[gather.axis + named..].iter().product();
+    let lanes = if inner.is_multiple_of(4) { lanes(context.program, kernel) } else { 1 };
+    let mut writer = Writer::new(VARIANT.name, context.limits);
+    let array = writer.bind(Binding::Read(kernel.inputs[0]), context.element(data.scalar), lanes);
+    let names = writer.bind(Binding::Read(kernel.inputs[1]), "i32", 1);
+    store(&mut writer, context.program, context.precision, kernel, lanes);
+    let real = crate::text::vector(if data.scalar == attache_gpu_ir::Scalar::I32 { "i32" } else { "f32" }, lanes);
+    let each = writer.param(inner / lanes);
+    let listed = writer.param(indices[gather.batch..indices.rank() - 1].iter().product());
+    let kept = writer.param(data.shape[gather.batch..gather.axis].iter().product());
+    let mut body = format!(
+        "    let slice = g / {each};
+    let j = slice % {listed};
+    let outer = slice / {listed};
+    let name = (outer / {kept} * {listed} + j) * {named}u;
+    var at = outer;\n"
+    );
+    for component in 0..named {
+        let extent = writer.param(data.shape[gather.axis + component]);
+        body += &format!("    at = at * {extent} + u32(clamp({names}[name + {component}u], 0, i32({extent}) - 1));\n");
+    }
+    body += &format!("    store(g, {real}({array}[at * {each} + g % {each}]));\n");
+    vec![writer.linear(context.program.shape(kernel.outputs[0]).elements() / lanes, &body)]
+}

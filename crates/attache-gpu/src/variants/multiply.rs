@@ -1,0 +1,58 @@
+//! The product of matrices, one invocation for each element of the result.
+
+use attache_gpu_ir::Primitive;
+
+use super::{Context, Variant};
+use crate::access::store;
+use crate::fuse::Kernel;
+use crate::shader::{Binding, Shader, Writer};
+
+pub(super) const VARIANT: Variant = Variant {
+    name: "multiply",
+    applies: |_, kernel| matches!(kernel.primitive, Primitive::Multiply { .. }),
+    cost: 1,
+    write,
+};
+
+fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
+    let Primitive::Multiply { transposed } = kernel.primitive else { unreachable!("applies") };
+    let shapes = [0, 1].map(|input| context.program.shape(kernel.inputs[input]));
+    let output = context.program.shape(kernel.outputs[0]);
+    let rank = output.rank();
+    let storage = context.precision.storage();
+    let mut writer = Writer::new(VARIANT.name, context.limits);
+    let [left, right] = [0, 1].map(|input| writer.bind(Binding::Read(kernel.inputs[input]), storage, 1));
+    store(&mut writer, context.program, context.precision, kernel, 1);
+    let (rows, columns) = (writer.param(output[rank - 2]), writer.param(output[rank - 1]));
+    let last = |shape: &attache_base::Shape, from_end: usize| shape[shape.rank() - from_end];
+    let depth = writer.param(last(shapes[0], if transposed[0] { 2 } else { 1 }));
+    // Where each operand's matrix starts, from the outer coordinates, outermost last.
+    let mut body = format!(
+        "    let column = g % {columns};
+    let row = g / {columns} % {rows};
+    var rest = g / {columns} / {rows};
+    var from_left = 0u;
+    var from_right = 0u;\n"
+    );
+    let strides = shapes.map(|shape| attache_base::broadcast_strides(&shape[..shape.rank() - 2], &output[..rank - 2]));
+    let matrices = shapes.map(|shape| shape[shape.rank() - 2..].iter().product::<usize>());
+    for axis in (0..rank - 2).rev() {
+        let extent = writer.param(output[axis]);
+        let [left, right] = [0, 1].map(|input| writer.param(strides[input][axis] * matrices[input]));
+        body += &format!(
+            "    from_left += rest % {extent} * {left};
+    from_right += rest % {extent} * {right};
+    rest = rest / {extent};\n"
+        );
+    }
+    let at_left = if transposed[0] { format!("k * {rows} + row") } else { format!("row * {depth} + k") };
+    let at_right = if transposed[1] { format!("column * {depth} + k") } else { format!("k * {columns} + column") };
+    body += &format!(
+        "    var sum = 0.0;
+    for (var k = 0u; k < {depth}; k++) {{
+        sum = fma(f32({left}[from_left + {at_left}]), f32({right}[from_right + {at_right}]), sum);
+    }}
+    store(g, sum);\n"
+    );
+    vec![writer.linear(output.elements(), &body)]
+}
