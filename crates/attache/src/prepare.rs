@@ -29,6 +29,7 @@ pub(crate) fn prepare(
 ) -> Result<Prepared, Error> {
     let start = Instant::now();
     let mut graph = import(model, subgraph, shapes)?;
+    check_inputs(&graph, subgraph)?;
     let log = attache_passes::run(&mut graph);
     let assignment = assign(&graph, &options.delegates);
     check_implemented(&graph, subgraph, &assignment)?;
@@ -66,13 +67,15 @@ pub(crate) fn import(model: &Model, subgraph: usize, shapes: &[Option<Shape>]) -
         let place = Place { subgraph: Some(subgraph), operator, tensor: None };
         return Err(Error::list(ErrorKind::Model, "", vec![(place, error.reason)]));
     }
-    let constant = graph.inputs.iter().find(|id| graph.fact(**id).constant.is_some());
-    if let Some(id) = constant {
-        let tensor = Some((id.index(), graph.tensor(*id).name.clone()));
-        let place = Place { subgraph: Some(subgraph), operator: None, tensor };
-        return Err(Error::list(ErrorKind::Unsupported, "", vec![(place, "an input that holds data".to_owned())]));
-    }
     Ok(graph)
+}
+
+/// An error where an input of the graph holds data.
+fn check_inputs(graph: &Graph, subgraph: usize) -> Result<(), Error> {
+    let Some(id) = graph.inputs.iter().find(|id| graph.fact(**id).constant.is_some()) else { return Ok(()) };
+    let tensor = Some((id.index(), graph.tensor(*id).name.clone()));
+    let place = Place { subgraph: Some(subgraph), operator: None, tensor };
+    Err(Error::list(ErrorKind::Unsupported, "", vec![(place, "an input that holds data".to_owned())]))
 }
 
 /// An error where a caller asks for a shape that no file could state.

@@ -1,8 +1,10 @@
-//! The stages between a file and a running interpreter, each as text: what a developer looks at when something is
+//! The stages between a file and a running interpreter, most of them as text: what a developer looks at when something is
 //! placed or computed otherwise than expected.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use attache_graph::Graph;
 use attache_model::Model;
 
 use crate::builder::Options;
@@ -21,6 +23,17 @@ pub fn passes(model: &Model, subgraph: usize) -> Result<String, Error> {
     let mut graph = import_graph(model, subgraph, &[])?;
     let log = attache_passes::run(&mut graph);
     Ok(format!("{log}\n{graph}"))
+}
+
+/// The graph of a subgraph as delegates get to see it, and for each operator of the file that nothing is left of what
+/// became of it, as `constant`. Operators that aren't implemented are nodes that say so.
+pub fn graph(model: &Model, subgraph: usize) -> Result<(Graph, BTreeMap<usize, String>), Error> {
+    check(model, subgraph)?;
+    let mut graph = import_graph(model, subgraph, &[])?;
+    let removed = attache_passes::run(&mut graph).removed;
+    let fates =
+        removed.iter().flat_map(|removal| removal.origins.iter().map(|origin| (*origin, removal.fate.to_owned())));
+    Ok((graph, fates.collect()))
 }
 
 /// Which operator goes where, and why.
