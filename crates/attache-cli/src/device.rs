@@ -70,12 +70,12 @@ pub(crate) struct Device {
 /// What was asked for, as far as it concerns the GPU; `None`: the CPU.
 fn wish(arguments: &DeviceArguments) -> Result<Option<Wish>, Failure> {
     let DeviceArguments { delegate, backend, adapter, precision, require_delegation, .. } = arguments;
-    if *precision != PrecisionName::F32 {
-        let text = format!("--precision {} is not implemented yet; use f32", precision.word());
-        return Err(Failure::unsupported(text));
-    }
     let explicit = backend.is_some() || adapter.is_some();
     if *delegate == Some(DelegateName::Cpu) {
+        if *precision != PrecisionName::F32 {
+            let text = format!("the CPU computes in f32; --precision {} is for the GPU", precision.word());
+            return Err(Failure::unsupported(text));
+        }
         return match (explicit, require_delegation) {
             (true, _) => Err(Failure::usage("--backend and --adapter choose a GPU; leave out --delegate cpu")),
             (_, true) => Err(Failure::usage("--require-delegation needs a GPU; leave out --delegate cpu")),
@@ -94,6 +94,10 @@ impl Device {
             None => None,
             Some(wish) => gpu::open(&wish)?,
         };
+        if gpu.is_none() && arguments.precision != PrecisionName::F32 {
+            let text = "there is no hardware GPU, and the CPU computes in f32; --delegate gpu takes a software adapter as well";
+            return Err(Failure::unsupported(text));
+        }
         if gpu.is_none() && arguments.require_delegation {
             let text = "there is no hardware GPU to delegate to; --delegate gpu takes a software adapter as well";
             return Err(Failure::new(Kind::NotDelegated, text));

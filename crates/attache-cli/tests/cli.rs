@@ -42,7 +42,6 @@ fn exit_statuses_tell_what_went_wrong() {
         (&["bench", &bad, "--delegate", "cpu"], 3),
         (&["run", &unknown, "--delegate", "cpu"], 4),
         (&["run", &model, "--delegate", "cpu", "--precision", "f16"], 4),
-        (&["bench", &model, "--precision", "f32_f16"], 4),
     ];
     for (arguments, status) in cases {
         let text = attache(arguments);

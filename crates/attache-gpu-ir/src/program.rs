@@ -46,6 +46,9 @@ pub struct Value {
     pub shape: Shape,
     /// Where it comes from.
     pub source: Source,
+    /// Whether it is but a step on the way inside of what one caller of [`Program::append`] appended: a back end keeps such
+    /// values in full precision.
+    pub is_inner: bool,
 }
 
 /// One primitive applied to values.
@@ -97,14 +100,15 @@ impl Program {
 
     /// A new value from outside.
     pub fn input(&mut self, scalar: Scalar, shape: Shape) -> ValueId {
-        let id = self.push(Value { scalar, shape, source: Source::Input });
+        let id = self.push(Value { scalar, shape, source: Source::Input, is_inner: false });
         self.inputs.push(id);
         id
     }
 
     /// A new value known beforehand.
     pub fn constant(&mut self, scalar: Scalar, constant: Constant) -> ValueId {
-        self.push(Value { scalar, shape: constant.shape.clone(), source: Source::Constant(constant) })
+        let shape = constant.shape.clone();
+        self.push(Value { scalar, shape, source: Source::Constant(constant), is_inner: false })
     }
 
     /// A new step; its outputs, with the shapes that the primitive gives them.
@@ -118,7 +122,7 @@ impl Program {
         let facts: Vec<_> = inputs.iter().map(|id| (self.value(*id).scalar, self.shape(*id))).collect();
         let inferred = primitive.infer(&facts).map_err(|reason| InvalidProgram { primitive: name, reason })?;
         let source = self.steps.len();
-        let make = |(scalar, shape)| self.push(Value { scalar, shape, source: Source::Step(source) });
+        let make = |(scalar, shape)| self.push(Value { scalar, shape, source: Source::Step(source), is_inner: false });
         let outputs: Vec<ValueId> = inferred.into_iter().map(make).collect();
         self.steps.push(Step { primitive, inputs: inputs.to_vec(), outputs: outputs.clone(), origin });
         Ok(outputs)
@@ -130,11 +134,12 @@ impl Program {
         let base = self.steps.len();
         let mut renamed: Vec<ValueId> = Vec::with_capacity(other.values.len());
         let mut outside = inputs.iter();
-        for value in &other.values {
+        for (index, value) in other.values.iter().enumerate() {
+            let is_inner = !other.outputs.contains(&ValueId(index as u32));
             renamed.push(match &value.source {
                 Source::Input => *outside.next().expect("one value for each input of the appended program"),
                 Source::Constant(_) => self.push(value.clone()),
-                Source::Step(step) => self.push(Value { source: Source::Step(base + step), ..value.clone() }),
+                Source::Step(step) => self.push(Value { source: Source::Step(base + step), is_inner, ..value.clone() }),
             });
         }
         let rename = |ids: &[ValueId]| ids.iter().map(|id| renamed[id.index()]).collect::<Vec<_>>();

@@ -9,6 +9,7 @@ use crate::fuse::Kernel;
 use crate::precision::Precision;
 use crate::shader::{Binding, Writer};
 use crate::text::{expression, functions, vector};
+use crate::variants::Context;
 
 /// An axis of a broadcast: how far the output goes along it, and how far an operand with each step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,9 +31,10 @@ fn axes(from: &Shape, to: &Shape) -> Vec<Axis> {
     axes
 }
 
-/// WGSL's type for stored elements of this scalar.
-pub(crate) fn element(precision: Precision, scalar: Scalar) -> &'static str {
-    match scalar {
+/// WGSL's type for the stored elements of a value.
+pub(crate) fn element(precision: Precision, value: &Value) -> &'static str {
+    match value.scalar {
+        Scalar::F32 if value.is_inner => "f32",
         Scalar::F32 => precision.storage(),
         Scalar::I32 => "i32",
     }
@@ -60,7 +62,7 @@ pub(crate) fn lanes(program: &Program, kernel: &Kernel) -> usize {
 /// Adds a function `name(g)` that reads the operand for the output's unit `g` of `lanes` elements, as reals.
 pub(crate) fn operand(
     writer: &mut Writer,
-    precision: Precision,
+    context: &Context<'_>,
     name: &str,
     (id, value): (ValueId, &Value),
     to: &Shape,
@@ -69,7 +71,7 @@ pub(crate) fn operand(
     let mut axes = axes(&value.shape, to);
     let spread = axes.first().is_none_or(|axis| axis.stride == 0);
     let width = if spread { 1 } else { lanes };
-    let array = writer.bind(Binding::Read(id), element(precision, value.scalar), width);
+    let array = writer.bind(Binding::Read(id), element(context.precision, value), width);
     let real = vector("f32", lanes);
     if let Some(first) = axes.first_mut() {
         first.extent /= lanes;
@@ -96,20 +98,22 @@ pub(crate) fn operand(
             let _ = writeln!(at, "    rest = rest / {};", writer.param(axis.extent));
         }
     }
-    let _ = write!(text, "{at}    return {real}({array}[at]);\n}}\n");
+    let read = if width == lanes { format!("{array}[at]") } else { format!("f32({array}[at])") };
+    let _ = write!(text, "{at}    return {real}({read});\n}}\n");
     writer.function(&text);
 }
 
 /// Adds the function `store(g, value)`, which applies the epilogue to the result's unit `g` of `lanes` elements and
 /// writes it. The output is the kernel's first.
-pub(crate) fn store(writer: &mut Writer, program: &Program, precision: Precision, kernel: &Kernel, lanes: usize) {
+pub(crate) fn store(writer: &mut Writer, context: &Context<'_>, kernel: &Kernel, lanes: usize) {
+    let program = context.program;
     let output = kernel.outputs[0];
     let shape = program.shape(output);
     for (index, id) in kernel.operands.iter().enumerate() {
-        operand(writer, precision, &format!("operand{}", index + 1), (*id, program.value(*id)), shape, lanes);
+        operand(writer, context, &format!("operand{}", index + 1), (*id, program.value(*id)), shape, lanes);
     }
     let real = vector(carried(program, kernel), lanes);
-    let element = element(precision, program.value(output).scalar);
+    let element = context.element(output);
     let stored = vector(element, lanes);
     let array = writer.bind(Binding::Write(output), element, lanes);
     let mut text = functions(&kernel.epilogue, lanes);
@@ -128,20 +132,14 @@ pub(crate) fn store(writer: &mut Writer, program: &Program, precision: Precision
 }
 
 /// Adds the function `store(g, …)` for a map: its inputs are the operands.
-pub(crate) fn store_map(
-    writer: &mut Writer,
-    program: &Program,
-    precision: Precision,
-    kernel: &Kernel,
-    whole: &Expression,
-    lanes: usize,
-) {
+pub(crate) fn store_map(writer: &mut Writer, context: &Context<'_>, kernel: &Kernel, whole: &Expression, lanes: usize) {
+    let program = context.program;
     let output = kernel.outputs[0];
     let shape = program.shape(output);
     for (index, id) in kernel.inputs.iter().enumerate() {
-        operand(writer, precision, &format!("operand{index}"), (*id, program.value(*id)), shape, lanes);
+        operand(writer, context, &format!("operand{index}"), (*id, program.value(*id)), shape, lanes);
     }
-    let element = element(precision, program.value(output).scalar);
+    let element = context.element(output);
     let array = writer.bind(Binding::Write(output), element, lanes);
     let mut text = functions(whole, lanes) + "fn store(g: u32) {\n";
     for index in 0..kernel.inputs.len() {

@@ -48,6 +48,7 @@ pub struct Layout {
 pub(crate) fn bytes(program: &Program, id: ValueId, precision: Precision) -> usize {
     let value = program.value(id);
     let element = match value.scalar {
+        Scalar::F32 if value.is_inner => 4,
         Scalar::F32 => precision.bytes(),
         Scalar::I32 => 4,
     };

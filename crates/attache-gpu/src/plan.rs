@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use attache_gpu_ir::{Program, Source, ValueId};
+use attache_gpu_ir::{Primitive, Program, Source, ValueId};
 
 use crate::error::{GpuError, GpuErrorKind};
 use crate::fuse::{Kernel, fuse};
@@ -38,8 +38,9 @@ pub struct Plan {
 
 impl Plan {
     /// Plans a program for a device of these limits.
-    pub fn new(program: Program, precision: Precision, limits: &Limits) -> Result<Self, GpuError> {
+    pub fn new(mut program: Program, precision: Precision, limits: &Limits) -> Result<Self, GpuError> {
         program.validate().map_err(|error| GpuError::new(GpuErrorKind::Failed, error.to_string()))?;
+        settle_reshapes(&mut program);
         let kernels = fuse(&program, limits.max_bindings);
         let mut dispatches = Vec::new();
         for (index, kernel) in kernels.iter().enumerate() {
@@ -71,6 +72,20 @@ impl Plan {
             }
         }
         merged
+    }
+}
+
+/// Values in one place are stored alike: one that isn't inner makes all that are reshaped from or to it the same.
+fn settle_reshapes(program: &mut Program) {
+    let reshapes: Vec<(ValueId, ValueId)> = (program.steps.iter())
+        .filter(|step| matches!(step.primitive, Primitive::Reshape(_)))
+        .map(|step| (step.inputs[0], step.outputs[0]))
+        .collect();
+    for (from, to) in reshapes.iter().rev() {
+        program.values[from.index()].is_inner &= program.values[to.index()].is_inner;
+    }
+    for (from, to) in &reshapes {
+        program.values[to.index()].is_inner &= program.values[from.index()].is_inner;
     }
 }
 

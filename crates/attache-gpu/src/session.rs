@@ -1,6 +1,6 @@
 //! A session: a program planned, recorded and ready to run on a device.
 
-use attache_gpu_ir::Program;
+use attache_gpu_ir::{Program, ValueId};
 
 use crate::device::Device;
 use crate::error::{GpuError, GpuErrorKind};
@@ -40,8 +40,8 @@ impl Session {
         precision: Precision,
         submission: Submission,
     ) -> Result<Self, GpuError> {
-        if precision != Precision::F32 {
-            let message = format!("precision {} is not implemented", precision.name());
+        if precision != Precision::F32 && !device.adapter().shader_f16 {
+            let message = format!("the device's shaders have no binary16, which precision {} needs", precision.name());
             return Err(GpuError::new(GpuErrorKind::Unsupported, message));
         }
         let plan = Plan::new(program, precision, device.limits())?;
@@ -56,7 +56,18 @@ impl Session {
 
     /// Hands over an input's elements, binary32 or 32-bit integers, little-endian.
     pub fn write(&mut self, input: usize, bytes: &[u8]) {
-        self.recording.write(input, bytes);
+        if self.is_narrow(self.plan.program.inputs[input]) {
+            let numbers = bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
+            let halves: Vec<u8> = numbers.flat_map(|number| half::f16::from_f32(number).to_le_bytes()).collect();
+            self.recording.write(input, &halves);
+        } else {
+            self.recording.write(input, bytes);
+        }
+    }
+
+    /// Whether the device stores a value as binary16.
+    fn is_narrow(&self, id: ValueId) -> bool {
+        self.plan.bytes(id) < self.plan.program.shape(id).elements() * 4
     }
 
     /// Starts a run on what was last written.
@@ -66,7 +77,20 @@ impl Session {
 
     /// Waits for the last run and copies its outputs' elements, as [`Session::write`] takes them.
     pub fn read(&mut self, outputs: &mut [&mut [u8]]) -> Result<(), GpuError> {
-        self.recording.read(outputs)
+        let ids = self.plan.program.outputs.clone();
+        let mut narrow: Vec<Vec<u8>> = Vec::new();
+        for (id, output) in ids.iter().zip(outputs.iter()) {
+            narrow.push(if self.is_narrow(*id) { vec![0; output.len() / 2] } else { Vec::new() });
+        }
+        let mut slices: Vec<&mut [u8]> = (outputs.iter_mut().zip(&mut narrow))
+            .map(|(output, narrow)| if narrow.is_empty() { &mut **output } else { narrow.as_mut_slice() })
+            .collect();
+        self.recording.read(&mut slices)?;
+        for (output, narrow) in outputs.iter_mut().zip(&narrow) {
+            let halves = narrow.as_chunks::<2>().0.iter().map(|bytes| half::f16::from_le_bytes(*bytes).to_f32());
+            output.as_chunks_mut::<4>().0.iter_mut().zip(halves).for_each(|(to, number)| *to = number.to_le_bytes());
+        }
+        Ok(())
     }
 
     /// What preparing it cost and what it holds.

@@ -50,12 +50,13 @@ pub(crate) struct Writer {
     params: Vec<u32>,
     functions: String,
     space: &'static str,
+    halves: bool,
 }
 
 impl Writer {
     pub(crate) fn new(variant: &'static str, limits: &Limits) -> Self {
         let space = limits.params.space();
-        Self { variant, bindings: Vec::new(), params: Vec::new(), functions: String::new(), space }
+        Self { variant, bindings: Vec::new(), params: Vec::new(), functions: String::new(), space, halves: false }
     }
 
     /// The WGSL for a number that may differ from dispatch to dispatch, of type `u32`.
@@ -83,6 +84,7 @@ impl Writer {
 
     /// Binds a buffer as an array of `lanes` elements of type `element`; its name.
     pub(crate) fn bind(&mut self, binding: Binding, element: &str, lanes: usize) -> String {
+        self.halves |= element == "f16";
         self.bindings.push((binding, vector(element, lanes)));
         format!("b{}", self.bindings.len())
     }
@@ -105,6 +107,9 @@ impl Writer {
     /// The shader with this work group, this many groups, declarations at module scope, and this main function.
     pub(crate) fn finish(self, group: [u32; 3], groups: [u32; 3], declarations: &str, body: &str) -> Shader {
         let mut source = String::new();
+        if self.halves {
+            source.push_str("enable f16;\n");
+        }
         let vectors = self.params.len().div_ceil(4).max(1);
         let _ = writeln!(source, "@group(0) @binding(0) var<{}> params: array<vec4<u32>, {vectors}>;", self.space);
         for (index, (binding, element)) in self.bindings.iter().enumerate() {

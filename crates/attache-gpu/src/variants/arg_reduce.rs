@@ -18,8 +18,8 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let Primitive::ArgReduce { largest, axis } = kernel.primitive else { unreachable!("applies") };
     let input = context.program.value(kernel.inputs[0]);
     let mut writer = Writer::new(VARIANT.name, context.limits);
-    let array = writer.bind(Binding::Read(kernel.inputs[0]), context.element(input.scalar), 1);
-    store(&mut writer, context.program, context.precision, kernel, 1);
+    let array = writer.bind(Binding::Read(kernel.inputs[0]), context.element(kernel.inputs[0]), 1);
+    store(&mut writer, context, kernel, 1);
     let extent = writer.param(input.shape[axis]);
     let inner = writer.param(input.shape[axis + 1..].iter().product());
     let better = if largest { ">" } else { "<" };

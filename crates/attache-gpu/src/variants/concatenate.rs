@@ -45,8 +45,8 @@ fn part(
     let real = vector(if scalar == Scalar::F32 { "f32" } else { "i32" }, lanes);
     let mut writer = Writer::new(VARIANT.name, context.limits);
     let arrays: Vec<String> =
-        inputs.iter().map(|id| writer.bind(Binding::Read(*id), context.element(scalar), lanes)).collect();
-    store(&mut writer, context.program, context.precision, kernel, lanes);
+        inputs.iter().map(|id| writer.bind(Binding::Read(*id), context.element(*id), lanes)).collect();
+    store(&mut writer, context, kernel, lanes);
     let length: usize = lengths.iter().sum();
     let elements = context.program.shape(kernel.outputs[0]).elements() / lanes;
     let runs = elements.checked_div(whole).unwrap_or(0);

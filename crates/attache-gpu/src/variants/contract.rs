@@ -45,10 +45,10 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let data = context.program.shape(kernel.inputs[0]);
     let filter = context.program.shape(kernel.inputs[1]);
     let output = context.program.shape(kernel.outputs[0]);
-    let storage = context.precision.storage();
     let mut writer = Writer::new(VARIANT.name, context.limits);
-    let inputs: Vec<String> = kernel.inputs.iter().map(|id| writer.bind(Binding::Read(*id), storage, 1)).collect();
-    store(&mut writer, context.program, context.precision, kernel, 1);
+    let inputs: Vec<String> =
+        kernel.inputs.iter().map(|id| writer.bind(Binding::Read(*id), context.element(*id), 1)).collect();
+    store(&mut writer, context, kernel, 1);
     source(&mut writer, contraction);
     let extents: Vec<String> = output.iter().map(|extent| writer.param(*extent)).collect();
     let [height, width, channels] = [1, 2, 3].map(|axis| writer.param(data[axis]));

@@ -80,9 +80,9 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let out_lanes = if filter[0].is_multiple_of(4) { lanes(context.program, kernel) } else { 1 };
 
     let mut writer = Writer::new(VARIANT.name, context.limits);
-    let input = writer.bind(Binding::Read(kernel.inputs[0]), storage, deep);
+    let input = writer.bind(Binding::Read(kernel.inputs[0]), context.element(kernel.inputs[0]), deep);
     let weights = writer.bind(Binding::Packed(pack(context, kernel)), storage, 4);
-    store(&mut writer, context.program, context.precision, kernel, out_lanes);
+    store(&mut writer, context, kernel, out_lanes);
     let pointwise = is_pointwise(contraction, data, filter);
     if !pointwise {
         source(&mut writer, contraction);

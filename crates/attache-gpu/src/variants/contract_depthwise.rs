@@ -47,9 +47,9 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let output = context.program.shape(kernel.outputs[0]);
     let storage = context.precision.storage();
     let mut writer = Writer::new(VARIANT.name, context.limits);
-    let input = writer.bind(Binding::Read(kernel.inputs[0]), storage, 4);
+    let input = writer.bind(Binding::Read(kernel.inputs[0]), context.element(kernel.inputs[0]), 4);
     let weights = writer.bind(Binding::Packed(pack(context, kernel)), storage, 4);
-    store(&mut writer, context.program, context.precision, kernel, 4);
+    store(&mut writer, context, kernel, 4);
     source(&mut writer, contraction);
     let channels = data[3] / 4;
     let extents = [output[0], output[1], output[2], channels].map(|extent| writer.param(extent));

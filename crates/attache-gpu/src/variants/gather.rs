@@ -18,9 +18,9 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let inner: usize = data.shape[gather.axis + named..].iter().product();
     let lanes = if inner.is_multiple_of(4) { lanes(context.program, kernel) } else { 1 };
     let mut writer = Writer::new(VARIANT.name, context.limits);
-    let array = writer.bind(Binding::Read(kernel.inputs[0]), context.element(data.scalar), lanes);
+    let array = writer.bind(Binding::Read(kernel.inputs[0]), context.element(kernel.inputs[0]), lanes);
     let names = writer.bind(Binding::Read(kernel.inputs[1]), "i32", 1);
-    store(&mut writer, context.program, context.precision, kernel, lanes);
+    store(&mut writer, context, kernel, lanes);
     let real = crate::text::vector(if data.scalar == attache_gpu_ir::Scalar::I32 { "i32" } else { "f32" }, lanes);
     let each = writer.param(inner / lanes);
     let listed = writer.param(indices[gather.batch..indices.rank() - 1].iter().product());

@@ -39,9 +39,9 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let input = context.program.value(kernel.inputs[0]);
     let lanes = if keeps_vectors(map, &input.shape) { lanes(context.program, kernel) } else { 1 };
     let mut writer = Writer::new(VARIANT.name, context.limits);
-    let array = writer.bind(Binding::Read(kernel.inputs[0]), context.element(input.scalar), lanes);
+    let array = writer.bind(Binding::Read(kernel.inputs[0]), context.element(kernel.inputs[0]), lanes);
     writer.function(MIRROR);
-    store(&mut writer, context.program, context.precision, kernel, lanes);
+    store(&mut writer, context, kernel, lanes);
     let last = map.output.len().saturating_sub(1);
     let in_lanes =
         |axis: usize, extent: usize, innermost: usize| if axis == innermost { extent / lanes } else { extent };

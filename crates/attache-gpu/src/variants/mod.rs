@@ -17,7 +17,7 @@ mod top_k;
 mod unpool;
 mod window;
 
-use attache_gpu_ir::{Program, Scalar};
+use attache_gpu_ir::{Program, ValueId};
 
 use crate::access::element;
 use crate::fuse::Kernel;
@@ -33,9 +33,9 @@ pub(crate) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// WGSL's type for stored elements of this scalar.
-    fn element(&self, scalar: Scalar) -> &'static str {
-        element(self.precision, scalar)
+    /// WGSL's type for the stored elements of a value.
+    pub(crate) fn element(&self, id: ValueId) -> &'static str {
+        element(self.precision, self.program.value(id))
     }
 }
 

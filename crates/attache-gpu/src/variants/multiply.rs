@@ -19,10 +19,10 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let shapes = [0, 1].map(|input| context.program.shape(kernel.inputs[input]));
     let output = context.program.shape(kernel.outputs[0]);
     let rank = output.rank();
-    let storage = context.precision.storage();
     let mut writer = Writer::new(VARIANT.name, context.limits);
-    let [left, right] = [0, 1].map(|input| writer.bind(Binding::Read(kernel.inputs[input]), storage, 1));
-    store(&mut writer, context.program, context.precision, kernel, 1);
+    let [left, right] =
+        [0, 1].map(|input| writer.bind(Binding::Read(kernel.inputs[input]), context.element(kernel.inputs[input]), 1));
+    store(&mut writer, context, kernel, 1);
     let (rows, columns) = (writer.param(output[rank - 2]), writer.param(output[rank - 1]));
     let last = |shape: &attache_base::Shape, from_end: usize| shape[shape.rank() - from_end];
     let depth = writer.param(last(shapes[0], if transposed[0] { 2 } else { 1 }));

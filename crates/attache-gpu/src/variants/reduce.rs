@@ -66,8 +66,8 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
         shape.rank() > 0 && !axes.contains(&(shape.rank() - 1)) && shape[shape.rank() - 1].is_multiple_of(4);
     let lanes = if inner_kept { lanes(context.program, kernel) } else { 1 };
     let mut writer = Writer::new(VARIANT.name, context.limits);
-    let array = writer.bind(Binding::Read(kernel.inputs[0]), context.element(input.scalar), lanes);
-    store(&mut writer, context.program, context.precision, kernel, lanes);
+    let array = writer.bind(Binding::Read(kernel.inputs[0]), context.element(kernel.inputs[0]), lanes);
+    store(&mut writer, context, kernel, lanes);
     let real = vector("f32", lanes);
     let (fold, start) = folding(*reduction);
     let mut body = base(&mut writer, shape, axes, lanes);

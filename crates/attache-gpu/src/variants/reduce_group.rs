@@ -32,8 +32,8 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let input = context.program.value(kernel.inputs[0]);
     let shape = &input.shape;
     let mut writer = Writer::new(VARIANT.name, context.limits);
-    let array = writer.bind(Binding::Read(kernel.inputs[0]), context.element(input.scalar), 1);
-    store(&mut writer, context.program, context.precision, kernel, 1);
+    let array = writer.bind(Binding::Read(kernel.inputs[0]), context.element(kernel.inputs[0]), 1);
+    store(&mut writer, context, kernel, 1);
     let (fold, start) = folding(*reduction);
     let base = base(&mut writer, shape, axes, 1);
     let (count, walk) = walk(&mut writer, shape, axes, 1);

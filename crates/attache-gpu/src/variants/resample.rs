@@ -1,6 +1,6 @@
 //! The two middle axes sampled at other points. Source of the coordinates: TensorFlow Lite's resize kernels.
 
-use attache_gpu_ir::{Primitive, Sampling, Scalar};
+use attache_gpu_ir::{Primitive, Sampling};
 
 use super::{Context, Variant, coordinates};
 use crate::access::{lanes, store};
@@ -21,8 +21,8 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let lanes = if shape[3].is_multiple_of(4) { lanes(context.program, kernel) } else { 1 };
     let real = vector("f32", lanes);
     let mut writer = Writer::new(VARIANT.name, context.limits);
-    let array = writer.bind(Binding::Read(kernel.inputs[0]), context.element(Scalar::F32), lanes);
-    store(&mut writer, context.program, context.precision, kernel, lanes);
+    let array = writer.bind(Binding::Read(kernel.inputs[0]), context.element(kernel.inputs[0]), lanes);
+    store(&mut writer, context, kernel, lanes);
     let output = [shape[0], resample.output[0], resample.output[1], shape[3] / lanes];
     let extents = output.map(|extent| writer.param(extent));
     let [height, width] = [writer.param(shape[1]), writer.param(shape[2])];

@@ -14,8 +14,8 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let Primitive::Scan { axis, exclusive, reverse } = kernel.primitive else { unreachable!("applies") };
     let shape = context.program.shape(kernel.inputs[0]);
     let mut writer = Writer::new(VARIANT.name, context.limits);
-    let array = writer.bind(Binding::Read(kernel.inputs[0]), context.precision.storage(), 1);
-    store(&mut writer, context.program, context.precision, kernel, 1);
+    let array = writer.bind(Binding::Read(kernel.inputs[0]), context.element(kernel.inputs[0]), 1);
+    store(&mut writer, context, kernel, 1);
     let extent = writer.param(shape[axis]);
     let inner = writer.param(shape[axis + 1..].iter().product());
     let at = if reverse { format!("({extent} - 1u - step)") } else { "step".to_owned() };

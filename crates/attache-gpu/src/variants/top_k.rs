@@ -13,10 +13,10 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let Primitive::TopK { count } = kernel.primitive else { unreachable!("applies") };
     let shape = context.program.shape(kernel.inputs[0]);
     let extent = shape.last().copied().unwrap_or(1);
-    let storage = context.precision.storage();
+    let stored = context.element(kernel.outputs[0]);
     let mut writer = Writer::new(VARIANT.name, context.limits);
-    let array = writer.bind(Binding::Read(kernel.inputs[0]), storage, 1);
-    let values = writer.bind(Binding::Write(kernel.outputs[0]), storage, 1);
+    let array = writer.bind(Binding::Read(kernel.inputs[0]), context.element(kernel.inputs[0]), 1);
+    let values = writer.bind(Binding::Write(kernel.outputs[0]), stored, 1);
     let places = writer.bind(Binding::Write(kernel.outputs[1]), "i32", 1);
     let (extent_text, count_text) = (writer.param(extent), writer.param(count));
     let body = format!(
@@ -30,7 +30,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
             let follows = k == 0u || value < last || (value == last && at > last_at);
             if (follows && (best_at == {extent_text} || value > best)) {{ best = value; best_at = at; }}
         }}
-        {values}[g * {count_text} + k] = {storage}(best);
+        {values}[g * {count_text} + k] = {stored}(best);
         {places}[g * {count_text} + k] = i32(best_at);
         last = best;
         last_at = best_at;

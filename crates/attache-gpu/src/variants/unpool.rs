@@ -1,6 +1,6 @@
 //! The inverse of the largest of each window: every element of the output asks whether it is the one.
 
-use attache_gpu_ir::{Primitive, Scalar};
+use attache_gpu_ir::Primitive;
 
 use super::{Context, Variant, coordinates};
 use crate::access::{lanes, store};
@@ -21,9 +21,9 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let lanes = if shape[3].is_multiple_of(4) { lanes(context.program, kernel) } else { 1 };
     let (real, whole) = (vector("f32", lanes), vector("i32", lanes));
     let mut writer = Writer::new(VARIANT.name, context.limits);
-    let values = writer.bind(Binding::Read(kernel.inputs[0]), context.element(Scalar::F32), lanes);
-    let places = writer.bind(Binding::Read(kernel.inputs[1]), context.element(Scalar::I32), lanes);
-    store(&mut writer, context.program, context.precision, kernel, lanes);
+    let values = writer.bind(Binding::Read(kernel.inputs[0]), context.element(kernel.inputs[0]), lanes);
+    let places = writer.bind(Binding::Read(kernel.inputs[1]), context.element(kernel.inputs[1]), lanes);
+    store(&mut writer, context, kernel, lanes);
     let output = [shape[0], shape[1] * size[0], shape[2] * size[1], shape[3] / lanes];
     let extents = output.map(|extent| writer.param(extent));
     let [height, width] = [writer.param(shape[1]), writer.param(shape[2])];

@@ -17,8 +17,8 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let lanes = if shape[3].is_multiple_of(4) { lanes(context.program, kernel) } else { 1 };
     let (real, whole) = (vector("f32", lanes), vector("i32", lanes));
     let mut writer = Writer::new(VARIANT.name, context.limits);
-    let array = writer.bind(Binding::Read(kernel.inputs[0]), context.precision.storage(), lanes);
-    store(&mut writer, context.program, context.precision, kernel, lanes);
+    let array = writer.bind(Binding::Read(kernel.inputs[0]), context.element(kernel.inputs[0]), lanes);
+    store(&mut writer, context, kernel, lanes);
     let (fold, start, result) = match window.kind {
         WindowKind::Average => ("folded = folded + value; count += 1.0;", "0.0".to_owned(), "folded / count"),
         WindowKind::Maximum => ("folded = max(folded, value);", literal(f32::NEG_INFINITY), "folded"),

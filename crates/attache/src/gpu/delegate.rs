@@ -24,7 +24,7 @@ pub struct GpuDelegate {
 impl GpuDelegate {
     /// Opens a device and makes the delegate.
     pub fn new(options: GpuDelegateOptions) -> Result<Self, Error> {
-        let precision = checked_precision(&options)?;
+        let precision = options.resolved_precision()?;
         let device = Device::open(&DeviceOptions {
             backend: options.backend,
             adapter: options.adapter,
@@ -35,13 +35,15 @@ impl GpuDelegate {
             GpuErrorKind::Unsupported => Error::new(ErrorKind::Unsupported, error.to_string()),
             _ => Error::new(ErrorKind::Device, error.to_string()),
         })?;
+        let precision = possible(precision, options.precision.is_some(), &device)?;
         Ok(Self { device, precision, partitioning: options.partitioning })
     }
 
     /// The delegate on a device that the caller opened. Choices of a device among the options don't count.
     pub fn with_device(device: wgpu::Device, queue: wgpu::Queue, options: GpuDelegateOptions) -> Result<Self, Error> {
-        let precision = checked_precision(&options)?;
-        Ok(Self { device: Device::from_wgpu(device, queue), precision, partitioning: options.partitioning })
+        let device = Device::from_wgpu(device, queue);
+        let precision = possible(options.resolved_precision()?, options.precision.is_some(), &device)?;
+        Ok(Self { device, precision, partitioning: options.partitioning })
     }
 
     /// What is known about the device.
@@ -69,14 +71,16 @@ impl GpuDelegate {
     }
 }
 
-fn checked_precision(options: &GpuDelegateOptions) -> Result<Precision, Error> {
-    match options.resolved_precision()? {
-        Precision::F32 => Ok(Precision::F32),
-        other => {
-            let text = format!("precision {} is not implemented yet; use f32", other.name());
-            Err(Error::new(ErrorKind::Unsupported, text))
-        }
+/// The precision, raised where the device can't store binary16 and nobody insists, as TensorFlow Lite does.
+fn possible(precision: Precision, insisted: bool, device: &Device) -> Result<Precision, Error> {
+    if precision == Precision::F32 || device.adapter().shader_f16 {
+        return Ok(precision);
     }
+    if !insisted {
+        return Ok(Precision::F32);
+    }
+    let text = format!("{} has no binary16, which precision {} needs", device.adapter().name, precision.name());
+    Err(Error::new(ErrorKind::Unsupported, text))
 }
 
 /// The node's program, where every value of it fits the device.
