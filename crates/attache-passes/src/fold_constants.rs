@@ -16,14 +16,22 @@ const SMALL: usize = 1 << 20;
 /// few numbers up does so again at each run rather than fill memory.
 const GROWTH: usize = 8;
 
+/// Nothing more is folded where all constants together would take so many bytes: in a chain, every result may be larger
+/// than the one before.
+const MOST: usize = 8 << 30;
+
 fn find(graph: &Graph) -> Found {
     let mut found = Found::default();
     let mut made: HashMap<TensorId, Constant> = HashMap::new();
+    let size = |constant: &Constant| constant.data_type.byte_size(constant.shape.elements()).unwrap_or(0);
+    let constants = graph.tensors.iter().filter_map(|tensor| tensor.fact.constant.as_ref());
+    let mut total: usize = constants.map(size).fold(0, usize::saturating_add);
     for (index, node) in graph.nodes.iter().enumerate() {
         let id = NodeId(index as u32);
         let Some(facts) = constant_inputs(graph, node, &made) else { continue };
-        match fold(graph, node, &facts) {
+        match fold(graph, node, &facts, MOST.saturating_sub(total)) {
             Ok(outputs) => {
+                total = outputs.iter().map(size).fold(total, usize::saturating_add);
                 made.extend(node.outputs.iter().copied().zip(outputs));
                 found.patch.remove.push(id);
             }
@@ -53,8 +61,8 @@ fn constant_inputs(graph: &Graph, node: &Node, made: &HashMap<TensorId, Constant
     Some(node.inputs.iter().map(|id| id.as_ref().map(fact)).collect())
 }
 
-/// The values of the outputs, or why they are not computed now.
-fn fold(graph: &Graph, node: &Node, inputs: &[Option<Fact>]) -> Result<Vec<Constant>, String> {
+/// The values of the outputs, which may take `room` bytes, or why they are not computed now.
+fn fold(graph: &Graph, node: &Node, inputs: &[Option<Fact>], room: usize) -> Result<Vec<Constant>, String> {
     if node.op.missing().is_some() {
         return Err("it is not implemented".into());
     }
@@ -67,6 +75,9 @@ fn fold(graph: &Graph, node: &Node, inputs: &[Option<Fact>]) -> Result<Vec<Const
         && let ([shape], Some(Some(Fact { constant: Some(constant), .. }))) = (&shapes[..], inputs.first())
     {
         return Ok(vec![Constant { shape: shape.clone(), ..constant.clone() }]);
+    }
+    if sizes.iter().fold(0, |sum: usize, size| sum.saturating_add(*size)) > room {
+        return Err(format!("all constants together would take more than {MOST} bytes"));
     }
     let mut buffers = Vec::with_capacity(sizes.len());
     for size in sizes {
@@ -177,6 +188,17 @@ mod tests {
         let log = crate::run(&mut graph);
         assert_eq!(graph.nodes.len(), 1);
         assert_eq!(log.declined[0].reason, "it would make 4294967296 bytes out of 4");
+    }
+
+    #[test]
+    fn chains_do_not_grow_without_bound() {
+        let mut graph = graph(3);
+        let c = graph.add_tensor("c", Fact::constant(Constant::from_values([1], &[1.0f32])));
+        let y = graph.outputs[0];
+        graph.nodes = vec![Double::node(c, y, 0)];
+        let facts = constant_inputs(&graph, &graph.nodes[0], &HashMap::new()).unwrap();
+        assert_eq!(fold(&graph, &graph.nodes[0], &facts, 4).unwrap().len(), 1);
+        assert!(fold(&graph, &graph.nodes[0], &facts, 3).unwrap_err().contains("together"));
     }
 
     #[test]
