@@ -14,10 +14,8 @@ fn times(variable: &str, otherwise: usize) -> usize {
 }
 
 fn model() -> Model {
-    let shared = std::env::var_os("ATTACHE_SHARED").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")),
-        PathBuf::from,
-    );
+    let shared = std::env::var_os("ATTACHE_SHARED")
+        .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")), PathBuf::from);
     let path = shared.join("models/blazeface_short_range.tflite");
     Model::from_path(&path).expect("ATTACHE_SHARED names the folder of the shared models")
 }
