@@ -9,9 +9,11 @@ mod definition;
 mod fused;
 mod import;
 mod padding;
+mod pieces;
 mod pool;
 mod resize;
 mod support;
+mod view;
 
 mod average_pool_2d;
 mod binary;
@@ -21,22 +23,29 @@ mod convolution_2d_transpose_bias;
 mod depth_to_space;
 mod depthwise_conv_2d;
 mod dequantize;
+mod expand_dims;
 mod fully_connected;
 mod max_pool_2d;
 mod max_pooling_with_argmax_2d;
 mod max_unpooling_2d;
 mod mean;
 mod mirror_pad;
+mod pack;
 mod pad;
 mod prelu;
 mod reshape;
 mod resize_bilinear;
 mod resize_nearest_neighbor;
+mod slice;
 mod softmax;
+mod split;
+mod split_v;
 mod squeeze;
 mod strided_slice;
+mod transpose;
 mod transpose_conv;
 mod unary;
+mod unpack;
 
 pub use definition::{Code, Declaration, Definition};
 pub use import::{ImportError, import};
@@ -51,22 +60,29 @@ static TABLE: &[&[Definition]] = &[
     depth_to_space::DEFINITIONS,
     depthwise_conv_2d::DEFINITIONS,
     dequantize::DEFINITIONS,
+    expand_dims::DEFINITIONS,
     fully_connected::DEFINITIONS,
     max_pool_2d::DEFINITIONS,
     max_pooling_with_argmax_2d::DEFINITIONS,
     max_unpooling_2d::DEFINITIONS,
     mean::DEFINITIONS,
     mirror_pad::DEFINITIONS,
+    pack::DEFINITIONS,
     pad::DEFINITIONS,
     prelu::DEFINITIONS,
     reshape::DEFINITIONS,
     resize_bilinear::DEFINITIONS,
     resize_nearest_neighbor::DEFINITIONS,
+    slice::DEFINITIONS,
     softmax::DEFINITIONS,
+    split::DEFINITIONS,
+    split_v::DEFINITIONS,
     squeeze::DEFINITIONS,
     strided_slice::DEFINITIONS,
+    transpose::DEFINITIONS,
     transpose_conv::DEFINITIONS,
     unary::DEFINITIONS,
+    unpack::DEFINITIONS,
 ];
 
 /// Every operator that is implemented.

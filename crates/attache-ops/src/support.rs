@@ -43,6 +43,24 @@ pub(crate) fn known_integers(index: usize, fact: &Fact) -> Result<Option<Vec<i64
     integers.map(Some).ok_or_else(|| OpError::invalid(format!("input {index} does not hold integers")))
 }
 
+/// The number of an input that holds one: an axis, a count.
+pub(crate) fn single(values: &[i64]) -> Result<i64, OpError> {
+    match values {
+        [value] => Ok(*value),
+        _ => Err(OpError::invalid(format!("{} numbers where one belongs", values.len()))),
+    }
+}
+
+/// The axis of a shape that a number names, negative ones counted from the end.
+pub(crate) fn axis_of(shape: &Shape, axis: i64) -> Result<usize, OpError> {
+    shape.axis(axis).ok_or_else(|| OpError::invalid(format!("{shape} has no axis {axis}")))
+}
+
+/// An error unless the input holds integers of 32 or 64 bits.
+pub(crate) fn integral(index: usize, fact: &Fact) -> Result<(), OpError> {
+    one_of(index, fact, &[DataType::Int32, DataType::Int64])
+}
+
 /// A shape whose elements can be counted.
 pub(crate) fn countable(shape: Shape) -> Result<Shape, OpError> {
     match shape.checked_elements() {

@@ -57,20 +57,28 @@ impl Value {
 
     /// As the interpreter of primitives has it.
     fn tensor(&self, scalar: Scalar) -> Tensor {
-        let integers = || bytemuck::cast_slice::<u8, i32>(self.bytes()).iter().map(|value| f64::from(*value)).collect();
-        let elements = match scalar {
-            Scalar::I32 => integers(),
-            Scalar::F32 => self.constant().floats().expect("floats").iter().map(|value| f64::from(*value)).collect(),
+        let constant = self.constant();
+        let integers = |values: Vec<i64>| values.into_iter().map(|value| value as f64).collect();
+        let elements = match (scalar, constant.floats()) {
+            // Places in a window are integers in a tensor that is called float.
+            (Scalar::I32, Some(_)) => {
+                integers(bytemuck::cast_slice(self.bytes()).iter().map(|v: &i32| (*v).into()).collect())
+            }
+            (Scalar::F32, Some(floats)) => floats.iter().map(|value| f64::from(*value)).collect(),
+            (_, None) => integers(constant.integers().expect("integers")),
         };
         Tensor::new(self.shape.clone(), elements)
     }
 
     fn from_tensor(data_type: DataType, scalar: Scalar, tensor: &Tensor) -> Self {
-        let bits = |value: &f64| match scalar {
-            Scalar::I32 => (*value as i32).to_ne_bytes(),
-            Scalar::F32 => (*value as f32).to_ne_bytes(),
+        let bytes = |value: &f64| match (scalar, data_type.bits()) {
+            (Scalar::F32, _) => (*value as f32).to_ne_bytes().to_vec(),
+            (Scalar::I32, Some(8)) => vec![*value as i64 as u8],
+            (Scalar::I32, Some(16)) => (*value as i16).to_ne_bytes().to_vec(),
+            (Scalar::I32, Some(64)) => (*value as i64).to_ne_bytes().to_vec(),
+            (Scalar::I32, _) => (*value as i32).to_ne_bytes().to_vec(),
         };
-        let bytes: Vec<u8> = tensor.elements.iter().flat_map(bits).collect();
+        let bytes: Vec<u8> = tensor.elements.iter().flat_map(bytes).collect();
         Self::new(data_type, tensor.shape.clone(), &bytes)
     }
 }
@@ -274,13 +282,19 @@ fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
+/// The folder of cases that a developer asks for in place of the goldens.
+fn other_cases() -> Option<PathBuf> {
+    std::env::var_os("ATTACHE_CASES").map(PathBuf::from)
+}
+
 /// Runs every case; why nodes were not lowered, by case. Panics where one fails.
 fn run_all(runtime: Runtime) -> BTreeMap<String, String> {
-    let folder = workspace().join("conformance/cases");
+    let folder = other_cases().unwrap_or_else(|| workspace().join("conformance/cases"));
     let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut folders: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect();
     folders.sort();
-    assert!(folders.len() >= 400, "only {} golden cases in {}", folders.len(), folder.display());
+    let least = if other_cases().is_some() { 1 } else { 400 };
+    assert!(folders.len() >= least, "only {} golden cases in {}", folders.len(), folder.display());
     let (mut summary, mut refused, mut failures) =
         (BTreeMap::<String, (usize, f32)>::new(), BTreeMap::new(), Vec::new());
     for folder in &folders {
@@ -314,5 +328,8 @@ fn primitives_agree_with_every_case() {
     let refused = run_all(Runtime::Primitives);
     let expected = include_str!("../../../conformance/expectations/gpu_f32.txt").lines();
     let expected: Vec<&str> = expected.filter_map(|line| Some(line.split_once(": ")?.0)).collect();
+    if other_cases().is_some() {
+        return println!("not lowered: {refused:#?}");
+    }
     assert!(refused.keys().eq(&expected), "conformance/expectations/gpu_f32.txt should list: {refused:#?}");
 }
