@@ -97,13 +97,16 @@ pub struct DeviceOptions {
 #[derive(Clone)]
 pub struct Device(Arc<Inner>);
 
+/// The first failure that nobody was waiting for: after it, nothing that the device gives can be trusted.
+type Failure = Arc<Mutex<Option<GpuError>>>;
+
 struct Inner {
     device: wgpu::Device,
     queue: wgpu::Queue,
     adapter: Adapter,
     limits: Limits,
     pipelines: Mutex<HashMap<String, wgpu::ComputePipeline>>,
-    failure: Arc<Mutex<Option<wgpu::Error>>>,
+    failure: Failure,
     open_ms: f64,
 }
 
@@ -125,7 +128,7 @@ impl Device {
         let seen = failure.clone();
         device.on_uncaptured_error(Arc::new(move |error| {
             tracing::error!(%error, "device");
-            seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert(error);
+            seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert_with(|| error.into());
         }));
         let open_ms = start.elapsed().as_secs_f64() * 1e3;
         Ok(Self::new(device, queue, describe(&adapter), failure, open_ms))
@@ -140,17 +143,12 @@ impl Device {
         Self::new(device, queue, adapter, Arc::default(), 0.0)
     }
 
-    fn new(
-        device: wgpu::Device,
-        queue: wgpu::Queue,
-        adapter: Adapter,
-        failure: Arc<Mutex<Option<wgpu::Error>>>,
-        open_ms: f64,
-    ) -> Self {
+    fn new(device: wgpu::Device, queue: wgpu::Queue, adapter: Adapter, failure: Failure, open_ms: f64) -> Self {
+        let max_binding_bytes = usize::try_from(adapter.max_binding_bytes).unwrap_or(usize::MAX);
         let storage_buffers = adapter.max_storage_buffers as usize;
         let limits = match adapter.is_software && storage_buffers > 4 {
-            true => Limits { max_bindings: storage_buffers - 1, params: Params::Storage },
-            false => Limits { max_bindings: storage_buffers, params: Params::Uniform },
+            true => Limits { max_bindings: storage_buffers - 1, params: Params::Storage, max_binding_bytes },
+            false => Limits { max_bindings: storage_buffers, params: Params::Uniform, max_binding_bytes },
         };
         Self(Arc::new(Inner { device, queue, adapter, limits, pipelines: Mutex::default(), failure, open_ms }))
     }
@@ -178,16 +176,24 @@ impl Device {
         &self.0.queue
     }
 
-    /// The first failure that the device reported, once.
+    /// An error if the device ever failed where nobody was waiting for it.
     pub(crate) fn check(&self) -> Result<(), GpuError> {
-        match self.0.failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take() {
-            Some(error) => Err(error.into()),
-            None => Ok(()),
-        }
+        let failure = self.0.failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        failure.as_ref().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    /// Does `work`, and takes what the device reports meanwhile on this thread for its failure.
+    pub(crate) fn scoped<T>(&self, work: impl FnOnce() -> T) -> Result<T, GpuError> {
+        let filters = [wgpu::ErrorFilter::Validation, wgpu::ErrorFilter::OutOfMemory, wgpu::ErrorFilter::Internal];
+        let scopes = filters.map(|filter| self.0.device.push_error_scope(filter));
+        let result = work();
+        let errors = scopes.into_iter().rev().map(|scope| pollster::block_on(scope.pop()));
+        let errors: Vec<wgpu::Error> = errors.collect::<Vec<_>>().into_iter().flatten().collect();
+        errors.into_iter().next().map_or(Ok(result), |error| Err(error.into()))
     }
 
     /// The pipeline of each source, made on several threads where it isn't there yet.
-    pub(crate) fn pipelines(&self, sources: &[&str]) -> Vec<wgpu::ComputePipeline> {
+    pub(crate) fn pipelines(&self, sources: &[&str]) -> Result<Vec<wgpu::ComputePipeline>, GpuError> {
         let lock = || self.0.pipelines.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut missing: Vec<&str> = {
             let known = lock();
@@ -197,18 +203,24 @@ impl Device {
         missing.dedup();
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8).min(missing.len());
         let next = AtomicUsize::new(0);
+        let failure = Mutex::new(None);
         let work = || {
             while let Some(source) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let pipeline = self.compile(source);
-                lock().insert((*source).to_owned(), pipeline);
+                match self.scoped(|| self.compile(source)) {
+                    Ok(pipeline) => drop(lock().insert((*source).to_owned(), pipeline)),
+                    Err(error) => *failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(error),
+                }
             }
         };
         std::thread::scope(|scope| {
             (1..threads).for_each(|_| drop(scope.spawn(work)));
             work();
         });
+        if let Some(error) = failure.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
+            return Err(error);
+        }
         let known = lock();
-        sources.iter().map(|source| known[*source].clone()).collect()
+        Ok(sources.iter().map(|source| known[*source].clone()).collect())
     }
 
     fn compile(&self, source: &str) -> wgpu::ComputePipeline {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// A device's failure.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct GpuError {
     kind: GpuErrorKind,
     message: String,

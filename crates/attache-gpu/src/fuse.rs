@@ -73,7 +73,7 @@ impl Fuser<'_> {
         };
         let kernel = match &step.primitive {
             Primitive::Reshape(_) => return,
-            Primitive::Map { .. } => self.join_producer(kernel),
+            Primitive::Map { .. } => self.join_producer(read_once(kernel)),
             Primitive::Contract(_) => self.absorb_padding(kernel),
             _ => kernel,
         };
@@ -149,6 +149,9 @@ impl Fuser<'_> {
 
     /// A padding of the two middle axes with zeros becomes the contraction's own.
     fn absorb_padding(&mut self, mut kernel: Kernel) -> Kernel {
+        if kernel.inputs[1..].contains(&kernel.inputs[0]) {
+            return kernel;
+        }
         let Some(padding) = self.sole_producer(kernel.inputs[0]) else { return kernel };
         let Primitive::Contract(contraction) = &mut kernel.primitive else { return kernel };
         let producer = &self.kernels[padding];
@@ -164,6 +167,24 @@ impl Fuser<'_> {
         self.kernels.remove(padding);
         kernel
     }
+}
+
+/// The map with each value among its inputs once.
+fn read_once(mut map: Kernel) -> Kernel {
+    let mut inputs: Vec<ValueId> = Vec::new();
+    let places: Vec<usize> = (map.inputs.iter())
+        .map(|id| {
+            inputs.iter().position(|input| input == id).unwrap_or_else(|| {
+                inputs.push(*id);
+                inputs.len() - 1
+            })
+        })
+        .collect();
+    if let Primitive::Map { expression, .. } = &mut map.primitive {
+        *expression = expression.substitute(&|input| Expression::Input(places[input]));
+    }
+    map.inputs = inputs;
+    map
 }
 
 /// Rows and columns of zeros before the image, where the map does nothing but add zeros around its two middle axes.
@@ -203,6 +224,17 @@ mod tests {
         let Primitive::Contract(contraction) = &kernels[0].primitive else { panic!("{kernels:?}") };
         assert_eq!((contraction.before, &*kernels[0].origins), ([1, 2], &[0, 1, 2][..]));
         assert_eq!(kernels[0].epilogue.to_string(), "Tanh(in0)");
+    }
+
+    #[test]
+    fn a_padding_that_is_filter_as_well_stays() {
+        let mut program = Program::default();
+        let input = program.input(Scalar::F32, Shape::from([1, 3, 3, 4]));
+        let coordinates = vec![Index::Axis(0), Index::Axis(1).plus(-1), Index::Axis(2).plus(-1), Index::Axis(3)];
+        let pad = IndexMap { output: vec![1, 5, 5, 4], coordinates, fill: Some(0.0) };
+        let padded = program.step(Primitive::IndexMap(pad), &[input], 0).unwrap()[0];
+        program.outputs = program.step(pointwise([1, 1]), &[padded, padded], 1).unwrap();
+        assert_eq!(fuse(&program, 4).len(), 2);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Programs of primitives on a GPU: fused into kernels, written as WGSL, laid out in memory, recorded and run.
 //!
-//! Each stage is a value that can be printed: [`fuse`] gives kernels, [`write`] shaders, [`Layout`] memory, [`Plan`] all of
+//! Each stage is a value that can be printed: [`fuse`] gives kernels, [`write()`] shaders, [`Layout`] memory, [`Plan`] all of
 //! them together. Knows nothing of operators and graphs: an engine speaks primitives.
 
 mod access;

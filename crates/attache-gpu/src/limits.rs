@@ -7,6 +7,8 @@ pub struct Limits {
     pub max_bindings: usize,
     /// Where a shader's parameters lie.
     pub params: Params,
+    /// Bytes that one binding can reach.
+    pub max_binding_bytes: usize,
 }
 
 /// Where a shader's parameters lie.

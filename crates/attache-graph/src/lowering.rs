@@ -38,7 +38,7 @@ impl<'a> Lowering<'a> {
     fn finish(mut self) -> Result<Lowered, Refusal> {
         for (index, (made, fact)) in self.made.iter().zip(&self.outputs).enumerate() {
             let id = made.ok_or_else(|| Refusal::new(format!("its GPU form makes no output {index}")))?;
-            let stated = (scalar(fact.data_type)?, known(fact)?);
+            let stated = (made_scalar(fact.data_type)?, known(fact)?);
             let value = self.program.value(id);
             // Places in a window are integers in a tensor that files call float: only their bits count.
             let same_scalar = value.scalar == stated.0 || value.scalar == Scalar::I32;
@@ -88,7 +88,8 @@ impl<'a> Lowering<'a> {
             return Ok(id);
         }
         let fact = self.input_fact(index)?;
-        let (scalar, shape) = (scalar(fact.data_type)?, known(fact)?.clone());
+        let scalar = if fact.constant.is_some() { made_scalar(fact.data_type)? } else { scalar(fact.data_type)? };
+        let shape = known(fact)?.clone();
         let id = match &fact.constant {
             Some(constant) => self.program.constant(scalar, constant.clone()),
             None => {
@@ -113,7 +114,7 @@ impl<'a> Lowering<'a> {
     /// An input as real numbers, whatever it holds: integers of any width are read as what they stand for.
     pub fn real_input(&mut self, index: usize) -> Result<ValueId, Refusal> {
         let fact = self.input_fact(index)?;
-        if fact.constant.is_some() || scalar(fact.data_type)? == Scalar::F32 {
+        if fact.constant.is_some() || made_scalar(fact.data_type)? == Scalar::F32 {
             return self.input(index);
         }
         self.reads.push(index);
@@ -200,10 +201,13 @@ fn scalar(data_type: DataType) -> Result<Scalar, Refusal> {
     match data_type {
         // Binary16 is read as what it stands for; the device decides how to store it.
         DataType::Float32 | DataType::Float16 => Ok(Scalar::F32),
-        // Narrower integers fit; of 64-bit ones a device sees those that 32 bits hold: places, axes, labels.
-        DataType::Int32 | DataType::Int16 | DataType::Int8 | DataType::UInt8 | DataType::Bool | DataType::Int64 => {
-            Ok(Scalar::I32)
-        }
+        DataType::Int32 | DataType::Int16 | DataType::Int8 | DataType::UInt8 | DataType::Bool => Ok(Scalar::I32),
         other => Err(Refusal::new(format!("tensors of type {other} are not supported"))),
     }
+}
+
+/// As [`scalar`], for what is known beforehand or made by the node: of 64-bit integers a device can hold places and
+/// axes, but not whatever may come in at a run.
+fn made_scalar(data_type: DataType) -> Result<Scalar, Refusal> {
+    if data_type == DataType::Int64 { Ok(Scalar::I32) } else { scalar(data_type) }
 }

@@ -11,7 +11,10 @@ use crate::{Engine, Level};
 /// Weights and bias of a transposed convolution, packed for one instruction set: a matrix per phase.
 #[derive(Clone)]
 pub struct PackedTransposeFilter {
-    phases: Vec<PackedMatrix>,
+    /// The phases that read the input at all, by their first output pixel. Where the strides are longer than the kernel
+    /// there are others, which hold but the bias.
+    phases: Vec<([usize; 2], PackedMatrix)>,
+    bias: Vec<f32>,
 }
 
 /// The part of one phase along one axis.
@@ -45,8 +48,8 @@ impl PackedTransposeFilter {
         let Convolution { input: [.., channels], output: [.., outputs], kernel: [height, width], .. } = *convolution;
         assert_eq!(filter.len(), outputs * height * width * channels, "the filter has its shape");
         let mut phases = Vec::new();
-        for y in 0..convolution.strides[0].min(convolution.output[0]) {
-            for x in 0..convolution.strides[1].min(convolution.output[1]) {
+        for y in reading(convolution, 0) {
+            for x in reading(convolution, 1) {
                 let (down, across) = (Phase::new(convolution, 0, y), Phase::new(convolution, 1, x));
                 let mut weights = Vec::with_capacity(outputs * down.taps * across.taps * channels);
                 for output in 0..outputs {
@@ -58,11 +61,23 @@ impl PackedTransposeFilter {
                     }
                 }
                 let depth = down.taps * across.taps * channels;
-                phases.push(PackedMatrix::pack(level, outputs, depth, &weights, bias));
+                phases.push(([y, x], PackedMatrix::pack(level, outputs, depth, &weights, bias)));
             }
         }
-        Self { phases }
+        Self { phases, bias: bias.map_or_else(|| vec![0.0; outputs], <[f32]>::to_vec) }
     }
+}
+
+/// Phases along an axis that have taps: as many as the kernel is long, at most.
+fn reading(convolution: &Convolution, axis: usize) -> Vec<usize> {
+    let (stride, kernel) = (convolution.strides[axis], convolution.kernel[axis]);
+    let phases = stride.min(convolution.output[axis]);
+    // Phase `p` has taps where `(p + before) mod stride` is one of the kernel's.
+    let shift = convolution.before[axis] % stride;
+    let mut reading: Vec<usize> = (0..kernel.min(stride)).map(|tap| (tap + stride - shift) % stride).collect();
+    reading.retain(|phase| *phase < phases);
+    reading.sort_unstable();
+    reading
 }
 
 /// Convolves backwards: `convolution.input` is the smaller side, `strides` count output pixels, `before` is what the
@@ -78,10 +93,14 @@ pub fn transpose_convolve(
     assert!(convolution.groups == 1 && convolution.dilations == [1, 1], "no groups or dilations");
     let [height, width, outputs] = convolution.output;
     let strides = convolution.strides;
-    let across = strides[1].min(width);
-    assert_eq!(filter.phases.len(), strides[0].min(height) * across, "the filter was packed for this convolution");
-    for (index, matrix) in filter.phases.iter().enumerate() {
-        let (y, x) = (index / across, index % across);
+    assert_eq!(filter.bias.len(), outputs, "the filter was packed for this convolution");
+    if filter.phases.len() < strides[0].min(height) * strides[1].min(width) {
+        let (low, high) = convolution.clamp;
+        let bias: Vec<f32> = filter.bias.iter().map(|bias| bias.max(low).min(high)).collect();
+        output.chunks_exact_mut(outputs.max(1)).for_each(|pixel| pixel.copy_from_slice(&bias));
+    }
+    for ([y, x], matrix) in &filter.phases {
+        let (y, x) = (*y, *x);
         let phases = [Phase::new(convolution, 0, y), Phase::new(convolution, 1, x)];
         let sweep = Sweep {
             batches: convolution.batches,

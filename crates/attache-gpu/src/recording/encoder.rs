@@ -12,6 +12,9 @@ use crate::plan::Plan;
 use crate::precision::Precision;
 use crate::shader::Binding;
 
+/// Runs that may be under way at once.
+const MAX_PENDING: usize = 64;
+
 /// Records for the ordinary wgpu encoder.
 #[derive(Debug)]
 pub struct Encoder;
@@ -37,6 +40,8 @@ struct Encoded {
     outputs: Vec<Slice>,
     staging: wgpu::Buffer,
     staged: Vec<u64>,
+    /// Runs started since the last wait.
+    pending: usize,
 }
 
 /// Rounded up to what copies ask for.
@@ -64,17 +69,7 @@ impl Pieces {
 impl Recorder for Encoder {
     fn record(&self, device: &Device, plan: &Plan) -> Result<(Box<dyn Recording>, Cost), GpuError> {
         device.check()?;
-        let wgpu = device.wgpu();
-        let scopes = [wgpu::ErrorFilter::Validation, wgpu::ErrorFilter::OutOfMemory, wgpu::ErrorFilter::Internal];
-        let scopes = scopes.map(|filter| wgpu.push_error_scope(filter));
-        let recorded = Builder { device, plan }.build();
-        for scope in scopes.into_iter().rev() {
-            if let Some(error) = pollster::block_on(scope.pop()) {
-                return Err(error.into());
-            }
-        }
-        device.check()?;
-        recorded
+        device.scoped(|| Builder { device, plan }.build())?
     }
 }
 
@@ -89,7 +84,7 @@ impl Builder<'_> {
         let plan = self.plan;
         let start = Instant::now();
         let sources: Vec<&str> = plan.dispatches.iter().map(|dispatch| dispatch.shader.source.as_str()).collect();
-        let pipelines = self.device.pipelines(&sources);
+        let pipelines = self.device.pipelines(&sources)?;
         let compile_ms = start.elapsed().as_secs_f64() * 1e3;
 
         let start = Instant::now();
@@ -131,7 +126,7 @@ impl Builder<'_> {
         }
         let staging = self.buffer(size.max(8), Usages::MAP_READ | Usages::COPY_DST)?;
         let device = self.device.clone();
-        let encoded = Encoded { device, inputs, commands, outputs, staging, staged };
+        let encoded = Encoded { device, inputs, commands, outputs, staging, staged, pending: 0 };
         Ok((Box::new(encoded), Cost { compile_ms, upload_ms, weights_bytes }))
     }
 
@@ -150,14 +145,26 @@ impl Builder<'_> {
         Ok(Slice { buffer: self.buffer(size, usage)?, offset: 0, size })
     }
 
-    /// The pieces in one buffer.
+    /// The pieces in as few buffers as the device's limit allows.
     fn upload(&self, pieces: Pieces, usage: wgpu::BufferUsages) -> Result<Vec<Slice>, GpuError> {
-        let buffer = self.buffer(pieces.bytes.len() as u64, usage | wgpu::BufferUsages::COPY_DST)?;
-        if !pieces.bytes.is_empty() {
-            self.device.queue().write_buffer(&buffer, 0, &pieces.bytes);
+        let limit = self.device.wgpu().limits().max_buffer_size;
+        let mut slices = Vec::with_capacity(pieces.ranges.len());
+        let mut ranges = pieces.ranges.as_slice();
+        while let Some((start, _)) = ranges.first() {
+            let end = |range: &(u64, u64)| range.0 + range.1;
+            let together = ranges.iter().take_while(|range| end(range) - start <= limit).count().max(1);
+            let (now, later) = ranges.split_at(together);
+            let bytes = &pieces.bytes[*start as usize..end(&now[together - 1]) as usize];
+            let buffer = self.buffer(bytes.len() as u64, usage | wgpu::BufferUsages::COPY_DST)?;
+            self.device.queue().write_buffer(&buffer, 0, bytes);
+            slices.extend(now.iter().map(|(offset, size)| Slice {
+                buffer: buffer.clone(),
+                offset: offset - start,
+                size: *size,
+            }));
+            ranges = later;
         }
-        let slice = |(offset, size): &(u64, u64)| Slice { buffer: buffer.clone(), offset: *offset, size: *size };
-        Ok(pieces.ranges.iter().map(slice).collect())
+        Ok(slices)
     }
 
     fn upload_constants(&self) -> Result<Vec<Slice>, GpuError> {
@@ -222,6 +229,15 @@ impl Builder<'_> {
     }
 }
 
+impl Encoded {
+    /// Waits for every run that was started.
+    fn wait(&mut self) -> Result<(), GpuError> {
+        self.pending = 0;
+        let waited = self.device.wgpu().poll(wgpu::PollType::wait_indefinitely());
+        waited.map(drop).map_err(|error| GpuError::new(GpuErrorKind::Failed, format!("the device stopped: {error}")))
+    }
+}
+
 /// Numbers as the device stores them.
 fn stored(precision: Precision, numbers: &[f32]) -> Vec<u8> {
     match precision {
@@ -245,6 +261,10 @@ impl Recording for Encoded {
     }
 
     fn submit(&mut self) -> Result<(), GpuError> {
+        self.pending += 1;
+        if self.pending > MAX_PENDING {
+            self.wait()?;
+        }
         let descriptor = wgpu::CommandEncoderDescriptor { label: None };
         let mut encoder = self.device.wgpu().create_command_encoder(&descriptor);
         {
@@ -269,7 +289,7 @@ impl Recording for Encoded {
         };
         let (sender, receiver) = std::sync::mpsc::channel();
         self.staging.map_async(wgpu::MapMode::Read, .., move |result| drop(sender.send(result)));
-        self.device.wgpu().poll(wgpu::PollType::wait_indefinitely()).map_err(|error| failed(&error))?;
+        self.wait()?;
         receiver.recv().map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
         {
             let mapped = self.staging.get_mapped_range(..).map_err(|error| failed(&error))?;

@@ -21,7 +21,10 @@ const MAX_GROUPS: usize = 65535;
 fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     let Primitive::Contract(contraction) = &kernel.primitive else { return false };
     let constant = |id: &ValueId| matches!(context.program.value(*id).source, Source::Constant(_));
-    contraction.groups == 1 && kernel.inputs[1..].iter().all(constant)
+    let filter = context.program.shape(kernel.inputs[1]);
+    let packed = (1 + filter[1..].iter().product::<usize>()) * filter[0].next_multiple_of(4) * 4;
+    let fits = packed <= context.limits.max_binding_bytes && filter[0].div_ceil(64) <= MAX_GROUPS;
+    contraction.groups == 1 && kernel.inputs[1..].iter().all(constant) && fits
 }
 
 /// A constant's elements as binary32.

@@ -7,7 +7,7 @@ use super::{Context, Variant, coordinates};
 use crate::access::{lanes, store};
 use crate::fuse::Kernel;
 use crate::shader::{Binding, Shader, Writer};
-use crate::text::{literal, vector};
+use crate::text::vector;
 
 pub(super) const VARIANT: Variant = Variant {
     name: "reduce",
@@ -17,11 +17,11 @@ pub(super) const VARIANT: Variant = Variant {
 };
 
 /// WGSL that folds `value` into `folded`, and the number that folding starts with.
-pub(super) fn folding(reduction: Reduction) -> (&'static str, String) {
+pub(super) fn folding(writer: &mut Writer, reduction: Reduction) -> (&'static str, String) {
     match reduction {
         Reduction::Sum | Reduction::Mean => ("folded = folded + value;", "0.0".to_owned()),
-        Reduction::Maximum => ("folded = max(folded, value);", literal(f32::NEG_INFINITY)),
-        Reduction::Minimum => ("folded = min(folded, value);", literal(f32::INFINITY)),
+        Reduction::Maximum => ("folded = max(folded, value);", writer.float_param(f32::NEG_INFINITY)),
+        Reduction::Minimum => ("folded = min(folded, value);", writer.float_param(f32::INFINITY)),
         Reduction::Product => ("folded = folded * value;", "1.0".to_owned()),
     }
 }
@@ -69,7 +69,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let array = writer.bind(Binding::Read(kernel.inputs[0]), context.element(kernel.inputs[0]), lanes);
     store(&mut writer, context, kernel, lanes);
     let real = vector("f32", lanes);
-    let (fold, start) = folding(*reduction);
+    let (fold, start) = folding(&mut writer, *reduction);
     let mut body = base(&mut writer, shape, axes, lanes);
     let (count, walk) = walk(&mut writer, shape, axes, lanes);
     let (share, count) = (writer.float_param(share(*reduction, count)), writer.param(count));

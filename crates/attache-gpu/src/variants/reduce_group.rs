@@ -34,7 +34,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let mut writer = Writer::new(VARIANT.name, context.limits);
     let array = writer.bind(Binding::Read(kernel.inputs[0]), context.element(kernel.inputs[0]), 1);
     store(&mut writer, context, kernel, 1);
-    let (fold, start) = folding(*reduction);
+    let (fold, start) = folding(&mut writer, *reduction);
     let base = base(&mut writer, shape, axes, 1);
     let (count, walk) = walk(&mut writer, shape, axes, 1);
     let (share, count) = (writer.float_param(share(*reduction, count)), writer.param(count));

@@ -37,7 +37,9 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let mut body = coordinates(&extents);
     body += &match resample.sampling {
         Sampling::Nearest => {
-            let round = if resample.align_corners { "floor(p + 0.5)" } else { "floor(p)" };
+            // Not floor(p + 0.5): the sum would round 0.49999997 up.
+            let round =
+                if resample.align_corners { "floor(p) + select(0.0, 1.0, p - floor(p) >= 0.5)" } else { "floor(p)" };
             writer.function(&format!(
                 "fn nearest(o: i32, scale: f32, extent: i32) -> i32 {{
     let p = (f32(o) + {half}) * scale;

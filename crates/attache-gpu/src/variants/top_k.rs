@@ -31,7 +31,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
             if (follows && (best_at == {extent_text} || value > best)) {{ best = value; best_at = at; }}
         }}
         {values}[g * {count_text} + k] = {stored}(best);
-        {places}[g * {count_text} + k] = i32(best_at);
+        {places}[g * {count_text} + k] = i32(min(best_at, {extent_text} - 1u));
         last = best;
         last_at = best_at;
     }}\n"

@@ -6,7 +6,7 @@ use super::{Context, Variant, coordinates};
 use crate::access::{lanes, store};
 use crate::fuse::Kernel;
 use crate::shader::{Binding, Shader, Writer};
-use crate::text::{literal, vector};
+use crate::text::vector;
 
 pub(super) const VARIANT: Variant =
     Variant { name: "window", applies: |_, kernel| matches!(kernel.primitive, Primitive::Window(_)), cost: 1, write };
@@ -21,10 +21,10 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     store(&mut writer, context, kernel, lanes);
     let (fold, start, result) = match window.kind {
         WindowKind::Average => ("folded = folded + value; count += 1.0;", "0.0".to_owned(), "folded / count"),
-        WindowKind::Maximum => ("folded = max(folded, value);", literal(f32::NEG_INFINITY), "folded"),
+        WindowKind::Maximum => ("folded = max(folded, value);", writer.float_param(f32::NEG_INFINITY), "folded"),
         WindowKind::ArgMaximum => (
             "let larger = value > folded; folded = select(folded, value, larger); place = select(place, PLACE, larger);",
-            literal(f32::NEG_INFINITY),
+            writer.float_param(f32::NEG_INFINITY),
             "folded",
         ),
     };

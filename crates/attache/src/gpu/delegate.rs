@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use attache_base::DataType;
 use attache_gpu::{Adapter, Device, DeviceOptions, GpuErrorKind, Precision, Submission, wgpu};
 use attache_gpu_ir::{Expression, Primitive, Program, Scalar, ValueId};
 use attache_graph::{Graph, Lowered, Lowering, NodeId, Refusal, TensorId};
@@ -42,6 +43,9 @@ impl GpuDelegate {
     /// The delegate on a device that the caller opened. Choices of a device among the options don't count.
     pub fn with_device(device: wgpu::Device, queue: wgpu::Queue, options: GpuDelegateOptions) -> Result<Self, Error> {
         let device = Device::from_wgpu(device, queue);
+        if device.adapter().max_storage_buffers < 4 {
+            return Err(Error::new(ErrorKind::Device, "the device allows a shader fewer than four storage buffers"));
+        }
         let precision = possible(options.resolved_precision()?, options.precision.is_some(), &device)?;
         Ok(Self { device, precision, partitioning: options.partitioning })
     }
@@ -112,7 +116,8 @@ impl Delegate for GpuDelegate {
     fn prepare(&self, island: Island<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
         let stitched = stitch(island)?;
         let kernel = GpuKernel::new(&self.device, stitched, self.precision, Submission::default());
-        Ok(Box::new(kernel.map_err(|error| DelegateError::new(error.to_string()))?))
+        let failed = |error| DelegateError::new(format!("TfLiteGpuDelegate Prepare: {error}"));
+        Ok(Box::new(kernel.map_err(failed)?))
     }
 }
 
@@ -142,7 +147,9 @@ pub(super) fn stitch(island: Island<'_>) -> Result<Stitched, DelegateError> {
         let tensors = lowered.reads.iter().map(|input| node.inputs[*input].and_then(|tensor| values.get(&tensor)));
         let inputs: Option<Vec<ValueId>> = tensors.map(|value| value.copied()).collect();
         let inputs = inputs.ok_or_else(|| DelegateError::new(format!("node {} reads what nobody makes", id.0)))?;
-        let inputs = as_read(&mut program, lowered, &inputs, origin)?;
+        let tensors = lowered.reads.iter().filter_map(|input| node.inputs[*input]);
+        let types: Vec<DataType> = tensors.map(|tensor| graph.fact(tensor).data_type).collect();
+        let inputs = as_read(&mut program, lowered, &inputs, &types, origin)?;
         let outputs = program.append(&lowered.program, &inputs, origin);
         values.extend(node.outputs.iter().copied().zip(outputs));
     }
@@ -157,13 +164,16 @@ fn as_read(
     program: &mut Program,
     lowered: &Lowered,
     values: &[ValueId],
+    types: &[DataType],
     origin: usize,
 ) -> Result<Vec<ValueId>, DelegateError> {
     let mut inputs = Vec::with_capacity(values.len());
-    for (value, input) in values.iter().zip(&lowered.program.inputs) {
+    for ((value, input), data_type) in values.iter().zip(&lowered.program.inputs).zip(types) {
         let scalar = lowered.program.value(*input).scalar;
         inputs.push(if program.value(*value).scalar == scalar {
             *value
+        } else if *data_type == DataType::Float32 {
+            return Err(DelegateError::new("places in windows are read as something else"));
         } else {
             let shape = program.shape(*value).clone();
             let cast = Primitive::Map { expression: Expression::Input(0), shape, scalar };

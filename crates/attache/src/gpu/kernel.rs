@@ -58,7 +58,7 @@ impl GpuKernel {
 }
 
 fn failed(error: GpuError) -> DelegateError {
-    DelegateError::new(error.to_string())
+    DelegateError::new(format!("TfLiteGpuDelegate Invoke: {error}"))
 }
 
 impl DelegateKernel for GpuKernel {
