@@ -27,6 +27,7 @@ static STEPS: &[Step] = &[
     Step { name: "documentation", run: document },
     Step { name: "tests", run: test },
     Step { name: "tests with a poisoned CPU", run: test_poisoned },
+    Step { name: "tests through OpenGL ES", run: test_gl },
     Step { name: "tests in the documentation", run: || run_tests(&["--doc"]) },
 ];
 
@@ -78,6 +79,15 @@ fn test() -> Result<()> {
 /// whole workspace, as [`test`], so that no dependency is built anew with other features.
 fn test_poisoned() -> Result<()> {
     run_tests(&["--features", "attache/poison", "--test", "cpu_goldens", "--test", "gpu_goldens"])
+}
+
+/// The golden cases through OpenGL ES 3.1, as Mesa's software driver has it.
+fn test_gl() -> Result<()> {
+    setup::verify()?;
+    let selection = ["test", "--workspace", "--features", "attache/poison", "--test", "gpu_goldens"];
+    let versions = [("MESA_GL_VERSION_OVERRIDE", "3.0"), ("MESA_GLES_VERSION_OVERRIDE", "3.1")];
+    let mut command = command(&selection);
+    finish(command.envs(setup::environment()?).envs(versions).env("ATTACHE_TEST_BACKEND", "gl"))
 }
 
 fn run_tests(selection: &[&str]) -> Result<()> {

@@ -91,6 +91,9 @@ pub struct DeviceOptions {
     pub hardware_only: bool,
     /// With the graphics interface's own validation layer, whose messages go to the log. For tests.
     pub validation: bool,
+    /// With no more than every device has: four storage buffers to a shader, and its parameters where hardware likes
+    /// them. For tests on software.
+    pub frugal: bool,
 }
 
 /// An open device. Cheap to clone; clones share it and its pipelines.
@@ -131,7 +134,11 @@ impl Device {
             seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert_with(|| error.into());
         }));
         let open_ms = start.elapsed().as_secs_f64() * 1e3;
-        Ok(Self::new(device, queue, describe(&adapter), failure, open_ms))
+        let mut described = describe(&adapter);
+        if options.frugal {
+            described = Adapter { max_storage_buffers: 4, ..described };
+        }
+        Ok(Self::new(device, queue, described, failure, open_ms))
     }
 
     /// A device that the caller opened. Its errors go where the caller sends them.

@@ -37,9 +37,10 @@ impl Random {
     }
 }
 
-fn device() -> Device {
+fn device(frugal: bool) -> Device {
     validation::listen();
-    let options = DeviceOptions { backend: Some(Backend::Vulkan), validation: true, ..DeviceOptions::default() };
+    let options =
+        DeviceOptions { backend: Some(Backend::Vulkan), validation: true, frugal, ..DeviceOptions::default() };
     Device::open(&options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on")
 }
 
@@ -342,7 +343,14 @@ type Draw = fn(&mut Random) -> Program;
 
 #[test]
 fn devices_compute_what_primitives_mean() {
-    let device = device();
+    devices(false);
+    devices(true);
+    validation::assert_silent();
+}
+
+/// The same on one more device: all that it offers, or what every device does.
+fn devices(frugal: bool) {
+    let device = device(frugal);
     let kinds: [(&str, Draw, usize); 16] = [
         ("map", map, 60),
         ("index_map", index_map, 40),
@@ -370,5 +378,4 @@ fn devices_compute_what_primitives_mean() {
     }
     let large = Primitive::Reduce { reduction: Reduction::Mean, axes: vec![1, 2] };
     check(&device, &mut Random(99), "reduce_group", one(large, &[float(&[2, 120, 90, 3].into())]));
-    validation::assert_silent();
 }

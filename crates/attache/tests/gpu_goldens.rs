@@ -1,4 +1,5 @@
-//! Every golden case on a GPU, in 32-bit floats and under Vulkan's validation layer.
+//! Every golden case on a GPU, in 32-bit floats and under Vulkan's validation layer; through OpenGL where the environment
+//! has `ATTACHE_TEST_BACKEND=gl`.
 //!
 //! No operator may be left to the CPU, except in the cases of `conformance/expectations/gpu_f32.txt`: what is left there
 //! and why has to be as that list says, to the letter. With the feature `poison` whatever the CPU computes is
@@ -20,9 +21,23 @@ use goldens::{Case, assert_none, cases};
 const TOLERANCE: f32 = 2e-5;
 
 fn delegate() -> Arc<dyn Delegate> {
-    validation::listen();
-    let options = GpuDelegateOptions::default().backend(Backend::Vulkan).validation(true);
-    Arc::new(GpuDelegate::new(options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on"))
+    let options = GpuDelegateOptions::default();
+    let options = if through_gl() {
+        options.backend(Backend::Gl)
+    } else {
+        validation::listen();
+        options.backend(Backend::Vulkan).validation(true)
+    };
+    let delegate = GpuDelegate::new(options);
+    Arc::new(delegate.expect("a device (on Debian: mesa-vulkan-drivers; for OpenGL: libegl1, libgles2) to test on"))
+}
+
+fn through_gl() -> bool {
+    match std::env::var("ATTACHE_TEST_BACKEND").as_deref() {
+        Ok("gl") => true,
+        Ok(other) => panic!("ATTACHE_TEST_BACKEND is {other}; only gl is another way than Vulkan"),
+        Err(_) => false,
+    }
 }
 
 /// What became of a case that didn't fail.
@@ -63,7 +78,9 @@ fn the_gpu_agrees_with_every_case() {
             Err(error) => failures.push(format!("{}: {error}", case.name)),
         }
     }
-    validation::assert_silent();
+    if !through_gl() {
+        validation::assert_silent();
+    }
     assert_none(&failures);
     let expected = include_str!("../../../conformance/expectations/gpu_f32.txt");
     assert!(refused == expected, "conformance/expectations/gpu_f32.txt should read:\n{refused}");

@@ -31,6 +31,7 @@ impl GpuDelegate {
             adapter: options.adapter,
             hardware_only: options.hardware_only,
             validation: options.validation,
+            frugal: false,
         });
         let device = device.map_err(|error| match error.kind() {
             GpuErrorKind::Unsupported => Error::new(ErrorKind::Unsupported, error.to_string()),
