@@ -1,114 +1,140 @@
 //! Operators that are a function of two elements, their inputs broadcast by numpy's rule: a row each.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
-use attache_base::{Activation, DataType, Element, Shape};
+use attache_base::{Activation, DataType, Element};
+use attache_gpu_ir::Expression::Input;
 use attache_gpu_ir::{Binary, Expression};
 use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_kernels::Engine;
-use attache_kernels::elementwise::{self, broadcast2};
+use attache_kernels::elementwise::{self, Binary as Kernel, broadcast2};
 use attache_model::schema::{ActivationFunctionType, BuiltinOperator};
 
 use crate::definition::activation;
-use crate::support::{arity, countable, one_of, required};
+use crate::support::{arity, broadcast, one_of, required, same_type};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[
-    Definition {
-        code: Code::Builtin(BuiltinOperator::ADD),
-        versions: 1..=6,
-        parse: |declaration| {
-            let options = declaration.options.builtin_options_as_add_options();
-            let fused = options.map(|options| options.fused_activation_function());
-            row(declaration, fused, elementwise::Binary::Add, i64::wrapping_add, Expression::add)
-        },
-    },
-    Definition {
-        code: Code::Builtin(BuiltinOperator::MINIMUM),
-        versions: 1..=4,
-        parse: |declaration| {
-            let minimum: Formula = |a, b| a.binary(Binary::Minimum, b);
-            row(declaration, None, elementwise::Binary::Minimum, i64::min, minimum)
-        },
-    },
-    Definition {
-        code: Code::Builtin(BuiltinOperator::MUL),
-        versions: 1..=8,
-        parse: |declaration| {
-            let options = declaration.options.builtin_options_as_mul_options();
-            let fused = options.map(|options| options.fused_activation_function());
-            row(declaration, fused, elementwise::Binary::Multiply, i64::wrapping_mul, Expression::multiply)
-        },
-    },
-    Definition {
-        code: Code::Builtin(BuiltinOperator::SQUARED_DIFFERENCE),
-        versions: 1..=2,
-        parse: |declaration| {
-            let square = |a: i64, b: i64| a.wrapping_sub(b).wrapping_mul(a.wrapping_sub(b));
-            let expression: Formula = |a, b| a.clone().subtract(b.clone()).multiply(a.subtract(b));
-            row(declaration, None, elementwise::Binary::SquaredDifference, square, expression)
-        },
-    },
-    Definition {
-        code: Code::Builtin(BuiltinOperator::SUB),
-        versions: 1..=5,
-        parse: |declaration| {
-            let options = declaration.options.builtin_options_as_sub_options();
-            let fused = options.map(|options| options.fused_activation_function());
-            row(declaration, fused, elementwise::Binary::Subtract, i64::wrapping_sub, Expression::subtract)
-        },
-    },
+    row(BuiltinOperator::ADD, 6, |declaration| {
+        let options = declaration.options.builtin_options_as_add_options();
+        let fused = options.map(|options| options.fused_activation_function());
+        function(declaration, Kernel::Add, |a, b| Some(a.wrapping_add(b)), Expression::add).fused(fused)
+    }),
+    row(BuiltinOperator::DIV, 2, |declaration| {
+        let options = declaration.options.builtin_options_as_div_options();
+        let fused = options.map(|options| options.fused_activation_function());
+        function(declaration, Kernel::Divide, quotient, Expression::divide).fused(fused)
+    }),
+    row(BuiltinOperator::FLOOR_DIV, 3, |declaration| {
+        function(declaration, Kernel::FloorDivide, floor_quotient, |a, b| a.binary(Binary::FloorDivide, b)).fused(None)
+    }),
+    row(BuiltinOperator::FLOOR_MOD, 2, |declaration| {
+        function(declaration, Kernel::FloorModulo, floor_rest, |a, b| a.binary(Binary::FloorModulo, b)).fused(None)
+    }),
+    row(BuiltinOperator::MAXIMUM, 4, |declaration| {
+        function(declaration, Kernel::Maximum, |a, b| Some(a.max(b)), |a, b| a.binary(Binary::Maximum, b)).fused(None)
+    }),
+    row(BuiltinOperator::MINIMUM, 4, |declaration| {
+        function(declaration, Kernel::Minimum, |a, b| Some(a.min(b)), |a, b| a.binary(Binary::Minimum, b)).fused(None)
+    }),
+    row(BuiltinOperator::MUL, 8, |declaration| {
+        let options = declaration.options.builtin_options_as_mul_options();
+        let fused = options.map(|options| options.fused_activation_function());
+        function(declaration, Kernel::Multiply, |a, b| Some(a.wrapping_mul(b)), Expression::multiply).fused(fused)
+    }),
+    row(BuiltinOperator::POW, 1, |declaration| {
+        function(declaration, Kernel::Power, power, |a, b| a.binary(Binary::Power, b)).fused(None)
+    }),
+    row(BuiltinOperator::SQUARED_DIFFERENCE, 2, |declaration| {
+        let integer: Integer = |a, b| Some(a.wrapping_sub(b).wrapping_mul(a.wrapping_sub(b)));
+        let formula: Formula = |a, b| a.clone().subtract(b.clone()).multiply(a.subtract(b));
+        function(declaration, Kernel::SquaredDifference, integer, formula).fused(None)
+    }),
+    row(BuiltinOperator::SUB, 5, |declaration| {
+        let options = declaration.options.builtin_options_as_sub_options();
+        let fused = options.map(|options| options.fused_activation_function());
+        function(declaration, Kernel::Subtract, |a, b| Some(a.wrapping_sub(b)), Expression::subtract).fused(fused)
+    }),
 ];
 
+type Parsed = Result<Arc<dyn Op>, OpError>;
 type Formula = fn(Expression, Expression) -> Expression;
+/// A function of integers, computed in 64 bits; `None` where it has no value.
+type Integer = fn(i64, i64) -> Option<i64>;
+
+const fn row(builtin: BuiltinOperator, newest: i32, parse: fn(&Declaration<'_>) -> Parsed) -> Definition {
+    Definition { code: Code::Builtin(builtin), versions: 1..=newest, parse }
+}
+
+/// The quotient rounded towards zero.
+fn quotient(a: i64, b: i64) -> Option<i64> {
+    (b != 0).then(|| a.wrapping_div(b))
+}
+
+/// The quotient rounded down.
+fn floor_quotient(a: i64, b: i64) -> Option<i64> {
+    let is_above = floor_rest(a, b)? != a.wrapping_rem(b);
+    Some(a.wrapping_div(b).wrapping_sub(i64::from(is_above)))
+}
+
+/// What the quotient rounded down leaves: 0, or of the divisor's sign.
+fn floor_rest(a: i64, b: i64) -> Option<i64> {
+    let rest = if b == 0 { return None } else { a.wrapping_rem(b) };
+    Some(if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest })
+}
+
+/// A power with an exponent that isn't negative.
+fn power(a: i64, b: i64) -> Option<i64> {
+    Some(a.wrapping_pow(u32::try_from(b).ok()?))
+}
 
 #[derive(Debug)]
 struct Function {
     name: &'static str,
     /// The function of floats on the CPU.
-    function: elementwise::Binary,
-    /// The function of integers, computed in 64 bits; narrower ones wrap.
-    integer: fn(i64, i64) -> i64,
+    function: Kernel,
+    /// The function of integers; narrow ones wrap.
+    integer: Integer,
     /// The function of the two inputs with the activation.
     expression: Expression,
     activation: Activation,
 }
 
-fn row(
-    declaration: &Declaration<'_>,
-    fused: Option<ActivationFunctionType>,
-    function: elementwise::Binary,
-    integer: fn(i64, i64) -> i64,
-    expression: Formula,
-) -> Result<Arc<dyn Op>, OpError> {
-    let activation = fused.map_or(Ok(Activation::None), activation)?;
-    let expression = expression(Expression::Input(0), Expression::Input(1)).activation(activation);
-    let missing = || OpError::unsupported(format!("the fused activation {activation:?} is not implemented"));
-    let (name, expression) = (declaration.builtin_name(), expression.ok_or_else(missing)?);
-    Ok(Arc::new(Function { name, function, integer, expression, activation }))
-}
-
-/// The shape that the two inputs broadcast to.
-fn broadcast(left: &Shape, right: &Shape) -> Result<Shape, OpError> {
-    let reason = || format!("the shapes {left} and {right} do not broadcast");
-    countable(left.broadcast(right).ok_or_else(|| OpError::invalid(reason()))?)
+fn function(declaration: &Declaration<'_>, function: Kernel, integer: Integer, formula: Formula) -> Function {
+    let (name, expression) = (declaration.builtin_name(), formula(Input(0), Input(1)));
+    Function { name, function, integer, expression, activation: Activation::None }
 }
 
 impl Function {
+    /// With the activation of a file's options.
+    fn fused(self, fused: Option<ActivationFunctionType>) -> Parsed {
+        let activation = fused.map_or(Ok(Activation::None), activation)?;
+        let missing = || OpError::unsupported(format!("the fused activation {activation:?} is not implemented"));
+        let expression = self.expression.activation(activation).ok_or_else(missing)?;
+        Ok(Arc::new(Self { expression, activation, ..self }))
+    }
+
     /// Integers: the function, wrapped to the type, within the activation's bounds.
     fn integers<T: Element + Into<i64>>(&self, eval: &mut Eval<'_>, wrap: fn(i64) -> T) -> Result<(), OpError> {
         let (left, right) = (eval.input(0)?, eval.input(1)?);
         let (low, high) = self.activation.bounds().unwrap_or((f32::NEG_INFINITY, f32::INFINITY));
         // The bounds are whole numbers; infinite ones become the ends of the range.
         let (low, high) = (low as i64, high as i64);
+        let is_undefined = Cell::new(false);
         let function = |l: T, r: T| {
-            let value: i64 = wrap((self.integer)(l.into(), r.into())).into();
+            let value = (self.integer)(l.into(), r.into());
+            is_undefined.set(is_undefined.get() | value.is_none());
+            let value: i64 = wrap(value.unwrap_or_default()).into();
             wrap(value.clamp(low, high))
         };
         let output = &mut eval.outputs[0];
         let shape = output.shape;
         broadcast2((left.values()?, left.shape), (right.values()?, right.shape), (output.values()?, shape), function);
-        Ok(())
+        match is_undefined.get() {
+            true => Err(OpError::invalid("a division by zero, or an integer to a negative power")),
+            false => Ok(()),
+        }
     }
 }
 
@@ -121,20 +147,12 @@ impl Op for Function {
         arity(inputs, 2..=2)?;
         let (left, right) = (required(inputs, 0)?, required(inputs, 1)?);
         one_of(0, left, &[DataType::Float32, DataType::Int32, DataType::Int64])?;
-        if left.data_type != right.data_type {
-            return Err(OpError::invalid(format!(
-                "its inputs are of types {} and {}",
-                left.data_type, right.data_type
-            )));
-        }
+        same_type(left, right)?;
         if left.data_type != DataType::Float32 && self.activation.bounds().is_none() {
             let reason = format!("the fused activation {:?} of integers is not implemented", self.activation);
             return Err(OpError::unsupported(reason));
         }
-        let (Some(left_shape), Some(right_shape)) = (&left.shape, &right.shape) else {
-            return Ok(vec![Inferred::unknown(left.data_type)]);
-        };
-        Ok(vec![Inferred::new(left.data_type, broadcast(left_shape, right_shape)?)])
+        Ok(vec![Inferred { data_type: left.data_type, shape: broadcast(&[left, right])? }])
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
@@ -164,9 +182,9 @@ mod tests {
     use super::*;
 
     fn add(activation: Activation) -> Function {
-        let expression = Expression::Input(0).add(Expression::Input(1)).activation(activation).unwrap();
-        let function = elementwise::Binary::Add;
-        Function { name: "", function, integer: i64::wrapping_add, expression, activation }
+        let (function, integer): (_, Integer) = (Kernel::Add, |a, b| Some(a.wrapping_add(b)));
+        let expression = Input(0).add(Input(1)).activation(activation).unwrap();
+        Function { name: "", function, integer, expression, activation }
     }
 
     #[test]
@@ -187,5 +205,16 @@ mod tests {
         let input = Fact::new(DataType::Int32, [2]);
         assert!(add(Activation::Relu).infer(&[Some(&input), Some(&input)]).is_ok());
         assert!(add(Activation::Tanh).infer(&[Some(&input), Some(&input)]).is_err());
+    }
+
+    #[test]
+    fn integers_are_divided_in_two_ways() {
+        for (a, b, expected) in [(7, 2, (3, 3, 1)), (-7, 2, (-3, -4, 1)), (7, -2, (-3, -4, -1)), (-6, 2, (-3, -3, 0))] {
+            let (down, rest) = (floor_quotient(a, b).unwrap(), floor_rest(a, b).unwrap());
+            assert_eq!((quotient(a, b).unwrap(), down, rest), expected, "{a} by {b}");
+        }
+        assert_eq!((quotient(1, 0), floor_quotient(1, 0), floor_rest(1, 0), power(2, -1)), (None, None, None, None));
+        assert_eq!((floor_quotient(i64::MIN, -1), floor_rest(i64::MIN, -1)), (Some(i64::MIN), Some(0)));
+        assert_eq!(power(-2, 3), Some(-8));
     }
 }

@@ -17,6 +17,7 @@ mod view;
 
 mod average_pool_2d;
 mod binary;
+mod comparison;
 mod concatenation;
 mod conv_2d;
 mod convolution_2d_transpose_bias;
@@ -25,6 +26,7 @@ mod depthwise_conv_2d;
 mod dequantize;
 mod expand_dims;
 mod fully_connected;
+mod logical;
 mod max_pool_2d;
 mod max_pooling_with_argmax_2d;
 mod max_unpooling_2d;
@@ -54,6 +56,7 @@ pub use import::{ImportError, import};
 static TABLE: &[&[Definition]] = &[
     average_pool_2d::DEFINITIONS,
     binary::DEFINITIONS,
+    comparison::DEFINITIONS,
     concatenation::DEFINITIONS,
     conv_2d::DEFINITIONS,
     convolution_2d_transpose_bias::DEFINITIONS,
@@ -62,6 +65,7 @@ static TABLE: &[&[Definition]] = &[
     dequantize::DEFINITIONS,
     expand_dims::DEFINITIONS,
     fully_connected::DEFINITIONS,
+    logical::DEFINITIONS,
     max_pool_2d::DEFINITIONS,
     max_pooling_with_argmax_2d::DEFINITIONS,
     max_unpooling_2d::DEFINITIONS,

@@ -69,6 +69,25 @@ pub(crate) fn countable(shape: Shape) -> Result<Shape, OpError> {
     }
 }
 
+/// The shape that inputs broadcast to by numpy's rule; `None` where one is not known yet.
+pub(crate) fn broadcast(facts: &[&Fact]) -> Result<Option<Shape>, OpError> {
+    let mut result = Shape::default();
+    for fact in facts {
+        let Some(shape) = &fact.shape else { return Ok(None) };
+        let reason = || OpError::invalid(format!("the shapes {result} and {shape} do not broadcast"));
+        result = result.broadcast(shape).ok_or_else(reason)?;
+    }
+    countable(result).map(Some)
+}
+
+/// An error unless two inputs are of one type.
+pub(crate) fn same_type(left: &Fact, right: &Fact) -> Result<(), OpError> {
+    if left.data_type == right.data_type {
+        return Ok(());
+    }
+    Err(OpError::invalid(format!("its inputs are of types {} and {}", left.data_type, right.data_type)))
+}
+
 /// An error unless elements of the input can be moved as whole bytes.
 pub(crate) fn movable(index: usize, fact: &Fact) -> Result<(), OpError> {
     match fact.data_type.bits() {

@@ -1,62 +1,141 @@
-//! Operators that are a function of one float32 element: a row each.
+//! Operators that are a function of one element: a row each. All take float32; the few that also take integers say what
+//! they do with them.
 
 use std::sync::Arc;
 
-use attache_base::DataType;
-use attache_gpu_ir::{Expression, Unary};
+use attache_base::{DataType, Element};
+use attache_gpu_ir::Expression::{Constant, Input};
+use attache_gpu_ir::{Binary, Expression, Unary};
 use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
-use attache_kernels::{Engine, elementwise};
+use attache_kernels::Engine;
+use attache_kernels::elementwise::{self, Unary as Kernel};
 use attache_model::schema::BuiltinOperator;
 
 use crate::support::{arity, one_of, required};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[
-    Definition {
-        code: Code::Builtin(BuiltinOperator::LOGISTIC),
-        versions: 1..=3,
-        parse: |declaration| row(declaration, elementwise::Unary::Logistic, |x| x.unary(Unary::Logistic)),
-    },
-    Definition {
-        code: Code::Builtin(BuiltinOperator::RELU),
-        versions: 1..=3,
-        parse: |declaration| clamp(declaration, 0.0, f32::INFINITY),
-    },
-    Definition {
-        code: Code::Builtin(BuiltinOperator::RELU6),
-        versions: 1..=3,
-        parse: |declaration| clamp(declaration, 0.0, 6.0),
-    },
-    Definition {
-        code: Code::Builtin(BuiltinOperator::RSQRT),
-        versions: 1..=3,
-        parse: |declaration| row(declaration, elementwise::Unary::Rsqrt, |x| x.unary(Unary::InverseSquareRoot)),
-    },
+    row(BuiltinOperator::ABS, 5, |declaration| {
+        plain(declaration, Kernel::Abs, Unary::Absolute).with_integers(i64::wrapping_abs)
+    }),
+    row(BuiltinOperator::CEIL, 1, |declaration| plain(declaration, Kernel::Ceil, Unary::Ceiling).done()),
+    row(BuiltinOperator::COS, 2, |declaration| plain(declaration, Kernel::Cos, Unary::Cosine).done()),
+    row(BuiltinOperator::ELU, 1, |declaration| Function::new(declaration, Kernel::Elu, elu()).done()),
+    row(BuiltinOperator::EXP, 2, |declaration| plain(declaration, Kernel::Exp, Unary::Exponential).done()),
+    row(BuiltinOperator::FLOOR, 1, |declaration| plain(declaration, Kernel::Floor, Unary::Floor).done()),
+    row(BuiltinOperator::GELU, 3, |declaration| {
+        let options = declaration.options.builtin_options_as_gelu_options();
+        match options.is_some_and(|options| options.approximate()) {
+            true => Function::new(declaration, Kernel::GeluApproximate, gelu(tanh_of_gelu())).done(),
+            false => Function::new(declaration, Kernel::Gelu, gelu(error_function_of_gelu())).done(),
+        }
+    }),
+    row(BuiltinOperator::HARD_SWISH, 1, |declaration| {
+        let gate = Input(0).add(Constant(3.0)).clamp(0.0, 6.0).multiply(Constant(1.0 / 6.0));
+        Function::new(declaration, Kernel::HardSwish, Input(0).multiply(gate)).done()
+    }),
+    row(BuiltinOperator::LEAKY_RELU, 2, |declaration| {
+        let options = declaration.options.builtin_options_as_leaky_relu_options();
+        let slope = options.map_or(0.0, |options| options.alpha());
+        let expression = negative().select(Input(0).multiply(Constant(slope)), Input(0));
+        Function::new(declaration, Kernel::LeakyRelu(slope), expression).done()
+    }),
+    row(BuiltinOperator::LOG, 2, |declaration| plain(declaration, Kernel::Log, Unary::Logarithm).done()),
+    row(BuiltinOperator::LOGISTIC, 3, |declaration| plain(declaration, Kernel::Logistic, Unary::Logistic).done()),
+    row(BuiltinOperator::NEG, 1, |declaration| {
+        plain(declaration, Kernel::Negate, Unary::Negate).with_integers(i64::wrapping_neg)
+    }),
+    row(BuiltinOperator::RELU, 3, |declaration| clamp(declaration.builtin_name(), 0.0, f32::INFINITY).done()),
+    row(BuiltinOperator::RELU6, 3, |declaration| clamp(declaration.builtin_name(), 0.0, 6.0).done()),
+    row(BuiltinOperator::RELU_0_TO_1, 1, |declaration| clamp(declaration.builtin_name(), 0.0, 1.0).done()),
+    row(BuiltinOperator::RELU_N1_TO_1, 1, |declaration| clamp(declaration.builtin_name(), -1.0, 1.0).done()),
+    row(BuiltinOperator::ROUND, 1, |declaration| plain(declaration, Kernel::Round, Unary::Round).done()),
+    row(BuiltinOperator::RSQRT, 3, |declaration| plain(declaration, Kernel::Rsqrt, Unary::InverseSquareRoot).done()),
+    row(BuiltinOperator::SIGN, 2, |declaration| {
+        plain(declaration, Kernel::Sign, Unary::Sign).with_integers(i64::signum)
+    }),
+    row(BuiltinOperator::SIN, 2, |declaration| plain(declaration, Kernel::Sin, Unary::Sine).done()),
+    row(BuiltinOperator::SQRT, 2, |declaration| plain(declaration, Kernel::Sqrt, Unary::SquareRoot).done()),
+    row(BuiltinOperator::SQUARE, 1, |declaration| {
+        Function::new(declaration, Kernel::Square, Input(0).multiply(Input(0))).done()
+    }),
+    row(BuiltinOperator::TANH, 3, |declaration| plain(declaration, Kernel::Tanh, Unary::Tanh).done()),
 ];
+
+type Parsed = Result<Arc<dyn Op>, OpError>;
+
+const fn row(builtin: BuiltinOperator, newest: i32, parse: fn(&Declaration<'_>) -> Parsed) -> Definition {
+    Definition { code: Code::Builtin(builtin), versions: 1..=newest, parse }
+}
+
+/// 1 where the input is negative, else 0.
+fn negative() -> Expression {
+    Input(0).binary(Binary::Less, Constant(0.0))
+}
+
+/// `x` where it isn't negative, else `eˣ − 1`.
+fn elu() -> Expression {
+    negative().select(Input(0).unary(Unary::Exponential).subtract(Constant(1.0)), Input(0))
+}
+
+/// `x Φ(x)`, where `Φ(x) = (1 + odd) / 2`.
+fn gelu(odd: Expression) -> Expression {
+    Input(0).multiply(Constant(0.5)).multiply(odd.add(Constant(1.0)))
+}
+
+/// `erf(x / √2)`.
+fn error_function_of_gelu() -> Expression {
+    Input(0).multiply(Constant(std::f32::consts::FRAC_1_SQRT_2)).unary(Unary::ErrorFunction)
+}
+
+/// `tanh(√(2/π) (x + 0.044715 x³))`. Source: Hendrycks and Gimpel, "Gaussian Error Linear Units".
+fn tanh_of_gelu() -> Expression {
+    let cube = Input(0).multiply(Input(0)).multiply(Input(0));
+    let sum = Input(0).add(cube.multiply(Constant(0.044_715)));
+    sum.multiply(Constant(0.797_884_6)).unary(Unary::Tanh)
+}
 
 #[derive(Debug)]
 struct Function {
     name: &'static str,
     /// The function on the CPU.
-    function: elementwise::Unary,
+    function: Kernel,
+    /// The function of integers, computed in 64 bits and wrapped; `None` where it takes floats alone.
+    integer: Option<fn(i64) -> i64>,
     /// The function of the only input.
     expression: Expression,
 }
 
-fn row(
-    declaration: &Declaration<'_>,
-    function: elementwise::Unary,
-    expression: fn(Expression) -> Expression,
-) -> Result<Arc<dyn Op>, OpError> {
-    Ok(Arc::new(Function { name: declaration.builtin_name(), function, expression: expression(Expression::Input(0)) }))
+/// A function that is a primitive of its own.
+fn plain(declaration: &Declaration<'_>, function: Kernel, unary: Unary) -> Function {
+    Function::new(declaration, function, Input(0).unary(unary))
 }
 
-fn clamp(declaration: &Declaration<'_>, low: f32, high: f32) -> Result<Arc<dyn Op>, OpError> {
-    Ok(Arc::new(clamp_function(declaration.builtin_name(), low, high)))
+fn clamp(name: &'static str, low: f32, high: f32) -> Function {
+    Function { name, function: Kernel::Clamp(low, high), integer: None, expression: Input(0).clamp(low, high) }
 }
 
-fn clamp_function(name: &'static str, low: f32, high: f32) -> Function {
-    Function { name, function: elementwise::Unary::Clamp(low, high), expression: Expression::Input(0).clamp(low, high) }
+impl Function {
+    fn new(declaration: &Declaration<'_>, function: Kernel, expression: Expression) -> Self {
+        Self { name: declaration.builtin_name(), function, integer: None, expression }
+    }
+
+    fn done(self) -> Parsed {
+        Ok(Arc::new(self))
+    }
+
+    fn with_integers(self, integer: fn(i64) -> i64) -> Parsed {
+        Self { integer: Some(integer), ..self }.done()
+    }
+
+    fn integers<T: Element + Into<i64>>(&self, eval: &mut Eval<'_>, wrap: fn(i64) -> T) -> Result<(), OpError> {
+        let missing = || OpError::unsupported("integers are not implemented");
+        let (function, input) = (self.integer.ok_or_else(missing)?, eval.input(0)?.values::<T>()?);
+        for (output, value) in eval.outputs[0].values()?.iter_mut().zip(input) {
+            *output = wrap(function((*value).into()));
+        }
+        Ok(())
+    }
 }
 
 impl Op for Function {
@@ -67,11 +146,17 @@ impl Op for Function {
     fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
         arity(inputs, 1..=1)?;
         let input = required(inputs, 0)?;
-        one_of(0, input, &[DataType::Float32])?;
+        let types = [DataType::Float32, DataType::Int32, DataType::Int64];
+        one_of(0, input, if self.integer.is_some() { &types } else { &types[..1] })?;
         Ok(vec![Inferred { data_type: input.data_type, shape: input.shape.clone() }])
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        match eval.input(0)?.data_type {
+            DataType::Int32 => return self.integers(eval, |value| value as i32),
+            DataType::Int64 => return self.integers(eval, |value| value),
+            _ => {}
+        }
         let (engine, input) = (Engine::new(eval.parallel), eval.input(0)?.values()?);
         elementwise::unary(engine, self.function, input, eval.outputs[0].values()?);
         Ok(())
@@ -90,18 +175,30 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn both_forms_of_a_clamp_are_one() {
-        let clamp = clamp_function("", 0.0, 6.0);
-        let (inputs, mut outputs) = ([-2.5f32, 0.25, 6.0, 9.0], [0.0; 4]);
-        elementwise::unary(Engine::new(&Serial), clamp.function, &inputs, &mut outputs);
-        assert_eq!(outputs, [0.0, 0.25, 6.0, 6.0]);
-        assert_eq!(inputs.map(|x| clamp.expression.evaluate(&[x])), outputs);
+    /// The largest difference of a function's CPU form and its expression, over inputs of every size.
+    fn difference(function: Kernel, expression: &Expression) -> f32 {
+        let inputs: Vec<f32> = (-900..900).map(|index| index as f32 * 0.01).collect();
+        let mut outputs = vec![0.0; inputs.len()];
+        elementwise::unary(Engine::new(&Serial), function, &inputs, &mut outputs);
+        let pairs = inputs.iter().zip(&outputs);
+        pairs.map(|(x, y)| (expression.evaluate(&[*x]) - y).abs()).fold(0.0, f32::max)
     }
 
     #[test]
-    fn integers_are_not_implemented() {
-        let error = clamp_function("", 0.0, 6.0).infer(&[Some(&Fact::new(DataType::Int32, [2]))]).unwrap_err();
+    fn both_forms_of_a_function_are_one() {
+        let clamp = clamp("", 0.0, 6.0);
+        assert_eq!(difference(clamp.function, &clamp.expression), 0.0);
+        assert!(difference(Kernel::Elu, &elu()) < 1e-6);
+        assert!(difference(Kernel::Gelu, &gelu(error_function_of_gelu())) < 2e-6);
+        assert!(difference(Kernel::GeluApproximate, &gelu(tanh_of_gelu())) < 2e-6);
+    }
+
+    #[test]
+    fn integers_are_for_those_that_take_them() {
+        let input = Fact::new(DataType::Int32, [2]);
+        let error = clamp("", 0.0, 6.0).infer(&[Some(&input)]).unwrap_err();
         assert!(matches!(error, OpError::Unsupported(_)));
+        let sign = Function { integer: Some(i64::signum), ..clamp("", 0.0, 6.0) };
+        assert_eq!(sign.infer(&[Some(&input)]).unwrap(), [Inferred::new(DataType::Int32, [2])]);
     }
 }
