@@ -1,0 +1,64 @@
+//! A device that the caller opened, a model on it, and islands between nodes that stay on the CPU.
+
+use std::sync::Arc;
+
+use attache::gpu::wgpu;
+use attache::model::schema::BuiltinOperator;
+use attache::{
+    DataType, GpuDelegate, GpuDelegateOptions, Interpreter, Model, ModelBuilder, OperatorBuilder, Outcome,
+    TensorBuilder,
+};
+
+/// `y = relu(x)`, `z = y + y`, both outputs.
+fn model() -> Model {
+    let mut builder = ModelBuilder::new("a device of one's own");
+    let graph = builder.subgraph("main");
+    let [x, y, z] =
+        ["x", "y", "z"].map(|name| builder.tensor(graph, TensorBuilder::new(name, DataType::Float32, [2, 3])));
+    builder.operator(graph, OperatorBuilder::new(BuiltinOperator::RELU, [x], [y]));
+    builder.operator(graph, OperatorBuilder::new(BuiltinOperator::ADD, [y, y], [z]));
+    builder.inputs(graph, &[x]);
+    builder.outputs(graph, &[y, z]);
+    Model::from_bytes(builder.finish()).unwrap()
+}
+
+fn own_device() -> (wgpu::Device, wgpu::Queue) {
+    let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
+    descriptor.backends = wgpu::Backends::VULKAN;
+    let instance = wgpu::Instance::new(descriptor);
+    let adapters = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::VULKAN));
+    let adapter = adapters.first().expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on");
+    pollster::block_on(adapter.request_device(&wgpu::DeviceDescriptor::default())).unwrap()
+}
+
+fn check(options: GpuDelegateOptions, delegated: usize) {
+    let (device, queue) = own_device();
+    let delegate = GpuDelegate::with_device(device, queue, options).unwrap();
+    let mut interpreter = Interpreter::builder(&model()).delegate(Arc::new(delegate)).build().unwrap();
+    let on = |outcome: &Outcome| matches!(outcome, Outcome::On { .. });
+    assert_eq!(interpreter.placement().nodes.iter().filter(|node| on(&node.outcome)).count(), delegated);
+    for round in [1.0f32, -2.0] {
+        let input: Vec<f32> = (0..6).map(|i| (i as f32 - 2.5) * round).collect();
+        interpreter.write(0, &input).unwrap();
+        interpreter.invoke().unwrap();
+        let relu: Vec<f32> = input.iter().map(|x| x.max(0.0)).collect();
+        assert_eq!(interpreter.read::<f32>(0).unwrap(), relu);
+        assert_eq!(interpreter.read::<f32>(1).unwrap(), relu.iter().map(|x| x + x).collect::<Vec<_>>());
+    }
+    interpreter.resize_input(0, &[4, 1]).unwrap();
+    interpreter.write(0, &[1.0f32, -1.0, 2.0, -2.0]).unwrap();
+    interpreter.invoke().unwrap();
+    assert_eq!(interpreter.read::<f32>(1).unwrap(), [2.0, 0.0, 4.0, 0.0]);
+}
+
+#[test]
+fn a_callers_device_runs_the_whole_model() {
+    check(GpuDelegateOptions::default(), 2);
+}
+
+#[test]
+fn nodes_outside_of_the_options_stay_on_the_cpu() {
+    check(GpuDelegateOptions::tensorflow_lite().first_delegate_node_index(1), 1);
+    check(GpuDelegateOptions::tensorflow_lite().last_delegate_node_index(0), 1);
+    check(GpuDelegateOptions::default().min_nodes_per_partition(3), 0);
+}
