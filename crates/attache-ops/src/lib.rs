@@ -11,12 +11,14 @@ mod import;
 mod padding;
 mod pieces;
 mod pool;
+mod reduction;
 mod resize;
 mod support;
 mod view;
 
 mod average_pool_2d;
 mod binary;
+mod cast;
 mod comparison;
 mod concatenation;
 mod conv_2d;
@@ -35,9 +37,11 @@ mod mirror_pad;
 mod pack;
 mod pad;
 mod prelu;
+mod reduce;
 mod reshape;
 mod resize_bilinear;
 mod resize_nearest_neighbor;
+mod select;
 mod slice;
 mod softmax;
 mod split;
@@ -56,6 +60,7 @@ pub use import::{ImportError, import};
 static TABLE: &[&[Definition]] = &[
     average_pool_2d::DEFINITIONS,
     binary::DEFINITIONS,
+    cast::DEFINITIONS,
     comparison::DEFINITIONS,
     concatenation::DEFINITIONS,
     conv_2d::DEFINITIONS,
@@ -74,9 +79,11 @@ static TABLE: &[&[Definition]] = &[
     pack::DEFINITIONS,
     pad::DEFINITIONS,
     prelu::DEFINITIONS,
+    reduce::DEFINITIONS,
     reshape::DEFINITIONS,
     resize_bilinear::DEFINITIONS,
     resize_nearest_neighbor::DEFINITIONS,
+    select::DEFINITIONS,
     slice::DEFINITIONS,
     softmax::DEFINITIONS,
     split::DEFINITIONS,
