@@ -5,11 +5,10 @@ use std::fmt::Write;
 use attache_base::{Shape, broadcast_strides};
 use attache_gpu_ir::{Expression, Primitive, Program, Scalar, Value, ValueId};
 
+use crate::context::Context;
 use crate::fuse::Kernel;
-use crate::precision::Precision;
 use crate::shader::{Binding, Writer};
 use crate::text::{expression, functions, vector};
-use crate::variants::Context;
 
 /// An axis of a broadcast: how far the output goes along it, and how far an operand with each step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,15 +28,6 @@ fn axes(from: &Shape, to: &Shape) -> Vec<Axis> {
         }
     }
     axes
-}
-
-/// WGSL's type for the stored elements of a value.
-pub(crate) fn element(precision: Precision, value: &Value) -> &'static str {
-    match value.scalar {
-        Scalar::F32 if value.is_inner => "f32",
-        Scalar::F32 => precision.storage(),
-        Scalar::I32 => "i32",
-    }
 }
 
 /// WGSL's type for one element of what a kernel's primitive hands to `store`.
@@ -71,7 +61,7 @@ pub(crate) fn operand(
     let mut axes = axes(&value.shape, to);
     let spread = axes.first().is_none_or(|axis| axis.stride == 0);
     let width = if spread { 1 } else { lanes };
-    let array = writer.bind(Binding::Read(id), element(context.precision, value), width);
+    let array = writer.bind(Binding::Read(id), context.element(id), width);
     let real = vector("f32", lanes);
     if let Some(first) = axes.first_mut() {
         first.extent /= lanes;

@@ -4,6 +4,7 @@
 //! them together. Knows nothing of operators and graphs: an engine speaks primitives.
 
 mod access;
+mod context;
 mod device;
 mod error;
 mod fuse;

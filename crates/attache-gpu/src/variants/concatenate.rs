@@ -3,8 +3,9 @@
 
 use attache_gpu_ir::{Primitive, Scalar, ValueId};
 
-use super::{Context, Variant};
+use super::Variant;
 use crate::access::{lanes, store};
+use crate::context::Context;
 use crate::fuse::Kernel;
 use crate::shader::{Binding, Shader, Writer};
 use crate::text::vector;

@@ -3,8 +3,9 @@
 
 use attache_gpu_ir::{Contraction, Primitive};
 
-use super::{Context, Variant, coordinates};
+use super::{Variant, coordinates};
 use crate::access::store;
+use crate::context::Context;
 use crate::fuse::Kernel;
 use crate::shader::{Binding, Shader, Writer};
 

@@ -1,15 +1,15 @@
 //! A contraction of one group with a constant filter: 4 channels of several neighbouring positions an invocation, the
 //! filter packed so that neighbouring invocations read neighbouring vectors.
 
-use std::borrow::Cow;
 use std::fmt::Write;
 use std::sync::Arc;
 
 use attache_gpu_ir::{Contraction, Primitive, Source, ValueId};
 
+use super::Variant;
 use super::contract::source;
-use super::{Context, Variant};
 use crate::access::{lanes, store};
+use crate::context::Context;
 use crate::fuse::Kernel;
 use crate::shader::{Binding, GROUP, Shader, Writer};
 
@@ -27,26 +27,16 @@ fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     contraction.groups == 1 && kernel.inputs[1..].iter().all(constant) && fits
 }
 
-/// A constant's elements as binary32.
-pub(super) fn floats<'a>(context: &Context<'a>, id: ValueId) -> Cow<'a, [f32]> {
-    match &context.program.value(id).source {
-        Source::Constant(constant) => {
-            constant.floats().expect("constants of checked programs hold their scalar's type")
-        }
-        _ => unreachable!("a variant packs constants only"),
-    }
-}
-
 /// Bias, then the filter, output channels innermost and padded to a multiple of 4:
 /// `[1 + height × width × channels][outputs]`.
 fn pack(context: &Context<'_>, kernel: &Kernel) -> Arc<[f32]> {
     let shape = context.program.shape(kernel.inputs[1]);
     let (outputs, depth) = (shape[0], shape[1..].iter().product::<usize>());
     let padded = outputs.next_multiple_of(4);
-    let filter = floats(context, kernel.inputs[1]);
+    let filter = context.floats(kernel.inputs[1]);
     let mut packed = vec![0.0; (1 + depth) * padded];
     if let Some(bias) = kernel.inputs.get(2) {
-        packed[..outputs].copy_from_slice(&floats(context, *bias));
+        packed[..outputs].copy_from_slice(&context.floats(*bias));
     }
     for (output, row) in filter.chunks_exact(depth.max(1)).enumerate() {
         for (place, weight) in row.iter().enumerate() {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use attache_gpu_ir::{Primitive, Source};
 
 use super::contract::source;
-use super::{Context, Variant, coordinates};
+use super::{Variant, coordinates};
 use crate::access::{lanes, store};
+use crate::context::Context;
 use crate::fuse::Kernel;
 use crate::shader::{Binding, Shader, Writer};
 
@@ -27,9 +28,9 @@ fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
 fn pack(context: &Context<'_>, kernel: &Kernel) -> Arc<[f32]> {
     let shape = context.program.shape(kernel.inputs[1]);
     let (channels, taps) = (shape[0], shape[1] * shape[2]);
-    let filter = super::contract_dense::floats(context, kernel.inputs[1]);
+    let filter = context.floats(kernel.inputs[1]);
     let mut packed = match kernel.inputs.get(2) {
-        Some(bias) => super::contract_dense::floats(context, *bias).into_owned(),
+        Some(bias) => context.floats(*bias).into_owned(),
         None => vec![0.0; channels],
     };
     packed.extend(

@@ -2,8 +2,9 @@
 
 use attache_gpu_ir::Primitive;
 
-use super::{Context, Variant};
+use super::Variant;
 use crate::access::{lanes, store};
+use crate::context::Context;
 use crate::fuse::Kernel;
 use crate::shader::{Binding, Shader, Writer};
 

@@ -3,8 +3,9 @@
 use attache_base::strides;
 use attache_gpu_ir::{Index, IndexMap, Primitive, Scalar};
 
-use super::{Context, Variant, coordinates};
+use super::{Variant, coordinates};
 use crate::access::{lanes, store};
+use crate::context::Context;
 use crate::fuse::Kernel;
 use crate::shader::{Binding, Shader, Writer};
 use crate::text::{MIRROR, index, vector};

@@ -17,27 +17,13 @@ mod top_k;
 mod unpool;
 mod window;
 
-use attache_gpu_ir::{Program, ValueId};
+use attache_gpu_ir::Program;
 
-use crate::access::element;
+use crate::context::Context;
 use crate::fuse::Kernel;
 use crate::limits::Limits;
 use crate::precision::Precision;
 use crate::shader::Shader;
-
-/// What a variant sees beside the kernel.
-pub(crate) struct Context<'a> {
-    pub(crate) program: &'a Program,
-    pub(crate) precision: Precision,
-    pub(crate) limits: &'a Limits,
-}
-
-impl Context<'_> {
-    /// WGSL's type for the stored elements of a value.
-    pub(crate) fn element(&self, id: ValueId) -> &'static str {
-        element(self.precision, self.program.value(id))
-    }
-}
 
 /// One way to write a kernel.
 pub(crate) struct Variant {

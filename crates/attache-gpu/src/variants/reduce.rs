@@ -3,8 +3,9 @@
 use attache_base::{Shape, strides};
 use attache_gpu_ir::{Primitive, Reduction};
 
-use super::{Context, Variant, coordinates};
+use super::{Variant, coordinates};
 use crate::access::{lanes, store};
+use crate::context::Context;
 use crate::fuse::Kernel;
 use crate::shader::{Binding, Shader, Writer};
 use crate::text::vector;

@@ -2,9 +2,10 @@
 
 use attache_gpu_ir::Primitive;
 
+use super::Variant;
 use super::reduce::{base, folding, share, walk};
-use super::{Context, Variant};
 use crate::access::store;
+use crate::context::Context;
 use crate::fuse::Kernel;
 use crate::shader::{Binding, Shader, Writer};
 

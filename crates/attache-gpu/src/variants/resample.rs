@@ -2,8 +2,9 @@
 
 use attache_gpu_ir::{Primitive, Sampling};
 
-use super::{Context, Variant, coordinates};
+use super::{Variant, coordinates};
 use crate::access::{lanes, store};
+use crate::context::Context;
 use crate::fuse::Kernel;
 use crate::shader::{Binding, Shader, Writer};
 use crate::text::vector;

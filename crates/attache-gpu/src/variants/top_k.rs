@@ -2,7 +2,8 @@
 
 use attache_gpu_ir::Primitive;
 
-use super::{Context, Variant};
+use super::Variant;
+use crate::context::Context;
 use crate::fuse::Kernel;
 use crate::shader::{Binding, Shader, Writer};
 
