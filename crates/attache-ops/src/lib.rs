@@ -4,6 +4,7 @@
 //! GPU form. Whatever needs a list of operators (import, reports, the manual, tests) reads [`definitions`]. Knows nothing
 //! of devices or of the interpreter.
 
+mod blocks;
 mod convolution;
 mod definition;
 mod fused;
@@ -16,38 +17,55 @@ mod resize;
 mod support;
 mod view;
 
+mod arg_extremum;
 mod average_pool_2d;
+mod batch_matmul;
+mod batch_to_space_nd;
 mod binary;
+mod broadcast_to;
 mod cast;
 mod comparison;
 mod concatenation;
 mod conv_2d;
 mod convolution_2d_transpose_bias;
+mod cumsum;
 mod depth_to_space;
 mod depthwise_conv_2d;
 mod dequantize;
 mod expand_dims;
 mod fully_connected;
+mod gather;
+mod gather_nd;
+mod l2_normalization;
+mod log_softmax;
 mod logical;
+mod lstm;
 mod max_pool_2d;
 mod max_pooling_with_argmax_2d;
 mod max_unpooling_2d;
 mod mean;
 mod mirror_pad;
+mod one_hot;
 mod pack;
 mod pad;
+mod padv2;
 mod prelu;
 mod reduce;
 mod reshape;
 mod resize_bilinear;
 mod resize_nearest_neighbor;
+mod reverse_v2;
 mod select;
 mod slice;
 mod softmax;
+mod space_to_batch_nd;
+mod space_to_depth;
 mod split;
 mod split_v;
 mod squeeze;
 mod strided_slice;
+mod tile;
+mod topk_v2;
 mod transpose;
 mod transpose_conv;
 mod unary;
@@ -58,38 +76,55 @@ pub use import::{ImportError, import};
 
 /// Every operator, sorted by file.
 static TABLE: &[&[Definition]] = &[
+    arg_extremum::DEFINITIONS,
     average_pool_2d::DEFINITIONS,
+    batch_matmul::DEFINITIONS,
+    batch_to_space_nd::DEFINITIONS,
     binary::DEFINITIONS,
+    broadcast_to::DEFINITIONS,
     cast::DEFINITIONS,
     comparison::DEFINITIONS,
     concatenation::DEFINITIONS,
     conv_2d::DEFINITIONS,
     convolution_2d_transpose_bias::DEFINITIONS,
+    cumsum::DEFINITIONS,
     depth_to_space::DEFINITIONS,
     depthwise_conv_2d::DEFINITIONS,
     dequantize::DEFINITIONS,
     expand_dims::DEFINITIONS,
     fully_connected::DEFINITIONS,
+    gather::DEFINITIONS,
+    gather_nd::DEFINITIONS,
+    l2_normalization::DEFINITIONS,
+    log_softmax::DEFINITIONS,
     logical::DEFINITIONS,
+    lstm::DEFINITIONS,
     max_pool_2d::DEFINITIONS,
     max_pooling_with_argmax_2d::DEFINITIONS,
     max_unpooling_2d::DEFINITIONS,
     mean::DEFINITIONS,
     mirror_pad::DEFINITIONS,
+    one_hot::DEFINITIONS,
     pack::DEFINITIONS,
     pad::DEFINITIONS,
+    padv2::DEFINITIONS,
     prelu::DEFINITIONS,
     reduce::DEFINITIONS,
     reshape::DEFINITIONS,
     resize_bilinear::DEFINITIONS,
     resize_nearest_neighbor::DEFINITIONS,
+    reverse_v2::DEFINITIONS,
     select::DEFINITIONS,
     slice::DEFINITIONS,
     softmax::DEFINITIONS,
+    space_to_batch_nd::DEFINITIONS,
+    space_to_depth::DEFINITIONS,
     split::DEFINITIONS,
     split_v::DEFINITIONS,
     squeeze::DEFINITIONS,
     strided_slice::DEFINITIONS,
+    tile::DEFINITIONS,
+    topk_v2::DEFINITIONS,
     transpose::DEFINITIONS,
     transpose_conv::DEFINITIONS,
     unary::DEFINITIONS,

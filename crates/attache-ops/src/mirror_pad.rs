@@ -9,7 +9,7 @@ use attache_kernels::movement::{Mirror, mirror_pad};
 use attache_model::schema::{BuiltinOperator, MirrorPadMode};
 
 use crate::padding::{known_paddings, padded, paddings, split};
-use crate::support::{elements, elements_mut, refuse, required, with_element};
+use crate::support::{arity, elements, elements_mut, refuse, required, with_element};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
@@ -62,6 +62,7 @@ impl Op for MirrorPad {
     }
 
     fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        arity(inputs, 2..=2)?;
         let paddings = known_paddings(inputs)?;
         let input = required(inputs, 0)?;
         let (Some(paddings), Some(shape)) = (paddings, &input.shape) else {

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use attache_base::DataType;
-use attache_gpu_ir::{Index, IndexMap, Primitive};
 use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_kernels::movement;
 use attache_model::schema::BuiltinOperator;
 
-use crate::padding::{known_paddings, padded, paddings, split};
-use crate::support::{elements, elements_mut, refuse, required, with_element};
+use crate::padding::{self, known_paddings, padded, paddings, split};
+use crate::support::{arity, elements, elements_mut, required, with_element};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
@@ -28,6 +27,7 @@ impl Op for Pad {
     }
 
     fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        arity(inputs, 2..=2)?;
         let paddings = known_paddings(inputs)?;
         let input = required(inputs, 0)?;
         if input.data_type != DataType::Float32 && input.quantization.is_some() {
@@ -52,11 +52,6 @@ impl Op for Pad {
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
-        let paddings = paddings(lowering.input_shape(0)?, &lowering.integers(1)?).map_err(refuse)?;
-        let (input, output) = (lowering.input(0)?, lowering.output_shape(0)?.to_vec());
-        let coordinate = |(axis, [before, _]): (usize, &[usize; 2])| Index::Axis(axis).plus(-(*before as i64));
-        let coordinates = paddings.iter().enumerate().map(coordinate).collect();
-        let output = lowering.emit(Primitive::IndexMap(IndexMap { output, coordinates, fill: Some(0.0) }), &[input])?;
-        lowering.output(0, output)
+        padding::lower(lowering, 0.0)
     }
 }

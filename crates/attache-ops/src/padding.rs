@@ -1,9 +1,10 @@
-//! What PAD and MIRROR_PAD share: how many elements their second input asks for, and what shape follows.
+//! What PAD, PADV2 and MIRROR_PAD share: how many elements their second input asks for, and what shape follows.
 
 use attache_base::{DataType, Shape};
-use attache_graph::{Fact, OpError};
+use attache_gpu_ir::{Index, IndexMap, Primitive};
+use attache_graph::{Fact, Lowering, OpError, Refusal};
 
-use crate::support::{arity, countable, known_integers, movable, one_of, required};
+use crate::support::{countable, known_integers, movable, one_of, refuse, required};
 
 /// Elements before and after the input along each axis, from the input `paddings` of shape `[rank, 2]`.
 pub(crate) fn paddings(shape: &Shape, values: &[i64]) -> Result<Vec<[usize; 2]>, OpError> {
@@ -26,7 +27,6 @@ pub(crate) fn padded(shape: &Shape, paddings: &[[usize; 2]]) -> Result<Shape, Op
 
 /// What paddings and their kinds have in common: an input, and the value of `paddings` where it is known.
 pub(crate) fn known_paddings(inputs: &[Option<&Fact>]) -> Result<Option<Vec<[usize; 2]>>, OpError> {
-    arity(inputs, 2..=2)?;
     let (input, paddings_fact) = (required(inputs, 0)?, required(inputs, 1)?);
     movable(0, input)?;
     if input.shape.as_ref().is_some_and(|shape| shape.rank() > 8) {
@@ -38,6 +38,16 @@ pub(crate) fn known_paddings(inputs: &[Option<&Fact>]) -> Result<Option<Vec<[usi
     }
     let (Some(values), Some(shape)) = (known_integers(1, paddings_fact)?, &input.shape) else { return Ok(None) };
     paddings(shape, &values).map(Some)
+}
+
+/// Emits the first input with `fill` around it.
+pub(crate) fn lower(lowering: &mut Lowering<'_>, fill: f32) -> Result<(), Refusal> {
+    let paddings = paddings(lowering.input_shape(0)?, &lowering.integers(1)?).map_err(refuse)?;
+    let (input, output) = (lowering.input(0)?, lowering.output_shape(0)?.to_vec());
+    let coordinate = |(axis, [before, _]): (usize, &[usize; 2])| Index::Axis(axis).plus(-(*before as i64));
+    let coordinates = paddings.iter().enumerate().map(coordinate).collect();
+    let output = lowering.emit(Primitive::IndexMap(IndexMap { output, coordinates, fill: Some(fill) }), &[input])?;
+    lowering.output(0, output)
 }
 
 /// Elements before the input along each axis, and those after.

@@ -1,7 +1,7 @@
 //! What many operators' files share: checks of operands, in the words of one error.
 
 use attache_base::{DataType, Shape};
-use attache_graph::{Eval, Fact, OpError, Refusal};
+use attache_graph::{Eval, Fact, OpError, Refusal, TensorRef};
 use bytemuck::Pod;
 
 /// An input that must be there.
@@ -125,6 +125,14 @@ pub(crate) fn elements<T: Pod>(bytes: &[u8]) -> Result<&[T], OpError> {
 /// Bytes as elements that are as wide as the tensor's, to be written.
 pub(crate) fn elements_mut<T: Pod>(bytes: &mut [u8]) -> Result<&mut [T], OpError> {
     bytemuck::try_cast_slice_mut(bytes).map_err(|error| OpError::invalid(format!("the tensor's bytes: {error}")))
+}
+
+/// The only element of a tensor.
+pub(crate) fn only<T: Pod>(tensor: TensorRef<'_>) -> Result<T, OpError> {
+    match elements::<T>(tensor.bytes)? {
+        [value] => Ok(*value),
+        values => Err(OpError::invalid(format!("{} values where one belongs", values.len()))),
+    }
 }
 
 /// Why a device can't do what its parameters ask for.

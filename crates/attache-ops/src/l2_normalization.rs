@@ -1,0 +1,95 @@
+//! L2_NORMALIZATION: `x / max(√Σ x², ε)` over the last axis, with TensorFlow Lite's `ε` of 10⁻⁶.
+
+use std::sync::Arc;
+
+use attache_base::{Activation, DataType, Shape};
+use attache_gpu_ir::Expression::{Constant, Input};
+use attache_gpu_ir::{Binary, Primitive, Reduction, Unary};
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_kernels::{Engine, elementwise};
+use attache_model::schema::BuiltinOperator;
+
+use crate::definition::activation;
+use crate::support::{arity, is_empty, one_of, required};
+use crate::{Code, Declaration, Definition, fused};
+
+pub(crate) static DEFINITIONS: &[Definition] =
+    &[Definition { code: Code::Builtin(BuiltinOperator::L2_NORMALIZATION), versions: 1..=2, parse }];
+
+/// The least norm that anything is divided by.
+const EPSILON: f32 = 1e-6;
+
+#[derive(Debug)]
+struct L2Normalization {
+    activation: Activation,
+}
+
+fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+    let options = declaration.options.builtin_options_as_l2_norm_options();
+    let fused = options.map(|options| activation(options.fused_activation_function())).transpose()?;
+    Ok(Arc::new(L2Normalization { activation: fused.unwrap_or(Activation::None) }))
+}
+
+/// The extent of the last axis.
+fn depth(shape: &Shape) -> Result<usize, OpError> {
+    shape.last().copied().ok_or_else(|| OpError::invalid("a scalar has no axis to normalise"))
+}
+
+fn normalize(input: &[f32], output: &mut [f32], depth: usize) {
+    for (row, output) in input.chunks_exact(depth).zip(output.chunks_exact_mut(depth)) {
+        let squares: f32 = row.iter().map(|x| x * x).sum();
+        let norm = squares.sqrt().max(EPSILON);
+        output.iter_mut().zip(row).for_each(|(y, x)| *y = x / norm);
+    }
+}
+
+impl Op for L2Normalization {
+    fn name(&self) -> &str {
+        DEFINITIONS[0].name()
+    }
+
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        arity(inputs, 1..=1)?;
+        let input = required(inputs, 0)?;
+        one_of(0, input, &[DataType::Float32])?;
+        input.shape.as_ref().map(depth).transpose()?;
+        Ok(vec![Inferred { data_type: input.data_type, shape: input.shape.clone() }])
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        if is_empty(eval) {
+            return Ok(());
+        }
+        let (engine, input) = (Engine::new(eval.parallel), eval.input(0)?);
+        let output = eval.outputs[0].values()?;
+        normalize(input.values()?, output, depth(input.shape)?);
+        let (low, high) = fused::clamp(self.activation);
+        elementwise::unary_in_place(engine, elementwise::Unary::Clamp(low, high), output);
+        fused::finish(engine, self.activation, output);
+        Ok(())
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        let (input, shape) = (lowering.float_input(0)?, lowering.output_shape(0)?.clone());
+        let squares = lowering.map(Input(0).multiply(Input(0)), &shape, &[input])?;
+        let axes = vec![shape.rank().saturating_sub(1)];
+        let sum = lowering.emit(Primitive::Reduce { reduction: Reduction::Sum, axes }, &[squares])?;
+        let norm = Input(1).unary(Unary::SquareRoot).binary(Binary::Maximum, Constant(EPSILON));
+        let result = lowering.map(Input(0).divide(norm), &shape, &[input, sum])?;
+        let output = fused::lower(lowering, self.activation, result)?;
+        lowering.output(0, output)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_get_length_one() {
+        let mut output = [0.0; 6];
+        normalize(&[3.0, 4.0, 0.0, 0.0, 1e-8, 0.0], &mut output, 2);
+        assert_eq!(output, [0.6, 0.8, 0.0, 0.0, 0.01, 0.0]);
+        assert!(depth(&Shape::default()).is_err());
+    }
+}

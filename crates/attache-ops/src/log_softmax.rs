@@ -1,0 +1,77 @@
+//! LOG_SOFTMAX: `x - max x - ln Σ exp(x - max x)` over the last axis.
+
+use std::sync::Arc;
+
+use attache_base::{DataType, Shape};
+use attache_gpu_ir::Expression::Input;
+use attache_gpu_ir::{Primitive, Reduction, Unary};
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_kernels::{Engine, softmax};
+use attache_model::schema::BuiltinOperator;
+
+use crate::support::{arity, is_empty, one_of, refuse, required};
+use crate::{Code, Declaration, Definition};
+
+pub(crate) static DEFINITIONS: &[Definition] =
+    &[Definition { code: Code::Builtin(BuiltinOperator::LOG_SOFTMAX), versions: 1..=2, parse }];
+
+#[derive(Debug)]
+struct LogSoftmax;
+
+fn parse(_: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+    Ok(Arc::new(LogSoftmax))
+}
+
+/// The extent of the last axis.
+fn depth(shape: &Shape) -> Result<usize, OpError> {
+    shape.last().copied().ok_or_else(|| OpError::invalid("a scalar has no axis to normalise"))
+}
+
+impl Op for LogSoftmax {
+    fn name(&self) -> &str {
+        DEFINITIONS[0].name()
+    }
+
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        arity(inputs, 1..=1)?;
+        let input = required(inputs, 0)?;
+        one_of(0, input, &[DataType::Float32])?;
+        input.shape.as_ref().map(depth).transpose()?;
+        Ok(vec![Inferred { data_type: input.data_type, shape: input.shape.clone() }])
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        if is_empty(eval) {
+            return Ok(());
+        }
+        let (input, engine) = (eval.input(0)?, Engine::new(eval.parallel));
+        softmax::log_softmax(engine, input.values()?, eval.outputs[0].values()?, depth(input.shape)?);
+        Ok(())
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        let shape = lowering.input_shape(0)?.clone();
+        depth(&shape).map_err(refuse)?;
+        let (input, axes) = (lowering.float_input(0)?, vec![shape.rank() - 1]);
+        let fold = |reduction| Primitive::Reduce { reduction, axes: axes.clone() };
+        let largest = lowering.emit(fold(Reduction::Maximum), &[input])?;
+        let difference = lowering.map(Input(0).subtract(Input(1)), &shape, &[input, largest])?;
+        let powers = lowering.map(Input(0).unary(Unary::Exponential), &shape, &[difference])?;
+        let sum = lowering.emit(fold(Reduction::Sum), &[powers])?;
+        let logarithm = Input(1).unary(Unary::Logarithm);
+        let output = lowering.map(Input(0).subtract(logarithm), &shape, &[difference, sum])?;
+        lowering.output(0, output)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scalar_has_no_axis() {
+        assert!(LogSoftmax.infer(&[Some(&Fact::new(DataType::Float32, []))]).is_err());
+        let inferred = LogSoftmax.infer(&[Some(&Fact::new(DataType::Float32, [2, 3]))]).unwrap();
+        assert_eq!(inferred, [Inferred::new(DataType::Float32, [2, 3])]);
+    }
+}
