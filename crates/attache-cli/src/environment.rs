@@ -9,7 +9,8 @@ use tracing_subscriber::filter::LevelFilter;
 /// standard error, although they do without.
 pub(crate) fn prepare() {
     const VARIABLE: &str = "XDG_RUNTIME_DIR";
-    if cfg!(target_os = "linux") && std::env::var_os(VARIABLE).is_none() {
+    let is_set = std::env::var_os(VARIABLE).is_some_and(|folder| !folder.is_empty());
+    if cfg!(target_os = "linux") && !is_set {
         set(VARIABLE, &std::env::temp_dir());
     }
 }
