@@ -28,6 +28,16 @@ def fed_integers(*shapes):
     return lambda model, draw: [model.input(draw(*shape, dtype=np.int32, low=-9, high=9)) for shape in shapes]
 
 
+def fed_truths(*shapes):
+    """Every input is fed at run time, with truth values."""
+    return lambda model, draw: [model.input(draw(*shape) < 0) for shape in shapes]
+
+
+def fed_values(*values):
+    """Inputs of these values, fed at run time."""
+    return lambda model, draw: [model.input(value) for value in values]
+
+
 def then_constants(first, *values):
     """The inputs of `first`, followed by constants of the given values."""
     return lambda model, draw: first(model, draw) + [model.constant(value) for value in values]

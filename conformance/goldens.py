@@ -10,9 +10,9 @@ Each case is a folder OUT_DIR/KIND_OPERATOR_FORM/ holding
     out_K.npy      output K
     case.json      {"op", "kind", "version", "scale", "form"}
 
-kind is f32, f16w (float16 weights behind DEQUANTIZE) or i32; scale is the largest magnitude of the outputs before a
-fused activation, the yardstick of an error. Each case draws from its own generator, seeded by its name: the same script
-gives the same files, and a new case changes no other. Cases of an earlier run in OUT_DIR are removed first.
+kind is f32, f16w (float16 weights behind DEQUANTIZE), i32, i64 or bool; scale is the largest magnitude of the outputs
+before a fused activation, the yardstick of an error. Each case draws from its own generator, seeded by its name: the
+same script gives the same files, and a new case changes no other. Cases of an earlier run in OUT_DIR are removed first.
 
 Outputs come from LiteRT's reference kernels, checked against its optimized ones and XNNPACK, save where a form says why
 not.
@@ -31,10 +31,12 @@ import numpy as np
 import forms_arithmetic
 import forms_graphs
 import forms_movement
+import forms_relations
 import forms_windows
 from model_writer import Activation, Model, options, run
 
 ALL_KERNELS = ("reference", "plain", "default")
+RESULTS = {"i32": np.int32, "i64": np.int64, "bool": np.bool_}  # what an operator of a kind gives, float32 else
 TOLERANCE = 1e-5  # how far LiteRT's own kernel sets may lie apart, relative to the scale
 
 
@@ -76,12 +78,14 @@ class Suite:
         self.write(self.folder / name, record, model.to_bytes(outputs), model.values, expected)
         self.count += 1
 
-    def single(self, operator, form, make_inputs, table=None, kind="f32", version=1, kernels=ALL_KERNELS, **fields):
+    def single(self, operator, form, make_inputs, table=None, kind="f32", version=1, kernels=ALL_KERNELS, result=None,
+               **fields):
         """Writes a case of one operator with one result.
 
-        `make_inputs(model, draw)` adds and lists its inputs; `table` names its options, `fields` their values.
+        `make_inputs(model, draw)` adds and lists its inputs; `table` names its options, `fields` their values; `result`
+        is the type of the result where the kind doesn't tell it.
         """
-        dtype = np.int32 if kind == "i32" else np.float32
+        dtype = result or RESULTS.get(kind, np.float32)
 
         def build(model, draw):
             chosen = options(table, **fields) if table else None
@@ -127,7 +131,7 @@ def main():
     for stale in folder.glob("*/case.json"):
         shutil.rmtree(stale.parent)
     suite = Suite(folder)
-    for module in (forms_arithmetic, forms_windows, forms_movement, forms_graphs):
+    for module in (forms_arithmetic, forms_relations, forms_windows, forms_movement, forms_graphs):
         for family in module.FAMILIES:
             family(suite)
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

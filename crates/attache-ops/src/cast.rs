@@ -149,6 +149,8 @@ impl Op for Cast {
             lowering.integer_map(is_zero.select(Constant(0.0), Constant(1.0)), &shape, &[input])?
         } else if self.to == DataType::Float16 && from != self.to {
             return Err(Refusal::new("a device keeps more digits than binary16 has"));
+        } else if self.to == DataType::Int64 && is_real(from) {
+            return Err(Refusal::new("a device has no integers of 64 bits"));
         } else if is_real(self.to) {
             let input = lowering.real_input(0)?;
             lowering.map(Input(0), &shape, &[input])?

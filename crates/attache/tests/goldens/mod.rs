@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use attache::{DataType, Error, Interpreter, InterpreterBuilder, Model, Shape};
 
-/// How many cases there are: a case that gets lost is a failure.
-const COUNT: usize = 415;
+/// How many cases there are at least: cases that get lost are a failure.
+const COUNT: usize = 550;
 
 /// Whether what the CPU's kernels compute is overwritten.
 const POISONED: bool = cfg!(feature = "poison");
@@ -135,13 +135,13 @@ pub(crate) fn cases() -> Vec<Case> {
     let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut folders: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect();
     folders.sort();
-    assert_eq!(folders.len(), COUNT, "golden cases in {}", folder.display());
+    assert!(folders.len() >= COUNT, "only {} golden cases in {}", folders.len(), folder.display());
     folders.iter().map(|folder| Case::load(folder)).collect()
 }
 
 /// Panics with a list of what fails, if anything does.
 pub(crate) fn assert_none(failures: &[String]) {
-    assert!(failures.is_empty(), "{} of {COUNT} cases fail:\n{}", failures.len(), failures.join("\n"));
+    assert!(failures.is_empty(), "{} cases fail:\n{}", failures.len(), failures.join("\n"));
 }
 
 #[test]
