@@ -93,10 +93,10 @@ class Model:
             table.fusedActivationFunction = activation
 
     def _activated(self):
-        return [
-            operator.builtinOptions for operator in self.operators
-            if hasattr(operator.builtinOptions, "fusedActivationFunction")
-        ]
+        # An LSTM's activation is part of its formula.
+        tables = [operator.builtinOptions for operator in self.operators]
+        fused = (table for table in tables if not isinstance(table, schema.LSTMOptionsT))
+        return [table for table in fused if hasattr(table, "fusedActivationFunction")]
 
     def settle_shapes(self, outputs, kernels="reference"):
         """Replaces the guessed shapes of results by those that LiteRT finds."""
