@@ -16,42 +16,42 @@ use crate::support::{arity, broadcast, one_of, required, same_type};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[
-    row(BuiltinOperator::ADD, 6, |declaration| {
+    row(Code::Builtin(BuiltinOperator::ADD), 6, |declaration| {
         let options = declaration.options.builtin_options_as_add_options();
         let fused = options.map(|options| options.fused_activation_function());
         function(declaration, Kernel::Add, |a, b| Some(a.wrapping_add(b)), Expression::add).fused(fused)
     }),
-    row(BuiltinOperator::DIV, 2, |declaration| {
+    row(Code::Builtin(BuiltinOperator::DIV), 2, |declaration| {
         let options = declaration.options.builtin_options_as_div_options();
         let fused = options.map(|options| options.fused_activation_function());
         function(declaration, Kernel::Divide, quotient, Expression::divide).fused(fused)
     }),
-    row(BuiltinOperator::FLOOR_DIV, 3, |declaration| {
+    row(Code::Builtin(BuiltinOperator::FLOOR_DIV), 3, |declaration| {
         function(declaration, Kernel::FloorDivide, floor_quotient, |a, b| a.binary(Binary::FloorDivide, b)).fused(None)
     }),
-    row(BuiltinOperator::FLOOR_MOD, 2, |declaration| {
+    row(Code::Builtin(BuiltinOperator::FLOOR_MOD), 2, |declaration| {
         function(declaration, Kernel::FloorModulo, floor_rest, |a, b| a.binary(Binary::FloorModulo, b)).fused(None)
     }),
-    row(BuiltinOperator::MAXIMUM, 4, |declaration| {
+    row(Code::Builtin(BuiltinOperator::MAXIMUM), 4, |declaration| {
         function(declaration, Kernel::Maximum, |a, b| Some(a.max(b)), |a, b| a.binary(Binary::Maximum, b)).fused(None)
     }),
-    row(BuiltinOperator::MINIMUM, 4, |declaration| {
+    row(Code::Builtin(BuiltinOperator::MINIMUM), 4, |declaration| {
         function(declaration, Kernel::Minimum, |a, b| Some(a.min(b)), |a, b| a.binary(Binary::Minimum, b)).fused(None)
     }),
-    row(BuiltinOperator::MUL, 8, |declaration| {
+    row(Code::Builtin(BuiltinOperator::MUL), 8, |declaration| {
         let options = declaration.options.builtin_options_as_mul_options();
         let fused = options.map(|options| options.fused_activation_function());
         function(declaration, Kernel::Multiply, |a, b| Some(a.wrapping_mul(b)), Expression::multiply).fused(fused)
     }),
-    row(BuiltinOperator::POW, 1, |declaration| {
+    row(Code::Builtin(BuiltinOperator::POW), 1, |declaration| {
         function(declaration, Kernel::Power, power, |a, b| a.binary(Binary::Power, b)).fused(None)
     }),
-    row(BuiltinOperator::SQUARED_DIFFERENCE, 2, |declaration| {
+    row(Code::Builtin(BuiltinOperator::SQUARED_DIFFERENCE), 2, |declaration| {
         let integer: Integer = |a, b| Some(a.wrapping_sub(b).wrapping_mul(a.wrapping_sub(b)));
         let formula: Formula = |a, b| a.clone().subtract(b.clone()).multiply(a.subtract(b));
         function(declaration, Kernel::SquaredDifference, integer, formula).fused(None)
     }),
-    row(BuiltinOperator::SUB, 5, |declaration| {
+    row(Code::Builtin(BuiltinOperator::SUB), 5, |declaration| {
         let options = declaration.options.builtin_options_as_sub_options();
         let fused = options.map(|options| options.fused_activation_function());
         function(declaration, Kernel::Subtract, |a, b| Some(a.wrapping_sub(b)), Expression::subtract).fused(fused)
@@ -63,8 +63,8 @@ type Formula = fn(Expression, Expression) -> Expression;
 /// A function of integers, computed in 64 bits; `None` where it has no value.
 type Integer = fn(i64, i64) -> Option<i64>;
 
-const fn row(builtin: BuiltinOperator, newest: i32, parse: fn(&Declaration<'_>) -> Parsed) -> Definition {
-    Definition { code: Code::Builtin(builtin), versions: 1..=newest, parse }
+const fn row(code: Code, newest: i32, parse: fn(&Declaration<'_>) -> Parsed) -> Definition {
+    Definition { code, versions: 1..=newest, parse }
 }
 
 /// The quotient rounded towards zero.

@@ -14,12 +14,14 @@ use crate::support::{arity, broadcast, elements, elements_mut, one_of, required,
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[
-    row(BuiltinOperator::EQUAL, 5, |declaration| comparison(declaration, Relation::Equal)),
-    row(BuiltinOperator::GREATER, 2, |declaration| comparison(declaration, Relation::Greater)),
-    row(BuiltinOperator::GREATER_EQUAL, 3, |declaration| comparison(declaration, Relation::GreaterEqual)),
-    row(BuiltinOperator::LESS, 3, |declaration| comparison(declaration, Relation::Less)),
-    row(BuiltinOperator::LESS_EQUAL, 2, |declaration| comparison(declaration, Relation::LessEqual)),
-    row(BuiltinOperator::NOT_EQUAL, 4, |declaration| comparison(declaration, Relation::NotEqual)),
+    row(Code::Builtin(BuiltinOperator::EQUAL), 5, |declaration| comparison(declaration, Relation::Equal)),
+    row(Code::Builtin(BuiltinOperator::GREATER), 2, |declaration| comparison(declaration, Relation::Greater)),
+    row(Code::Builtin(BuiltinOperator::GREATER_EQUAL), 3, |declaration| {
+        comparison(declaration, Relation::GreaterEqual)
+    }),
+    row(Code::Builtin(BuiltinOperator::LESS), 3, |declaration| comparison(declaration, Relation::Less)),
+    row(Code::Builtin(BuiltinOperator::LESS_EQUAL), 2, |declaration| comparison(declaration, Relation::LessEqual)),
+    row(Code::Builtin(BuiltinOperator::NOT_EQUAL), 4, |declaration| comparison(declaration, Relation::NotEqual)),
 ];
 
 /// The types that have an order, then the one that has none.
@@ -30,8 +32,8 @@ const EXACT: i64 = 1 << 24;
 
 type Parse = fn(&Declaration<'_>) -> Result<Arc<dyn Op>, OpError>;
 
-const fn row(builtin: BuiltinOperator, newest: i32, parse: Parse) -> Definition {
-    Definition { code: Code::Builtin(builtin), versions: 1..=newest, parse }
+const fn row(code: Code, newest: i32, parse: Parse) -> Definition {
+    Definition { code, versions: 1..=newest, parse }
 }
 
 /// What may hold between the left element and the right one.

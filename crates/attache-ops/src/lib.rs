@@ -50,7 +50,7 @@ mod pack;
 mod pad;
 mod padv2;
 mod prelu;
-mod reduce;
+mod reducer;
 mod reshape;
 mod resize_bilinear;
 mod resize_nearest_neighbor;
@@ -109,7 +109,7 @@ static TABLE: &[&[Definition]] = &[
     pad::DEFINITIONS,
     padv2::DEFINITIONS,
     prelu::DEFINITIONS,
-    reduce::DEFINITIONS,
+    reducer::DEFINITIONS,
     reshape::DEFINITIONS,
     resize_bilinear::DEFINITIONS,
     resize_nearest_neighbor::DEFINITIONS,

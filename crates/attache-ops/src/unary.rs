@@ -15,57 +15,71 @@ use crate::support::{arity, one_of, required};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[
-    row(BuiltinOperator::ABS, 5, |declaration| {
+    row(Code::Builtin(BuiltinOperator::ABS), 5, |declaration| {
         plain(declaration, Kernel::Abs, Unary::Absolute).with_integers(i64::wrapping_abs)
     }),
-    row(BuiltinOperator::CEIL, 1, |declaration| plain(declaration, Kernel::Ceil, Unary::Ceiling).done()),
-    row(BuiltinOperator::COS, 2, |declaration| plain(declaration, Kernel::Cos, Unary::Cosine).done()),
-    row(BuiltinOperator::ELU, 1, |declaration| Function::new(declaration, Kernel::Elu, elu()).done()),
-    row(BuiltinOperator::EXP, 2, |declaration| plain(declaration, Kernel::Exp, Unary::Exponential).done()),
-    row(BuiltinOperator::FLOOR, 1, |declaration| plain(declaration, Kernel::Floor, Unary::Floor).done()),
-    row(BuiltinOperator::GELU, 3, |declaration| {
+    row(Code::Builtin(BuiltinOperator::CEIL), 1, |declaration| plain(declaration, Kernel::Ceil, Unary::Ceiling).done()),
+    row(Code::Builtin(BuiltinOperator::COS), 2, |declaration| plain(declaration, Kernel::Cos, Unary::Cosine).done()),
+    row(Code::Builtin(BuiltinOperator::ELU), 1, |declaration| Function::new(declaration, Kernel::Elu, elu()).done()),
+    row(Code::Builtin(BuiltinOperator::EXP), 2, |declaration| {
+        plain(declaration, Kernel::Exp, Unary::Exponential).done()
+    }),
+    row(Code::Builtin(BuiltinOperator::FLOOR), 1, |declaration| plain(declaration, Kernel::Floor, Unary::Floor).done()),
+    row(Code::Builtin(BuiltinOperator::GELU), 3, |declaration| {
         let options = declaration.options.builtin_options_as_gelu_options();
         match options.is_some_and(|options| options.approximate()) {
             true => Function::new(declaration, Kernel::GeluApproximate, gelu(tanh_of_gelu())).done(),
             false => Function::new(declaration, Kernel::Gelu, gelu(error_function_of_gelu())).done(),
         }
     }),
-    row(BuiltinOperator::HARD_SWISH, 1, |declaration| {
+    row(Code::Builtin(BuiltinOperator::HARD_SWISH), 1, |declaration| {
         let gate = Input(0).add(Constant(3.0)).clamp(0.0, 6.0).multiply(Constant(1.0 / 6.0));
         Function::new(declaration, Kernel::HardSwish, Input(0).multiply(gate)).done()
     }),
-    row(BuiltinOperator::LEAKY_RELU, 2, |declaration| {
+    row(Code::Builtin(BuiltinOperator::LEAKY_RELU), 2, |declaration| {
         let options = declaration.options.builtin_options_as_leaky_relu_options();
         let slope = options.map_or(0.0, |options| options.alpha());
         let expression = negative().select(Input(0).multiply(Constant(slope)), Input(0));
         Function::new(declaration, Kernel::LeakyRelu(slope), expression).done()
     }),
-    row(BuiltinOperator::LOG, 2, |declaration| plain(declaration, Kernel::Log, Unary::Logarithm).done()),
-    row(BuiltinOperator::LOGISTIC, 3, |declaration| plain(declaration, Kernel::Logistic, Unary::Logistic).done()),
-    row(BuiltinOperator::NEG, 1, |declaration| {
+    row(Code::Builtin(BuiltinOperator::LOG), 2, |declaration| plain(declaration, Kernel::Log, Unary::Logarithm).done()),
+    row(Code::Builtin(BuiltinOperator::LOGISTIC), 3, |declaration| {
+        plain(declaration, Kernel::Logistic, Unary::Logistic).done()
+    }),
+    row(Code::Builtin(BuiltinOperator::NEG), 1, |declaration| {
         plain(declaration, Kernel::Negate, Unary::Negate).with_integers(i64::wrapping_neg)
     }),
-    row(BuiltinOperator::RELU, 3, |declaration| clamp(declaration.builtin_name(), 0.0, f32::INFINITY).done()),
-    row(BuiltinOperator::RELU6, 3, |declaration| clamp(declaration.builtin_name(), 0.0, 6.0).done()),
-    row(BuiltinOperator::RELU_0_TO_1, 1, |declaration| clamp(declaration.builtin_name(), 0.0, 1.0).done()),
-    row(BuiltinOperator::RELU_N1_TO_1, 1, |declaration| clamp(declaration.builtin_name(), -1.0, 1.0).done()),
-    row(BuiltinOperator::ROUND, 1, |declaration| plain(declaration, Kernel::Round, Unary::Round).done()),
-    row(BuiltinOperator::RSQRT, 3, |declaration| plain(declaration, Kernel::Rsqrt, Unary::InverseSquareRoot).done()),
-    row(BuiltinOperator::SIGN, 2, |declaration| {
+    row(Code::Builtin(BuiltinOperator::RELU), 3, |declaration| {
+        clamp(declaration.builtin_name(), 0.0, f32::INFINITY).done()
+    }),
+    row(Code::Builtin(BuiltinOperator::RELU6), 3, |declaration| clamp(declaration.builtin_name(), 0.0, 6.0).done()),
+    row(Code::Builtin(BuiltinOperator::RELU_0_TO_1), 1, |declaration| {
+        clamp(declaration.builtin_name(), 0.0, 1.0).done()
+    }),
+    row(Code::Builtin(BuiltinOperator::RELU_N1_TO_1), 1, |declaration| {
+        clamp(declaration.builtin_name(), -1.0, 1.0).done()
+    }),
+    row(Code::Builtin(BuiltinOperator::ROUND), 1, |declaration| plain(declaration, Kernel::Round, Unary::Round).done()),
+    row(Code::Builtin(BuiltinOperator::RSQRT), 3, |declaration| {
+        plain(declaration, Kernel::Rsqrt, Unary::InverseSquareRoot).done()
+    }),
+    row(Code::Builtin(BuiltinOperator::SIGN), 2, |declaration| {
         plain(declaration, Kernel::Sign, Unary::Sign).with_integers(i64::signum)
     }),
-    row(BuiltinOperator::SIN, 2, |declaration| plain(declaration, Kernel::Sin, Unary::Sine).done()),
-    row(BuiltinOperator::SQRT, 2, |declaration| plain(declaration, Kernel::Sqrt, Unary::SquareRoot).done()),
-    row(BuiltinOperator::SQUARE, 1, |declaration| {
+    row(Code::Builtin(BuiltinOperator::SIN), 2, |declaration| plain(declaration, Kernel::Sin, Unary::Sine).done()),
+    row(Code::Builtin(BuiltinOperator::SQRT), 2, |declaration| {
+        plain(declaration, Kernel::Sqrt, Unary::SquareRoot).done()
+    }),
+    row(Code::Builtin(BuiltinOperator::SQUARE), 1, |declaration| {
         Function::new(declaration, Kernel::Square, Input(0).multiply(Input(0))).done()
     }),
-    row(BuiltinOperator::TANH, 3, |declaration| plain(declaration, Kernel::Tanh, Unary::Tanh).done()),
+    row(Code::Builtin(BuiltinOperator::TANH), 3, |declaration| plain(declaration, Kernel::Tanh, Unary::Tanh).done()),
 ];
 
 type Parsed = Result<Arc<dyn Op>, OpError>;
 
-const fn row(builtin: BuiltinOperator, newest: i32, parse: fn(&Declaration<'_>) -> Parsed) -> Definition {
-    Definition { code: Code::Builtin(builtin), versions: 1..=newest, parse }
+const fn row(code: Code, newest: i32, parse: fn(&Declaration<'_>) -> Parsed) -> Definition {
+    Definition { code, versions: 1..=newest, parse }
 }
 
 /// 1 where the input is negative, else 0.

@@ -15,26 +15,30 @@ use crate::support::{elements, elements_mut, is_empty};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[
-    row(BuiltinOperator::REDUCE_ALL, 1, |declaration| truths(declaration, |a, b| a && b, true, Reduction::Minimum)),
-    row(BuiltinOperator::REDUCE_ANY, 1, |declaration| truths(declaration, |a, b| a || b, false, Reduction::Maximum)),
-    row(BuiltinOperator::REDUCE_MAX, 3, |declaration| {
+    row(Code::Builtin(BuiltinOperator::REDUCE_ALL), 1, |declaration| {
+        truths(declaration, |a, b| a && b, true, Reduction::Minimum)
+    }),
+    row(Code::Builtin(BuiltinOperator::REDUCE_ANY), 1, |declaration| {
+        truths(declaration, |a, b| a || b, false, Reduction::Maximum)
+    }),
+    row(Code::Builtin(BuiltinOperator::REDUCE_MAX), 3, |declaration| {
         numbers(declaration, Kernel::Maximum, (i64::max, i64::MIN), Reduction::Maximum)
     }),
-    row(BuiltinOperator::REDUCE_MIN, 3, |declaration| {
+    row(Code::Builtin(BuiltinOperator::REDUCE_MIN), 3, |declaration| {
         numbers(declaration, Kernel::Minimum, (i64::min, i64::MAX), Reduction::Minimum)
     }),
-    row(BuiltinOperator::REDUCE_PROD, 2, |declaration| {
+    row(Code::Builtin(BuiltinOperator::REDUCE_PROD), 2, |declaration| {
         numbers(declaration, Kernel::Product, (i64::wrapping_mul, 1), Reduction::Product)
     }),
-    row(BuiltinOperator::SUM, 2, |declaration| {
+    row(Code::Builtin(BuiltinOperator::SUM), 2, |declaration| {
         numbers(declaration, Kernel::Sum, (i64::wrapping_add, 0), Reduction::Sum)
     }),
 ];
 
 type Parsed = Result<Arc<dyn Op>, OpError>;
 
-const fn row(builtin: BuiltinOperator, newest: i32, parse: fn(&Declaration<'_>) -> Parsed) -> Definition {
-    Definition { code: Code::Builtin(builtin), versions: 1..=newest, parse }
+const fn row(code: Code, newest: i32, parse: fn(&Declaration<'_>) -> Parsed) -> Definition {
+    Definition { code, versions: 1..=newest, parse }
 }
 
 /// A fold of numbers.
