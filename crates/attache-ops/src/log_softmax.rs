@@ -6,7 +6,8 @@ use attache_base::{DataType, Shape};
 use attache_gpu_ir::Expression::Input;
 use attache_gpu_ir::{Primitive, Reduction, Unary};
 use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
-use attache_kernels::{Engine, softmax};
+use attache_kernels::Engine;
+use attache_kernels::softmax::log_softmax;
 use attache_model::schema::BuiltinOperator;
 
 use crate::support::{arity, is_empty, one_of, refuse, required};
@@ -45,7 +46,7 @@ impl Op for LogSoftmax {
             return Ok(());
         }
         let (input, engine) = (eval.input(0)?, Engine::new(eval.parallel));
-        softmax::log_softmax(engine, input.values()?, eval.outputs[0].values()?, depth(input.shape)?);
+        log_softmax(engine, input.values()?, eval.outputs[0].values()?, depth(input.shape)?);
         Ok(())
     }
 

@@ -36,7 +36,7 @@ fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
         return Err(OpError::unsupported("only the basic kernel is implemented"));
     }
     if activation(options.fused_activation_function())? != Activation::Tanh {
-        return Err(OpError::unsupported("other activations than TANH are not implemented"));
+        return Err(OpError::unsupported("other activations than tanh are not implemented"));
     }
     if options.cell_clip() != 0.0 || options.proj_clip() != 0.0 {
         return Err(OpError::unsupported("clipping is not implemented"));
