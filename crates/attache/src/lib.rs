@@ -17,6 +17,7 @@
 mod assign;
 mod builder;
 mod delegate;
+pub mod diff;
 mod error;
 mod executor;
 #[cfg(feature = "gpu")]

@@ -93,7 +93,7 @@ fn check_shapes(shapes: &[Option<Shape>]) -> Result<(), Error> {
 }
 
 /// An error that lists all nodes that nobody can run.
-fn check_implemented(graph: &Graph, subgraph: usize, assignment: &Assignment) -> Result<(), Error> {
+pub(crate) fn check_implemented(graph: &Graph, subgraph: usize, assignment: &Assignment) -> Result<(), Error> {
     let missing = assignment.work.iter().filter_map(|work| match work {
         Work::Node(id) => {
             let node = graph.node(*id);

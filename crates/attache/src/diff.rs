@@ -1,0 +1,115 @@
+//! The same model on the CPU and on delegates, number by number: how far apart, and from which operator on.
+//!
+//! A [`Difference`] is between two tensors. A [`Trace`] is a run on the CPU of which every tensor is kept; against it
+//! single operators and whole graphs on delegates are held. Says nothing of which of the two sides is right.
+
+mod case;
+mod numbers;
+mod trace;
+
+use attache_base::DataType;
+
+pub use case::{Array, Case};
+pub use numbers::{is_float, numbers};
+pub use trace::{Alone, Departure, Trace, TraceInput};
+
+/// How far a tensor is from its reference. Differences are taken where both sides are finite, and nowhere else.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Difference {
+    /// Mean of |test − reference|; 0 where there is nothing to compare.
+    pub average: f64,
+    /// Largest |test − reference|; 0 where there is nothing to compare.
+    pub largest: f64,
+    /// What the largest difference is measured by: the largest finite |reference| of floats; 1 for integers and where the
+    /// reference is 0 throughout.
+    pub scale: f64,
+    /// Values of the reference that are NaN or infinite.
+    pub nonfinite_reference: usize,
+    /// Values of the test that are NaN or infinite.
+    pub nonfinite_test: usize,
+    /// Values that are finite on one side only, or infinite with opposite signs.
+    pub contradictions: usize,
+}
+
+impl Difference {
+    /// The difference between two tensors of this type, given as bytes; `None` where they are no real numbers or not
+    /// equally many.
+    pub fn of(data_type: DataType, reference: &[u8], test: &[u8]) -> Option<Self> {
+        let (reference, test) = (numbers(data_type, reference)?, numbers(data_type, test)?);
+        (reference.len() == test.len()).then(|| Self::between(is_float(data_type), &reference, &test))
+    }
+
+    fn between(is_float: bool, reference: &[f64], test: &[f64]) -> Self {
+        let mut difference = Self::default();
+        let (mut sum, mut compared, mut magnitude) = (0.0, 0usize, 0.0f64);
+        for (&reference, &test) in reference.iter().zip(test) {
+            difference.nonfinite_reference += usize::from(!reference.is_finite());
+            difference.nonfinite_test += usize::from(!test.is_finite());
+            match (reference.is_finite(), test.is_finite()) {
+                (true, true) => {
+                    let apart = (test - reference).abs();
+                    (sum, compared) = (sum + apart, compared + 1);
+                    difference.largest = difference.largest.max(apart);
+                }
+                (false, false) => difference.contradictions += usize::from(reference == -test),
+                _ => difference.contradictions += 1,
+            }
+            if reference.is_finite() {
+                magnitude = magnitude.max(reference.abs());
+            }
+        }
+        difference.average = if compared > 0 { sum / compared as f64 } else { 0.0 };
+        difference.scale = if is_float && magnitude > 0.0 { magnitude } else { 1.0 };
+        difference
+    }
+
+    /// The largest difference as a part of the scale.
+    pub fn relative(&self) -> f64 {
+        self.largest / self.scale
+    }
+
+    /// Whether the relative difference is at most `tolerance`, and nothing is finite on one side only.
+    pub fn is_within(&self, tolerance: f64) -> bool {
+        self.contradictions == 0 && self.relative() <= tolerance
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn floats(reference: &[f32], test: &[f32]) -> Difference {
+        let bytes = |values: &[f32]| values.iter().flat_map(|value| value.to_ne_bytes()).collect::<Vec<_>>();
+        Difference::of(DataType::Float32, &bytes(reference), &bytes(test)).unwrap()
+    }
+
+    #[test]
+    fn differences_are_relative_to_the_largest_reference() {
+        let difference = floats(&[1.0, -4.0, 0.0, 2.0], &[1.0, -4.0, 0.5, 2.25]);
+        assert_eq!((difference.average, difference.largest, difference.scale), (0.1875, 0.5, 4.0));
+        assert!(difference.is_within(0.125) && !difference.is_within(0.12));
+        assert_eq!(floats(&[0.0], &[0.5]).relative(), 0.5, "of nothing the difference is absolute");
+    }
+
+    #[test]
+    fn nothing_is_compared_through_what_is_not_finite() {
+        let (nan, infinity) = (f32::NAN, f32::INFINITY);
+        let same = floats(&[nan, infinity, nan, 1.0], &[nan, infinity, -infinity, 1.0]);
+        assert_eq!((same.largest, same.average, same.contradictions), (0.0, 0.0, 0));
+        assert_eq!((same.nonfinite_reference, same.nonfinite_test), (3, 3));
+        assert!(same.is_within(0.0));
+        for (reference, test) in [(nan, 1.0), (1.0, infinity), (infinity, -infinity)] {
+            let difference = floats(&[reference, 2.0], &[test, 2.0]);
+            assert_eq!((difference.contradictions, difference.largest), (1, 0.0));
+            assert!(!difference.is_within(1.0), "{reference} is not {test}");
+        }
+    }
+
+    #[test]
+    fn integers_must_be_equal() {
+        let difference = Difference::of(DataType::UInt8, &[200, 7], &[200, 8]).unwrap();
+        assert_eq!((difference.relative(), difference.average), (1.0, 0.5));
+        assert!(Difference::of(DataType::UInt8, &[1], &[1, 2]).is_none());
+        assert!(Difference::of(DataType::String, &[1], &[1]).is_none());
+    }
+}

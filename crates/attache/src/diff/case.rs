@@ -1,0 +1,123 @@
+//! An operator of a trace as a model of its own, with what it read and made: a golden case.
+
+use std::collections::HashMap;
+
+use attache_base::{DataType, Shape};
+use attache_graph::TensorId;
+use attache_model::{ModelBuilder, OperatorBuilder, TensorBuilder};
+
+use super::Trace;
+use super::trace::origin;
+use crate::{Error, ErrorKind};
+
+/// A dense array.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Array {
+    /// Type of the elements.
+    pub data_type: DataType,
+    /// Extents, outermost first.
+    pub shape: Shape,
+    /// The elements, little-endian.
+    pub bytes: Vec<u8>,
+}
+
+/// An operator as a model of its own, with what the CPU fed it and got from it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Case {
+    /// Index of the operator in its own file.
+    pub operator: usize,
+    /// TensorFlow Lite's name for it.
+    pub name: String,
+    /// The model's file.
+    pub model: Vec<u8>,
+    /// A value for each input of the model.
+    pub inputs: Vec<Array>,
+    /// What comes out on the CPU.
+    pub outputs: Vec<Array>,
+}
+
+impl Trace {
+    /// A node's operator as a model of its own: its options as the file has them, the constants that it reads, and for
+    /// inputs and outputs the shapes and values of the run.
+    pub fn case(&self, node: usize) -> Result<Case, Error> {
+        let node = self.node(node)?;
+        let operator = origin(node);
+        let mut builder = ModelBuilder::new(node.op.name());
+        builder.subgraph("main");
+        let mut tensors: HashMap<TensorId, usize> = HashMap::new();
+        for id in node.inputs.iter().flatten().chain(&node.outputs) {
+            if !tensors.contains_key(id) {
+                tensors.insert(*id, builder.tensor(0, self.tensor(*id)?));
+            }
+        }
+        let (fed, made) = (self.fed(node), &node.outputs);
+        let indices = |ids: &[TensorId]| ids.iter().map(|id| tensors[id]).collect::<Vec<_>>();
+        let inputs = node.inputs.iter().map(|id| id.map(|id| tensors[&id]));
+        let description = self.describe(operator, inputs.collect(), indices(made), &mut builder);
+        builder.operator(0, description);
+        builder.inputs(0, &indices(&fed)).outputs(0, &indices(made));
+        let arrays = |ids: &[TensorId]| ids.iter().map(|id| self.array(*id)).collect::<Result<Vec<_>, _>>();
+        let (inputs, outputs) = (arrays(&fed)?, arrays(made)?);
+        Ok(Case { operator, name: node.op.name().to_owned(), model: builder.finish(), inputs, outputs })
+    }
+
+    fn array(&self, id: TensorId) -> Result<Array, Error> {
+        let (shape, bytes) = self.value(id).ok_or_else(|| self.unfit(id))?;
+        Ok(Array { data_type: self.graph.fact(id).data_type, shape: shape.clone(), bytes: bytes.to_vec() })
+    }
+
+    fn unfit(&self, id: TensorId) -> Error {
+        let text = format!("tensor {} (\"{}\") can't be part of a case", id.index(), self.graph.tensor(id).name);
+        Error::new(ErrorKind::Unsupported, text)
+    }
+
+    fn tensor(&self, id: TensorId) -> Result<TensorBuilder, Error> {
+        let (name, fact) = (&self.graph.tensor(id).name, self.graph.fact(id));
+        let shape = match self.value(id) {
+            Some((shape, _)) => shape,
+            None => fact.shape.as_ref().ok_or_else(|| self.unfit(id))?,
+        };
+        if shape.iter().any(|extent| i32::try_from(*extent).is_err()) {
+            return Err(self.unfit(id));
+        }
+        let mut tensor = match &fact.constant {
+            Some(constant) => TensorBuilder::constant(name, constant),
+            None => TensorBuilder::new(name, fact.data_type, shape.clone()),
+        };
+        if let Some(quantization) = &fact.quantization {
+            tensor = tensor.quantization(quantization);
+        }
+        Ok(if fact.is_variable { tensor.variable() } else { tensor })
+    }
+
+    /// The operator with the file's own options, between other tensors.
+    fn describe(
+        &self,
+        operator: usize,
+        inputs: Vec<Option<usize>>,
+        outputs: Vec<usize>,
+        builder: &mut ModelBuilder,
+    ) -> OperatorBuilder {
+        let source = &self.model.subgraphs()[self.subgraph];
+        let stated = &source.operators[operator];
+        let table = self.model.operator_view(self.subgraph, operator).unpack();
+        let options = stated.custom_options.as_ref().map(|bytes| bytes.to_vec());
+        let description = match &stated.code.custom {
+            Some(name) => OperatorBuilder::custom(name, options.unwrap_or_default(), inputs, outputs),
+            None => OperatorBuilder::new(stated.code.builtin, inputs, outputs),
+        };
+        let intermediate = |index: &usize| {
+            let tensor = &source.tensors[*index];
+            let plain = TensorBuilder::new(&tensor.name, tensor.data_type, tensor.shape.clone());
+            let quantized = tensor.quantization.as_ref().map(|quantization| plain.clone().quantization(quantization));
+            builder.tensor(0, quantized.unwrap_or(plain))
+        };
+        let intermediates: Vec<_> = stated.intermediates.iter().map(intermediate).collect();
+        let described = description.version(stated.code.version).with(|written| {
+            written.builtin_options = table.builtin_options;
+            written.builtin_options_2 = table.builtin_options_2;
+            written.mutating_variable_inputs = table.mutating_variable_inputs;
+        });
+        if intermediates.is_empty() { described } else { described.intermediates(&intermediates) }
+    }
+}

@@ -1,0 +1,263 @@
+//! A run on the CPU of which every tensor is kept, and what delegates make of the same values.
+//!
+//! All of it happens on the graph that delegates get to see, after the passes, with the values of one run from zeroed
+//! variables.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use attache_base::Shape;
+use attache_graph::{Fact, Graph, Node, TensorId};
+use attache_model::Model;
+
+use super::Difference;
+use crate::assign::{Work, assign};
+use crate::executor::Executor;
+use crate::plan::plan;
+use crate::prepare::{check_implemented, import};
+use crate::{Delegate, Error, ErrorKind};
+
+/// A value for an input.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TraceInput {
+    /// Its extents.
+    pub shape: Shape,
+    /// Its elements, little-endian.
+    pub bytes: Vec<u8>,
+}
+
+/// A run on the CPU of which every tensor is kept.
+pub struct Trace {
+    pub(super) model: Model,
+    pub(super) subgraph: usize,
+    pub(super) graph: Graph,
+    threads: usize,
+    executor: Executor,
+    /// The place of each tensor among the executor's outputs.
+    kept: HashMap<TensorId, usize>,
+}
+
+/// One operator alone on delegates, fed with the CPU's own tensors.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Alone {
+    /// Index of the operator in the file.
+    pub operator: usize,
+    /// TensorFlow Lite's name for it.
+    pub name: String,
+    /// The difference of each of its outputs, or why no delegate takes it.
+    pub outcome: Result<Vec<Difference>, String>,
+}
+
+/// Where delegates depart from the CPU.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Departure {
+    /// The node, as [`Trace`] counts them.
+    pub node: usize,
+    /// Index of its operator in the file.
+    pub operator: usize,
+    /// TensorFlow Lite's name for it.
+    pub name: String,
+    /// The file's name for the tensor that departs.
+    pub tensor: String,
+    /// How far it departs; `None` where the two don't even have the same number of elements.
+    pub difference: Option<Difference>,
+}
+
+impl Trace {
+    /// Runs a subgraph on the CPU; one value for each of its inputs.
+    pub fn new(model: &Model, subgraph: usize, inputs: &[TraceInput], threads: usize) -> Result<Self, Error> {
+        let source = model.subgraphs().get(subgraph);
+        let source = source.ok_or_else(|| Error::usage(format!("there is no subgraph {subgraph}")))?;
+        if source.inputs.len() != inputs.len() {
+            let text = format!("{} values for the {} inputs of the model", inputs.len(), source.inputs.len());
+            return Err(Error::usage(text));
+        }
+        let shapes: Vec<_> = inputs.iter().map(|input| Some(input.shape.clone())).collect();
+        let mut graph = import(model, subgraph, &shapes)?;
+        attache_passes::run(&mut graph);
+        let made = graph.nodes.iter().flat_map(|node| &node.outputs);
+        let mut outputs: Vec<_> = graph.inputs.iter().chain(made).copied().collect();
+        outputs.retain(|id| is_comparable(graph.fact(*id)));
+        outputs.sort_unstable();
+        outputs.dedup();
+        let kept = outputs.iter().enumerate().map(|(index, id)| (*id, index)).collect();
+        let values: Vec<_> = inputs.iter().map(|input| &input.bytes[..]).collect();
+        let executor = run(Graph { outputs, ..graph.clone() }, subgraph, &[], threads, &values)?;
+        Ok(Self { model: model.clone(), subgraph, graph, threads, executor, kept })
+    }
+
+    /// How many nodes there are to run: operators of the file without those that the passes made needless.
+    pub fn nodes(&self) -> usize {
+        self.graph.nodes.len()
+    }
+
+    /// Runs one node alone on delegates.
+    pub fn alone(&self, node: usize, delegates: &[Arc<dyn Delegate>]) -> Result<Alone, Error> {
+        let node = self.node(node)?;
+        let graph = self.graph_of(node);
+        let refusal = |reasons: &[(String, String)]| {
+            let reasons: Vec<_> = reasons.iter().map(|(_, reason)| reason.as_str()).collect();
+            if reasons.is_empty() { "there is no delegate".to_owned() } else { reasons.join("; ") }
+        };
+        let assignment = assign(&graph, delegates);
+        let is_taken = assignment.work.iter().any(|work| matches!(work, Work::Island(_)));
+        let outcome = if is_taken {
+            let outputs = graph.outputs.clone();
+            let inputs: Vec<_> = graph.inputs.iter().filter_map(|id| Some(self.value(*id)?.1)).collect();
+            let executor = run(graph, self.subgraph, delegates, self.threads, &inputs)?;
+            let difference = |(index, id)| self.difference(id, executor.output(index)).unwrap_or_else(incomparable);
+            Ok(outputs.into_iter().enumerate().map(difference).collect())
+        } else {
+            Err(refusal(&assignment.reasons[0]))
+        };
+        Ok(Alone { operator: origin(node), name: node.op.name().to_owned(), outcome })
+    }
+
+    /// The first operator, in the order in which they run, of which an output departs from the CPU's by more than the
+    /// tolerance (as [`Difference::is_within`] has it) when the graph runs on delegates.
+    ///
+    /// Halves the graph: the first nodes of it run on the delegates as a graph of their own, which keeps everything in
+    /// it merged as in the whole but for what is cut, and all tensors that cross the cut are compared. An error may fade
+    /// on its way to a cut, so that the search ends too late: at last all tensors up to the node found are compared in
+    /// one run, in which, as each of them is an output, less is merged.
+    pub fn first_departure(&self, delegates: &[Arc<dyn Delegate>], tolerance: f64) -> Result<Option<Departure>, Error> {
+        let (mut agrees, mut departs) = (0, self.nodes());
+        let mut found = self.departure(departs, self.frontier(departs), delegates, tolerance)?;
+        while found.is_some() && departs - agrees > 1 {
+            let middle = agrees.midpoint(departs);
+            match self.departure(middle, self.frontier(middle), delegates, tolerance)? {
+                None => agrees = middle,
+                earlier => (departs, found) = (middle, earlier),
+            }
+        }
+        let earliest = self.departure(departs, self.made_by(departs), delegates, tolerance)?;
+        Ok(earliest.or(found))
+    }
+
+    /// The first of `tensors` that departs when the first `nodes` nodes run on delegates.
+    fn departure(
+        &self,
+        nodes: usize,
+        tensors: Vec<TensorId>,
+        delegates: &[Arc<dyn Delegate>],
+        tolerance: f64,
+    ) -> Result<Option<Departure>, Error> {
+        if tensors.is_empty() {
+            return Ok(None);
+        }
+        let mut graph = Graph { outputs: tensors.clone(), ..self.graph.clone() };
+        graph.nodes.truncate(nodes);
+        let inputs: Vec<_> = graph.inputs.iter().filter_map(|id| Some(self.value(*id)?.1)).collect();
+        let executor = run(graph, self.subgraph, delegates, self.threads, &inputs)?;
+        let producers = self.graph.producers();
+        let departure = |(index, id): (usize, TensorId)| {
+            let difference = self.difference(id, executor.output(index));
+            if difference.as_ref().is_some_and(|difference| difference.is_within(tolerance)) {
+                return None;
+            }
+            let (node, tensor) = (producers[id.index()]?.index(), self.graph.tensor(id).name.clone());
+            let made_by = &self.graph.nodes[node];
+            let (operator, name) = (origin(made_by), made_by.op.name().to_owned());
+            Some(Departure { node, operator, name, tensor, difference })
+        };
+        Ok(tensors.into_iter().enumerate().filter_map(departure).min_by_key(|departure| departure.node))
+    }
+
+    /// The tensors that the first `nodes` nodes make, in that order.
+    fn made_by(&self, nodes: usize) -> Vec<TensorId> {
+        let made = self.graph.nodes[..nodes].iter().flat_map(|node| &node.outputs).copied();
+        made.filter(|id| self.kept.contains_key(id)).collect()
+    }
+
+    /// Those of them that later nodes or the caller read, or that the last of the nodes makes.
+    fn frontier(&self, nodes: usize) -> Vec<TensorId> {
+        let mut crosses = vec![false; self.graph.tensors.len()];
+        let later = self.graph.nodes[nodes..].iter().flat_map(|node| node.inputs.iter().flatten());
+        let last = self.graph.nodes[..nodes].last().into_iter().flat_map(|node| &node.outputs);
+        later.chain(&self.graph.outputs).chain(last).for_each(|id| crosses[id.index()] = true);
+        let mut made = self.made_by(nodes);
+        made.retain(|id| crosses[id.index()]);
+        made
+    }
+
+    /// The node and the tensors around it as a graph, of the shapes that the run had.
+    fn graph_of(&self, node: &Node) -> Graph {
+        let (inputs, mut outputs) = (self.fed(node), node.outputs.clone());
+        outputs.retain(|id| self.kept.contains_key(id));
+        let mut graph = Graph { nodes: vec![node.clone()], inputs, outputs, ..self.graph.clone() };
+        for id in graph.inputs.iter().chain(&graph.outputs) {
+            if let (Some((shape, _)), fact) = (self.value(*id), &mut graph.tensors[id.index()].fact) {
+                fact.shape.get_or_insert_with(|| shape.clone());
+            }
+        }
+        graph
+    }
+
+    /// The tensors that a node reads from others, each once.
+    pub(super) fn fed(&self, node: &Node) -> Vec<TensorId> {
+        let mut fed: Vec<_> = node.inputs.iter().flatten().copied().collect();
+        fed.retain(|id| self.graph.fact(*id).constant.is_none() && !self.graph.fact(*id).is_variable);
+        fed.sort_unstable();
+        fed.dedup();
+        fed
+    }
+
+    pub(super) fn node(&self, node: usize) -> Result<&Node, Error> {
+        let count = self.nodes();
+        self.graph.nodes.get(node).ok_or_else(|| Error::usage(format!("there is no node {node} of {count}")))
+    }
+
+    /// Shape and bytes of a tensor on the CPU.
+    pub(super) fn value(&self, id: TensorId) -> Option<(&Shape, &[u8])> {
+        self.executor.output(*self.kept.get(&id)?)
+    }
+
+    /// How far a tensor's value is from the CPU's; `None` where shapes differ or a value is missing.
+    fn difference(&self, id: TensorId, test: Option<(&Shape, &[u8])>) -> Option<Difference> {
+        let ((shape, reference), (test_shape, test)) = (self.value(id)?, test?);
+        (shape == test_shape).then(|| Difference::of(self.graph.fact(id).data_type, reference, test))?
+    }
+}
+
+/// Whether a tensor is one of numbers that a run makes.
+fn is_comparable(fact: &Fact) -> bool {
+    fact.constant.is_none() && super::numbers(fact.data_type, &[]).is_some()
+}
+
+/// The difference between what can't be compared: nothing agrees.
+fn incomparable() -> Difference {
+    Difference { scale: 1.0, contradictions: 1, ..Difference::default() }
+}
+
+/// Index of the file's operator whose work a node is.
+pub(super) fn origin(node: &Node) -> usize {
+    node.origins.first().copied().unwrap_or_default()
+}
+
+/// Runs a graph once. A delegate that fails is an error here, so that the CPU isn't compared with itself.
+fn run(
+    graph: Graph,
+    subgraph: usize,
+    delegates: &[Arc<dyn Delegate>],
+    threads: usize,
+    inputs: &[&[u8]],
+) -> Result<Executor, Error> {
+    let mut assignment = assign(&graph, delegates);
+    if let Some(failure) = assignment.failures.drain(..).flatten().next() {
+        return Err(Error::new(ErrorKind::Device, failure.to_string()));
+    }
+    check_implemented(&graph, subgraph, &assignment)?;
+    let mut work = assignment.work;
+    let plan = plan(&graph, subgraph, &mut work)?;
+    let mut executor = Executor::new(graph, subgraph, work, &plan, threads)?;
+    for (index, bytes) in inputs.iter().enumerate() {
+        // Nothing reads an input that has no memory.
+        let Some(into) = executor.input_mut(index) else { continue };
+        if into.len() != bytes.len() {
+            return Err(Error::usage(format!("input {index} has {} bytes, not {}", into.len(), bytes.len())));
+        }
+        into.copy_from_slice(bytes);
+    }
+    executor.run(1)?;
+    Ok(executor)
+}
