@@ -2,6 +2,7 @@
 
 mod delegate;
 mod exchange;
+mod fault;
 mod kernel;
 mod options;
 mod stages;

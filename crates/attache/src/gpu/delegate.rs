@@ -111,7 +111,8 @@ impl Delegate for GpuDelegate {
     }
 
     fn claim(&self, graph: &Graph, node: NodeId) -> Result<Claim, Refusal> {
-        lower(graph, node, self.device.adapter().max_binding_bytes).map(Claim::new)
+        let lowered = lower(graph, node, self.device.adapter().max_binding_bytes)?;
+        Ok(Claim::new(super::fault::plant(graph.node(node), lowered)))
     }
 
     fn prepare(&self, island: Island<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
