@@ -3,6 +3,7 @@
 mod bench;
 mod check;
 mod devices;
+mod diff;
 mod dump;
 mod inspect;
 mod run;
@@ -44,6 +45,7 @@ fn parse_and_run<C: Command>(matches: &ArgMatches, console: &Console) -> Result<
 static TABLE: &[Row] = &[
     row::<run::Run>("run", "Run a model once and say what comes out"),
     row::<check::Check>("check", "Compare golden cases with what comes out here"),
+    row::<diff::Diff>("diff", "Compare a delegate with the CPU, as a whole or operator by operator"),
     row::<bench::Bench>("bench", "Measure how long a model takes and what it needs"),
     row::<inspect::Inspect>("inspect", "Say what a model file holds and what the GPU makes of it"),
     row::<devices::Devices>("devices", "List the GPUs of this machine"),

@@ -12,7 +12,7 @@ mod gpu;
 use std::sync::Arc;
 use std::time::Instant;
 
-use attache::{Delegate, Error, ErrorKind, Interpreter, Model, stages};
+use attache::{Delegate, Error, ErrorKind, Interpreter, InterpreterBuilder, Model, stages};
 use serde::Serialize;
 
 use crate::arguments::{
@@ -140,6 +140,11 @@ impl Device {
         self.interpreter_of_shapes(model, &shapes)
     }
 
+    /// An interpreter of the model that leaves this device's GPU alone.
+    pub(crate) fn reference(&self, model: &Model, shapes: &ShapeArguments) -> Result<Interpreter, Failure> {
+        build(Interpreter::builder(model).threads(self.threads), model, &input_shapes(model, shapes)?)
+    }
+
     /// An interpreter of the model that uses this device, with other shapes for some inputs.
     pub(crate) fn interpreter_of_shapes(
         &self,
@@ -150,23 +155,17 @@ impl Device {
         if let Some(gpu) = &self.gpu {
             builder = builder.delegate(gpu.delegate.clone()).require_delegation(self.require_delegation);
         }
-        for (input, shape) in shapes {
-            builder = builder.input_shape(*input, shape);
-        }
-        // A model that is right with its own shapes isn't bad for being given others.
-        let blame = |error: Error| match error.kind() {
-            ErrorKind::Model if !shapes.is_empty() && stages::import(model, 0).is_ok() => {
-                Failure::usage(format!("the model does not take these input shapes: {error}"))
-            }
-            _ => error.into(),
-        };
-        builder.build().map_err(blame)
+        build(builder, model, shapes)
+    }
+
+    /// The delegates: one, or none on the CPU.
+    pub(crate) fn delegates(&self) -> Vec<Arc<dyn Delegate>> {
+        self.gpu.iter().map(|gpu| gpu.delegate.clone() as Arc<dyn Delegate>).collect()
     }
 
     /// Which operator of the model goes where, and why.
     pub(crate) fn partition(&self, model: &Model) -> Result<String, Failure> {
-        let delegates: Vec<_> = self.gpu.iter().map(|gpu| gpu.delegate.clone() as Arc<dyn Delegate>).collect();
-        Ok(stages::partition(model, 0, &delegates)?)
+        Ok(stages::partition(model, 0, &self.delegates())?)
     }
 
     /// A stage that only the GPU has.
@@ -178,6 +177,25 @@ impl Device {
             }
         }
     }
+}
+
+/// The interpreter, with other shapes for some inputs.
+fn build(
+    mut builder: InterpreterBuilder,
+    model: &Model,
+    shapes: &[(usize, Vec<usize>)],
+) -> Result<Interpreter, Failure> {
+    for (input, shape) in shapes {
+        builder = builder.input_shape(*input, shape);
+    }
+    // A model that is right with its own shapes isn't bad for being given others.
+    let blame = |error: Error| match error.kind() {
+        ErrorKind::Model if !shapes.is_empty() && stages::import(model, 0).is_ok() => {
+            Failure::usage(format!("the model does not take these input shapes: {error}"))
+        }
+        _ => error.into(),
+    };
+    builder.build().map_err(blame)
 }
 
 /// The inputs of the first subgraph that get another shape.

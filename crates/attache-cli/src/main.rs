@@ -11,6 +11,7 @@ mod device;
 mod environment;
 mod failure;
 mod golden;
+mod inputs;
 mod labels;
 mod memory;
 mod npy;

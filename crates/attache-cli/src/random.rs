@@ -55,6 +55,48 @@ impl Random {
         (0..count).for_each(|_| push(self, &mut bytes));
         Some(bytes)
     }
+
+    /// In [0, 1) with the density of a Gaussian of mean 1/2 and deviation 1/3: a uniform x is kept with the probability
+    /// exp(−(x − 1/2)² / (2/9)).
+    fn gaussian(&mut self) -> f64 {
+        let mut uniform = || (self.next() >> 11) as f64 / (1u64 << 53) as f64;
+        loop {
+            let (x, chance) = (uniform(), uniform());
+            if chance < (-4.5 * (x - 0.5) * (x - 0.5)).exp() {
+                return x;
+            }
+        }
+    }
+
+    /// The bytes of `count` elements, Gaussian around the middle of a range that is −1 to 1 for floats, 0 to 99 for
+    /// integers of more than 16 bits, which tend to be indices, and all that the type holds for others; `None` for types
+    /// that have no random numbers.
+    pub(crate) fn gaussian_bytes(&mut self, data_type: DataType, count: usize) -> Option<Vec<u8>> {
+        /// One of `count` integers from `low` on.
+        fn integer(random: &mut Random, low: i64, count: i64) -> i64 {
+            low + (random.gaussian() * count as f64) as i64
+        }
+        let push: fn(&mut Self, &mut Vec<u8>) = match data_type {
+            DataType::Float32 => |random, bytes| bytes.extend((2.0 * random.gaussian() as f32 - 1.0).to_ne_bytes()),
+            DataType::Float64 => |random, bytes| bytes.extend((2.0 * random.gaussian() - 1.0).to_ne_bytes()),
+            DataType::Float16 => |random, bytes| {
+                bytes.extend(f16::from_f64(2.0 * random.gaussian() - 1.0).to_ne_bytes());
+            },
+            DataType::Bool => |random, bytes| bytes.push(u8::from(random.gaussian() >= 0.5)),
+            DataType::UInt8 => |random, bytes| bytes.push(integer(random, 0, 1 << 8) as u8),
+            DataType::Int8 => |random, bytes| bytes.push(integer(random, -1 << 7, 1 << 8) as u8),
+            DataType::UInt16 => |random, bytes| bytes.extend((integer(random, 0, 1 << 16) as u16).to_ne_bytes()),
+            DataType::Int16 => |random, bytes| bytes.extend((integer(random, -1 << 15, 1 << 16) as i16).to_ne_bytes()),
+            DataType::Int32 | DataType::UInt32 => {
+                |random, bytes| bytes.extend((integer(random, 0, 100) as u32).to_ne_bytes())
+            }
+            DataType::Int64 | DataType::UInt64 => |random, bytes| bytes.extend(integer(random, 0, 100).to_ne_bytes()),
+            _ => return None,
+        };
+        let mut bytes = Vec::with_capacity(data_type.byte_size(count)?);
+        (0..count).for_each(|_| push(self, &mut bytes));
+        Some(bytes)
+    }
 }
 
 #[cfg(test)]
@@ -86,5 +128,33 @@ mod tests {
             }
         }
         assert_eq!(Random::new(0).bytes(DataType::String, 5), None);
+    }
+
+    /// Of a Gaussian with deviation σ = 1/3, cut at 1.5 σ on both sides, the variance is
+    /// σ² (1 − 2 · 1.5 φ(1.5) / (2 Φ(1.5) − 1)) = 0.0613.
+    #[test]
+    fn gaussian_numbers_have_their_mean_and_variance() {
+        let mut random = Random::new(7);
+        let numbers: Vec<f64> = (0..100_000).map(|_| random.gaussian()).collect();
+        let mean = numbers.iter().sum::<f64>() / 1e5;
+        let variance = numbers.iter().map(|number| (number - mean).powi(2)).sum::<f64>() / 1e5;
+        assert!((mean - 0.5).abs() < 3e-3, "{mean}");
+        assert!((variance - 0.0613).abs() < 1e-3, "{variance}");
+        assert!(numbers.iter().all(|number| (0.0..1.0).contains(number)));
+    }
+
+    #[test]
+    fn gaussian_bytes_fill_the_range_of_their_type() {
+        let bytes = |data_type| Random::new(1).gaussian_bytes(data_type, 10_000);
+        let integers = bytes(DataType::Int8).unwrap();
+        let signed = || integers.iter().map(|byte| *byte as i8);
+        assert!(signed().min() < Some(-120) && signed().max() > Some(120));
+        let floats = bytes(DataType::Float32).unwrap();
+        let floats = || floats.chunks_exact(4).map(|chunk| f32::from_ne_bytes(chunk.try_into().unwrap()));
+        assert!(floats().all(|float| (-1.0..=1.0).contains(&float)) && floats().any(|float| float < -0.9));
+        let indices = bytes(DataType::Int32).unwrap();
+        assert!(indices.chunks_exact(4).all(|chunk| chunk[0] < 100 && chunk[1..] == [0; 3]));
+        assert_eq!(bytes(DataType::Int64), bytes(DataType::Int64), "the same seed gives the same numbers");
+        assert_eq!(bytes(DataType::String), None);
     }
 }

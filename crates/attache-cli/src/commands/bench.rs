@@ -7,11 +7,11 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::Command;
-use super::run::fill_at_random;
 use crate::arguments::{DeviceArguments, ModelArgument, ShapeArguments};
 use crate::console::{Console, Report};
 use crate::device::Device;
 use crate::failure::Failure;
+use crate::inputs::fill_at_random;
 use crate::memory::peak_resident_bytes;
 use crate::random::Random;
 use crate::source::Source;

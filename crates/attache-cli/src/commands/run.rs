@@ -2,20 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
-use attache::{Interpreter, Model, NodePlacement, Outcome, TensorInfo};
+use attache::{Interpreter, NodePlacement, Outcome, TensorInfo};
 use clap::Args;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Command;
-use crate::arguments::{DeviceArguments, ModelArgument, ShapeArguments, assign};
+use crate::arguments::{DeviceArguments, ModelArgument, ShapeArguments};
 use crate::console::{Console, Report};
 use crate::device::Device;
 use crate::failure::Failure;
+use crate::inputs::{InputArguments, fill_at_random};
 use crate::labels::labels;
 use crate::npy::{self, Array};
 use crate::numbers::{Summary, dequantize, largest, numbers};
-use crate::picture::{Picture, Scaling};
 use crate::random::Random;
 use crate::source::Source;
 
@@ -26,9 +26,8 @@ const DEFAULT_TOP: usize = 5;
 pub(super) struct Run {
     #[command(flatten)]
     model: ModelArgument,
-    /// A .npy file or a picture (PNG, JPEG) for an input, by order or by name; inputs without one are random
-    #[arg(long, value_name = "[NAME=]FILE")]
-    input: Vec<String>,
+    #[command(flatten)]
+    inputs: InputArguments,
     /// A folder for the outputs, as out_0.npy, out_1.npy and so on
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -38,15 +37,6 @@ pub(super) struct Run {
     /// How many of the top classes to name [default: 5 where there are labels]
     #[arg(long, value_name = "K")]
     top: Option<usize>,
-    /// What is subtracted from a picture's values, 0 to 255 [default: as the model says, else 127.5]
-    #[arg(long, value_name = "X", requires = "std", allow_hyphen_values = true)]
-    mean: Option<f32>,
-    /// What a picture's values are then divided by [default: as the model says, else 127.5]
-    #[arg(long, value_name = "Y", requires = "mean")]
-    std: Option<f32>,
-    /// Seed of random inputs, floats uniform in [-1, 1)
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    seed: u64,
     #[command(flatten)]
     shapes: ShapeArguments,
     #[command(flatten)]
@@ -75,7 +65,10 @@ impl Command for Run {
         let labels = labels(self.labels.as_deref(), &model)?;
         let device = Device::open(&self.device)?;
         let mut interpreter = device.interpreter(&model, &self.shapes)?;
-        self.fill(&model, &mut interpreter)?;
+        let mut random = Random::new(self.inputs.seed);
+        for index in self.inputs.fill(&model, &mut interpreter)? {
+            fill_at_random(&mut interpreter, index, &mut random)?;
+        }
         interpreter.invoke()?;
         let outputs = outputs(&interpreter)?;
         if let Some(folder) = &self.out {
@@ -90,65 +83,6 @@ impl Command for Run {
             answer(&device, &interpreter, &outputs, &top),
         ))
     }
-}
-
-impl Run {
-    /// Sets every input, from its file or at random.
-    fn fill(&self, model: &Model, interpreter: &mut Interpreter) -> Result<(), Failure> {
-        let count = interpreter.inputs().len();
-        let files = assign(&self.input, count, |name| interpreter.input_index(name))?;
-        let mut random = Random::new(self.seed);
-        for index in 0..count {
-            match files.iter().find(|(input, _)| *input == index) {
-                Some((_, file)) => self.fill_from(model, interpreter, index, Path::new(file))?,
-                None => fill_at_random(interpreter, index, &mut random)?,
-            }
-        }
-        Ok(())
-    }
-
-    fn fill_from(&self, model: &Model, to: &mut Interpreter, index: usize, file: &Path) -> Result<(), Failure> {
-        let is_array = file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"));
-        let info = &to.inputs()[index];
-        let array = match is_array {
-            true => npy::read(file)?,
-            false => {
-                let picture = Picture::read(file)?;
-                let tensor = picture.tensor(&info.shape, info.data_type, &self.scaling(model, index)?);
-                tensor.map_err(|failure| failure.at(file.display()))?
-            }
-        };
-        if array.data_type != info.data_type {
-            let reason = format!("the array is of type {}, the input of type {}", array.data_type, info.data_type);
-            return Err(Failure::usage(reason).at(file.display()));
-        }
-        if array.shape != info.shape {
-            let extents: Vec<_> = array.shape.iter().map(usize::to_string).collect();
-            let reason = format!("the array has shape {}, input {index} has {}", array.shape, info.shape);
-            let remedy = format!("--shape {}={} gives the input the array's", info.name, extents.join(","));
-            return Err(Failure::usage(format!("{reason}; {remedy}")).at(file.display()));
-        }
-        Ok(to.write_bytes(index, &array.bytes)?)
-    }
-
-    /// What the command line says, else the model, else −1 to 1.
-    fn scaling(&self, model: &Model, index: usize) -> Result<Scaling, Failure> {
-        if self.std == Some(0.0) {
-            return Err(Failure::usage("--std must not be 0"));
-        }
-        let flags = self.mean.zip(self.std).map(|(mean, std)| Scaling { mean: vec![mean], std: vec![std] });
-        let of_model = || model.normalization(index).map(|own| Scaling { mean: own.mean, std: own.std });
-        Ok(flags.or_else(of_model).unwrap_or_default())
-    }
-}
-
-/// Fills an input with random numbers.
-pub(super) fn fill_at_random(to: &mut Interpreter, index: usize, random: &mut Random) -> Result<(), Failure> {
-    let info = &to.inputs()[index];
-    let bytes = random.bytes(info.data_type, info.shape.elements()).ok_or_else(|| {
-        Failure::unsupported(format!("input {index} (\"{}\") of type {} can't be filled", info.name, info.data_type))
-    })?;
-    Ok(to.write_bytes(index, &bytes)?)
 }
 
 /// Outputs of the last run.

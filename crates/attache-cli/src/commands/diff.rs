@@ -1,0 +1,181 @@
+//! `attache diff`: what a delegate makes of a model against what the CPU makes of it, and which operator is to blame.
+
+mod bisect;
+mod operators;
+mod outputs;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use attache::diff::{Trace, TraceInput};
+use attache::{Delegate, Interpreter, Model};
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::Command;
+use crate::arguments::{DelegateName, DeviceArguments, ModelArgument, PrecisionName, ShapeArguments};
+use crate::console::{Console, Report};
+use crate::device::Device;
+use crate::failure::{Failure, Status};
+use crate::inputs::{InputArguments, fill_around_the_middle};
+use crate::random::Random;
+use crate::source::Source;
+use bisect::Bisection;
+use operators::Operators;
+use outputs::Outputs;
+
+/// Largest differences that pass, relative to the largest value of a tensor.
+const LIMIT: f64 = 1e-4;
+const LIMIT_16_BITS: f64 = 1e-2;
+
+#[derive(Args, Debug)]
+pub(super) struct Diff {
+    #[command(flatten)]
+    model: ModelArgument,
+    /// How many runs, each on inputs of its own [default: 10, or 1 where all inputs are given]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    runs: Option<u32>,
+    /// Compare every operator alone, fed with the CPU's own tensors
+    #[arg(long)]
+    per_operator: bool,
+    /// Find the first operator from which on the two depart
+    #[arg(long)]
+    bisect: bool,
+    /// A folder for that operator as a golden case: model.tflite, in_K.npy and out_K.npy
+    #[arg(long, value_name = "DIR", requires = "bisect")]
+    out: Option<PathBuf>,
+    /// The largest difference that passes, relative to the tensor's largest value [default: 1e-4, and 1e-2 in 16 bits]
+    #[arg(long, value_name = "X")]
+    tolerance: Option<f64>,
+    #[command(flatten)]
+    inputs: InputArguments,
+    #[command(flatten)]
+    shapes: ShapeArguments,
+    #[command(flatten)]
+    device: DeviceArguments,
+}
+
+impl Command for Diff {
+    fn run(self, console: &Console) -> Result<Report, Failure> {
+        let model = Source::find(&self.model.model)?.open()?;
+        let device = self.open()?;
+        let tolerance = self.tolerance.unwrap_or(match device.precision {
+            PrecisionName::F32 => LIMIT,
+            PrecisionName::F32F16 | PrecisionName::F16 => LIMIT_16_BITS,
+        });
+        let reference = device.reference(&model, &self.shapes)?;
+        let test = device.interpreter(&model, &self.shapes)?;
+        let (outputs, worst) = self.compare(console, &model, (reference, test), tolerance)?;
+        let delegates = device.delegates();
+        let mut answer = Answer { device, tolerance, outputs, operators: None, bisection: None };
+        if self.per_operator || self.bisect {
+            let trace = Trace::new(&model, 0, &worst, answer.device.threads)?;
+            answer.operators =
+                self.per_operator.then(|| Operators::compare(console, &trace, &delegates)).transpose()?;
+            if self.bisect {
+                answer.bisection = Some(Bisection::search(&trace, &delegates, tolerance, self.out.as_deref())?);
+            }
+        }
+        Ok(answer.report(console))
+    }
+}
+
+impl Diff {
+    /// A comparison of the CPU with itself must be asked for.
+    fn open(&self) -> Result<Device, Failure> {
+        let device = Device::open(&self.device)?;
+        if device.adapter().is_none() && self.device.delegate != Some(DelegateName::Cpu) {
+            let text = "there is no hardware GPU to compare with; --delegate gpu takes a software adapter as well";
+            return Err(Failure::unsupported(text));
+        }
+        Ok(device)
+    }
+
+    /// All runs, and the inputs of the first one that doesn't pass, or else of the first one.
+    fn compare(
+        &self,
+        console: &Console,
+        model: &Model,
+        (mut reference, mut test): (Interpreter, Interpreter),
+        tolerance: f64,
+    ) -> Result<(Outputs, Vec<TraceInput>), Failure> {
+        let open = self.inputs.fill(model, &mut reference)?;
+        let runs = self.runs.unwrap_or(if open.is_empty() { 1 } else { 10 });
+        let mut random = Random::new(self.inputs.seed);
+        let mut outputs = Outputs::new(&reference);
+        let mut kept = None;
+        let progress = console.progress(runs as usize);
+        for _ in 0..runs {
+            open.iter().try_for_each(|index| fill_around_the_middle(&mut reference, *index, &mut random))?;
+            let inputs = copy_inputs(&mut reference, &mut test)?;
+            for interpreter in [&mut reference, &mut test] {
+                interpreter.reset_variables();
+                interpreter.invoke()?;
+            }
+            let passes = outputs.add(&reference, &test, tolerance)?;
+            if kept.is_none() || (!passes && outputs.failed() == 1) {
+                kept = Some(inputs);
+            }
+            progress.inc(1);
+        }
+        progress.finish_and_clear();
+        Ok((outputs, kept.unwrap_or_default()))
+    }
+}
+
+/// Gives one interpreter the inputs of another, and returns them.
+fn copy_inputs(from: &mut Interpreter, to: &mut Interpreter) -> Result<Vec<TraceInput>, Failure> {
+    let mut inputs = Vec::with_capacity(from.inputs().len());
+    for index in 0..from.inputs().len() {
+        let bytes = from.input_bytes_mut(index)?.to_vec();
+        to.write_bytes(index, &bytes)?;
+        inputs.push(TraceInput { shape: from.inputs()[index].shape.clone(), bytes });
+    }
+    Ok(inputs)
+}
+
+/// Everything that was found out.
+struct Answer {
+    device: Device,
+    tolerance: f64,
+    outputs: Outputs,
+    operators: Option<Operators>,
+    bisection: Option<Bisection>,
+}
+
+impl Answer {
+    fn report(&self, console: &Console) -> Report {
+        let operators = self.operators.as_ref();
+        let passes = self.outputs.failed() == 0
+            && operators.is_none_or(|operators| operators.pass(self.tolerance))
+            && self.bisection.as_ref().is_none_or(Bisection::passes);
+        let mut parts = vec![self.device.describe(), self.outputs.text(console, self.tolerance)];
+        parts.extend(operators.map(|operators| operators.text(console, self.tolerance)));
+        parts.extend(self.bisection.as_ref().map(Bisection::text));
+        let status = if passes { Status::Success } else { Status::Comparison };
+        Report { text: parts.join("\n"), json: self.json(), status }
+    }
+
+    fn json(&self) -> Value {
+        let adapter = self.device.adapter();
+        let mut object = json!({
+            "delegate": self.device.delegate(),
+            "device": adapter.map(|adapter| &adapter.name),
+            "backend": adapter.map(|adapter| &adapter.backend),
+            "precision": self.device.precision.word(),
+            "tolerance": self.tolerance,
+            "runs": self.outputs.runs(),
+            "outputs": self.outputs.json(self.tolerance),
+        });
+        if let Some(operators) = &self.operators {
+            object["operators"] = operators.json(self.tolerance);
+        }
+        if let Some(bisection) = &self.bisection {
+            object["bisect"] = bisection.json();
+        }
+        object
+    }
+}
+
+/// Delegates, as traces take them.
+type Delegates = [Arc<dyn Delegate>];

@@ -1,0 +1,78 @@
+//! The first operator from which on the delegate departs, as a golden case.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use attache::diff::{Array as Made, Case, Departure, Difference, Trace};
+use serde_json::{Value, json};
+
+use super::Delegates;
+use crate::failure::Failure;
+use crate::golden::model_file;
+use crate::npy::{self, Array};
+
+/// Where the delegate departs, if it does, and the folder of the case.
+pub(super) struct Bisection {
+    departure: Option<Departure>,
+    case: Option<PathBuf>,
+}
+
+impl Bisection {
+    pub(super) fn search(
+        trace: &Trace,
+        delegates: &Delegates,
+        tolerance: f64,
+        folder: Option<&Path>,
+    ) -> Result<Self, Failure> {
+        let departure = trace.first_departure(delegates, tolerance)?;
+        let mut case = None;
+        if let (Some(departure), Some(folder)) = (&departure, folder) {
+            write(folder, trace.case(departure.node)?)?;
+            case = Some(folder.to_owned());
+        }
+        Ok(Self { departure, case })
+    }
+
+    pub(super) fn passes(&self) -> bool {
+        self.departure.is_none()
+    }
+
+    pub(super) fn text(&self) -> String {
+        let Some(Departure { operator, name, tensor, difference, .. }) = &self.departure else {
+            return "no operator departs".to_owned();
+        };
+        let far = difference.as_ref().map_or("has another shape".to_owned(), |difference| {
+            format!("is off by {:.3e} ({:.3e} of the largest)", difference.largest, difference.relative())
+        });
+        let case = self.case.as_ref().map_or(String::new(), |folder| format!("; case in {}", folder.display()));
+        format!("the first to depart is operator {operator} ({name}): tensor \"{tensor}\" {far}{case}")
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let Some(Departure { operator, name, tensor, difference, .. }) = &self.departure else { return Value::Null };
+        json!({
+            "index": operator,
+            "operator": name,
+            "tensor": tensor,
+            "largest": difference.as_ref().map(|difference| difference.largest),
+            "relative": difference.as_ref().map(Difference::relative),
+            "nonfinite_reference": difference.as_ref().map(|difference| difference.nonfinite_reference),
+            "nonfinite_test": difference.as_ref().map(|difference| difference.nonfinite_test),
+            "case": self.case,
+        })
+    }
+}
+
+/// Writes a golden case as `attache check` reads it.
+fn write(folder: &Path, case: Case) -> Result<(), Failure> {
+    let wrong = |error: std::io::Error| Failure::usage(error.to_string()).at(folder.display());
+    fs::create_dir_all(folder).map_err(wrong)?;
+    fs::write(model_file(folder), &case.model).map_err(wrong)?;
+    fs::write(folder.join("case.json"), json!({ "op": case.name }).to_string()).map_err(wrong)?;
+    for (stem, arrays) in [("in", case.inputs), ("out", case.outputs)] {
+        for (index, Made { data_type, shape, bytes }) in arrays.into_iter().enumerate() {
+            npy::write(&folder.join(format!("{stem}_{index}.npy")), &Array { data_type, shape, bytes })?;
+        }
+    }
+    Ok(())
+}

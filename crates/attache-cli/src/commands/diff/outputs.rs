@@ -1,0 +1,141 @@
+//! How far the outputs of the whole model are apart, over all runs.
+
+use attache::diff::Difference;
+use attache::{Interpreter, TensorInfo};
+use serde_json::{Value, json};
+
+use crate::console::Console;
+use crate::failure::Failure;
+
+/// One difference of each output for each run.
+pub(super) struct Outputs {
+    infos: Vec<TensorInfo>,
+    differences: Vec<Vec<Difference>>,
+    failed: usize,
+}
+
+impl Outputs {
+    pub(super) fn new(interpreter: &Interpreter) -> Self {
+        let infos = interpreter.outputs().to_vec();
+        Self { differences: vec![Vec::new(); infos.len()], infos, failed: 0 }
+    }
+
+    /// Takes the outputs of a run; whether they are within the tolerance.
+    pub(super) fn add(&mut self, reference: &Interpreter, test: &Interpreter, limit: f64) -> Result<bool, Failure> {
+        let mut passes = true;
+        for (index, info) in self.infos.iter().enumerate() {
+            let difference = Difference::of(info.data_type, reference.read_bytes(index)?, test.read_bytes(index)?);
+            let difference = difference.ok_or_else(|| {
+                let reason = format!("output {index} (\"{}\") of type {}", info.name, info.data_type);
+                Failure::unsupported(format!("{reason} can't be compared, or has another shape on the delegate"))
+            })?;
+            passes &= difference.is_within(limit);
+            self.differences[index].push(difference);
+        }
+        self.failed += usize::from(!passes);
+        Ok(passes)
+    }
+
+    /// Runs that were not within the tolerance.
+    pub(super) fn failed(&self) -> usize {
+        self.failed
+    }
+
+    pub(super) fn runs(&self) -> usize {
+        self.differences.first().map_or(0, Vec::len)
+    }
+
+    fn lines(&self, limit: f64) -> impl Iterator<Item = Line> + '_ {
+        self.infos.iter().zip(&self.differences).map(move |(info, runs)| Line::new(&info.name, runs, limit))
+    }
+
+    pub(super) fn text(&self, console: &Console, limit: f64) -> String {
+        let heading = ["output", "average", "deviation", "largest", "relative", "nonfinite cpu", "delegate", "passes"];
+        let row = |line: Line| {
+            let mut row = vec![line.name];
+            let numbers = [line.average, line.deviation, line.largest, line.relative];
+            row.extend(numbers.map(|number| format!("{number:.3e}")));
+            row.extend([line.nonfinite.0.to_string(), line.nonfinite.1.to_string()]);
+            row.push(if line.passes { "yes" } else { "no" }.to_owned());
+            row
+        };
+        let table = console.table(&heading, &self.lines(limit).map(row).collect::<Vec<_>>());
+        format!("{table}\n{} of {} runs within {limit:e}", self.runs() - self.failed, self.runs())
+    }
+
+    pub(super) fn json(&self, limit: f64) -> Vec<Value> {
+        let object = |line: Line| {
+            json!({
+                "name": line.name,
+                "average": line.average,
+                "standard_deviation": line.deviation,
+                "largest": line.largest,
+                "relative": line.relative,
+                "nonfinite_reference": line.nonfinite.0,
+                "nonfinite_test": line.nonfinite.1,
+                "passes": line.passes,
+            })
+        };
+        self.lines(limit).map(object).collect()
+    }
+}
+
+/// What is said of an output.
+struct Line {
+    name: String,
+    /// Over the runs: mean of the averages and their standard deviation.
+    average: f64,
+    deviation: f64,
+    /// Largest of the runs, in itself and relative to the run's scale.
+    largest: f64,
+    relative: f64,
+    /// Sums over the runs: on the CPU and on the delegate.
+    nonfinite: (usize, usize),
+    passes: bool,
+}
+
+impl Line {
+    fn new(name: &str, runs: &[Difference], limit: f64) -> Self {
+        let averages: Vec<f64> = runs.iter().map(|run| run.average).collect();
+        let (average, deviation) = mean_and_deviation(&averages);
+        Self {
+            name: name.to_owned(),
+            average,
+            deviation,
+            largest: runs.iter().map(|run| run.largest).fold(0.0, f64::max),
+            relative: runs.iter().map(Difference::relative).fold(0.0, f64::max),
+            nonfinite: (
+                runs.iter().map(|run| run.nonfinite_reference).sum(),
+                runs.iter().map(|run| run.nonfinite_test).sum(),
+            ),
+            passes: runs.iter().all(|run| run.is_within(limit)),
+        }
+    }
+}
+
+/// Mean and standard deviation; zero of no numbers.
+fn mean_and_deviation(numbers: &[f64]) -> (f64, f64) {
+    let mean_of = |sum: f64| sum / numbers.len().max(1) as f64;
+    let mean = mean_of(numbers.iter().sum());
+    (mean, mean_of(numbers.iter().map(|number| (number - mean).powi(2)).sum()).sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_sums_up_the_runs() {
+        let run = |average, largest, nonfinite_test| Difference {
+            average,
+            largest,
+            scale: 2.0,
+            nonfinite_test,
+            ..Difference::default()
+        };
+        let line = Line::new("y", &[run(1.0, 4.0, 2), run(3.0, 3.0, 1)], 2.0);
+        assert_eq!((line.average, line.deviation, line.largest, line.relative), (2.0, 1.0, 4.0, 2.0));
+        assert_eq!((line.nonfinite, line.passes), ((0, 3), true));
+        assert!(!Line::new("y", &[run(1.0, 4.0, 2)], 1.9).passes);
+    }
+}
