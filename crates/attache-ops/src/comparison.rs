@@ -28,7 +28,7 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
 const TYPES: [DataType; 5] = [DataType::Float32, DataType::Int32, DataType::Int64, DataType::Int16, DataType::Bool];
 
 /// Binary32 holds every integer up to this magnitude.
-const EXACT: i64 = 1 << 24;
+const EXACT: u64 = 1 << 24;
 
 type Parse = fn(&Declaration<'_>) -> Result<Arc<dyn Op>, OpError>;
 
@@ -106,7 +106,7 @@ fn check_exact(lowering: &Lowering<'_>) -> Result<(), Refusal> {
     let is_wide = |data_type| matches!(data_type, DataType::Int32 | DataType::Int64);
     let is_small = |fact: &Fact| {
         let integers = fact.constant.as_ref().and_then(|constant| constant.integers());
-        integers.is_some_and(|integers| integers.iter().all(|integer| integer.abs() < EXACT))
+        integers.is_some_and(|integers| integers.iter().all(|integer| integer.unsigned_abs() < EXACT))
     };
     let inputs = [lowering.input_fact(0)?, lowering.input_fact(1)?];
     if is_wide(inputs[0].data_type) && !inputs.into_iter().any(is_small) {
