@@ -1,0 +1,200 @@
+//! Operators given what no sane file holds: the golden cases with shapes, types and parameters replaced at random. They
+//! may refuse; they must neither panic nor write outside of what they are given.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use attache_base::{Bytes, Constant, DataType, Serial, Shape};
+use attache_graph::{Cache, Eval, Fact, Graph, Host, Inferred, Lowering, OpError, TensorMut, TensorRef};
+use attache_model::Model;
+
+/// Changes of each case.
+const ROUNDS: usize = 60;
+/// Tensors with more elements are not computed.
+const MOST: usize = 1 << 14;
+
+const EXTENTS: [usize; 14] = [0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 8, 16, 1 << 31, usize::MAX / 2];
+const NUMBERS: [i64; 14] = [0, 1, -1, 2, -2, 3, 4, 5, 7, 1 << 20, i32::MAX as i64, i32::MIN as i64, i64::MAX, i64::MIN];
+const TYPES: [DataType; 7] = [
+    DataType::Float32,
+    DataType::Int32,
+    DataType::Int64,
+    DataType::Bool,
+    DataType::UInt8,
+    DataType::Float16,
+    DataType::String,
+];
+
+/// Marsaglia's xorshift.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % limit as u64) as usize
+    }
+
+    fn pick<T: Copy>(&mut self, values: &[T]) -> T {
+        values[self.below(values.len())]
+    }
+
+    /// A constant of numbers that no sane file holds, now and then of sane ones.
+    fn constant(&mut self, data_type: DataType, shape: &Shape) -> Option<Constant> {
+        let count = shape.checked_elements().filter(|count| *count <= MOST)?;
+        let limit = if self.below(2) == 0 { 9 } else { NUMBERS.len() };
+        let mut bytes = Vec::new();
+        for _ in 0..count {
+            let number = NUMBERS[self.below(limit)];
+            match data_type.bits()? {
+                8 => bytes.push(number as u8 & 1),
+                16 => bytes.extend((number as i16).to_le_bytes()),
+                32 if data_type == DataType::Float32 => bytes.extend((number as f32).to_le_bytes()),
+                32 => bytes.extend((number as i32).to_le_bytes()),
+                64 => bytes.extend(number.to_le_bytes()),
+                _ => return None,
+            }
+        }
+        // Constants are aligned here as an interpreter aligns them.
+        let words: Vec<u64> = bytes.chunks(8).map(word).collect();
+        let size = bytes.len();
+        let bytes = Bytes::from_vec(bytemuck::cast_slice(&words)[..size].to_vec());
+        Some(Constant { data_type, shape: shape.clone(), bytes })
+    }
+
+    /// Another shape, type or value of a tensor.
+    fn change(&mut self, fact: &mut Fact) {
+        match self.below(4) {
+            0 => fact.data_type = self.pick(&TYPES),
+            1 => fact.shape = Some((0..self.below(6)).map(|_| self.pick(&EXTENTS)).collect()),
+            2 => {
+                if let Some(mut extents) = fact.shape.as_ref().map(|shape| shape.to_vec()).filter(|s| !s.is_empty()) {
+                    let axis = self.below(extents.len());
+                    extents[axis] = self.pick(&EXTENTS);
+                    fact.shape = Some(extents.into());
+                }
+            }
+            _ => {}
+        }
+        // A model's shapes are checked before operators see them.
+        let bytes = fact.shape.as_ref().and_then(Shape::checked_elements).and_then(|count| count.checked_mul(64));
+        if bytes.is_none_or(|bytes| bytes > isize::MAX as usize) {
+            fact.shape = Some(Shape::default());
+        }
+        let was_constant = fact.constant.is_some();
+        let shape = fact.shape.clone().filter(|_| was_constant || self.below(4) == 0);
+        fact.constant = shape.and_then(|shape| self.constant(fact.data_type, &shape));
+    }
+}
+
+fn word(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word[..bytes.len()].copy_from_slice(bytes);
+    u64::from_ne_bytes(word)
+}
+
+struct NoHost;
+
+impl Host for NoHost {
+    fn run_subgraph(&mut self, _: usize, _: &[TensorRef<'_>]) -> Result<Vec<(Shape, Vec<u8>)>, OpError> {
+        Err(OpError::unsupported("no subgraphs here"))
+    }
+}
+
+/// The words of a tensor with so many elements, where it is small.
+fn room(data_type: DataType, shape: &Shape) -> Option<(Vec<u64>, usize)> {
+    let elements = shape.checked_elements().filter(|elements| *elements <= MOST)?;
+    let size = data_type.byte_size(elements)?;
+    Some((vec![0; size.div_ceil(8)], size))
+}
+
+/// Computes a node of facts that it accepted; `None` where a tensor is large or not known.
+fn eval(graph: &Graph, inferred: &[Inferred], random: &mut Random) -> Option<Result<(), OpError>> {
+    let node = &graph.nodes[0];
+    let mut inputs = Vec::new();
+    for fact in graph.input_facts(node) {
+        let Some(fact) = fact else {
+            inputs.push(None);
+            continue;
+        };
+        let shape = fact.shape.as_ref()?;
+        let (mut words, size) = room(fact.data_type, shape)?;
+        let constant = fact.constant.clone().or_else(|| random.constant(fact.data_type, shape));
+        if let Some(constant) = constant {
+            bytemuck::cast_slice_mut(&mut words)[..size].copy_from_slice(&constant.bytes[..size]);
+        }
+        inputs.push(Some((fact, words, size)));
+    }
+    let mut outputs = Vec::new();
+    for output in inferred {
+        let shape = output.shape.as_ref()?;
+        outputs.push((output.data_type, shape, room(output.data_type, shape)?));
+    }
+    let inputs = inputs.iter().map(|input| {
+        let (fact, words, size) = input.as_ref()?;
+        Some(TensorRef {
+            data_type: fact.data_type,
+            shape: fact.shape.as_ref()?,
+            bytes: &bytemuck::cast_slice(words)[..*size],
+            quantization: None,
+            is_constant: fact.constant.is_some(),
+        })
+    });
+    let inputs = inputs.collect();
+    let outputs = outputs.iter_mut().map(|(data_type, shape, (words, size))| TensorMut {
+        data_type: *data_type,
+        shape,
+        bytes: &mut bytemuck::cast_slice_mut(words)[..*size],
+        quantization: None,
+    });
+    let (outputs, cache, host) = (outputs.collect(), &mut Cache::default(), &mut NoHost);
+    Some(node.op.eval(&mut Eval { inputs, outputs, cache, parallel: &Serial, host }))
+}
+
+/// Changes a case's only node and runs all its facets; how often it was accepted and computed.
+fn torment(graph: &Graph, random: &mut Random) -> (usize, usize) {
+    let (mut accepted, mut computed) = (0, 0);
+    for _ in 0..ROUNDS {
+        let mut graph = graph.clone();
+        let inputs: Vec<_> = graph.nodes[0].inputs.iter().flatten().map(|id| id.index()).collect();
+        for _ in 0..1 + random.below(2) {
+            let tensor = random.pick(&inputs);
+            random.change(&mut graph.tensors[tensor].fact);
+        }
+        let node = &graph.nodes[0];
+        // Parameters that a run tells are inferred again once they are known.
+        let Ok(inferred) = node.op.infer(&graph.input_facts(node)) else { continue };
+        accepted += 1;
+        for (id, output) in node.outputs.clone().iter().zip(&inferred) {
+            graph.tensors[id.index()].fact.shape = output.shape.clone();
+        }
+        if let Some(result) = eval(&graph, &inferred, random) {
+            computed += usize::from(result.is_ok());
+        }
+        let _ = Lowering::lower(&graph, &graph.nodes[0]);
+    }
+    (accepted, computed)
+}
+
+#[test]
+fn nothing_makes_an_operator_panic() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/cases");
+    let mut folders: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    folders.sort();
+    let (mut random, mut accepted, mut computed, mut panics) = (Random(0x9e37_79b9_7f4a_7c15), 0, 0, Vec::new());
+    for folder in folders.iter().filter(|folder| folder.is_dir()) {
+        let model = Model::from_path(folder.join("model.tflite")).unwrap();
+        let (graph, _) = attache_ops::import(&model, 0, &[]);
+        if graph.nodes.len() != 1 || graph.nodes[0].inputs.is_empty() {
+            continue;
+        }
+        match catch_unwind(AssertUnwindSafe(|| torment(&graph, &mut random))) {
+            Ok((more, done)) => (accepted, computed) = (accepted + more, computed + done),
+            Err(_) => panics.push(folder.file_name().unwrap().to_string_lossy().into_owned()),
+        }
+    }
+    assert!(panics.is_empty(), "these panic: {panics:#?}");
+    println!("{accepted} changes were accepted, {computed} computed");
+    assert!(accepted > 1000 && computed > 1000, "{accepted} changes were accepted, {computed} computed");
+}
