@@ -53,6 +53,12 @@ impl Case {
         }
     }
 
+    /// Its model.
+    #[allow(dead_code)] // Not every suite looks at models.
+    pub(crate) fn model(&self) -> &Model {
+        &self.model
+    }
+
     /// Makes an interpreter for the case's shapes, configured by `configure`.
     pub(crate) fn interpreter(
         &self,

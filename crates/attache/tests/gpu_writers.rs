@@ -1,0 +1,34 @@
+//! The shaders of every golden case, in every precision, through naga's validator and its writers for Metal and DX12.
+
+#[path = "../../attache-gpu/tests/shaders/mod.rs"]
+mod shaders;
+
+mod goldens;
+
+use std::collections::BTreeSet;
+
+use attache::gpu::{Backend, GpuStage, Precision, stage};
+use attache::{GpuDelegate, GpuDelegateOptions};
+use goldens::{assert_none, cases};
+
+#[test]
+fn every_shader_can_be_written_for_every_interface() {
+    let mut seen: BTreeSet<String> = BTreeSet::new();
+    let mut failures = Vec::new();
+    for precision in [Precision::F32, Precision::F16] {
+        let options = GpuDelegateOptions::default().backend(Backend::Vulkan).precision(precision);
+        let delegate = GpuDelegate::new(options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on");
+        for case in cases() {
+            let text = stage(case.model(), 0, &delegate, GpuStage::Wgsl).unwrap_or_default();
+            // Each shader follows a line with its variant's name.
+            for shader in text.split("\n// ").map(|part| part.split_once('\n').map_or("", |(_, shader)| shader)) {
+                if !shader.trim().is_empty() && seen.insert(shader.to_owned()) {
+                    failures.extend(shaders::check(shader).err().map(|error| format!("{}: {error}", case.name)));
+                }
+            }
+        }
+    }
+    println!("{} shaders", seen.len());
+    assert!(seen.len() > 100, "only {} shaders", seen.len());
+    assert_none(&failures);
+}
