@@ -71,7 +71,17 @@ fn typed(is: DataType, expected: DataType) -> Result<(), OpError> {
 pub trait Host {
     /// Runs another subgraph of the model: its inputs in, its outputs out.
     fn run_subgraph(&mut self, subgraph: usize, inputs: &[TensorRef<'_>]) -> Result<Vec<(Shape, Vec<u8>)>, OpError>;
+
+    /// Gives an input that is a variable the value that the next run finds, once the operator is done. `bytes` are as many
+    /// as it has.
+    fn set_state(&mut self, input: usize, bytes: &[u8]) -> Result<(), OpError> {
+        let _ = (input, bytes);
+        Err(OpError::unsupported(NO_HOST))
+    }
 }
+
+/// What an operator hears where there is no interpreter around it.
+const NO_HOST: &str = "it runs only within an interpreter";
 
 /// A place where an operator keeps what it computed once: packed weights, tables, scratch.
 #[derive(Default)]

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use attache_base::Constant;
+
 use crate::{Eval, Fact, Inferred, Lowering, OpError, Refusal};
 
 /// One operator with its attributes.
@@ -12,6 +14,13 @@ pub trait Op: fmt::Debug + Send + Sync {
     /// Types and shapes of the outputs. `inputs` are as the file has them, `None` for an optional one left out; a
     /// shape stays unknown where an input that decides it has no value yet.
     fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError>;
+
+    /// The value of the only output, where what is known of the inputs before they have values tells it: their extents,
+    /// their rank.
+    fn value_of_shapes(&self, inputs: &[Option<&Fact>]) -> Option<Constant> {
+        let _ = inputs;
+        None
+    }
 
     /// Computes the outputs on the CPU. Inputs and outputs have the types and shapes that `infer` accepted and gave.
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError>;

@@ -33,6 +33,7 @@ mod depth_to_space;
 mod depthwise_conv_2d;
 mod dequantize;
 mod expand_dims;
+mod fill;
 mod fully_connected;
 mod gather;
 mod gather_nd;
@@ -50,12 +51,14 @@ mod pack;
 mod pad;
 mod padv2;
 mod prelu;
+mod range;
 mod reducer;
 mod reshape;
 mod resize_bilinear;
 mod resize_nearest_neighbor;
 mod reverse_v2;
 mod select;
+mod shape;
 mod slice;
 mod softmax;
 mod space_to_batch_nd;
@@ -92,6 +95,7 @@ static TABLE: &[&[Definition]] = &[
     depthwise_conv_2d::DEFINITIONS,
     dequantize::DEFINITIONS,
     expand_dims::DEFINITIONS,
+    fill::DEFINITIONS,
     fully_connected::DEFINITIONS,
     gather::DEFINITIONS,
     gather_nd::DEFINITIONS,
@@ -109,12 +113,14 @@ static TABLE: &[&[Definition]] = &[
     pad::DEFINITIONS,
     padv2::DEFINITIONS,
     prelu::DEFINITIONS,
+    range::DEFINITIONS,
     reducer::DEFINITIONS,
     reshape::DEFINITIONS,
     resize_bilinear::DEFINITIONS,
     resize_nearest_neighbor::DEFINITIONS,
     reverse_v2::DEFINITIONS,
     select::DEFINITIONS,
+    shape::DEFINITIONS,
     slice::DEFINITIONS,
     softmax::DEFINITIONS,
     space_to_batch_nd::DEFINITIONS,
