@@ -81,13 +81,19 @@ fn places<T: Copy + PartialOrd>(
             let (mut best, mut value) = (0, block[column]);
             for place in 1..extent {
                 let other = block[place * inner + column];
-                if if largest { other > value } else { other < value } {
+                let is_better = if largest { other > value } else { other < value };
+                // What is no number loses to every number.
+                if is_better || (is_unordered(value) && !is_unordered(other)) {
                     (best, value) = (place, other);
                 }
             }
             write(outer * inner + column, best);
         }
     }
+}
+
+fn is_unordered<T: PartialOrd>(value: T) -> bool {
+    value.partial_cmp(&value).is_none()
 }
 
 impl ArgExtremum {
@@ -174,6 +180,8 @@ mod tests {
         };
         assert_eq!(found(true), [1, 0, 2, 0]);
         assert_eq!(found(false), [0, 2, 0, 1]);
+        places(&[f32::NAN, 1.0, f32::NAN, 2.0], &Shape::from([4]), 0, true, |_, place| assert_eq!(place, 3));
+        places(&[1.0, f32::NAN, 2.0, 1.0], &Shape::from([4]), 0, false, |_, place| assert_eq!(place, 0));
     }
 
     #[test]

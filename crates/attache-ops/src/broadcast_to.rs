@@ -11,7 +11,7 @@ use crate::view::{Along, View};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::BROADCAST_TO), versions: 1..=3, parse }];
+    &[Definition { code: Code::Builtin(BuiltinOperator::BROADCAST_TO), versions: 1..=4, parse }];
 
 /// Inputs: elements and the shape.
 #[derive(Debug)]

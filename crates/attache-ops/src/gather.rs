@@ -15,7 +15,7 @@ use crate::support::{
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::GATHER), versions: 1..=7, parse }];
+    &[Definition { code: Code::Builtin(BuiltinOperator::GATHER), versions: 1..=8, parse }];
 
 /// Inputs: data and indices.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use crate::support::{
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::GATHER_ND), versions: 1..=5, parse }];
+    &[Definition { code: Code::Builtin(BuiltinOperator::GATHER_ND), versions: 1..=6, parse }];
 
 /// Inputs: data and indices.
 #[derive(Debug)]

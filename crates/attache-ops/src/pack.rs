@@ -12,7 +12,7 @@ use crate::support::{countable, elements, elements_mut, movable, refuse, require
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::PACK), versions: 1..=4, parse }];
+    &[Definition { code: Code::Builtin(BuiltinOperator::PACK), versions: 1..=5, parse }];
 
 #[derive(Debug)]
 struct Pack {

@@ -12,7 +12,7 @@ use crate::support::{arity, elements, elements_mut, only, required, with_element
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::PADV2), versions: 1..=2, parse }];
+    &[Definition { code: Code::Builtin(BuiltinOperator::PADV2), versions: 1..=6, parse }];
 
 /// Inputs: elements, paddings and the value.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use crate::view::{Along, View};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::SLICE), versions: 1..=6, parse }];
+    &[Definition { code: Code::Builtin(BuiltinOperator::SLICE), versions: 1..=8, parse }];
 
 /// Inputs: elements, begin and size.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use crate::support::{arity, axis_of, integral, known_integers, movable, refuse, 
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::SPLIT), versions: 1..=4, parse }];
+    &[Definition { code: Code::Builtin(BuiltinOperator::SPLIT), versions: 1..=5, parse }];
 
 /// Inputs: the axis and elements.
 #[derive(Debug)]

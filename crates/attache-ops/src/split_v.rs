@@ -11,7 +11,7 @@ use crate::support::{arity, axis_of, integral, known_integers, movable, refuse, 
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::SPLIT_V), versions: 1..=2, parse }];
+    &[Definition { code: Code::Builtin(BuiltinOperator::SPLIT_V), versions: 1..=3, parse }];
 
 /// Inputs: elements, lengths of the pieces and the axis.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use crate::support::{arity, axis_of, movable, refuse, required};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::UNPACK), versions: 1..=4, parse }];
+    &[Definition { code: Code::Builtin(BuiltinOperator::UNPACK), versions: 1..=6, parse }];
 
 #[derive(Debug)]
 struct Unpack {
