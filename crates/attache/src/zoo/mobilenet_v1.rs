@@ -5,9 +5,10 @@
 //! would not give the 7 × 7 that follows). Operators and names are those of the published `.tflite` file: batch
 //! normalization folded into weights and biases, RELU6 fused, 1,001 classes, of which the first is the background.
 
-use attache_base::{Activation, Padding};
+use attache_base::Activation;
 
-use super::network::{Network, Window};
+use super::network::{Network, Value, Window};
+use super::weights::{LOGITS, PIXELS, RECTIFIED};
 
 /// Stride of each depthwise convolution and channels of the pointwise one behind it.
 const BLOCKS: [(usize, usize); 13] = [
@@ -29,44 +30,35 @@ const BLOCKS: [(usize, usize); 13] = [
 /// Classes, with the background.
 const CLASSES: usize = 1001;
 
-/// Gain of the first layer: pixels are uniform in [-1, 1), with a mean square of 1/3, and become activations of 1.
-const PIXELS: f32 = 6.0;
-
-/// Gain of layers between activations.
-const RECTIFIED: f32 = 2.0;
-
-/// Gain of the last layer.
-const LOGITS: f32 = 8.0;
-
 /// The network.
 pub(super) fn network() -> Network {
     let mut network = Network::new("MobileNet v1 1.0 224, synthetic weights", 1);
-    let window = |size, stride| Window { size, stride, padding: Padding::Same, activation: Activation::Relu6 };
     let image = network.input("input", [1, 224, 224, 3]);
-    let mut value = network.convolution(
-        &image,
-        ["MobilenetV1/Conv2d_0", "MobilenetV1/MobilenetV1/Conv2d_0/Relu6"],
-        32,
-        window(3, 2),
-        PIXELS,
-    );
-    for (index, (stride, channels)) in BLOCKS.into_iter().enumerate() {
-        let scope = |kind: &str| format!("MobilenetV1/Conv2d_{}_{kind}", index + 1);
-        let output = |kind: &str| format!("MobilenetV1/MobilenetV1/Conv2d_{}_{kind}/Relu6", index + 1);
-        let names = [&*scope("depthwise"), &*output("depthwise")];
-        value = network.depthwise(&value, names, window(3, stride), RECTIFIED);
-        let names = [&*scope("pointwise"), &*output("pointwise")];
-        value = network.convolution(&value, names, channels, window(1, 1), RECTIFIED);
-    }
-    let plain = Window { size: 1, stride: 1, padding: Padding::Same, activation: Activation::None };
-    let whole = Window { size: 7, stride: 2, padding: Padding::Valid, ..plain };
+    let value = features(&mut network, &image, "MobilenetV1/MobilenetV1");
+    let whole = Window::valid(7, 2, Activation::None);
     let value = network.average_pool(&value, "MobilenetV1/Logits/AvgPool_1a/AvgPool", whole);
     let names = ["MobilenetV1/Logits/Conv2d_1c_1x1", "MobilenetV1/Logits/Conv2d_1c_1x1/BiasAdd"];
-    let value = network.convolution(&value, names, CLASSES, plain, LOGITS);
+    let value = network.convolution(&value, names, CLASSES, Window::same(1, 1, Activation::None), LOGITS);
     let value = network.squeeze(&value, "MobilenetV1/Logits/SpatialSqueeze", &[1, 2]);
     let value = network.softmax(&value, "MobilenetV1/Predictions/Reshape_1");
     network.output("MobilenetV1/Predictions/Reshape_1", &value);
     network
+}
+
+/// All but the classifier: 1,024 channels, a thirty-second of the image's size. Results are named after `scope`.
+pub(super) fn features(network: &mut Network, image: &Value, scope: &str) -> Value {
+    let window = |size, stride| Window::same(size, stride, Activation::Relu6);
+    let names = ["MobilenetV1/Conv2d_0", &format!("{scope}/Conv2d_0/Relu6")];
+    let mut value = network.convolution(image, names, 32, window(3, 2), PIXELS);
+    for (index, (stride, channels)) in BLOCKS.into_iter().enumerate() {
+        let weights = |kind: &str| format!("MobilenetV1/Conv2d_{}_{kind}", index + 1);
+        let output = |kind: &str| format!("{scope}/Conv2d_{}_{kind}/Relu6", index + 1);
+        let names = [&*weights("depthwise"), &*output("depthwise")];
+        value = network.depthwise(&value, names, window(3, stride), RECTIFIED);
+        let names = [&*weights("pointwise"), &*output("pointwise")];
+        value = network.convolution(&value, names, channels, window(1, 1), RECTIFIED);
+    }
+    value
 }
 
 #[cfg(test)]
@@ -74,6 +66,7 @@ mod tests {
     use attache_base::Shape;
     use attache_model::Model;
 
+    use super::super::tests::parameters;
     use super::*;
 
     #[test]
@@ -81,10 +74,8 @@ mod tests {
         let model = Model::from_bytes(network().finish()).unwrap();
         let main = &model.subgraphs()[0];
         assert_eq!(main.operators.len(), 31);
-        let weights: usize =
-            main.tensors.iter().filter_map(|tensor| Some(tensor.constant.as_ref()?.shape.elements())).sum();
         // Howard et al. 2017, table 4: 4.2 million parameters (without the background class).
-        assert_eq!(weights, 4_222_057);
+        assert_eq!(parameters(&model), 4_222_057);
         let output = &main.tensors[main.outputs[0]];
         assert_eq!(
             (output.name.as_str(), &output.shape),

@@ -1,11 +1,13 @@
 //! What the built-in networks are written in: layers that give their output's shape, make up their weights and name
-//! their tensors as TensorFlow's converter does.
+//! their tensors as TensorFlow's converter does. Here is what a network keeps; the layers are in `layers`.
 
-use attache_base::{Activation, DataType, Padding, Shape};
-use attache_model::schema::{self, BuiltinOperator, BuiltinOptionsT};
+mod layers;
+
+use attache_base::{Activation, DataType, Element, Padding, Shape};
+use attache_model::schema::{BuiltinOperator, BuiltinOptionsT, LSTMKernelType};
 use attache_model::{ModelBuilder, OperatorBuilder, TensorBuilder};
 
-use super::weights::{Random, biases, filters};
+use super::weights::Random;
 
 /// A tensor of a network.
 #[derive(Clone, Debug)]
@@ -14,15 +16,28 @@ pub(super) struct Value {
     shape: Shape,
 }
 
+impl Value {
+    pub(super) fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Extent of the last axis.
+    pub(super) fn channels(&self) -> usize {
+        *self.shape.last().expect("a value with channels")
+    }
+}
+
 /// How a window slides over an image, and what becomes of the result.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     /// Height and width.
-    pub(super) size: usize,
+    size: usize,
     /// Along both axes.
-    pub(super) stride: usize,
-    pub(super) padding: Padding,
-    pub(super) activation: Activation,
+    stride: usize,
+    /// Distance between neighbours in the window.
+    dilation: usize,
+    padding: Padding,
+    activation: Activation,
 }
 
 /// A network in the making: one subgraph whose layers run in the order in which they are added. Panics where a layer
@@ -61,88 +76,6 @@ impl Network {
         self.outputs.push((name.to_owned(), value.tensor));
     }
 
-    /// A convolution to `channels`, with weights named after `scope` and a result named `output`.
-    pub(super) fn convolution(
-        &mut self,
-        input: &Value,
-        [scope, output]: [&str; 2],
-        channels: usize,
-        window: Window,
-        gain: f32,
-    ) -> Value {
-        let [batch, height, width, depth] = image(input);
-        let values = filters(&mut self.random, channels, window.size * window.size * depth, gain);
-        let filter = [channels, window.size, window.size, depth];
-        let filter = self.constant(&format!("{scope}/weights"), filter, &values);
-        let bias = self.biases(&format!("{scope}/Conv2D_bias"), channels);
-        let [height, width] = [height, width].map(|extent| window.positions(extent));
-        let options = schema::Conv2DOptionsT {
-            padding: window.padding(),
-            stride_w: window.stride as i32,
-            stride_h: window.stride as i32,
-            fused_activation_function: window.activation(),
-            ..Default::default()
-        };
-        let options = BuiltinOptionsT::Conv2DOptions(Box::new(options));
-        let inputs = [input.tensor, filter, bias];
-        self.layer(BuiltinOperator::CONV_2D, &inputs, options, output, [batch, height, width, channels])
-    }
-
-    /// A convolution of each channel by itself.
-    pub(super) fn depthwise(&mut self, input: &Value, [scope, output]: [&str; 2], window: Window, gain: f32) -> Value {
-        let [batch, height, width, channels] = image(input);
-        let area = window.size * window.size;
-        let values = transposed(&filters(&mut self.random, channels, area, gain), area);
-        let filter = [1, window.size, window.size, channels];
-        let filter = self.constant(&format!("{scope}/depthwise_weights"), filter, &values);
-        let bias = self.biases(&format!("{scope}/depthwise_bias"), channels);
-        let [height, width] = [height, width].map(|extent| window.positions(extent));
-        let options = schema::DepthwiseConv2DOptionsT {
-            padding: window.padding(),
-            stride_w: window.stride as i32,
-            stride_h: window.stride as i32,
-            depth_multiplier: 1,
-            fused_activation_function: window.activation(),
-            ..Default::default()
-        };
-        let options = BuiltinOptionsT::DepthwiseConv2DOptions(Box::new(options));
-        let inputs = [input.tensor, filter, bias];
-        self.layer(BuiltinOperator::DEPTHWISE_CONV_2D, &inputs, options, output, [batch, height, width, channels])
-    }
-
-    /// The mean of each window.
-    pub(super) fn average_pool(&mut self, input: &Value, output: &str, window: Window) -> Value {
-        let [batch, height, width, channels] = image(input);
-        let [height, width] = [height, width].map(|extent| window.positions(extent));
-        let options = schema::Pool2DOptionsT {
-            padding: window.padding(),
-            stride_w: window.stride as i32,
-            stride_h: window.stride as i32,
-            filter_width: window.size as i32,
-            filter_height: window.size as i32,
-            fused_activation_function: window.activation(),
-        };
-        let options = BuiltinOptionsT::Pool2DOptions(Box::new(options));
-        let shape = [batch, height, width, channels];
-        self.layer(BuiltinOperator::AVERAGE_POOL_2D, &[input.tensor], options, output, shape)
-    }
-
-    /// The same elements without these axes, which have extent 1.
-    pub(super) fn squeeze(&mut self, input: &Value, output: &str, axes: &[usize]) -> Value {
-        assert!(axes.iter().all(|axis| input.shape[*axis] == 1), "{axes:?} of {} are not 1", input.shape);
-        let kept = input.shape.iter().enumerate().filter(|(axis, _)| !axes.contains(axis));
-        let shape: Shape = kept.map(|(_, extent)| *extent).collect();
-        let axes = axes.iter().map(|axis| *axis as i32).collect();
-        let options = BuiltinOptionsT::SqueezeOptions(Box::new(schema::SqueezeOptionsT { squeeze_dims: Some(axes) }));
-        self.layer(BuiltinOperator::SQUEEZE, &[input.tensor], options, output, shape)
-    }
-
-    /// The exponential along the last axis, divided by its sum.
-    pub(super) fn softmax(&mut self, input: &Value, output: &str) -> Value {
-        let options = BuiltinOptionsT::SoftmaxOptions(Box::new(schema::SoftmaxOptionsT { beta: 1.0 }));
-        self.layer(BuiltinOperator::SOFTMAX, &[input.tensor], options, output, input.shape.clone())
-    }
-
     /// The file, with a signature `serving_default`.
     pub(super) fn finish(mut self) -> Vec<u8> {
         let tensors = |list: &[(String, usize)]| list.iter().map(|(_, tensor)| *tensor).collect::<Vec<_>>();
@@ -166,11 +99,25 @@ impl Network {
         output: &str,
         shape: impl Into<Shape>,
     ) -> Value {
-        let result = self.value(output, shape.into());
-        self.results.push(result.tensor);
-        let operator = OperatorBuilder::new(operator, inputs.iter().copied(), [result.tensor]).options(options);
-        self.model.operator(self.subgraph, operator);
+        let [result] = self.operator(operator, inputs, options, [(output.to_owned(), shape.into())]);
         result
+    }
+
+    /// An operator with any number of results, given by name and shape.
+    fn operator<const N: usize>(
+        &mut self,
+        operator: BuiltinOperator,
+        inputs: &[usize],
+        options: BuiltinOptionsT,
+        outputs: [(String, Shape); N],
+    ) -> [Value; N] {
+        let results = outputs.map(|(name, shape)| self.value(&name, shape));
+        let tensors = results.each_ref().map(|result| result.tensor);
+        self.results.extend(tensors);
+        let version = version(&options);
+        let operator = OperatorBuilder::new(operator, inputs.iter().copied(), tensors);
+        self.model.operator(self.subgraph, operator.options(options).version(version));
+        results
     }
 
     fn value(&mut self, name: &str, shape: Shape) -> Value {
@@ -178,48 +125,53 @@ impl Network {
         Value { tensor: self.model.tensor(self.subgraph, tensor), shape }
     }
 
-    fn biases(&mut self, name: &str, channels: usize) -> usize {
-        let values = biases(&mut self.random, channels);
-        self.constant(name, [channels], &values)
+    /// A state that nothing changes: zeros, where TensorFlow Lite's operators take no constant.
+    fn zeros(&mut self, name: &str, shape: impl Into<Shape>) -> Value {
+        let shape = shape.into();
+        let tensor = TensorBuilder::new(name, DataType::Float32, shape.clone()).variable();
+        Value { tensor: self.model.tensor(self.subgraph, tensor), shape }
     }
 
-    fn constant(&mut self, name: &str, shape: impl Into<Shape>, values: &[f32]) -> usize {
+    fn constant<T: Element>(&mut self, name: &str, shape: impl Into<Shape>, values: &[T]) -> usize {
         self.model.tensor(self.subgraph, TensorBuilder::values(name, shape, values))
     }
 }
 
 impl Window {
+    /// One that gives as many positions as there are strides in the image.
+    pub(super) const fn same(size: usize, stride: usize, activation: Activation) -> Self {
+        Self { size, stride, dilation: 1, padding: Padding::Same, activation }
+    }
+
+    /// One that keeps within the image.
+    pub(super) const fn valid(size: usize, stride: usize, activation: Activation) -> Self {
+        Self { padding: Padding::Valid, ..Self::same(size, stride, activation) }
+    }
+
+    /// The same with gaps, so that neighbours in the window are `dilation` apart in the image.
+    pub(super) const fn dilated(self, dilation: usize) -> Self {
+        Self { dilation, ..self }
+    }
+
     /// Positions along an axis of this extent.
     fn positions(self, extent: usize) -> usize {
-        let window = self.padding.window(extent, self.size, self.stride, 1);
-        window.expect("windows and strides are positive").output
+        let window = self.padding.window(extent, self.size, self.stride, self.dilation);
+        window.expect("windows, strides and dilations are positive").output
     }
+}
 
-    fn padding(self) -> schema::Padding {
-        match self.padding {
-            Padding::Same => schema::Padding::SAME,
-            Padding::Valid => schema::Padding::VALID,
-        }
-    }
-
-    fn activation(self) -> schema::ActivationFunctionType {
-        schema::ActivationFunctionType(self.activation.code())
+/// The version that TensorFlow's converter gives an operator: the first that knows all its options.
+fn version(options: &BuiltinOptionsT) -> i32 {
+    match options {
+        BuiltinOptionsT::DepthwiseConv2DOptions(options) if options.dilation_w_factor > 1 => 2,
+        BuiltinOptionsT::LSTMOptions(options) if options.kernel_type == LSTMKernelType::BASIC => 2,
+        _ => 1,
     }
 }
 
 /// A signature's entries as the writer takes them.
 fn named(list: &[(String, usize)]) -> Vec<(&str, usize)> {
     list.iter().map(|(name, tensor)| (name.as_str(), *tensor)).collect()
-}
-
-/// Batch, height, width and channels.
-fn image(value: &Value) -> [usize; 4] {
-    <[usize; 4]>::try_from(value.shape.extents()).expect("an image has rank 4")
-}
-
-/// Rows of `columns` elements as columns.
-fn transposed(values: &[f32], columns: usize) -> Vec<f32> {
-    (0..columns).flat_map(|column| values.iter().skip(column).step_by(columns).copied()).collect()
 }
 
 #[cfg(test)]
@@ -231,7 +183,7 @@ mod tests {
     #[test]
     fn layers_know_their_shapes_and_names() {
         let mut network = Network::new("two layers", 1);
-        let window = Window { size: 3, stride: 2, padding: Padding::Same, activation: Activation::Relu6 };
+        let window = Window::same(3, 2, Activation::Relu6);
         let input = network.input("image", [1, 5, 4, 3]);
         let first = network.convolution(&input, ["a", "a/out"], 8, window, 2.0);
         let second = network.depthwise(&first, ["b", "b/out"], Window { padding: Padding::Valid, ..window }, 2.0);
@@ -245,10 +197,5 @@ mod tests {
         assert_eq!((main.inputs.as_slice(), main.outputs.as_slice()), (&[0][..], &[3][..]));
         let signature = &model.signatures()[0];
         assert_eq!((signature.inputs[0].0.as_str(), signature.outputs[0].0.as_str()), ("image", "features"));
-    }
-
-    #[test]
-    fn depthwise_filters_have_channels_last() {
-        assert_eq!(transposed(&[0.0, 1.0, 2.0, 10.0, 11.0, 12.0], 3), [0.0, 10.0, 1.0, 11.0, 2.0, 12.0]);
     }
 }

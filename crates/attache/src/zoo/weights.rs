@@ -39,6 +39,18 @@ fn unit(bits: u32) -> f32 {
     (bits >> 8) as f32 * (2.0 / (1u32 << 24) as f32) - 1.0
 }
 
+/// Gain of a layer that reads pixels, uniform in [-1, 1): their mean square of 1/3 becomes activations of 1.
+pub(super) const PIXELS: f32 = 6.0;
+
+/// Gain of a layer whose result is rectified.
+pub(super) const RECTIFIED: f32 = 2.0;
+
+/// Gain of a layer whose result is left as it is.
+pub(super) const LINEAR: f32 = 1.0;
+
+/// Gain of a layer that tells classes apart by what was averaged before.
+pub(super) const LOGITS: f32 = 8.0;
+
 /// Filters of `channels` outputs, `fan_in` weights each, one after the other, for a layer that multiplies the mean
 /// square of what it reads by `gain / 2` on average: a weight's variance is `gain / fan_in`, so that `gain` = 2 carries
 /// the size of activations through a rectifier unchanged (He et al. 2015, equation 10). Channels differ in size by up to

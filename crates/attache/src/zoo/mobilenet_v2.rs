@@ -1,0 +1,113 @@
+//! MobileNet v2, width 1.0, for images of 224 × 224: `mobilenet_v2_1.0_224`.
+//!
+//! Source: Sandler et al. 2018, "MobileNetV2: Inverted Residuals and Linear Bottlenecks", table 2. Operators and names
+//! are those of the published `.tflite` files: batch normalization folded into weights and biases, RELU6 fused, 1,001
+//! classes, of which the first is the background, and RESHAPE before the softmax, as in the quantized file.
+
+use attache_base::Activation;
+
+use super::network::{Network, Value, Window};
+use super::weights::{LINEAR, LOGITS, PIXELS, RECTIFIED};
+
+/// Stride and channels of each bottleneck.
+const BLOCKS: [(usize, usize); 17] = [
+    (1, 16),
+    (2, 24),
+    (1, 24),
+    (2, 32),
+    (1, 32),
+    (1, 32),
+    (2, 64),
+    (1, 64),
+    (1, 64),
+    (1, 64),
+    (1, 96),
+    (1, 96),
+    (1, 96),
+    (2, 160),
+    (1, 160),
+    (1, 160),
+    (1, 320),
+];
+
+/// How many times wider than its input a bottleneck is inside, but for the first, which is as wide.
+const EXPANSION: usize = 6;
+
+/// Classes, with the background.
+const CLASSES: usize = 1001;
+
+/// The network.
+pub(super) fn network() -> Network {
+    let mut network = Network::new("MobileNet v2 1.0 224, synthetic weights", 2);
+    let image = network.input("input", [1, 224, 224, 3]);
+    let value = features(&mut network, &image, 1, 32);
+    let names = ["MobilenetV2/Conv_1", "MobilenetV2/Conv_1/Relu6"];
+    let value = network.convolution(&value, names, 1280, Window::same(1, 1, Activation::Relu6), RECTIFIED);
+    let whole = Window::valid(7, 1, Activation::None);
+    let value = network.average_pool(&value, "MobilenetV2/Logits/AvgPool", whole);
+    let names = ["MobilenetV2/Logits/Conv2d_1c_1x1", "MobilenetV2/Logits/Conv2d_1c_1x1/BiasAdd"];
+    let value = network.convolution(&value, names, CLASSES, Window::same(1, 1, Activation::None), LOGITS);
+    let value = network.reshape(&value, "MobilenetV2/Logits/Squeeze", [1, CLASSES]);
+    let value = network.softmax(&value, "MobilenetV2/Predictions/Reshape_1");
+    network.output("MobilenetV2/Predictions/Reshape_1", &value);
+    network
+}
+
+/// The bottlenecks and the convolution before them, with a `narrowing`th of the channels, in a `stride`th of the image's
+/// size: where strides would reach further, dilation takes their place, as in DeepLab.
+pub(super) fn features(network: &mut Network, image: &Value, narrowing: usize, stride: usize) -> Value {
+    let names = ["MobilenetV2/Conv", "MobilenetV2/Conv/Relu6"];
+    let window = Window::same(3, 2, Activation::Relu6);
+    let mut value = network.convolution(image, names, 32 / narrowing, window, PIXELS);
+    let (mut strides, mut dilation) = (2, 1);
+    for (index, (wanted, channels)) in BLOCKS.into_iter().enumerate() {
+        let step = if strides < stride { wanted } else { 1 };
+        let window = Window::same(3, step, Activation::Relu6).dilated(dilation);
+        value = bottleneck(network, &value, index, window, channels / narrowing);
+        strides *= step;
+        dilation *= wanted / step;
+    }
+    value
+}
+
+/// Wider, each channel by itself, narrow again; added to the input where that has the same shape.
+fn bottleneck(network: &mut Network, input: &Value, index: usize, window: Window, channels: usize) -> Value {
+    let scope = if index == 0 { "expanded_conv".to_owned() } else { format!("expanded_conv_{index}") };
+    let name = |part: &str| format!("MobilenetV2/{scope}/{part}");
+    let mut value = input.clone();
+    if index > 0 {
+        let (names, point) = ([&*name("expand"), &*name("expand/Relu6")], Window::same(1, 1, Activation::Relu6));
+        value = network.convolution(&value, names, EXPANSION * input.channels(), point, RECTIFIED);
+    }
+    value = network.depthwise(&value, [&name("depthwise"), &name("depthwise/Relu6")], window, RECTIFIED);
+    let names = [&*name("project"), &*name("project/BatchNorm/FusedBatchNorm")];
+    value = network.convolution(&value, names, channels, Window::same(1, 1, Activation::None), LINEAR);
+    if value.shape() != input.shape() {
+        return value;
+    }
+    network.add(&value, input, &name("add"), Activation::None)
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_model::Model;
+
+    use super::super::tests::{counts, parameters};
+    use super::*;
+
+    #[test]
+    fn it_is_the_published_network() {
+        let model = Model::from_bytes(network().finish()).unwrap();
+        let operators = [
+            ("ADD", 10),
+            ("AVERAGE_POOL_2D", 1),
+            ("CONV_2D", 36),
+            ("DEPTHWISE_CONV_2D", 17),
+            ("RESHAPE", 1),
+            ("SOFTMAX", 1),
+        ];
+        assert_eq!(counts(&model), operators.map(|(name, count)| (name.to_owned(), count)));
+        // Sandler et al. 2018, table 4: 3.4 million parameters.
+        assert_eq!(parameters(&model), 3_489_097);
+    }
+}

@@ -1,0 +1,265 @@
+//! The layers: each adds one operator, with its weights, and gives what it makes.
+
+use attache_base::{Activation, Padding, Shape};
+use attache_model::schema::{self, BuiltinOperator, BuiltinOptionsT};
+
+use super::super::weights::{biases, filters};
+use super::{Network, Value, Window};
+
+impl Network {
+    /// A convolution to `channels`, with weights named after `scope` and a result named `output`.
+    pub(in super::super) fn convolution(
+        &mut self,
+        input: &Value,
+        [scope, output]: [&str; 2],
+        channels: usize,
+        window: Window,
+        gain: f32,
+    ) -> Value {
+        let [batch, height, width, depth] = image(input);
+        let values = filters(&mut self.random, channels, window.size * window.size * depth, gain);
+        let filter = [channels, window.size, window.size, depth];
+        let filter = self.constant(&format!("{scope}/weights"), filter, &values);
+        let bias = self.biases(&format!("{scope}/Conv2D_bias"), channels);
+        let [height, width] = [height, width].map(|extent| window.positions(extent));
+        let options = schema::Conv2DOptionsT {
+            padding: padding(window.padding),
+            stride_w: window.stride as i32,
+            stride_h: window.stride as i32,
+            dilation_w_factor: window.dilation as i32,
+            dilation_h_factor: window.dilation as i32,
+            fused_activation_function: activation(window.activation),
+            ..Default::default()
+        };
+        let options = BuiltinOptionsT::Conv2DOptions(Box::new(options));
+        let inputs = [input.tensor, filter, bias];
+        self.layer(BuiltinOperator::CONV_2D, &inputs, options, output, [batch, height, width, channels])
+    }
+
+    /// A convolution of each channel by itself.
+    pub(in super::super) fn depthwise(
+        &mut self,
+        input: &Value,
+        [scope, output]: [&str; 2],
+        window: Window,
+        gain: f32,
+    ) -> Value {
+        let [batch, height, width, channels] = image(input);
+        let area = window.size * window.size;
+        let values = transposed(&filters(&mut self.random, channels, area, gain), area);
+        let filter = [1, window.size, window.size, channels];
+        let filter = self.constant(&format!("{scope}/depthwise_weights"), filter, &values);
+        let bias = self.biases(&format!("{scope}/depthwise_bias"), channels);
+        let [height, width] = [height, width].map(|extent| window.positions(extent));
+        let options = schema::DepthwiseConv2DOptionsT {
+            padding: padding(window.padding),
+            stride_w: window.stride as i32,
+            stride_h: window.stride as i32,
+            dilation_w_factor: window.dilation as i32,
+            dilation_h_factor: window.dilation as i32,
+            depth_multiplier: 1,
+            fused_activation_function: activation(window.activation),
+        };
+        let options = BuiltinOptionsT::DepthwiseConv2DOptions(Box::new(options));
+        let inputs = [input.tensor, filter, bias];
+        self.layer(BuiltinOperator::DEPTHWISE_CONV_2D, &inputs, options, output, [batch, height, width, channels])
+    }
+
+    /// The product of each row with a matrix, to `channels`.
+    pub(in super::super) fn fully_connected(
+        &mut self,
+        input: &Value,
+        [scope, output]: [&str; 2],
+        channels: usize,
+        gain: f32,
+    ) -> Value {
+        let [rows, depth] = <[usize; 2]>::try_from(input.shape.extents()).expect("rows have rank 2");
+        let values = filters(&mut self.random, channels, depth, gain);
+        let weights = self.constant(&format!("{scope}/MatMul"), [channels, depth], &values);
+        let bias = self.biases(&format!("{scope}/BiasAdd"), channels);
+        let options = BuiltinOptionsT::FullyConnectedOptions(Box::default());
+        let inputs = [input.tensor, weights, bias];
+        self.layer(BuiltinOperator::FULLY_CONNECTED, &inputs, options, output, [rows, channels])
+    }
+
+    /// The mean of each window.
+    pub(in super::super) fn average_pool(&mut self, input: &Value, output: &str, window: Window) -> Value {
+        self.pool(BuiltinOperator::AVERAGE_POOL_2D, input, output, window)
+    }
+
+    /// The largest of each window.
+    pub(in super::super) fn max_pool(&mut self, input: &Value, output: &str, window: Window) -> Value {
+        self.pool(BuiltinOperator::MAX_POOL_2D, input, output, window)
+    }
+
+    fn pool(&mut self, operator: BuiltinOperator, input: &Value, output: &str, window: Window) -> Value {
+        assert_eq!(window.dilation, 1, "pooling knows no dilation");
+        let [batch, height, width, channels] = image(input);
+        let [height, width] = [height, width].map(|extent| window.positions(extent));
+        let options = schema::Pool2DOptionsT {
+            padding: padding(window.padding),
+            stride_w: window.stride as i32,
+            stride_h: window.stride as i32,
+            filter_width: window.size as i32,
+            filter_height: window.size as i32,
+            fused_activation_function: activation(window.activation),
+        };
+        let options = BuiltinOptionsT::Pool2DOptions(Box::new(options));
+        self.layer(operator, &[input.tensor], options, output, [batch, height, width, channels])
+    }
+
+    /// The mean over height and width: one row of channels per image.
+    pub(in super::super) fn spatial_mean(&mut self, input: &Value, output: &str) -> Value {
+        let [batch, _, _, channels] = image(input);
+        let axes = self.constant(&format!("{output}/reduction_indices"), [2], &[1i32, 2]);
+        let options = BuiltinOptionsT::ReducerOptions(Box::new(schema::ReducerOptionsT { keep_dims: false }));
+        self.layer(BuiltinOperator::MEAN, &[input.tensor, axes], options, output, [batch, channels])
+    }
+
+    /// The sum of two values of one shape.
+    pub(in super::super) fn add(&mut self, left: &Value, right: &Value, output: &str, fused: Activation) -> Value {
+        assert_eq!(left.shape, right.shape, "the addends of {output}");
+        let options = schema::AddOptionsT { fused_activation_function: activation(fused), ..Default::default() };
+        let options = BuiltinOptionsT::AddOptions(Box::new(options));
+        self.layer(BuiltinOperator::ADD, &[left.tensor, right.tensor], options, output, left.shape.clone())
+    }
+
+    /// The image with a border of `amount` zeros on all sides.
+    pub(in super::super) fn pad(&mut self, input: &Value, output: &str, amount: usize) -> Value {
+        let [batch, height, width, channels] = image(input);
+        let border = amount as i32;
+        let amounts = [0, 0, border, border, border, border, 0, 0];
+        let amounts = self.constant(&format!("{output}/paddings"), [4, 2], &amounts);
+        let options = BuiltinOptionsT::PadOptions(Box::default());
+        let shape = [batch, height + 2 * amount, width + 2 * amount, channels];
+        self.layer(BuiltinOperator::PAD, &[input.tensor, amounts], options, output, shape)
+    }
+
+    /// The image in a size of `extents` (height, width), corners on corners.
+    pub(in super::super) fn resize_bilinear(&mut self, input: &Value, output: &str, extents: [usize; 2]) -> Value {
+        let [batch, _, _, channels] = image(input);
+        let size = extents.map(|extent| extent as i32);
+        let size = self.constant(&format!("{output}/size"), [2], &size);
+        let options = schema::ResizeBilinearOptionsT { align_corners: true, ..Default::default() };
+        let options = BuiltinOptionsT::ResizeBilinearOptions(Box::new(options));
+        let shape = [batch, extents[0], extents[1], channels];
+        self.layer(BuiltinOperator::RESIZE_BILINEAR, &[input.tensor, size], options, output, shape)
+    }
+
+    /// The channels of one image behind those of another.
+    pub(in super::super) fn concatenation(&mut self, first: &Value, second: &Value, output: &str) -> Value {
+        let [batch, height, width, channels] = image(first);
+        let [.., more] = image(second);
+        let options = schema::ConcatenationOptionsT { axis: 3, ..Default::default() };
+        let options = BuiltinOptionsT::ConcatenationOptions(Box::new(options));
+        let inputs = [first.tensor, second.tensor];
+        self.layer(BuiltinOperator::CONCATENATION, &inputs, options, output, [batch, height, width, channels + more])
+    }
+
+    /// The same elements in another shape.
+    pub(in super::super) fn reshape(&mut self, input: &Value, output: &str, shape: impl Into<Shape>) -> Value {
+        let shape: Shape = shape.into();
+        assert_eq!(input.shape.elements(), shape.elements(), "the elements of {output}");
+        let extents: Vec<i32> = shape.iter().map(|extent| *extent as i32).collect();
+        let wanted = self.constant(&format!("{output}_shape"), [extents.len()], &extents);
+        let options = BuiltinOptionsT::ReshapeOptions(Box::new(schema::ReshapeOptionsT { new_shape: Some(extents) }));
+        self.layer(BuiltinOperator::RESHAPE, &[input.tensor, wanted], options, output, shape)
+    }
+
+    /// The same elements without these axes, which have extent 1.
+    pub(in super::super) fn squeeze(&mut self, input: &Value, output: &str, axes: &[usize]) -> Value {
+        assert!(axes.iter().all(|axis| input.shape[*axis] == 1), "{axes:?} of {} are not 1", input.shape);
+        let kept = input.shape.iter().enumerate().filter(|(axis, _)| !axes.contains(axis));
+        let shape: Shape = kept.map(|(_, extent)| *extent).collect();
+        let axes = axes.iter().map(|axis| *axis as i32).collect();
+        let options = BuiltinOptionsT::SqueezeOptions(Box::new(schema::SqueezeOptionsT { squeeze_dims: Some(axes) }));
+        self.layer(BuiltinOperator::SQUEEZE, &[input.tensor], options, output, shape)
+    }
+
+    /// The exponential along the last axis, divided by its sum.
+    pub(in super::super) fn softmax(&mut self, input: &Value, output: &str) -> Value {
+        let options = BuiltinOptionsT::SoftmaxOptions(Box::new(schema::SoftmaxOptionsT { beta: 1.0 }));
+        self.layer(BuiltinOperator::SOFTMAX, &[input.tensor], options, output, input.shape.clone())
+    }
+
+    /// The rows of a matrix, each by itself: `[1, N, columns]` as N times `[1, columns]`.
+    pub(in super::super) fn unpack_rows<const N: usize>(&mut self, input: &Value, output: &str) -> [Value; N] {
+        let [batch, rows, columns] = <[usize; 3]>::try_from(input.shape.extents()).expect("rows have rank 3");
+        assert_eq!(rows, N, "the rows of {output}");
+        let options = BuiltinOptionsT::UnpackOptions(Box::new(schema::UnpackOptionsT { num: N as i32, axis: 1 }));
+        let outputs = std::array::from_fn(|row| (numbered(output, row), Shape::from([batch, columns])));
+        self.operator(BuiltinOperator::UNPACK, &[input.tensor], options, outputs)
+    }
+
+    /// A long short-term memory of `units` that reads one value after the other, with the same weights, from a state of
+    /// zeros: its last activation. A basic step per value, as the converter makes of `BasicLSTMCell`.
+    pub(in super::super) fn lstm(&mut self, inputs: &[Value], scope: &str, units: usize, gain: f32) -> Value {
+        let [batch, depth] = <[usize; 2]>::try_from(inputs[0].shape.extents()).expect("rows have rank 2");
+        let values = filters(&mut self.random, 4 * units, depth + units, gain);
+        let kernel = self.constant(&format!("{scope}/kernel"), [4 * units, depth + units], &values);
+        let bias = self.biases(&format!("{scope}/bias"), 4 * units);
+        let mut state = self.zeros(&format!("{scope}/zeros"), [batch, units]);
+        let mut active = state.clone();
+        for (index, input) in inputs.iter().enumerate() {
+            let options = schema::LSTMOptionsT {
+                fused_activation_function: schema::ActivationFunctionType::TANH,
+                kernel_type: schema::LSTMKernelType::BASIC,
+                ..Default::default()
+            };
+            let options = BuiltinOptionsT::LSTMOptions(Box::new(options));
+            let output = |name: &str, columns: usize| {
+                (numbered(&format!("{scope}/{name}"), index), Shape::from([batch, columns]))
+            };
+            let outputs = [
+                output("Mul_2", units),
+                output("Add_1", units),
+                output("concat", depth + units),
+                output("gates", 4 * units),
+            ];
+            let inputs = [input.tensor, active.tensor, kernel, bias, state.tensor];
+            [active, state, _, _] = self.operator(BuiltinOperator::LSTM, &inputs, options, outputs);
+        }
+        active
+    }
+
+    fn biases(&mut self, name: &str, channels: usize) -> usize {
+        let values = biases(&mut self.random, channels);
+        self.constant(name, [channels], &values)
+    }
+}
+
+/// TensorFlow's name for one of several: the first has no number.
+fn numbered(name: &str, index: usize) -> String {
+    if index == 0 { name.to_owned() } else { format!("{name}_{index}") }
+}
+
+fn padding(padding: Padding) -> schema::Padding {
+    match padding {
+        Padding::Same => schema::Padding::SAME,
+        Padding::Valid => schema::Padding::VALID,
+    }
+}
+
+fn activation(activation: Activation) -> schema::ActivationFunctionType {
+    schema::ActivationFunctionType(activation.code())
+}
+
+/// Batch, height, width and channels.
+fn image(value: &Value) -> [usize; 4] {
+    <[usize; 4]>::try_from(value.shape.extents()).expect("an image has rank 4")
+}
+
+/// Rows of `columns` elements as columns.
+fn transposed(values: &[f32], columns: usize) -> Vec<f32> {
+    (0..columns).flat_map(|column| values.iter().skip(column).step_by(columns).copied()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn depthwise_filters_have_channels_last() {
+        assert_eq!(transposed(&[0.0, 1.0, 2.0, 10.0, 11.0, 12.0], 3), [0.0, 10.0, 1.0, 11.0, 2.0, 12.0]);
+    }
+}
