@@ -10,6 +10,7 @@ mod deeplabv3;
 mod mobilenet_v1;
 mod mobilenet_v2;
 mod network;
+mod posenet;
 mod weights;
 
 use network::Network;
@@ -25,6 +26,7 @@ static MODELS: &[Entry] = &[
     Entry { name: "deeplabv3_257", network: deeplabv3::network },
     Entry { name: "mobilenet_v1_1.0_224", network: mobilenet_v1::network },
     Entry { name: "mobilenet_v2_1.0_224", network: mobilenet_v2::network },
+    Entry { name: "posenet_mobilenet_v1_257", network: posenet::network },
 ];
 
 /// The names of the built-in models, sorted.
