@@ -11,6 +11,7 @@ mod mobilenet_v1;
 mod mobilenet_v2;
 mod network;
 mod posenet;
+mod resnet50;
 mod weights;
 
 use network::Network;
@@ -27,6 +28,7 @@ static MODELS: &[Entry] = &[
     Entry { name: "mobilenet_v1_1.0_224", network: mobilenet_v1::network },
     Entry { name: "mobilenet_v2_1.0_224", network: mobilenet_v2::network },
     Entry { name: "posenet_mobilenet_v1_257", network: posenet::network },
+    Entry { name: "resnet50_224", network: resnet50::network },
 ];
 
 /// The names of the built-in models, sorted.
