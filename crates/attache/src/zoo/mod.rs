@@ -7,6 +7,7 @@
 //! One network, one file, and a row of the table `MODELS`.
 
 mod deeplabv3;
+mod lstm;
 mod mobilenet_v1;
 mod mobilenet_v2;
 mod network;
@@ -25,6 +26,7 @@ struct Entry {
 /// Every built-in model, sorted by name.
 static MODELS: &[Entry] = &[
     Entry { name: "deeplabv3_257", network: deeplabv3::network },
+    Entry { name: "lstm_128", network: lstm::network },
     Entry { name: "mobilenet_v1_1.0_224", network: mobilenet_v1::network },
     Entry { name: "mobilenet_v2_1.0_224", network: mobilenet_v2::network },
     Entry { name: "posenet_mobilenet_v1_257", network: posenet::network },
