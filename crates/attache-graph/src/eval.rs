@@ -3,7 +3,7 @@
 
 use std::any::Any;
 
-use attache_base::{DataType, Element, Parallel, Quantization, Shape};
+use attache_base::{Constant, DataType, Element, Parallel, Quantization, Shape};
 
 use crate::OpError;
 
@@ -72,16 +72,67 @@ pub trait Host {
     /// Runs another subgraph of the model: its inputs in, its outputs out.
     fn run_subgraph(&mut self, subgraph: usize, inputs: &[TensorRef<'_>]) -> Result<Vec<(Shape, Vec<u8>)>, OpError>;
 
+    /// Gives an output its value, where `infer` can't tell the shape even with all values at hand.
+    fn set_output(&mut self, output: usize, shape: Shape, bytes: &[u8]) -> Result<(), OpError> {
+        let _ = (output, shape, bytes);
+        Err(OpError::unsupported(NO_HOST))
+    }
+
     /// Gives an input that is a variable the value that the next run finds, once the operator is done. `bytes` are as many
     /// as it has.
     fn set_state(&mut self, input: usize, bytes: &[u8]) -> Result<(), OpError> {
         let _ = (input, bytes);
         Err(OpError::unsupported(NO_HOST))
     }
+
+    /// Runs a subgraph without inputs and outputs, unless it ran before.
+    fn run_subgraph_once(&mut self, subgraph: usize) -> Result<(), OpError> {
+        let _ = subgraph;
+        Err(OpError::unsupported(NO_HOST))
+    }
+
+    /// The handle of the resource variable of this name: the same at each call.
+    fn variable_handle(&mut self, container: &str, name: &str) -> Result<Handle, OpError> {
+        let _ = (container, name);
+        Err(OpError::unsupported(NO_HOST))
+    }
+
+    /// The value of a resource variable; `None` before the first one is set.
+    fn variable(&self, handle: Handle) -> Result<Option<Constant>, OpError> {
+        let _ = handle;
+        Err(OpError::unsupported(NO_HOST))
+    }
+
+    /// Sets a resource variable, of whatever type and shape.
+    fn set_variable(&mut self, handle: Handle, value: Constant) -> Result<(), OpError> {
+        let _ = (handle, value);
+        Err(OpError::unsupported(NO_HOST))
+    }
 }
 
 /// What an operator hears where there is no interpreter around it.
 const NO_HOST: &str = "it runs only within an interpreter";
+
+/// Names a resource variable: what an element of a tensor of type `RESOURCE` is at run time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handle(pub u64);
+
+impl Handle {
+    /// Bytes of an element.
+    pub const SIZE: usize = 8;
+
+    /// The handle that a tensor of one element holds; an error where it holds something else.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, OpError> {
+        let bytes =
+            bytes.try_into().map_err(|_| OpError::invalid("a tensor of resources that does not hold just one"))?;
+        Ok(Self(u64::from_le_bytes(bytes)))
+    }
+
+    /// The bytes of an element.
+    pub fn to_bytes(self) -> [u8; Self::SIZE] {
+        self.0.to_le_bytes()
+    }
+}
 
 /// A place where an operator keeps what it computed once: packed weights, tables, scratch.
 #[derive(Default)]

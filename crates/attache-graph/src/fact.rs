@@ -2,6 +2,8 @@
 
 use attache_base::{Constant, DataType, Quantization, Shape};
 
+use crate::Handle;
+
 /// What is known about a tensor before anything runs.
 #[derive(Clone, Debug)]
 pub struct Fact {
@@ -30,7 +32,16 @@ impl Fact {
 
     /// Bytes that the tensor takes; `None` where its shape or the size of its elements is not known.
     pub fn byte_size(&self) -> Option<usize> {
-        self.data_type.byte_size(self.shape.as_ref()?.checked_elements()?)
+        self.byte_size_as(self.shape.as_ref()?)
+    }
+
+    /// Bytes that the tensor takes when it has this shape; `None` where the size of its elements is not known.
+    pub fn byte_size_as(&self, shape: &Shape) -> Option<usize> {
+        let elements = shape.checked_elements()?;
+        match self.data_type {
+            DataType::Resource => elements.checked_mul(Handle::SIZE),
+            _ => self.data_type.byte_size(elements),
+        }
     }
 }
 

@@ -12,7 +12,7 @@ mod op;
 mod patch;
 
 pub use error::{OpError, Refusal};
-pub use eval::{Cache, Eval, Host, TensorMut, TensorRef};
+pub use eval::{Cache, Eval, Handle, Host, TensorMut, TensorRef};
 pub use fact::{Fact, Inferred};
 pub use graph::{Graph, InvalidGraph, Node, NodeId, Tensor, TensorId};
 pub use lowering::{Lowered, Lowering};

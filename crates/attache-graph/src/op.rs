@@ -37,6 +37,12 @@ pub trait Op: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Whether it does something besides making its outputs, even where none of its own tensors tells: it must neither
+    /// be left out nor trade places with others of this kind.
+    fn has_side_effects(&self) -> bool {
+        false
+    }
+
     /// Why this operator can't run at all, where it stands for one that isn't implemented.
     fn missing(&self) -> Option<&str> {
         None

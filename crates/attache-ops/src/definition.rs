@@ -6,7 +6,7 @@ use std::sync::Arc;
 use attache_base::{Activation, Padding};
 use attache_graph::{Inferred, Op, OpError};
 use attache_model::schema::{self, BuiltinOperator};
-use attache_model::{Operator, OperatorCode};
+use attache_model::{Operator, OperatorCode, Subgraph};
 
 /// How files name an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +55,8 @@ pub struct Declaration<'a> {
     pub options: schema::Operator<'a>,
     /// Types and shapes of the outputs as the file states them. Only for the few operators whose meaning hangs on them.
     pub outputs: Vec<Inferred>,
+    /// The model's subgraphs, for the operators that run some.
+    pub subgraphs: &'a [Subgraph],
 }
 
 impl Declaration<'_> {

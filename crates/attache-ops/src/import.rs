@@ -112,7 +112,7 @@ fn parse(model: &Model, subgraph: usize, index: usize, declared: &[Inferred]) ->
         return Err(OpError::unsupported(reason));
     }
     let options = model.operator_view(subgraph, index);
-    (definition.parse)(&Declaration { operator, options, outputs: declared.to_vec() })
+    (definition.parse)(&Declaration { operator, options, outputs: declared.to_vec(), subgraphs: model.subgraphs() })
 }
 
 /// The inferred outputs, where they agree with the file in number and type.

@@ -5,6 +5,7 @@
 //! of devices or of the interpreter.
 
 mod blocks;
+mod callee;
 mod convolution;
 mod definition;
 mod fused;
@@ -18,11 +19,13 @@ mod support;
 mod view;
 
 mod arg_extremum;
+mod assign_variable;
 mod average_pool_2d;
 mod batch_matmul;
 mod batch_to_space_nd;
 mod binary;
 mod broadcast_to;
+mod call_once;
 mod cast;
 mod comparison;
 mod concatenation;
@@ -37,6 +40,7 @@ mod fill;
 mod fully_connected;
 mod gather;
 mod gather_nd;
+mod if_op;
 mod l2_normalization;
 mod log_softmax;
 mod logical;
@@ -52,6 +56,7 @@ mod pad;
 mod padv2;
 mod prelu;
 mod range;
+mod read_variable;
 mod reducer;
 mod reshape;
 mod resize_bilinear;
@@ -73,6 +78,8 @@ mod transpose;
 mod transpose_conv;
 mod unary;
 mod unpack;
+mod var_handle;
+mod while_op;
 
 pub use definition::{Code, Declaration, Definition};
 pub use import::{ImportError, import};
@@ -80,11 +87,13 @@ pub use import::{ImportError, import};
 /// Every operator, sorted by file.
 static TABLE: &[&[Definition]] = &[
     arg_extremum::DEFINITIONS,
+    assign_variable::DEFINITIONS,
     average_pool_2d::DEFINITIONS,
     batch_matmul::DEFINITIONS,
     batch_to_space_nd::DEFINITIONS,
     binary::DEFINITIONS,
     broadcast_to::DEFINITIONS,
+    call_once::DEFINITIONS,
     cast::DEFINITIONS,
     comparison::DEFINITIONS,
     concatenation::DEFINITIONS,
@@ -99,6 +108,7 @@ static TABLE: &[&[Definition]] = &[
     fully_connected::DEFINITIONS,
     gather::DEFINITIONS,
     gather_nd::DEFINITIONS,
+    if_op::DEFINITIONS,
     l2_normalization::DEFINITIONS,
     log_softmax::DEFINITIONS,
     logical::DEFINITIONS,
@@ -114,6 +124,7 @@ static TABLE: &[&[Definition]] = &[
     padv2::DEFINITIONS,
     prelu::DEFINITIONS,
     range::DEFINITIONS,
+    read_variable::DEFINITIONS,
     reducer::DEFINITIONS,
     reshape::DEFINITIONS,
     resize_bilinear::DEFINITIONS,
@@ -135,6 +146,8 @@ static TABLE: &[&[Definition]] = &[
     transpose_conv::DEFINITIONS,
     unary::DEFINITIONS,
     unpack::DEFINITIONS,
+    var_handle::DEFINITIONS,
+    while_op::DEFINITIONS,
 ];
 
 /// Every operator that is implemented.

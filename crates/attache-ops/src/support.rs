@@ -30,6 +30,14 @@ pub(crate) fn one_of(index: usize, fact: &Fact, allowed: &[DataType]) -> Result<
     Err(OpError::unsupported(reason))
 }
 
+/// An error unless input 0 holds the handle of a resource variable.
+pub(crate) fn resource(inputs: &[Option<&Fact>]) -> Result<(), OpError> {
+    match required(inputs, 0)?.data_type {
+        DataType::Resource => Ok(()),
+        other => Err(OpError::invalid(format!("input 0 is of type {other}, not RESOURCE"))),
+    }
+}
+
 /// The shape of rank 4, `[batch, height, width, channels]`, that an input must have.
 pub(crate) fn image(index: usize, shape: &Shape) -> Result<[usize; 4], OpError> {
     <[usize; 4]>::try_from(shape.extents())
