@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use attache_base::Constant;
+use attache_base::{Constant, Shape};
 
 use crate::{Eval, Fact, Inferred, Lowering, OpError, Refusal};
 
@@ -41,6 +41,13 @@ pub trait Op: fmt::Debug + Send + Sync {
     /// be left out nor trade places with others of this kind.
     fn has_side_effects(&self) -> bool {
         false
+    }
+
+    /// About how many multiplications with an addition one evaluation takes, which is what limits count. `None` where
+    /// the elements read or made are a fair measure, or where a shape that decides it isn't known. Never overflows.
+    fn multiply_adds(&self, inputs: &[Option<&Shape>], outputs: &[&Shape]) -> Option<u64> {
+        let _ = (inputs, outputs);
+        None
     }
 
     /// Why this operator can't run at all, where it stands for one that isn't implemented.

@@ -7,7 +7,7 @@ use attache_graph::{Eval, Fact, Inferred, Op, OpError};
 use attache_model::schema::BuiltinOperator;
 
 use crate::support::{arity, countable, elements_mut, integral, known_integers, movable, only, required, with_element};
-use crate::{Code, Declaration, Definition};
+use crate::{Code, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
     &[Definition { code: Code::Builtin(BuiltinOperator::FILL), versions: 1..=4, parse: |_| Ok(Arc::new(Fill)) }];

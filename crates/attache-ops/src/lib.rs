@@ -50,6 +50,7 @@ mod max_pooling_with_argmax_2d;
 mod max_unpooling_2d;
 mod mean;
 mod mirror_pad;
+mod non_max_suppression;
 mod one_hot;
 mod pack;
 mod pad;
@@ -77,8 +78,10 @@ mod topk_v2;
 mod transpose;
 mod transpose_conv;
 mod unary;
+mod unidirectional_sequence_lstm;
 mod unpack;
 mod var_handle;
+mod where_op;
 mod while_op;
 
 pub use definition::{Code, Declaration, Definition};
@@ -118,6 +121,7 @@ static TABLE: &[&[Definition]] = &[
     max_unpooling_2d::DEFINITIONS,
     mean::DEFINITIONS,
     mirror_pad::DEFINITIONS,
+    non_max_suppression::DEFINITIONS,
     one_hot::DEFINITIONS,
     pack::DEFINITIONS,
     pad::DEFINITIONS,
@@ -145,8 +149,10 @@ static TABLE: &[&[Definition]] = &[
     transpose::DEFINITIONS,
     transpose_conv::DEFINITIONS,
     unary::DEFINITIONS,
+    unidirectional_sequence_lstm::DEFINITIONS,
     unpack::DEFINITIONS,
     var_handle::DEFINITIONS,
+    where_op::DEFINITIONS,
     while_op::DEFINITIONS,
 ];
 

@@ -8,7 +8,7 @@ use attache_graph::{Eval, Fact, Inferred, Op, OpError};
 use attache_model::schema::BuiltinOperator;
 
 use crate::support::{arity, countable, one_of, only, required, same_type};
-use crate::{Code, Declaration, Definition};
+use crate::{Code, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
     &[Definition { code: Code::Builtin(BuiltinOperator::RANGE), versions: 1..=2, parse: |_| Ok(Arc::new(Range)) }];

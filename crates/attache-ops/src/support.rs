@@ -152,3 +152,8 @@ pub(crate) fn refuse(error: OpError) -> Refusal {
 pub(crate) fn is_empty(eval: &Eval<'_>) -> bool {
     eval.outputs[0].bytes.is_empty()
 }
+
+/// The product of factors that come from a file: the largest number where it is too large to count.
+pub(crate) fn product(factors: &[usize]) -> u64 {
+    factors.iter().fold(1, |product: u64, factor| product.saturating_mul(*factor as u64))
+}

@@ -83,11 +83,18 @@ impl Value {
     }
 }
 
-struct NoHost;
+/// Keeps what a node sets its variables to, by input.
+#[derive(Default)]
+struct States(Vec<(usize, Vec<u8>)>);
 
-impl Host for NoHost {
+impl Host for States {
     fn run_subgraph(&mut self, _: usize, _: &[TensorRef<'_>]) -> Result<Vec<(Shape, Vec<u8>)>, OpError> {
         Err(OpError::unsupported("no subgraphs here"))
+    }
+
+    fn set_state(&mut self, input: usize, bytes: &[u8]) -> Result<(), OpError> {
+        self.0.push((input, bytes.to_vec()));
+        Ok(())
     }
 }
 
@@ -113,6 +120,10 @@ impl<'a> Run<'a> {
             Value::new(constant.data_type, constant.shape.clone(), &constant.bytes[..size])
         };
         let mut values: Vec<_> = graph.tensors.iter().map(|tensor| tensor.fact.constant.as_ref().map(value)).collect();
+        for (value, tensor) in values.iter_mut().zip(&graph.tensors).filter(|(_, tensor)| tensor.fact.is_variable) {
+            let shape = tensor.fact.shape.clone().expect("a variable has a shape");
+            *value = Some(Value::zeroed(tensor.fact.data_type, shape));
+        }
         for (id, input) in graph.inputs.iter().zip(inputs) {
             values[id.index()] = Some(input.clone());
         }
@@ -165,7 +176,7 @@ impl<'a> Run<'a> {
             Some(TensorRef { data_type: *data_type, shape, bytes: value.bytes(), quantization: None, is_constant })
         });
         let inputs: Vec<_> = inputs.collect();
-        let mut cache = Cache::default();
+        let (mut cache, mut states) = (Cache::default(), States::default());
         // Twice, so that what an operator keeps from its first run is used.
         for _ in 0..2 {
             let outputs = made.iter_mut().zip(&inferred).map(|(value, output)| TensorMut {
@@ -175,13 +186,23 @@ impl<'a> Run<'a> {
                 quantization: None,
             });
             let (inputs, outputs) = (inputs.clone(), outputs.collect());
-            let (cache, parallel, host) = (&mut cache, &Serial, &mut NoHost);
+            let (cache, parallel, host) = (&mut cache, &Serial, &mut states);
             node.op.eval(&mut Eval { inputs, outputs, cache, parallel, host })?;
+        }
+        for (input, bytes) in states.0 {
+            let id = node.inputs[input].expect("a state is an input");
+            let Fact { data_type, shape, .. } = self.graph.fact(id);
+            self.values[id.index()] =
+                Some(Value::new(*data_type, shape.clone().expect("a variable has a shape"), &bytes));
         }
         Ok(made)
     }
 
     fn interpret(&mut self, node: &Node) -> Result<Vec<Value>, OpError> {
+        // It is gone before anything is lowered.
+        if node.op.value_of_shapes(&self.graph.input_facts(node)).is_some() {
+            return self.eval(node);
+        }
         let lowered = match Lowering::lower(self.graph, node) {
             Ok(lowered) => lowered,
             Err(refusal) => {
