@@ -1,4 +1,5 @@
-//! The golden cases of `conformance/cases`, run by an interpreter and compared with what LiteRT computed.
+//! The golden cases of `conformance/cases` and the random graphs of `conformance/graphs`, run by an interpreter and
+//! compared with what LiteRT computed.
 
 #[path = "../../../attache-ops/tests/npy/mod.rs"]
 mod npy;
@@ -9,6 +10,9 @@ use attache::{DataType, Error, Interpreter, InterpreterBuilder, Model, Shape};
 
 /// How many cases there are at least: cases that get lost are a failure.
 const COUNT: usize = 703;
+
+/// How many random graphs there are: the first 40 of at most 3500 bytes of seed 3, by `conformance/graphs.py`.
+const GRAPHS: usize = 40;
 
 /// Whether what the CPU's kernels compute is overwritten.
 const POISONED: bool = cfg!(feature = "poison");
@@ -135,14 +139,19 @@ fn conformance() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance")
 }
 
-/// Every case, sorted by name.
+/// Every case and every random graph, sorted by name.
 pub(crate) fn cases() -> Vec<Case> {
-    let folder = conformance().join("cases");
-    let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let folders = [("cases", COUNT), ("graphs", GRAPHS)].map(|(name, count)| folders(&conformance().join(name), count));
+    folders.concat().iter().map(|folder| Case::load(folder)).collect()
+}
+
+/// The folders within a folder, at least `count`, sorted.
+fn folders(folder: &Path, count: usize) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut folders: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect();
     folders.sort();
-    assert!(folders.len() >= COUNT, "only {} golden cases in {}", folders.len(), folder.display());
-    folders.iter().map(|folder| Case::load(folder)).collect()
+    assert!(folders.len() >= count, "only {} of {count} golden cases in {}", folders.len(), folder.display());
+    folders
 }
 
 /// Panics with a list of what fails, if anything does.

@@ -1,0 +1,195 @@
+"""Lets LiteRT answer random graphs, and cuts down those that something else answers wrongly.
+
+    pip install ai-edge-litert numpy
+    cargo run --release -p attache --example random_graphs -- OUT_DIR --count 2000 --seed 1
+    python graphs.py answer OUT_DIR [--largest BYTES] [--keep N]
+    attache check OUT_DIR --delegate cpu
+    attache check OUT_DIR --delegate gpu --require-delegation
+    python graphs.py minimise OUT_DIR/graph_NNNN MINIMAL_DIR -- attache check --delegate gpu --require-delegation
+
+`answer` adds to each graph out_K.npy and case.json {"op": "GRAPH", "kind": "f32", "scale", "operators"} and removes the
+graphs that LiteRT refuses, or on which its own kernels (default, plain) lie apart by more than 1e-5 of the scale; it says
+how many, and why. scale is the largest magnitude of any float tensor of the graph, the inputs and those on the way
+included: what an error on the way is relative to shows in the outputs, even where they are much smaller. With --largest
+graphs of more bytes are removed as well; with --keep all but the first N that are left.
+
+The folder `graphs` beside this file is seed 3, --count 200, with --largest 3500 --keep 40.
+
+`minimise` drops operators as long as the command, called with the folder of the smaller graph, still fails. Results of
+dropped operators become inputs, with the values that LiteRT computed for them.
+"""
+
+import argparse
+import collections
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import flatbuffers
+import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+TOLERANCE = 1e-5  # how far LiteRT's own kernel sets may lie apart, relative to the scale
+
+
+def load(folder, stem):
+    """STEM_0.npy, STEM_1.npy and so on, as far as they go."""
+    paths = []
+    while (path := folder / f"{stem}_{len(paths)}.npy").exists():
+        paths.append(path)
+    return [np.load(path) for path in paths]
+
+
+def run(content, inputs, plain):
+    """The outputs, and with plain kernels every float tensor that a node knows, by its index (else none)."""
+    resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES if plain else OpResolverType.AUTO
+    interpreter = Interpreter(
+        model_content=content, num_threads=1,
+        experimental_op_resolver_type=resolver, experimental_preserve_all_tensors=plain)
+    interpreter.allocate_tensors()
+    for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
+        interpreter.set_tensor(detail["index"], value)
+    interpreter.invoke()
+    outputs = [np.array(interpreter.get_tensor(detail["index"])) for detail in interpreter.get_output_details()]
+    main = schema.ModelT.InitFromPackedBuf(content).subgraphs[0]
+    known = {tensor for node in main.operators for tensor in [*node.inputs, *node.outputs] if tensor >= 0}
+    known = [tensor for tensor in sorted(known) if main.tensors[tensor].type == schema.TensorType.FLOAT32]
+    tensors = {index: np.array(interpreter.get_tensor(index)) for index in known} if plain else {}
+    return outputs, tensors
+
+
+def magnitude(values):
+    """The largest magnitude in float arrays; what isn't finite counts as infinite."""
+    floats = [np.abs(value).max(initial=0) for value in values if value.dtype == np.float32]
+    return float(np.nan_to_num(np.array(floats, np.float64), nan=np.inf).max(initial=0))
+
+
+def answer(folder):
+    """Adds LiteRT's outputs to a graph; returns why it is of no use, if it isn't."""
+    content, inputs = (folder / "model.tflite").read_bytes(), load(folder, "in")
+    try:
+        (outputs, tensors), (others, _) = run(content, inputs, plain=True), run(content, inputs, plain=False)
+    except (RuntimeError, ValueError) as error:
+        return "LiteRT refuses it: " + str(error).strip().splitlines()[0]
+    scale = magnitude(list(tensors.values()) + outputs)
+    if not np.isfinite(scale):
+        return "a value is not finite"
+    if [one.shape for one in outputs] != [other.shape for other in others]:
+        return "LiteRT's kernels disagree about shapes"
+    if magnitude([one - other for one, other in zip(outputs, others)]) > TOLERANCE * scale:
+        return "LiteRT's kernels lie apart"
+    for index, output in enumerate(outputs):
+        np.save(folder / f"out_{index}.npy", output)
+    model = schema.ModelT.InitFromPackedBuf(content)
+    record = {"op": "GRAPH", "kind": "f32", "scale": scale or 1.0, "operators": len(model.subgraphs[0].operators)}
+    (folder / "case.json").write_text(json.dumps(record) + "\n")
+    return None
+
+
+def answer_all(arguments):
+    """Answers every graph of a folder."""
+    reasons, kept = collections.Counter(), 0
+    for folder in sorted(arguments.folder.glob("graph_*")):
+        size = sum(path.stat().st_size for path in folder.iterdir())
+        if kept == arguments.keep:
+            reason = "there are enough"
+        elif arguments.largest and size > arguments.largest:
+            reason = "it is too large"
+        else:
+            reason = answer(folder)
+        if reason:
+            reasons[reason] += 1
+            shutil.rmtree(folder)
+        else:
+            kept += 1
+    print(f"{kept} graphs have answers")
+    for reason, count in reasons.most_common():
+        print(f"{count} removed: {reason}")
+
+
+class Graph:
+    """A graph with what LiteRT computes for each of its tensors."""
+    def __init__(self, folder):
+        content = (folder / "model.tflite").read_bytes()
+        self.model = schema.ModelT.InitFromPackedBuf(content)
+        _, self.tensors = run(content, load(folder, "in"), plain=True)
+        main = self.model.subgraphs[0]
+        self.operators = list(main.operators)
+        self.inputs, self.outputs = list(main.inputs), list(main.outputs)
+
+    def write(self, folder, operators):
+        """Writes the graph of these operators; false where LiteRT doesn't take it."""
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        results = {result for operator in operators for result in operator.outputs}
+        used = [tensor for operator in operators for tensor in operator.inputs if tensor >= 0]
+        buffers, tensors = self.model.buffers, self.model.subgraphs[0].tensors
+        is_constant = {index: buffers[tensor.buffer].data is not None for index, tensor in enumerate(tensors)}
+        inputs = [index for index in dict.fromkeys(used) if index not in results and not is_constant[index]]
+        outputs = [index for index in self.outputs if index in results]
+        outputs += sorted(results - set(used) - set(outputs))
+        if not outputs:
+            return False
+        main = self.model.subgraphs[0]
+        main.operators, main.inputs, main.outputs = operators, inputs, outputs
+        builder = flatbuffers.Builder(1024)
+        builder.Finish(self.model.Pack(builder), b"TFL3")
+        (folder / "model.tflite").write_bytes(builder.Output())
+        for index, tensor in enumerate(inputs):
+            np.save(folder / f"in_{index}.npy", self.tensors[tensor])
+        return answer(folder) is None
+
+
+def minimise(arguments):
+    """Drops one operator after the other."""
+    graph, operators = Graph(arguments.folder), None
+    trial = arguments.minimal.with_name(arguments.minimal.name + "_trial")
+
+    def fails(candidates):
+        command = [*arguments.command, str(trial)]
+        return graph.write(trial, candidates) and subprocess.run(command, capture_output=True).returncode != 0
+
+    operators = graph.operators
+    if not fails(operators):
+        sys.exit("the whole graph does not fail")
+    shrunk = True
+    while shrunk:
+        shrunk = False
+        for operator in list(operators):
+            rest = [other for other in operators if other is not operator]
+            if rest and fails(rest):
+                operators, shrunk = rest, True
+    fails(operators)
+    shutil.rmtree(arguments.minimal, ignore_errors=True)
+    trial.rename(arguments.minimal)
+    names = {value: name for name, value in vars(schema.BuiltinOperator).items() if isinstance(value, int)}
+    for operator in operators:
+        shapes = [list(graph.tensors[tensor].shape) if tensor in graph.tensors else None for tensor in operator.inputs]
+        code = graph.model.operatorCodes[operator.opcodeIndex].builtinCode
+        options = operator.builtinOptions and vars(operator.builtinOptions)
+        print(names[code], list(operator.inputs), "->", list(operator.outputs), shapes, options)
+
+
+def main():
+    """Reads the arguments."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    command = commands.add_parser("answer")
+    command.add_argument("folder", type=Path)
+    command.add_argument("--largest", type=int, metavar="BYTES")
+    command.add_argument("--keep", type=int, metavar="N")
+    command.set_defaults(run=answer_all)
+    command = commands.add_parser("minimise")
+    command.add_argument("folder", type=Path)
+    command.add_argument("minimal", type=Path)
+    command.add_argument("command", nargs="+")
+    command.set_defaults(run=minimise)
+    arguments = parser.parse_args()
+    arguments.run(arguments)
+
+
+if __name__ == "__main__":
+    main()
