@@ -29,10 +29,12 @@ from pathlib import Path
 import numpy as np
 
 import forms_arithmetic
+import forms_flow
 import forms_graphs
 import forms_movement
 import forms_relations
 import forms_selection
+import forms_sizes
 import forms_windows
 from model_writer import Activation, Model, options, run
 
@@ -132,7 +134,8 @@ def main():
     for stale in folder.glob("*/case.json"):
         shutil.rmtree(stale.parent)
     suite = Suite(folder)
-    for module in (forms_arithmetic, forms_relations, forms_windows, forms_movement, forms_selection, forms_graphs):
+    for module in (forms_arithmetic, forms_relations, forms_windows, forms_movement, forms_selection, forms_sizes,
+                   forms_flow, forms_graphs):
         for family in module.FAMILIES:
             family(suite)
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

@@ -23,11 +23,35 @@ KERNELS = {
 }
 
 
+LSTM_TABLES = (schema.LSTMOptionsT, schema.UnidirectionalSequenceLSTMOptionsT)
+
+
 class Model:
-    """One subgraph under construction. Tensors are plain indices; -1 stands for an absent optional input."""
+    """One subgraph under construction, with those that it runs. Tensors are plain indices; -1 stands for an absent
+    optional input.
+    """
     def __init__(self):
         self.buffers, self.tensors, self.operators, self.codes = [schema.BufferT()], [], [], []
         self.inputs, self.values = [], []  # indices of the graph's inputs, and the array to feed each
+        self.subgraphs = [self]  # all of the file's, the main one first
+        self.index, self.results = 0, []  # which of them this is, and what an inner one gives
+
+    def subgraph(self, build):
+        """Adds a subgraph, built by `build(inner)`, which returns its outputs; returns its index. What an inner one's
+        inputs are fed is of no consequence but for type and shape.
+        """
+        inner = Model()
+        inner.buffers, inner.codes, inner.subgraphs = self.buffers, self.codes, self.subgraphs
+        inner.index = len(self.subgraphs)
+        self.subgraphs.append(inner)
+        inner.results = build(inner)
+        return inner.index
+
+    def handle(self, name):
+        """The handle of a resource variable."""
+        index = self.operator("VAR_HANDLE", [], options("VarHandleOptions", container="", sharedName=name), dtype=np.int32)
+        self.tensors[index].type = schema.TensorType.RESOURCE
+        return index
 
     def tensor(self, shape, dtype=np.float32, data=None):
         """Adds a tensor; one without data is computed at run time. The shape of an operator's result may be a guess."""
@@ -53,6 +77,12 @@ class Model:
         """Adds a constant tensor."""
         value = np.asarray(value, dtype)
         return self.tensor(value.shape, value.dtype, value)
+
+    def variable(self, *shape):
+        """Adds a tensor that keeps its value between runs, 0 at first."""
+        index = self.tensor(shape)
+        self.tensors[index].isVariable = True
+        return index
 
     def constant_f16(self, value):
         """A float32 tensor whose constant is kept as float16, behind DEQUANTIZE."""
@@ -95,7 +125,7 @@ class Model:
     def _activated(self):
         # An LSTM's activation is part of its formula.
         tables = [operator.builtinOptions for operator in self.operators]
-        fused = (table for table in tables if not isinstance(table, schema.LSTMOptionsT))
+        fused = (table for table in tables if not isinstance(table, LSTM_TABLES))
         return [table for table in fused if hasattr(table, "fusedActivationFunction")]
 
     def settle_shapes(self, outputs, kernels="reference"):
@@ -106,14 +136,21 @@ class Model:
             if detail["index"] in results:
                 self.tensors[detail["index"]].shape = [int(extent) for extent in detail["shape"]]
 
+    def table(self):
+        """This subgraph alone, as the schema has it."""
+        graph = schema.SubGraphT()
+        graph.name = f"subgraph_{self.index}" if self.index else "main"
+        graph.tensors, graph.operators, graph.inputs = self.tensors, self.operators, self.inputs
+        graph.outputs = list(self.results)
+        return graph
+
     def to_bytes(self, outputs):
         """The file of this graph with the named outputs."""
-        graph = schema.SubGraphT()
-        graph.name, graph.tensors, graph.operators = "main", self.tensors, self.operators
-        graph.inputs, graph.outputs = self.inputs, list(outputs)
+        self.results = outputs
         model = schema.ModelT()
         model.version, model.description = 3, "golden case"
-        model.operatorCodes, model.subgraphs, model.buffers = self.codes, [graph], self.buffers
+        model.operatorCodes, model.buffers = self.codes, self.buffers
+        model.subgraphs = [inner.table() for inner in self.subgraphs]
         builder = flatbuffers.Builder(1024)
         builder.Finish(model.Pack(builder), b"TFL3")
         return bytes(builder.Output())
