@@ -170,7 +170,7 @@ def minimise(arguments):
         shapes = [list(graph.tensors[tensor].shape) if tensor in graph.tensors else None for tensor in operator.inputs]
         code = graph.model.operatorCodes[operator.opcodeIndex].builtinCode
         options = operator.builtinOptions and vars(operator.builtinOptions)
-        print(names[code], list(operator.inputs), "->", list(operator.outputs), shapes, options)
+        print(names[code], operator.inputs, "->", operator.outputs, shapes, options)
 
 
 def main():

@@ -188,12 +188,12 @@ pub(crate) fn split(draft: &mut Draft, value: Id) -> Option<Id> {
 pub(crate) fn blocks(draft: &mut Draft, value: Id) -> Option<Id> {
     let [batch, height, width, depth] = draft.image(value)?;
     let bound = draft.bound(value);
-    if depth % 4 == 0 && draft.random.percent(70) {
+    if depth.is_multiple_of(4) && draft.random.percent(70) {
         let options = O::DepthToSpaceOptions(Box::new(schema::DepthToSpaceOptionsT { block_size: 2 }));
         let shape = [batch, 2 * height, 2 * width, depth / 4];
         return draft.node((B::DEPTH_TO_SPACE, 1), &[value], options, &shape, bound);
     }
-    (height % 2 == 0 && width % 2 == 0).then_some(())?;
+    (height.is_multiple_of(2) && width.is_multiple_of(2)).then_some(())?;
     let options = O::SpaceToDepthOptions(Box::new(schema::SpaceToDepthOptionsT { block_size: 2 }));
     draft.node((B::SPACE_TO_DEPTH, 1), &[value], options, &[batch, height / 2, width / 2, 4 * depth], bound)
 }

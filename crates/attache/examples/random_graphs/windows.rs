@@ -57,7 +57,7 @@ pub(crate) fn convolution(draft: &mut Draft, value: Id) -> Option<Id> {
     let [batch, height, width, depth] = draft.image(value)?;
     let ([y, x], padding, [rows, columns]) = windows(draft, [height, width], &[1, 1, 2, 3, 3])?;
     let outputs = channels(&mut draft.random);
-    let groups = if depth % 2 == 0 && outputs % 2 == 0 && draft.random.percent(8) { 2 } else { 1 };
+    let groups = if depth.is_multiple_of(2) && outputs.is_multiple_of(2) && draft.random.percent(8) { 2 } else { 1 };
     let (shape, bound) = ([batch, rows, columns, outputs], contracted(draft, value));
     draft.fits(&shape, bound).then_some(())?;
     let depth = depth / groups;
