@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use attache_base::{DataType, Shape};
 use attache_graph::TensorId;
+use attache_model::schema::BuiltinOperator;
 use attache_model::{ModelBuilder, OperatorBuilder, TensorBuilder};
 
 use super::Trace;
@@ -38,10 +39,16 @@ pub struct Case {
 
 impl Trace {
     /// A node's operator as a model of its own: its options as the file has them, the constants that it reads, and for
-    /// inputs and outputs the shapes and values of the run.
+    /// inputs and outputs the shapes and values of the run. An operator that runs other subgraphs has no such model.
     pub fn case(&self, node: usize) -> Result<Case, Error> {
         let node = self.node(node)?;
         let operator = origin(node);
+        let builtin = self.model.subgraphs()[self.subgraph].operators[operator].code.builtin;
+        if [BuiltinOperator::IF, BuiltinOperator::WHILE, BuiltinOperator::CALL_ONCE].contains(&builtin) {
+            let text =
+                format!("operator {operator} ({}) runs other subgraphs: it is no case by itself", node.op.name());
+            return Err(Error::new(ErrorKind::Unsupported, text));
+        }
         let mut builder = ModelBuilder::new(node.op.name());
         builder.subgraph("main");
         let mut tensors: HashMap<TensorId, usize> = HashMap::new();
