@@ -76,7 +76,7 @@ pub(crate) struct DeviceArguments {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ShapeArguments {
     /// Another shape for an input, as 1,224,224,3 or input=1,224,224,3; by order or by name
-    #[arg(long, value_name = "[NAME=]SHAPE")]
+    #[arg(long, value_name = "[NAME=]EXTENTS")]
     pub(crate) shape: Vec<String>,
 }
 
