@@ -5,7 +5,7 @@ use std::sync::Arc;
 use attache_base::Shape;
 use attache_model::Model;
 
-use crate::{Delegate, Error, Interpreter};
+use crate::{Delegate, Error, Interpreter, Limits};
 
 /// Most threads that are used unless the caller asks for more.
 const DEFAULT_THREADS: usize = 4;
@@ -16,6 +16,7 @@ pub(crate) struct Options {
     pub(crate) threads: usize,
     pub(crate) delegates: Vec<Arc<dyn Delegate>>,
     pub(crate) required: bool,
+    pub(crate) limits: Limits,
 }
 
 /// Describes an [`Interpreter`] and makes it.
@@ -30,7 +31,12 @@ pub struct InterpreterBuilder {
 impl InterpreterBuilder {
     pub(crate) fn new(model: &Model) -> Self {
         let available = std::thread::available_parallelism().map_or(1, |threads| threads.get());
-        let options = Options { threads: available.min(DEFAULT_THREADS), delegates: Vec::new(), required: false };
+        let options = Options {
+            threads: available.min(DEFAULT_THREADS),
+            delegates: Vec::new(),
+            required: false,
+            limits: Limits::default(),
+        };
         Self { model: model.clone(), options, signature: None, shapes: Vec::new() }
     }
 
@@ -56,6 +62,12 @@ impl InterpreterBuilder {
     /// [`InterpreterBuilder::require_delegation`], as those call it who have but the GPU for a delegate.
     pub fn require_gpu(self, required: bool) -> Self {
         self.require_delegation(required)
+    }
+
+    /// The most that the model may ask for.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.options.limits = limits;
+        self
     }
 
     /// Chooses the subgraph of a signature instead of the first one.

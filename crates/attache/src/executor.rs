@@ -4,16 +4,17 @@
 //! run can size is inferred again at each run, from the values at hand, and lies in buffers of its own.
 
 use attache_base::{Buffer, Bytes, Constant, Parallel, Serial, Shape};
-use attache_graph::{Cache, Eval, Fact, Graph, Host, Node, NodeId, OpError, TensorId, TensorRef};
+use attache_graph::{Cache, Eval, Fact, Graph, Inferred, Node, NodeId, OpError, TensorId, TensorRef};
 use attache_kernels::pool::Pool;
 use attache_model::Place;
 
 use crate::assign::{Delegated, Work};
+use crate::environment::{Environment, Offer};
 use crate::memory::{Memory, Readable, writable};
 use crate::partition::Unit;
-use crate::plan::{MEMORY_LIMIT, Plan};
+use crate::plan::Plan;
 use crate::poison::poison;
-use crate::{Error, ErrorKind};
+use crate::{Error, ErrorKind, Limits};
 
 /// One step of a run.
 enum Step {
@@ -30,6 +31,7 @@ pub(crate) struct Executor {
     steps: Vec<Step>,
     memory: Memory,
     parallel: Box<dyn Parallel + Send>,
+    limits: Limits,
 }
 
 impl Executor {
@@ -58,7 +60,7 @@ impl Executor {
             }
         };
         let steps = work.into_iter().map(step).collect();
-        Ok(Self { graph, subgraph, steps, memory, parallel })
+        Ok(Self { graph, subgraph, steps, memory, parallel, limits: plan.limits.clone() })
     }
 
     /// The graph that runs.
@@ -99,26 +101,39 @@ impl Executor {
     }
 
     /// Runs everything `times` over.
-    pub(crate) fn run(&mut self, times: usize) -> Result<(), Error> {
-        if let [Step::Island(island)] = &mut self.steps[..] {
-            return run_island(&self.graph, &mut self.memory, island, times);
+    pub(crate) fn run(&mut self, times: usize, environment: &mut Environment) -> Result<(), Error> {
+        let Self { graph, steps, memory, .. } = self;
+        if let [Step::Island(island)] = &mut steps[..] {
+            return run_island(graph, memory, island, times);
         }
-        (0..times).try_for_each(|_| self.run_once())
+        for _ in 0..times {
+            environment.start();
+            let parallel = std::mem::replace(&mut self.parallel, Box::new(Serial));
+            let result = self.run_with(&*parallel, environment);
+            self.parallel = parallel;
+            result?;
+        }
+        Ok(())
     }
 
-    fn run_once(&mut self) -> Result<(), Error> {
+    /// Runs everything once, with the threads of a caller.
+    pub(crate) fn run_with(&mut self, parallel: &dyn Parallel, environment: &mut Environment) -> Result<(), Error> {
         self.memory.clear_own();
-        let Self { graph, subgraph, steps, memory, parallel } = self;
+        let Self { graph, subgraph, steps, memory, limits, .. } = self;
         for step in steps {
             match step {
                 Step::Island(island) => run_island(graph, memory, island, 1)?,
                 Step::Node { id, cache, runtime_shapes } => {
                     let node = graph.node(*id);
+                    let mut offer = Offer { environment, parallel, made: Vec::new(), states: Vec::new() };
                     let result = match runtime_shapes {
-                        None => run_node(graph, node, memory, cache, &**parallel),
-                        Some(shapes) => run_resized(graph, node, memory, cache, shapes, &**parallel),
+                        None => run_node(graph, node, memory, cache, &mut offer),
+                        Some(shapes) => run_resized(graph, node, memory, cache, shapes, (&mut offer, limits)),
                     };
-                    result.map_err(|error| Error::operator(place(*subgraph, node), &error))?;
+                    let states = std::mem::take(&mut offer.states);
+                    let result = result.and_then(|()| keep_states(graph, node, memory, &states));
+                    let failure = |error| Error::operator(place(*subgraph, node), &error);
+                    result.map_err(|error| environment.failure(|| failure(error)))?;
                 }
             }
         }
@@ -168,7 +183,7 @@ fn run_node(
     node: &Node,
     memory: &mut Memory,
     cache: &mut Cache,
-    parallel: &dyn Parallel,
+    offer: &mut Offer<'_>,
 ) -> Result<(), OpError> {
     let (readable, written) = memory.split(&node.outputs);
     let inputs = read(graph, node, &readable)?;
@@ -177,7 +192,18 @@ fn run_node(
         let shape = graph.fact(*id).shape.as_ref().ok_or_else(|| OpError::unsupported("an output has no shape"))?;
         outputs.push(writable(graph, *id, shape, bytes));
     }
-    evaluate(node, Eval { inputs, outputs, cache, parallel, host: &mut NoSubgraphs })
+    evaluate(node, Eval { inputs, outputs, cache, parallel: offer.parallel, host: offer })
+}
+
+/// Gives variables the values that a node has set, which it still read as they were.
+fn keep_states(graph: &Graph, node: &Node, memory: &mut Memory, states: &[(usize, Vec<u8>)]) -> Result<(), OpError> {
+    for (input, value) in states {
+        let id = node.inputs.get(*input).copied().flatten().filter(|id| graph.fact(*id).is_variable);
+        let bytes = id.and_then(|id| memory.bytes_mut(id)).filter(|bytes| bytes.len() == value.len());
+        let wrong = || OpError::invalid(format!("it sets input {input}, which is no variable of {} bytes", value.len()));
+        bytes.ok_or_else(wrong)?.copy_from_slice(value);
+    }
+    Ok(())
 }
 
 fn evaluate(node: &Node, mut eval: Eval<'_>) -> Result<(), OpError> {
@@ -193,10 +219,16 @@ fn run_resized(
     memory: &mut Memory,
     cache: &mut Cache,
     known: &mut Vec<Shape>,
-    parallel: &dyn Parallel,
+    (offer, limits): (&mut Offer<'_>, &Limits),
 ) -> Result<(), OpError> {
     let facts = runtime_facts(graph, node, memory)?;
-    let shapes = runtime_shapes(graph, node, &facts)?;
+    let inferred = node.op.infer(&facts.iter().map(Option::as_ref).collect::<Vec<_>>())?;
+    if inferred.iter().any(|inferred| inferred.shape.is_none()) {
+        return run_unsized(graph, node, memory, cache, offer);
+    }
+    let shapes = runtime_shapes(graph, node, inferred)?;
+    let made: Vec<_> = node.outputs.iter().map(|id| graph.fact(*id).data_type).zip(&shapes).collect();
+    limits.check_node(&*node.op, &facts, &made)?;
     let now = facts.iter().flatten().filter_map(|fact| fact.shape.clone()).chain(shapes.iter().cloned());
     let now: Vec<_> = now.collect();
     if *known != now {
@@ -204,11 +236,8 @@ fn run_resized(
     }
     let mut own = Vec::new();
     for (id, shape) in node.outputs.iter().zip(&shapes).filter(|(id, _)| memory.is_own(**id)) {
-        let size = graph.fact(*id).data_type.byte_size(shape.elements()).unwrap_or(usize::MAX);
+        let size = graph.fact(*id).byte_size_as(shape).unwrap_or(usize::MAX);
         let no_memory = |reason: String| OpError::unsupported(format!("an output of shape {shape}: {reason}"));
-        if size > MEMORY_LIMIT {
-            return Err(no_memory(format!("more than {MEMORY_LIMIT} bytes")));
-        }
         own.push((*id, Buffer::zeroed(size).map_err(|error| no_memory(error.to_string()))?));
     }
     let planned: Vec<_> = node.outputs.iter().copied().filter(|id| !memory.is_own(*id)).collect();
@@ -224,11 +253,33 @@ fn run_resized(
             Some(writable(graph, *id, shape, bytes))
         });
         let outputs = outputs.collect();
-        evaluate(node, Eval { inputs, outputs, cache, parallel, host: &mut NoSubgraphs })?;
+        evaluate(node, Eval { inputs, outputs, cache, parallel: offer.parallel, host: offer })?;
     }
     let shapes = node.outputs.iter().zip(shapes).filter(|(id, _)| memory.is_own(**id)).map(|(_, shape)| shape);
     for ((id, buffer), shape) in own.into_iter().zip(shapes.collect::<Vec<_>>()) {
         memory.set_own(id, Some((shape, buffer)));
+    }
+    Ok(())
+}
+
+/// A node that even with its inputs at hand only its own run can size: it hands its outputs over.
+fn run_unsized(
+    graph: &Graph,
+    node: &Node,
+    memory: &mut Memory,
+    cache: &mut Cache,
+    offer: &mut Offer<'_>,
+) -> Result<(), OpError> {
+    offer.made = node.outputs.iter().map(|_| None).collect();
+    let (readable, _) = memory.split(&[]);
+    let inputs = read(graph, node, &readable)?;
+    evaluate(node, Eval { inputs, outputs: Vec::new(), cache, parallel: offer.parallel, host: offer })?;
+    for (id, made) in node.outputs.iter().zip(offer.made.drain(..)) {
+        let (shape, bytes) = made.ok_or_else(|| OpError::unsupported("its shape isn't known even at run time"))?;
+        if graph.fact(*id).byte_size_as(&shape) != Some(bytes.len()) || !memory.is_own(*id) {
+            return Err(OpError::unsupported(format!("{} bytes for an output of shape {shape}", bytes.len())));
+        }
+        memory.set_own(*id, Some((shape, bytes)));
     }
     Ok(())
 }
@@ -251,10 +302,8 @@ fn runtime_facts(graph: &Graph, node: &Node, memory: &Memory) -> Result<Vec<Opti
 }
 
 /// The shapes of the outputs, which must be told by the inputs' values and agree with what was planned.
-fn runtime_shapes(graph: &Graph, node: &Node, facts: &[Option<Fact>]) -> Result<Vec<Shape>, OpError> {
-    let facts: Vec<_> = facts.iter().map(Option::as_ref).collect();
-    let inferred = node.op.infer(&facts)?;
-    let shape = |(id, inferred): (&TensorId, attache_graph::Inferred)| {
+fn runtime_shapes(graph: &Graph, node: &Node, inferred: Vec<Inferred>) -> Result<Vec<Shape>, OpError> {
+    let shape = |(id, inferred): (&TensorId, Inferred)| {
         let fact = graph.fact(*id);
         let shape = inferred.shape.filter(|shape| shape.checked_elements().is_some());
         let shape = shape.ok_or_else(|| OpError::unsupported("its shape isn't known even at run time"))?;
@@ -266,13 +315,4 @@ fn runtime_shapes(graph: &Graph, node: &Node, facts: &[Option<Fact>]) -> Result<
         }
     };
     node.outputs.iter().zip(inferred).map(shape).collect()
-}
-
-/// Operators that run other subgraphs are not implemented.
-struct NoSubgraphs;
-
-impl Host for NoSubgraphs {
-    fn run_subgraph(&mut self, _: usize, _: &[TensorRef<'_>]) -> Result<Vec<(Shape, Vec<u8>)>, OpError> {
-        Err(OpError::unsupported("running another subgraph is not implemented"))
-    }
 }

@@ -5,6 +5,7 @@ use attache_graph::{Graph, TensorId};
 use attache_model::{Model, Tensor};
 
 use crate::builder::{InterpreterBuilder, Options};
+use crate::environment::Environment;
 use crate::prepare::{Prepared, prepare};
 use crate::{Error, Placement, Report};
 
@@ -35,6 +36,7 @@ pub struct Interpreter {
     inputs: Vec<TensorInfo>,
     outputs: Vec<TensorInfo>,
     prepared: Prepared,
+    environment: Environment,
 }
 
 impl Interpreter {
@@ -55,7 +57,8 @@ impl Interpreter {
         }
         let prepared = prepare(&model, subgraph, &options, &shapes)?;
         let (inputs, outputs) = infos(&model, subgraph, prepared.executor.graph());
-        Ok(Self { model, subgraph, options, shapes, inputs, outputs, prepared })
+        let environment = Environment::new(&model, subgraph, &options);
+        Ok(Self { model, subgraph, options, shapes, inputs, outputs, prepared, environment })
     }
 
     /// The model that runs.
@@ -185,7 +188,7 @@ impl Interpreter {
     /// Runs the subgraph several times on the same inputs. Where one delegate has all of it, the runs follow each other
     /// without waiting for their outputs, which are those of the last run.
     pub fn invoke_repeatedly(&mut self, times: usize) -> Result<(), Error> {
-        self.prepared.executor.run(times)?;
+        self.prepared.executor.run(times, &mut self.environment)?;
         for (index, info) in self.outputs.iter_mut().enumerate() {
             if let Some((shape, _)) = self.prepared.executor.output(index)
                 && info.shape != *shape
@@ -196,9 +199,10 @@ impl Interpreter {
         Ok(())
     }
 
-    /// Sets all variables to zero, as they are before the first run.
+    /// Makes all variables as they are before the first run: variable tensors zero, resource variables without a value.
     pub fn reset_variables(&mut self) {
         self.prepared.executor.reset_variables();
+        self.environment.reset_variables();
     }
 
     /// Which operator runs where, and why.

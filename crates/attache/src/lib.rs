@@ -18,11 +18,13 @@ mod assign;
 mod builder;
 mod delegate;
 pub mod diff;
+mod environment;
 mod error;
 mod executor;
 #[cfg(feature = "gpu")]
 pub mod gpu;
 mod interpreter;
+mod limits;
 mod memory;
 mod partition;
 mod placement;
@@ -45,6 +47,7 @@ pub use error::{Error, ErrorKind};
 #[cfg(feature = "gpu")]
 pub use gpu::{GpuDelegate, GpuDelegateOptions};
 pub use interpreter::{Interpreter, TensorInfo};
+pub use limits::Limits;
 pub use placement::{NodePlacement, Outcome, Placement};
 pub use report::Report;
 pub use signature::SignatureRunner;

@@ -7,11 +7,9 @@ use attache_graph::{Fact, Graph, TensorId};
 use attache_model::Place;
 
 use crate::assign::Work;
+use crate::limits::exceeded;
 use crate::partition::Unit;
-use crate::{Error, ErrorKind};
-
-/// Most bytes that one tensor or all of the arena may take. A file can ask for anything; it gets an error.
-pub(crate) const MEMORY_LIMIT: usize = 16 << 30;
+use crate::{Error, ErrorKind, Limits};
 
 /// Where everything lies.
 pub(crate) struct Plan {
@@ -21,10 +19,12 @@ pub(crate) struct Plan {
     pub(crate) size: usize,
     /// The least that any plan could do with.
     pub(crate) lower_bound: usize,
+    /// The limits that it was made within, which hold for what only a run can size as well.
+    pub(crate) limits: Limits,
 }
 
 /// Plans the arena and takes out of `work` what needs none because its output lies where its input does.
-pub(crate) fn plan(graph: &Graph, subgraph: usize, work: &mut Vec<Work>) -> Result<Plan, Error> {
+pub(crate) fn plan(graph: &Graph, subgraph: usize, work: &mut Vec<Work>, limits: &Limits) -> Result<Plan, Error> {
     let owners = share(graph, work);
     let needed = needed(graph, &owners, work);
     let mut lifetimes = Vec::new();
@@ -32,21 +32,18 @@ pub(crate) fn plan(graph: &Graph, subgraph: usize, work: &mut Vec<Work>) -> Resu
     for (index, steps) in needed.into_iter().enumerate() {
         let Some((first, last)) = steps else { continue };
         // At least one byte, so that even tensors without elements have an address of their own.
-        let size = size(graph, subgraph, TensorId(index as u32))?.max(1);
+        let size = size(graph, subgraph, TensorId(index as u32), limits)?.max(1);
         slots[index] = Some(lifetimes.len());
         lifetimes.push(arena::Lifetime { size, first, last });
     }
     let arena = arena::plan(&lifetimes, Buffer::ALIGNMENT);
-    if arena.size > MEMORY_LIMIT {
-        let text = format!("the tensors take {} bytes; at most {MEMORY_LIMIT} are allowed", arena.size);
-        return Err(Error::new(ErrorKind::Unsupported, text));
-    }
+    limits.check_arena(subgraph, arena.size)?;
     let place = |index: usize| -> Option<Range<usize>> {
         let offset = arena.offsets[slots[owners[index].index()]?];
         Some(offset..offset + graph.tensors[index].fact.byte_size()?)
     };
     let places = (0..graph.tensors.len()).map(place).collect();
-    Ok(Plan { places, size: arena.size, lower_bound: arena::lower_bound(&lifetimes) })
+    Ok(Plan { places, size: arena.size, lower_bound: arena::lower_bound(&lifetimes), limits: limits.clone() })
 }
 
 /// Whether a tensor's bytes are in the arena rather than among the constants or made anew at each run.
@@ -71,6 +68,8 @@ fn share(graph: &Graph, work: &mut Vec<Work>) -> Vec<TensorId> {
         let (from, to) = (graph.fact(*input), graph.fact(*output));
         let owner = owners[input.index()];
         let may = in_arena(from) && in_arena(to) && from.byte_size() == to.byte_size();
+        // A variable may change during a run, after it was read.
+        let may = may && !graph.fact(owner).is_variable;
         if may && !(is_outside[owner.index()] && is_output[output.index()]) {
             owners[output.index()] = owner;
             return false;
@@ -103,11 +102,11 @@ fn needed(graph: &Graph, owners: &[TensorId], work: &[Work]) -> Vec<Option<(usiz
     needed
 }
 
-fn size(graph: &Graph, subgraph: usize, id: TensorId) -> Result<usize, Error> {
+fn size(graph: &Graph, subgraph: usize, id: TensorId, limits: &Limits) -> Result<usize, Error> {
     let tensor = graph.tensor(id);
     let reason = match tensor.fact.byte_size() {
-        Some(size) if size <= MEMORY_LIMIT => return Ok(size),
-        Some(size) => format!("it takes {size} bytes; at most {MEMORY_LIMIT} are allowed"),
+        Some(size) if size <= limits.tensor_bytes => return Ok(size),
+        Some(size) => exceeded("tensor_bytes", size, limits.tensor_bytes),
         None => format!("tensors of type {} are not implemented", tensor.fact.data_type),
     };
     let place = Place { subgraph: Some(subgraph), operator: None, tensor: Some((id.index(), tensor.name.clone())) };

@@ -28,9 +28,13 @@ pub(crate) fn prepare(
     shapes: &[Option<Shape>],
 ) -> Result<Prepared, Error> {
     let start = Instant::now();
+    options.limits.check_operators(subgraph, model.subgraphs()[subgraph].operators.len())?;
     let mut graph = import(model, subgraph, shapes)?;
     check_inputs(&graph, subgraph)?;
+    // Before constants are folded, and again because that may tell more shapes.
+    options.limits.check_graph(&graph, subgraph)?;
     let log = attache_passes::run(&mut graph);
+    options.limits.check_graph(&graph, subgraph)?;
     let assignment = assign(&graph, &options.delegates);
     check_implemented(&graph, subgraph, &assignment)?;
     let placement = crate::placement::placement(model, subgraph, &graph, &log, &assignment, &options.delegates);
@@ -39,7 +43,7 @@ pub(crate) fn prepare(
     }
     let mut report = delegates_report(&assignment);
     let mut work = assignment.work;
-    let plan = plan(&graph, subgraph, &mut work)?;
+    let plan = plan(&graph, subgraph, &mut work, &options.limits)?;
     let executor = Executor::new(graph, subgraph, work, &plan, options.threads)?;
     report.nodes = placement.nodes.len();
     report.nodes_delegated = placement.delegated();

@@ -9,7 +9,7 @@ use attache_model::Model;
 
 use crate::builder::Options;
 use crate::prepare::{import as import_graph, prepare};
-use crate::{Delegate, Error};
+use crate::{Delegate, Error, Limits};
 
 /// The graph of a subgraph as imported.
 pub fn import(model: &Model, subgraph: usize) -> Result<String, Error> {
@@ -39,7 +39,7 @@ pub fn graph(model: &Model, subgraph: usize) -> Result<(Graph, BTreeMap<usize, S
 /// Which operator goes where, and why.
 pub fn partition(model: &Model, subgraph: usize, delegates: &[Arc<dyn Delegate>]) -> Result<String, Error> {
     check(model, subgraph)?;
-    let options = Options { threads: 1, delegates: delegates.to_vec(), required: false };
+    let options = Options { threads: 1, delegates: delegates.to_vec(), required: false, limits: Limits::default() };
     Ok(prepare(model, subgraph, &options, &[])?.placement.to_string())
 }
 

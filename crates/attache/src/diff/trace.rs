@@ -12,10 +12,12 @@ use attache_model::Model;
 
 use super::Difference;
 use crate::assign::{Work, assign};
+use crate::builder::Options;
+use crate::environment::Environment;
 use crate::executor::Executor;
 use crate::plan::plan;
 use crate::prepare::{check_implemented, import};
-use crate::{Delegate, Error, ErrorKind};
+use crate::{Delegate, Error, ErrorKind, Limits};
 
 /// A value for an input.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,7 +84,7 @@ impl Trace {
         outputs.dedup();
         let kept = outputs.iter().enumerate().map(|(index, id)| (*id, index)).collect();
         let values: Vec<_> = inputs.iter().map(|input| &input.bytes[..]).collect();
-        let executor = run(Graph { outputs, ..graph.clone() }, subgraph, &[], threads, &values)?;
+        let executor = run(Graph { outputs, ..graph.clone() }, (model, subgraph), &[], threads, &values)?;
         Ok(Self { model: model.clone(), subgraph, graph, threads, executor, kept })
     }
 
@@ -104,7 +106,7 @@ impl Trace {
         let outcome = if is_taken {
             let outputs = graph.outputs.clone();
             let inputs: Vec<_> = graph.inputs.iter().filter_map(|id| Some(self.value(*id)?.1)).collect();
-            let executor = run(graph, self.subgraph, delegates, self.threads, &inputs)?;
+            let executor = run(graph, (&self.model, self.subgraph), delegates, self.threads, &inputs)?;
             let difference = |(index, id)| self.difference(id, executor.output(index)).unwrap_or_else(incomparable);
             Ok(outputs.into_iter().enumerate().map(difference).collect())
         } else {
@@ -148,7 +150,7 @@ impl Trace {
         let mut graph = Graph { outputs: tensors.clone(), ..self.graph.clone() };
         graph.nodes.truncate(nodes);
         let inputs: Vec<_> = graph.inputs.iter().filter_map(|id| Some(self.value(*id)?.1)).collect();
-        let executor = run(graph, self.subgraph, delegates, self.threads, &inputs)?;
+        let executor = run(graph, (&self.model, self.subgraph), delegates, self.threads, &inputs)?;
         let producers = self.graph.producers();
         let departure = |(index, id): (usize, TensorId)| {
             let difference = self.difference(id, executor.output(index));
@@ -237,7 +239,7 @@ pub(super) fn origin(node: &Node) -> usize {
 /// Runs a graph once. A delegate that fails is an error here, so that the CPU isn't compared with itself.
 fn run(
     graph: Graph,
-    subgraph: usize,
+    (model, subgraph): (&Model, usize),
     delegates: &[Arc<dyn Delegate>],
     threads: usize,
     inputs: &[&[u8]],
@@ -248,7 +250,7 @@ fn run(
     }
     check_implemented(&graph, subgraph, &assignment)?;
     let mut work = assignment.work;
-    let plan = plan(&graph, subgraph, &mut work)?;
+    let plan = plan(&graph, subgraph, &mut work, &Limits::default())?;
     let mut executor = Executor::new(graph, subgraph, work, &plan, threads)?;
     for (index, bytes) in inputs.iter().enumerate() {
         // Nothing reads an input that has no memory.
@@ -258,6 +260,7 @@ fn run(
         }
         into.copy_from_slice(bytes);
     }
-    executor.run(1)?;
+    let options = Options { threads, delegates: delegates.to_vec(), required: false, limits: Limits::default() };
+    executor.run(1, &mut Environment::new(model, subgraph, &options))?;
     Ok(executor)
 }

@@ -1,0 +1,245 @@
+//! What the subgraphs of one interpreter share: resource variables, and each other.
+//!
+//! Contract: a subgraph is prepared when it is first run, and anew only for inputs of other shapes. Whatever a file's
+//! subgraphs do to each other, a run ends: none runs while it runs already, and runs are counted.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use attache_base::{Buffer, Constant, Parallel, Shape};
+use attache_graph::{Graph, Handle, Host, OpError, TensorId, TensorRef};
+use attache_model::Model;
+
+use crate::builder::Options;
+use crate::executor::Executor;
+use crate::limits::exceeded;
+use crate::prepare::prepare;
+use crate::{Error, ErrorKind};
+
+/// Subgraphs that run at once, each called by the one before.
+const MOST_NESTED: usize = 64;
+/// Preparing a subgraph counts as so many of its runs.
+const PREPARATION: u64 = 100;
+
+/// What the subgraphs of one interpreter share.
+pub(crate) struct Environment {
+    model: Model,
+    options: Options,
+    /// Prepared subgraphs; `None` for one that runs.
+    subgraphs: BTreeMap<usize, Option<Executor>>,
+    /// Subgraphs that run at the first run only and did.
+    done: BTreeSet<usize>,
+    variables: Variables,
+    /// The subgraphs that run, the outermost first.
+    active: Vec<usize>,
+    /// Runs of subgraphs so far in this run.
+    steps: u64,
+    /// What failed in a subgraph, for those that called it.
+    failure: Option<Error>,
+}
+
+/// Resource variables, by handle.
+#[derive(Default)]
+struct Variables {
+    /// Handles by container and name.
+    handles: BTreeMap<(String, String), usize>,
+    values: Vec<Option<Constant>>,
+}
+
+impl Environment {
+    /// Of an interpreter that runs this subgraph of the model.
+    pub(crate) fn new(model: &Model, subgraph: usize, options: &Options) -> Self {
+        // Those that are called use their caller's threads, and what they leave to the CPU was never promised away.
+        let options = Options { threads: 1, required: false, ..options.clone() };
+        Self {
+            model: model.clone(),
+            options,
+            subgraphs: BTreeMap::new(),
+            done: BTreeSet::new(),
+            variables: Variables::default(),
+            active: vec![subgraph],
+            steps: 0,
+            failure: None,
+        }
+    }
+
+    /// Begins a run of the interpreter.
+    pub(crate) fn start(&mut self) {
+        self.steps = 0;
+        self.failure = None;
+    }
+
+    /// Makes everything as it was before the first run.
+    pub(crate) fn reset_variables(&mut self) {
+        self.variables.values.fill(None);
+        self.done.clear();
+        self.subgraphs.values_mut().flatten().for_each(Executor::reset_variables);
+    }
+
+    /// The error of a subgraph that made an operator fail, or else the operator's.
+    pub(crate) fn failure(&mut self, otherwise: impl FnOnce() -> Error) -> Error {
+        self.failure.take().unwrap_or_else(otherwise)
+    }
+
+    fn count(&mut self, steps: u64) -> Result<(), OpError> {
+        self.steps = self.steps.saturating_add(steps);
+        let limit = self.options.limits.loop_steps;
+        if self.steps <= limit {
+            return Ok(());
+        }
+        Err(OpError::unsupported(exceeded("loop_steps", format_args!("{} steps", self.steps), limit)))
+    }
+
+    fn call(
+        &mut self,
+        subgraph: usize,
+        inputs: &[TensorRef<'_>],
+        parallel: &dyn Parallel,
+    ) -> Result<Vec<(Shape, Vec<u8>)>, OpError> {
+        if self.active.contains(&subgraph) {
+            return Err(OpError::invalid(format!("it runs subgraph {subgraph}, which is running already")));
+        }
+        if self.active.len() == MOST_NESTED {
+            return Err(OpError::unsupported(format!("more than {MOST_NESTED} subgraphs that run each other")));
+        }
+        self.count(1)?;
+        let mut executor = self.prepared(subgraph, inputs)?;
+        self.active.push(subgraph);
+        let result = run(&mut executor, inputs, parallel, self);
+        self.active.pop();
+        self.subgraphs.insert(subgraph, Some(executor));
+        result.map_err(|error| self.fail(error))
+    }
+
+    /// The subgraph, ready for inputs of these types and shapes.
+    fn prepared(&mut self, subgraph: usize, inputs: &[TensorRef<'_>]) -> Result<Executor, OpError> {
+        let known = self.subgraphs.get_mut(&subgraph).and_then(Option::take);
+        if let Some(executor) = known {
+            if fits(executor.graph(), inputs) {
+                return Ok(executor);
+            }
+            let made = self.prepare(subgraph, inputs);
+            let mut made = made.inspect_err(|_| drop(self.subgraphs.insert(subgraph, None)))?;
+            made.keep_values_of(&executor);
+            return Ok(made);
+        }
+        self.prepare(subgraph, inputs)
+    }
+
+    fn prepare(&mut self, subgraph: usize, inputs: &[TensorRef<'_>]) -> Result<Executor, OpError> {
+        self.count(PREPARATION)?;
+        let count = self.model.subgraphs().get(subgraph).map_or(0, |subgraph| subgraph.inputs.len());
+        if subgraph >= self.model.subgraphs().len() || count != inputs.len() {
+            return Err(OpError::invalid(format!("there is no subgraph {subgraph} of {} inputs", inputs.len())));
+        }
+        let shapes: Vec<_> = inputs.iter().map(|input| Some(input.shape.clone())).collect();
+        let prepared = prepare(&self.model, subgraph, &self.options, &shapes).map_err(|error| self.fail(error))?;
+        if !fits(prepared.executor.graph(), inputs) {
+            return Err(OpError::invalid(format!("the inputs are not of the types of subgraph {subgraph}")));
+        }
+        Ok(prepared.executor)
+    }
+
+    /// Keeps the error for the interpreter, and gives those that called the subgraph one of theirs.
+    fn fail(&mut self, error: Error) -> OpError {
+        let text = error.to_string();
+        let result = match error.kind() {
+            ErrorKind::Model => OpError::invalid(text),
+            _ => OpError::unsupported(text),
+        };
+        self.failure = Some(error);
+        result
+    }
+}
+
+/// Whether the graph is for inputs of these types and shapes.
+fn fits(graph: &Graph, inputs: &[TensorRef<'_>]) -> bool {
+    let fits = |(id, input): (&TensorId, &TensorRef<'_>)| {
+        let fact = graph.fact(*id);
+        fact.data_type == input.data_type && fact.shape.as_ref() == Some(input.shape)
+    };
+    graph.inputs.len() == inputs.len() && graph.inputs.iter().zip(inputs).all(fits)
+}
+
+fn run(
+    executor: &mut Executor,
+    inputs: &[TensorRef<'_>],
+    parallel: &dyn Parallel,
+    environment: &mut Environment,
+) -> Result<Vec<(Shape, Vec<u8>)>, Error> {
+    for (index, input) in inputs.iter().enumerate() {
+        let into = executor.input_mut(index).filter(|into| into.len() == input.bytes.len());
+        let into =
+            into.ok_or_else(|| Error::new(ErrorKind::Model, format!("input {index} of a subgraph does not fit")))?;
+        into.copy_from_slice(input.bytes);
+    }
+    executor.run_with(parallel, environment)?;
+    let output = |index: usize| {
+        let value = executor.output(index).map(|(shape, bytes)| (shape.clone(), bytes.to_vec()));
+        value.ok_or_else(|| Error::new(ErrorKind::Unsupported, format!("output {index} of a subgraph has no value")))
+    };
+    (0..executor.graph().outputs.len()).map(output).collect()
+}
+
+/// What an operator is offered while it runs.
+pub(crate) struct Offer<'a> {
+    pub(crate) environment: &'a mut Environment,
+    pub(crate) parallel: &'a dyn Parallel,
+    /// Values of outputs that only the operator itself could size, by output.
+    pub(crate) made: Vec<Option<(Shape, Buffer)>>,
+    /// New values of inputs that are variables, by input.
+    pub(crate) states: Vec<(usize, Vec<u8>)>,
+}
+
+impl Host for Offer<'_> {
+    fn run_subgraph(&mut self, subgraph: usize, inputs: &[TensorRef<'_>]) -> Result<Vec<(Shape, Vec<u8>)>, OpError> {
+        self.environment.call(subgraph, inputs, self.parallel)
+    }
+
+    fn set_output(&mut self, output: usize, shape: Shape, bytes: &[u8]) -> Result<(), OpError> {
+        let slot = self.made.get_mut(output);
+        let slot = slot.ok_or_else(|| OpError::invalid(format!("output {output} is set; there is no such output")))?;
+        let mut buffer = Buffer::zeroed(bytes.len()).map_err(|error| OpError::unsupported(error.to_string()))?;
+        buffer.copy_from_slice(bytes);
+        *slot = Some((shape, buffer));
+        Ok(())
+    }
+
+    fn set_state(&mut self, input: usize, bytes: &[u8]) -> Result<(), OpError> {
+        self.states.push((input, bytes.to_vec()));
+        Ok(())
+    }
+
+    fn run_subgraph_once(&mut self, subgraph: usize) -> Result<(), OpError> {
+        if !self.environment.done.contains(&subgraph) {
+            self.environment.call(subgraph, &[], self.parallel)?;
+            self.environment.done.insert(subgraph);
+        }
+        Ok(())
+    }
+
+    fn variable_handle(&mut self, container: &str, name: &str) -> Result<Handle, OpError> {
+        let Variables { handles, values } = &mut self.environment.variables;
+        let next = values.len();
+        let handle = *handles.entry((container.to_owned(), name.to_owned())).or_insert(next);
+        if handle == next {
+            values.push(None);
+        }
+        Ok(Handle(handle as u64))
+    }
+
+    fn variable(&self, handle: Handle) -> Result<Option<Constant>, OpError> {
+        let value = usize::try_from(handle.0).ok().and_then(|index| self.environment.variables.values.get(index));
+        value.cloned().ok_or_else(no_variable)
+    }
+
+    fn set_variable(&mut self, handle: Handle, value: Constant) -> Result<(), OpError> {
+        let values = &mut self.environment.variables.values;
+        let slot = usize::try_from(handle.0).ok().and_then(|index| values.get_mut(index));
+        *slot.ok_or_else(no_variable)? = Some(value);
+        Ok(())
+    }
+}
+
+fn no_variable() -> OpError {
+    OpError::invalid("a handle that no VAR_HANDLE made")
+}

@@ -1,0 +1,137 @@
+//! What a model may ask for before it is refused: memory, operators, arithmetic, steps of loops.
+//!
+//! Contract: what exceeds a limit is an error of kind [`ErrorKind::Unsupported`] that names the limit, before the memory
+//! is taken or the work done. The memory of devices is theirs to bound, and so is what a file's own bytes take.
+
+use attache_base::{DataType, Shape};
+use attache_graph::{Fact, Graph, Node, Op, OpError, TensorId};
+use attache_model::Place;
+
+use crate::{Error, ErrorKind};
+
+/// The most that a model may ask for. The defaults are far above what networks need; who runs files of strangers sets
+/// them to what the machine can spare.
+///
+/// ```no_run
+/// # fn main() -> Result<(), attache::Error> {
+/// # let model = attache::Model::from_path("model.tflite")?;
+/// let limits = attache::Limits { arena_bytes: 256 << 20, multiply_adds: 10_000_000_000, ..Default::default() };
+/// let interpreter = attache::Interpreter::builder(&model).limits(limits).build()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of one tensor that operators read or make.
+    pub tensor_bytes: usize,
+    /// Bytes of the arena, in which all tensors of the CPU lie that have a shape before a run.
+    pub arena_bytes: usize,
+    /// Operators of a subgraph.
+    pub operators: usize,
+    /// Multiply-adds of all operators in one run, as [`Op::multiply_adds`](crate::graph::Op::multiply_adds) estimates them. Of an operator
+    /// that only a run can size, its own at that run.
+    pub multiply_adds: u64,
+    /// Steps of all loops together in one run.
+    pub loop_steps: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            tensor_bytes: 16 << 30,
+            arena_bytes: 16 << 30,
+            operators: 100_000,
+            multiply_adds: 1 << 44,
+            loop_steps: 1 << 20,
+        }
+    }
+}
+
+/// What to say of something that takes `asked` where the limit of this name is `limit`.
+pub(crate) fn exceeded(name: &str, asked: impl std::fmt::Display, limit: impl std::fmt::Display) -> String {
+    format!("it takes {asked}, and the limit {name} is {limit}; InterpreterBuilder::limits raises it")
+}
+
+impl Limits {
+    /// An error where a subgraph has more operators.
+    pub(crate) fn check_operators(&self, subgraph: usize, operators: usize) -> Result<(), Error> {
+        if operators <= self.operators {
+            return Ok(());
+        }
+        Err(refuse(Place { subgraph: Some(subgraph), ..Place::default() }, "operators", operators, self.operators))
+    }
+
+    /// An error where a subgraph's arena takes more bytes.
+    pub(crate) fn check_arena(&self, subgraph: usize, bytes: usize) -> Result<(), Error> {
+        if bytes <= self.arena_bytes {
+            return Ok(());
+        }
+        Err(refuse(Place { subgraph: Some(subgraph), ..Place::default() }, "arena_bytes", bytes, self.arena_bytes))
+    }
+
+    /// An error where an operator of shapes that only a run tells makes too large a tensor, or takes too much arithmetic.
+    pub(crate) fn check_node(
+        &self,
+        op: &dyn Op,
+        inputs: &[Option<Fact>],
+        outputs: &[(DataType, &Shape)],
+    ) -> Result<(), OpError> {
+        for (data_type, shape) in outputs {
+            let size =
+                shape.checked_elements().and_then(|elements| data_type.byte_size(elements)).unwrap_or(usize::MAX);
+            if size > self.tensor_bytes {
+                return Err(OpError::unsupported(exceeded("tensor_bytes", size, self.tensor_bytes)));
+            }
+        }
+        let inputs: Vec<_> = inputs.iter().map(|fact| fact.as_ref()?.shape.as_ref()).collect();
+        let outputs: Vec<_> = outputs.iter().map(|(_, shape)| *shape).collect();
+        let asked = estimate(op, &inputs, &outputs);
+        if asked > self.multiply_adds {
+            return Err(OpError::unsupported(exceeded("multiply_adds", asked, self.multiply_adds)));
+        }
+        Ok(())
+    }
+
+    /// An error where a tensor of the graph, or all of its arithmetic, is more. What has no shape yet counts nothing.
+    pub(crate) fn check_graph(&self, graph: &Graph, subgraph: usize) -> Result<(), Error> {
+        let read = graph.nodes.iter().flat_map(|node| node.inputs.iter().flatten().chain(&node.outputs));
+        for id in read.chain(&graph.inputs).chain(&graph.outputs) {
+            let size = graph.fact(*id).byte_size().unwrap_or(0);
+            if size > self.tensor_bytes {
+                return Err(refuse(place_of(graph, subgraph, *id), "tensor_bytes", size, self.tensor_bytes));
+            }
+        }
+        let total = graph.nodes.iter().filter_map(|node| multiply_adds(graph, node)).fold(0, u64::saturating_add);
+        if total > self.multiply_adds {
+            let place = Place { subgraph: Some(subgraph), ..Place::default() };
+            return Err(refuse(place, "multiply_adds", total, self.multiply_adds));
+        }
+        Ok(())
+    }
+}
+
+fn refuse(place: Place, name: &str, asked: impl std::fmt::Display, limit: impl std::fmt::Display) -> Error {
+    Error::list(ErrorKind::Unsupported, "", vec![(place, exceeded(name, asked, limit))])
+}
+
+/// The place of a tensor.
+fn place_of(graph: &Graph, subgraph: usize, id: TensorId) -> Place {
+    let tensor = Some((id.index(), graph.tensor(id).name.clone()));
+    Place { subgraph: Some(subgraph), operator: None, tensor }
+}
+
+/// An estimate of an operator's arithmetic: its own, or one for each element that it reads or makes.
+fn estimate(op: &dyn Op, inputs: &[Option<&Shape>], outputs: &[&Shape]) -> u64 {
+    let elements = |shape: &Shape| shape.checked_elements().map_or(u64::MAX, |elements| elements as u64);
+    let read = inputs.iter().flatten().map(|shape| elements(shape)).fold(0, u64::saturating_add);
+    let made = outputs.iter().map(|shape| elements(shape)).fold(0, u64::saturating_add);
+    op.multiply_adds(inputs, outputs).unwrap_or(read.max(made))
+}
+
+/// An estimate of a node's arithmetic, where all shapes are known.
+fn multiply_adds(graph: &Graph, node: &Node) -> Option<u64> {
+    let shape = |id: &TensorId| graph.fact(*id).shape.as_ref();
+    let inputs: Vec<Option<&Shape>> = node.inputs.iter().map(|id| id.as_ref().and_then(shape)).collect();
+    let outputs: Vec<&Shape> = node.outputs.iter().map(shape).collect::<Option<_>>()?;
+    Some(estimate(&*node.op, &inputs, &outputs))
+}
