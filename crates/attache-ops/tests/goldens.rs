@@ -284,8 +284,18 @@ impl Case {
         })
     }
 
+    /// Whether a node runs other subgraphs or keeps resources. The suite of the interpreter has these cases; no node of
+    /// that kind lowers.
+    fn needs_interpreter(&self) -> bool {
+        let is_resource = |tensor: &attache_graph::Tensor| tensor.fact.data_type == DataType::Resource;
+        self.graph.nodes.iter().any(|node| node.op.has_side_effects()) || self.graph.tensors.iter().any(is_resource)
+    }
+
     /// The largest relative error of a run, and why nodes of it were not lowered.
     fn run(&self, runtime: Runtime) -> Result<(f32, Vec<String>), String> {
+        if self.needs_interpreter() {
+            return Ok((0.0, vec!["it needs an interpreter".to_owned()]));
+        }
         let (made, refusals) = Run::new(&self.graph, &self.inputs).run(runtime)?;
         if made.len() != self.outputs.len() {
             return Err(format!("{} outputs where {} belong", made.len(), self.outputs.len()));
