@@ -200,7 +200,8 @@ fn keep_states(graph: &Graph, node: &Node, memory: &mut Memory, states: &[(usize
     for (input, value) in states {
         let id = node.inputs.get(*input).copied().flatten().filter(|id| graph.fact(*id).is_variable);
         let bytes = id.and_then(|id| memory.bytes_mut(id)).filter(|bytes| bytes.len() == value.len());
-        let wrong = || OpError::invalid(format!("it sets input {input}, which is no variable of {} bytes", value.len()));
+        let wrong =
+            || OpError::invalid(format!("it sets input {input}, which is no variable of {} bytes", value.len()));
         bytes.ok_or_else(wrong)?.copy_from_slice(value);
     }
     Ok(())
