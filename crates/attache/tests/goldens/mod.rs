@@ -75,12 +75,14 @@ impl Case {
         configure(builder).build()
     }
 
-    /// Runs the case twice, so that what an interpreter keeps from its first run is used; what is wrong, if anything.
+    /// Runs the case twice, so that what an interpreter keeps from its first run is used, though not the values of
+    /// variables; what is wrong, if anything.
     pub(crate) fn check(&self, interpreter: &mut Interpreter, tolerance: f32) -> Result<(), String> {
         for (index, input) in self.inputs.iter().enumerate() {
             interpreter.write_bytes(index, &input.bytes).map_err(|error| error.to_string())?;
         }
         for _ in 0..2 {
+            interpreter.reset_variables();
             interpreter.invoke().map_err(|error| error.to_string())?;
         }
         let (made, wanted) = (interpreter.outputs().len(), self.outputs.len());
