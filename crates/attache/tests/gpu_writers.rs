@@ -3,6 +3,7 @@
 #[path = "../../attache-gpu/tests/shaders/mod.rs"]
 mod shaders;
 
+#[allow(dead_code)] // Here cases are looked at, not run.
 mod goldens;
 
 use std::collections::BTreeSet;
