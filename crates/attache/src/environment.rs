@@ -241,5 +241,5 @@ impl Host for Offer<'_> {
 }
 
 fn no_variable() -> OpError {
-    OpError::invalid("a handle that no VAR_HANDLE made")
+    OpError::invalid("a handle that no variable has")
 }

@@ -31,7 +31,8 @@ pub struct Limits {
     /// Multiply-adds of all operators in one run, as [`Op::multiply_adds`](crate::graph::Op::multiply_adds) estimates them. Of an operator
     /// that only a run can size, its own at that run.
     pub multiply_adds: u64,
-    /// Steps of all loops together in one run.
+    /// Runs of subgraphs by branches and loops together in one run: two for each step of a loop, a hundred for preparing
+    /// a subgraph, which is done once for each change of its inputs' shapes.
     pub loop_steps: u64,
 }
 

@@ -289,7 +289,7 @@ fn a_variable_that_nobody_set_is_an_error() {
     let handle = flow.tensor(0, Resource, &[]);
     let value = flow.read(0, handle);
     flow.ends(0, &[handle], &[value]);
-    fails(&mut flow.build().unwrap(), ErrorKind::Model, "a handle that no VAR_HANDLE made");
+    fails(&mut flow.build().unwrap(), ErrorKind::Model, "a handle that no variable has");
 }
 
 #[test]

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use attache_base::{DataType, Shape};
 use attache_graph::TensorId;
-use attache_model::schema::BuiltinOperator;
 use attache_model::{ModelBuilder, OperatorBuilder, TensorBuilder};
 
 use super::Trace;
@@ -43,8 +42,7 @@ impl Trace {
     pub fn case(&self, node: usize) -> Result<Case, Error> {
         let node = self.node(node)?;
         let operator = origin(node);
-        let builtin = self.model.subgraphs()[self.subgraph].operators[operator].code.builtin;
-        if [BuiltinOperator::IF, BuiltinOperator::WHILE, BuiltinOperator::CALL_ONCE].contains(&builtin) {
+        if node.op.has_side_effects() {
             let text =
                 format!("operator {operator} ({}) runs other subgraphs: it is no case by itself", node.op.name());
             return Err(Error::new(ErrorKind::Unsupported, text));
