@@ -9,7 +9,7 @@ use attache_kernels::gemm::{PackedMatrix, gemm};
 use attache_kernels::{Engine, movement};
 use attache_model::schema::BuiltinOperator;
 
-use crate::support::{arity, countable, is_empty, one_of, required};
+use crate::support::{arity, countable, is_empty, one_of, product, required};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
@@ -127,6 +127,15 @@ impl Op for BatchMatMul {
             return Ok(vec![Inferred::unknown(DataType::Float32)]);
         };
         Ok(vec![Inferred::new(DataType::Float32, self.product(left, right)?.output()?)])
+    }
+
+    fn multiply_adds(&self, inputs: &[Option<&Shape>], _: &[&Shape]) -> Option<u64> {
+        let multiplied = self.product((*inputs.first()?)?, (*inputs.get(1)?)?).ok()?;
+        Some(product(&multiplied.outer).saturating_mul(product(&[
+            multiplied.rows,
+            multiplied.depth,
+            multiplied.columns,
+        ])))
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {

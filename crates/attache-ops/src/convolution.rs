@@ -10,7 +10,7 @@ use attache_kernels::convolution::Convolution;
 use attache_kernels::transpose_convolution::{PackedTransposeFilter, transpose_convolve};
 
 use crate::fused;
-use crate::support::{countable, is_empty, one_of};
+use crate::support::{countable, is_empty, one_of, product};
 
 /// How a window slides over an image; pairs are `[vertical, horizontal]`.
 #[derive(Debug)]
@@ -149,6 +149,14 @@ pub(crate) fn transposed_before(
             "{input} elements cannot become {output} with a window of {kernel} and a stride of {stride}"
         ))),
     }
+}
+
+/// Multiply-adds of a convolution with its window at so many `[vertical, horizontal]` places: those of the output, or of
+/// the input where the window spreads.
+pub(crate) fn multiply_adds(places: [usize; 2], convolution: &Convolution) -> u64 {
+    let Convolution { batches, input: [.., channels], output: [.., outputs], kernel, groups, .. } = *convolution;
+    let depth = channels.checked_div(groups).unwrap_or(0);
+    product(&[batches, places[0], places[1], kernel[0], kernel[1], depth, outputs])
 }
 
 /// The output's type and shape.

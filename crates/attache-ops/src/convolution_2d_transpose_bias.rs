@@ -7,7 +7,7 @@ use attache_base::{Activation, DataType, Padding, Shape};
 use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_kernels::convolution::Convolution;
 
-use crate::convolution::{Spreading, check_bias, inferred};
+use crate::convolution::{Spreading, check_bias, inferred, multiply_adds};
 use crate::definition::{custom_padding, positive};
 use crate::support::{arity, image, one_of, refuse, required};
 use crate::{Code, Declaration, Definition};
@@ -79,6 +79,12 @@ impl Op for Convolution2dTransposeBias {
         let convolution = self.convolution(data, filter)?;
         check_bias(2, Some(bias), convolution.output[2])?;
         inferred(&convolution)
+    }
+
+    fn multiply_adds(&self, inputs: &[Option<&Shape>], _: &[&Shape]) -> Option<u64> {
+        let convolution = self.convolution((*inputs.first()?)?, (*inputs.get(1)?)?).ok()?;
+        let [height, width, _] = convolution.input;
+        Some(multiply_adds([height, width], &convolution))
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {

@@ -11,7 +11,7 @@ use attache_kernels::convolution::Convolution;
 use attache_kernels::depthwise::{PackedDepthwise, depthwise};
 use attache_model::schema::BuiltinOperator;
 
-use crate::convolution::{Sliding, Weights, check_bias, inferred, lower};
+use crate::convolution::{Sliding, Weights, check_bias, inferred, lower, multiply_adds};
 use crate::definition::{activation, padding, positive};
 use crate::fused;
 use crate::support::{arity, image, is_empty, one_of, refuse, required};
@@ -82,6 +82,12 @@ impl Op for DepthwiseConv2d {
         let convolution = self.convolution(input, filter)?;
         check_bias(2, bias, convolution.output[2])?;
         inferred(&convolution)
+    }
+
+    fn multiply_adds(&self, inputs: &[Option<&Shape>], _: &[&Shape]) -> Option<u64> {
+        let convolution = self.convolution((*inputs.first()?)?, (*inputs.get(1)?)?).ok()?;
+        let [height, width, _] = convolution.output;
+        Some(multiply_adds([height, width], &convolution))
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {

@@ -11,7 +11,7 @@ use attache_model::schema::{BuiltinOperator, FullyConnectedOptionsWeightsFormat 
 
 use crate::convolution::{self, Weights, check_bias, float_as};
 use crate::definition::activation;
-use crate::support::{arity, countable, is_empty, one_of, refuse, required};
+use crate::support::{arity, countable, is_empty, one_of, product, refuse, required};
 use crate::{Code, Declaration, Definition, fused};
 
 pub(crate) static DEFINITIONS: &[Definition] =
@@ -84,6 +84,11 @@ impl Op for FullyConnected {
         let product = Product::new(input, weights)?;
         check_bias(2, bias, product.outputs)?;
         Ok(vec![Inferred::new(DataType::Float32, self.output(input, &product)?)])
+    }
+
+    fn multiply_adds(&self, inputs: &[Option<&Shape>], _: &[&Shape]) -> Option<u64> {
+        let Product { rows, depth, outputs } = Product::new((*inputs.first()?)?, (*inputs.get(1)?)?).ok()?;
+        Some(product(&[rows, depth, outputs]))
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {

@@ -18,7 +18,7 @@ use attache_kernels::movement::concatenate;
 use attache_model::schema::{BuiltinOperator, LSTMKernelType};
 
 use crate::definition::activation;
-use crate::support::{arity, countable, one_of, refuse, required};
+use crate::support::{arity, countable, one_of, product, refuse, required};
 use crate::view::View;
 use crate::{Code, Declaration, Definition};
 
@@ -101,6 +101,12 @@ impl Op for Lstm {
         };
         let outputs = Extents::new(shapes)?.outputs().map(countable);
         outputs.into_iter().map(|shape| Ok(Inferred::new(DataType::Float32, shape?))).collect()
+    }
+
+    fn multiply_adds(&self, inputs: &[Option<&Shape>], _: &[&Shape]) -> Option<u64> {
+        // Each row of the batch times all weights.
+        let (rows, weights) = ((*inputs.first()?)?.first()?, (*inputs.get(2)?)?);
+        Some(product(weights).saturating_mul(*rows as u64))
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {

@@ -11,7 +11,7 @@ use attache_kernels::pooling::{Pooling, average_pool, max_pool};
 
 use crate::convolution::windows;
 use crate::definition::{activation, custom_padding, padding, positive};
-use crate::support::{arity, countable, image, is_empty, one_of, refuse, required};
+use crate::support::{arity, countable, image, is_empty, one_of, product, refuse, required};
 use crate::{Declaration, fused};
 
 /// A sliding window that folds what it covers; pairs are `[vertical, horizontal]`.
@@ -83,6 +83,11 @@ impl Op for Pool {
         let Some(shape) = &input.shape else { return Ok(vec![Inferred::unknown(input.data_type)]) };
         let Pooling { batches, input: [.., channels], output: [height, width], .. } = self.pooling(shape)?;
         Ok(vec![Inferred::new(input.data_type, countable(Shape::from([batches, height, width, channels]))?)])
+    }
+
+    fn multiply_adds(&self, inputs: &[Option<&Shape>], outputs: &[&Shape]) -> Option<u64> {
+        let pooling = self.pooling((*inputs.first()?)?).ok()?;
+        Some(product(outputs.first()?).saturating_mul(product(&pooling.kernel)))
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {

@@ -9,7 +9,7 @@ use attache_model::schema::BuiltinOperator;
 
 use crate::convolution::{Spreading, check_bias, inferred};
 use crate::definition::{activation, padding, positive};
-use crate::support::{arity, image, known_integers, one_of, refuse, required};
+use crate::support::{arity, image, known_integers, one_of, product, refuse, required};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
@@ -63,6 +63,13 @@ impl Op for TransposeConv {
         let convolution = self.convolution(&wanted, filter, data)?;
         check_bias(3, inputs.get(3).copied().flatten(), convolution.output[2])?;
         inferred(&convolution)
+    }
+
+    fn multiply_adds(&self, inputs: &[Option<&Shape>], _: &[&Shape]) -> Option<u64> {
+        // The filter slides over the image that is spread.
+        let (filter, image) = ((*inputs.get(1)?)?, (*inputs.get(2)?)?);
+        let places = image.split_last()?.1;
+        Some(product(filter).saturating_mul(product(places)))
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {

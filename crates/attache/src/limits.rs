@@ -67,7 +67,12 @@ impl Limits {
         if bytes <= self.arena_bytes {
             return Ok(());
         }
-        Err(refuse(Place { subgraph: Some(subgraph), ..Place::default() }, "arena_bytes", bytes, self.arena_bytes))
+        Err(refuse(
+            Place { subgraph: Some(subgraph), ..Place::default() },
+            "arena_bytes",
+            format_args!("{bytes} bytes"),
+            self.arena_bytes,
+        ))
     }
 
     /// An error where an operator of shapes that only a run tells makes too large a tensor, or takes too much arithmetic.
@@ -81,7 +86,11 @@ impl Limits {
             let size =
                 shape.checked_elements().and_then(|elements| data_type.byte_size(elements)).unwrap_or(usize::MAX);
             if size > self.tensor_bytes {
-                return Err(OpError::unsupported(exceeded("tensor_bytes", size, self.tensor_bytes)));
+                return Err(OpError::unsupported(exceeded(
+                    "tensor_bytes",
+                    format_args!("{size} bytes"),
+                    self.tensor_bytes,
+                )));
             }
         }
         let inputs: Vec<_> = inputs.iter().map(|fact| fact.as_ref()?.shape.as_ref()).collect();
@@ -99,7 +108,12 @@ impl Limits {
         for id in read.chain(&graph.inputs).chain(&graph.outputs) {
             let size = graph.fact(*id).byte_size().unwrap_or(0);
             if size > self.tensor_bytes {
-                return Err(refuse(place_of(graph, subgraph, *id), "tensor_bytes", size, self.tensor_bytes));
+                return Err(refuse(
+                    place_of(graph, subgraph, *id),
+                    "tensor_bytes",
+                    format_args!("{size} bytes"),
+                    self.tensor_bytes,
+                ));
             }
         }
         let total = graph.nodes.iter().filter_map(|node| multiply_adds(graph, node)).fold(0, u64::saturating_add);
@@ -121,12 +135,11 @@ fn place_of(graph: &Graph, subgraph: usize, id: TensorId) -> Place {
     Place { subgraph: Some(subgraph), operator: None, tensor }
 }
 
-/// An estimate of an operator's arithmetic: its own, or one for each element that it reads or makes.
+/// An estimate of an operator's arithmetic: its own, or one for each element of the largest tensor that it reads or makes.
 fn estimate(op: &dyn Op, inputs: &[Option<&Shape>], outputs: &[&Shape]) -> u64 {
     let elements = |shape: &Shape| shape.checked_elements().map_or(u64::MAX, |elements| elements as u64);
-    let read = inputs.iter().flatten().map(|shape| elements(shape)).fold(0, u64::saturating_add);
-    let made = outputs.iter().map(|shape| elements(shape)).fold(0, u64::saturating_add);
-    op.multiply_adds(inputs, outputs).unwrap_or(read.max(made))
+    let largest = inputs.iter().flatten().chain(outputs).map(|shape| elements(shape)).max();
+    op.multiply_adds(inputs, outputs).or(largest).unwrap_or(0)
 }
 
 /// An estimate of a node's arithmetic, where all shapes are known.

@@ -106,7 +106,7 @@ fn size(graph: &Graph, subgraph: usize, id: TensorId, limits: &Limits) -> Result
     let tensor = graph.tensor(id);
     let reason = match tensor.fact.byte_size() {
         Some(size) if size <= limits.tensor_bytes => return Ok(size),
-        Some(size) => exceeded("tensor_bytes", size, limits.tensor_bytes),
+        Some(size) => exceeded("tensor_bytes", format_args!("{size} bytes"), limits.tensor_bytes),
         None => format!("tensors of type {} are not implemented", tensor.fact.data_type),
     };
     let place = Place { subgraph: Some(subgraph), operator: None, tensor: Some((id.index(), tensor.name.clone())) };

@@ -1,0 +1,86 @@
+//! What asks for more than a limit is refused by its name, and runs where the limit allows it.
+#![cfg(not(feature = "poison"))]
+
+mod common;
+
+use attache::model::schema::BuiltinOperator;
+use attache::{DataType, ErrorKind, Interpreter, Limits, Model, OperatorBuilder, TensorBuilder};
+use common::Net;
+
+/// Two chained additions of a thousand elements: 4,000 bytes a tensor, 2,000 multiply-adds.
+fn model() -> Model {
+    let mut net = Net::new();
+    let x = net.tensor("x", &[1000]);
+    let middle = net.add(x, x, &[1000]);
+    let y = net.add(middle, x, &[1000]);
+    net.finish(&[x], &[y])
+}
+
+/// The error that a build within these limits ends with.
+fn refusal(model: &Model, limits: Limits) -> Option<String> {
+    let error = Interpreter::builder(model).threads(1).limits(limits).build().err()?;
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    Some(error.to_string())
+}
+
+#[test]
+fn each_limit_is_named() {
+    let most = Limits::default();
+    let cases = [
+        ("tensor_bytes", Limits { tensor_bytes: 3999, ..most.clone() }, Limits { tensor_bytes: 4000, ..most.clone() }),
+        ("arena_bytes", Limits { arena_bytes: 7999, ..most.clone() }, Limits { arena_bytes: 1 << 14, ..most.clone() }),
+        ("operators", Limits { operators: 1, ..most.clone() }, Limits { operators: 2, ..most.clone() }),
+        (
+            "multiply_adds",
+            Limits { multiply_adds: 1999, ..most.clone() },
+            Limits { multiply_adds: 2000, ..most.clone() },
+        ),
+    ];
+    for (name, too_small, enough) in cases {
+        let text = refusal(&model(), too_small).unwrap_or_else(|| panic!("{name} is not limited"));
+        assert!(
+            text.contains(&format!("the limit {name} is")) && text.contains("InterpreterBuilder::limits"),
+            "{text}"
+        );
+        assert_eq!(refusal(&model(), enough), None);
+    }
+}
+
+#[test]
+fn contractions_count_their_depth() {
+    let mut net = Net::new();
+    let x = net.tensor("x", &[8, 32]);
+    let weights = net.builder.tensor(0, TensorBuilder::values("weights", [16, 32], &[0.5f32; 512]));
+    let y = net.tensor("y", &[8, 16]);
+    let operator = OperatorBuilder::new(BuiltinOperator::FULLY_CONNECTED, [x, weights], [y]);
+    net.builder.operator(0, operator.with(|written| written.builtin_options = options()));
+    let model = net.finish(&[x], &[y]);
+    let limits = |multiply_adds| Limits { multiply_adds, ..Limits::default() };
+    assert!(refusal(&model, limits(8 * 16 * 32 - 1)).is_some_and(|text| text.contains("it takes 4096,")));
+    assert_eq!(refusal(&model, limits(8 * 16 * 32)), None);
+}
+
+fn options() -> attache::model::schema::BuiltinOptionsT {
+    let options = attache::model::schema::FullyConnectedOptionsT::default();
+    attache::model::schema::BuiltinOptionsT::FullyConnectedOptions(Box::new(options))
+}
+
+#[test]
+fn what_a_run_sizes_is_limited_at_that_run() {
+    let mut net = Net::new();
+    let x = net.tensor("x", &[1000]);
+    let wanted = net.builder.tensor(0, TensorBuilder::new("wanted", DataType::Int32, [1]));
+    let shaped = net.reshape_by(x, wanted, &[1]);
+    let y = net.add(shaped, shaped, &[1]);
+    let model = net.finish(&[x, wanted], &[y]);
+    let run = |multiply_adds| {
+        let limits = Limits { multiply_adds, ..Limits::default() };
+        let mut interpreter = Interpreter::builder(&model).threads(1).limits(limits).build().unwrap();
+        interpreter.write(1, &[1000i32]).unwrap();
+        interpreter.invoke()
+    };
+    let error = run(999).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("the limit multiply_adds is 999"), "{error}");
+    run(1000).unwrap();
+}

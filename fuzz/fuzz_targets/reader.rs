@@ -1,0 +1,17 @@
+//! Any bytes are a model or an error, and a model's descriptors can be walked.
+#![no_main]
+
+use attache::Model;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(model) = Model::from_bytes(bytes.to_vec()) else { return };
+    for subgraph in model.subgraphs() {
+        let (tensors, operators) = (&subgraph.tensors, &subgraph.operators);
+        assert!(subgraph.inputs.iter().chain(&subgraph.outputs).all(|index| *index < tensors.len()));
+        for operator in operators {
+            assert!(operator.inputs.iter().flatten().chain(&operator.outputs).all(|index| *index < tensors.len()));
+        }
+        assert!(tensors.iter().all(|tensor| tensor.shape.checked_elements().is_some()));
+    }
+});
