@@ -26,7 +26,8 @@ import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
 NAMES = ("blazeface_short_range", "deeplabv3_257_mv_gpu", "edsr_f32b5_fp32", "face_landmark", "hair_segmentation",
-         "mlperf_tiny_resnet8_float", "mlperf_tiny_vww_float", "mobilenet_v1_0.25_224_float", "style_transfer_f16_384")
+         "mlperf_tiny_resnet8_float", "mlperf_tiny_vww_float", "mnist_lstm_float",
+         "mobilenet_v1_0.25_224_float", "style_transfer_f16_384")
 SAMPLES = 64  # places in one spread, where there are as many
 
 
