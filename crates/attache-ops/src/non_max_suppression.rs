@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(choose(&BOXES, &scores, limits), [(1, 0.9), (2, 0.7)]);
         assert_eq!(choose(&BOXES, &scores, Limits { most: 1, ..limits }), [(1, 0.9)]);
         assert_eq!(choose(&BOXES, &[0.5, 0.5, f32::NAN, f32::NAN], limits), [(0, 0.5)]);
-        let soft = choose(&BOXES, &scores, Limits { sigma: 0.5, ..limits });
+        let soft = choose(&BOXES, &scores, Limits { overlap: 2.0, sigma: 0.5, ..limits });
         assert_eq!(soft.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [1, 2, 0]);
         assert!(soft[1].1 < 0.7 && soft[2].1 < 0.8 * 0.4);
     }
