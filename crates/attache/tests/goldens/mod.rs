@@ -6,7 +6,7 @@ mod npy;
 
 use std::path::{Path, PathBuf};
 
-use attache::{DataType, Error, Interpreter, InterpreterBuilder, Model, Shape};
+use attache::{DataType, Error, Interpreter, InterpreterBuilder, Limits, Model, Shape};
 
 /// How many cases there are at least: cases that get lost are a failure.
 const COUNT: usize = 742;
@@ -69,9 +69,10 @@ impl Case {
         configure: impl Fn(InterpreterBuilder) -> InterpreterBuilder,
     ) -> Result<Interpreter, Error> {
         let shapes = self.inputs.iter().map(|input| &input.shape).enumerate();
-        let builder = shapes.fold(Interpreter::builder(&self.model).threads(1), |builder, (index, shape)| {
-            builder.input_shape(index, shape)
-        });
+        // What a poisoned operator makes may be read as extents or steps: garbage must end in an error, soon.
+        let limits = Limits { tensor_bytes: 64 << 20, arena_bytes: 64 << 20, loop_steps: 1000, ..Limits::default() };
+        let builder = Interpreter::builder(&self.model).threads(1).limits(limits);
+        let builder = shapes.fold(builder, |builder, (index, shape)| builder.input_shape(index, shape));
         configure(builder).build()
     }
 
