@@ -212,7 +212,7 @@ fn too_much_memory_is_an_error() {
     let y = net.relu(x, &[1 << 20, 1 << 20]);
     let error = Interpreter::builder(&net.finish(&[x], &[y])).build().err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(error.to_string().contains("4398046511104, and the limit tensor_bytes is"), "{error}");
+    assert!(error.to_string().contains("4398046511104 bytes, and the limit tensor_bytes is"), "{error}");
 }
 
 #[test]
@@ -287,32 +287,4 @@ fn interpreters_share_a_model_on_several_threads() {
             });
         }
     });
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn interpreters_leave_no_memory_behind() {
-    let resident = || {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() // KiB
-    };
-    let mut net = Net::new();
-    let x = net.tensor("x", &[1 << 16]);
-    let mut y = net.add(x, x, &[1 << 16]);
-    for _ in 0..3 {
-        y = net.multiply(y, x, &[1 << 16]);
-    }
-    let model = net.finish(&[x], &[y]);
-    let cycle = || {
-        let mut interpreter = Interpreter::builder(&model).threads(2).build().unwrap();
-        interpreter.input_mut::<f32>(0).unwrap().fill(1.0);
-        interpreter.invoke().unwrap();
-        assert_eq!(interpreter.read::<f32>(0).unwrap()[1 << 15], 2.0);
-    };
-    (0..50).for_each(|_| cycle());
-    let before = resident();
-    (0..1000).for_each(|_| cycle());
-    let grown = resident().saturating_sub(before);
-    assert!(grown < 16 << 10, "{grown} KiB more after 1,000 interpreters of 768 KiB each");
 }
