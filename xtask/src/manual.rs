@@ -111,7 +111,12 @@ fn lower(folder: &Path, operator: &str) -> Result<Option<Vec<String>>> {
     if let Some(error) = errors.first() {
         bail!("{error}");
     }
-    let is_float = |node: &&Node| node.outputs.iter().all(|id| graph.fact(*id).data_type.name() == "FLOAT32");
+    // In floats: whatever reads or makes reals or truth, or has to do with neither.
+    let is_float = |node: &&Node| {
+        let mut tensors = node.inputs.iter().flatten().chain(&node.outputs).peekable();
+        let counts = |name: &str| matches!(name, "FLOAT32" | "BOOL" | "RESOURCE");
+        tensors.peek().is_none() || tensors.any(|id| counts(graph.fact(*id).data_type.name()))
+    };
     let nodes: Vec<&Node> = graph.nodes.iter().filter(|node| node.op.name() == operator).filter(is_float).collect();
     let refusals = nodes.iter().filter_map(|node| Lowering::lower(&graph, node).err());
     Ok((!nodes.is_empty()).then(|| refusals.map(|refusal| refusal.to_string()).collect()))
