@@ -5,7 +5,7 @@ use crate::simd::{Kernel, Simd};
 use crate::{Engine, math};
 
 /// Most elements that are folded one after the other.
-const SHORT: usize = 8192;
+const SHORT: usize = 1 << 18;
 
 /// How elements become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,7 +24,7 @@ pub enum Reduction {
 
 /// Reduces the axes of `input` for which `reduced` is set; the output holds the others in order.
 ///
-/// Up to 8,192 elements are folded in the input's order, as TensorFlow Lite's reference kernels do, so that a sum that
+/// Up to 262,144 elements are folded in the input's order, as TensorFlow Lite's reference kernels do, so that a sum that
 /// nearly cancels has the very rounding errors that users compare with. Longer sums are split into partial sums: there
 /// errors grow far slower than with the number of elements.
 pub fn reduce(
