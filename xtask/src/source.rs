@@ -64,8 +64,12 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
         let entry = entry?;
         let name = entry.file_name();
+        // A folder, or in a further working tree a file that says where it is.
+        if name == ".git" {
+            continue;
+        }
         if entry.file_type()?.is_dir() {
-            let ignored = [".git", "target", "__pycache__"].iter().any(|ignored| name == *ignored);
+            let ignored = ["target", "__pycache__"].iter().any(|ignored| name == *ignored);
             if !ignored {
                 walk(&entry.path(), found)?;
             }

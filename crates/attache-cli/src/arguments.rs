@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use attache::Limits;
 use clap::{Args, ValueEnum};
 
 use crate::failure::Failure;
@@ -71,6 +72,42 @@ pub(crate) struct DeviceArguments {
     /// Threads on the CPU; by default as many as the machine has, at most 4
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
+    #[command(flatten)]
+    pub(crate) limits: LimitArguments,
+}
+
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Limits: a model that asks for more is refused")]
+pub(crate) struct LimitArguments {
+    /// Bytes of one tensor
+    #[arg(long, value_name = "N")]
+    limit_tensor_bytes: Option<usize>,
+    /// Bytes of the arena, in which the CPU's tensors of known shapes lie
+    #[arg(long, value_name = "N")]
+    limit_arena_bytes: Option<usize>,
+    /// Operators of a subgraph
+    #[arg(long, value_name = "N")]
+    limit_operators: Option<usize>,
+    /// Multiply-adds of one run, estimated from shapes
+    #[arg(long, value_name = "N")]
+    limit_multiply_adds: Option<u64>,
+    /// Steps of all loops in one run
+    #[arg(long, value_name = "N")]
+    limit_loop_steps: Option<u64>,
+}
+
+impl LimitArguments {
+    /// The library's limits, but for what the command line says.
+    pub(crate) fn limits(&self) -> Limits {
+        let default = Limits::default();
+        Limits {
+            tensor_bytes: self.limit_tensor_bytes.unwrap_or(default.tensor_bytes),
+            arena_bytes: self.limit_arena_bytes.unwrap_or(default.arena_bytes),
+            operators: self.limit_operators.unwrap_or(default.operators),
+            multiply_adds: self.limit_multiply_adds.unwrap_or(default.multiply_adds),
+            loop_steps: self.limit_loop_steps.unwrap_or(default.loop_steps),
+        }
+    }
 }
 
 #[derive(Args, Clone, Debug)]

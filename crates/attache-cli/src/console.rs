@@ -98,7 +98,7 @@ impl Console {
             .map(|column| rows.iter().map(|row| width(&cell(row, column))).chain([width(heading[column])]).max())
             .map(Option::unwrap_or_default)
             .collect();
-        let is_number = |text: &str| text.parse::<f64>().is_ok() || text.is_empty() || text == "-";
+        let is_number = |text: &str| text.parse::<f64>().is_ok() || ["", "-", "?"].contains(&text);
         let numeric: Vec<bool> =
             columns.clone().map(|column| rows.iter().all(|row| is_number(&cell(row, column)))).collect();
         let line = |cells: Vec<String>| {

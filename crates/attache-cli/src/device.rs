@@ -12,7 +12,7 @@ mod gpu;
 use std::sync::Arc;
 use std::time::Instant;
 
-use attache::{Delegate, Error, ErrorKind, Interpreter, InterpreterBuilder, Model, stages};
+use attache::{Delegate, Error, ErrorKind, Interpreter, InterpreterBuilder, Limits, Model, stages};
 use serde::Serialize;
 
 use crate::arguments::{
@@ -62,6 +62,8 @@ pub(crate) struct Device {
     gpu: Option<Gpu>,
     pub(crate) precision: PrecisionName,
     pub(crate) threads: usize,
+    /// What a model may ask for.
+    pub(crate) limits: Limits,
     require_delegation: bool,
     /// Milliseconds that it took to choose and open it.
     pub(crate) milliseconds: f64,
@@ -107,6 +109,7 @@ impl Device {
             gpu,
             precision: arguments.precision,
             threads: arguments.threads.map_or(available.min(DEFAULT_THREADS), usize::from),
+            limits: arguments.limits.limits(),
             require_delegation: arguments.require_delegation,
             milliseconds: milliseconds(start),
         };
@@ -142,7 +145,7 @@ impl Device {
 
     /// An interpreter of the model that leaves this device's GPU alone.
     pub(crate) fn reference(&self, model: &Model, shapes: &ShapeArguments) -> Result<Interpreter, Failure> {
-        build(Interpreter::builder(model).threads(self.threads), model, &input_shapes(model, shapes)?)
+        build(self.builder(model), model, &input_shapes(model, shapes)?)
     }
 
     /// An interpreter of the model that uses this device, with other shapes for some inputs.
@@ -151,11 +154,16 @@ impl Device {
         model: &Model,
         shapes: &[(usize, Vec<usize>)],
     ) -> Result<Interpreter, Failure> {
-        let mut builder = Interpreter::builder(model).threads(self.threads);
+        let mut builder = self.builder(model);
         if let Some(gpu) = &self.gpu {
             builder = builder.delegate(gpu.delegate.clone()).require_delegation(self.require_delegation);
         }
         build(builder, model, shapes)
+    }
+
+    /// An interpreter to be, without this device's GPU.
+    fn builder(&self, model: &Model) -> InterpreterBuilder {
+        Interpreter::builder(model).threads(self.threads).limits(self.limits.clone())
     }
 
     /// The delegates: one, or none on the CPU.
@@ -165,13 +173,13 @@ impl Device {
 
     /// Which operator of the model goes where, and why.
     pub(crate) fn partition(&self, model: &Model) -> Result<String, Failure> {
-        Ok(stages::partition(model, 0, &self.delegates())?)
+        Ok(stages::partition(model, 0, &self.delegates(), &self.limits)?)
     }
 
     /// A stage that only the GPU has.
     pub(crate) fn stage(&self, model: &Model, stage: Stage) -> Result<String, Failure> {
         match &self.gpu {
-            Some(gpu) => gpu::stage(gpu, model, stage),
+            Some(gpu) => gpu::stage(gpu, model, stage, &self.limits),
             None => {
                 Err(Failure::unsupported("this stage is the GPU's; --delegate gpu takes a software adapter as well"))
             }
@@ -214,6 +222,7 @@ pub(crate) fn input_shapes(model: &Model, arguments: &ShapeArguments) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arguments::LimitArguments;
 
     fn arguments() -> DeviceArguments {
         DeviceArguments {
@@ -223,6 +232,7 @@ mod tests {
             precision: PrecisionName::F32,
             require_delegation: false,
             threads: None,
+            limits: LimitArguments::default(),
         }
     }
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use attache::graph::{Graph, Node, NodeId};
-use attache::{Model, stages};
+use attache::{Cost, Model, stages};
 
 use crate::device::Claims;
 use crate::failure::Failure;
@@ -20,6 +20,8 @@ pub(crate) struct Answer {
     pub(crate) delegated: bool,
     /// Why it isn't delegated, or what became of it before anything could be.
     pub(crate) reason: Option<String>,
+    /// What it costs; `None` where nothing is left of it, or where an operator before it does its work.
+    pub(crate) cost: Option<Cost>,
 }
 
 /// An operator that isn't implemented.
@@ -71,7 +73,9 @@ fn answers(model: &Model, graph: &Graph, fates: &BTreeMap<usize, String>) -> Vec
     operators
         .map(|(index, operator)| {
             let (delegated, reason) = judge(index);
-            Answer { index, operator: operator.code.name(), version: operator.code.version, delegated, reason }
+            let node = nodes.get(&index).map(|id| graph.node(*id)).filter(|node| node.origins[0] == index);
+            let cost = node.map(|node| Cost::of(graph, node));
+            Answer { index, operator: operator.code.name(), version: operator.code.version, delegated, reason, cost }
         })
         .collect()
 }

@@ -145,6 +145,29 @@ fn run_takes_pictures_labels_and_shapes() {
 }
 
 #[test]
+fn limits_are_options_everywhere() {
+    let scratch = Scratch::new();
+    let model = scratch.write("relu.tflite", &relu());
+    let limits = [("tensor_bytes", "15"), ("arena_bytes", "15"), ("operators", "0"), ("multiply_adds", "3")];
+    let commands: [&[&str]; 4] = [
+        &["run", &model],
+        &["bench", &model, "--runs", "1", "--warmup", "0"],
+        &["diff", &model, "--per-operator"],
+        &["dump", "partition", &model],
+    ];
+    for (command, (name, limit)) in commands.iter().flat_map(|command| limits.map(|limit| (command, limit))) {
+        let flag = format!("--limit-{}", name.replace('_', "-"));
+        let answer = attache(&[command, &["--delegate", "cpu", &flag, limit][..]].concat());
+        assert_eq!(answer.status, 4, "{command:?} {flag}: {}", answer.stderr);
+        let text = format!("the limit {name} is {limit}; ");
+        assert!(answer.stderr.contains(&text) && answer.stderr.contains(&flag), "{}", answer.stderr);
+        assert_eq!(attache(&[command, &["--delegate", "cpu", &flag, "1000000"][..]].concat()).status, 0);
+    }
+    assert_eq!(attache(&["run", &model, "--delegate", "cpu", "--limit-loop-steps", "0"]).status, 0);
+    assert_eq!(attache(&["run", &model, "--limit-loop-steps", "many"]).status, 2);
+}
+
+#[test]
 fn check_compares_golden_cases() {
     let scratch = Scratch::new();
     for (name, golden) in [("good", 0.0), ("wrong", 0.25)] {
@@ -227,7 +250,10 @@ fn inspect_lists_every_gap() {
     assert_eq!(gaps, ["NoSuchOperator", "NorThisOne"]);
     let nodes = object["nodes"].as_array().unwrap();
     assert_eq!(nodes.len(), 3);
-    nodes.iter().for_each(|node| assert_keys(node, &["index", "operator", "version", "delegated", "reason"]));
+    let keys = ["index", "operator", "version", "delegated", "reason", "operations", "bytes", "intensity"];
+    nodes.iter().for_each(|node| assert_keys(node, &keys));
+    assert_eq!(nodes[0]["operations"], serde_json::Value::Null);
+    assert_eq!(object["cost"]["unknown"], 2);
     assert_eq!((nodes[0]["delegated"].as_bool(), nodes[0]["reason"].is_string()), (Some(false), true));
     let text = attache(&["inspect", &model]).stdout;
     assert!(text.contains("2 operators are not implemented") && text.contains("NorThisOne"), "{text}");
@@ -247,6 +273,10 @@ fn the_zoo_is_written_to_files() {
     // 1 + 13 · 2 convolutions, pooling, one more, SQUEEZE, SOFTMAX.
     assert_eq!(object["nodes"].as_array().unwrap().len(), 31);
     assert_eq!(object["gaps"], serde_json::json!([]));
+    // The network's 569 million multiply-adds, doubled, and a little for the rest.
+    let operations = object["cost"]["operations"].as_u64().unwrap();
+    assert!((1_136_000_000..1_142_000_000).contains(&operations), "{operations}");
+    assert_eq!(object["cost"]["unknown"], 0);
 }
 
 #[test]

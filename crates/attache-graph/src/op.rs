@@ -50,6 +50,12 @@ pub trait Op: fmt::Debug + Send + Sync {
         None
     }
 
+    /// How many arithmetic operations one evaluation takes, for whoever wants to know what a model costs: unless it says
+    /// otherwise two for each of its [`multiply_adds`](Self::multiply_adds), and `None` where that is.
+    fn operations(&self, inputs: &[Option<&Shape>], outputs: &[&Shape]) -> Option<u64> {
+        Some(self.multiply_adds(inputs, outputs)?.saturating_mul(2))
+    }
+
     /// Why this operator can't run at all, where it stands for one that isn't implemented.
     fn missing(&self) -> Option<&str> {
         None

@@ -90,6 +90,11 @@ impl Op for Pool {
         Some(product(outputs.first()?).saturating_mul(product(&pooling.kernel)))
     }
 
+    /// One for each element that a window reads: it adds or compares.
+    fn operations(&self, inputs: &[Option<&Shape>], outputs: &[&Shape]) -> Option<u64> {
+        self.multiply_adds(inputs, outputs)
+    }
+
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         if is_empty(eval) {
             return Ok(());

@@ -16,6 +16,7 @@
 
 mod assign;
 mod builder;
+mod cost;
 mod delegate;
 pub mod diff;
 mod environment;
@@ -42,6 +43,7 @@ pub use attache_model::{
     TensorBuilder,
 };
 pub use builder::InterpreterBuilder;
+pub use cost::Cost;
 pub use delegate::{Claim, Delegate, DelegateError, DelegateKernel, Island, KernelReport, Partitioning};
 pub use error::{Error, ErrorKind};
 #[cfg(feature = "gpu")]

@@ -7,6 +7,7 @@ use attache_base::{DataType, Shape};
 use attache_graph::{Fact, Graph, Node, Op, OpError, TensorId};
 use attache_model::Place;
 
+use crate::cost::largest;
 use crate::{Error, ErrorKind};
 
 /// The most that a model may ask for. The defaults are far above what networks need; who runs files of strangers sets
@@ -50,7 +51,11 @@ impl Default for Limits {
 
 /// What to say of something that takes `asked` where the limit of this name is `limit`.
 pub(crate) fn exceeded(name: &str, asked: impl std::fmt::Display, limit: impl std::fmt::Display) -> String {
-    format!("it takes {asked}, and the limit {name} is {limit}; InterpreterBuilder::limits raises it")
+    let flag = name.replace('_', "-");
+    format!(
+        "it takes {asked}, and the limit {name} is {limit}; InterpreterBuilder::limits raises it, as does the option \
+        --limit-{flag} of the command attache"
+    )
 }
 
 impl Limits {
@@ -137,9 +142,7 @@ fn place_of(graph: &Graph, subgraph: usize, id: TensorId) -> Place {
 
 /// An estimate of an operator's arithmetic: its own, or one for each element of the largest tensor that it reads or makes.
 fn estimate(op: &dyn Op, inputs: &[Option<&Shape>], outputs: &[&Shape]) -> u64 {
-    let elements = |shape: &Shape| shape.checked_elements().map_or(u64::MAX, |elements| elements as u64);
-    let largest = inputs.iter().flatten().chain(outputs).map(|shape| elements(shape)).max();
-    op.multiply_adds(inputs, outputs).or(largest).unwrap_or(0)
+    op.multiply_adds(inputs, outputs).unwrap_or_else(|| largest(inputs, outputs))
 }
 
 /// An estimate of a node's arithmetic, where all shapes are known.

@@ -36,10 +36,15 @@ pub fn graph(model: &Model, subgraph: usize) -> Result<(Graph, BTreeMap<usize, S
     Ok((graph, fates.collect()))
 }
 
-/// Which operator goes where, and why.
-pub fn partition(model: &Model, subgraph: usize, delegates: &[Arc<dyn Delegate>]) -> Result<String, Error> {
+/// Which operator goes where, and why, in a model that asks for no more than `limits`.
+pub fn partition(
+    model: &Model,
+    subgraph: usize,
+    delegates: &[Arc<dyn Delegate>],
+    limits: &Limits,
+) -> Result<String, Error> {
     check(model, subgraph)?;
-    let options = Options { threads: 1, delegates: delegates.to_vec(), required: false, limits: Limits::default() };
+    let options = Options { threads: 1, delegates: delegates.to_vec(), required: false, limits: limits.clone() };
     Ok(prepare(model, subgraph, &options, &[])?.placement.to_string())
 }
 

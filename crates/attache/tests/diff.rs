@@ -106,7 +106,21 @@ fn branches() -> Model {
 
 fn trace(model: &Model, x: &[f32]) -> Trace {
     let input = TraceInput { shape: Shape::from([x.len()]), bytes: bytemuck::cast_slice(x).to_vec() };
-    Trace::new(model, 0, &[input], 1).unwrap_or_else(|error| panic!("{error}"))
+    Trace::new(model, 0, &[input], 1, &attache::Limits::default()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn a_trace_keeps_to_the_limits_of_its_caller() {
+    let model = branches();
+    let input = || TraceInput { shape: Shape::from([2]), bytes: vec![0; 8] };
+    for (name, limits) in [
+        ("operators", attache::Limits { operators: 0, ..Default::default() }),
+        ("multiply_adds", attache::Limits { multiply_adds: 1, ..Default::default() }),
+        ("arena_bytes", attache::Limits { arena_bytes: 7, ..Default::default() }),
+    ] {
+        let error = Trace::new(&model, 0, &[input()], 1, &limits).err().expect("a refusal");
+        assert!(error.to_string().contains(&format!("the limit {name} is")), "{error}");
+    }
 }
 
 fn delegates(operator: Option<usize>) -> Vec<Arc<dyn Delegate>> {

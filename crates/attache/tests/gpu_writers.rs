@@ -9,7 +9,7 @@ mod goldens;
 use std::collections::BTreeSet;
 
 use attache::gpu::{Backend, GpuStage, Precision, stage};
-use attache::{GpuDelegate, GpuDelegateOptions};
+use attache::{GpuDelegate, GpuDelegateOptions, Limits};
 use goldens::{assert_none, cases};
 
 #[test]
@@ -20,7 +20,7 @@ fn every_shader_can_be_written_for_every_interface() {
         let options = GpuDelegateOptions::default().backend(Backend::Vulkan).precision(precision);
         let delegate = GpuDelegate::new(options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on");
         for case in cases() {
-            let text = stage(case.model(), 0, &delegate, GpuStage::Wgsl).unwrap_or_default();
+            let text = stage(case.model(), 0, &delegate, GpuStage::Wgsl, &Limits::default()).unwrap_or_default();
             // Each shader follows a line with its variant's name.
             for shader in text.split("\n// ").map(|part| part.split_once('\n').map_or("", |(_, shader)| shader)) {
                 if !shader.trim().is_empty() && seen.insert(shader.to_owned()) {

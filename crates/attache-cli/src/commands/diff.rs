@@ -69,7 +69,7 @@ impl Command for Diff {
         let delegates = device.delegates();
         let mut answer = Answer { device, tolerance, outputs, operators: None, bisection: None };
         if self.per_operator || self.bisect {
-            let trace = Trace::new(&model, 0, &worst, answer.device.threads)?;
+            let trace = Trace::new(&model, 0, &worst, answer.device.threads, &answer.device.limits)?;
             answer.operators =
                 self.per_operator.then(|| Operators::compare(console, &trace, &delegates)).transpose()?;
             if self.bisect {

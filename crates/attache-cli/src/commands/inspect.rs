@@ -1,6 +1,6 @@
 //! `attache inspect`: what a file holds, and what the GPU makes of it.
 
-use attache::{Model, model::Subgraph};
+use attache::{Cost, Model, model::Subgraph};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -60,8 +60,18 @@ fn answer(name: &str, model: &Model, survey: &Survey, advice: &[String]) -> Valu
         json!({ "key": signature.key, "subgraph": signature.subgraph, "inputs": inputs, "outputs": outputs })
     };
     let node = |answer: &Answer| {
-        let Answer { index, operator, version, delegated, reason } = answer;
-        json!({ "index": index, "operator": operator, "version": version, "delegated": delegated, "reason": reason })
+        let Answer { index, operator, version, delegated, reason, .. } = answer;
+        let (operations, bytes, intensity) = numbers(answer.cost);
+        json!({
+            "index": index,
+            "operator": operator,
+            "version": version,
+            "delegated": delegated,
+            "reason": reason,
+            "operations": operations,
+            "bytes": bytes,
+            "intensity": intensity,
+        })
     };
     let gap = |gap: &Gap| {
         let Gap { subgraph, index, operator, version, reason } = gap;
@@ -76,6 +86,7 @@ fn answer(name: &str, model: &Model, survey: &Survey, advice: &[String]) -> Valu
         "signatures": model.signatures().iter().map(signature).collect::<Vec<_>>(),
         "metadata": model.metadata().iter().map(|entry| &entry.name).collect::<Vec<_>>(),
         "files": model.associated_files(),
+        "cost": Total::of(&survey.answers).json(),
         "nodes": survey.answers.iter().map(node).collect::<Vec<_>>(),
         "gaps": survey.gaps.iter().map(gap).collect::<Vec<_>>(),
         "advice": advice,
@@ -102,10 +113,13 @@ fn text(console: &Console, name: &str, model: &Model, survey: &Survey, advice: &
     let row = |answer: &Answer| {
         let gpu = if answer.delegated { console.green("yes") } else { console.red("no") };
         let reason = answer.reason.clone().unwrap_or_default();
-        vec![answer.index.to_string(), answer.operator.clone(), answer.version.to_string(), gpu, reason]
+        let [operations, bytes, intensity] = cells(answer.cost);
+        let (index, version) = (answer.index.to_string(), answer.version.to_string());
+        vec![index, answer.operator.clone(), version, operations, bytes, intensity, gpu, reason]
     };
     let rows: Vec<_> = survey.answers.iter().map(row).collect();
-    parts.push(console.table(&["node", "operator", "version", "GPU", ""], &rows));
+    parts.push(console.table(&["node", "operator", "version", "operations", "bytes", "per byte", "GPU", ""], &rows));
+    parts.push(Total::of(&survey.answers).text());
     parts.push(operations(&survey.answers));
     if !survey.gaps.is_empty() {
         parts.push(console.red(&format!("{} operators are not implemented:", survey.gaps.len())));
@@ -134,6 +148,70 @@ fn describe(index: usize, subgraph: &Subgraph) -> String {
     format!("subgraph {index}: {count} operators, {of} tensors\n  inputs: {inputs}\n  outputs: {outputs}")
 }
 
+/// Operations, bytes and intensity, as far as they are known. What has no work left costs nothing.
+fn numbers(cost: Option<Cost>) -> (Option<u64>, Option<u64>, Option<f64>) {
+    match cost {
+        Some(cost) => (cost.operations, cost.bytes, cost.intensity()),
+        None => (Some(0), Some(0), None),
+    }
+}
+
+/// The same as text: `?` for what only a run tells, nothing for what has no work left.
+fn cells(cost: Option<Cost>) -> [String; 3] {
+    let Some(cost) = cost else { return Default::default() };
+    let count = |number: Option<u64>| number.map_or("?".to_owned(), |number| number.to_string());
+    let intensity = match cost.intensity() {
+        Some(intensity) => format!("{intensity:.2}"),
+        None if cost.bytes == Some(0) => "-".to_owned(),
+        None => "?".to_owned(),
+    };
+    [count(cost.operations), count(cost.bytes), intensity]
+}
+
+/// What all operators cost together.
+#[derive(Debug, PartialEq)]
+struct Total {
+    /// The sums of what is known.
+    cost: Cost,
+    /// Operators of which something isn't known.
+    unknown: usize,
+}
+
+impl Total {
+    fn of(answers: &[Answer]) -> Self {
+        let sum = |number: fn(&Cost) -> Option<u64>| {
+            let known = answers.iter().filter_map(|answer| number(answer.cost.as_ref()?));
+            Some(known.fold(0, u64::saturating_add))
+        };
+        let cost = Cost { operations: sum(|cost| cost.operations), bytes: sum(|cost| cost.bytes) };
+        let is_unknown = |cost: &Cost| cost.operations.is_none() || cost.bytes.is_none();
+        let unknown = answers.iter().filter(|answer| answer.cost.as_ref().is_some_and(is_unknown)).count();
+        Self { cost, unknown }
+    }
+
+    /// Sums that leave something out have no ratio worth the name.
+    fn intensity(&self) -> Option<f64> {
+        self.cost.intensity().filter(|_| self.unknown == 0)
+    }
+
+    fn json(&self) -> Value {
+        let Cost { operations, bytes } = self.cost;
+        json!({ "operations": operations, "bytes": bytes, "intensity": self.intensity(), "unknown": self.unknown })
+    }
+
+    fn text(&self) -> String {
+        let millions = |number: Option<u64>| format!("{:.3}", number.unwrap_or(0) as f64 / 1e6);
+        let (operations, bytes) = (millions(self.cost.operations), millions(self.cost.bytes));
+        let least = if self.unknown > 0 { "at least " } else { "" };
+        let rest = match (self.intensity(), self.unknown) {
+            (Some(intensity), _) => format!(", {intensity:.2} operations per byte"),
+            (None, 0) => String::new(),
+            (None, unknown) => format!("; of {unknown} operators only a run can tell"),
+        };
+        format!("cost: {least}{operations} million operations, {bytes} MB{rest}")
+    }
+}
+
 /// The sum in TensorFlow Lite's words.
 fn operations(answers: &[Answer]) -> String {
     let taken = answers.iter().filter(|answer| answer.delegated).count();
@@ -149,9 +227,28 @@ fn operations(answers: &[Answer]) -> String {
 mod tests {
     use super::*;
 
+    fn answer(delegated: bool, cost: Option<Cost>) -> Answer {
+        Answer { index: 0, operator: "ADD".into(), version: 1, delegated, reason: None, cost }
+    }
+
+    #[test]
+    fn what_only_a_run_tells_is_not_nought() {
+        let known = Cost { operations: Some(3_000_000), bytes: Some(1_500_000) };
+        let unknown = Cost { operations: None, bytes: Some(500_000) };
+        assert_eq!(cells(Some(known)), ["3000000", "1500000", "2.00"]);
+        assert_eq!(cells(Some(unknown)), ["?", "500000", "?"]);
+        assert_eq!(cells(None), ["", "", ""]);
+        let whole = Total::of(&[answer(true, Some(known)), answer(true, None)]);
+        assert_eq!(whole.text(), "cost: 3.000 million operations, 1.500 MB, 2.00 operations per byte");
+        let part = Total::of(&[answer(true, Some(known)), answer(true, Some(unknown))]);
+        assert_eq!((part.intensity(), part.unknown), (None, 1));
+        let expected = "cost: at least 3.000 million operations, 2.000 MB; of 1 operators only a run can tell";
+        assert_eq!(part.text(), expected);
+    }
+
     #[test]
     fn the_sum_is_in_tensorflow_lites_words() {
-        let answer = |delegated| Answer { index: 0, operator: "ADD".into(), version: 1, delegated, reason: None };
+        let answer = |delegated| answer(delegated, None);
         let none = "No operations will run on the GPU, and all 1 operations will run on the CPU.";
         assert_eq!(operations(&[answer(false)]), none);
         let some = "1 operations will run on the GPU, and the remaining 1 operations will run on the CPU.";

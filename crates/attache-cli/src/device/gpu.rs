@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use attache::gpu::{self, Backend, GpuDelegate, GpuDelegateOptions, GpuStage, Precision};
 use attache::graph::{Graph, NodeId};
-use attache::{ErrorKind, Model};
+use attache::{ErrorKind, Limits, Model};
 use serde_json::json;
 
 use super::{Adapter, Gpu, Wish};
@@ -69,14 +69,14 @@ fn describe(adapter: &gpu::Adapter) -> Adapter {
 }
 
 /// A stage of the way to the device.
-pub(super) fn stage(gpu: &Gpu, model: &Model, stage: Stage) -> Result<String, Failure> {
+pub(super) fn stage(gpu: &Gpu, model: &Model, stage: Stage, limits: &Limits) -> Result<String, Failure> {
     let stage = match stage {
         Stage::Program => GpuStage::Program,
         Stage::Wgsl => GpuStage::Wgsl,
         Stage::Plan => GpuStage::Plan,
         Stage::Graph | Stage::Passes | Stage::Partition => return Err(Failure::usage("this stage is not the GPU's")),
     };
-    Ok(gpu::stage(model, 0, &gpu.delegate, stage)?)
+    Ok(gpu::stage(model, 0, &gpu.delegate, stage, limits)?)
 }
 
 /// What a GPU would say about a node, whether there is one or not.

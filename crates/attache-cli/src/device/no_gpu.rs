@@ -1,7 +1,7 @@
 //! Stands for the GPU where this command was built without it.
 
 use attache::graph::{Graph, NodeId, Refusal};
-use attache::{Claim, DelegateError, DelegateKernel, Island, Model};
+use attache::{Claim, DelegateError, DelegateKernel, Island, Limits, Model};
 
 use super::{Adapter, Gpu, Wish};
 use crate::commands::Stage;
@@ -37,7 +37,7 @@ pub(super) fn open(wish: &Wish) -> Result<Option<Gpu>, Failure> {
 }
 
 /// There is no such stage.
-pub(super) fn stage(_: &Gpu, _: &Model, _: Stage) -> Result<String, Failure> {
+pub(super) fn stage(_: &Gpu, _: &Model, _: Stage, _: &Limits) -> Result<String, Failure> {
     Err(Failure::unsupported(ABSENT))
 }
 

@@ -33,7 +33,7 @@ pub struct Trace {
     pub(super) model: Model,
     pub(super) subgraph: usize,
     pub(super) graph: Graph,
-    threads: usize,
+    options: Options,
     executor: Executor,
     /// The place of each tensor among the executor's outputs.
     kept: HashMap<TensorId, usize>,
@@ -66,8 +66,15 @@ pub struct Departure {
 }
 
 impl Trace {
-    /// Runs a subgraph on the CPU; one value for each of its inputs.
-    pub fn new(model: &Model, subgraph: usize, inputs: &[TraceInput], threads: usize) -> Result<Self, Error> {
+    /// Runs a subgraph on the CPU; one value for each of its inputs. `limits` hold for this run and for all against it;
+    /// as every tensor is kept, the arena is larger than an interpreter's.
+    pub fn new(
+        model: &Model,
+        subgraph: usize,
+        inputs: &[TraceInput],
+        threads: usize,
+        limits: &Limits,
+    ) -> Result<Self, Error> {
         let source = model.subgraphs().get(subgraph);
         let source = source.ok_or_else(|| Error::usage(format!("there is no subgraph {subgraph}")))?;
         if source.inputs.len() != inputs.len() {
@@ -75,8 +82,11 @@ impl Trace {
             return Err(Error::usage(text));
         }
         let shapes: Vec<_> = inputs.iter().map(|input| Some(input.shape.clone())).collect();
+        limits.check_operators(subgraph, source.operators.len())?;
         let mut graph = import(model, subgraph, &shapes)?;
+        limits.check_graph(&graph, subgraph)?;
         attache_passes::run(&mut graph);
+        limits.check_graph(&graph, subgraph)?;
         let made = graph.nodes.iter().flat_map(|node| &node.outputs);
         let mut outputs: Vec<_> = graph.inputs.iter().chain(made).copied().collect();
         outputs.retain(|id| is_comparable(graph.fact(*id)));
@@ -84,8 +94,9 @@ impl Trace {
         outputs.dedup();
         let kept = outputs.iter().enumerate().map(|(index, id)| (*id, index)).collect();
         let values: Vec<_> = inputs.iter().map(|input| &input.bytes[..]).collect();
-        let executor = run(Graph { outputs, ..graph.clone() }, (model, subgraph), &[], threads, &values)?;
-        Ok(Self { model: model.clone(), subgraph, graph, threads, executor, kept })
+        let options = Options { threads, delegates: Vec::new(), required: false, limits: limits.clone() };
+        let executor = run(Graph { outputs, ..graph.clone() }, (model, subgraph), &options, &values)?;
+        Ok(Self { model: model.clone(), subgraph, graph, options, executor, kept })
     }
 
     /// How many nodes there are to run: operators of the file without those that the passes made needless.
@@ -106,7 +117,7 @@ impl Trace {
         let outcome = if is_taken {
             let outputs = graph.outputs.clone();
             let inputs: Vec<_> = graph.inputs.iter().filter_map(|id| Some(self.value(*id)?.1)).collect();
-            let executor = run(graph, (&self.model, self.subgraph), delegates, self.threads, &inputs)?;
+            let executor = run(graph, (&self.model, self.subgraph), &self.options_with(delegates), &inputs)?;
             let difference = |(index, id)| self.difference(id, executor.output(index)).unwrap_or_else(incomparable);
             Ok(outputs.into_iter().enumerate().map(difference).collect())
         } else {
@@ -136,6 +147,11 @@ impl Trace {
         Ok(earliest.or(found))
     }
 
+    /// Those of the run on the CPU, with delegates.
+    fn options_with(&self, delegates: &[Arc<dyn Delegate>]) -> Options {
+        Options { delegates: delegates.to_vec(), ..self.options.clone() }
+    }
+
     /// The first of `tensors` that departs when the first `nodes` nodes run on delegates.
     fn departure(
         &self,
@@ -150,7 +166,7 @@ impl Trace {
         let mut graph = Graph { outputs: tensors.clone(), ..self.graph.clone() };
         graph.nodes.truncate(nodes);
         let inputs: Vec<_> = graph.inputs.iter().filter_map(|id| Some(self.value(*id)?.1)).collect();
-        let executor = run(graph, (&self.model, self.subgraph), delegates, self.threads, &inputs)?;
+        let executor = run(graph, (&self.model, self.subgraph), &self.options_with(delegates), &inputs)?;
         let producers = self.graph.producers();
         let departure = |(index, id): (usize, TensorId)| {
             let difference = self.difference(id, executor.output(index));
@@ -240,18 +256,17 @@ pub(super) fn origin(node: &Node) -> usize {
 fn run(
     graph: Graph,
     (model, subgraph): (&Model, usize),
-    delegates: &[Arc<dyn Delegate>],
-    threads: usize,
+    options: &Options,
     inputs: &[&[u8]],
 ) -> Result<Executor, Error> {
-    let mut assignment = assign(&graph, delegates);
+    let mut assignment = assign(&graph, &options.delegates);
     if let Some(failure) = assignment.failures.drain(..).flatten().next() {
         return Err(Error::new(ErrorKind::Device, failure.to_string()));
     }
     check_implemented(&graph, subgraph, &assignment)?;
     let mut work = assignment.work;
-    let plan = plan(&graph, subgraph, &mut work, &Limits::default())?;
-    let mut executor = Executor::new(graph, subgraph, work, &plan, threads)?;
+    let plan = plan(&graph, subgraph, &mut work, &options.limits)?;
+    let mut executor = Executor::new(graph, subgraph, work, &plan, options.threads)?;
     for (index, bytes) in inputs.iter().enumerate() {
         // Nothing reads an input that has no memory.
         let Some(into) = executor.input_mut(index) else { continue };
@@ -260,7 +275,6 @@ fn run(
         }
         into.copy_from_slice(bytes);
     }
-    let options = Options { threads, delegates: delegates.to_vec(), required: false, limits: Limits::default() };
-    executor.run(1, &mut Environment::new(model, subgraph, &options))?;
+    executor.run(1, &mut Environment::new(model, subgraph, options))?;
     Ok(executor)
 }

@@ -8,7 +8,7 @@ use attache_graph::{Graph, NodeId, Refusal, TensorMut, TensorRef};
 use attache_model::Model;
 
 use super::delegate::{GpuDelegate, stitch};
-use crate::{Claim, Delegate, DelegateError, DelegateKernel, Error, Island, Partitioning};
+use crate::{Claim, Delegate, DelegateError, DelegateKernel, Error, Island, Limits, Partitioning};
 
 /// A stage between an island and a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,11 +21,17 @@ pub enum GpuStage {
     Plan,
 }
 
-/// A stage of every island of a subgraph, as text.
-pub fn stage(model: &Model, subgraph: usize, delegate: &GpuDelegate, stage: GpuStage) -> Result<String, Error> {
+/// A stage of every island of a subgraph that asks for no more than `limits`, as text.
+pub fn stage(
+    model: &Model,
+    subgraph: usize,
+    delegate: &GpuDelegate,
+    stage: GpuStage,
+    limits: &Limits,
+) -> Result<String, Error> {
     let printer = Arc::new(Printer { delegate: delegate.clone(), stage, text: Mutex::default() });
     let delegate: Arc<dyn Delegate> = printer.clone();
-    crate::stages::partition(model, subgraph, std::slice::from_ref(&delegate))?;
+    crate::stages::partition(model, subgraph, std::slice::from_ref(&delegate), limits)?;
     let text = printer.text.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     Ok(text.clone())
 }
