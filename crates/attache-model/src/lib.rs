@@ -9,6 +9,7 @@ extern crate alloc;
 
 mod archive;
 mod error;
+mod flexbuffer;
 mod generated;
 mod metadata;
 mod model;
@@ -16,6 +17,7 @@ mod read;
 mod write;
 
 pub use error::{ModelError, ModelErrorKind, Place, Problem};
+pub use flexbuffer::{FlexMap, FlexScalar};
 pub use generated::schema;
 pub use metadata::Normalization;
 pub use model::{Metadata, Model, Operator, OperatorCode, QuantizationDetails, Signature, Subgraph, Tensor};

@@ -10,6 +10,7 @@ mod convolution;
 mod definition;
 mod fused;
 mod import;
+mod overlap;
 mod padding;
 mod pieces;
 mod pool;
@@ -35,6 +36,7 @@ mod cumsum;
 mod depth_to_space;
 mod depthwise_conv_2d;
 mod dequantize;
+mod detection_post_process;
 mod expand_dims;
 mod fill;
 mod fully_connected;
@@ -106,6 +108,7 @@ static TABLE: &[&[Definition]] = &[
     depth_to_space::DEFINITIONS,
     depthwise_conv_2d::DEFINITIONS,
     dequantize::DEFINITIONS,
+    detection_post_process::DEFINITIONS,
     expand_dims::DEFINITIONS,
     fill::DEFINITIONS,
     fully_connected::DEFINITIONS,

@@ -17,6 +17,7 @@ use attache_base::{DataType, Shape};
 use attache_graph::{Eval, Fact, Inferred, Op, OpError};
 use attache_model::schema::BuiltinOperator;
 
+use crate::overlap::overlap;
 use crate::support::{arity, countable, known_integers, one_of, only, required, single};
 use crate::{Code, Declaration, Definition};
 
@@ -48,22 +49,6 @@ fn row(declaration: &Declaration<'_>, is_soft: bool) -> Result<Arc<dyn Op>, OpEr
 /// The most boxes to choose.
 fn most(values: &[i64]) -> Result<usize, OpError> {
     usize::try_from(single(values)?).map_err(|_| OpError::invalid(format!("at most {values:?} boxes to choose")))
-}
-
-/// Intersection over union; 0 where a box has no area.
-fn overlap(left: &[f32; 4], right: &[f32; 4]) -> f32 {
-    let sorted = |corners: &[f32; 4]| {
-        let [y1, x1, y2, x2] = *corners;
-        [y1.min(y2), x1.min(x2), y1.max(y2), x1.max(x2)]
-    };
-    let area = |[y1, x1, y2, x2]: [f32; 4]| (y2 - y1) * (x2 - x1);
-    let (left, right) = (sorted(left), sorted(right));
-    if !(area(left) > 0.0 && area(right) > 0.0) {
-        return 0.0;
-    }
-    let height = (left[2].min(right[2]) - left[0].max(right[0])).max(0.0);
-    let width = (left[3].min(right[3]) - left[1].max(right[1])).max(0.0);
-    height * width / (area(left) + area(right) - height * width)
 }
 
 /// A box that may be chosen: the one with the highest score comes first, then the one with the lowest index.
@@ -203,14 +188,6 @@ mod tests {
 
     const BOXES: [[f32; 4]; 4] =
         [[0.0, 0.0, 1.0, 1.0], [1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 2.0], [5.0, 5.0, 5.0, 5.0]];
-
-    #[test]
-    fn corners_come_in_any_order() {
-        assert_eq!(overlap(&BOXES[0], &BOXES[1]), 1.0);
-        assert_eq!(overlap(&BOXES[0], &BOXES[2]), 0.5);
-        assert_eq!(overlap(&BOXES[3], &BOXES[3]), 0.0);
-        assert_eq!(overlap(&[f32::NAN; 4], &BOXES[0]), 0.0);
-    }
 
     #[test]
     fn what_overlaps_is_dropped_or_fades() {

@@ -171,9 +171,9 @@ impl<'a> Run<'a> {
         let mut made: Vec<Value> = inferred.iter().map(make).collect();
         let inputs = node.inputs.iter().zip(self.inputs(node)).map(|(id, value)| {
             let (value, fact) = (value?, self.graph.fact((*id)?));
-            let is_constant = fact.constant.is_some();
+            let (is_constant, quantization) = (fact.constant.is_some(), fact.quantization.as_ref());
             let Value { data_type, shape, .. } = value;
-            Some(TensorRef { data_type: *data_type, shape, bytes: value.bytes(), quantization: None, is_constant })
+            Some(TensorRef { data_type: *data_type, shape, bytes: value.bytes(), quantization, is_constant })
         });
         let inputs: Vec<_> = inputs.collect();
         let (mut cache, mut states) = (Cache::default(), States::default());

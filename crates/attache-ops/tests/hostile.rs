@@ -137,7 +137,7 @@ fn eval(graph: &Graph, inferred: &[Inferred], random: &mut Random) -> Option<Res
             data_type: fact.data_type,
             shape: fact.shape.as_ref()?,
             bytes: &bytemuck::cast_slice(words)[..*size],
-            quantization: None,
+            quantization: fact.quantization.as_ref(),
             is_constant: fact.constant.is_some(),
         })
     });

@@ -1,0 +1,146 @@
+"""The end of detectors: boxes from encodings and anchors, and the choice among them, by both of its ways.
+
+TensorFlow Lite leaves anything in the places of outputs that it doesn't fill. A case with such places gathers those that
+are filled, and has them as its outputs.
+"""
+
+import numpy as np
+from flatbuffers import flexbuffers
+
+from forms import int32
+from model_writer import options, run, schema
+
+NAME = "TFLite_Detection_PostProcess"
+STANDARD = {
+    "max_detections": 5, "max_classes_per_detection": 1, "num_classes": 3, "nms_score_threshold": 0.2,
+    "nms_iou_threshold": 0.4, "y_scale": 10.0, "x_scale": 10.0, "h_scale": 5.0, "w_scale": 5.0,
+}
+
+
+def flexible(entries):
+    """A FlexBuffer map."""
+    builder = flexbuffers.Builder()
+    with builder.Map():
+        for name, value in entries.items():
+            builder.Key(name)
+            if isinstance(value, bool):
+                builder.Bool(value)
+            elif isinstance(value, int):
+                builder.Int(value)
+            else:
+                builder.Float(value, 4)
+    return bytes(builder.Finish())
+
+
+def anchors(draw, count):
+    """Anchors whose boxes overlap here and there."""
+    return np.concatenate([draw(count, 2, low=0, high=2), draw(count, 2, low=0.4, high=1.2)], 1)
+
+
+def stored(model, values, scale, zero_point, add=None):
+    """A tensor of bytes that stand for reals."""
+    index = (add or model.input)(values)
+    quantization = schema.QuantizationParametersT()
+    quantization.scale, quantization.zeroPoint = [scale], [zero_point]
+    model.tensors[index].quantization = quantization
+    return index
+
+
+def filled(count, settings):
+    """The places of this many detections."""
+    if settings.get("use_regular_nms"):
+        return range(settings["max_detections"])  # the free ones are zeros
+    each = settings["max_classes_per_detection"]
+    classes = min(each, settings["num_classes"])
+    return [place * each + column for place in range(count) for column in range(classes)]
+
+
+def detected(model, inputs, settings):
+    """The four outputs."""
+    results = model.operator(NAME, inputs, custom=flexible(settings), results=4)
+    places = settings["max_detections"] * settings["max_classes_per_detection"]
+    kept = int32(*filled(int(run(model.to_bytes(results), model.values)[3][0]), settings))
+    if len(kept) == places:
+        return results
+    gather = lambda result: model.operator("GATHER", [result, model.constant(kept)], options("GatherOptions", axis=1))
+    return [*map(gather, results[:3]), results[3]]
+
+
+def detections(suite):
+    def case(form, count=12, background=1, columns=4, size=3.0, scores=None, boxes=None, **settings):
+        settings = {**STANDARD, **settings}
+
+        def build(model, draw):
+            encodings = draw(1, count, columns, low=-size, high=size)
+            table = draw(1, count, settings["num_classes"] + background, low=0, high=1)
+            table = table if scores is None else np.float32(scores)[None]
+            table[:, :, :background] = 1
+            places = anchors(draw, count) if boxes is None else np.float32(boxes)
+            return detected(model, [model.input(encodings), model.input(table), model.constant(places)], settings)
+
+        suite.case(NAME, form, build)
+
+    regular = {"use_regular_nms": True}
+    level = np.float32([[0, .5, .5, .25], [0, .5, .25, .5], [0, .75, .75, .75], [0, .5, .5, .5], [0, 0, .2, .1]])
+    apart = [[3.0 * place, 0.5, 1, 1] for place in range(5)]
+    halves = [[.5, .5, 1, 1], [.5, 1, 1, 2], [4, .5, 1, 1], [4, .5, 1, 1.5], [9, 9, 1, 1]]
+    flat = {"count": 5, "scores": level, "size": 0.0}
+
+    case("plain")
+    case("no_background", background=0)
+    case("more_columns", columns=7)
+    case("classes_of_a_box", max_classes_per_detection=2)
+    case("more_places_than_classes", max_classes_per_detection=4, max_detections=3)
+    case("few", max_detections=20, nms_score_threshold=0.8)
+    case("none", max_detections=4, nms_score_threshold=1.5)
+    case("ties", boxes=apart, **flat)
+    case("ties_of_classes", boxes=apart, max_classes_per_detection=3, **flat)
+    case("thresholds_are_met", boxes=halves, nms_score_threshold=0.5, nms_iou_threshold=0.5, **flat)
+    case("all_overlaps", nms_iou_threshold=1.0, max_detections=9)
+    case("extreme_boxes", size=60.0, max_detections=9, nms_score_threshold=0.0)
+    case("one_class", num_classes=1, background=0, nms_score_threshold=0.0)
+    case("scales", y_scale=3.0, x_scale=7.0, h_scale=2.0, w_scale=4.0, size=1.0)
+    case("whole_scales", y_scale=3, x_scale=7, h_scale=2, w_scale=4, nms_iou_threshold=1)
+    case("regular", **regular)
+    case("regular_no_background", background=0, max_detections=9, **regular)
+    case("regular_few", max_detections=20, nms_score_threshold=0.8, **regular)
+    case("regular_none", nms_score_threshold=1.5, **regular)
+    case("regular_per_class", detections_per_class=2, max_detections=9, **regular)
+    case("regular_ties", boxes=apart, max_detections=7, **regular, **flat)
+    case("regular_thresholds_are_met", boxes=halves, nms_score_threshold=0.5, nms_iou_threshold=0.5, max_detections=15,
+         **regular, **flat)
+    case("not_regular", use_regular_nms=False, detections_per_class=1)
+    case("many", count=150, max_detections=30, num_classes=7, max_classes_per_detection=2)
+    case("regular_many", count=150, max_detections=30, num_classes=7, detections_per_class=11, **regular)
+
+
+def stored_detections(suite):
+    """Boxes and anchors, scores, or all of them as bytes."""
+    def case(form, boxes, scores, **settings):
+        settings = {**STANDARD, **settings}
+
+        def build(model, draw):
+            byte = lambda *shape: draw(*shape, low=0, high=256).astype(np.uint8)
+            if boxes:
+                first = stored(model, byte(1, 9, 4), 0.07, 119)
+            else:
+                first = model.input(draw(1, 9, 4))
+            if scores:
+                second = stored(model, byte(1, 9, 4), 1 / 256, 0)
+            else:
+                second = model.input(draw(1, 9, 4, low=0, high=1))
+            if boxes:
+                third = stored(model, draw(9, 4, low=30, high=200).astype(np.uint8), 0.0065, 5, model.constant)
+            else:
+                third = model.constant(anchors(draw, 9))
+            return detected(model, [first, second, third], settings)
+
+        suite.case(NAME, form, build)
+
+    case("bytes", True, True)
+    case("bytes_regular", True, True, use_regular_nms=True)
+    case("bytes_of_boxes", True, False)
+    case("bytes_of_scores", False, True)
+
+
+FAMILIES = (detections, stored_detections)
