@@ -41,7 +41,8 @@ def fills(suite):
         suite.single("FILL", form, inputs, "FillOptions", kind, result=value.dtype)
 
     for form, value, kind in (("real", real(1.5), "f32"), ("int32", whole(-7), "i32"), ("int64", np.array(1 << 40), "i64"),
-                              ("bool", np.array(True), "bool"), ("int8", np.array(-3, np.int8), "i32")):
+                              ("bool", np.array(True), "bool"), ("int8", np.array(-3, np.int8), "i32"),
+                              ("int16", np.array(-300, np.int16), "i32"), ("uint8", np.array(200, np.uint8), "i32")):
         extents = np.array([2, 1, 3], np.int64 if kind == "i64" else np.int32)
         case(form, value, lambda model, draw: [model.constant(extents), model.input(value)], kind)
     case("runtime_shape", real(2), fed_values(int32(2, 3), real(2)))
@@ -91,6 +92,10 @@ def memories(suite):
     case("norms", "norm")
     case("everything", "norm", "peephole", "projection", "projection_bias", shapes=(3, 2, 4, 5), clips=(0.8, 0.9), major=True)
     case("relu", activation=Activation.RELU)
+    case("relu6_cell_clip", activation=Activation.RELU6, clips=(0.3, 0))
+    case("coupled_norms", "coupled", "norm", times=1)
+    case("peephole_projection_goes_on", "peephole", "projection", "again", shapes=(2, 1, 3, 4))
+    case("coupled_everything", "coupled", "norm", "peephole", "projection", "projection_bias", shapes=(1, 2, 4, 3))
 
 
 def places(suite):
@@ -135,6 +140,7 @@ def suppressions(suite):
     case("hard", 8, 0.3, 0.1, 0)
     case("soft", 8, 0.3, 0.1, 0.5)
     case("soft_filled_up", 20, 0.3, 0.35, 0.2, runtime=True)
+    case("nothing", 3, 0.5, 2)
 
 
 FAMILIES = (shapes, ranges, fills, memories, places, suppressions)

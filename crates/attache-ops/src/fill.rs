@@ -10,7 +10,7 @@ use crate::support::{arity, countable, elements_mut, integral, known_integers, m
 use crate::{Code, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::FILL), versions: 1..=4, parse: |_| Ok(Arc::new(Fill)) }];
+    &[Definition { code: Code::Builtin(BuiltinOperator::FILL), versions: 1..=5, parse: |_| Ok(Arc::new(Fill)) }];
 
 /// Inputs: the extents, and the element.
 #[derive(Debug)]

@@ -29,7 +29,7 @@ pub(super) fn network() -> Network {
     let whole = point(&mut network, &whole, "image_pooling");
     let whole = network.resize_bilinear(&whole, "ResizeBilinear_1", [SIZE, SIZE]);
     let each = point(&mut network, &features, "aspp0");
-    let value = network.concatenation(&whole, &each, "concat");
+    let value = network.concatenation(&[whole, each], "concat", 3);
     let value = point(&mut network, &value, "concat_projection");
     let names = ["logits/semantic", "logits/semantic/BiasAdd"];
     let value = network.convolution(&value, names, CLASSES, Window::same(1, 1, Activation::None), LINEAR);

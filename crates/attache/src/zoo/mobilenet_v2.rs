@@ -56,22 +56,39 @@ pub(super) fn network() -> Network {
 /// The bottlenecks and the convolution before them, with a `narrowing`th of the channels, in a `stride`th of the image's
 /// size: where strides would reach further, dilation takes their place, as in DeepLab.
 pub(super) fn features(network: &mut Network, image: &Value, narrowing: usize, stride: usize) -> Value {
+    let blocks = bottlenecks(network, image, narrowing, stride);
+    blocks.into_iter().next_back().expect("there are bottlenecks").output
+}
+
+/// What a bottleneck makes.
+#[derive(Clone, Debug)]
+pub(super) struct Bottleneck {
+    /// Its wide side, before each channel is looked at by itself.
+    pub(super) expanded: Value,
+    pub(super) output: Value,
+}
+
+/// The bottlenecks of [`features`], one by one.
+pub(super) fn bottlenecks(network: &mut Network, image: &Value, narrowing: usize, stride: usize) -> Vec<Bottleneck> {
     let names = ["MobilenetV2/Conv", "MobilenetV2/Conv/Relu6"];
     let window = Window::same(3, 2, Activation::Relu6);
     let mut value = network.convolution(image, names, 32 / narrowing, window, PIXELS);
     let (mut strides, mut dilation) = (2, 1);
+    let mut blocks = Vec::new();
     for (index, (wanted, channels)) in BLOCKS.into_iter().enumerate() {
         let step = if strides < stride { wanted } else { 1 };
         let window = Window::same(3, step, Activation::Relu6).dilated(dilation);
-        value = bottleneck(network, &value, index, window, channels / narrowing);
+        let block = bottleneck(network, &value, index, window, channels / narrowing);
+        value = block.output.clone();
+        blocks.push(block);
         strides *= step;
         dilation *= wanted / step;
     }
-    value
+    blocks
 }
 
 /// Wider, each channel by itself, narrow again; added to the input where that has the same shape.
-fn bottleneck(network: &mut Network, input: &Value, index: usize, window: Window, channels: usize) -> Value {
+fn bottleneck(network: &mut Network, input: &Value, index: usize, window: Window, channels: usize) -> Bottleneck {
     let scope = if index == 0 { "expanded_conv".to_owned() } else { format!("expanded_conv_{index}") };
     let name = |part: &str| format!("MobilenetV2/{scope}/{part}");
     let mut value = input.clone();
@@ -79,13 +96,14 @@ fn bottleneck(network: &mut Network, input: &Value, index: usize, window: Window
         let (names, point) = ([&*name("expand"), &*name("expand/Relu6")], Window::same(1, 1, Activation::Relu6));
         value = network.convolution(&value, names, EXPANSION * input.channels(), point, RECTIFIED);
     }
+    let expanded = value.clone();
     value = network.depthwise(&value, [&name("depthwise"), &name("depthwise/Relu6")], window, RECTIFIED);
     let names = [&*name("project"), &*name("project/BatchNorm/FusedBatchNorm")];
     value = network.convolution(&value, names, channels, Window::same(1, 1, Activation::None), LINEAR);
-    if value.shape() != input.shape() {
-        return value;
+    if value.shape() == input.shape() {
+        value = network.add(&value, input, &name("add"), Activation::None);
     }
-    network.add(&value, input, &name("add"), Activation::None)
+    Bottleneck { expanded, output: value }
 }
 
 #[cfg(test)]

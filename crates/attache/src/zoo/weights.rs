@@ -66,6 +66,29 @@ pub(super) fn filters(random: &mut Random, channels: usize, fan_in: usize, gain:
     values
 }
 
+/// What a layer multiplies by and adds.
+#[derive(Clone, Debug)]
+pub(super) struct Weights {
+    /// As many weights for each output, one output after the other.
+    pub(super) filters: Vec<f32>,
+    /// One for each output.
+    pub(super) biases: Vec<f32>,
+}
+
+impl Weights {
+    /// Weights by [`filters`] and small biases.
+    pub(super) fn new(random: &mut Random, channels: usize, fan_in: usize, gain: f32) -> Self {
+        let filters = filters(random, channels, fan_in, gain);
+        Self { filters, biases: biases(random, channels) }
+    }
+
+    /// The weights of one output.
+    pub(super) fn filter(&mut self, channel: usize) -> &mut [f32] {
+        let fan_in = self.filters.len() / self.biases.len();
+        &mut self.filters[channel * fan_in..][..fan_in]
+    }
+}
+
 /// Small biases, uniform in [-0.1, 0.1).
 pub(super) fn biases(random: &mut Random, channels: usize) -> Vec<f32> {
     let mut values = vec![0.0; channels];

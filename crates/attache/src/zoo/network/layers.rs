@@ -2,8 +2,9 @@
 
 use attache_base::{Activation, Padding, Shape};
 use attache_model::schema::{self, BuiltinOperator, BuiltinOptionsT};
+use attache_model::{FlexMap, FlexScalar, OperatorBuilder};
 
-use super::super::weights::{biases, filters};
+use super::super::weights::Weights;
 use super::{Network, Value, Window};
 
 impl Network {
@@ -16,11 +17,22 @@ impl Network {
         window: Window,
         gain: f32,
     ) -> Value {
-        let [batch, height, width, depth] = image(input);
-        let values = filters(&mut self.random, channels, window.size * window.size * depth, gain);
+        let weights = self.weights(channels, window.size * window.size * input.channels(), gain);
+        self.convolution_by(input, [scope, output], window, &weights)
+    }
+
+    /// A convolution with these weights.
+    pub(in super::super) fn convolution_by(
+        &mut self,
+        input: &Value,
+        [scope, output]: [&str; 2],
+        window: Window,
+        weights: &Weights,
+    ) -> Value {
+        let ([batch, height, width, depth], channels) = (image(input), weights.biases.len());
         let filter = [channels, window.size, window.size, depth];
-        let filter = self.constant(&format!("{scope}/weights"), filter, &values);
-        let bias = self.biases(&format!("{scope}/Conv2D_bias"), channels);
+        let filter = self.constant(&format!("{scope}/weights"), filter, &weights.filters);
+        let bias = self.constant(&format!("{scope}/Conv2D_bias"), [channels], &weights.biases);
         let [height, width] = [height, width].map(|extent| window.positions(extent));
         let options = schema::Conv2DOptionsT {
             padding: padding(window.padding),
@@ -44,12 +56,23 @@ impl Network {
         window: Window,
         gain: f32,
     ) -> Value {
+        let weights = self.weights(input.channels(), window.size * window.size, gain);
+        self.depthwise_by(input, [scope, output], window, &weights)
+    }
+
+    /// A convolution of each channel by itself with these weights.
+    pub(in super::super) fn depthwise_by(
+        &mut self,
+        input: &Value,
+        [scope, output]: [&str; 2],
+        window: Window,
+        weights: &Weights,
+    ) -> Value {
         let [batch, height, width, channels] = image(input);
-        let area = window.size * window.size;
-        let values = transposed(&filters(&mut self.random, channels, area, gain), area);
+        let values = transposed(&weights.filters, window.size * window.size);
         let filter = [1, window.size, window.size, channels];
         let filter = self.constant(&format!("{scope}/depthwise_weights"), filter, &values);
-        let bias = self.biases(&format!("{scope}/depthwise_bias"), channels);
+        let bias = self.constant(&format!("{scope}/depthwise_bias"), [channels], &weights.biases);
         let [height, width] = [height, width].map(|extent| window.positions(extent));
         let options = schema::DepthwiseConv2DOptionsT {
             padding: padding(window.padding),
@@ -74,9 +97,9 @@ impl Network {
         gain: f32,
     ) -> Value {
         let [rows, depth] = <[usize; 2]>::try_from(input.shape.extents()).expect("rows have rank 2");
-        let values = filters(&mut self.random, channels, depth, gain);
-        let weights = self.constant(&format!("{scope}/MatMul"), [channels, depth], &values);
-        let bias = self.biases(&format!("{scope}/BiasAdd"), channels);
+        let Weights { filters, biases } = self.weights(channels, depth, gain);
+        let weights = self.constant(&format!("{scope}/MatMul"), [channels, depth], &filters);
+        let bias = self.constant(&format!("{scope}/BiasAdd"), [channels], &biases);
         let options = BuiltinOptionsT::FullyConnectedOptions(Box::default());
         let inputs = [input.tensor, weights, bias];
         self.layer(BuiltinOperator::FULLY_CONNECTED, &inputs, options, output, [rows, channels])
@@ -146,14 +169,14 @@ impl Network {
         self.layer(BuiltinOperator::RESIZE_BILINEAR, &[input.tensor, size], options, output, shape)
     }
 
-    /// The channels of one image behind those of another.
-    pub(in super::super) fn concatenation(&mut self, first: &Value, second: &Value, output: &str) -> Value {
-        let [batch, height, width, channels] = image(first);
-        let [.., more] = image(second);
-        let options = schema::ConcatenationOptionsT { axis: 3, ..Default::default() };
+    /// Values one behind the other along an axis; along the others they are the same size.
+    pub(in super::super) fn concatenation(&mut self, parts: &[Value], output: &str, axis: usize) -> Value {
+        let mut extents = parts[0].shape.to_vec();
+        extents[axis] = parts.iter().map(|part| part.shape[axis]).sum();
+        let options = schema::ConcatenationOptionsT { axis: axis as i32, ..Default::default() };
         let options = BuiltinOptionsT::ConcatenationOptions(Box::new(options));
-        let inputs = [first.tensor, second.tensor];
-        self.layer(BuiltinOperator::CONCATENATION, &inputs, options, output, [batch, height, width, channels + more])
+        let inputs: Vec<_> = parts.iter().map(|part| part.tensor).collect();
+        self.layer(BuiltinOperator::CONCATENATION, &inputs, options, output, extents)
     }
 
     /// The same elements in another shape.
@@ -182,6 +205,34 @@ impl Network {
         self.layer(BuiltinOperator::SOFTMAX, &[input.tensor], options, output, input.shape.clone())
     }
 
+    /// The logistic function of each element.
+    pub(in super::super) fn logistic(&mut self, input: &Value, output: &str) -> Value {
+        self.layer(BuiltinOperator::LOGISTIC, &[input.tensor], BuiltinOptionsT::NONE, output, input.shape.clone())
+    }
+
+    /// The end of a detector: boxes, classes, scores and count of the best of these encodings `[1, count, 4]` and scores.
+    /// The options tell how many `places` there are.
+    pub(in super::super) fn detections(
+        &mut self,
+        [encodings, scores]: [&Value; 2],
+        anchors: &[f32],
+        options: &[(&str, FlexScalar)],
+        places: usize,
+    ) -> [Value; 4] {
+        let name = "TFLite_Detection_PostProcess";
+        let anchors = self.constant("anchors", [anchors.len() / 4, 4], anchors);
+        let shapes: [Shape; 4] = [[1, places, 4].into(), [1, places].into(), [1, places].into(), [1].into()];
+        let names = [name.to_owned(), format!("{name}:1"), format!("{name}:2"), format!("{name}:3")];
+        let mut names = names.iter();
+        let results = shapes.map(|shape| self.value(names.next().expect("four names"), shape));
+        let tensors = results.each_ref().map(|result| result.tensor);
+        self.results.extend(tensors);
+        let inputs = [encodings.tensor, scores.tensor, anchors];
+        let operator = OperatorBuilder::custom(name, FlexMap::write(options), inputs, tensors);
+        self.model.operator(self.subgraph, operator);
+        results
+    }
+
     /// The rows of a matrix, each by itself: `[1, N, columns]` as N times `[1, columns]`.
     pub(in super::super) fn unpack_rows<const N: usize>(&mut self, input: &Value, output: &str) -> [Value; N] {
         let [batch, rows, columns] = <[usize; 3]>::try_from(input.shape.extents()).expect("rows have rank 3");
@@ -195,9 +246,9 @@ impl Network {
     /// zeros: its last activation. A basic step per value, as the converter makes of `BasicLSTMCell`.
     pub(in super::super) fn lstm(&mut self, inputs: &[Value], scope: &str, units: usize, gain: f32) -> Value {
         let [batch, depth] = <[usize; 2]>::try_from(inputs[0].shape.extents()).expect("rows have rank 2");
-        let values = filters(&mut self.random, 4 * units, depth + units, gain);
-        let kernel = self.constant(&format!("{scope}/kernel"), [4 * units, depth + units], &values);
-        let bias = self.biases(&format!("{scope}/bias"), 4 * units);
+        let Weights { filters, biases } = self.weights(4 * units, depth + units, gain);
+        let kernel = self.constant(&format!("{scope}/kernel"), [4 * units, depth + units], &filters);
+        let bias = self.constant(&format!("{scope}/bias"), [4 * units], &biases);
         let mut state = self.zeros(&format!("{scope}/zeros"), [batch, units]);
         let mut active = state.clone();
         for (index, input) in inputs.iter().enumerate() {
@@ -222,9 +273,9 @@ impl Network {
         active
     }
 
-    fn biases(&mut self, name: &str, channels: usize) -> usize {
-        let values = biases(&mut self.random, channels);
-        self.constant(name, [channels], &values)
+    /// Weights of a layer, for callers that change some of them.
+    pub(in super::super) fn weights(&mut self, channels: usize, fan_in: usize, gain: f32) -> Weights {
+        Weights::new(&mut self.random, channels, fan_in, gain)
     }
 }
 

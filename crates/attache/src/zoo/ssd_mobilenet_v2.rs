@@ -1,0 +1,240 @@
+//! A single-shot detector over MobileNet v2, for images of 320 × 320: `ssd_mobilenet_v2_320`.
+//!
+//! Source: Sandler et al. 2018, section 6.2 (SSDLite), and Liu et al. 2016, "SSD: Single Shot MultiBox Detector". Operators
+//! and names are those of the `.tflite` files that the TensorFlow Object Detection API exports: six maps from 20 × 20 to
+//! 1 × 1, on each a head for boxes and one for 90 classes and a background, and TFLite_Detection_PostProcess at the end.
+//!
+//! Scores of random weights would lie so close that rounding decides their order. Here a few anchors of the three
+//! coarsest maps lead, each by a constant of its own: their scores are steps apart, of which the image moves each but a
+//! little, and a score threshold lies between two of them. The boxes move with the image. What tells the places of a map
+//! apart is its border, which a constant feature shows.
+
+use attache_base::Activation;
+use attache_model::FlexScalar;
+
+use super::mobilenet_v2::bottlenecks;
+use super::network::{Network, Value, Window};
+use super::weights::{RECTIFIED, Weights};
+
+/// Classes, without the background.
+const CLASSES: usize = 90;
+
+/// The bottleneck whose wide side is the first map.
+const FIRST_MAP: usize = 13;
+
+/// Channels of each further map, and of what comes before it.
+const FURTHER: [(usize, usize); 4] = [(256, 512), (128, 256), (128, 256), (64, 128)];
+
+/// Size of the anchors of each map as a share of the image's, and the size after the last.
+const SIZES: [f32; 7] = [0.2, 0.35, 0.5, 0.65, 0.8, 0.95, 1.0];
+
+/// The first map whose places its border tells apart: 3 × 3, after it 2 × 2 and 1 × 1.
+const COARSE: usize = 3;
+
+/// Map, anchor and class of those that lead, the highest score first. The first stands in the second's place.
+const LEADERS: [(usize, usize, usize); 5] = [(5, 0, 17), (5, 5, 17), (4, 1, 61), (3, 2, 0), (4, 4, 89)];
+
+/// The score of the first leader, before the logistic function.
+const HIGHEST: f32 = 1.6;
+
+/// From one place to the next, of scores before the logistic function. The image moves them by a tenth of that or less.
+const STEP: f32 = 0.06;
+
+/// The places of a map and one more step, so that a threshold fits between leaders.
+const STEPS: f32 = 10.0;
+
+/// Half a leader below the last one: the logistic function of -1.1.
+const THRESHOLD: f64 = 0.25;
+
+/// The constant feature where the border doesn't change it, and how much it changes from place to place.
+const MIDDLE: f32 = 3.0;
+const SLOPE: f32 = 0.5;
+
+/// Scores of what doesn't lead, before the logistic function: this and 1 more or less.
+const IDLE: f32 = -6.0;
+
+/// Gain of what the image adds to scores and to encodings.
+const SCORES: f32 = 1e-5;
+const ENCODINGS: f32 = 1e-2;
+
+const POINT: Window = Window::same(1, 1, Activation::Relu6);
+
+/// The network.
+pub(super) fn network() -> Network {
+    let mut network = Network::new("SSDLite MobileNet v2 320, synthetic weights", 7);
+    let image = network.input("normalized_input_image_tensor", [1, 320, 320, 3]);
+    let (mut encodings, mut scores) = (Vec::new(), Vec::new());
+    for (index, map) in maps(&mut network, &image).iter().enumerate() {
+        encodings.push(boxes(&mut network, map, index));
+        scores.push(classes(&mut network, map, index));
+    }
+    let encodings = network.concatenation(&encodings, "concat", 1);
+    let scores = network.concatenation(&scores, "concat_1", 1);
+    let scores = network.logistic(&scores, "convert_scores");
+    let outputs = network.detections([&encodings, &scores], &anchors(), &options(), DETECTIONS);
+    let names = ["detection_boxes", "detection_classes", "detection_scores", "num_detections"];
+    names.iter().zip(&outputs).for_each(|(name, output)| network.output(name, output));
+    network
+}
+
+/// Detections, at most.
+const DETECTIONS: usize = 10;
+
+fn options() -> [(&'static str, FlexScalar); 10] {
+    [
+        ("max_detections", FlexScalar::Int(DETECTIONS as i64)),
+        ("max_classes_per_detection", FlexScalar::Int(1)),
+        ("num_classes", FlexScalar::Int(CLASSES as i64)),
+        ("nms_score_threshold", FlexScalar::Float(THRESHOLD)),
+        ("nms_iou_threshold", FlexScalar::Float(0.6)),
+        ("y_scale", FlexScalar::Float(10.0)),
+        ("x_scale", FlexScalar::Float(10.0)),
+        ("h_scale", FlexScalar::Float(5.0)),
+        ("w_scale", FlexScalar::Float(5.0)),
+        ("use_regular_nms", FlexScalar::Bool(false)),
+    ]
+}
+
+/// The six maps, the finest first.
+fn maps(network: &mut Network, image: &Value) -> Vec<Value> {
+    let blocks = bottlenecks(network, image, 1, 32);
+    let last = &blocks.last().expect("there are bottlenecks").output;
+    let names = ["MobilenetV2/Conv_1", "MobilenetV2/Conv_1/Relu6"];
+    let mut maps = vec![blocks[FIRST_MAP].expanded.clone(), network.convolution(last, names, 1280, POINT, RECTIFIED)];
+    for (index, (narrow, channels)) in FURTHER.into_iter().enumerate() {
+        let layer = |part: usize, kind: &str| format!("MobilenetV2/layer_19_{part}_Conv2d_{}_{kind}", index + 2);
+        let (first, second) = (layer(1, &format!("1x1_{narrow}")), layer(2, &format!("3x3_s2_{channels}")));
+        let relu = |name: &str| format!("{name}/Relu6");
+        let before = maps.last().expect("two maps");
+        let value = network.convolution(before, [&first, &relu(&first)], narrow, POINT, RECTIFIED);
+        let depthwise = format!("{second}_depthwise");
+        let window = Window::same(3, 2, Activation::Relu6);
+        let value = network.depthwise(&value, [&depthwise, &relu(&depthwise)], window, RECTIFIED);
+        let mut weights = network.weights(channels, narrow, RECTIFIED);
+        weights.filter(0).fill(0.0);
+        weights.biases[0] = 1.0; // the constant feature
+        maps.push(network.convolution_by(&value, [&second, &relu(&second)], POINT, &weights));
+    }
+    maps
+}
+
+/// Anchors at each place of a map.
+fn anchors_of(map: usize) -> usize {
+    if map == 0 { 3 } else { 6 }
+}
+
+/// The encodings of a map's boxes, `[1, count, 4]`.
+fn boxes(network: &mut Network, map: &Value, index: usize) -> Value {
+    let scope = format!("BoxPredictor_{index}/BoxEncodingPredictor");
+    let near = near(network, map, index);
+    let mut weights = network.weights(4 * anchors_of(index), map.channels(), ENCODINGS);
+    weights.biases.iter_mut().for_each(|bias| *bias *= 5.0);
+    head(network, map, &scope, [&near, &weights], 4)
+}
+
+/// The scores of a map's boxes, `[1, count, classes with the background]`, before the logistic function.
+fn classes(network: &mut Network, map: &Value, index: usize) -> Value {
+    let scope = format!("BoxPredictor_{index}/ClassPredictor");
+    let columns = CLASSES + 1;
+    let mut near = near(network, map, index);
+    let mut weights = network.weights(columns * anchors_of(index), map.channels(), SCORES);
+    weights.biases.iter_mut().for_each(|bias| *bias = IDLE + 10.0 * *bias);
+    if index >= COARSE {
+        // Downwards three times as much as to the right: each place of a 3 × 3 map gets a number of its own.
+        let (down, right) = (3.0 * SLOPE, SLOPE);
+        near.filter(0).copy_from_slice(&[0.0, down, 0.0, right, 0.0, -right, 0.0, -down, 0.0]);
+        near.biases[0] = MIDDLE;
+    }
+    for (rank, (_, anchor, class)) in LEADERS.into_iter().enumerate().filter(|(_, (map, ..))| *map == index) {
+        let (channel, weight) = (anchor * columns + 1 + class, STEP / SLOPE);
+        weights.filter(channel)[0] = weight;
+        weights.biases[channel] = HIGHEST - rank as f32 * STEPS * STEP - weight * MIDDLE;
+    }
+    head(network, map, &scope, [&near, &weights], columns)
+}
+
+/// Weights of a window of 3 × 3. On coarse maps most of it lies beyond the border, and the rest is larger instead.
+fn near(network: &mut Network, map: &Value, index: usize) -> Weights {
+    let gain = if index < COARSE { RECTIFIED } else { 3.0 * RECTIFIED };
+    network.weights(map.channels(), 9, gain)
+}
+
+/// A head of SSDLite: each channel by itself, then all together, as rows of so many columns.
+fn head(network: &mut Network, map: &Value, scope: &str, [near, weights]: [&Weights; 2], columns: usize) -> Value {
+    let depthwise = format!("{scope}_depthwise");
+    let window = Window::same(3, 1, Activation::Relu6);
+    let value = network.depthwise_by(map, [&depthwise, &format!("{depthwise}/Relu6")], window, near);
+    let window = Window::same(1, 1, Activation::None);
+    let value = network.convolution_by(&value, [scope, &format!("{scope}/BiasAdd")], window, weights);
+    let rows = value.shape().elements() / columns;
+    network.reshape(&value, &format!("{scope}/Reshape"), [1, rows, columns])
+}
+
+/// `y, x, height, width` of all anchors, Liu et al. 2016, section 2.2: at each place one of each ratio of width to height
+/// and a square of a size between the map's and the next one's; on the finest map three.
+fn anchors() -> Vec<f32> {
+    let mut anchors = Vec::new();
+    for (index, places) in [20, 10, 5, 3, 2, 1].into_iter().enumerate() {
+        let (size, next) = (SIZES[index], SIZES[index + 1]);
+        let coarse =
+            [(size, 1.0), (size, 2.0), (size, 0.5), (size, 3.0), (size, 1.0 / 3.0), ((size * next).sqrt(), 1.0)];
+        let fine = [(0.1, 1.0), (size, 2.0), (size, 0.5)];
+        let shapes = if index == 0 { &fine[..] } else { &coarse[..] };
+        for place in 0..places * places {
+            let centre = |step: usize| (step as f32 + 0.5) / places as f32;
+            for &(size, ratio) in shapes {
+                let (height, width) = (size / f32::sqrt(ratio), size * f32::sqrt(ratio));
+                anchors.extend([centre(place / places), centre(place % places), height, width]);
+            }
+        }
+    }
+    anchors
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_base::Shape;
+    use attache_model::Model;
+
+    use super::super::tests::counts;
+    use super::super::weights::Random;
+    use super::*;
+    use crate::Interpreter;
+
+    #[test]
+    fn it_is_the_published_network() {
+        let model = Model::from_bytes(network().finish()).unwrap();
+        let operators = [
+            ("ADD", 10),
+            ("CONCATENATION", 2),
+            ("CONV_2D", 55),
+            ("DEPTHWISE_CONV_2D", 33),
+            ("LOGISTIC", 1),
+            ("RESHAPE", 12),
+            ("TFLite_Detection_PostProcess", 1),
+        ];
+        assert_eq!(counts(&model), operators.map(|(name, count)| (name.to_owned(), count)));
+        let main = &model.subgraphs()[0];
+        let shape = |name: &str| main.tensors.iter().find(|tensor| tensor.name == name).unwrap().shape.clone();
+        assert_eq!(shape("convert_scores"), Shape::from([1, 2034, 91]));
+        assert_eq!(shape("anchors"), Shape::from([2034, 4]));
+    }
+
+    #[test]
+    fn detections_are_steps_apart() {
+        let model = Model::from_bytes(network().finish()).unwrap();
+        let mut interpreter = Interpreter::builder(&model).build().unwrap();
+        let mut seen: Vec<Vec<f32>> = Vec::new();
+        for seed in 0..3 {
+            Random::new(seed).fill(interpreter.input_mut(0).unwrap(), 1.0);
+            interpreter.invoke().unwrap();
+            let classes: &[f32] = interpreter.read(1).unwrap();
+            assert_eq!(classes, [17.0, 61.0, 61.0, 61.0, 61.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+            let scores: &[f32] = interpreter.read(2).unwrap();
+            assert!(scores.windows(2).all(|pair| pair[0] - pair[1] > 5e-3), "{scores:?}");
+            let boxes: &[f32] = interpreter.read(0).unwrap();
+            assert!(seen.iter().all(|other| other.iter().zip(boxes).all(|(a, b)| a != b)), "the image moves boxes");
+            seen.push(boxes.to_vec());
+        }
+    }
+}
