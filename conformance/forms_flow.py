@@ -25,6 +25,10 @@ def twice(inner):
     return [add(inner, x, x)]
 
 
+def twice_of(inner, x):
+    return add(inner, x, x)
+
+
 def halves(inner):
     return [multiply(inner, inner.input(real(2, 3)), inner.constant(np.float32(0.5)))]
 
@@ -61,6 +65,8 @@ def branches(suite):
     case("shapes_differ", False, (twice, row_sums), lambda model, y: y)
     case("result_is_used", True, (row_sums, twice), lambda model, y: model.operator("RELU", [y]))
 
+    case("same_shapes_then_more", True, (halves, twice), lambda model, y: model.operator("RELU", [y]))
+
     def nested(inner):
         x = inner.input(real(2, 3))
         top = inner.operator("REDUCE_MAX", [x, inner.constant(np.array([0, 1], np.int32))], options("ReducerOptions"))
@@ -96,6 +102,24 @@ def loops(suite):
             return repeat(model, [model.input(COUNT), model.input(draw(*shape))], below(limit, real(*shape)), body)
         suite.case("WHILE", form, build)
 
+    def then_more(model, draw):
+        inputs = [model.input(COUNT), model.input(draw(2, 3))]
+        count, power = repeat(model, inputs, below(3, real(2, 3)), powers)
+        return [count, model.operator("RELU", [multiply(model, power, inputs[1])])]
+
+    def steady_and_growing(inner):
+        count, x = next_count(inner), inner.input(real(2, 3))
+        rows = inner.input(real(1, 3))
+        more = inner.operator("CONCATENATION", [rows, x], options("ConcatenationOptions", axis=0))
+        return [count, twice_of(inner, x), more]
+
+    def one_grows_then_more(model, draw):
+        inputs = [model.input(COUNT), model.input(draw(2, 3)), model.input(draw(1, 3))]
+        count, x, rows = repeat(model, inputs, below(2, real(2, 3), real(1, 3)), steady_and_growing)
+        return [count, model.operator("ABS", [x], options("AbsOptions")), rows]
+
+    suite.case("WHILE", "same_shapes_then_more", then_more)
+    suite.case("WHILE", "one_grows_then_more", one_grows_then_more)
     case("powers", 5, (2, 3), powers)
     case("no_step", 0, (2, 3), powers)
     case("grows", 3, (1, 2), growing)
@@ -121,6 +145,22 @@ def variables(suite):
         kept = model.operator("READ_VARIABLE", [handle], options("ReadVariableOptions"), shape=(3,))
         return [multiply(model, model.input(draw(2, 3)), kept)]
 
+    def kept_state(model, draw):
+        start = draw(2, 3)
+
+        def setup(inner):
+            inputs = [inner.handle("state"), inner.constant(start)]
+            inner.operator("ASSIGN_VARIABLE", inputs, options("AssignVariableOptions"), results=0)
+            return []
+
+        model.operator("CALL_ONCE", [], options("CallOnceOptions", initSubgraphIndex=model.subgraph(setup)), results=0)
+        handle, x = model.handle("state"), model.input(draw(2, 3))
+        state = model.operator("READ_VARIABLE", [handle], options("ReadVariableOptions"), shape=(2, 3))
+        after = add(model, multiply(model, state, model.constant(np.float32(0.5))), x)
+        model.operator("ASSIGN_VARIABLE", [handle, after], options("AssignVariableOptions"), results=0)
+        return [model.operator("TANH", [after])]
+
+    suite.case("ASSIGN_VARIABLE", "state_of_itself", kept_state)
     suite.case("ASSIGN_VARIABLE", "then_read", assigned)
     suite.case("CALL_ONCE", "sets_weights", set_up)
 

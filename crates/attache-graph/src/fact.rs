@@ -17,12 +17,21 @@ pub struct Fact {
     pub quantization: Option<Quantization>,
     /// Whether the tensor keeps its value between runs.
     pub is_variable: bool,
+    /// Of the handle of a resource variable: the shape of every value that the variable is read with, where it is known.
+    pub held: Option<Shape>,
 }
 
 impl Fact {
     /// A tensor of which the type and the shape are known.
     pub fn new(data_type: DataType, shape: impl Into<Shape>) -> Self {
-        Self { data_type, shape: Some(shape.into()), constant: None, quantization: None, is_variable: false }
+        Self {
+            data_type,
+            shape: Some(shape.into()),
+            constant: None,
+            quantization: None,
+            is_variable: false,
+            held: None,
+        }
     }
 
     /// A tensor whose value is known.

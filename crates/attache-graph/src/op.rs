@@ -43,6 +43,11 @@ pub trait Op: fmt::Debug + Send + Sync {
         false
     }
 
+    /// What it does with a resource variable as far as the variable's name and shape are concerned.
+    fn variable_use(&self) -> Option<VariableUse<'_>> {
+        None
+    }
+
     /// About how many multiplications with an addition one evaluation takes, which is what limits count. `None` where
     /// the elements read or made are a fair measure, or where a shape that decides it isn't known. Never overflows.
     fn multiply_adds(&self, inputs: &[Option<&Shape>], outputs: &[&Shape]) -> Option<u64> {
@@ -60,6 +65,25 @@ pub trait Op: fmt::Debug + Send + Sync {
     fn missing(&self) -> Option<&str> {
         None
     }
+}
+
+/// What an operator does with a resource variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VariableUse<'a> {
+    /// Its only output is the handle of the variable of these names.
+    Handle {
+        /// The container's name.
+        container: &'a str,
+        /// The variable's name in it.
+        name: &'a str,
+    },
+    /// It gives the variable of which an input is the handle the value of another.
+    Assign {
+        /// Index of the one input.
+        handle: usize,
+        /// Index of the other.
+        value: usize,
+    },
 }
 
 /// Stands for an operator of the file that isn't implemented, so that the rest of the file can still be looked at.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use attache_base::{Bytes, Constant};
-use attache_graph::{Eval, Fact, Handle, Inferred, Op, OpError};
+use attache_graph::{Eval, Fact, Handle, Inferred, Op, OpError, VariableUse};
 use attache_model::schema::BuiltinOperator;
 
 use crate::support::{arity, required, resource};
@@ -29,6 +29,10 @@ impl Op for AssignVariable {
         resource(inputs)?;
         required(inputs, 1)?;
         Ok(Vec::new())
+    }
+
+    fn variable_use(&self) -> Option<VariableUse<'_>> {
+        Some(VariableUse::Assign { handle: 0, value: 1 })
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {

@@ -1,24 +1,120 @@
-//! Another subgraph of the model, as an operator runs it. Knows no operator and nothing of how it is run.
+//! Another subgraph of the model, as an operator runs it: its ends, and what shapes it makes. Knows no operator and
+//! nothing of how it is run.
 
-use attache_base::DataType;
-use attache_graph::{Eval, Fact, Inferred, OpError, TensorRef};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use attache_base::{DataType, Shape};
+use attache_graph::{Eval, Fact, OpError, TensorRef};
+use attache_model::Model;
 
 use crate::Declaration;
+use crate::import::import_within;
+use crate::variables::Held;
+
+/// Subgraphs that are looked into within each other. Of what lies deeper only a run tells the shapes.
+const MOST_NESTED: usize = 16;
+/// Operators and tensors that are looked at for the shapes of called subgraphs, however often these call each other.
+const MOST_LOOKED_AT: usize = 1 << 18;
+
+/// Shapes of several tensors; `None` for one that only a run tells.
+type Shapes = Vec<Option<Shape>>;
+
+/// A model whose subgraphs call each other, as seen from within one of them.
+#[derive(Clone)]
+pub(crate) struct Callees {
+    model: Model,
+    /// What resource variables hold.
+    pub(crate) held: Arc<Held>,
+    /// The subgraphs around this place, the outermost first.
+    around: Vec<usize>,
+    known: Arc<Mutex<Known>>,
+}
+
+/// What is known of called subgraphs so far.
+#[derive(Default)]
+struct Known {
+    /// Shapes of outputs by subgraph and shapes of inputs.
+    outputs: HashMap<(usize, Shapes), Shapes>,
+    /// Operators and tensors looked at.
+    looked_at: usize,
+}
+
+impl Callees {
+    /// From outside of all subgraphs.
+    pub(crate) fn new(model: &Model, held: Held) -> Self {
+        Self { model: model.clone(), held: Arc::new(held), around: Vec::new(), known: Arc::default() }
+    }
+
+    /// From within this subgraph, which is called from here.
+    pub(crate) fn within(&self, subgraph: usize) -> Self {
+        Self { around: self.around.iter().copied().chain([subgraph]).collect(), ..self.clone() }
+    }
+
+    /// The model.
+    pub(crate) fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// The shapes that a subgraph makes of inputs of these shapes, as far as they are known.
+    fn shapes(&self, subgraph: usize, inputs: &[Option<Shape>]) -> Shapes {
+        let source = &self.model.subgraphs()[subgraph];
+        let unknown = vec![None; source.outputs.len()];
+        // One that calls itself never runs.
+        if self.around.contains(&subgraph) || self.around.len() == MOST_NESTED {
+            return unknown;
+        }
+        let key = (subgraph, inputs.to_vec());
+        {
+            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(outputs) = known.outputs.get(&key) {
+                return outputs.clone();
+            }
+            let (ends, inside) = (inputs.len() + unknown.len(), source.operators.len() + source.tensors.len());
+            let looked_at = known.looked_at.saturating_add(ends + inside + 1);
+            if looked_at > MOST_LOOKED_AT {
+                return unknown;
+            }
+            known.looked_at = looked_at;
+        }
+        let (graph, errors) = import_within(self, subgraph, inputs.to_vec());
+        let outputs = match errors.is_empty() {
+            true => graph.outputs.iter().map(|id| graph.fact(*id).shape.clone()).collect(),
+            false => unknown,
+        };
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.outputs.insert(key, outputs.clone());
+        outputs
+    }
+}
+
+impl std::fmt::Debug for Callees {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Callees").finish_non_exhaustive()
+    }
+}
 
 /// A subgraph that an operator runs.
-#[derive(Debug)]
 pub(crate) struct Callee {
     /// Its index, which exists.
     pub(crate) index: usize,
     inputs: Vec<DataType>,
     outputs: Vec<DataType>,
+    callees: Callees,
+}
+
+impl std::fmt::Debug for Callee {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { index, inputs, outputs, .. } = self;
+        f.debug_struct("Callee").field("index", index).field("inputs", inputs).field("outputs", outputs).finish()
+    }
 }
 
 impl Callee {
     /// The subgraph of this index. An error unless it has as many inputs and outputs as are asked for: what is kept of
     /// it is never more than the operator itself has.
     pub(crate) fn new(declaration: &Declaration<'_>, index: i32, counts: (usize, usize)) -> Result<Self, OpError> {
-        let subgraphs = declaration.subgraphs;
+        let subgraphs = declaration.callees.model().subgraphs();
         let found = usize::try_from(index).ok().and_then(|index| Some((index, subgraphs.get(index)?)));
         let (index, subgraph) = found.ok_or_else(|| {
             OpError::invalid(format!("it runs subgraph {index}; the model has {} subgraphs", subgraphs.len()))
@@ -32,7 +128,13 @@ impl Callee {
             return Err(OpError::invalid(reason));
         }
         let types = |tensors: &[usize]| tensors.iter().map(|tensor| subgraph.tensors[*tensor].data_type).collect();
-        Ok(Self { index, inputs: types(&subgraph.inputs), outputs: types(&subgraph.outputs) })
+        let callees = declaration.callees.clone();
+        Ok(Self { index, inputs: types(&subgraph.inputs), outputs: types(&subgraph.outputs), callees })
+    }
+
+    /// The shapes that it makes of inputs of these shapes, as far as they are known before it runs.
+    pub(crate) fn shapes(&self, inputs: &[Option<Shape>]) -> Vec<Option<Shape>> {
+        self.callees.shapes(self.index, inputs)
     }
 
     /// An error unless the inputs are all there and of the types of the subgraph's.
@@ -60,9 +162,20 @@ impl Callee {
     }
 }
 
-/// Outputs of these types whose shapes only a run tells.
-pub(crate) fn unknown(types: &[DataType]) -> Vec<Inferred> {
-    types.iter().map(|data_type| Inferred::unknown(*data_type)).collect()
+/// What is known of the inputs' shapes.
+pub(crate) fn shapes_of(inputs: &[Option<&Fact>]) -> Vec<Option<Shape>> {
+    inputs.iter().map(|input| input.and_then(|input| input.shape.clone())).collect()
+}
+
+/// Gives an output its value: where the output has a place, it must be of the shape that was inferred.
+pub(crate) fn deliver(eval: &mut Eval<'_>, index: usize, shape: Shape, bytes: &[u8]) -> Result<(), OpError> {
+    let Some(output) = eval.outputs.get_mut(index) else { return eval.host.set_output(index, shape, bytes) };
+    if *output.shape != shape || output.bytes.len() != bytes.len() {
+        let planned = output.shape;
+        return Err(OpError::invalid(format!("output {index} is of the shape {shape} where {planned} was planned")));
+    }
+    output.bytes.copy_from_slice(bytes);
+    Ok(())
 }
 
 /// The types of an operator's outputs, as the file states them.

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use attache_base::{Activation, Padding};
 use attache_graph::{Inferred, Op, OpError};
 use attache_model::schema::{self, BuiltinOperator};
-use attache_model::{Operator, OperatorCode, Subgraph};
+use attache_model::{Operator, OperatorCode};
+
+use crate::callee::Callees;
 
 /// How files name an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +58,7 @@ pub struct Declaration<'a> {
     /// Types and shapes of the outputs as the file states them. Only for the few operators whose meaning hangs on them.
     pub outputs: Vec<Inferred>,
     /// The model's subgraphs, for the operators that run some.
-    pub subgraphs: &'a [Subgraph],
+    pub(crate) callees: &'a Callees,
 }
 
 impl Declaration<'_> {

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use attache_base::DataType;
+use attache_base::{DataType, Shape};
 use attache_graph::{Eval, Fact, Inferred, Op, OpError};
 use attache_model::schema::BuiltinOperator;
 
-use crate::callee::{Callee, arguments, stated_types, truth, unknown};
+use crate::callee::{Callee, arguments, deliver, shapes_of, stated_types, truth};
 use crate::support::required;
 use crate::{Code, Declaration, Definition};
 
@@ -41,7 +41,7 @@ impl Op for If {
         DEFINITIONS[0].name()
     }
 
-    /// The shapes are those of the branch that runs.
+    /// The shapes are those of the branch that runs, which are known where both branches have the same.
     fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
         let condition = required(inputs, 0)?;
         if condition.data_type != DataType::Bool {
@@ -52,7 +52,14 @@ impl Op for If {
         }
         self.then_branch.check_inputs(&inputs[1..])?;
         self.else_branch.check_inputs(&inputs[1..])?;
-        Ok(unknown(&self.outputs))
+        let given = shapes_of(&inputs[1..]);
+        let [made, other] = [&self.then_branch, &self.else_branch].map(|branch| branch.shapes(&given));
+        let outputs = self.outputs.iter().zip(made).zip(other);
+        let output = |((data_type, made), other): ((&DataType, Option<Shape>), Option<Shape>)| Inferred {
+            data_type: *data_type,
+            shape: made.filter(|made| other.as_ref() == Some(made)),
+        };
+        Ok(outputs.map(output).collect())
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
@@ -60,7 +67,7 @@ impl Op for If {
         let inputs = arguments(eval, 1)?;
         let outputs = eval.host.run_subgraph(branch.index, &inputs)?;
         let mut outputs = outputs.into_iter().enumerate();
-        outputs.try_for_each(|(index, (shape, bytes))| eval.host.set_output(index, shape, &bytes))
+        outputs.try_for_each(|(index, (shape, bytes))| deliver(eval, index, shape, &bytes))
     }
 
     /// A branch may write variables.

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use attache_base::{DataType, Shape};
-use attache_graph::{Fact, Graph, Inferred, Missing, Node, Op, OpError, TensorId};
+use attache_graph::{Fact, Graph, Inferred, Missing, Node, Op, OpError, TensorId, VariableUse};
 use attache_model::{Model, Operator, QuantizationDetails, Subgraph, Tensor};
 
+use crate::callee::Callees;
 use crate::definition::{Declaration, Definition};
 use crate::definitions;
+use crate::variables::{Held, held};
 
 /// An operator of a file that is wrong.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -29,24 +31,51 @@ pub struct ImportError {
 /// implemented, in its version or with its options, becomes a node that says so and has the outputs that the file
 /// states; so does one that is wrong, which is reported as well. Panics where there is no such subgraph.
 pub fn import(model: &Model, subgraph: usize, input_shapes: &[Option<Shape>]) -> (Graph, Vec<ImportError>) {
+    import_within(&Callees::new(model, Held::new()), subgraph, shapes_of(model, subgraph, input_shapes))
+}
+
+/// [`import`] of the subgraph that an interpreter runs, which knows what resource variables hold: none has a value yet,
+/// and the subgraph's inputs have these shapes at every run.
+pub fn import_first(model: &Model, subgraph: usize, input_shapes: &[Option<Shape>]) -> (Graph, Vec<ImportError>) {
+    let inputs = shapes_of(model, subgraph, input_shapes);
+    let held = held(model, (subgraph, &inputs));
+    import_within(&Callees::new(model, held), subgraph, inputs)
+}
+
+/// The shapes of a subgraph's inputs: those that are asked for, else the file's.
+fn shapes_of(model: &Model, subgraph: usize, asked: &[Option<Shape>]) -> Vec<Option<Shape>> {
     let source = &model.subgraphs()[subgraph];
+    let inputs = source.inputs.iter().enumerate();
+    let shape = |(place, tensor): (usize, &usize)| match asked.get(place) {
+        Some(Some(shape)) => shape.clone(),
+        _ => source.tensors[*tensor].shape.clone(),
+    };
+    inputs.map(shape).map(Some).collect()
+}
+
+/// The subgraph where `callees` looks from, with inputs of these shapes, `None` for one that only a run tells.
+pub(crate) fn import_within(
+    callees: &Callees,
+    subgraph: usize,
+    inputs: Vec<Option<Shape>>,
+) -> (Graph, Vec<ImportError>) {
+    let callees = callees.within(subgraph);
+    let source = &callees.model().subgraphs()[subgraph];
     let mut graph = Graph { name: source.name.clone(), ..Graph::default() };
     for tensor in &source.tensors {
         graph.add_tensor(&tensor.name, fact(tensor));
     }
     let ids = |indices: &[usize]| indices.iter().map(|index| TensorId(*index as u32)).collect::<Vec<_>>();
     (graph.inputs, graph.outputs) = (ids(&source.inputs), ids(&source.outputs));
-    for (id, shape) in graph.inputs.clone().into_iter().zip(input_shapes) {
-        if let Some(shape) = shape {
-            graph.tensors[id.index()].fact.shape = Some(shape.clone());
-        }
+    for (id, shape) in graph.inputs.clone().into_iter().zip(inputs) {
+        graph.tensors[id.index()].fact.shape = shape;
     }
     let mut errors = Vec::new();
     for (index, operator) in source.operators.iter().enumerate() {
         let declared = declared_outputs(source, operator);
         let inputs: Vec<_> = operator.inputs.iter().map(|index| index.map(|index| TensorId(index as u32))).collect();
         let facts: Vec<_> = inputs.iter().map(|id| id.map(|id| graph.fact(id))).collect();
-        let parsed = parse(model, subgraph, index, &declared);
+        let parsed = parse(&callees, subgraph, index, &declared);
         let (op, inferred) = match parsed.and_then(|op| Ok((op.clone(), checked(&*op, &facts, &declared)?))) {
             Ok(parsed) => parsed,
             Err(error) => {
@@ -62,6 +91,10 @@ pub fn import(model: &Model, subgraph: usize, input_shapes: &[Option<Shape>]) ->
         for (id, inferred) in outputs.iter().zip(inferred) {
             graph.tensors[id.index()].fact.shape = inferred.shape;
         }
+        if let (Some(VariableUse::Handle { container, name }), [handle]) = (op.variable_use(), &outputs[..]) {
+            let held = callees.held.get(&(container.to_owned(), name.to_owned())).cloned();
+            graph.tensors[handle.index()].fact.held = held;
+        }
         graph.nodes.push(Node { op, inputs, outputs, origins: vec![index] });
     }
     (graph, errors)
@@ -75,6 +108,7 @@ fn fact(tensor: &Tensor) -> Fact {
         constant: tensor.constant.clone().filter(|_| !tensor.is_sparse),
         quantization: tensor.quantization.clone(),
         is_variable: tensor.is_variable,
+        held: None,
     }
 }
 
@@ -90,7 +124,8 @@ fn stated(declared: Vec<Inferred>) -> Vec<Inferred> {
     declared.into_iter().map(|inferred| Inferred { shape: shape(&inferred), ..inferred }).collect()
 }
 
-fn parse(model: &Model, subgraph: usize, index: usize, declared: &[Inferred]) -> Result<Arc<dyn Op>, OpError> {
+fn parse(callees: &Callees, subgraph: usize, index: usize, declared: &[Inferred]) -> Result<Arc<dyn Op>, OpError> {
+    let model = callees.model();
     let source = &model.subgraphs()[subgraph];
     let operator = &source.operators[index];
     for tensor in operator.inputs.iter().flatten().chain(&operator.outputs).map(|index| &source.tensors[*index]) {
@@ -112,7 +147,7 @@ fn parse(model: &Model, subgraph: usize, index: usize, declared: &[Inferred]) ->
         return Err(OpError::unsupported(reason));
     }
     let options = model.operator_view(subgraph, index);
-    (definition.parse)(&Declaration { operator, options, outputs: declared.to_vec(), subgraphs: model.subgraphs() })
+    (definition.parse)(&Declaration { operator, options, outputs: declared.to_vec(), callees })
 }
 
 /// The inferred outputs, where they agree with the file in number and type.

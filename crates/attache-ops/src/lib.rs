@@ -17,6 +17,7 @@ mod pool;
 mod reduction;
 mod resize;
 mod support;
+mod variables;
 mod view;
 
 mod arg_extremum;
@@ -87,7 +88,7 @@ mod where_op;
 mod while_op;
 
 pub use definition::{Code, Declaration, Definition};
-pub use import::{ImportError, import};
+pub use import::{ImportError, import, import_first};
 
 /// Every operator, sorted by file.
 static TABLE: &[&[Definition]] = &[

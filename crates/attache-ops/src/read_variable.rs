@@ -6,8 +6,8 @@ use attache_base::DataType;
 use attache_graph::{Eval, Fact, Handle, Inferred, Op, OpError};
 use attache_model::schema::BuiltinOperator;
 
-use crate::callee::{stated_types, unknown};
-use crate::support::{arity, resource};
+use crate::callee::{deliver, stated_types};
+use crate::support::{arity, required, resource};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
@@ -32,11 +32,12 @@ impl Op for ReadVariable {
         DEFINITIONS[0].name()
     }
 
-    /// The shape is that of the value that was assigned last.
+    /// The shape is that of the value that was assigned last, which is known where all that are assigned have one shape.
     fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
         arity(inputs, 1..=1)?;
         resource(inputs)?;
-        Ok(unknown(&self.types))
+        let shape = required(inputs, 0)?.held.clone();
+        Ok(self.types.iter().map(|data_type| Inferred { data_type: *data_type, shape: shape.clone() }).collect())
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
@@ -46,6 +47,6 @@ impl Op for ReadVariable {
             let reason = format!("the variable is of type {}; it is read as {}", value.data_type, self.types[0]);
             return Err(OpError::invalid(reason));
         }
-        eval.host.set_output(0, value.shape, &value.bytes)
+        deliver(eval, 0, value.shape, &value.bytes)
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use attache_base::DataType;
-use attache_graph::{Eval, Fact, Inferred, Op, OpError};
+use attache_graph::{Eval, Fact, Inferred, Op, OpError, VariableUse};
 use attache_model::schema::BuiltinOperator;
 
 use crate::support::arity;
@@ -34,6 +34,10 @@ impl Op for VarHandle {
     fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
         arity(inputs, 0..=0)?;
         Ok(vec![Inferred::new(DataType::Resource, [])])
+    }
+
+    fn variable_use(&self) -> Option<VariableUse<'_>> {
+        Some(VariableUse::Handle { container: &self.container, name: &self.shared_name })
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {

@@ -6,7 +6,7 @@ use attache_base::{DataType, Shape};
 use attache_graph::{Eval, Fact, Inferred, Op, OpError, TensorRef};
 use attache_model::schema::BuiltinOperator;
 
-use crate::callee::{Callee, arguments, stated_types, truth, unknown};
+use crate::callee::{Callee, arguments, deliver, shapes_of, stated_types, truth};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
@@ -31,6 +31,22 @@ fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
     Ok(Arc::new(While { condition, body, values }))
 }
 
+impl While {
+    /// Of the shapes before the loop those that no step changes, however many there are. A shape that changes may change
+    /// others at the next step, so the body is asked again with what is left, until nothing goes any more.
+    fn steady(&self, mut shapes: Vec<Option<Shape>>) -> Vec<Option<Shape>> {
+        loop {
+            let before = shapes.clone();
+            for (shape, made) in shapes.iter_mut().zip(self.body.shapes(&before)) {
+                *shape = shape.take().filter(|shape| made.as_ref() == Some(shape));
+            }
+            if shapes == before {
+                return shapes;
+            }
+        }
+    }
+}
+
 /// The values of a loop as inputs of a subgraph.
 fn as_inputs<'a>(values: &'a [(Shape, Vec<u8>)], like: &[TensorRef<'a>]) -> Vec<TensorRef<'a>> {
     let pairs = values.iter().zip(like);
@@ -42,7 +58,7 @@ impl Op for While {
         DEFINITIONS[0].name()
     }
 
-    /// The shapes are those that the last step makes.
+    /// The shapes are those that the last step makes, which are known where no step changes them.
     fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
         self.condition.check_inputs(inputs)?;
         self.body.check_inputs(inputs)?;
@@ -56,7 +72,8 @@ impl Op for While {
                 return Err(OpError::invalid(reason));
             }
         }
-        Ok(unknown(&self.values))
+        let shapes = self.steady(shapes_of(inputs)).into_iter();
+        Ok(self.values.iter().zip(shapes).map(|(data_type, shape)| Inferred { data_type: *data_type, shape }).collect())
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
@@ -71,7 +88,7 @@ impl Op for While {
             values = eval.host.run_subgraph(self.body.index, &inputs)?;
         }
         let mut outputs = values.into_iter().enumerate();
-        outputs.try_for_each(|(index, (shape, bytes))| eval.host.set_output(index, shape, &bytes))
+        outputs.try_for_each(|(index, (shape, bytes))| deliver(eval, index, shape, &bytes))
     }
 
     /// The subgraphs may write variables.

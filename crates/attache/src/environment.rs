@@ -12,7 +12,7 @@ use attache_model::Model;
 use crate::builder::Options;
 use crate::executor::Executor;
 use crate::limits::exceeded;
-use crate::prepare::prepare;
+use crate::prepare::{Moment, prepare};
 use crate::{Error, ErrorKind};
 
 /// Subgraphs that run at once, each called by the one before.
@@ -60,6 +60,12 @@ impl Environment {
             steps: 0,
             failure: None,
         }
+    }
+
+    /// How the interpreter's own subgraph is to be prepared now.
+    pub(crate) fn moment(&self) -> Moment {
+        let is_empty = self.variables.values.iter().all(Option::is_none);
+        if is_empty { Moment::First } else { Moment::Later }
     }
 
     /// Begins a run of the interpreter.
@@ -132,7 +138,8 @@ impl Environment {
             return Err(OpError::invalid(format!("there is no subgraph {subgraph} of {} inputs", inputs.len())));
         }
         let shapes: Vec<_> = inputs.iter().map(|input| Some(input.shape.clone())).collect();
-        let prepared = prepare(&self.model, subgraph, &self.options, &shapes).map_err(|error| self.fail(error))?;
+        let prepared =
+            prepare(&self.model, subgraph, &self.options, &shapes, Moment::Later).map_err(|error| self.fail(error))?;
         if !fits(prepared.executor.graph(), inputs) {
             return Err(OpError::invalid(format!("the inputs are not of the types of subgraph {subgraph}")));
         }

@@ -277,10 +277,18 @@ fn run_unsized(
     evaluate(node, Eval { inputs, outputs: Vec::new(), cache, parallel: offer.parallel, host: offer })?;
     for (id, made) in node.outputs.iter().zip(offer.made.drain(..)) {
         let (shape, bytes) = made.ok_or_else(|| OpError::unsupported("its shape isn't known even at run time"))?;
-        if graph.fact(*id).byte_size_as(&shape) != Some(bytes.len()) || !memory.is_own(*id) {
+        let fact = graph.fact(*id);
+        if fact.byte_size_as(&shape) != Some(bytes.len()) {
             return Err(OpError::unsupported(format!("{} bytes for an output of shape {shape}", bytes.len())));
         }
-        memory.set_own(*id, Some((shape, bytes)));
+        match (&fact.shape, memory.bytes_mut(*id)) {
+            (Some(planned), Some(into)) if *planned == shape => into.copy_from_slice(&bytes),
+            (None, None) => memory.set_own(*id, Some((shape, bytes))),
+            (planned, _) => {
+                let planned = planned.as_ref().map_or("none".to_owned(), Shape::to_string);
+                return Err(OpError::invalid(format!("it makes the shape {shape} where {planned} was planned")));
+            }
+        }
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use attache_model::{Model, Tensor};
 
 use crate::builder::{InterpreterBuilder, Options};
 use crate::environment::Environment;
-use crate::prepare::{Prepared, prepare};
+use crate::prepare::{Moment, Prepared, prepare};
 use crate::{Error, Placement, Report};
 
 /// An input or an output.
@@ -55,7 +55,7 @@ impl Interpreter {
         if shapes.len() > count {
             return Err(Error::usage(format!("a shape for input {}; the model has {count}", shapes.len() - 1)));
         }
-        let prepared = prepare(&model, subgraph, &options, &shapes)?;
+        let prepared = prepare(&model, subgraph, &options, &shapes, Moment::First)?;
         let (inputs, outputs) = infos(&model, subgraph, prepared.executor.graph());
         let environment = Environment::new(&model, subgraph, &options);
         Ok(Self { model, subgraph, options, shapes, inputs, outputs, prepared, environment })
@@ -173,7 +173,7 @@ impl Interpreter {
             let count = self.inputs.len();
             *shapes.get_mut(*input).ok_or_else(|| no_such("input", *input, count))? = Some(Shape::from(*shape));
         }
-        let mut prepared = prepare(&self.model, self.subgraph, &self.options, &shapes)?;
+        let mut prepared = prepare(&self.model, self.subgraph, &self.options, &shapes, self.environment.moment())?;
         prepared.executor.keep_values_of(&self.prepared.executor);
         (self.inputs, self.outputs) = infos(&self.model, self.subgraph, prepared.executor.graph());
         (self.prepared, self.shapes) = (prepared, shapes);

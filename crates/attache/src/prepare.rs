@@ -20,16 +20,26 @@ pub(crate) struct Prepared {
     pub(crate) report: Report,
 }
 
+/// Where a subgraph is prepared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// For an interpreter of which no variable has a value yet.
+    First,
+    /// For one that ran already, or for another subgraph that runs it.
+    Later,
+}
+
 /// Prepares a subgraph for inputs of these shapes.
 pub(crate) fn prepare(
     model: &Model,
     subgraph: usize,
     options: &Options,
     shapes: &[Option<Shape>],
+    moment: Moment,
 ) -> Result<Prepared, Error> {
     let start = Instant::now();
     options.limits.check_operators(subgraph, model.subgraphs()[subgraph].operators.len())?;
-    let mut graph = import(model, subgraph, shapes)?;
+    let mut graph = import(model, subgraph, shapes, moment)?;
     check_inputs(&graph, subgraph)?;
     // Before constants are folded, and again because that may tell more shapes.
     options.limits.check_graph(&graph, subgraph)?;
@@ -55,9 +65,12 @@ pub(crate) fn prepare(
 }
 
 /// The graph of a subgraph, or everything that is wrong with it.
-pub(crate) fn import(model: &Model, subgraph: usize, shapes: &[Option<Shape>]) -> Result<Graph, Error> {
+pub(crate) fn import(model: &Model, subgraph: usize, shapes: &[Option<Shape>], moment: Moment) -> Result<Graph, Error> {
     check_shapes(shapes)?;
-    let (graph, errors) = attache_ops::import(model, subgraph, shapes);
+    let (graph, errors) = match moment {
+        Moment::First => attache_ops::import_first(model, subgraph, shapes),
+        Moment::Later => attache_ops::import(model, subgraph, shapes),
+    };
     if !errors.is_empty() {
         let problem = |error: attache_ops::ImportError| {
             let operator = Some((error.operator, error.name));

@@ -8,19 +8,19 @@ use attache_graph::Graph;
 use attache_model::Model;
 
 use crate::builder::Options;
-use crate::prepare::{import as import_graph, prepare};
+use crate::prepare::{Moment, import as import_graph, prepare};
 use crate::{Delegate, Error, Limits};
 
 /// The graph of a subgraph as imported.
 pub fn import(model: &Model, subgraph: usize) -> Result<String, Error> {
     check(model, subgraph)?;
-    Ok(import_graph(model, subgraph, &[])?.to_string())
+    Ok(import_graph(model, subgraph, &[], moment(subgraph))?.to_string())
 }
 
 /// What the rules did to the graph, and what they left.
 pub fn passes(model: &Model, subgraph: usize) -> Result<String, Error> {
     check(model, subgraph)?;
-    let mut graph = import_graph(model, subgraph, &[])?;
+    let mut graph = import_graph(model, subgraph, &[], moment(subgraph))?;
     let log = attache_passes::run(&mut graph);
     Ok(format!("{log}\n{graph}"))
 }
@@ -29,7 +29,7 @@ pub fn passes(model: &Model, subgraph: usize) -> Result<String, Error> {
 /// became of it, as `constant`. Operators that aren't implemented are nodes that say so.
 pub fn graph(model: &Model, subgraph: usize) -> Result<(Graph, BTreeMap<usize, String>), Error> {
     check(model, subgraph)?;
-    let mut graph = import_graph(model, subgraph, &[])?;
+    let mut graph = import_graph(model, subgraph, &[], moment(subgraph))?;
     let removed = attache_passes::run(&mut graph).removed;
     let fates =
         removed.iter().flat_map(|removal| removal.origins.iter().map(|origin| (*origin, removal.fate.to_owned())));
@@ -45,7 +45,12 @@ pub fn partition(
 ) -> Result<String, Error> {
     check(model, subgraph)?;
     let options = Options { threads: 1, delegates: delegates.to_vec(), required: false, limits: limits.clone() };
-    Ok(prepare(model, subgraph, &options, &[])?.placement.to_string())
+    Ok(prepare(model, subgraph, &options, &[], moment(subgraph))?.placement.to_string())
+}
+
+/// The first subgraph is what interpreters run; others are looked at as what it may run.
+fn moment(subgraph: usize) -> Moment {
+    if subgraph == 0 { Moment::First } else { Moment::Later }
 }
 
 fn check(model: &Model, subgraph: usize) -> Result<(), Error> {

@@ -1,11 +1,17 @@
 //! Subgraphs that run each other, and variables that they share.
 #![cfg(not(feature = "poison"))]
 
+use std::sync::Arc;
+
 use attache::DataType::{self, Bool, Float32, Int32, Resource};
+use attache::graph::{Graph, NodeId, Refusal};
 use attache::model::schema::{
     BuiltinOperator, BuiltinOptionsT, CallOnceOptionsT, IfOptionsT, VarHandleOptionsT, WhileOptionsT,
 };
-use attache::{Error, ErrorKind, Interpreter, Model, ModelBuilder, OperatorBuilder, TensorBuilder};
+use attache::{
+    Claim, Delegate, DelegateError, DelegateKernel, Error, ErrorKind, Interpreter, Island, Model, ModelBuilder,
+    OperatorBuilder, TensorBuilder,
+};
 
 /// A model in the making, of several subgraphs.
 struct Flow(ModelBuilder);
@@ -290,6 +296,103 @@ fn a_variable_that_nobody_set_is_an_error() {
     let value = flow.read(0, handle);
     flow.ends(0, &[handle], &[value]);
     fails(&mut flow.build().unwrap(), ErrorKind::Model, "a handle that no variable has");
+}
+
+/// How many operators after the first one a delegate could not take for want of a shape.
+fn unsized_operators(interpreter: &Interpreter) -> usize {
+    interpreter.placement().nodes.iter().filter(|node| node.reason.as_deref() == Some(UNSIZED)).count()
+}
+
+const UNSIZED: &str = "its shapes are known only at run time";
+
+/// Takes nothing, and so makes the placement say why.
+struct Nothing;
+
+impl Delegate for Nothing {
+    fn name(&self) -> &str {
+        "nothing"
+    }
+
+    fn claim(&self, _: &Graph, _: NodeId) -> Result<Claim, Refusal> {
+        Err(Refusal::new("no"))
+    }
+
+    fn prepare(&self, _: Island<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
+        Err(DelegateError::new("never asked"))
+    }
+}
+
+fn placed(flow: &Flow) -> Interpreter {
+    let model = Model::from_bytes(flow.0.finish()).unwrap();
+    Interpreter::builder(&model).delegate(Arc::new(Nothing)).build().unwrap()
+}
+
+/// A variable that begins as a constant of so many elements and is read, summed with the input and assigned again.
+fn stateful(start: &[f32]) -> Flow {
+    let mut flow = Flow::new(2);
+    let x = flow.tensor(0, Float32, &[2]);
+    flow.once(0, 1);
+    let handle = flow.handle(0, "state");
+    let before = flow.read(0, handle);
+    let after = flow.apply(0, BuiltinOperator::ADD, &[before, x], Float32);
+    flow.assign(0, handle, after);
+    flow.ends(0, &[x], &[after]);
+    let (handle, start) = (flow.handle(1, "state"), flow.constant(1, start));
+    flow.assign(1, handle, start);
+    flow.ends(1, &[], &[]);
+    flow
+}
+
+#[test]
+fn a_variable_is_of_the_shape_that_all_assignments_give_it() {
+    let mut interpreter = placed(&stateful(&[1.0, 2.0]));
+    assert_eq!(unsized_operators(&interpreter), 0);
+    interpreter.write(0, &[10.0f32, 20.0]).unwrap();
+    interpreter.invoke().unwrap();
+    interpreter.invoke().unwrap();
+    assert_eq!(interpreter.read::<f32>(0).unwrap(), [21.0, 42.0]);
+
+    // Begins with one element and has two from then on: READ_VARIABLE, ADD and ASSIGN_VARIABLE are sized at each run.
+    let mut interpreter = placed(&stateful(&[1.0]));
+    assert_eq!(unsized_operators(&interpreter), 3);
+    interpreter.write(0, &[10.0f32, 20.0]).unwrap();
+    interpreter.invoke().unwrap();
+    interpreter.invoke().unwrap();
+    assert_eq!(interpreter.read::<f32>(0).unwrap(), [21.0, 41.0]);
+}
+
+#[test]
+fn a_variable_may_change_its_shape_with_the_inputs() {
+    let mut flow = Flow::new(1);
+    let x = flow.tensor(0, Float32, &[2]);
+    let handle = flow.handle(0, "kept");
+    let zero = flow.constant(0, &[0.0]);
+    flow.assign(0, handle, x);
+    let kept = flow.read(0, handle);
+    let y = flow.apply(0, BuiltinOperator::ADD, &[kept, zero], Float32);
+    flow.ends(0, &[x], &[y]);
+    let mut interpreter = placed(&flow);
+    assert_eq!(unsized_operators(&interpreter), 0);
+    interpreter.write(0, &[1.0f32, 2.0]).unwrap();
+    interpreter.invoke().unwrap();
+    interpreter.resize_input(0, &[3]).unwrap();
+    assert_eq!(unsized_operators(&interpreter), 2, "the variable still holds two elements");
+    interpreter.write(0, &[1.0f32, 2.0, 3.0]).unwrap();
+    interpreter.invoke().unwrap();
+    assert_eq!(interpreter.read::<f32>(0).unwrap(), [1.0, 2.0, 3.0]);
+    interpreter.reset_variables();
+    interpreter.resize_input(0, &[1]).unwrap();
+    assert_eq!(unsized_operators(&interpreter), 0);
+}
+
+#[test]
+fn an_assignment_through_a_handle_from_elsewhere_tells_nothing() {
+    let mut flow = stateful(&[1.0, 2.0]);
+    flow.0.subgraph("elsewhere");
+    let (handle, x) = (flow.tensor(2, Resource, &[]), flow.tensor(2, Float32, &[1]));
+    flow.assign(2, handle, x);
+    flow.ends(2, &[handle, x], &[]);
+    assert_eq!(unsized_operators(&placed(&flow)), 3);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::builder::Options;
 use crate::environment::Environment;
 use crate::executor::Executor;
 use crate::plan::plan;
-use crate::prepare::{check_implemented, import};
+use crate::prepare::{Moment, check_implemented, import};
 use crate::{Delegate, Error, ErrorKind, Limits};
 
 /// A value for an input.
@@ -83,7 +83,7 @@ impl Trace {
         }
         let shapes: Vec<_> = inputs.iter().map(|input| Some(input.shape.clone())).collect();
         limits.check_operators(subgraph, source.operators.len())?;
-        let mut graph = import(model, subgraph, &shapes)?;
+        let mut graph = import(model, subgraph, &shapes, Moment::First)?;
         limits.check_graph(&graph, subgraph)?;
         attache_passes::run(&mut graph);
         limits.check_graph(&graph, subgraph)?;
