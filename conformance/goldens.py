@@ -30,6 +30,7 @@ import numpy as np
 
 import forms_arithmetic
 import forms_detection
+import forms_edges
 import forms_flow
 import forms_graphs
 import forms_movement
@@ -136,7 +137,7 @@ def main():
         shutil.rmtree(stale.parent)
     suite = Suite(folder)
     for module in (forms_arithmetic, forms_relations, forms_windows, forms_movement, forms_selection, forms_sizes,
-                   forms_flow, forms_detection, forms_graphs):
+                   forms_flow, forms_detection, forms_graphs, forms_edges):
         for family in module.FAMILIES:
             family(suite)
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

@@ -8,7 +8,7 @@ use attache_gpu_ir::{Expression, Primitive, Program, Scalar, Value, ValueId};
 use crate::context::Context;
 use crate::fuse::Kernel;
 use crate::shader::{Binding, Writer};
-use crate::text::{expression, functions, vector};
+use crate::text::{expression, functions, integer, vector};
 
 /// An axis of a broadcast: how far the output goes along it, and how far an operand with each step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +93,15 @@ pub(crate) fn operand(
     writer.function(&text);
 }
 
+/// What turns reals into stored elements of a type: a type, or a function that is added to the text.
+fn stored(element: &str, lanes: usize, text: &mut String) -> String {
+    if element != "i32" {
+        return vector(element, lanes);
+    }
+    *text += &integer(lanes);
+    format!("integer{lanes}")
+}
+
 /// Adds the function `store(g, value)`, which applies the epilogue to the result's unit `g` of `lanes` elements and
 /// writes it. The output is the kernel's first.
 pub(crate) fn store(writer: &mut Writer, context: &Context<'_>, kernel: &Kernel, lanes: usize) {
@@ -102,11 +111,13 @@ pub(crate) fn store(writer: &mut Writer, context: &Context<'_>, kernel: &Kernel,
     for (index, id) in kernel.operands.iter().enumerate() {
         operand(writer, context, &format!("operand{}", index + 1), (*id, program.value(*id)), shape, lanes);
     }
-    let real = vector(carried(program, kernel), lanes);
+    let carried = carried(program, kernel);
+    let real = vector(carried, lanes);
     let element = context.element(output);
-    let stored = vector(element, lanes);
     let array = writer.bind(Binding::Write(output), element, lanes);
     let mut text = functions(&kernel.epilogue, lanes);
+    let moves = carried == element && kernel.epilogue.is_identity();
+    let stored = if moves { vector(element, lanes) } else { stored(element, lanes, &mut text) };
     let _ = writeln!(text, "fn store(g: u32, value: {real}) {{");
     if kernel.epilogue.is_identity() {
         let _ = writeln!(text, "    {array}[g] = {stored}(value);");
@@ -131,11 +142,12 @@ pub(crate) fn store_map(writer: &mut Writer, context: &Context<'_>, kernel: &Ker
     }
     let element = context.element(output);
     let array = writer.bind(Binding::Write(output), element, lanes);
-    let mut text = functions(whole, lanes) + "fn store(g: u32) {\n";
+    let mut text = functions(whole, lanes);
+    let stored = stored(element, lanes, &mut text);
+    text += "fn store(g: u32) {\n";
     for index in 0..kernel.inputs.len() {
         let _ = writeln!(text, "    let x{index} = operand{index}(g);");
     }
-    let stored = vector(element, lanes);
     let _ = write!(text, "    {array}[g] = {stored}({});\n}}\n", expression(whole, lanes));
     writer.function(&text);
 }

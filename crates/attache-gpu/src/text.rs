@@ -68,16 +68,16 @@ pub(crate) fn expression(expression: &Expression, lanes: usize) -> String {
 /// The functions that [`expression`] calls, for `lanes` elements, but for those that the expression has no use for.
 pub(crate) fn functions(whole: &Expression, lanes: usize) -> String {
     let calls = expression(whole, lanes);
-    let real = vector("f32", lanes);
     // In the order in which one builds on another.
     let functions = [
         ("error_function", ERROR_FUNCTION),
         ("power", POWER),
-        ("floor_divide", FLOOR_DIVIDE),
         ("floor_modulo", FLOOR_MODULO),
+        ("floor_divide", FLOOR_DIVIDE),
     ];
-    let used = functions.iter().filter(|(name, _)| calls.contains(&format!("{name}{lanes}(")));
-    used.map(|(_, text)| text.replace("LANES", &lanes.to_string()).replace("REAL", &real)).collect()
+    let calls = |name: &str| calls.contains(&format!("{name}{lanes}("));
+    let used = functions.iter().filter(|(name, _)| calls(name) || (*name == "floor_modulo" && calls("floor_divide")));
+    used.map(|(_, text)| for_lanes(text, lanes)).collect()
 }
 
 /// Source: Abramowitz and Stegun, "Handbook of Mathematical Functions", 7.1.26: an absolute error of 1.5e-7.
@@ -97,24 +97,44 @@ const POWER: &str = "fn powerLANES(a: REAL, b: REAL) -> REAL {
 }
 ";
 
-/// A device's quotient may be off in its last bit: what it leaves decides whether it was rounded over an integer.
-const FLOOR_DIVIDE: &str = "fn floor_divideLANES(a: REAL, b: REAL) -> REAL {
-    let quotient = floor(a / b);
-    let rest = fma(-quotient, b, a);
-    let over = (rest * sign(b)) < REAL(0.0);
-    let under = (rest * sign(b)) >= abs(b);
-    return select(select(quotient, quotient + 1.0, under), quotient - 1.0, over);
+/// Exact for quotients below 2³³: of a quotient of 12 bits and a divisor split into halves of 12, every product is exact,
+/// whether the device fuses it with the addition or not. Three such quotients leave less than the divisor on either side
+/// of 0.
+const FLOOR_MODULO: &str = "fn floor_moduloLANES(a: REAL, b: REAL) -> REAL {
+    let high = bitcast<REAL>(bitcast<WHOLE>(b) & WHOLE(-4096));
+    var rest = a;
+    for (var size = 4194304.0; size >= 1.0; size /= 2048.0) {
+        let quotient = trunc(rest / (b * size)) * size;
+        rest = fma(-quotient, b - high, fma(-quotient, high, rest));
+    }
+    rest = select(rest, rest + b, rest * sign(b) < REAL(0.0));
+    return select(rest, rest - b, rest * sign(b) >= abs(b));
 }
 ";
 
-const FLOOR_MODULO: &str = "fn floor_moduloLANES(a: REAL, b: REAL) -> REAL {
-    let quotient = floor(a / b);
-    let rest = fma(-quotient, b, a);
-    let over = (rest * sign(b)) < REAL(0.0);
-    let under = (rest * sign(b)) >= abs(b);
-    return select(select(rest, rest - b, under), rest + b, over);
+/// A device's quotient may be off in its last bit, and so rounded over an integer; without what it leaves it is one.
+const FLOOR_DIVIDE: &str = "fn floor_divideLANES(a: REAL, b: REAL) -> REAL {
+    let exact = round((a - floor_moduloLANES(a, b)) / b);
+    return select(exact, floor(a / b), abs(a) > abs(b) * 4194304.0);
 }
 ";
+
+/// The function `integerLANES`: a real rounded towards zero, held to the range of 32 bits. By itself a device takes the
+/// largest *real* below 2³¹ for what is larger.
+pub(crate) fn integer(lanes: usize) -> String {
+    for_lanes(INTEGER, lanes)
+}
+
+const INTEGER: &str = "fn integerLANES(x: REAL) -> WHOLE {
+    return select(WHOLE(x), WHOLE(2147483647), x >= REAL(2147483648.0));
+}
+";
+
+/// A function's text for so many elements.
+fn for_lanes(text: &str, lanes: usize) -> String {
+    let (real, whole) = (vector("f32", lanes), vector("i32", lanes));
+    text.replace("LANES", &lanes.to_string()).replace("REAL", &real).replace("WHOLE", &whole)
+}
 
 /// The index over output coordinates named `o0`, `o1`, …, of type `i32`; numbers pass through `number`.
 pub(crate) fn index(index: &Index, number: &mut dyn FnMut(i64) -> String) -> String {

@@ -15,7 +15,7 @@ use crate::support::{arity, image, is_empty, one_of, refuse, required};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::CONV_2D), versions: 1..=6, parse }];
+    &[Definition { code: Code::Builtin(BuiltinOperator::CONV_2D), versions: 1..=8, parse }];
 
 /// Inputs: image, filter `[output, height, width, channel of a group]` and, optionally, bias.
 #[derive(Debug)]

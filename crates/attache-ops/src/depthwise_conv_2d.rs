@@ -18,7 +18,7 @@ use crate::support::{arity, image, is_empty, one_of, refuse, required};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::DEPTHWISE_CONV_2D), versions: 1..=6, parse }];
+    &[Definition { code: Code::Builtin(BuiltinOperator::DEPTHWISE_CONV_2D), versions: 1..=7, parse }];
 
 /// Inputs: image, filter `[1, height, width, output]` and, optionally, bias. Each channel of the image makes the same
 /// number of neighbouring outputs.

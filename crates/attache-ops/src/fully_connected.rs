@@ -15,7 +15,7 @@ use crate::support::{arity, countable, is_empty, one_of, product, refuse, requir
 use crate::{Code, Declaration, Definition, fused};
 
 pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::FULLY_CONNECTED), versions: 1..=9, parse }];
+    &[Definition { code: Code::Builtin(BuiltinOperator::FULLY_CONNECTED), versions: 1..=14, parse }];
 
 /// Inputs: rows, weights `[output, element of a row]` and, optionally, bias.
 #[derive(Debug)]

@@ -38,7 +38,9 @@ fn depth(shape: &Shape) -> Result<usize, OpError> {
 fn normalize(input: &[f32], output: &mut [f32], depth: usize) {
     for (row, output) in input.chunks_exact(depth).zip(output.chunks_exact_mut(depth)) {
         let squares: f32 = row.iter().map(|x| x * x).sum();
-        let norm = squares.sqrt().max(EPSILON);
+        let root = squares.sqrt();
+        // Unlike `max`, this keeps what is no number.
+        let norm = if root < EPSILON { EPSILON } else { root };
         output.iter_mut().zip(row).for_each(|(y, x)| *y = x / norm);
     }
 }
@@ -91,5 +93,8 @@ mod tests {
         normalize(&[3.0, 4.0, 0.0, 0.0, 1e-8, 0.0], &mut output, 2);
         assert_eq!(output, [0.6, 0.8, 0.0, 0.0, 0.01, 0.0]);
         assert!(depth(&Shape::default()).is_err());
+        let mut output = [0.0; 2];
+        normalize(&[f32::NAN, 1.0], &mut output, 2);
+        assert!(output.iter().all(|value| value.is_nan()));
     }
 }

@@ -96,7 +96,8 @@ impl Op for OneHot {
         let depth = depth.ok_or_else(|| Refusal::new("a device cannot tell so many indices apart"))?;
         let mut extents = vec![1; rank];
         extents[axis] = depth as usize;
-        let places: Vec<f32> = (0..depth).map(|place| place as f32).collect();
+        // As integers: in 16 bits reals are not told apart beyond 2,048.
+        let places: Vec<i32> = (0..depth as i32).collect();
         let places = lowering.constant(Constant::from_values(extents, &places))?;
         let mut extents = shape.to_vec();
         extents[axis] = 1;

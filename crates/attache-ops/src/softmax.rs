@@ -13,7 +13,7 @@ use crate::support::{arity, is_empty, one_of, refuse, required};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::SOFTMAX), versions: 1..=3, parse }];
+    &[Definition { code: Code::Builtin(BuiltinOperator::SOFTMAX), versions: 1..=4, parse }];
 
 #[derive(Debug)]
 struct Softmax {

@@ -13,7 +13,7 @@ use crate::support::{arity, image, known_integers, one_of, product, refuse, requ
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::TRANSPOSE_CONV), versions: 1..=4, parse }];
+    &[Definition { code: Code::Builtin(BuiltinOperator::TRANSPOSE_CONV), versions: 1..=5, parse }];
 
 /// Inputs: the output's shape, filter `[output, height, width, channel]`, image and, optionally, bias.
 #[derive(Debug)]
