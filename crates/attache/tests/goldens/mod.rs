@@ -83,6 +83,7 @@ impl Case {
     }
 
     /// What is wrong with outputs of an interpreter, as bytes, against others.
+    #[allow(dead_code)] // One suite compares interpreters.
     pub(crate) fn compare_all(
         &self,
         interpreter: &Interpreter,
