@@ -66,6 +66,9 @@ pub(crate) struct DeviceArguments {
     /// How precisely the GPU computes
     #[arg(long, default_value = "f32")]
     pub(crate) precision: PrecisionName,
+    /// Keep binary16 in pairs, as on a GPU whose shaders have no such type, even if this one's do
+    #[arg(long)]
+    pub(crate) no_shader_f16: bool,
     /// Fail unless every operator runs on the GPU
     #[arg(long)]
     pub(crate) require_delegation: bool,

@@ -53,6 +53,8 @@ pub(crate) struct Wish {
     pub(crate) backend: Option<BackendName>,
     pub(crate) adapter: Option<String>,
     pub(crate) precision: PrecisionName,
+    /// Whether to do without binary16 as a type of shaders.
+    pub(crate) no_shader_f16: bool,
     /// Whether an adapter that is no hardware will do.
     pub(crate) software: bool,
 }
@@ -71,7 +73,7 @@ pub(crate) struct Device {
 
 /// What was asked for, as far as it concerns the GPU; `None`: the CPU.
 fn wish(arguments: &DeviceArguments) -> Result<Option<Wish>, Failure> {
-    let DeviceArguments { delegate, backend, adapter, precision, require_delegation, .. } = arguments;
+    let DeviceArguments { delegate, backend, adapter, precision, no_shader_f16, require_delegation, .. } = arguments;
     let explicit = backend.is_some() || adapter.is_some();
     if *delegate == Some(DelegateName::Cpu) {
         if *precision != PrecisionName::F32 {
@@ -85,7 +87,8 @@ fn wish(arguments: &DeviceArguments) -> Result<Option<Wish>, Failure> {
         };
     }
     let software = explicit || *delegate == Some(DelegateName::Gpu);
-    Ok(Some(Wish { backend: *backend, adapter: adapter.clone(), precision: *precision, software }))
+    let (backend, adapter) = (*backend, adapter.clone());
+    Ok(Some(Wish { backend, adapter, precision: *precision, no_shader_f16: *no_shader_f16, software }))
 }
 
 impl Device {
@@ -230,6 +233,7 @@ mod tests {
             backend: None,
             adapter: None,
             precision: PrecisionName::F32,
+            no_shader_f16: false,
             require_delegation: false,
             threads: None,
             limits: LimitArguments::default(),

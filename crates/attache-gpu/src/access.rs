@@ -7,7 +7,7 @@ use attache_gpu_ir::{Expression, Primitive, Program, Scalar, Value, ValueId};
 
 use crate::context::Context;
 use crate::fuse::Kernel;
-use crate::shader::{Binding, Writer};
+use crate::shader::Writer;
 use crate::text::{expression, functions, integer, vector};
 
 /// An axis of a broadcast: how far the output goes along it, and how far an operand with each step.
@@ -50,18 +50,11 @@ pub(crate) fn lanes(program: &Program, kernel: &Kernel) -> usize {
 }
 
 /// Adds a function `name(g)` that reads the operand for the output's unit `g` of `lanes` elements, as reals.
-pub(crate) fn operand(
-    writer: &mut Writer,
-    context: &Context<'_>,
-    name: &str,
-    (id, value): (ValueId, &Value),
-    to: &Shape,
-    lanes: usize,
-) {
+pub(crate) fn operand(writer: &mut Writer<'_>, name: &str, (id, value): (ValueId, &Value), to: &Shape, lanes: usize) {
     let mut axes = axes(&value.shape, to);
     let spread = axes.first().is_none_or(|axis| axis.stride == 0);
     let width = if spread { 1 } else { lanes };
-    let array = writer.bind(Binding::Read(id), context.element(id), width);
+    let array = writer.read(id, width);
     let real = vector("f32", lanes);
     if let Some(first) = axes.first_mut() {
         first.extent /= lanes;
@@ -88,67 +81,73 @@ pub(crate) fn operand(
             let _ = writeln!(at, "    rest = rest / {};", writer.param(axis.extent));
         }
     }
-    let read = if width == lanes { format!("{array}[at]") } else { format!("f32({array}[at])") };
-    let _ = write!(text, "{at}    return {real}({read});\n}}\n");
+    let read = array.reals("at");
+    let whole = if width == lanes { read } else { format!("{real}({read})") };
+    let _ = write!(text, "{at}    return {whole};\n}}\n");
     writer.function(&text);
 }
 
-/// What turns reals into stored elements of a type: a type, or a function that is added to the text.
-fn stored(element: &str, lanes: usize, text: &mut String) -> String {
-    if element != "i32" {
-        return vector(element, lanes);
+/// Reals as elements of this scalar: integers through a function that is added to the text.
+fn converted(scalar: Scalar, lanes: usize, reals: String, text: &mut String) -> String {
+    match scalar {
+        Scalar::F32 => reals,
+        Scalar::I32 => {
+            *text += &integer(lanes);
+            format!("integer{lanes}({reals})")
+        }
     }
-    *text += &integer(lanes);
-    format!("integer{lanes}")
 }
 
 /// Adds the function `store(g, value)`, which applies the epilogue to the result's unit `g` of `lanes` elements and
 /// writes it. The output is the kernel's first.
-pub(crate) fn store(writer: &mut Writer, context: &Context<'_>, kernel: &Kernel, lanes: usize) {
+pub(crate) fn store(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, lanes: usize) {
     let program = context.program;
     let output = kernel.outputs[0];
     let shape = program.shape(output);
     for (index, id) in kernel.operands.iter().enumerate() {
-        operand(writer, context, &format!("operand{}", index + 1), (*id, program.value(*id)), shape, lanes);
+        operand(writer, &format!("operand{}", index + 1), (*id, program.value(*id)), shape, lanes);
     }
     let carried = carried(program, kernel);
     let real = vector(carried, lanes);
-    let element = context.element(output);
-    let array = writer.bind(Binding::Write(output), element, lanes);
+    let array = writer.write(output, lanes);
     let mut text = functions(&kernel.epilogue, lanes);
-    let moves = carried == element && kernel.epilogue.is_identity();
-    let stored = if moves { vector(element, lanes) } else { stored(element, lanes, &mut text) };
+    let identity = kernel.epilogue.is_identity();
+    let value = if identity { "value".to_owned() } else { expression(&kernel.epilogue, lanes) };
+    let moves = identity && carried == "i32";
+    let value = if moves { value } else { converted(program.value(output).scalar, lanes, value, &mut text) };
     let _ = writeln!(text, "fn store(g: u32, value: {real}) {{");
-    if kernel.epilogue.is_identity() {
-        let _ = writeln!(text, "    {array}[g] = {stored}(value);");
-    } else {
+    if !identity {
         let _ = writeln!(text, "    let x0 = value;");
         for index in 1..=kernel.operands.len() {
             let _ = writeln!(text, "    let x{index} = operand{index}(g);");
         }
-        let _ = writeln!(text, "    {array}[g] = {stored}({});", expression(&kernel.epilogue, lanes));
     }
-    text.push_str("}\n");
+    let _ = write!(text, "    {}\n}}\n", array.write("g", &value));
     writer.function(&text);
 }
 
 /// Adds the function `store(g, …)` for a map: its inputs are the operands.
-pub(crate) fn store_map(writer: &mut Writer, context: &Context<'_>, kernel: &Kernel, whole: &Expression, lanes: usize) {
+pub(crate) fn store_map(
+    writer: &mut Writer<'_>,
+    context: &Context<'_>,
+    kernel: &Kernel,
+    whole: &Expression,
+    lanes: usize,
+) {
     let program = context.program;
     let output = kernel.outputs[0];
     let shape = program.shape(output);
     for (index, id) in kernel.inputs.iter().enumerate() {
-        operand(writer, context, &format!("operand{index}"), (*id, program.value(*id)), shape, lanes);
+        operand(writer, &format!("operand{index}"), (*id, program.value(*id)), shape, lanes);
     }
-    let element = context.element(output);
-    let array = writer.bind(Binding::Write(output), element, lanes);
+    let array = writer.write(output, lanes);
     let mut text = functions(whole, lanes);
-    let stored = stored(element, lanes, &mut text);
+    let value = converted(program.value(output).scalar, lanes, expression(whole, lanes), &mut text);
     text += "fn store(g: u32) {\n";
     for index in 0..kernel.inputs.len() {
         let _ = writeln!(text, "    let x{index} = operand{index}(g);");
     }
-    let _ = write!(text, "    {array}[g] = {stored}({});\n}}\n", expression(whole, lanes));
+    let _ = write!(text, "    {}\n}}\n", array.write("g", &value));
     writer.function(&text);
 }
 

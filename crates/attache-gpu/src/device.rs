@@ -94,6 +94,9 @@ pub struct DeviceOptions {
     /// With no more than every device has: four storage buffers to a shader, and its parameters where hardware likes
     /// them. For tests on software.
     pub frugal: bool,
+    /// Without binary16 as a type of shaders, on a device that has it as well: 16-bit precisions then do as on one that
+    /// does not. For tests.
+    pub no_shader_f16: bool,
 }
 
 /// An open device. Cheap to clone; clones share it and its pipelines.
@@ -118,9 +121,10 @@ impl Device {
     pub fn open(options: &DeviceOptions) -> Result<Self, GpuError> {
         let start = Instant::now();
         let adapter = choose(options)?;
+        let wanted = if options.no_shader_f16 { wgpu::Features::empty() } else { wgpu::Features::SHADER_F16 };
         let open = adapter.request_device(&wgpu::DeviceDescriptor {
             label: Some("attache"),
-            required_features: wgpu::Features::SHADER_F16 & adapter.features(),
+            required_features: wanted & adapter.features(),
             required_limits: adapter.limits(),
             memory_hints: wgpu::MemoryHints::Performance,
             ..Default::default()
@@ -135,6 +139,7 @@ impl Device {
         }));
         let open_ms = start.elapsed().as_secs_f64() * 1e3;
         let mut described = describe(&adapter);
+        described.shader_f16 &= !options.no_shader_f16;
         if options.frugal {
             described = Adapter { max_storage_buffers: 4, ..described };
         }
@@ -153,10 +158,11 @@ impl Device {
     fn new(device: wgpu::Device, queue: wgpu::Queue, adapter: Adapter, failure: Failure, open_ms: f64) -> Self {
         let max_binding_bytes = usize::try_from(adapter.max_binding_bytes).unwrap_or(usize::MAX);
         let storage_buffers = adapter.max_storage_buffers as usize;
-        let limits = match adapter.is_software && storage_buffers > 4 {
-            true => Limits { max_bindings: storage_buffers - 1, params: Params::Storage, max_binding_bytes },
-            false => Limits { max_bindings: storage_buffers, params: Params::Uniform, max_binding_bytes },
+        let (max_bindings, params) = match adapter.is_software && storage_buffers > 4 {
+            true => (storage_buffers - 1, Params::Storage),
+            false => (storage_buffers, Params::Uniform),
         };
+        let limits = Limits { max_bindings, params, max_binding_bytes, shader_f16: adapter.shader_f16 };
         Self(Arc::new(Inner { device, queue, adapter, limits, pipelines: Mutex::default(), failure, open_ms }))
     }
 

@@ -5,10 +5,10 @@
 //! value lies where the value it reshapes lies.
 
 use attache_base::arena::{self, Lifetime};
-use attache_gpu_ir::{Primitive, Program, Scalar, Source, ValueId};
+use attache_gpu_ir::{Primitive, Program, Source, ValueId};
 
 use crate::fuse::Kernel;
-use crate::precision::Precision;
+use crate::storage::Storages;
 
 /// Every value starts at a multiple of this: the strictest alignment that devices ask of a binding.
 pub(crate) const ALIGNMENT: usize = 256;
@@ -44,26 +44,15 @@ pub struct Layout {
     pub lower_bound: usize,
 }
 
-/// Bytes that a value takes on the device.
-pub(crate) fn bytes(program: &Program, id: ValueId, precision: Precision) -> usize {
-    let value = program.value(id);
-    let element = match value.scalar {
-        Scalar::F32 if value.is_inner => 4,
-        Scalar::F32 => precision.bytes(),
-        Scalar::I32 => 4,
-    };
-    value.shape.elements() * element
-}
-
 impl Layout {
     /// Lays out the values that `kernels` make and read; `constants` are those read as they are.
-    pub fn new(program: &Program, kernels: &[Kernel], constants: Vec<ValueId>, precision: Precision) -> Self {
+    pub fn new(program: &Program, kernels: &[Kernel], constants: Vec<ValueId>, storages: &Storages) -> Self {
         let roots = roots(program);
         let root = |id: ValueId| roots[id.index()];
         let mut lives: Vec<Option<Lifetime>> = vec![None; program.values.len()];
         for (step, kernel) in kernels.iter().enumerate() {
             for id in &kernel.outputs {
-                let size = bytes(program, *id, precision);
+                let size = storages.bytes(program, *id);
                 lives[id.index()] = Some(Lifetime { size, first: step, last: step });
             }
             for id in kernel.reads() {
@@ -144,6 +133,7 @@ fn colour(program: &Program, kernels: &[Kernel], roots: &[ValueId]) -> Vec<Optio
 mod tests {
     use super::*;
     use crate::fuse::fuse;
+    use crate::storage::Storage;
     use attache_gpu_ir::{Reduction, Scalar};
 
     #[test]
@@ -157,7 +147,7 @@ mod tests {
         let c = program.step(reduce(vec![0]), &[reshaped], 0).unwrap()[0];
         program.outputs = vec![c, reshaped, input];
         let kernels = fuse(&program, 4);
-        let layout = Layout::new(&program, &kernels, Vec::new(), Precision::F32);
+        let layout = Layout::new(&program, &kernels, Vec::new(), &Storages::new(&program, Storage::F32));
         assert_eq!(layout.places[reshaped.index()], layout.places[b.index()]);
         assert_eq!(layout.places[input.index()], Place::Input(0));
         let bank = |id: ValueId| match layout.places[id.index()] {

@@ -4,6 +4,7 @@
 //! them together. Knows nothing of operators and graphs: an engine speaks primitives.
 
 mod access;
+mod array;
 mod context;
 mod device;
 mod error;
@@ -15,6 +16,7 @@ mod precision;
 mod recording;
 mod session;
 mod shader;
+mod storage;
 mod text;
 mod variants;
 
@@ -28,5 +30,6 @@ pub use precision::Precision;
 pub use recording::{Cost, Encoder, Recorder, Recording, Submission};
 pub use session::{Session, SessionReport};
 pub use shader::{Binding, Shader};
+pub use storage::{Storage, Storages};
 pub use variants::write;
 pub use wgpu;

@@ -9,6 +9,8 @@ pub struct Limits {
     pub params: Params,
     /// Bytes that one binding can reach.
     pub max_binding_bytes: usize,
+    /// Whether shaders have binary16 as a type.
+    pub shader_f16: bool,
 }
 
 /// Where a shader's parameters lie.

@@ -6,10 +6,11 @@ use attache_gpu_ir::{Primitive, Program, Source, ValueId};
 
 use crate::error::{GpuError, GpuErrorKind};
 use crate::fuse::{Kernel, fuse};
-use crate::layout::{Layout, bytes, roots};
+use crate::layout::{Layout, roots};
 use crate::limits::Limits;
 use crate::precision::Precision;
 use crate::shader::{Binding, Shader};
+use crate::storage::Storages;
 use crate::variants::write;
 
 /// One dispatch: a shader and the kernel that it belongs to.
@@ -28,6 +29,8 @@ pub struct Plan {
     pub program: Program,
     /// In which numbers it computes.
     pub precision: Precision,
+    /// How its values are stored.
+    pub storages: Storages,
     /// Its kernels.
     pub kernels: Vec<Kernel>,
     /// The dispatches, in order.
@@ -42,19 +45,25 @@ impl Plan {
         program.validate().map_err(|error| GpuError::new(GpuErrorKind::Failed, error.to_string()))?;
         settle_reshapes(&mut program);
         let kernels = fuse(&program, limits.max_bindings);
+        let mut storages = Storages::new(&program, precision.storage(limits.shader_f16));
         let mut dispatches = Vec::new();
         for (index, kernel) in kernels.iter().enumerate() {
-            let shaders = write(&program, kernel, precision, limits);
+            let shaders = write(&program, kernel, &storages, limits);
+            for binding in shaders.iter().flat_map(|shader| &shader.bindings) {
+                if let Binding::Write(id, storage) = binding {
+                    storages.settle(*id, *storage);
+                }
+            }
             dispatches.extend(shaders.into_iter().map(|shader| Dispatch { shader, kernel: index }));
         }
         let constants = constants(&program, &dispatches);
-        let layout = Layout::new(&program, &kernels, constants, precision);
-        Ok(Self { program, precision, kernels, dispatches, layout })
+        let layout = Layout::new(&program, &kernels, constants, &storages);
+        Ok(Self { program, precision, storages, kernels, dispatches, layout })
     }
 
     /// Bytes of a value on the device.
     pub fn bytes(&self, id: ValueId) -> usize {
-        bytes(&self.program, id, self.precision)
+        self.storages.bytes(&self.program, id)
     }
 
     /// Bytes of all intermediate values' banks.
@@ -95,7 +104,7 @@ fn constants(program: &Program, dispatches: &[Dispatch]) -> Vec<ValueId> {
     let roots = roots(program);
     let read = dispatches.iter().flat_map(|dispatch| &dispatch.shader.bindings).filter_map(|binding| match binding {
         Binding::Read(id) => Some(*id),
-        Binding::Packed(_) | Binding::Write(_) => None,
+        Binding::Packed(_) | Binding::Write(..) => None,
     });
     let read = read.chain(program.outputs.iter().copied()).map(|id| roots[id.index()]);
     let mut constants: Vec<ValueId> =
@@ -118,7 +127,7 @@ impl fmt::Display for Plan {
             for binding in &dispatch.shader.bindings {
                 match binding {
                     Binding::Read(id) => write!(f, ", reads %{} {:?}", id.0, self.layout.places[id.index()])?,
-                    Binding::Write(id) => write!(f, ", writes %{} {:?}", id.0, self.layout.places[id.index()])?,
+                    Binding::Write(id, _) => write!(f, ", writes %{} {:?}", id.0, self.layout.places[id.index()])?,
                     Binding::Packed(numbers) => write!(f, ", {} packed numbers", numbers.len())?,
                 }
             }

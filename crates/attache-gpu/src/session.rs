@@ -3,7 +3,7 @@
 use attache_gpu_ir::{Program, ValueId};
 
 use crate::device::Device;
-use crate::error::{GpuError, GpuErrorKind};
+use crate::error::GpuError;
 use crate::plan::Plan;
 use crate::precision::Precision;
 use crate::recording::{Cost, Recording, Submission};
@@ -40,10 +40,6 @@ impl Session {
         precision: Precision,
         submission: Submission,
     ) -> Result<Self, GpuError> {
-        if precision != Precision::F32 && !device.adapter().shader_f16 {
-            let message = format!("the device's shaders have no binary16, which precision {} needs", precision.name());
-            return Err(GpuError::new(GpuErrorKind::Unsupported, message));
-        }
         let plan = Plan::new(program, precision, device.limits())?;
         let (recording, cost) = submission.recorder().record(device, &plan)?;
         Ok(Self { plan, recording, cost })
@@ -67,7 +63,7 @@ impl Session {
 
     /// Whether the device stores a value as binary16.
     fn is_narrow(&self, id: ValueId) -> bool {
-        self.plan.bytes(id) < self.plan.program.shape(id).elements() * 4
+        self.plan.storages.of(id).bytes() == 2
     }
 
     /// Starts a run on what was last written.

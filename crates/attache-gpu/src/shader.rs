@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use attache_gpu_ir::ValueId;
 
-use crate::limits::Limits;
-use crate::text::vector;
+use crate::array::Array;
+use crate::context::Context;
+use crate::storage::{Storage, Storages};
 
 /// Invocations of a work group, unless a variant says otherwise.
 pub(crate) const GROUP: u32 = 64;
@@ -24,8 +25,8 @@ pub enum Binding {
     Read(ValueId),
     /// Numbers made for this shader from constants of the program, to read.
     Packed(Arc<[f32]>),
-    /// A value of the program, to write.
-    Write(ValueId),
+    /// A value of the program, to write, and how the shader stores it.
+    Write(ValueId, Storage),
 }
 
 /// A shader with all that a dispatch of it needs.
@@ -44,7 +45,8 @@ pub struct Shader {
 }
 
 /// Builds a [`Shader`].
-pub(crate) struct Writer {
+pub(crate) struct Writer<'a> {
+    storages: &'a Storages,
     variant: &'static str,
     bindings: Vec<(Binding, String)>,
     params: Vec<u32>,
@@ -53,10 +55,11 @@ pub(crate) struct Writer {
     halves: bool,
 }
 
-impl Writer {
-    pub(crate) fn new(variant: &'static str, limits: &Limits) -> Self {
-        let space = limits.params.space();
-        Self { variant, bindings: Vec::new(), params: Vec::new(), functions: String::new(), space, halves: false }
+impl<'a> Writer<'a> {
+    pub(crate) fn new(variant: &'static str, context: &Context<'a>) -> Self {
+        let (storages, space) = (context.storages, context.limits.params.space());
+        let (bindings, params, functions) = (Vec::new(), Vec::new(), String::new());
+        Self { storages, variant, bindings, params, functions, space, halves: false }
     }
 
     /// The WGSL for a number that may differ from dispatch to dispatch, of type `u32`.
@@ -82,11 +85,32 @@ impl Writer {
         format!("params[{}].{}", index / 4, ["x", "y", "z", "w"][index % 4])
     }
 
-    /// Binds a buffer as an array of `lanes` elements of type `element`; its name.
-    pub(crate) fn bind(&mut self, binding: Binding, element: &str, lanes: usize) -> String {
-        self.halves |= element == "f16";
-        self.bindings.push((binding, vector(element, lanes)));
-        format!("b{}", self.bindings.len())
+    /// Binds a value of the program, to read `lanes` elements at a time.
+    pub(crate) fn read(&mut self, id: ValueId, lanes: usize) -> Array {
+        let array = self.bind(Binding::Read(id), self.storages.of(id), lanes);
+        self.functions.push_str(&array.reader());
+        array
+    }
+
+    /// Binds numbers made from constants, to read `lanes` elements at a time.
+    pub(crate) fn packed(&mut self, numbers: Arc<[f32]>, lanes: usize) -> Array {
+        let array = self.bind(Binding::Packed(numbers), self.storages.packed(), lanes);
+        self.functions.push_str(&array.reader());
+        array
+    }
+
+    /// Binds a value of the program, to write `lanes` elements at a time.
+    pub(crate) fn write(&mut self, id: ValueId, lanes: usize) -> Array {
+        let storage = self.storages.written(id, lanes);
+        let array = self.bind(Binding::Write(id, storage), storage, lanes);
+        self.functions.push_str(&array.writer());
+        array
+    }
+
+    fn bind(&mut self, binding: Binding, storage: Storage, lanes: usize) -> Array {
+        self.halves |= storage == Storage::Half;
+        self.bindings.push((binding, storage.place(lanes)));
+        Array::new(format!("b{}", self.bindings.len()), storage, lanes)
     }
 
     /// Adds a function.
@@ -112,10 +136,10 @@ impl Writer {
         }
         let vectors = self.params.len().div_ceil(4).max(1);
         let _ = writeln!(source, "@group(0) @binding(0) var<{}> params: array<vec4<u32>, {vectors}>;", self.space);
-        for (index, (binding, element)) in self.bindings.iter().enumerate() {
-            let access = if matches!(binding, Binding::Write(_)) { "read_write" } else { "read" };
+        for (index, (binding, place)) in self.bindings.iter().enumerate() {
+            let access = if matches!(binding, Binding::Write(..)) { "read_write" } else { "read" };
             let index = index + 1;
-            let _ = writeln!(source, "@group(0) @binding({index}) var<storage, {access}> b{index}: array<{element}>;");
+            let _ = writeln!(source, "@group(0) @binding({index}) var<storage, {access}> b{index}: array<{place}>;");
         }
         let [x, y, z] = group;
         let _ = write!(

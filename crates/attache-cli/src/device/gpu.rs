@@ -28,6 +28,7 @@ pub(super) fn open(wish: &Wish) -> Result<Option<Gpu>, Failure> {
         PrecisionName::F16 => Precision::F16,
     };
     let mut options = GpuDelegateOptions::default().precision(precision).hardware_only(!wish.software);
+    options = options.no_shader_f16(wish.no_shader_f16);
     if let Some(backend) = wish.backend {
         options = options.backend(match backend {
             BackendName::Vulkan => Backend::Vulkan,

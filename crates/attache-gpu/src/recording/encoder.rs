@@ -9,8 +9,8 @@ use crate::device::Device;
 use crate::error::{GpuError, GpuErrorKind};
 use crate::layout::{ALIGNMENT, Place};
 use crate::plan::Plan;
-use crate::precision::Precision;
 use crate::shader::Binding;
+use crate::storage::Storage;
 
 /// Runs that may be under way at once.
 const MAX_PENDING: usize = 64;
@@ -111,7 +111,7 @@ impl Builder<'_> {
         for (dispatch, pipeline) in plan.dispatches.iter().zip(pipelines) {
             let mut slices = vec![params.next().expect("parameters for each dispatch")];
             slices.extend(dispatch.shader.bindings.iter().map(|binding| match binding {
-                Binding::Read(id) | Binding::Write(id) => place(*id),
+                Binding::Read(id) | Binding::Write(id, _) => place(*id),
                 Binding::Packed(_) => packed.next().expect("a buffer for each packed binding"),
             }));
             let bindings = self.bind(&pipeline, &slices);
@@ -174,7 +174,10 @@ impl Builder<'_> {
             let Source::Constant(constant) = &value.source else { unreachable!("the layout lists constants") };
             let unreadable = || GpuError::new(GpuErrorKind::Unsupported, "a constant holds no numbers");
             match value.scalar {
-                Scalar::F32 => pieces.push(&stored(self.plan.precision, &constant.floats().ok_or_else(unreadable)?)),
+                Scalar::F32 => {
+                    let numbers = constant.floats().ok_or_else(unreadable)?;
+                    pieces.push(&stored(self.plan.storages.of(*id), &numbers))
+                }
                 Scalar::I32 => {
                     let clamped = |integer: i64| integer.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
                     let integers: Vec<i32> =
@@ -191,7 +194,7 @@ impl Builder<'_> {
         let mut pieces = Pieces::default();
         for binding in self.plan.dispatches.iter().flat_map(|dispatch| &dispatch.shader.bindings) {
             if let Binding::Packed(numbers) = binding {
-                pieces.push(&stored(self.plan.precision, numbers));
+                pieces.push(&stored(self.plan.storages.packed(), numbers));
             }
         }
         let bytes = |slices: &mut dyn Iterator<Item = u64>| slices.sum::<u64>() as usize;
@@ -238,11 +241,11 @@ impl Encoded {
     }
 }
 
-/// Numbers as the device stores them.
-fn stored(precision: Precision, numbers: &[f32]) -> Vec<u8> {
-    match precision {
-        Precision::F32 => bytemuck::cast_slice(numbers).to_vec(),
-        Precision::F32F16 | Precision::F16 => {
+/// Real numbers as the device stores them.
+fn stored(storage: Storage, numbers: &[f32]) -> Vec<u8> {
+    match storage {
+        Storage::F32 | Storage::I32 => bytemuck::cast_slice(numbers).to_vec(),
+        Storage::Half | Storage::HalfPairs => {
             numbers.iter().flat_map(|number| half::f16::from_f32(*number).to_le_bytes()).collect()
         }
     }

@@ -6,7 +6,7 @@ use super::Variant;
 use crate::access::store;
 use crate::context::Context;
 use crate::fuse::Kernel;
-use crate::shader::{Binding, Shader, Writer};
+use crate::shader::{Shader, Writer};
 
 pub(super) const VARIANT: Variant = Variant {
     name: "arg_reduce",
@@ -18,18 +18,19 @@ pub(super) const VARIANT: Variant = Variant {
 fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let Primitive::ArgReduce { largest, axis } = kernel.primitive else { unreachable!("applies") };
     let input = context.program.value(kernel.inputs[0]);
-    let mut writer = Writer::new(VARIANT.name, context.limits);
-    let array = writer.bind(Binding::Read(kernel.inputs[0]), context.element(kernel.inputs[0]), 1);
+    let mut writer = Writer::new(VARIANT.name, context);
+    let array = writer.read(kernel.inputs[0], 1);
     store(&mut writer, context, kernel, 1);
     let extent = writer.param(input.shape[axis]);
     let inner = writer.param(input.shape[axis + 1..].iter().product());
+    let (first, value) = (array.reals("base"), array.reals(&format!("base + at * {inner}")));
     let better = if largest { ">" } else { "<" };
     let body = format!(
         "    let base = g / {inner} * {extent} * {inner} + g % {inner};
-    var best = f32({array}[base]);
+    var best = {first};
     var place = 0;
     for (var at = 1u; at < {extent}; at++) {{
-        let value = f32({array}[base + at * {inner}]);
+        let value = {value};
         if (value {better} best) {{ best = value; place = i32(at); }}
     }}
     store(g, place);\n"

@@ -1,14 +1,14 @@
 //! Inputs one after the other: each element looks up which input it comes from. Where there are more inputs than
 //! bindings, several dispatches share the output.
 
-use attache_gpu_ir::{Primitive, Scalar, ValueId};
+use attache_gpu_ir::{Primitive, ValueId};
 
 use super::Variant;
 use crate::access::{lanes, store};
+use crate::array::Array;
 use crate::context::Context;
 use crate::fuse::Kernel;
-use crate::shader::{Binding, Shader, Writer};
-use crate::text::vector;
+use crate::shader::{Shader, Writer};
 
 pub(super) const VARIANT: Variant = Variant {
     name: "concatenate",
@@ -42,11 +42,8 @@ fn part(
     (start, whole): (usize, usize),
     lanes: usize,
 ) -> Shader {
-    let scalar = context.program.value(kernel.outputs[0]).scalar;
-    let real = vector(if scalar == Scalar::F32 { "f32" } else { "i32" }, lanes);
-    let mut writer = Writer::new(VARIANT.name, context.limits);
-    let arrays: Vec<String> =
-        inputs.iter().map(|id| writer.bind(Binding::Read(*id), context.element(*id), lanes)).collect();
+    let mut writer = Writer::new(VARIANT.name, context);
+    let arrays: Vec<Array> = inputs.iter().map(|id| writer.read(*id, lanes)).collect();
     store(&mut writer, context, kernel, lanes);
     let length: usize = lengths.iter().sum();
     let elements = context.program.shape(kernel.outputs[0]).elements() / lanes;
@@ -56,7 +53,7 @@ fn part(
         format!("    let run = g / {within};\n    var at = g % {within};\n    let to = run * {all} + {from} + at;\n");
     for (index, (array, length)) in arrays.iter().zip(lengths).enumerate() {
         let length = writer.param(*length);
-        let fetch = format!("store(to, {real}({array}[run * {length} + at]));");
+        let fetch = format!("store(to, {});", array.numbers(&format!("run * {length} + at")));
         body += &if index + 1 == arrays.len() {
             format!("    {fetch}\n")
         } else {

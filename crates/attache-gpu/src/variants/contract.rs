@@ -5,9 +5,10 @@ use attache_gpu_ir::{Contraction, Primitive};
 
 use super::{Variant, coordinates};
 use crate::access::store;
+use crate::array::Array;
 use crate::context::Context;
 use crate::fuse::Kernel;
-use crate::shader::{Binding, Shader, Writer};
+use crate::shader::{Shader, Writer};
 
 pub(super) const VARIANT: Variant = Variant {
     name: "contract",
@@ -17,7 +18,7 @@ pub(super) const VARIANT: Variant = Variant {
 };
 
 /// WGSL of the function `source(o, tap, axis…)`: where output position `o` reads for a tap of the window, or -1.
-pub(super) fn source(writer: &mut Writer, contraction: &Contraction) {
+pub(super) fn source(writer: &mut Writer<'_>, contraction: &Contraction) {
     let [sy, sx] = contraction.strides.map(|stride| writer.param(stride));
     let [dy, dx] = contraction.dilations.map(|dilation| writer.param(dilation));
     let [by, bx] = contraction.before.map(|before| writer.param(before));
@@ -46,16 +47,15 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let data = context.program.shape(kernel.inputs[0]);
     let filter = context.program.shape(kernel.inputs[1]);
     let output = context.program.shape(kernel.outputs[0]);
-    let mut writer = Writer::new(VARIANT.name, context.limits);
-    let inputs: Vec<String> =
-        kernel.inputs.iter().map(|id| writer.bind(Binding::Read(*id), context.element(*id), 1)).collect();
+    let mut writer = Writer::new(VARIANT.name, context);
+    let inputs: Vec<Array> = kernel.inputs.iter().map(|id| writer.read(*id, 1)).collect();
     store(&mut writer, context, kernel, 1);
     source(&mut writer, contraction);
     let extents: Vec<String> = output.iter().map(|extent| writer.param(*extent)).collect();
     let [height, width, channels] = [1, 2, 3].map(|axis| writer.param(data[axis]));
     let [rows, columns, depth] = [1, 2, 3].map(|axis| writer.param(filter[axis]));
     let per_group = writer.param(filter[0] / contraction.groups);
-    let bias = inputs.get(2).map_or("0.0".to_owned(), |bias| format!("f32({bias}[o3])"));
+    let bias = inputs.get(2).map_or("0.0".to_owned(), |bias| bias.reals("o3"));
     let mut body = coordinates(&extents);
     body += &format!(
         "    var sum = {bias};
@@ -69,13 +69,13 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
             let start = u32((o0 * i32({height}) + y) * i32({width}) + x) * {channels} + first;
             let tap = ((u32(o3) * {rows} + i) * {columns} + j) * {depth};
             for (var c = 0u; c < {depth}; c++) {{
-                sum = fma(f32({data}[start + c]), f32({filter}[tap + c]), sum);
+                sum = fma({data}, {filter}, sum);
             }}
         }}
     }}
     store(g, sum);\n",
-        data = inputs[0],
-        filter = inputs[1],
+        data = inputs[0].reals("start + c"),
+        filter = inputs[1].reals("tap + c"),
     );
     vec![writer.linear(output.elements(), &body)]
 }

@@ -11,7 +11,7 @@ use super::contract::source;
 use crate::access::{lanes, store};
 use crate::context::Context;
 use crate::fuse::Kernel;
-use crate::shader::{Binding, GROUP, Shader, Writer};
+use crate::shader::{GROUP, Shader, Writer};
 
 pub(super) const VARIANT: Variant = Variant { name: "contract_dense", applies, cost: 2, write };
 
@@ -59,7 +59,6 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let data = context.program.shape(kernel.inputs[0]);
     let filter = context.program.shape(kernel.inputs[1]);
     let output = context.program.shape(kernel.outputs[0]);
-    let storage = context.precision.storage();
     let positions: usize = output[..3].iter().product();
     let quads = filter[0].div_ceil(4);
     let each = if positions >= 4096 {
@@ -72,9 +71,9 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let deep = if data[3].is_multiple_of(4) { 4 } else { 1 };
     let out_lanes = if filter[0].is_multiple_of(4) { lanes(context.program, kernel) } else { 1 };
 
-    let mut writer = Writer::new(VARIANT.name, context.limits);
-    let input = writer.bind(Binding::Read(kernel.inputs[0]), context.element(kernel.inputs[0]), deep);
-    let weights = writer.bind(Binding::Packed(pack(context, kernel)), storage, 4);
+    let mut writer = Writer::new(VARIANT.name, context);
+    let input = writer.read(kernel.inputs[0], deep);
+    let weights = writer.packed(pack(context, kernel), 4);
     store(&mut writer, context, kernel, out_lanes);
     let pointwise = is_pointwise(contraction, data, filter);
     if !pointwise {
@@ -92,24 +91,22 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
         "    let quad = id.x;
     let first = (id.y + id.z * {row}) * {each}u;
     if (quad >= {wide} || first >= {total}) {{ return; }}
-    let bias = vec4<f32>({weights}[quad]);\n"
+    let bias = {};\n",
+        weights.reals("quad")
     );
     for p in 0..each {
         let _ = writeln!(body, "    var sum{p} = bias;\n    let at{p} = min(first + {p}u, {total} - 1u);");
     }
-    let fetch = |p: usize| format!("{input}[from{p} + c]");
+    let fetch = |p: usize| input.reals(&format!("from{p} + c"));
     let mut inner = String::new();
     let loaded = if deep == 4 { "vec4<f32>" } else { "f32" };
     for p in 0..each {
-        let value = if pointwise {
-            format!("{loaded}({})", fetch(p))
-        } else {
-            format!("select({loaded}(0.0), {loaded}({}), inside{p})", fetch(p))
-        };
+        let value = if pointwise { fetch(p) } else { format!("select({loaded}(0.0), {}, inside{p})", fetch(p)) };
         let _ = writeln!(inner, "            let v{p} = {value};");
     }
     for k in 0..deep {
-        let _ = writeln!(inner, "            let w{k} = vec4<f32>({weights}[tap + (c * {deep}u + {k}u) * {wide}]);");
+        let weight = weights.reals(&format!("tap + (c * {deep}u + {k}u) * {wide}"));
+        let _ = writeln!(inner, "            let w{k} = {weight};");
         for p in 0..each {
             let part = if deep == 4 { format!("v{p}.{}", ["x", "y", "z", "w"][k]) } else { format!("v{p}") };
             let _ = writeln!(inner, "            sum{p} = fma(vec4<f32>({part}), w{k}, sum{p});");

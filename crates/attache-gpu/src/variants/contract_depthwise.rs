@@ -9,7 +9,7 @@ use super::{Variant, coordinates};
 use crate::access::{lanes, store};
 use crate::context::Context;
 use crate::fuse::Kernel;
-use crate::shader::{Binding, Shader, Writer};
+use crate::shader::{Shader, Writer};
 
 pub(super) const VARIANT: Variant = Variant { name: "contract_depthwise", applies, cost: 1, write };
 
@@ -46,10 +46,9 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let data = context.program.shape(kernel.inputs[0]);
     let filter = context.program.shape(kernel.inputs[1]);
     let output = context.program.shape(kernel.outputs[0]);
-    let storage = context.precision.storage();
-    let mut writer = Writer::new(VARIANT.name, context.limits);
-    let input = writer.bind(Binding::Read(kernel.inputs[0]), context.element(kernel.inputs[0]), 4);
-    let weights = writer.bind(Binding::Packed(pack(context, kernel)), storage, 4);
+    let mut writer = Writer::new(VARIANT.name, context);
+    let input = writer.read(kernel.inputs[0], 4);
+    let weights = writer.packed(pack(context, kernel), 4);
     store(&mut writer, context, kernel, 4);
     source(&mut writer, contraction);
     let channels = data[3] / 4;
@@ -58,7 +57,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let [rows, columns] = [filter[1], filter[2]];
     let mut body = coordinates(&extents);
     body += &format!(
-        "    var sum = vec4<f32>({weights}[o3]);
+        "    var sum = {bias};
     for (var i = 0u; i < {rows}u; i++) {{
         let y = source_y(o1, i, i32({height}));
         if (y < 0) {{ continue; }}
@@ -67,11 +66,14 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
             if (x < 0) {{ continue; }}
             let start = ((o0 * i32({height}) + y) * i32({width}) + x) * i32({channels}) + o3;
             let tap = i32(1u + i * {columns}u + j) * i32({channels}) + o3;
-            sum = fma(vec4<f32>({input}[start]), vec4<f32>({weights}[tap]), sum);
+            sum = fma({value}, {weight}, sum);
         }}
     }}
     store(g, sum);\n",
         channels = extents[3],
+        bias = weights.reals("o3"),
+        value = input.reals("start"),
+        weight = weights.reals("tap"),
     );
     vec![writer.linear(output.elements() / 4, &body)]
 }

@@ -6,7 +6,7 @@ use super::Variant;
 use crate::access::{lanes, store};
 use crate::context::Context;
 use crate::fuse::Kernel;
-use crate::shader::{Binding, Shader, Writer};
+use crate::shader::{Shader, Writer};
 
 pub(super) const VARIANT: Variant =
     Variant { name: "gather", applies: |_, kernel| matches!(kernel.primitive, Primitive::Gather(_)), cost: 1, write };
@@ -18,11 +18,10 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let named = indices[indices.rank() - 1];
     let inner: usize = data.shape[gather.axis + named..].iter().product();
     let lanes = if inner.is_multiple_of(4) { lanes(context.program, kernel) } else { 1 };
-    let mut writer = Writer::new(VARIANT.name, context.limits);
-    let array = writer.bind(Binding::Read(kernel.inputs[0]), context.element(kernel.inputs[0]), lanes);
-    let names = writer.bind(Binding::Read(kernel.inputs[1]), "i32", 1);
+    let mut writer = Writer::new(VARIANT.name, context);
+    let array = writer.read(kernel.inputs[0], lanes);
+    let names = writer.read(kernel.inputs[1], 1);
     store(&mut writer, context, kernel, lanes);
-    let real = crate::text::vector(if data.scalar == attache_gpu_ir::Scalar::I32 { "i32" } else { "f32" }, lanes);
     let each = writer.param(inner / lanes);
     let listed = writer.param(indices[gather.batch..indices.rank() - 1].iter().product());
     let kept = writer.param(data.shape[gather.batch..gather.axis].iter().product());
@@ -35,8 +34,9 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     );
     for component in 0..named {
         let extent = writer.param(data.shape[gather.axis + component]);
-        body += &format!("    at = at * {extent} + u32(clamp({names}[name + {component}u], 0, i32({extent}) - 1));\n");
+        let name = names.integers(&format!("name + {component}u"));
+        body += &format!("    at = at * {extent} + u32(clamp({name}, 0, i32({extent}) - 1));\n");
     }
-    body += &format!("    store(g, {real}({array}[at * {each} + g % {each}]));\n");
+    body += &format!("    store(g, {});\n", array.numbers(&format!("at * {each} + g % {each}")));
     vec![writer.linear(context.program.shape(kernel.outputs[0]).elements() / lanes, &body)]
 }

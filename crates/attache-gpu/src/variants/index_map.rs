@@ -7,7 +7,7 @@ use super::{Variant, coordinates};
 use crate::access::{lanes, store};
 use crate::context::Context;
 use crate::fuse::Kernel;
-use crate::shader::{Binding, Shader, Writer};
+use crate::shader::{Shader, Writer};
 use crate::text::{MIRROR, index, vector};
 
 pub(super) const VARIANT: Variant = Variant {
@@ -39,8 +39,8 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let Primitive::IndexMap(map) = &kernel.primitive else { unreachable!("applies") };
     let input = context.program.value(kernel.inputs[0]);
     let lanes = if keeps_vectors(map, &input.shape) { lanes(context.program, kernel) } else { 1 };
-    let mut writer = Writer::new(VARIANT.name, context.limits);
-    let array = writer.bind(Binding::Read(kernel.inputs[0]), context.element(kernel.inputs[0]), lanes);
+    let mut writer = Writer::new(VARIANT.name, context);
+    let array = writer.read(kernel.inputs[0], lanes);
     writer.function(MIRROR);
     store(&mut writer, context, kernel, lanes);
     let last = map.output.len().saturating_sub(1);
@@ -63,7 +63,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     }
     let fill = writer.float_param(map.fill.unwrap_or(0.0));
     let fill = if input.scalar == Scalar::F32 { fill } else { format!("i32({fill})") };
-    body += &format!("    var value = {real}({fill});\n    if (inside) {{ value = {real}({array}[at]); }}\n");
+    body += &format!("    var value = {real}({fill});\n    if (inside) {{ value = {}; }}\n", array.numbers("at"));
     body += "    store(g, value);\n";
     let elements: usize = map.output.iter().product();
     vec![writer.linear(elements / lanes, &body)]

@@ -14,7 +14,7 @@ pub(super) const VARIANT: Variant =
 fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let Primitive::Map { expression, shape, .. } = &kernel.primitive else { unreachable!("applies") };
     let lanes = lanes(context.program, kernel);
-    let mut writer = Writer::new(VARIANT.name, context.limits);
+    let mut writer = Writer::new(VARIANT.name, context);
     store_map(&mut writer, context, kernel, expression, lanes);
     vec![writer.linear(shape.elements() / lanes, "    store(g);\n")]
 }

@@ -22,8 +22,8 @@ use attache_gpu_ir::Program;
 use crate::context::Context;
 use crate::fuse::Kernel;
 use crate::limits::Limits;
-use crate::precision::Precision;
 use crate::shader::Shader;
+use crate::storage::Storages;
 
 /// One way to write a kernel.
 pub(crate) struct Variant {
@@ -57,9 +57,9 @@ static TABLE: &[Variant] = &[
     window::VARIANT,
 ];
 
-/// The shaders of a kernel, to run one after the other.
-pub fn write(program: &Program, kernel: &Kernel, precision: Precision, limits: &Limits) -> Vec<Shader> {
-    let context = Context { program, precision, limits };
+/// The shaders of a kernel, to run one after the other. The values that it reads are settled in `storages`.
+pub fn write(program: &Program, kernel: &Kernel, storages: &Storages, limits: &Limits) -> Vec<Shader> {
+    let context = Context { program, storages, limits };
     let applying = TABLE.iter().filter(|variant| (variant.applies)(&context, kernel));
     let variant =
         applying.min_by_key(|variant| variant.cost).expect("every primitive has a variant without conditions");

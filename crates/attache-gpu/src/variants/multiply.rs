@@ -6,7 +6,7 @@ use super::Variant;
 use crate::access::store;
 use crate::context::Context;
 use crate::fuse::Kernel;
-use crate::shader::{Binding, Shader, Writer};
+use crate::shader::{Shader, Writer};
 
 pub(super) const VARIANT: Variant = Variant {
     name: "multiply",
@@ -20,9 +20,8 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let shapes = [0, 1].map(|input| context.program.shape(kernel.inputs[input]));
     let output = context.program.shape(kernel.outputs[0]);
     let rank = output.rank();
-    let mut writer = Writer::new(VARIANT.name, context.limits);
-    let [left, right] =
-        [0, 1].map(|input| writer.bind(Binding::Read(kernel.inputs[input]), context.element(kernel.inputs[input]), 1));
+    let mut writer = Writer::new(VARIANT.name, context);
+    let [left, right] = [0, 1].map(|input| writer.read(kernel.inputs[input], 1));
     store(&mut writer, context, kernel, 1);
     let (rows, columns) = (writer.param(output[rank - 2]), writer.param(output[rank - 1]));
     let last = |shape: &attache_base::Shape, from_end: usize| shape[shape.rank() - from_end];
@@ -48,10 +47,12 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     }
     let at_left = if transposed[0] { format!("k * {rows} + row") } else { format!("row * {depth} + k") };
     let at_right = if transposed[1] { format!("column * {depth} + k") } else { format!("k * {columns} + column") };
+    let left = left.reals(&format!("from_left + {at_left}"));
+    let right = right.reals(&format!("from_right + {at_right}"));
     body += &format!(
         "    var sum = 0.0;
     for (var k = 0u; k < {depth}; k++) {{
-        sum = fma(f32({left}[from_left + {at_left}]), f32({right}[from_right + {at_right}]), sum);
+        sum = fma({left}, {right}, sum);
     }}
     store(g, sum);\n"
     );

@@ -7,7 +7,7 @@ use super::{Variant, coordinates};
 use crate::access::{lanes, store};
 use crate::context::Context;
 use crate::fuse::Kernel;
-use crate::shader::{Binding, Shader, Writer};
+use crate::shader::{Shader, Writer};
 use crate::text::vector;
 
 pub(super) const VARIANT: Variant = Variant {
@@ -18,7 +18,7 @@ pub(super) const VARIANT: Variant = Variant {
 };
 
 /// WGSL that folds `value` into `folded`, and the number that folding starts with.
-pub(super) fn folding(writer: &mut Writer, reduction: Reduction) -> (&'static str, String) {
+pub(super) fn folding(writer: &mut Writer<'_>, reduction: Reduction) -> (&'static str, String) {
     match reduction {
         Reduction::Sum | Reduction::Mean => ("folded = folded + value;", "0.0".to_owned()),
         Reduction::Maximum => ("folded = max(folded, value);", writer.float_param(f32::NEG_INFINITY)),
@@ -33,7 +33,7 @@ pub(super) fn share(reduction: Reduction, count: usize) -> f32 {
 }
 
 /// The shape of what is folded into one result, and WGSL that adds the place of element `r` of it to `at`.
-pub(super) fn walk(writer: &mut Writer, shape: &Shape, axes: &[usize], lanes: usize) -> (usize, String) {
+pub(super) fn walk(writer: &mut Writer<'_>, shape: &Shape, axes: &[usize], lanes: usize) -> (usize, String) {
     let strides = strides(shape);
     let folded: Vec<(usize, usize)> = axes.iter().map(|axis| (shape[*axis], strides[*axis] / lanes)).collect();
     let mut text = "        var left = r;\n".to_owned();
@@ -45,7 +45,7 @@ pub(super) fn walk(writer: &mut Writer, shape: &Shape, axes: &[usize], lanes: us
 }
 
 /// WGSL that names `base`, the place of the first element that is folded into result `g`.
-pub(super) fn base(writer: &mut Writer, shape: &Shape, axes: &[usize], lanes: usize) -> String {
+pub(super) fn base(writer: &mut Writer<'_>, shape: &Shape, axes: &[usize], lanes: usize) -> String {
     let rank = shape.rank();
     let kept = |axis: usize| if axes.contains(&axis) { 1 } else { shape[axis] };
     let unit = |axis: usize, number: usize| if axis + 1 == rank { number / lanes } else { number };
@@ -66,11 +66,12 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let inner_kept =
         shape.rank() > 0 && !axes.contains(&(shape.rank() - 1)) && shape[shape.rank() - 1].is_multiple_of(4);
     let lanes = if inner_kept { lanes(context.program, kernel) } else { 1 };
-    let mut writer = Writer::new(VARIANT.name, context.limits);
-    let array = writer.bind(Binding::Read(kernel.inputs[0]), context.element(kernel.inputs[0]), lanes);
+    let mut writer = Writer::new(VARIANT.name, context);
+    let array = writer.read(kernel.inputs[0], lanes);
     store(&mut writer, context, kernel, lanes);
     let real = vector("f32", lanes);
     let (fold, start) = folding(&mut writer, *reduction);
+    let element = array.reals("at");
     let mut body = base(&mut writer, shape, axes, lanes);
     let (count, walk) = walk(&mut writer, shape, axes, lanes);
     let (share, count) = (writer.float_param(share(*reduction, count)), writer.param(count));
@@ -78,7 +79,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
         "    var folded = {real}({start});
     for (var r = 0u; r < {count}; r++) {{
         var at = base;
-{walk}        let value = {real}({array}[at]);
+{walk}        let value = {element};
         {fold}
     }}
     store(g, folded * {share});\n"

@@ -7,7 +7,7 @@ use super::reduce::{base, folding, share, walk};
 use crate::access::store;
 use crate::context::Context;
 use crate::fuse::Kernel;
-use crate::shader::{Binding, Shader, Writer};
+use crate::shader::{Shader, Writer};
 
 pub(super) const VARIANT: Variant = Variant { name: "reduce_group", applies, cost: 1, write };
 
@@ -32,19 +32,20 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let Primitive::Reduce { reduction, axes } = &kernel.primitive else { unreachable!("applies") };
     let input = context.program.value(kernel.inputs[0]);
     let shape = &input.shape;
-    let mut writer = Writer::new(VARIANT.name, context.limits);
-    let array = writer.bind(Binding::Read(kernel.inputs[0]), context.element(kernel.inputs[0]), 1);
+    let mut writer = Writer::new(VARIANT.name, context);
+    let array = writer.read(kernel.inputs[0], 1);
     store(&mut writer, context, kernel, 1);
     let (fold, start) = folding(&mut writer, *reduction);
     let base = base(&mut writer, shape, axes, 1);
     let (count, walk) = walk(&mut writer, shape, axes, 1);
     let (share, count) = (writer.float_param(share(*reduction, count)), writer.param(count));
+    let element = array.reals("at");
     let body = format!(
         "    let g = group.x;
 {base}    var folded = {start};
     for (var r = local.x; r < {count}; r += {GROUP}u) {{
         var at = base;
-{walk}        let value = f32({array}[at]);
+{walk}        let value = {element};
         {fold}
     }}
     shared_folded[local.x] = folded;

@@ -6,7 +6,7 @@ use super::{Variant, coordinates};
 use crate::access::{lanes, store};
 use crate::context::Context;
 use crate::fuse::Kernel;
-use crate::shader::{Binding, Shader, Writer};
+use crate::shader::{Shader, Writer};
 use crate::text::vector;
 
 pub(super) const VARIANT: Variant = Variant {
@@ -21,19 +21,19 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let shape = context.program.shape(kernel.inputs[0]);
     let lanes = if shape[3].is_multiple_of(4) { lanes(context.program, kernel) } else { 1 };
     let real = vector("f32", lanes);
-    let mut writer = Writer::new(VARIANT.name, context.limits);
-    let array = writer.bind(Binding::Read(kernel.inputs[0]), context.element(kernel.inputs[0]), lanes);
+    let mut writer = Writer::new(VARIANT.name, context);
+    let array = writer.read(kernel.inputs[0], lanes);
     store(&mut writer, context, kernel, lanes);
     let output = [shape[0], resample.output[0], resample.output[1], shape[3] / lanes];
     let extents = output.map(|extent| writer.param(extent));
     let [height, width] = [writer.param(shape[1]), writer.param(shape[2])];
     let [sy, sx] = resample.scales([shape[1], shape[2]]).map(|scale| writer.float_param(scale));
     let half = if resample.half_pixel_centers { "0.5" } else { "0.0" };
+    let value = array.reals(&format!("((b * i32({height}) + y) * i32({width}) + x) * i32({}) + c", extents[3]));
     writer.function(&format!(
         "fn element(b: i32, y: i32, x: i32, c: i32) -> {real} {{
-    return {real}({array}[((b * i32({height}) + y) * i32({width}) + x) * i32({channels}) + c]);
-}}\n",
-        channels = extents[3]
+    return {value};
+}}\n"
     ));
     let mut body = coordinates(&extents);
     body += &match resample.sampling {

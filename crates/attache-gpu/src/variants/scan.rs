@@ -6,7 +6,7 @@ use super::Variant;
 use crate::access::store;
 use crate::context::Context;
 use crate::fuse::Kernel;
-use crate::shader::{Binding, Shader, Writer};
+use crate::shader::{Shader, Writer};
 
 pub(super) const VARIANT: Variant =
     Variant { name: "scan", applies: |_, kernel| matches!(kernel.primitive, Primitive::Scan { .. }), cost: 1, write };
@@ -14,19 +14,20 @@ pub(super) const VARIANT: Variant =
 fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let Primitive::Scan { axis, exclusive, reverse } = kernel.primitive else { unreachable!("applies") };
     let shape = context.program.shape(kernel.inputs[0]);
-    let mut writer = Writer::new(VARIANT.name, context.limits);
-    let array = writer.bind(Binding::Read(kernel.inputs[0]), context.element(kernel.inputs[0]), 1);
+    let mut writer = Writer::new(VARIANT.name, context);
+    let array = writer.read(kernel.inputs[0], 1);
     store(&mut writer, context, kernel, 1);
     let extent = writer.param(shape[axis]);
     let inner = writer.param(shape[axis + 1..].iter().product());
     let at = if reverse { format!("({extent} - 1u - step)") } else { "step".to_owned() };
     let stored = if exclusive { "store(at, sum); sum += value;" } else { "sum += value; store(at, sum);" };
+    let value = array.reals("at");
     let body = format!(
         "    let base = g / {inner} * {extent} * {inner} + g % {inner};
     var sum = 0.0;
     for (var step = 0u; step < {extent}; step++) {{
         let at = base + {at} * {inner};
-        let value = f32({array}[at]);
+        let value = {value};
         {stored}
     }}\n"
     );

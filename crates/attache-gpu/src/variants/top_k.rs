@@ -5,7 +5,7 @@ use attache_gpu_ir::Primitive;
 use super::Variant;
 use crate::context::Context;
 use crate::fuse::Kernel;
-use crate::shader::{Binding, Shader, Writer};
+use crate::shader::{Shader, Writer};
 
 pub(super) const VARIANT: Variant =
     Variant { name: "top_k", applies: |_, kernel| matches!(kernel.primitive, Primitive::TopK { .. }), cost: 1, write };
@@ -14,12 +14,15 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let Primitive::TopK { count } = kernel.primitive else { unreachable!("applies") };
     let shape = context.program.shape(kernel.inputs[0]);
     let extent = shape.last().copied().unwrap_or(1);
-    let stored = context.element(kernel.outputs[0]);
-    let mut writer = Writer::new(VARIANT.name, context.limits);
-    let array = writer.bind(Binding::Read(kernel.inputs[0]), context.element(kernel.inputs[0]), 1);
-    let values = writer.bind(Binding::Write(kernel.outputs[0]), stored, 1);
-    let places = writer.bind(Binding::Write(kernel.outputs[1]), "i32", 1);
+    let mut writer = Writer::new(VARIANT.name, context);
+    let array = writer.read(kernel.inputs[0], 1);
+    let values = writer.write(kernel.outputs[0], 1);
+    let places = writer.write(kernel.outputs[1], 1);
     let (extent_text, count_text) = (writer.param(extent), writer.param(count));
+    let value = array.reals(&format!("g * {extent_text} + at"));
+    let to = format!("g * {count_text} + k");
+    let put_value = values.write(&to, "best");
+    let put_place = places.write(&to, &format!("min(best_at, {extent_text} - 1u)"));
     let body = format!(
         "    var last = 0.0;
     var last_at = 0u;
@@ -27,12 +30,12 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
         var best = 0.0;
         var best_at = {extent_text};
         for (var at = 0u; at < {extent_text}; at++) {{
-            let value = f32({array}[g * {extent_text} + at]);
+            let value = {value};
             let follows = k == 0u || value < last || (value == last && at > last_at);
             if (follows && (best_at == {extent_text} || value > best)) {{ best = value; best_at = at; }}
         }}
-        {values}[g * {count_text} + k] = {stored}(best);
-        {places}[g * {count_text} + k] = i32(min(best_at, {extent_text} - 1u));
+        {put_value}
+        {put_place}
         last = best;
         last_at = best_at;
     }}\n"

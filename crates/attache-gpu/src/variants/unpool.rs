@@ -6,7 +6,7 @@ use super::{Variant, coordinates};
 use crate::access::{lanes, store};
 use crate::context::Context;
 use crate::fuse::Kernel;
-use crate::shader::{Binding, Shader, Writer};
+use crate::shader::{Shader, Writer};
 use crate::text::vector;
 
 pub(super) const VARIANT: Variant = Variant {
@@ -21,9 +21,9 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let shape = context.program.shape(kernel.inputs[0]);
     let lanes = if shape[3].is_multiple_of(4) { lanes(context.program, kernel) } else { 1 };
     let (real, whole) = (vector("f32", lanes), vector("i32", lanes));
-    let mut writer = Writer::new(VARIANT.name, context.limits);
-    let values = writer.bind(Binding::Read(kernel.inputs[0]), context.element(kernel.inputs[0]), lanes);
-    let places = writer.bind(Binding::Read(kernel.inputs[1]), context.element(kernel.inputs[1]), lanes);
+    let mut writer = Writer::new(VARIANT.name, context);
+    let values = writer.read(kernel.inputs[0], lanes);
+    let places = writer.read(kernel.inputs[1], lanes);
     store(&mut writer, context, kernel, lanes);
     let output = [shape[0], shape[1] * size[0], shape[2] * size[1], shape[3] / lanes];
     let extents = output.map(|extent| writer.param(extent));
@@ -35,8 +35,10 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let x = o2 / i32({columns});
     let at = ((o0 * i32({height}) + y) * i32({width}) + x) * i32({channels}) + o3;
     let place = {whole}((o2 % i32({columns})) * i32({rows}) + o1 % i32({rows}));
-    store(g, select({real}(0.0), {real}({values}[at]), {places}[at] == place));\n",
+    store(g, select({real}(0.0), {value}, {found} == place));\n",
         channels = extents[3],
+        value = values.reals("at"),
+        found = places.integers("at"),
     );
     vec![writer.linear(output.iter().product(), &body)]
 }

@@ -6,7 +6,7 @@ use super::{Variant, coordinates};
 use crate::access::{lanes, store};
 use crate::context::Context;
 use crate::fuse::Kernel;
-use crate::shader::{Binding, Shader, Writer};
+use crate::shader::{Shader, Writer};
 use crate::text::vector;
 
 pub(super) const VARIANT: Variant =
@@ -17,8 +17,8 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let shape = context.program.shape(kernel.inputs[0]);
     let lanes = if shape[3].is_multiple_of(4) { lanes(context.program, kernel) } else { 1 };
     let (real, whole) = (vector("f32", lanes), vector("i32", lanes));
-    let mut writer = Writer::new(VARIANT.name, context.limits);
-    let array = writer.bind(Binding::Read(kernel.inputs[0]), context.element(kernel.inputs[0]), lanes);
+    let mut writer = Writer::new(VARIANT.name, context);
+    let array = writer.read(kernel.inputs[0], lanes);
     store(&mut writer, context, kernel, lanes);
     let (fold, start, result) = match window.kind {
         WindowKind::Average => ("folded = folded + value; count += 1.0;", "0.0".to_owned(), "folded / count"),
@@ -37,6 +37,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let [height, width] = [writer.param(shape[1]), writer.param(shape[2])];
     let strides = window.strides.map(|stride| writer.param(stride));
     let before = window.before.map(|before| writer.param(before));
+    let at = format!("((o0 * i32({height}) + y) * i32({width}) + x) * i32({}) + o3", extents[3]);
     let mut body = coordinates(&extents);
     body += &format!(
         "    var folded = {real}({start});
@@ -49,7 +50,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
             let y = top + i32(i);
             let x = left + i32(j);
             if (y < 0 || x < 0 || y >= i32({height}) || x >= i32({width})) {{ continue; }}
-            let value = {real}({array}[((o0 * i32({height}) + y) * i32({width}) + x) * i32({channels}) + o3]);
+            let value = {value};
             {fold}
         }}
     }}
@@ -58,11 +59,11 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
         sx = strides[1],
         by = before[0],
         bx = before[1],
-        channels = extents[3],
+        value = array.reals(&at),
     );
     if let Some(places) = kernel.outputs.get(1) {
-        let places = writer.bind(Binding::Write(*places), "i32", lanes);
-        body += &format!("    {places}[g] = place;\n");
+        let places = writer.write(*places, lanes);
+        body += &format!("    {}\n", places.write("g", "place"));
     }
     vec![writer.linear(output.iter().product(), &body)]
 }

@@ -32,12 +32,12 @@ impl GpuDelegate {
             hardware_only: options.hardware_only,
             validation: options.validation,
             frugal: false,
+            no_shader_f16: options.no_shader_f16,
         });
         let device = device.map_err(|error| match error.kind() {
             GpuErrorKind::Unsupported => Error::new(ErrorKind::Unsupported, error.to_string()),
             _ => Error::new(ErrorKind::Device, error.to_string()),
         })?;
-        let precision = possible(precision, options.precision.is_some(), &device)?;
         Ok(Self { device, precision, partitioning: options.partitioning })
     }
 
@@ -47,7 +47,7 @@ impl GpuDelegate {
         if device.adapter().max_storage_buffers < 4 {
             return Err(Error::new(ErrorKind::Device, "the device allows a shader fewer than four storage buffers"));
         }
-        let precision = possible(options.resolved_precision()?, options.precision.is_some(), &device)?;
+        let precision = options.resolved_precision()?;
         Ok(Self { device, precision, partitioning: options.partitioning })
     }
 
@@ -74,18 +74,6 @@ impl GpuDelegate {
     pub(super) fn device(&self) -> &Device {
         &self.device
     }
-}
-
-/// The precision, raised where the device can't store binary16 and nobody insists, as TensorFlow Lite does.
-fn possible(precision: Precision, insisted: bool, device: &Device) -> Result<Precision, Error> {
-    if precision == Precision::F32 || device.adapter().shader_f16 {
-        return Ok(precision);
-    }
-    if !insisted {
-        return Ok(Precision::F32);
-    }
-    let text = format!("{} has no binary16, which precision {} needs", device.adapter().name, precision.name());
-    Err(Error::new(ErrorKind::Unsupported, text))
 }
 
 /// The node's program, where every value of it fits the device.

@@ -43,6 +43,7 @@ pub struct GpuDelegateOptions {
     pub(crate) adapter: Option<String>,
     pub(crate) hardware_only: bool,
     pub(crate) validation: bool,
+    pub(crate) no_shader_f16: bool,
 }
 
 impl Default for GpuDelegateOptions {
@@ -56,6 +57,7 @@ impl Default for GpuDelegateOptions {
             adapter: None,
             hardware_only: false,
             validation: false,
+            no_shader_f16: false,
         }
     }
 }
@@ -139,6 +141,13 @@ impl GpuDelegateOptions {
     /// With the graphics interface's own validation layer, whose messages go to the log. For tests.
     pub fn validation(mut self, validation: bool) -> Self {
         self.validation = validation;
+        self
+    }
+
+    /// Without binary16 as a type of shaders, on a device that has it as well: 16-bit precisions then do as on one that
+    /// does not. For tests.
+    pub fn no_shader_f16(mut self, without: bool) -> Self {
+        self.no_shader_f16 = without;
         self
     }
 

@@ -1,0 +1,124 @@
+//! How numbers lie in a device's memory, and which value lies how. Decided here alone: whoever writes shaders, lays out
+//! memory or talks to the host asks.
+//!
+//! In the 16-bit precisions reals are stored as binary16. Where a device's shaders have no such type, two of them share
+//! a word: [`Storage::HalfPairs`]. Two invocations must not write to one word, so there a value that its kernel writes
+//! one element at a time is stored as binary32. Inputs and constants, which the host writes, always lie in pairs.
+
+use attache_gpu_ir::{Program, Scalar, ValueId};
+
+use crate::layout::roots;
+use crate::text::vector;
+
+/// How the elements of a value lie in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Storage {
+    /// Binary32.
+    F32,
+    /// 32-bit integers.
+    I32,
+    /// Binary16, a type of the shader's.
+    Half,
+    /// Binary16, two to a word of 32 bits, the first in the lower half. The last word of an odd number is filled up.
+    HalfPairs,
+}
+
+impl Storage {
+    /// Bytes of an element.
+    pub fn bytes(self) -> usize {
+        match self {
+            Storage::F32 | Storage::I32 => 4,
+            Storage::Half | Storage::HalfPairs => 2,
+        }
+    }
+
+    /// WGSL's type for what an array holds at each place, where it is read or written `lanes` elements at a time. Single
+    /// halves of pairs cannot be addressed: with one lane a place holds two.
+    pub(crate) fn place(self, lanes: usize) -> String {
+        match self {
+            Storage::F32 => vector("f32", lanes),
+            Storage::I32 => vector("i32", lanes),
+            Storage::Half => vector("f16", lanes),
+            Storage::HalfPairs => vector("u32", lanes.div_ceil(2)),
+        }
+    }
+}
+
+/// The storage of each value of a program.
+#[derive(Clone, Debug)]
+pub struct Storages {
+    reals: Storage,
+    /// By the value in whose place a value lies.
+    by_root: Vec<Storage>,
+    roots: Vec<ValueId>,
+}
+
+impl Storages {
+    /// As far as it is known before shaders are written; `reals` is how reals are stored where nothing stands against it.
+    pub fn new(program: &Program, reals: Storage) -> Self {
+        let values = program.values.iter().map(|value| match value.scalar {
+            Scalar::F32 if value.is_inner => Storage::F32,
+            Scalar::F32 => reals,
+            Scalar::I32 => Storage::I32,
+        });
+        Self { reals, by_root: values.collect(), roots: roots(program) }
+    }
+
+    /// The storage of a value. That of one that a kernel makes is known once the kernel's shaders are written.
+    pub fn of(&self, id: ValueId) -> Storage {
+        self.by_root[self.roots[id.index()].index()]
+    }
+
+    /// The storage of constants that a kernel packed for itself.
+    pub fn packed(&self) -> Storage {
+        self.reals
+    }
+
+    /// Bytes that a value takes on the device.
+    pub fn bytes(&self, program: &Program, id: ValueId) -> usize {
+        program.shape(id).elements() * self.of(id).bytes()
+    }
+
+    /// How a kernel that writes `lanes` elements of the value at a time has to store it.
+    pub(crate) fn written(&self, id: ValueId, lanes: usize) -> Storage {
+        match self.of(id) {
+            Storage::HalfPairs if lanes == 1 => Storage::F32,
+            storage => storage,
+        }
+    }
+
+    /// Settles how a value that a kernel makes is stored.
+    pub(crate) fn settle(&mut self, id: ValueId, storage: Storage) {
+        let root = self.roots[id.index()];
+        self.by_root[root.index()] = storage;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use attache_gpu_ir::Primitive;
+
+    #[test]
+    fn pairs_are_for_what_is_written_in_vectors() {
+        let mut program = Program::default();
+        let input = program.input(Scalar::F32, [2, 4].into());
+        let whole = program.input(Scalar::I32, [2, 4].into());
+        let sums = program.step(Primitive::Scan { axis: 1, exclusive: false, reverse: false }, &[input], 0).unwrap()[0];
+        let flat = program.step(Primitive::Reshape([8].into()), &[sums], 0).unwrap()[0];
+        let mut storages = Storages::new(&program, Storage::HalfPairs);
+        assert_eq!((storages.of(input), storages.of(whole)), (Storage::HalfPairs, Storage::I32));
+        assert_eq!(storages.written(sums, 4), Storage::HalfPairs);
+        let alone = storages.written(sums, 1);
+        storages.settle(sums, alone);
+        assert_eq!((storages.of(sums), storages.of(flat)), (Storage::F32, Storage::F32));
+        assert_eq!((storages.bytes(&program, flat), storages.bytes(&program, input)), (32, 16));
+        assert_eq!(Storages::new(&program, Storage::Half).written(sums, 1), Storage::Half);
+    }
+
+    #[test]
+    fn a_place_holds_whole_words_of_pairs() {
+        assert_eq!([1, 4].map(|lanes| Storage::HalfPairs.place(lanes)), ["u32", "vec2<u32>"]);
+        assert_eq!([1, 4].map(|lanes| Storage::Half.place(lanes)), ["f16", "vec4<f16>"]);
+    }
+}
