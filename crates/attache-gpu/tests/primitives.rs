@@ -1,4 +1,5 @@
-//! Every primitive on a device, against its meaning: many shapes each, drawn from a fixed seed.
+//! Every primitive on a device, against its meaning: many shapes each, drawn from a fixed seed, in 32-bit floats and in
+//! 16-bit floats in each of the ways to store them.
 //!
 //! Runs on the first Vulkan device, software included, under the Khronos validation layer; without either it fails.
 
@@ -24,8 +25,9 @@ impl Random {
         from[self.below(from.len())]
     }
 
+    /// Numbers between -2 and 2 that binary16 holds.
     fn numbers(&mut self, count: usize) -> Vec<f32> {
-        (0..count).map(|_| self.below(4001) as f32 / 1000.0 - 2.0).collect()
+        (0..count).map(|_| self.below(2049) as f32 / 512.0 - 2.0).collect()
     }
 
     fn channels(&mut self) -> usize {
@@ -37,15 +39,20 @@ impl Random {
     }
 }
 
-fn device(frugal: bool) -> Device {
+/// What cases run on, and in which numbers.
+struct Form {
+    device: Device,
+    precision: Precision,
+}
+
+fn device(options: DeviceOptions) -> Device {
     validation::listen();
-    let options =
-        DeviceOptions { backend: Some(Backend::Vulkan), validation: true, frugal, ..DeviceOptions::default() };
+    let options = DeviceOptions { backend: Some(Backend::Vulkan), validation: true, ..options };
     Device::open(&options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on")
 }
 
 /// Runs a program of one step on the device and by its meaning.
-fn check(device: &Device, random: &mut Random, label: &str, program: Program) {
+fn check(form: &Form, random: &mut Random, label: &str, program: Program) {
     let tensors: Vec<Tensor> = (program.inputs.iter())
         .map(|id| {
             let value = program.value(*id);
@@ -59,7 +66,7 @@ fn check(device: &Device, random: &mut Random, label: &str, program: Program) {
         .collect();
     let expected = interpret(&program, &tensors).unwrap();
     let scalars: Vec<Scalar> = program.outputs.iter().map(|id| program.value(*id).scalar).collect();
-    let mut session = Session::new(device, program.clone(), Precision::F32, Submission::Encoder).unwrap();
+    let mut session = Session::new(&form.device, program.clone(), form.precision, Submission::Encoder).unwrap();
     for (index, (tensor, id)) in tensors.iter().zip(&program.inputs).enumerate() {
         let bytes: Vec<u8> = match program.value(*id).scalar {
             Scalar::F32 => tensor.elements.iter().flat_map(|x| (*x as f32).to_le_bytes()).collect(),
@@ -78,7 +85,9 @@ fn check(device: &Device, random: &mut Random, label: &str, program: Program) {
                 Scalar::F32 => f64::from(f32::from_le_bytes(word)),
                 Scalar::I32 => f64::from(i32::from_le_bytes(word)),
             };
-            let limit = if scalar == Scalar::I32 { 0.0 } else { 1e-5 * scale };
+            // Half of binary16's last place, where the result is stored so.
+            let rounding = if form.precision == Precision::F32 { 0.0 } else { expected.abs() / 2048.0 };
+            let limit = if scalar == Scalar::I32 { 0.0 } else { 1e-5 * scale + rounding };
             assert!((found - expected).abs() <= limit, "{label}: {found}, not {expected}, at {place} of\n{program}");
         }
     }
@@ -343,14 +352,17 @@ type Draw = fn(&mut Random) -> Program;
 
 #[test]
 fn devices_compute_what_primitives_mean() {
-    devices(false);
-    devices(true);
+    let all = DeviceOptions::default;
+    forms(Precision::F32, all());
+    forms(Precision::F32, DeviceOptions { frugal: true, ..all() });
+    forms(Precision::F16, all());
+    forms(Precision::F16, DeviceOptions { no_shader_f16: true, ..all() });
     validation::assert_silent();
 }
 
-/// The same on one more device: all that it offers, or what every device does.
-fn devices(frugal: bool) {
-    let device = device(frugal);
+/// The same in one more form.
+fn forms(precision: Precision, options: DeviceOptions) {
+    let form = Form { device: device(options), precision };
     let kinds: [(&str, Draw, usize); 16] = [
         ("map", map, 60),
         ("index_map", index_map, 40),
@@ -373,9 +385,42 @@ fn devices(frugal: bool) {
         let mut random = Random(seed as u64 + 1);
         for _ in 0..count {
             let program = draw(&mut random);
-            check(&device, &mut random, label, program);
+            check(&form, &mut random, label, program);
         }
     }
     let large = Primitive::Reduce { reduction: Reduction::Mean, axes: vec![1, 2] };
-    check(&device, &mut Random(99), "reduce_group", one(large, &[float(&[2, 120, 90, 3].into())]));
+    check(&form, &mut Random(99), "reduce_group", one(large, &[float(&[2, 120, 90, 3].into())]));
+}
+
+/// What a kernel stores for another, and for the host, is the nearest number of binary16; infinity beyond the largest.
+#[test]
+fn halves_are_rounded_to_the_nearest() {
+    for no_shader_f16 in [false, true] {
+        let form = DeviceOptions { no_shader_f16, ..DeviceOptions::default() };
+        let device = device(form);
+        assert_eq!(device.adapter().shader_f16, !no_shader_f16, "a device with binary16 in shaders is needed");
+        let mut random = Random(5);
+        let mut factor = || {
+            let edges = [0x7c00, 0x7bff, 0x0400, 0x0001, 0x3c00, 0x4000, 0x3801, 0xfbff];
+            let bits = if random.below(4) == 0 { random.pick(&edges) } else { random.below(0x7c00) as u16 };
+            half::f16::from_bits(bits | (random.below(2) as u16) << 15).to_f32()
+        };
+        let factors: [Vec<f32>; 2] = [0; 2].map(|_| (0..4096).map(|_| factor()).collect());
+        let product = Expression::Input(0).multiply(Expression::Input(1));
+        let shape = Shape::from([4096]);
+        let map = Primitive::Map { expression: product, shape: shape.clone(), scalar: Scalar::F32 };
+        let program = one(map, &[float(&shape), float(&shape)]);
+        let mut session = Session::new(&device, program, Precision::F16, Submission::Encoder).unwrap();
+        for (input, factors) in factors.iter().enumerate() {
+            session.write(input, &factors.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>());
+        }
+        let mut products = vec![0; 4096 * 4];
+        session.submit().unwrap();
+        session.read(&mut [&mut products]).unwrap();
+        for ((a, b), bytes) in factors[0].iter().zip(&factors[1]).zip(products.as_chunks::<4>().0) {
+            let (found, expected) = (f32::from_le_bytes(*bytes), half::f16::from_f32(a * b).to_f32());
+            let same = found == expected || (found.is_nan() && expected.is_nan());
+            assert!(same, "{found}, not {expected}, for {a} x {b}; {device:?}, without the type: {no_shader_f16}");
+        }
+    }
 }

@@ -1,27 +1,31 @@
-//! Every golden case on a GPU, in 32-bit floats and under Vulkan's validation layer; through OpenGL where the environment
-//! has `ATTACHE_TEST_BACKEND=gl`.
+//! Every golden case on a GPU under Vulkan's validation layer, or through OpenGL where the environment has
+//! `ATTACHE_TEST_BACKEND=gl`: in 32-bit floats, and in 16-bit floats in each of the ways to store them.
 //!
 //! No operator may be left to the CPU, except in the cases of `conformance/expectations/gpu_f32.txt`: what is left there
 //! and why has to be as that list says, to the letter. With the feature `poison` whatever the CPU computes is
-//! overwritten; the other cases still have to agree.
+//! overwritten; the other cases still have to agree. In 16 bits those of `conformance/expectations/gpu_f16.txt` don't.
 
 #[path = "../../attache-gpu/tests/validation/mod.rs"]
 mod validation;
 
 mod goldens;
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use attache::gpu::Backend;
+use attache::gpu::{Backend, Precision};
 use attache::{Delegate, ErrorKind, GpuDelegate, GpuDelegateOptions};
 use goldens::{Case, assert_none, cases};
 
-/// Error that is allowed, relative to the largest number of the case.
+/// Error that is allowed in 32-bit floats, relative to the largest number of the case.
 const TOLERANCE: f32 = 2e-5;
 
-fn delegate() -> Arc<dyn Delegate> {
-    let options = GpuDelegateOptions::default();
+/// Error that is allowed in 16-bit floats.
+const TOLERANCE_OF_HALVES: f32 = 2e-3;
+
+fn delegate(precision: Precision, no_shader_f16: bool) -> GpuDelegate {
+    let options = GpuDelegateOptions::default().precision(precision).no_shader_f16(no_shader_f16);
     let options = if through_gl() {
         options.backend(Backend::Gl)
     } else {
@@ -29,7 +33,7 @@ fn delegate() -> Arc<dyn Delegate> {
         options.backend(Backend::Vulkan).validation(true)
     };
     let delegate = GpuDelegate::new(options);
-    Arc::new(delegate.expect("a device (on Debian: mesa-vulkan-drivers; for OpenGL: libegl1, libgles2) to test on"))
+    delegate.expect("a device (on Debian: mesa-vulkan-drivers; for OpenGL: libegl1, libgles2) to test on")
 }
 
 fn through_gl() -> bool {
@@ -48,9 +52,9 @@ enum Outcome {
     Refused(String),
 }
 
-fn run(case: &Case, delegate: &Arc<dyn Delegate>) -> Result<Outcome, String> {
+fn run(case: &Case, delegate: &Arc<dyn Delegate>, tolerance: f32) -> Result<Outcome, String> {
     match case.interpreter(|builder| builder.delegate(delegate.clone()).require_gpu(true)) {
-        Ok(mut interpreter) => case.check(&mut interpreter, TOLERANCE).map(|()| Outcome::Agrees),
+        Ok(mut interpreter) => case.check(&mut interpreter, tolerance).map(|()| Outcome::Agrees),
         Err(error) if error.kind() == ErrorKind::NotDelegated => {
             let mut interpreter =
                 case.interpreter(|builder| builder.delegate(delegate.clone())).map_err(|error| error.to_string())?;
@@ -58,30 +62,59 @@ fn run(case: &Case, delegate: &Arc<dyn Delegate>) -> Result<Outcome, String> {
                 format!("{}: {}", node.operator, node.reason.as_deref().unwrap_or("no reason"))
             };
             let reasons: Vec<String> = interpreter.placement().left_behind().map(reason).collect();
-            case.check_with_cpu(&mut interpreter, TOLERANCE)?;
+            case.check_with_cpu(&mut interpreter, tolerance)?;
             Ok(Outcome::Refused(reasons.join("; ")))
         }
         Err(error) => Err(error.to_string()),
     }
 }
 
-#[test]
-fn the_gpu_agrees_with_every_case() {
-    let delegate = delegate();
-    let (mut failures, mut refused) = (Vec::new(), String::new());
+/// The cases that fail, by name with what is wrong. What is refused has to be as expected.
+fn failures(delegate: GpuDelegate, tolerance: f32) -> BTreeMap<String, String> {
+    let delegate: Arc<dyn Delegate> = Arc::new(delegate);
+    let (mut failures, mut refused) = (BTreeMap::new(), String::new());
     for case in cases() {
-        match run(&case, &delegate) {
+        match run(&case, &delegate, tolerance) {
             Ok(Outcome::Agrees) => {}
             Ok(Outcome::Refused(reasons)) => {
                 writeln!(refused, "{}: {reasons}", case.name).expect("a string takes any text");
             }
-            Err(error) => failures.push(format!("{}: {error}", case.name)),
+            Err(error) => drop(failures.insert(case.name, error)),
         }
     }
     if !through_gl() {
         validation::assert_silent();
     }
-    assert_none(&failures);
     let expected = include_str!("../../../conformance/expectations/gpu_f32.txt");
     assert!(refused == expected, "conformance/expectations/gpu_f32.txt should read:\n{refused}");
+    failures
+}
+
+fn described(failures: &BTreeMap<String, String>) -> Vec<String> {
+    failures.iter().map(|(name, error)| format!("{name}: {error}")).collect()
+}
+
+#[test]
+fn the_gpu_agrees_with_every_case() {
+    assert_none(&described(&failures(delegate(Precision::F32, false), TOLERANCE)));
+}
+
+/// Binary16 in pairs, and as a type of shaders where the interface can have that. Each case that is listed as not
+/// agreeing does not agree in one of these ways at least.
+#[test]
+fn the_gpu_agrees_in_16_bits() {
+    let in_pairs = delegate(Precision::F16, true);
+    assert!(!in_pairs.adapter().shader_f16);
+    let mut failed = failures(in_pairs, TOLERANCE_OF_HALVES);
+    if !through_gl() {
+        let native = delegate(Precision::F16, false);
+        assert!(native.adapter().shader_f16, "a Vulkan device with binary16 in shaders is needed, as Mesa's is");
+        failed.extend(failures(native, TOLERANCE_OF_HALVES));
+    }
+    let listed = include_str!("../../../conformance/expectations/gpu_f16.txt").lines();
+    let listed: Vec<&str> = listed.map(|line| line.split_once(": ").expect("a case and a reason").0).collect();
+    let others: Vec<&&str> = listed.iter().filter(|name| !failed.contains_key(**name)).collect();
+    assert!(through_gl() || others.is_empty(), "these agree, and are listed as not agreeing: {others:?}");
+    failed.retain(|name, _| !listed.contains(&name.as_str()));
+    assert_none(&described(&failed));
 }

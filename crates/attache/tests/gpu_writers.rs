@@ -1,4 +1,4 @@
-//! The shaders of every golden case, in every precision, through naga's validator and its writers for Metal and DX12.
+//! The shaders of every golden case, in every precision and storage, through naga's validator and its writers for Metal and DX12.
 
 #[path = "../../attache-gpu/tests/shaders/mod.rs"]
 mod shaders;
@@ -16,8 +16,9 @@ use goldens::{assert_none, cases};
 fn every_shader_can_be_written_for_every_interface() {
     let mut seen: BTreeSet<String> = BTreeSet::new();
     let mut failures = Vec::new();
-    for precision in [Precision::F32, Precision::F16] {
+    for (precision, no_shader_f16) in [(Precision::F32, false), (Precision::F16, false), (Precision::F16, true)] {
         let options = GpuDelegateOptions::default().backend(Backend::Vulkan).precision(precision);
+        let options = options.no_shader_f16(no_shader_f16);
         let delegate = GpuDelegate::new(options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on");
         for case in cases() {
             let text = stage(case.model(), 0, &delegate, GpuStage::Wgsl, &Limits::default()).unwrap_or_default();
@@ -30,6 +31,9 @@ fn every_shader_can_be_written_for_every_interface() {
         }
     }
     println!("{} shaders", seen.len());
+    for way in ["enable f16;", " unpack2x16float(", "(pack2x16float("] {
+        assert!(seen.iter().any(|shader| shader.contains(way)), "no shader has {way}");
+    }
     assert!(seen.len() > 100, "only {} shaders", seen.len());
     assert_none(&failures);
 }

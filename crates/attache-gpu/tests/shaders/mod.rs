@@ -6,7 +6,8 @@ use naga::valid::{Capabilities, ValidationFlags, Validator};
 /// What is wrong with a shader's text for Metal or DX12, if anything.
 pub(crate) fn check(source: &str) -> Result<(), String> {
     let module = naga::front::wgsl::parse_str(source).map_err(|error| error.emit_to_string(source))?;
-    let mut validator = Validator::new(ValidationFlags::all(), Capabilities::SHADER_FLOAT16);
+    let mut validator =
+        Validator::new(ValidationFlags::all(), Capabilities::SHADER_FLOAT16 | Capabilities::SHADER_FLOAT16_IN_FLOAT32);
     let info = validator.validate(&module).map_err(|error| error.emit_to_string(source))?;
     let metal = msl::Options { lang_version: (2, 4), fake_missing_bindings: true, ..Default::default() };
     msl::write_string(&module, &info, &metal, &Default::default())
