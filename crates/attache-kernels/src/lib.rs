@@ -16,6 +16,7 @@ mod math;
 pub mod movement;
 pub mod pool;
 pub mod pooling;
+pub mod quantized;
 pub mod reduce;
 pub mod resize;
 mod scratch;

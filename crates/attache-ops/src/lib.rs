@@ -14,6 +14,7 @@ mod overlap;
 mod padding;
 mod pieces;
 mod pool;
+mod quantized;
 mod reduction;
 mod resize;
 mod support;

@@ -1,0 +1,138 @@
+//! Real factors in integer arithmetic: a factor is a mantissa of 31 bits and a power of two.
+//!
+//! The two ways of rounding are those of TensorFlow Lite's reference kernels: which one an operator uses is a property of
+//! the operator, not of this module.
+
+/// Where a product with a [`Multiplier`] is rounded. Ties go up when rounding once, away from zero when rounding twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rounding {
+    /// After the multiplication, then again after the division by the power of two.
+    Twice,
+    /// At the very end.
+    Once,
+}
+
+/// A real factor `mantissa × 2^(exponent − 31)`; the mantissa of a factor that is not zero is at least 2³⁰.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Multiplier {
+    /// The digits: 0, or 2³⁰ up to 2³¹ − 1, with the factor's sign.
+    pub mantissa: i32,
+    /// The power of two.
+    pub exponent: i32,
+}
+
+impl Multiplier {
+    /// The factor nearest to `real`: zero below 2⁻³², and the largest there is beyond 2³⁰ and for what is not finite.
+    pub fn new(real: f64) -> Self {
+        if real == 0.0 {
+            return Self { mantissa: 0, exponent: 0 };
+        }
+        if !real.is_finite() {
+            return Self { mantissa: i32::MAX, exponent: 30 };
+        }
+        let (fraction, mut exponent) = split(real);
+        let mut mantissa = (fraction * f64::from(1u32 << 31)).round() as i64;
+        if mantissa.abs() == 1 << 31 {
+            mantissa /= 2;
+            exponent += 1;
+        }
+        if exponent < -31 {
+            return Self { mantissa: 0, exponent: 0 };
+        }
+        if exponent > 30 {
+            return Self { mantissa: i32::MAX, exponent: 30 };
+        }
+        Self { mantissa: mantissa as i32, exponent }
+    }
+
+    /// `x` times the factor, rounded; wraps where the result or the shifted `x` does not fit 32 bits.
+    #[inline(always)]
+    pub fn apply(self, x: i32, rounding: Rounding) -> i32 {
+        match rounding {
+            Rounding::Twice => {
+                let shifted = x.wrapping_shl(self.exponent.max(0) as u32);
+                divide_by_power(doubling_high_product(shifted, self.mantissa), self.exponent.min(0).unsigned_abs())
+            }
+            Rounding::Once => {
+                let shift = 31 - self.exponent;
+                let product = i64::from(x) * i64::from(self.mantissa);
+                ((product + (1i64 << (shift - 1))) >> shift) as i32
+            }
+        }
+    }
+}
+
+/// The fraction, at least ½ and below 1 in magnitude, and the power of two that make a finite number other than zero.
+pub fn split(real: f64) -> (f64, i32) {
+    // Numbers below the normal ones are scaled up first, so that their exponent can be read off.
+    let (real, offset) = if real.abs() < f64::MIN_POSITIVE { (real * 2f64.powi(54), -54) } else { (real, 0) };
+    let bits = real.to_bits();
+    let exponent = ((bits >> 52) & 0x7ff) as i32 - 1022;
+    (f64::from_bits(bits & !(0x7ff << 52) | 1022 << 52), exponent + offset)
+}
+
+/// The upper 32 bits of `2ab`, rounded, ties up; the largest number for the one
+/// product that does not fit.
+#[inline(always)]
+pub fn doubling_high_product(a: i32, b: i32) -> i32 {
+    if a == i32::MIN && b == i32::MIN {
+        return i32::MAX;
+    }
+    let product = i64::from(a) * i64::from(b);
+    let nudge = if product >= 0 { 1i64 << 30 } else { 1 - (1i64 << 30) };
+    ((product + nudge) / (1i64 << 31)) as i32
+}
+
+/// `x / 2^exponent`, rounded, ties away from zero; the exponent is at most 31.
+#[inline(always)]
+pub fn divide_by_power(x: i32, exponent: u32) -> i32 {
+    let mask = ((1i64 << exponent) - 1) as i32;
+    let threshold = (mask >> 1) + i32::from(x < 0);
+    (x >> exponent.min(31)) + i32::from((x & mask) > threshold)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn factors_are_split_exactly() {
+        for real in [1.0, 0.5, 0.75, 1e-3, 123.456, 2f64.powi(-31), f64::MIN_POSITIVE / 8.0, -0.3] {
+            let (fraction, exponent) = split(real);
+            assert!((0.5..1.0).contains(&fraction.abs()), "{real}: {fraction}");
+            assert_eq!(fraction * 2f64.powi(exponent / 2) * 2f64.powi(exponent - exponent / 2), real);
+        }
+        assert_eq!(Multiplier::new(1.0), Multiplier { mantissa: 1 << 30, exponent: 1 });
+        assert_eq!(Multiplier::new(0.999_999_999_99), Multiplier { mantissa: 1 << 30, exponent: 1 });
+        assert_eq!(Multiplier::new(2f64.powi(-40)), Multiplier { mantissa: 0, exponent: 0 });
+        assert_eq!(Multiplier::new(f64::INFINITY).mantissa, i32::MAX);
+    }
+
+    #[test]
+    fn rounding_once_and_twice_differ_only_by_rounding() {
+        let mut state = 1u64;
+        let mut random = || {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) as u32
+        };
+        for _ in 0..100_000 {
+            let x = (random() as i32) >> (random() % 20);
+            let real = f64::from(random() + 1) / 2f64.powi(32 + (random() % 12) as i32);
+            let multiplier = Multiplier::new(real);
+            let exact = f64::from(x) * f64::from(multiplier.mantissa) * 2f64.powi(multiplier.exponent - 31);
+            let once = f64::from(multiplier.apply(x, Rounding::Once));
+            let twice = f64::from(multiplier.apply(x, Rounding::Twice));
+            assert!((once - exact).abs() <= 0.5, "{x} × {real}: {once}, {exact}");
+            assert!((twice - exact).abs() <= 1.0, "{x} × {real}: {twice}, {exact}");
+        }
+    }
+
+    #[test]
+    fn divisions_round_ties_away_from_zero() {
+        assert_eq!([5, -5, 6, -6, 7].map(|x| divide_by_power(x, 2)), [1, -1, 2, -2, 2]);
+        assert_eq!(divide_by_power(i32::MIN, 31), -1);
+        assert_eq!(doubling_high_product(i32::MIN, i32::MIN), i32::MAX);
+        assert_eq!(doubling_high_product(1 << 30, 3), 2);
+        assert_eq!(doubling_high_product(1 << 30, -3), -1);
+    }
+}
