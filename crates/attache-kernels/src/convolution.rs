@@ -8,8 +8,10 @@
 
 use std::ops::Range;
 
+use bytemuck::Pod;
+
 use crate::engine::Shared;
-use crate::gemm::{PackedMatrix, Rows, Split, Target, gemm, multiply};
+use crate::gemm::{Matrix, PackedMatrix, Rows, Split, Target, gemm};
 use crate::{Engine, Level, scratch};
 
 /// A window operation: extents are `[height, width, channels]`, pairs are `[vertical, horizontal]`.
@@ -37,14 +39,25 @@ pub struct Convolution {
 }
 
 impl Convolution {
-    pub(crate) fn check(&self, input: &[f32], output: &[f32]) {
+    pub(crate) fn check<I, O>(&self, input: &[I], output: &[O]) {
         assert_eq!(input.len(), self.batches * self.input.iter().product::<usize>(), "the input has its shape");
         assert_eq!(output.len(), self.batches * self.output.iter().product::<usize>(), "the output has its shape");
         assert!(self.strides.iter().chain(&self.dilations).all(|step| *step > 0), "strides and dilations are positive");
     }
 
+    /// Outputs and depth of a group's matrix, of which a filter of so many elements holds one for each group.
+    pub(crate) fn matrix(&self, filter: usize) -> [usize; 2] {
+        let groups = self.groups;
+        let whole = |channels: usize| groups > 0 && channels.is_multiple_of(groups);
+        assert!(whole(self.input[2]) && whole(self.output[2]), "whole groups");
+        let outputs = self.output[2] / groups;
+        let depth = self.kernel[0] * self.kernel[1] * (self.input[2] / groups);
+        assert_eq!(filter, groups * outputs * depth, "the filter has its shape");
+        [outputs, depth]
+    }
+
     /// One 1×1 window per pixel and nothing around: a matrix product.
-    fn is_pointwise(&self) -> bool {
+    pub(crate) fn is_pointwise(&self) -> bool {
         self.kernel == [1, 1]
             && self.strides == [1, 1]
             && self.before == [0, 0]
@@ -62,14 +75,7 @@ pub struct PackedFilter {
 impl PackedFilter {
     /// Packs a filter `[output channels, height, width, input channels / groups]` and its bias.
     pub fn pack(level: Level, convolution: &Convolution, filter: &[f32], bias: Option<&[f32]>) -> Self {
-        let groups = convolution.groups;
-        assert!(
-            groups > 0 && convolution.input[2].is_multiple_of(groups) && convolution.output[2].is_multiple_of(groups),
-            "whole groups"
-        );
-        let outputs = convolution.output[2] / groups;
-        let depth = convolution.kernel[0] * convolution.kernel[1] * (convolution.input[2] / groups);
-        assert_eq!(filter.len(), groups * outputs * depth, "the filter has its shape");
+        let (groups, [outputs, depth]) = (convolution.groups, convolution.matrix(filter.len()));
         let pack = |group: usize| {
             let bias = bias.map(|bias| &bias[group * outputs..][..outputs]);
             PackedMatrix::pack(level, outputs, depth, &filter[group * outputs * depth..][..outputs * depth], bias)
@@ -87,23 +93,13 @@ pub fn convolve(engine: Engine, convolution: &Convolution, input: &[f32], filter
         let depth = convolution.input[2];
         return gemm(engine, rows, input, depth, &filter.groups[0], output, channels, convolution.clamp);
     }
-    let sweep = Sweep {
-        batches: convolution.batches,
-        input: convolution.input,
-        windows: [height, width],
-        kernel: convolution.kernel,
-        strides: convolution.strides,
-        dilations: convolution.dilations,
-        before: convolution.before.map(|before| before as isize),
-        image: height * width * channels,
-        pitch: [width * channels, channels],
-        clamp: convolution.clamp,
-    };
+    let sweep = Sweep::new(convolution);
     // SAFETY: the output holds every image, row and pixel that the sweep's pitches reach.
-    unsafe { sweep.run(engine, input, &filter.groups, output.as_mut_ptr()) }
+    unsafe { sweep.run(engine, input, 0.0, &filter.groups, &convolution.clamp, output.as_mut_ptr()) }
 }
 
 /// A convolution whose output pixels may lie anywhere: transposed convolution runs one for each phase of its strides.
+#[derive(Clone, Copy)]
 pub(crate) struct Sweep {
     pub(crate) batches: usize,
     pub(crate) input: [usize; 3],
@@ -114,16 +110,16 @@ pub(crate) struct Sweep {
     pub(crate) dilations: [usize; 2],
     /// Padding above and to the left; negative where the first windows start inside the input.
     pub(crate) before: [isize; 2],
+    pub(crate) groups: usize,
     /// Elements between images of the output.
     pub(crate) image: usize,
     /// Elements between rows and between pixels of the output.
     pub(crate) pitch: [usize; 2],
-    pub(crate) clamp: (f32, f32),
 }
 
 /// Where the windows of some output rows are read: elements from one to the next.
-struct View {
-    start: *const f32,
+struct View<T> {
+    start: *const T,
     /// Between windows below each other and beside each other.
     window: [usize; 2],
     /// Between taps below each other and beside each other.
@@ -133,31 +129,84 @@ struct View {
 /// Elements of scratch that a band of rows may take, unless a single row needs more.
 const BAND: usize = 1 << 17;
 
+/// What a sweep multiplies: the matrices of the groups, how their sums are finished, and what padding holds.
+struct Work<'a, T, F, M: Matrix<T, F>> {
+    input: &'a [T],
+    fill: T,
+    groups: &'a [M],
+    finish: &'a F,
+    output: Shared<M::Output>,
+}
+
+/// Elements past those that a buffer is asked for: matrices of integers read a little beyond each row.
+const SLACK: usize = 4;
+
 impl Sweep {
+    /// The windows of a convolution, its output dense.
+    pub(crate) fn new(convolution: &Convolution) -> Self {
+        let [height, width, channels] = convolution.output;
+        Self {
+            batches: convolution.batches,
+            input: convolution.input,
+            windows: [height, width],
+            kernel: convolution.kernel,
+            strides: convolution.strides,
+            dilations: convolution.dilations,
+            before: convolution.before.map(|before| before as isize),
+            groups: convolution.groups,
+            image: height * width * channels,
+            pitch: [width * channels, channels],
+        }
+    }
+
+    /// `fill` is what lies around the input. One matrix for each group.
+    ///
     /// # Safety
     /// Every window's output channels (those of all groups) must be writable at `output` and written by nobody else.
-    pub(crate) unsafe fn run(&self, engine: Engine, input: &[f32], groups: &[PackedMatrix], output: *mut f32) {
+    pub(crate) unsafe fn run<T: Pod + Send + Sync, F: Sync, M: Matrix<T, F>>(
+        &self,
+        engine: Engine,
+        input: &[T],
+        fill: T,
+        groups: &[M],
+        finish: &F,
+        output: *mut M::Output,
+    ) where
+        M::Output: Send,
+    {
         let [height, width] = self.windows;
+        assert_eq!(groups.len(), self.groups, "a matrix for each group");
         let outputs = groups[0].outputs() * groups.len();
         if self.batches * height * width * outputs == 0 {
             return;
         }
-        let output = Shared(output);
+        let work = Work { input, fill, groups, finish, output: Shared(output) };
         let gather = self.gathers();
         let pixels_per_unit = if gather { 1 } else { width };
         let units = self.batches * height * width / pixels_per_unit;
         let products = (self.batches * height * width * outputs * groups[0].depth()) as f64;
-        let split = Split::new(&engine, units, pixels_per_unit, &groups[0], products);
+        let split = Split::new(&engine, units, pixels_per_unit, groups[0].panels(), products / groups[0].speed());
         engine.for_each(split.tasks(), |task| {
             let (units, panels) = split.part(task);
             // SAFETY: tasks write different units or different panels.
             unsafe {
                 match gather {
-                    true => self.run_gathered(units, panels, input, groups, output),
-                    false => self.run_rows(units, panels, input, groups, output),
+                    true => self.run_gathered(units, panels, &work),
+                    false => self.run_rows(units, panels, &work),
                 }
             }
         });
+    }
+
+    /// Taps of a window that lie side by side in one segment, and elements of it.
+    pub(crate) fn segment(&self) -> (usize, usize) {
+        let channels = self.input[2] / self.groups;
+        let taps = match (self.gathers(), self.groups == 1 && self.dilations[1] == 1) {
+            (true, _) => self.kernel[0] * self.kernel[1],
+            (false, true) => self.kernel[1],
+            (false, false) => 1,
+        };
+        (taps, taps * channels)
     }
 
     /// Input pixels that a row of windows covers, along an axis.
@@ -178,13 +227,11 @@ impl Sweep {
     }
 
     /// Rows `units` (counted through all images) of the output.
-    unsafe fn run_rows(
+    unsafe fn run_rows<T: Pod, F, M: Matrix<T, F>>(
         &self,
         units: Range<usize>,
         panels: Range<usize>,
-        input: &[f32],
-        groups: &[PackedMatrix],
-        output: Shared<f32>,
+        work: &Work<T, F, M>,
     ) {
         let [height, width] = self.windows;
         let [_, input_width, channels] = self.input;
@@ -205,11 +252,11 @@ impl Sweep {
         while unit < units.end {
             let (batch, y) = (unit / height, unit % height);
             let rows = band.min(units.end - unit).min(height - y);
-            let image = &input[batch * self.input.iter().product::<usize>()..];
+            let image = &work.input[batch * self.input.iter().product::<usize>()..];
             // SAFETY: the caller's promise; the views hold every window of these rows.
-            let multiply = |view: View| unsafe {
-                let output = output.get().add(batch * self.image + y * self.pitch[0]);
-                self.multiply_band(&view, rows, panels.clone(), groups, output)
+            let multiply = |view: View<T>| unsafe {
+                let output = work.output.get().add(batch * self.image + y * self.pitch[0]);
+                self.multiply_band(&view, rows, panels.clone(), work, output)
             };
             if inside {
                 let first = (y * self.strides[0]) as isize - self.before[0];
@@ -221,8 +268,9 @@ impl Sweep {
                     tap: [self.dilations[0] * down, self.dilations[1] * across],
                 });
             } else {
-                scratch::with(stored(rows) * padded * channels, |buffer| {
-                    self.copy_rows(image, y, shared, padded, buffer);
+                let length = stored(rows) * padded * channels;
+                scratch::with(length + SLACK, |buffer| {
+                    self.copy_rows(image, work.fill, y, shared, padded, &mut buffer[..length]);
                     let [down, across] = [padded * channels, channels];
                     multiply(View {
                         start: buffer.as_ptr(),
@@ -237,47 +285,47 @@ impl Sweep {
 
     /// Fills the rows of `buffer` with those that windows from row `y` on read, zeros where they reach outside: every
     /// input row once where they are `shared`, else those of each row of windows.
-    fn copy_rows(&self, image: &[f32], y: usize, shared: bool, padded: usize, buffer: &mut [f32]) {
+    fn copy_rows<T: Copy>(&self, image: &[T], fill: T, y: usize, shared: bool, padded: usize, buffer: &mut [T]) {
         for (index, target) in buffer.chunks_exact_mut((padded * self.input[2]).max(1)).enumerate() {
             let row = if shared {
                 y * self.strides[0] + index
             } else {
                 (y + index / self.kernel[0]) * self.strides[0] + index % self.kernel[0] * self.dilations[0]
             };
-            self.copy_row(image, row as isize - self.before[0], target);
+            self.copy_row(image, fill, row as isize - self.before[0], target);
         }
     }
 
-    fn copy_row(&self, image: &[f32], y: isize, target: &mut [f32]) {
+    fn copy_row<T: Copy>(&self, image: &[T], fill: T, y: isize, target: &mut [T]) {
         let [height, width, channels] = self.input;
         if y < 0 || y >= height as isize {
-            return target.fill(0.0);
+            return target.fill(fill);
         }
         let row = &image[y as usize * width * channels..][..width * channels];
         let row = &row[((-self.before[1]).max(0) as usize * channels).min(row.len())..];
         let left = (self.before[1].max(0) as usize * channels).min(target.len());
         let count = row.len().min(target.len() - left);
-        target[..left].fill(0.0);
+        target[..left].fill(fill);
         target[left..left + count].copy_from_slice(&row[..count]);
-        target[left + count..].fill(0.0);
+        target[left + count..].fill(fill);
     }
 
     /// # Safety
     /// Every window of `rows` rows must be readable through the view; `output` as in `run`.
-    unsafe fn multiply_band(
+    unsafe fn multiply_band<T: Copy, F, M: Matrix<T, F>>(
         &self,
-        view: &View,
+        view: &View<T>,
         rows: usize,
         panels: Range<usize>,
-        groups: &[PackedMatrix],
-        output: *mut f32,
+        work: &Work<T, F, M>,
+        output: *mut M::Output,
     ) {
-        let channels = self.input[2] / groups.len();
-        let joined = groups.len() == 1 && self.dilations[1] == 1;
-        let (taps, length) = if joined { (1, self.kernel[1] * channels) } else { (self.kernel[1], channels) };
+        let channels = self.input[2] / self.groups;
+        let (joined, length) = self.segment();
+        let taps = self.kernel[1] / joined; // segments of a row of the window
         let segment = |index: usize| index / taps * view.tap[0] + index % taps * view.tap[1];
         let segments: Vec<usize> = (0..self.kernel[0] * taps).map(segment).collect();
-        for (group, matrix) in groups.iter().enumerate() {
+        for (group, matrix) in work.groups.iter().enumerate() {
             for panel in panels.clone() {
                 for row in 0..rows {
                     // SAFETY: promised by the caller.
@@ -286,7 +334,8 @@ impl Sweep {
                         let a = Rows { start, stride: view.window[1], segments: &segments, length };
                         let start = output.add(row * self.pitch[0] + group * matrix.outputs());
                         let c = Target { start, stride: self.pitch[1] };
-                        multiply(matrix, panel..panel + 1, a, c, self.windows[1], self.clamp);
+                        let place = [0, group * matrix.outputs()];
+                        matrix.multiply(panel..panel + 1, a, c, self.windows[1], work.finish, place);
                     }
                 }
             }
@@ -294,42 +343,41 @@ impl Sweep {
     }
 
     /// Pixels `units` (counted through all images) of the output, a few windows at a time.
-    unsafe fn run_gathered(
+    unsafe fn run_gathered<T: Pod, F, M: Matrix<T, F>>(
         &self,
         units: Range<usize>,
         panels: Range<usize>,
-        input: &[f32],
-        groups: &[PackedMatrix],
-        output: Shared<f32>,
+        work: &Work<T, F, M>,
     ) {
         const PIXELS: usize = 48;
         let [height, width] = self.windows;
-        let channels = self.input[2] / groups.len();
+        let channels = self.input[2] / self.groups;
         let depth = self.kernel[0] * self.kernel[1] * channels;
-        scratch::with((PIXELS.min(units.len())) * depth, |buffer| {
-            for (group, matrix) in groups.iter().enumerate() {
+        scratch::with((PIXELS.min(units.len())) * depth + SLACK, |buffer| {
+            for group in 0..self.groups {
                 for first in units.clone().step_by(PIXELS) {
                     let pixels = first..(first + PIXELS).min(units.end);
                     for (pixel, window) in pixels.clone().zip(buffer.chunks_exact_mut(depth.max(1))) {
                         let (batch, y, x) = (pixel / (height * width), pixel / width % height, pixel % width);
-                        let image = &input[batch * self.input.iter().product::<usize>()..];
-                        self.gather(image, [y, x], group * channels, channels, window);
+                        let image = &work.input[batch * self.input.iter().product::<usize>()..];
+                        self.gather(image, work.fill, [y, x], group * channels, window);
                     }
-                    self.multiply_gathered(pixels, panels.clone(), buffer, (group, matrix), output);
+                    self.multiply_gathered(pixels, panels.clone(), buffer, group, work);
                 }
             }
         });
     }
 
     /// Multiplies gathered windows, run by run of pixels that lie in one row of the output.
-    fn multiply_gathered(
+    fn multiply_gathered<T: Copy, F, M: Matrix<T, F>>(
         &self,
         pixels: Range<usize>,
         panels: Range<usize>,
-        windows: &[f32],
-        (group, matrix): (usize, &PackedMatrix),
-        output: Shared<f32>,
+        windows: &[T],
+        group: usize,
+        work: &Work<T, F, M>,
     ) {
+        let matrix = &work.groups[group];
         let [height, width] = self.windows;
         let depth = matrix.depth();
         let even = self.pitch[0] == width * self.pitch[1] && self.image == height * self.pitch[0];
@@ -342,23 +390,25 @@ impl Sweep {
             let offset = batch * self.image + y * self.pitch[0] + x * self.pitch[1] + group * matrix.outputs();
             // SAFETY: the windows are dense rows of A; the output is promised by `run`'s caller.
             unsafe {
-                let c = Target { start: output.get().add(offset), stride: self.pitch[1] };
-                multiply(matrix, panels.clone(), a, c, run - pixel, self.clamp);
+                let c = Target { start: work.output.get().add(offset), stride: self.pitch[1] };
+                let place = [0, group * matrix.outputs()];
+                matrix.multiply(panels.clone(), a, c, run - pixel, work.finish, place);
             }
             pixel = run;
         }
     }
 
     /// Copies the window of pixel `[y, x]`, zeros where it reaches outside of the input.
-    fn gather(&self, image: &[f32], at: [usize; 2], first: usize, channels: usize, window: &mut [f32]) {
+    fn gather<T: Copy>(&self, image: &[T], fill: T, at: [usize; 2], first: usize, window: &mut [T]) {
         let [height, width, all] = self.input;
+        let channels = all / self.groups;
         let position = |axis: usize, tap: usize| {
             (at[axis] * self.strides[axis]) as isize + (tap * self.dilations[axis]) as isize - self.before[axis]
         };
         for (index, target) in window.chunks_exact_mut(channels.max(1)).enumerate() {
             let (y, x) = (position(0, index / self.kernel[1]), position(1, index % self.kernel[1]));
             if y < 0 || x < 0 || y >= height as isize || x >= width as isize {
-                target.fill(0.0);
+                target.fill(fill);
             } else {
                 let source = &image[(y as usize * width + x as usize) * all + first..];
                 target.copy_from_slice(&source[..channels]);

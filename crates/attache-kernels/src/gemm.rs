@@ -75,11 +75,6 @@ impl PackedMatrix {
         self.level
     }
 
-    /// How many panels there are.
-    pub(crate) fn panels(&self) -> usize {
-        self.outputs.div_ceil(WIDE * self.level.lanes())
-    }
-
     /// The outputs of a panel.
     fn columns(&self, panel: usize) -> Range<usize> {
         let full = WIDE * self.level.lanes();
@@ -122,7 +117,7 @@ pub fn gemm(
     assert!(c.len() >= (rows - 1) * c_stride + outputs, "C has every row");
     assert!(rows == 1 || c_stride >= outputs, "rows of C don't overlap");
     let target = Shared(c.as_mut_ptr());
-    let split = Split::new(&engine, rows, 1, matrix, (rows * depth * outputs) as f64);
+    let split = Split::new(&engine, rows, 1, matrix.panels(), (rows * depth * outputs) as f64 / matrix.speed());
     engine.for_each(split.tasks(), |task| {
         let (rows, panels) = split.part(task);
         // Rows of A that stay in the second-level cache while every panel passes over them.
@@ -134,7 +129,7 @@ pub fn gemm(
             // SAFETY: A and C were checked to hold these rows; tasks write disjoint rows or disjoint panels of C.
             unsafe {
                 let c = Target { start: target.get().add(start * c_stride), stride: c_stride };
-                multiply(matrix, panels.clone(), source, c, count, clamp);
+                matrix.multiply(panels.clone(), source, c, count, &clamp, [start, 0]);
             }
         }
     });
@@ -149,11 +144,10 @@ pub(crate) struct Split {
 }
 
 impl Split {
-    /// A split of `rows` units of `height` rows each × the panels of `matrix`, `products` multiplications in all: rows
-    /// first, as weights are then read once per task; panels where rows are few.
-    pub(crate) fn new(engine: &Engine, rows: usize, height: usize, matrix: &PackedMatrix, products: f64) -> Self {
-        let panels = matrix.panels();
-        let tasks = engine.tasks(products / (4 * matrix.level.lanes()) as f64, rows.max(1) * panels.max(1));
+    /// A split of `rows` units of `height` rows each × some panels, work of about so many nanoseconds in all: rows first,
+    /// as weights are then read once per task; panels where rows are few.
+    pub(crate) fn new(engine: &Engine, rows: usize, height: usize, panels: usize, nanoseconds: f64) -> Self {
+        let tasks = engine.tasks(nanoseconds, rows.max(1) * panels.max(1));
         let smallest = 24usize.div_ceil(height); // units of a task below which the panels are split instead
         let row_parts = tasks.min(rows.div_ceil(smallest)).max(1);
         Self { rows, panels, row_parts, panel_parts: tasks.div_ceil(row_parts).min(panels).max(1) }
@@ -177,8 +171,8 @@ pub(crate) fn portion(total: usize, parts: usize, index: usize) -> Range<usize> 
 
 /// Rows of A: row `r` is the concatenation of `length` elements at `start + r × stride + segment` for each segment.
 #[derive(Clone, Copy)]
-pub(crate) struct Rows<'a> {
-    pub(crate) start: *const f32,
+pub(crate) struct Rows<'a, T> {
+    pub(crate) start: *const T,
     pub(crate) stride: usize,
     pub(crate) segments: &'a [usize],
     pub(crate) length: usize,
@@ -186,39 +180,86 @@ pub(crate) struct Rows<'a> {
 
 /// Rows of C.
 #[derive(Clone, Copy)]
-pub(crate) struct Target {
-    pub(crate) start: *mut f32,
+pub(crate) struct Target<T> {
+    pub(crate) start: *mut T,
     pub(crate) stride: usize,
 }
 
-/// `rows` rows of C in the columns of `panels`; `c` points at column 0 of the first row.
-///
-/// # Safety
-/// Every element of `rows` rows of A must be readable, and the panels' columns of as many rows of C writable and
-/// written by nobody else meanwhile. `segments × length` must be the matrix's depth.
-pub(crate) unsafe fn multiply(
-    matrix: &PackedMatrix,
-    panels: Range<usize>,
-    a: Rows,
-    c: Target,
-    rows: usize,
-    clamp: (f32, f32),
-) {
-    debug_assert_eq!(a.segments.len() * a.length, matrix.depth);
-    for panel in panels {
-        let columns = matrix.columns(panel);
-        // SAFETY: the column lies in C.
-        let start = unsafe { c.start.add(columns.start) };
-        let pass =
-            Pass { a, c: Target { start, ..c }, rows, panel: matrix.panel(panel), columns: columns.len(), clamp };
-        matrix.level.dispatch(pass);
+/// Packed weights that multiply elements `T` and make outputs of their sums by `F`: clamping, requantization.
+pub(crate) trait Matrix<T, F>: Sync {
+    type Output;
+
+    /// Columns of C.
+    fn outputs(&self) -> usize;
+    /// Terms of each sum.
+    fn depth(&self) -> usize;
+    /// How many panels there are.
+    fn panels(&self) -> usize;
+    /// About how many products a nanosecond takes.
+    fn speed(&self) -> f64;
+
+    /// `rows` rows of C in the columns of `panels`; `c` points at column 0 of the first row. `place` says which row and
+    /// which column that is to whoever finishes sums.
+    ///
+    /// # Safety
+    /// Every element of `rows` rows of A must be readable, and the panels' columns of as many rows of C writable and
+    /// written by nobody else meanwhile. `segments × length` must be the matrix's depth. Matrices of integers read up to
+    /// three bytes past each segment.
+    unsafe fn multiply(
+        &self,
+        panels: Range<usize>,
+        a: Rows<T>,
+        c: Target<Self::Output>,
+        rows: usize,
+        finish: &F,
+        place: [usize; 2],
+    );
+}
+
+impl Matrix<f32, (f32, f32)> for PackedMatrix {
+    type Output = f32;
+
+    fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    fn depth(&self) -> usize {
+        self.depth
+    }
+
+    fn panels(&self) -> usize {
+        self.outputs.div_ceil(WIDE * self.level.lanes())
+    }
+
+    fn speed(&self) -> f64 {
+        (4 * self.level.lanes()) as f64
+    }
+
+    unsafe fn multiply(
+        &self,
+        panels: Range<usize>,
+        a: Rows<f32>,
+        c: Target<f32>,
+        rows: usize,
+        clamp: &(f32, f32),
+        _: [usize; 2],
+    ) {
+        debug_assert_eq!(a.segments.len() * a.length, self.depth);
+        for panel in panels {
+            let columns = self.columns(panel);
+            // SAFETY: the column lies in C.
+            let start = unsafe { c.start.add(columns.start) };
+            let c = Target { start, ..c };
+            let pass = Pass { a, c, rows, panel: self.panel(panel), columns: columns.len(), clamp: *clamp };
+            self.level.dispatch(pass);
+        }
     }
 }
 
 /// One panel over some rows.
 struct Pass<'a> {
-    a: Rows<'a>,
-    c: Target,
+    a: Rows<'a, f32>,
+    c: Target<f32>,
     rows: usize,
     panel: &'a [f32],
     columns: usize,

@@ -2,19 +2,23 @@
 
 use std::cell::RefCell;
 
+use bytemuck::Pod;
+
 use crate::AlignedFloats;
 
 thread_local! {
-    static BUFFER: RefCell<AlignedFloats> = RefCell::new(AlignedFloats::default());
+    /// The buffers that nobody uses now. Calls nest, so that each gets the one that it had the last time.
+    static BUFFERS: RefCell<Vec<AlignedFloats>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Gives `work` a slice of `length` elements that hold anything at all.
-pub(crate) fn with<R>(length: usize, work: impl FnOnce(&mut [f32]) -> R) -> R {
-    let mut buffer = BUFFER.take(); // a nested call gets a buffer of its own
-    if buffer.len() < length {
-        buffer = AlignedFloats::zeros(length);
+pub(crate) fn with<T: Pod, R>(length: usize, work: impl FnOnce(&mut [T]) -> R) -> R {
+    let mut buffer = BUFFERS.with_borrow_mut(Vec::pop).unwrap_or_default();
+    let floats = (length * size_of::<T>()).div_ceil(size_of::<f32>());
+    if buffer.len() < floats {
+        buffer = AlignedFloats::zeros(floats);
     }
-    let result = work(&mut buffer[..length]);
-    BUFFER.set(buffer);
+    let result = work(&mut bytemuck::cast_slice_mut(&mut buffer)[..length]);
+    BUFFERS.with_borrow_mut(|buffers| buffers.push(buffer));
     result
 }

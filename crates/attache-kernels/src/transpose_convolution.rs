@@ -11,14 +11,14 @@ use crate::{Engine, Level};
 /// Weights and bias of a transposed convolution, packed for one instruction set: a matrix per phase.
 #[derive(Clone)]
 pub struct PackedTransposeFilter {
-    /// The phases that read the input at all, by their first output pixel. Where the strides are longer than the kernel
-    /// there are others, which hold but the bias.
-    phases: Vec<([usize; 2], PackedMatrix)>,
+    /// The phases that read the input at all. Where the strides are longer than the kernel there are others, which hold
+    /// but the bias.
+    phases: Vec<PackedMatrix>,
     bias: Vec<f32>,
 }
 
 /// The part of one phase along one axis.
-struct Phase {
+struct Part {
     /// The last of its taps; the others lie a stride before each other.
     last: usize,
     /// Taps in all.
@@ -29,7 +29,7 @@ struct Phase {
     outputs: usize,
 }
 
-impl Phase {
+impl Part {
     /// Output pixel `phase + stride × j` reads input pixel `i` through tap `phase + before + stride × (j − i)`.
     fn new(convolution: &Convolution, axis: usize, phase: usize) -> Self {
         let (stride, kernel) = (convolution.strides[axis], convolution.kernel[axis]);
@@ -42,28 +42,73 @@ impl Phase {
     }
 }
 
+/// An ordinary convolution that makes the output pixels of one phase.
+pub(crate) struct Phase {
+    pub(crate) sweep: Sweep,
+    /// Where its first pixel lies in the output.
+    pub(crate) first: usize,
+    /// Which taps of the filter are those of its window.
+    pub(crate) taps: Vec<usize>,
+}
+
+impl Phase {
+    fn new(convolution: &Convolution, y: usize, x: usize) -> Self {
+        let ([height, width, outputs], strides) = (convolution.output, convolution.strides);
+        let (down, across) = (Part::new(convolution, 0, y), Part::new(convolution, 1, x));
+        let tap = |index: usize| {
+            let ky = down.last - index / across.taps * strides[0];
+            ky * convolution.kernel[1] + across.last - index % across.taps * strides[1]
+        };
+        let sweep = Sweep {
+            batches: convolution.batches,
+            input: convolution.input,
+            windows: [down.outputs, across.outputs],
+            kernel: [down.taps, across.taps],
+            strides: [1, 1],
+            dilations: [1, 1],
+            before: [down.before, across.before],
+            groups: 1,
+            image: height * width * outputs,
+            pitch: [strides[0] * width * outputs, strides[1] * outputs],
+        };
+        let first = ((y * width + x) * outputs).min(convolution.batches * height * width * outputs);
+        Self { sweep, first, taps: (0..down.taps * across.taps).map(tap).collect() }
+    }
+
+    /// Every phase that reads the input, and whether all do.
+    pub(crate) fn all(convolution: &Convolution) -> (Vec<Self>, bool) {
+        let ([height, width, _], strides) = (convolution.output, convolution.strides);
+        let columns = reading(convolution, 1);
+        let rows = reading(convolution, 0);
+        let phases: Vec<_> = rows.iter().flat_map(|y| columns.iter().map(|x| Self::new(convolution, *y, *x))).collect();
+        let all = phases.len() >= strides[0].min(height) * strides[1].min(width);
+        (phases, all)
+    }
+
+    /// The weights `[output channels, taps, input channels]` of this phase out of `[output channels, height, width, input
+    /// channels]`.
+    pub(crate) fn weights<T: Copy>(&self, convolution: &Convolution, filter: &[T]) -> Vec<T> {
+        let Convolution { input: [.., channels], output: [.., outputs], kernel: [height, width], .. } = *convolution;
+        assert_eq!(filter.len(), outputs * height * width * channels, "the filter has its shape");
+        let mut weights = Vec::with_capacity(outputs * self.taps.len() * channels);
+        for output in 0..outputs {
+            for tap in &self.taps {
+                weights.extend_from_slice(&filter[(output * height * width + tap) * channels..][..channels]);
+            }
+        }
+        weights
+    }
+}
+
 impl PackedTransposeFilter {
     /// Packs a filter `[output channels, height, width, input channels]` and its bias. Groups and dilations must be 1.
     pub fn pack(level: Level, convolution: &Convolution, filter: &[f32], bias: Option<&[f32]>) -> Self {
-        let Convolution { input: [.., channels], output: [.., outputs], kernel: [height, width], .. } = *convolution;
-        assert_eq!(filter.len(), outputs * height * width * channels, "the filter has its shape");
-        let mut phases = Vec::new();
-        for y in reading(convolution, 0) {
-            for x in reading(convolution, 1) {
-                let (down, across) = (Phase::new(convolution, 0, y), Phase::new(convolution, 1, x));
-                let mut weights = Vec::with_capacity(outputs * down.taps * across.taps * channels);
-                for output in 0..outputs {
-                    for tap in 0..down.taps * across.taps {
-                        let ky = down.last - tap / across.taps * convolution.strides[0];
-                        let kx = across.last - tap % across.taps * convolution.strides[1];
-                        let start = ((output * height + ky) * width + kx) * channels;
-                        weights.extend_from_slice(&filter[start..start + channels]);
-                    }
-                }
-                let depth = down.taps * across.taps * channels;
-                phases.push(([y, x], PackedMatrix::pack(level, outputs, depth, &weights, bias)));
-            }
-        }
+        let Convolution { input: [.., channels], output: [.., outputs], .. } = *convolution;
+        let pack = |phase: &Phase| {
+            let weights = phase.weights(convolution, filter);
+            PackedMatrix::pack(level, outputs, phase.taps.len() * channels, &weights, bias)
+        };
+        let phases = Phase::all(convolution).0.iter().map(pack).collect();
         Self { phases, bias: bias.map_or_else(|| vec![0.0; outputs], <[f32]>::to_vec) }
     }
 }
@@ -91,32 +136,18 @@ pub fn transpose_convolve(
 ) {
     convolution.check(input, output);
     assert!(convolution.groups == 1 && convolution.dilations == [1, 1], "no groups or dilations");
-    let [height, width, outputs] = convolution.output;
-    let strides = convolution.strides;
+    let outputs = convolution.output[2];
     assert_eq!(filter.bias.len(), outputs, "the filter was packed for this convolution");
-    if filter.phases.len() < strides[0].min(height) * strides[1].min(width) {
+    let (phases, all) = Phase::all(convolution);
+    if !all {
         let (low, high) = convolution.clamp;
         let bias: Vec<f32> = filter.bias.iter().map(|bias| bias.max(low).min(high)).collect();
         output.chunks_exact_mut(outputs.max(1)).for_each(|pixel| pixel.copy_from_slice(&bias));
     }
-    for ([y, x], matrix) in &filter.phases {
-        let (y, x) = (*y, *x);
-        let phases = [Phase::new(convolution, 0, y), Phase::new(convolution, 1, x)];
-        let sweep = Sweep {
-            batches: convolution.batches,
-            input: convolution.input,
-            windows: [phases[0].outputs, phases[1].outputs],
-            kernel: [phases[0].taps, phases[1].taps],
-            strides: [1, 1],
-            dilations: [1, 1],
-            before: [phases[0].before, phases[1].before],
-            image: height * width * outputs,
-            pitch: [strides[0] * width * outputs, strides[1] * outputs],
-            clamp: convolution.clamp,
-        };
-        let first = &mut output[((y * width + x) * outputs).min(convolution.batches * height * width * outputs)..];
+    for (phase, matrix) in phases.iter().zip(&filter.phases) {
+        let target = output[phase.first..].as_mut_ptr();
         // SAFETY: pixels of the phase lie strides apart from its first one, inside of the output.
-        unsafe { sweep.run(engine, input, std::slice::from_ref(matrix), first.as_mut_ptr()) }
+        unsafe { phase.sweep.run(engine, input, 0.0, std::slice::from_ref(matrix), &convolution.clamp, target) }
     }
 }
 
