@@ -1,0 +1,308 @@
+//! Convolutions of 8-bit numbers, ordinary and transposed: the sweeps of the float ones over words of integers.
+//!
+//! The input is first brought into the form that words have, so that padding is a number like any other.
+#![allow(unsafe_code)] // Sweeps write through pointers.
+
+use super::gemm::{Element, Operand, PackedIntegers, SLACK, Zero, gemm};
+use super::stage::Stage;
+use crate::convolution::{Convolution, Sweep};
+use crate::gemm::{Matrix, Rows, Target};
+use crate::transpose_convolution::Phase;
+use crate::{Engine, Level, scratch};
+
+/// Bytes that a task converts.
+const CHUNK: usize = 1 << 16;
+
+/// Weights and bias of a convolution, packed for one instruction set.
+#[derive(Clone)]
+pub struct PackedIntegerFilter {
+    groups: Vec<PackedIntegers>,
+}
+
+impl PackedIntegerFilter {
+    /// Packs a filter `[output channels, height, width, input channels / groups]` and its bias for inputs that stand for
+    /// numbers by `input`.
+    pub fn pack(level: Level, convolution: &Convolution, filter: Operand, bias: Option<&[i32]>, input: Zero) -> Self {
+        let [outputs, depth] = convolution.matrix(filter.bytes.len());
+        let segment = Sweep::new(convolution).segment().1;
+        let pack = |group: usize| {
+            let bias = bias.map(|bias| &bias[group * outputs..][..outputs]);
+            let bytes = &filter.bytes[group * outputs * depth..][..outputs * depth];
+            let weights = Operand { bytes, ..filter };
+            PackedIntegers::pack(level, [outputs, depth], weights, [depth, 1], segment, bias, input)
+        };
+        Self { groups: (0..convolution.groups).map(pack).collect() }
+    }
+}
+
+/// Convolves `input` with a filter that was packed for the same convolution; bounds are the stage's.
+pub fn convolve<F: Stage>(
+    engine: Engine,
+    convolution: &Convolution,
+    input: Operand,
+    filter: &PackedIntegerFilter,
+    stage: &F,
+    output: &mut [F::Output],
+) {
+    convolution.check(input.bytes, output);
+    if output.is_empty() {
+        return;
+    }
+    let groups = &filter.groups;
+    if convolution.is_pointwise() {
+        return gemm(engine, input.bytes, input.zero.signed, &[input.zero.point], &groups[0], stage, output);
+    }
+    let sweep = Sweep::new(convolution);
+    match groups[0].has_quads() {
+        // SAFETY: the output holds every image, row and pixel that the sweep's pitches reach.
+        true => with_elements::<u8>(engine, input, |elements, fill| unsafe {
+            sweep.run(engine, elements, fill, groups, stage, output.as_mut_ptr())
+        }),
+        // SAFETY: as above.
+        false => with_elements::<i16>(engine, input, |elements, fill| unsafe {
+            sweep.run(engine, elements, fill, groups, stage, output.as_mut_ptr())
+        }),
+    }
+}
+
+/// Gives `work` the input in the form that words have, with some elements to spare, and what stands for zero in it.
+fn with_elements<T: Element>(engine: Engine, input: Operand, work: impl FnOnce(&[T], T)) {
+    scratch::with(input.bytes.len() + SLACK, |elements: &mut [T]| {
+        engine.for_each_chunk(&mut elements[..input.bytes.len()], CHUNK, |index, target| {
+            T::convert(&input.bytes[index * CHUNK..][..target.len()], input.zero, target);
+        });
+        work(elements, T::zero(input.zero));
+    });
+}
+
+/// Weights and bias of a transposed convolution, packed for one instruction set: a matrix per phase.
+#[derive(Clone)]
+pub struct PackedIntegerTransposeFilter {
+    phases: Vec<PackedIntegers>,
+    /// What pixels hold that read no input: the bias alone.
+    rest: PackedIntegers,
+}
+
+impl PackedIntegerTransposeFilter {
+    /// Packs a filter `[output channels, height, width, input channels]` and its bias. Groups and dilations must be 1.
+    pub fn pack(level: Level, convolution: &Convolution, filter: Operand, bias: Option<&[i32]>, input: Zero) -> Self {
+        let Convolution { input: [.., channels], output: [.., outputs], .. } = *convolution;
+        let pack = |phase: &Phase| {
+            let bytes = phase.weights(convolution, filter.bytes);
+            let depth = phase.taps.len() * channels;
+            let segment = phase.sweep.segment().1;
+            let weights = Operand { bytes: &bytes, ..filter };
+            PackedIntegers::pack(level, [outputs, depth], weights, [depth, 1], segment, bias, input)
+        };
+        let nothing = Operand { bytes: &[], ..filter };
+        Self {
+            phases: Phase::all(convolution).0.iter().map(pack).collect(),
+            rest: PackedIntegers::pack(level, [outputs, 0], nothing, [0, 1], 0, bias, input),
+        }
+    }
+}
+
+/// Convolves backwards, as `transpose_convolution::transpose_convolve` does; bounds are the stage's.
+pub fn transpose_convolve<F: Stage>(
+    engine: Engine,
+    convolution: &Convolution,
+    input: Operand,
+    filter: &PackedIntegerTransposeFilter,
+    stage: &F,
+    output: &mut [F::Output],
+) {
+    convolution.check(input.bytes, output);
+    assert!(convolution.groups == 1 && convolution.dilations == [1, 1], "no groups or dilations");
+    assert_eq!(filter.rest.outputs(), convolution.output[2], "the filter was packed for this convolution");
+    match filter.rest.has_quads() {
+        true => transpose_convolve_as::<u8, F>(engine, convolution, input, filter, stage, output),
+        false => transpose_convolve_as::<i16, F>(engine, convolution, input, filter, stage, output),
+    }
+}
+
+fn transpose_convolve_as<T: Element, F: Stage>(
+    engine: Engine,
+    convolution: &Convolution,
+    input: Operand,
+    filter: &PackedIntegerTransposeFilter,
+    stage: &F,
+    output: &mut [F::Output],
+) {
+    let (phases, all) = Phase::all(convolution);
+    if !all {
+        let a = Rows::<T> { start: [].as_ptr(), stride: 0, segments: &[], length: 0 };
+        let outputs = convolution.output[2].max(1);
+        let rest: &dyn Matrix<T, F, Output = F::Output> = &filter.rest;
+        let (first, others) = output.split_at_mut(outputs.min(output.len()));
+        if first.is_empty() {
+            return;
+        }
+        let c = Target { start: first.as_mut_ptr(), stride: 0 };
+        // SAFETY: one row of C, and none of A's elements.
+        unsafe { rest.multiply(0..rest.panels(), a, c, 1, stage, [0, 0]) }
+        others.chunks_exact_mut(outputs).for_each(|pixel| pixel.copy_from_slice(first));
+    }
+    with_elements::<T>(engine, input, |elements, fill| {
+        for (phase, matrix) in phases.iter().zip(&filter.phases) {
+            let target = output[phase.first..].as_mut_ptr();
+            // SAFETY: pixels of the phase lie strides apart from its first one, inside of the output.
+            unsafe { phase.sweep.run(engine, elements, fill, std::slice::from_ref(matrix), stage, target) }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_base::{Padding, Serial};
+
+    use super::*;
+    use crate::quantized::simd::widen;
+    use crate::quantized::{Multiplier, Requantize, Rounding};
+    use crate::testing::Random;
+
+    /// A sum for each output, by the definition: every input pixel through every tap, forwards or backwards.
+    fn sums(convolution: &Convolution, transposed: bool, input: Operand, filter: Operand, bias: &[i32]) -> Vec<i32> {
+        let Convolution { batches, input: [h, w, c], output: [oh, ow, o], kernel: [kh, kw], groups, .. } = *convolution;
+        let mut sums: Vec<i32> = (0..batches * oh * ow).flat_map(|_| bias.iter().copied()).collect();
+        let ([small_h, small_w], [large_h, large_w]) = if transposed { ([h, w], [oh, ow]) } else { ([oh, ow], [h, w]) };
+        for place in 0..batches * small_h * small_w * kh * kw {
+            let (pixel, tap) = (place / (kh * kw), place % (kh * kw));
+            let (n, y, x) = (pixel / (small_h * small_w), pixel / small_w % small_h, pixel % small_w);
+            let at = |axis: usize, place: usize, tap: usize| {
+                (place * convolution.strides[axis] + tap * convolution.dilations[axis])
+                    .wrapping_sub(convolution.before[axis])
+            };
+            let (ly, lx) = (at(0, y, tap / kw), at(1, x, tap % kw));
+            if ly >= large_h || lx >= large_w {
+                continue;
+            }
+            let other = (n * large_h + ly) * large_w + lx;
+            let (from, to) = if transposed { (pixel, other) } else { (other, pixel) };
+            for channel in 0..o {
+                let depth = c / groups;
+                for i in 0..depth {
+                    let x = input.bytes[from * c + channel / (o / groups) * depth + i];
+                    let w = filter.bytes[(channel * kh * kw + tap) * depth + i];
+                    let x = widen(x, input.zero.signed) - input.zero.point;
+                    sums[to * o + channel] += x * (widen(w, filter.zero.signed) - filter.zero.point);
+                }
+            }
+        }
+        sums
+    }
+
+    fn check(engine: Engine, convolution: &Convolution, transposed: bool, random: &mut Random) {
+        let count = |extents: [usize; 3]| convolution.batches * extents.iter().product::<usize>();
+        let outputs = convolution.output[2];
+        let signed = random.below(2) == 1;
+        let point = |random: &mut Random| random.below(256) as i32 - if signed { 128 } else { 0 };
+        let input_zero = Zero { signed, point: point(random) };
+        let filter_zero = Zero { signed, point: if signed { 0 } else { point(random) } };
+        let input = random.bytes(count(convolution.input));
+        let taps = convolution.kernel[0] * convolution.kernel[1];
+        let filter = random.bytes(outputs * taps * convolution.input[2] / convolution.groups);
+        let bias: Vec<i32> = (0..outputs).map(|_| random.below(20_000) as i32 - 10_000).collect();
+        let factors: Vec<_> = (0..outputs).map(|_| Multiplier::new((1 + random.below(999)) as f64 / 1e6)).collect();
+        let stage = Requantize::new(&factors, outputs, Rounding::Twice, 5, if signed { (-128, 100) } else { (7, 255) });
+        let operand = Operand { bytes: &input, zero: input_zero };
+        let weights = Operand { bytes: &filter, zero: filter_zero };
+        let mut output = vec![9; count(convolution.output)];
+        if transposed {
+            let packed =
+                PackedIntegerTransposeFilter::pack(engine.level, convolution, weights, Some(&bias), input_zero);
+            transpose_convolve(engine, convolution, operand, &packed, &stage, &mut output);
+        } else {
+            let packed = PackedIntegerFilter::pack(engine.level, convolution, weights, Some(&bias), input_zero);
+            convolve(engine, convolution, operand, &packed, &stage, &mut output);
+        }
+        let sums = sums(convolution, transposed, operand, weights, &bias);
+        let bounds = if signed { (-128, 100) } else { (7, 255) };
+        let expected: Vec<u8> = (sums.iter().enumerate())
+            .map(|(i, sum)| (factors[i % outputs].apply(*sum, Rounding::Twice) + 5).clamp(bounds.0, bounds.1) as u8)
+            .collect();
+        assert_eq!(output, expected, "{} {convolution:?}", engine.level.name());
+    }
+
+    fn random_convolution(random: &mut Random) -> Convolution {
+        loop {
+            let [h, w] = [1 + random.below(12), 1 + random.below(20)];
+            let kernel = [1 + random.below(4), 1 + random.below(4)];
+            let strides = [1 + random.below(3), 1 + random.below(3)];
+            let dilations = if random.below(3) == 0 { [1 + random.below(8), 1 + random.below(60)] } else { [1, 1] };
+            let padding = if random.below(2) == 0 { Padding::Same } else { Padding::Valid };
+            let groups = if random.below(3) == 0 { 1 + random.below(3) } else { 1 };
+            let [rows, columns] =
+                [0, 1].map(|a| padding.window([h, w][a], kernel[a], strides[a], dilations[a]).unwrap());
+            if rows.output * columns.output > 0 {
+                return Convolution {
+                    batches: 1 + random.below(2),
+                    input: [h, w, groups * (1 + random.below(7))],
+                    output: [rows.output, columns.output, groups * (1 + random.below(40))],
+                    kernel,
+                    strides,
+                    dilations,
+                    before: [rows.before, columns.before],
+                    groups,
+                    clamp: (0.0, 0.0),
+                };
+            }
+        }
+    }
+
+    #[test]
+    fn every_level_gives_the_bits_of_the_definition() {
+        let mut random = Random::new(41);
+        for level in Level::available() {
+            for _ in 0..120 {
+                check(Engine { level, parallel: &Serial }, &random_convolution(&mut random), false, &mut random);
+            }
+        }
+    }
+
+    #[test]
+    fn backwards_too() {
+        let mut random = Random::new(42);
+        for level in Level::available() {
+            for _ in 0..80 {
+                let mut pair = |bound| [1 + random.below(bound), 1 + random.below(bound)];
+                let ([h, w], kernel, strides) = (pair(7), pair(5), pair(4));
+                let cut = [random.below(kernel[0]), random.below(kernel[1])];
+                let full = |axis: usize| ([h, w][axis] - 1) * strides[axis] + kernel[axis];
+                let extra = [random.below(3), random.below(3)];
+                let convolution = Convolution {
+                    batches: 1 + random.below(2),
+                    input: [h, w, 1 + random.below(7)],
+                    output: [full(0) - cut[0] + extra[0], full(1) - cut[1] + extra[1], 1 + random.below(40)],
+                    kernel,
+                    strides,
+                    dilations: [1, 1],
+                    before: [random.below(cut[0] + 1), random.below(cut[1] + 1)],
+                    groups: 1,
+                    clamp: (0.0, 0.0),
+                };
+                check(Engine { level, parallel: &Serial }, &convolution, true, &mut random);
+            }
+        }
+    }
+
+    #[test]
+    fn threads_and_bands_meet() {
+        let pool = crate::pool::Pool::new(3);
+        let mut random = Random::new(43);
+        for (input, outputs) in [([60, 60, 40], 24), ([9, 9, 128], 200)] {
+            let [h, w, _] = input;
+            let convolution = Convolution {
+                batches: 1,
+                input,
+                output: [h, w, outputs],
+                kernel: [3, 3],
+                strides: [1, 1],
+                dilations: [1, 1],
+                before: [1, 1],
+                groups: 1,
+                clamp: (0.0, 0.0),
+            };
+            check(Engine::new(&pool), &convolution, false, &mut random);
+        }
+    }
+}

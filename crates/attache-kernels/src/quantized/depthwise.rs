@@ -1,0 +1,303 @@
+//! Depthwise convolution of 8-bit numbers: every input channel is convolved with its own `multiplier` filters.
+//!
+//! Channels are vector lanes. Taps are taken two at a time: a word holds the bytes of both as 16-bit numbers. A tap that
+//! lies outside of the input reads a line of zero points, so that all windows are alike and what the zero point adds is
+//! known beforehand. With a multiplier above 1 the pixels of a window are first repeated channel by channel.
+#![allow(unsafe_code)] // Inner loops on pointers into slices whose lengths were checked.
+
+use super::gemm::{Operand, Zero};
+use super::simd::{Form, Integers, Kernel, widen};
+use super::stage::{Stage, Sums};
+use crate::convolution::Convolution;
+use crate::{AlignedFloats, Engine, Level, scratch};
+
+/// Weights and bias of a depthwise convolution, packed for one instruction set.
+#[derive(Clone)]
+pub struct PackedIntegerDepthwise {
+    form: Form,
+    channels: usize,
+    taps: usize,
+    /// Blocks of lanes: a line of bias, then one of weights for each pair of taps.
+    values: AlignedFloats,
+    /// The sums of each channel's weights, and lanes to spare.
+    sums: Vec<i32>,
+}
+
+impl PackedIntegerDepthwise {
+    /// Packs a filter `[height, width, output channels]` and its bias for inputs that stand for numbers by `input`. Output
+    /// channel `c × multiplier + m` reads input channel `c`.
+    pub fn pack(level: Level, convolution: &Convolution, filter: Operand, bias: Option<&[i32]>, input: Zero) -> Self {
+        let channels = convolution.output[2];
+        let taps = convolution.kernel[0] * convolution.kernel[1];
+        assert_eq!(filter.bytes.len(), taps * channels, "the filter has its shape");
+        assert!(bias.is_none_or(|bias| bias.len() == channels), "one bias per output channel");
+        let form = Form::of(level);
+        let lanes = form.lanes();
+        let lines = 1 + taps.div_ceil(2);
+        let mut packed = Self {
+            form,
+            channels,
+            taps,
+            values: AlignedFloats::zeros(channels.next_multiple_of(lanes) * lines),
+            sums: vec![0; channels + lanes],
+        };
+        let values: &mut [i32] = bytemuck::cast_slice_mut(&mut packed.values);
+        for channel in 0..channels {
+            let weight = |tap: usize| match filter.bytes.get(tap * channels + channel) {
+                Some(byte) if tap < taps => widen(*byte, filter.zero.signed) - filter.zero.point,
+                _ => 0,
+            };
+            let sum = (0..taps).fold(0i32, |sum, tap| sum.wrapping_add(weight(tap)));
+            let column = &mut values[channel / lanes * lanes * lines + channel % lanes..];
+            column[0] = bias.map_or(0, |bias| bias[channel]).wrapping_sub(sum.wrapping_mul(input.point));
+            for pair in 0..taps.div_ceil(2) {
+                column[(1 + pair) * lanes] = weight(2 * pair) & 0xffff | weight(2 * pair + 1) << 16;
+            }
+            packed.sums[channel] = sum;
+        }
+        packed
+    }
+}
+
+/// Convolves each channel by itself; the output has a multiple of the input's channels. Bounds are the stage's.
+pub fn depthwise<F: Stage>(
+    engine: Engine,
+    convolution: &Convolution,
+    input: Operand,
+    filter: &PackedIntegerDepthwise,
+    stage: &F,
+    output: &mut [F::Output],
+) {
+    convolution.check(input.bytes, output);
+    let Convolution { input: [height, width, channels], output: [rows, columns, outputs], .. } = *convolution;
+    assert!(channels > 0 && outputs % channels == 0, "a whole multiplier");
+    assert_eq!([filter.channels, filter.taps], [outputs, convolution.kernel.iter().product()], "the filter's shape");
+    if output.is_empty() {
+        return;
+    }
+    let nanoseconds = (output.len() * (filter.taps + 4)) as f64 / (3 * filter.form.lanes()) as f64;
+    let band = (convolution.batches * rows).div_ceil(engine.tasks(nanoseconds, convolution.batches * rows));
+    let repeated = if outputs == channels { 0 } else { filter.taps * outputs };
+    engine.for_each_chunk(output, band * columns * outputs, |task, output| {
+        scratch::with(outputs + repeated, |buffer: &mut [u8]| {
+            let (outside, repeated) = buffer.split_at_mut(outputs);
+            outside.fill(input.zero.point as u8);
+            let mut pointers = vec![outside.as_ptr(); filter.taps.next_multiple_of(2)];
+            for (offset, output) in output.chunks_exact_mut(columns * outputs).enumerate() {
+                let (batch, y) = ((task * band + offset) / rows, (task * band + offset) % rows);
+                let image = &input.bytes[batch * height * width * channels..][..height * width * channels];
+                let row = Row { convolution, filter, stage, image, y, output, outside };
+                match input.zero.signed {
+                    true => filter.form.dispatch(Signed::<F, true> { row, pointers: &mut pointers, repeated }),
+                    false => filter.form.dispatch(Signed::<F, false> { row, pointers: &mut pointers, repeated }),
+                }
+            }
+        });
+    });
+}
+
+/// One row of the output.
+struct Row<'a, F: Stage> {
+    convolution: &'a Convolution,
+    filter: &'a PackedIntegerDepthwise,
+    stage: &'a F,
+    image: &'a [u8],
+    y: usize,
+    output: &'a mut [F::Output],
+    /// What a tap outside of the input reads: a byte for each output channel.
+    outside: &'a [u8],
+}
+
+/// A row of signed or unsigned bytes. `pointers` has a place for each tap and an even length, `repeated` one for each
+/// byte of a window, where channels are repeated.
+struct Signed<'a, F: Stage, const SIGNED: bool> {
+    row: Row<'a, F>,
+    pointers: &'a mut [*const u8],
+    repeated: &'a mut [u8],
+}
+
+impl<F: Stage> Row<'_, F> {
+    /// The first bytes of the pixels that the window of column `x` reads.
+    fn taps(&self, x: usize, pointers: &mut [*const u8]) {
+        let Convolution { input: [height, width, channels], kernel, strides, dilations, before, .. } =
+            *self.convolution;
+        for ky in 0..kernel[0] {
+            let y = (self.y * strides[0] + ky * dilations[0]).wrapping_sub(before[0]);
+            for (kx, pointer) in pointers[ky * kernel[1]..][..kernel[1]].iter_mut().enumerate() {
+                let x = (x * strides[1] + kx * dilations[1]).wrapping_sub(before[1]);
+                let inside = y < height && x < width;
+                *pointer =
+                    if inside { self.image[(y * width + x) * channels..].as_ptr() } else { self.outside.as_ptr() };
+            }
+        }
+    }
+
+    /// Whether the windows of column `x` and of the next one read the same lines, a stride apart.
+    fn slides(&self, x: usize) -> bool {
+        let Convolution { input: [_, width, _], kernel, strides, dilations, before, .. } = *self.convolution;
+        let last = (x + 1) * strides[1] + (kernel[1].max(1) - 1) * dilations[1];
+        x * strides[1] >= before[1] && last < width + before[1]
+    }
+
+    /// Moves the pointers from one window to the next.
+    fn slide(&self, pointers: &mut [*const u8]) {
+        let step = self.convolution.strides[1] * self.convolution.input[2];
+        for pointer in pointers {
+            if *pointer != self.outside.as_ptr() {
+                *pointer = pointer.wrapping_add(step);
+            }
+        }
+    }
+
+    /// Copies the pixels at `pointers`, each channel as often as it is convolved, and points there.
+    fn repeat(&self, pointers: &mut [*const u8], repeated: &mut [u8]) {
+        let [_, _, channels] = self.convolution.input;
+        let multiplier = self.filter.channels / channels;
+        for (pointer, pixel) in pointers.iter_mut().zip(repeated.chunks_exact_mut(self.filter.channels)) {
+            if *pointer != self.outside.as_ptr() {
+                // SAFETY: it points at a pixel of the image.
+                let source = unsafe { std::slice::from_raw_parts(*pointer, channels) };
+                pixel.chunks_exact_mut(multiplier).zip(source).for_each(|(values, value)| values.fill(*value));
+                *pointer = pixel.as_ptr();
+            }
+        }
+    }
+}
+
+impl<F: Stage, const SIGNED: bool> Kernel for Signed<'_, F, SIGNED> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Integers>(self, simd: S) {
+        let Self { mut row, pointers, repeated } = self;
+        let (taps, outputs) = (row.filter.taps, row.filter.channels);
+        let columns = row.output.len() / outputs;
+        pointers.fill(row.outside.as_ptr());
+        for x in 0..columns {
+            if x > 0 && repeated.is_empty() && row.slides(x - 1) {
+                row.slide(&mut pointers[..taps]);
+            } else {
+                row.taps(x, &mut pointers[..taps]);
+                if !repeated.is_empty() {
+                    row.repeat(&mut pointers[..taps], repeated);
+                }
+            }
+            let whole = outputs / S::LANES * S::LANES;
+            for channel in (0..whole).step_by(S::LANES) {
+                block::<S, F, SIGNED>(simd, &mut row, pointers, x * outputs, channel, S::LANES);
+            }
+            if whole < outputs {
+                block::<S, F, SIGNED>(simd, &mut row, pointers, x * outputs, whole, outputs - whole);
+            }
+        }
+    }
+}
+
+/// `count` channels of the pixel whose first output is `pixel`.
+#[inline(always)]
+fn block<S: Integers, F: Stage, const SIGNED: bool>(
+    simd: S,
+    row: &mut Row<'_, F>,
+    pointers: &[*const u8],
+    pixel: usize,
+    channel: usize,
+    count: usize,
+) {
+    let lines = 1 + pointers.len() / 2;
+    let values: &[i32] = bytemuck::cast_slice(&row.filter.values);
+    let lines = &values[channel * lines..][..lines * S::LANES];
+    // SAFETY: each pointer has as many bytes as there are channels, the block has a line for each pair and one more, and
+    // the output holds the pixel.
+    unsafe {
+        let mut sum = simd.load(lines.as_ptr());
+        let mut weights = lines.as_ptr();
+        for pair in pointers.chunks_exact(2) {
+            weights = weights.add(S::LANES);
+            let word = simd.pair_bytes::<SIGNED>(pair[0].add(channel), pair[1].add(channel), count);
+            sum = simd.dot_pairs(sum, word, simd.load(weights));
+        }
+        let sums = Sums { words: simd.words(sum), weights: &row.filter.sums[channel..], place: [0, channel], count };
+        row.stage.finish(simd, sums, row.output[pixel + channel..][..count].as_mut_ptr());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_base::{Padding, Serial};
+
+    use super::*;
+    use crate::quantized::{Multiplier, Requantize, Rounding};
+    use crate::testing::Random;
+
+    fn check(engine: Engine, random: &mut Random, large: usize) {
+        let [h, w] = [1 + random.below(8 * large), 1 + random.below(30)];
+        let kernel = [1 + random.below(5), 1 + random.below(5)];
+        let strides = [1 + random.below(2), 1 + random.below(3)];
+        let dilations = if random.below(3) == 0 { [1 + random.below(4), 1 + random.below(40)] } else { [1, 1] };
+        let padding = if random.below(2) == 0 { Padding::Same } else { Padding::Valid };
+        let [rows, columns] = [0, 1].map(|a| padding.window([h, w][a], kernel[a], strides[a], dilations[a]).unwrap());
+        let channels = 1 + random.below(70);
+        let multiplier = if random.below(3) == 0 { 1 + random.below(9) } else { 1 };
+        let outputs = channels * multiplier;
+        let convolution = Convolution {
+            batches: 1 + random.below(2),
+            input: [h, w, channels],
+            output: [rows.output, columns.output, outputs],
+            kernel,
+            strides,
+            dilations,
+            before: [rows.before, columns.before],
+            groups: 1,
+            clamp: (0.0, 0.0),
+        };
+        let signed = random.below(2) == 1;
+        let point = |random: &mut Random| random.below(256) as i32 - if signed { 128 } else { 0 };
+        let zeros = [(); 2].map(|()| Zero { signed, point: point(random) });
+        let count = |extents: [usize; 3]| convolution.batches * extents.iter().product::<usize>();
+        let (input, filter) = (random.bytes(count(convolution.input)), random.bytes(kernel[0] * kernel[1] * outputs));
+        let bias: Vec<i32> = (0..outputs).map(|_| random.below(20_000) as i32 - 10_000).collect();
+        let factors: Vec<_> = (0..outputs).map(|_| Multiplier::new((1 + random.below(999)) as f64 / 1e5)).collect();
+        let bounds = if signed { (-128, 100) } else { (7, 255) };
+        let stage = Requantize::new(&factors, outputs, Rounding::Twice, 5, bounds);
+        let weights = Operand { bytes: &filter, zero: zeros[1] };
+        let packed = PackedIntegerDepthwise::pack(engine.level, &convolution, weights, Some(&bias), zeros[0]);
+        let mut output = vec![9; count(convolution.output)];
+        depthwise(engine, &convolution, Operand { bytes: &input, zero: zeros[0] }, &packed, &stage, &mut output);
+        for (index, byte) in output.iter().enumerate() {
+            let (pixel, channel) = (index / outputs, index % outputs);
+            let (n, y, x) =
+                (pixel / (rows.output * columns.output), pixel / columns.output % rows.output, pixel % columns.output);
+            let mut sum = bias[channel];
+            for tap in 0..kernel[0] * kernel[1] {
+                let iy = (y * strides[0] + tap / kernel[1] * dilations[0]).wrapping_sub(rows.before);
+                let ix = (x * strides[1] + tap % kernel[1] * dilations[1]).wrapping_sub(columns.before);
+                if iy < h && ix < w {
+                    let a = input[((n * h + iy) * w + ix) * channels + channel / multiplier];
+                    let b = filter[tap * outputs + channel];
+                    sum += (widen(a, signed) - zeros[0].point) * (widen(b, signed) - zeros[1].point);
+                }
+            }
+            let expected = (factors[channel].apply(sum, Rounding::Twice) + 5).clamp(bounds.0, bounds.1) as u8;
+            assert_eq!(*byte, expected, "{} {convolution:?} at {index}", engine.level.name());
+        }
+    }
+
+    #[test]
+    fn every_level_gives_the_bits_of_the_definition() {
+        let mut random = Random::new(51);
+        for level in Level::available() {
+            for _ in 0..120 {
+                check(Engine { level, parallel: &Serial }, &mut random, 1);
+            }
+        }
+    }
+
+    #[test]
+    fn threads_share_rows() {
+        let pool = crate::pool::Pool::new(3);
+        let mut random = Random::new(52);
+        for _ in 0..15 {
+            check(Engine::new(&pool), &mut random, 8);
+        }
+    }
+}

@@ -1,0 +1,564 @@
+//! Matrix product of 8-bit numbers: `C[m, n] = stage(Σₖ (A[m, k] − a₀) × (W[n, k] − w₀) + bias[n])`, sums in 32 bits that
+//! wrap.
+//!
+//! As with floats, weights lie in panels as wide as two vectors and a tile stays in registers. A word holds a group of
+//! neighbouring terms, so each segment of the depth is filled up to whole groups with weights of zero. Groups of two hold
+//! 16-bit numbers with their zero points taken off. Groups of four hold unsigned activations and signed weights as they
+//! are: what the zero points add comes off by the sums of the weights, known beforehand, and those of the rows.
+#![allow(unsafe_code)] // Micro-kernel on pointers: rows of C that belong to different tasks interleave.
+
+use std::ops::Range;
+
+use bytemuck::Pod;
+
+use super::simd::{Form, Integers, Kernel, widen};
+use super::stage::{Stage, Sums};
+use crate::engine::Shared;
+use crate::gemm::{Matrix, Rows, Split, Target, portion};
+use crate::{AlignedFloats, Engine, Level, scratch};
+
+/// Vectors in a full panel.
+const WIDE: usize = 2;
+
+/// Rows of a tile that adds up its rows of A as well.
+const SUMMED_ROWS: usize = 8;
+
+/// Which real number a byte stands for, up to a scale: `byte − point`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Zero {
+    /// Whether bytes are numbers from −128 to 127, not from 0 to 255.
+    pub signed: bool,
+    /// The byte that stands for zero.
+    pub point: i32,
+}
+
+impl Zero {
+    /// What signed bytes are packed for whose zero point only a run tells.
+    pub const UNKNOWN: Self = Self { signed: true, point: -128 };
+
+    /// The zero point where bytes are counted from the least one up.
+    fn unsigned_point(self) -> i32 {
+        self.point.wrapping_add(if self.signed { 128 } else { 0 })
+    }
+}
+
+/// Bytes that stand for numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct Operand<'a> {
+    /// The bytes.
+    pub bytes: &'a [u8],
+    /// What they stand for.
+    pub zero: Zero,
+}
+
+/// An activation as a word holds it.
+pub(super) trait Element: Pod + Send + Sync {
+    const QUADS: bool;
+    /// What stands for zero.
+    fn zero(zero: Zero) -> Self;
+    /// What a byte becomes.
+    fn convert(bytes: &[u8], zero: Zero, target: &mut [Self]);
+}
+
+impl Element for u8 {
+    const QUADS: bool = true;
+
+    fn zero(zero: Zero) -> u8 {
+        zero.unsigned_point() as u8
+    }
+
+    fn convert(bytes: &[u8], zero: Zero, target: &mut [u8]) {
+        let flip = if zero.signed { 0x80 } else { 0 };
+        target.iter_mut().zip(bytes).for_each(|(target, byte)| *target = byte ^ flip);
+    }
+}
+
+impl Element for i16 {
+    const QUADS: bool = false;
+
+    fn zero(_: Zero) -> i16 {
+        0
+    }
+
+    fn convert(bytes: &[u8], zero: Zero, target: &mut [i16]) {
+        let point = zero.point as i16;
+        match zero.signed {
+            true => target.iter_mut().zip(bytes).for_each(|(to, byte)| *to = i16::from(*byte as i8) - point),
+            false => target.iter_mut().zip(bytes).for_each(|(to, byte)| *to = i16::from(*byte) - point),
+        }
+    }
+}
+
+/// Weights and bias, laid out for one instruction set.
+#[derive(Clone)]
+pub struct PackedIntegers {
+    form: Form,
+    outputs: usize,
+    depth: usize,
+    /// Words of each output.
+    words: usize,
+    /// Terms of a segment.
+    segment: usize,
+    /// Panels: a line of bias, then one of weights for each word.
+    values: AlignedFloats,
+    /// The sums of each output's weights, and lanes to spare.
+    sums: Vec<i32>,
+    /// What the sum of a row of A counts: the zero point of the weights.
+    row_factor: i32,
+}
+
+impl PackedIntegers {
+    /// Packs weights that lie `strides` elements apart along outputs and depth, for activations that stand for numbers by
+    /// `input`. The depth consists of segments of so many elements.
+    pub fn pack(
+        level: Level,
+        [outputs, depth]: [usize; 2],
+        weights: Operand,
+        strides: [usize; 2],
+        segment: usize,
+        bias: Option<&[i32]>,
+        input: Zero,
+    ) -> Self {
+        assert!(bias.is_none_or(|bias| bias.len() == outputs), "one bias per output");
+        assert!(depth == 0 || segment > 0 && depth % segment == 0, "whole segments");
+        if outputs > 0 && depth > 0 {
+            assert!((outputs - 1) * strides[0] + (depth - 1) * strides[1] < weights.bytes.len(), "every weight");
+        }
+        let form = Form::of(level);
+        let (group, lanes) = (if form.has_quads() { 4 } else { 2 }, form.lanes());
+        let words = depth.checked_div(segment).unwrap_or(0) * segment.div_ceil(group);
+        // Groups of four hold weights as signed bytes.
+        let shift = if form.has_quads() && !weights.zero.signed { 128 } else { 0 };
+        let (taken, row_factor) =
+            if form.has_quads() { (shift, weights.zero.point - shift) } else { (weights.zero.point, 0) };
+        let point = if form.has_quads() { input.unsigned_point() } else { 0 };
+        let mut matrix = Self {
+            form,
+            outputs,
+            depth,
+            words,
+            segment,
+            values: AlignedFloats::zeros(outputs.next_multiple_of(lanes) * (words + 1)),
+            sums: vec![0; outputs + lanes],
+            row_factor,
+        };
+        let mut terms = vec![0; words * group];
+        for output in 0..outputs {
+            let mut sum = 0i32;
+            for (at, index) in (0..depth).zip((output * strides[0]..).step_by(strides[1].max(1))) {
+                let term = widen(weights.bytes[index], weights.zero.signed) - taken;
+                terms[at / segment * segment.next_multiple_of(group) + at % segment] = term;
+                sum = sum.wrapping_add(term);
+            }
+            let bias = bias.map_or(0, |bias| bias[output]);
+            let both = (depth as i32).wrapping_mul(row_factor).wrapping_mul(point);
+            matrix.set_output(output, bias.wrapping_sub(sum.wrapping_mul(point)).wrapping_add(both), &terms);
+            matrix.sums[output] = if form.has_quads() { sum } else { 0 };
+        }
+        matrix
+    }
+
+    /// Writes the column of an output.
+    fn set_output(&mut self, output: usize, bias: i32, terms: &[i32]) {
+        let full = WIDE * self.form.lanes();
+        let (panel, lane) = (output / full, output % full);
+        let (start, width, quads) = (self.offset(panel), self.width(panel), self.form.has_quads());
+        let values: &mut [i32] = bytemuck::cast_slice_mut(&mut self.values);
+        let column = &mut values[start + lane..];
+        column[0] = bias;
+        let group = |terms: &[i32]| match quads {
+            true => i32::from_le_bytes([0, 1, 2, 3].map(|index| terms[index] as u8)),
+            false => terms[0] & 0xffff | terms[1] << 16,
+        };
+        for (line, terms) in terms.chunks_exact(if quads { 4 } else { 2 }).enumerate() {
+            column[(line + 1) * width] = group(terms);
+        }
+    }
+
+    /// Columns of C.
+    pub fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    /// Whether it was packed for activations of four to a word.
+    pub(super) fn has_quads(&self) -> bool {
+        self.form.has_quads()
+    }
+
+    fn columns(&self, panel: usize) -> Range<usize> {
+        let full = WIDE * self.form.lanes();
+        panel * full..((panel + 1) * full).min(self.outputs)
+    }
+
+    fn width(&self, panel: usize) -> usize {
+        self.columns(panel).len().next_multiple_of(self.form.lanes())
+    }
+
+    fn offset(&self, panel: usize) -> usize {
+        panel * WIDE * self.form.lanes() * (self.words + 1)
+    }
+
+    fn panel(&self, panel: usize) -> &[i32] {
+        let start = self.offset(panel);
+        &bytemuck::cast_slice(&self.values)[start..start + self.width(panel) * (self.words + 1)]
+    }
+}
+
+impl<T: Element, F: Stage> Matrix<T, F> for PackedIntegers {
+    type Output = F::Output;
+
+    fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    fn depth(&self) -> usize {
+        self.depth
+    }
+
+    fn panels(&self) -> usize {
+        self.outputs.div_ceil(WIDE * self.form.lanes())
+    }
+
+    fn speed(&self) -> f64 {
+        (self.form.lanes() * if T::QUADS { 16 } else { 6 }) as f64
+    }
+
+    unsafe fn multiply(
+        &self,
+        panels: Range<usize>,
+        a: Rows<T>,
+        c: Target<F::Output>,
+        rows: usize,
+        stage: &F,
+        place: [usize; 2],
+    ) {
+        assert!(T::QUADS == self.form.has_quads(), "activations as the weights were packed for");
+        assert!(a.segments.len() * a.length == self.depth && (self.depth == 0 || a.length == self.segment));
+        for panel in panels {
+            let columns = self.columns(panel);
+            // SAFETY: the column lies in C.
+            let start = unsafe { c.start.add(columns.start) };
+            self.form.dispatch(Pass {
+                a,
+                c: Target { start, ..c },
+                rows,
+                panel: self.panel(panel),
+                sums: &self.sums[columns.start..],
+                columns: columns.len(),
+                words: a.length.div_ceil(if T::QUADS { 4 } else { 2 }),
+                row_factor: self.row_factor,
+                stage,
+                place: [place[0], place[1] + columns.start],
+            });
+        }
+    }
+}
+
+/// One panel over some rows.
+struct Pass<'a, T, F: Stage> {
+    a: Rows<'a, T>,
+    c: Target<F::Output>,
+    rows: usize,
+    panel: &'a [i32],
+    sums: &'a [i32],
+    columns: usize,
+    /// Words of a segment.
+    words: usize,
+    row_factor: i32,
+    stage: &'a F,
+    place: [usize; 2],
+}
+
+impl<T: Element, F: Stage> Kernel for Pass<'_, T, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Integers>(self, simd: S) {
+        let most = if self.row_factor == 0 { S::ROWS } else { S::ROWS.min(SUMMED_ROWS) };
+        let tiles = self.rows.div_ceil(most);
+        for index in 0..tiles {
+            let rows = portion(self.rows, tiles, index);
+            // SAFETY: `multiply`'s caller promises every row.
+            let (a, c) =
+                unsafe { (self.a.start.add(rows.start * self.a.stride), self.c.start.add(rows.start * self.c.stride)) };
+            match self.row_factor {
+                0 => self.tile::<S, false>(simd, rows, a, c),
+                _ => self.tile::<S, true>(simd, rows, a, c),
+            }
+        }
+    }
+}
+
+impl<T: Element, F: Stage> Pass<'_, T, F> {
+    #[inline(always)]
+    fn tile<S: Integers, const SUMMED: bool>(&self, simd: S, rows: Range<usize>, a: *const T, c: *mut F::Output) {
+        let row = self.place[0] + rows.start;
+        macro_rules! heights {
+            ($($rows:literal)*) => {
+                match rows.len() {
+                    $($rows if $rows <= S::ROWS && (!SUMMED || $rows <= SUMMED_ROWS) && self.columns > S::LANES => {
+                        simd.vectorize(Tile::<T, F, $rows, 2, SUMMED> { pass: self, a, c, row })
+                    })*
+                    $($rows if $rows <= S::ROWS && (!SUMMED || $rows <= SUMMED_ROWS) => {
+                        simd.vectorize(Tile::<T, F, $rows, 1, SUMMED> { pass: self, a, c, row })
+                    })*
+                    _ => unreachable!("tiles are as high as the registers allow"),
+                }
+            };
+        }
+        heights!(1 2 3 4 5 6 7 8 9 10 11 12)
+    }
+}
+
+/// One tile: `ROWS` rows × `VECTORS` vectors of columns, held in registers.
+struct Tile<'p, 'a, T, F: Stage, const ROWS: usize, const VECTORS: usize, const SUMMED: bool> {
+    pass: &'p Pass<'a, T, F>,
+    a: *const T,
+    c: *mut F::Output,
+    row: usize,
+}
+
+impl<T: Element, F: Stage, const ROWS: usize, const VECTORS: usize, const SUMMED: bool> Kernel
+    for Tile<'_, '_, T, F, ROWS, VECTORS, SUMMED>
+{
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Integers>(self, simd: S) {
+        let Pass { a: rows, c: target, panel, columns, words, row_factor, .. } = *self.pass;
+        let width = VECTORS * S::LANES;
+        let zero = simd.splat(0);
+        // A one for each byte of a group of four: only those have rows to add up. The last word of a segment may reach
+        // past it.
+        let ones = simd.splat(0x0101_0101);
+        let last = simd.splat(0x0101_0101 >> ((words * 4).saturating_sub(rows.length).min(3) * 8));
+        let (mut sums, mut totals) = ([[zero; VECTORS]; ROWS], [zero; ROWS]);
+        // SAFETY: the panel holds its bias and a line for every word; A and C are promised by `multiply`'s caller.
+        unsafe {
+            let mut weights = panel.as_ptr();
+            for v in 0..VECTORS {
+                let bias = simd.load(weights.add(v * S::LANES));
+                for row in &mut sums {
+                    row[v] = bias;
+                }
+            }
+            weights = weights.add(width);
+            for segment in rows.segments {
+                let mut a = self.a.add(*segment).cast::<i32>();
+                for word in 0..words {
+                    let mut column = [zero; VECTORS];
+                    for (v, column) in column.iter_mut().enumerate() {
+                        *column = simd.load(weights.add(v * S::LANES));
+                    }
+                    weights = weights.add(width);
+                    for (r, sums) in sums.iter_mut().enumerate() {
+                        let x = simd.splat(a.byte_add(r * rows.stride * size_of::<T>()).read_unaligned());
+                        for (sum, column) in sums.iter_mut().zip(column) {
+                            *sum = simd.dot(*sum, x, column);
+                        }
+                        if SUMMED {
+                            totals[r] = simd.dot(totals[r], x, if word + 1 == words { last } else { ones });
+                        }
+                    }
+                    a = a.add(1);
+                }
+            }
+            self.finish(simd, sums, totals, row_factor, target.stride, columns);
+        }
+    }
+}
+
+impl<T: Element, F: Stage, const ROWS: usize, const VECTORS: usize, const SUMMED: bool>
+    Tile<'_, '_, T, F, ROWS, VECTORS, SUMMED>
+{
+    /// # Safety
+    /// The tile's columns of its rows must be writable.
+    #[inline(always)]
+    unsafe fn finish<S: Integers>(
+        &self,
+        simd: S,
+        sums: [[S::Vector; VECTORS]; ROWS],
+        totals: [S::Vector; ROWS],
+        row_factor: i32,
+        stride: usize,
+        columns: usize,
+    ) {
+        for (r, (sums, total)) in sums.into_iter().zip(totals).enumerate() {
+            for (v, sum) in sums.into_iter().enumerate() {
+                let sum = if SUMMED { simd.subtract_scaled(sum, total, row_factor) } else { sum };
+                let first = v * S::LANES;
+                let sums = Sums {
+                    words: simd.words(sum),
+                    weights: &self.pass.sums[first..],
+                    place: [self.row + r, self.pass.place[1] + first],
+                    count: S::LANES.min(columns - first),
+                };
+                // SAFETY: promised by the caller.
+                unsafe { self.pass.stage.finish(simd, sums, self.c.add(r * stride + first)) }
+            }
+        }
+    }
+}
+
+/// Elements past a buffer that tiles may read.
+pub(super) const SLACK: usize = 4;
+
+/// Rows of C, dense, from dense rows of A. `zero_points` has one for each row, or one for all; the depth of `matrix` is
+/// one segment.
+pub fn gemm<F: Stage>(
+    engine: Engine,
+    a: &[u8],
+    signed: bool,
+    zero_points: &[i32],
+    matrix: &PackedIntegers,
+    stage: &F,
+    c: &mut [F::Output],
+) {
+    match matrix.has_quads() {
+        true => gemm_as::<u8, F>(engine, a, signed, zero_points, matrix, stage, c),
+        false => gemm_as::<i16, F>(engine, a, signed, zero_points, matrix, stage, c),
+    }
+}
+
+fn gemm_as<T: Element, F: Stage>(
+    engine: Engine,
+    a: &[u8],
+    signed: bool,
+    zero_points: &[i32],
+    matrix: &PackedIntegers,
+    stage: &F,
+    c: &mut [F::Output],
+) {
+    let (outputs, depth) = (matrix.outputs, matrix.depth);
+    let rows = c.len().checked_div(outputs).unwrap_or(0);
+    assert!(c.len() == rows * outputs && a.len() == rows * depth, "whole rows");
+    assert!(zero_points.len() == 1 || zero_points.len() == rows, "a zero point for each row, or one");
+    let weights: &dyn Matrix<T, F, Output = F::Output> = matrix;
+    let split = Split::new(&engine, rows, 1, weights.panels(), (rows * depth * outputs) as f64 / weights.speed());
+    let target = Shared(c.as_mut_ptr());
+    // Rows of A that stay in the first-level cache, or nearly, while every panel passes over them.
+    let block = ((1 << 15) / depth.max(1) / 12 * 12).max(24);
+    engine.for_each(split.tasks(), |task| {
+        let (rows, panels) = split.part(task);
+        for start in rows.clone().step_by(block) {
+            let count = block.min(rows.end - start);
+            scratch::with(count * depth + SLACK, |buffer: &mut [T]| {
+                convert_rows(&a[start * depth..][..count * depth], depth, signed, zero_points, start, buffer);
+                let source = Rows { start: buffer.as_ptr(), stride: depth, segments: &[0], length: depth };
+                // SAFETY: A and C were checked to hold these rows; tasks write disjoint rows or disjoint panels of C.
+                unsafe {
+                    let c = Target { start: target.get().add(start * outputs), stride: outputs };
+                    weights.multiply(panels.clone(), source, c, count, stage, [start, 0]);
+                }
+            });
+        }
+    });
+}
+
+/// Converts rows from row `first` on.
+fn convert_rows<T: Element>(
+    bytes: &[u8],
+    depth: usize,
+    signed: bool,
+    zero_points: &[i32],
+    first: usize,
+    buffer: &mut [T],
+) {
+    match zero_points {
+        [point] => T::convert(bytes, Zero { signed, point: *point }, buffer),
+        points => {
+            let rows = bytes.chunks_exact(depth.max(1)).zip(buffer.chunks_exact_mut(depth.max(1)));
+            for ((source, target), point) in rows.zip(&points[first..]) {
+                T::convert(source, Zero { signed, point: *point }, target);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_base::Serial;
+
+    use super::*;
+    use crate::quantized::{Multiplier, Requantize, Rescale, Rounding};
+    use crate::testing::Random;
+
+    fn check(engine: Engine, [rows, depth, outputs]: [usize; 3], random: &mut Random) {
+        let zero = |random: &mut Random| {
+            let signed = random.below(2) == 1;
+            Zero { signed, point: random.below(256) as i32 - if signed { 128 } else { 0 } }
+        };
+        let (input, mut weights_zero) = (zero(random), zero(random));
+        if weights_zero.signed && random.below(3) > 0 {
+            weights_zero.point = 0;
+        }
+        let (a, weights) = (random.bytes(rows * depth), random.bytes(outputs * depth));
+        let bias: Vec<i32> = (0..outputs).map(|_| random.below(1 << 31) as i32 - (1 << 30)).collect();
+        let transposed = random.below(2) == 1;
+        let strides = if transposed { [1, outputs] } else { [depth, 1] };
+        let operand = Operand { bytes: &weights, zero: weights_zero };
+        let matrix =
+            PackedIntegers::pack(engine.level, [outputs, depth], operand, strides, depth.max(1), Some(&bias), input);
+        let rounding = [Rounding::Once, Rounding::Twice][random.below(2)];
+        let factors: Vec<_> = (0..outputs).map(|_| Multiplier::new((1 + random.below(999)) as f64 / 1e10)).collect();
+        let stage = Requantize::new(&factors, outputs, rounding, 3, (-100, 120));
+        let mut c = vec![0; rows * outputs];
+        gemm(engine, &a, input.signed, &[input.point], &matrix, &stage, &mut c);
+        for (index, byte) in c.iter().enumerate() {
+            let (m, n) = (index / outputs, index % outputs);
+            let mut sum = bias[n];
+            for k in 0..depth {
+                let x = widen(a[m * depth + k], input.signed) - input.point;
+                let w = widen(weights[n * strides[0] + k * strides[1]], weights_zero.signed) - weights_zero.point;
+                sum = sum.wrapping_add(x * w);
+            }
+            let expected = factors[n].apply(sum, rounding).wrapping_add(3).clamp(-100, 120) as u8;
+            assert_eq!(*byte, expected, "{} {rows}x{depth}x{outputs} at {index}", engine.level.name());
+        }
+    }
+
+    #[test]
+    fn every_level_gives_the_same_bits() {
+        let mut random = Random::new(31);
+        for level in Level::available() {
+            let engine = Engine { level, parallel: &Serial };
+            for rows in 1..=26 {
+                check(engine, [rows, 5, 33], &mut random);
+            }
+            for _ in 0..150 {
+                let extents = [1 + random.below(40), random.below(70), 1 + random.below(100)];
+                check(engine, extents, &mut random);
+            }
+        }
+    }
+
+    #[test]
+    fn threads_share_rows_and_panels() {
+        let pool = crate::pool::Pool::new(3);
+        let mut random = Random::new(32);
+        for extents in [[1, 700, 1000], [300, 128, 96], [49, 256, 300]] {
+            check(Engine::new(&pool), extents, &mut random);
+        }
+    }
+
+    #[test]
+    fn rows_have_scales_and_zero_points_of_their_own() {
+        let mut random = Random::new(33);
+        let (a, weights) = (random.bytes(3 * 7), random.bytes(5 * 7));
+        let (scales, points) = ([0.5, 0.25, 2.0], [3, -100, 0]);
+        for level in Level::available() {
+            let operand = Operand { bytes: &weights, zero: Zero { signed: true, point: 0 } };
+            let matrix = PackedIntegers::pack(level, [5, 7], operand, [7, 1], 7, None, Zero::UNKNOWN);
+            let columns = [1.0, 2.0, 3.0, 4.0, 5.0];
+            let stage = Rescale::new(&columns, Some(&[1.0; 5]), 5, &scales, &points, (f32::MIN, f32::MAX));
+            let mut c = vec![0.0; 15];
+            gemm(Engine { level, parallel: &Serial }, &a, true, &points, &matrix, &stage, &mut c);
+            for (index, value) in c.iter().enumerate() {
+                let (m, n) = (index / 5, index % 5);
+                let product = |k: usize| (widen(a[m * 7 + k], true) - points[m]) * widen(weights[n * 7 + k], true);
+                let sum: i32 = (0..7).map(product).sum();
+                assert_eq!(*value, 1.0 + sum as f32 * (scales[m] * columns[n]), "{} {index}", level.name());
+            }
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Vectors of 32-bit integers for products of 8-bit numbers: a word holds four bytes where the processor multiplies
+//! those (AVX-512 VNNI), else two 16-bit numbers.
+//!
+//! As with the vectors of floats, a kernel is a value with a generic `run` that is compiled once for each form, and a
+//! token proves the instructions. All sums wrap, so that every form gives the same bits.
+#![allow(unsafe_code)] // Intrinsics, and calls into functions compiled for features that were detected.
+
+use crate::Level;
+use crate::simd::Kind as LevelKind;
+
+/// The way in which a level multiplies integers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Form(Kind);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Vnni,
+}
+
+impl Form {
+    /// The best form among the instructions of a level.
+    pub(crate) fn of(level: Level) -> Self {
+        match level.0 {
+            LevelKind::Portable => Self(Kind::Portable),
+            #[cfg(target_arch = "x86_64")]
+            LevelKind::Avx512 if is_x86_feature_detected!("avx512vnni") => Self(Kind::Vnni),
+            #[cfg(target_arch = "x86_64")]
+            LevelKind::Avx512 | LevelKind::Avx2 => Self(Kind::Avx2),
+        }
+    }
+
+    /// Words of one vector.
+    pub(crate) fn lanes(self) -> usize {
+        match self.0 {
+            Kind::Portable => Portable::LANES,
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => x86::Avx2::LANES,
+            #[cfg(target_arch = "x86_64")]
+            Kind::Vnni => x86::Vnni::LANES,
+        }
+    }
+
+    /// Whether words hold four bytes, not two 16-bit numbers.
+    pub(crate) fn has_quads(self) -> bool {
+        match self.0 {
+            Kind::Portable => false,
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => false,
+            #[cfg(target_arch = "x86_64")]
+            Kind::Vnni => true,
+        }
+    }
+
+    /// Runs `kernel` with this form's instructions.
+    pub(crate) fn dispatch<K: Kernel>(self, kernel: K) -> K::Output {
+        match self.0 {
+            Kind::Portable => Portable(()).vectorize(kernel),
+            // SAFETY: a form of this kind is made only where its features were detected.
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => unsafe { x86::Avx2::new() }.vectorize(kernel),
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Kind::Vnni => unsafe { x86::Vnni::new() }.vectorize(kernel),
+        }
+    }
+}
+
+/// Lanes of the widest vector.
+pub(crate) const MOST_LANES: usize = 16;
+
+/// Work that is compiled once per form. `run` must be `#[inline(always)]` to be compiled with the form's features.
+pub trait Kernel {
+    /// What it gives.
+    type Output;
+    /// Does the work.
+    fn run<S: Integers>(self, simd: S) -> Self::Output;
+}
+
+/// Vectors of one form. Functions on pointers ask for `LANES` words, or for as many bytes as they say.
+pub trait Integers: Copy + Send + Sync {
+    /// `LANES` words.
+    type Vector: Copy;
+    /// Words of a vector.
+    const LANES: usize;
+    /// Rows of the highest tile that fits the registers with two vectors a row.
+    const ROWS: usize;
+
+    /// Runs `kernel` in a function of its own with this form's instructions.
+    fn vectorize<K: Kernel>(self, kernel: K) -> K::Output;
+    /// The same word everywhere.
+    fn splat(self, word: i32) -> Self::Vector;
+    /// # Safety
+    /// `LANES` words must be readable.
+    unsafe fn load(self, source: *const i32) -> Self::Vector;
+    /// The words.
+    fn words(self, vector: Self::Vector) -> [i32; MOST_LANES];
+    /// `sum` plus the product of words: of four unsigned bytes with four signed ones, or of two 16-bit numbers.
+    fn dot(self, sum: Self::Vector, x: Self::Vector, w: Self::Vector) -> Self::Vector;
+    /// `sum` plus the product of words of two 16-bit numbers.
+    fn dot_pairs(self, sum: Self::Vector, x: Self::Vector, w: Self::Vector) -> Self::Vector;
+    /// `sum − x × factor`.
+    fn subtract_scaled(self, sum: Self::Vector, x: Self::Vector, factor: i32) -> Self::Vector;
+    /// Words of two 16-bit numbers, a byte of `a` and the byte of `b` in the same place; anything past `count`.
+    /// # Safety
+    /// `count`, at most `LANES`, bytes must be readable at both.
+    unsafe fn pair_bytes<const SIGNED: bool>(self, a: *const u8, b: *const u8, count: usize) -> Self::Vector;
+}
+
+/// Four lanes in plain Rust, which every target's baseline vectorises.
+#[derive(Clone, Copy)]
+pub struct Portable(());
+
+/// The product of two words of two 16-bit numbers.
+#[inline(always)]
+fn product_of_pairs(x: i32, w: i32) -> i32 {
+    let low = i32::from(x as i16) * i32::from(w as i16);
+    low.wrapping_add((x >> 16) * (w >> 16))
+}
+
+/// A byte as a number.
+#[inline(always)]
+pub(crate) fn widen(byte: u8, signed: bool) -> i32 {
+    if signed { i32::from(byte as i8) } else { i32::from(byte) }
+}
+
+impl Integers for Portable {
+    type Vector = [i32; 4];
+    const LANES: usize = 4;
+    const ROWS: usize = 4;
+
+    #[inline(never)]
+    fn vectorize<K: Kernel>(self, kernel: K) -> K::Output {
+        kernel.run(self)
+    }
+    #[inline(always)]
+    fn splat(self, word: i32) -> [i32; 4] {
+        [word; 4]
+    }
+    #[inline(always)]
+    unsafe fn load(self, source: *const i32) -> [i32; 4] {
+        // SAFETY: promised by the caller.
+        unsafe { source.cast::<[i32; 4]>().read_unaligned() }
+    }
+    #[inline(always)]
+    fn words(self, vector: [i32; 4]) -> [i32; MOST_LANES] {
+        std::array::from_fn(|lane| if lane < 4 { vector[lane] } else { 0 })
+    }
+    #[inline(always)]
+    fn dot(self, sum: [i32; 4], x: [i32; 4], w: [i32; 4]) -> [i32; 4] {
+        self.dot_pairs(sum, x, w)
+    }
+    #[inline(always)]
+    fn dot_pairs(self, sum: [i32; 4], x: [i32; 4], w: [i32; 4]) -> [i32; 4] {
+        std::array::from_fn(|lane| sum[lane].wrapping_add(product_of_pairs(x[lane], w[lane])))
+    }
+    #[inline(always)]
+    fn subtract_scaled(self, sum: [i32; 4], x: [i32; 4], factor: i32) -> [i32; 4] {
+        std::array::from_fn(|lane| sum[lane].wrapping_sub(x[lane].wrapping_mul(factor)))
+    }
+    #[inline(always)]
+    unsafe fn pair_bytes<const SIGNED: bool>(self, a: *const u8, b: *const u8, count: usize) -> [i32; 4] {
+        std::array::from_fn(|lane| match lane < count {
+            // SAFETY: promised by the caller.
+            true => unsafe { widen(*a.add(lane), SIGNED) & 0xffff | widen(*b.add(lane), SIGNED) << 16 },
+            false => 0,
+        })
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    //! 256-bit vectors of pairs and 512-bit vectors of quads.
+    use std::arch::x86_64::*;
+
+    use super::{Integers, Kernel, MOST_LANES};
+
+    /// Proof of AVX2.
+    #[derive(Clone, Copy)]
+    pub struct Avx2(());
+
+    impl Avx2 {
+        /// # Safety
+        /// The processor must have AVX2, FMA and F16C.
+        pub(super) unsafe fn new() -> Self {
+            Self(())
+        }
+    }
+
+    #[target_feature(enable = "avx2,fma,f16c")]
+    #[inline(never)]
+    fn run_avx2<K: Kernel>(simd: Avx2, kernel: K) -> K::Output {
+        kernel.run(simd)
+    }
+
+    impl Integers for Avx2 {
+        type Vector = __m256i;
+        const LANES: usize = 8;
+        const ROWS: usize = 6;
+
+        #[inline(always)]
+        fn vectorize<K: Kernel>(self, kernel: K) -> K::Output {
+            // SAFETY: the token proves the features.
+            unsafe { run_avx2(self, kernel) }
+        }
+        #[inline(always)]
+        fn splat(self, word: i32) -> __m256i {
+            // SAFETY: the token proves the features, here and below.
+            unsafe { _mm256_set1_epi32(word) }
+        }
+        #[inline(always)]
+        unsafe fn load(self, source: *const i32) -> __m256i {
+            // SAFETY: the caller promises the words.
+            unsafe { _mm256_loadu_si256(source.cast()) }
+        }
+        #[inline(always)]
+        fn words(self, vector: __m256i) -> [i32; MOST_LANES] {
+            let mut words = [0; MOST_LANES];
+            // SAFETY: half of the words are written.
+            unsafe { _mm256_storeu_si256(words.as_mut_ptr().cast(), vector) };
+            words
+        }
+        #[inline(always)]
+        fn dot(self, sum: __m256i, x: __m256i, w: __m256i) -> __m256i {
+            self.dot_pairs(sum, x, w)
+        }
+        #[inline(always)]
+        fn dot_pairs(self, sum: __m256i, x: __m256i, w: __m256i) -> __m256i {
+            // SAFETY: the token proves the features.
+            unsafe { _mm256_add_epi32(sum, _mm256_madd_epi16(x, w)) }
+        }
+        #[inline(always)]
+        fn subtract_scaled(self, sum: __m256i, x: __m256i, factor: i32) -> __m256i {
+            // SAFETY: the token proves the features.
+            unsafe { _mm256_sub_epi32(sum, _mm256_mullo_epi32(x, _mm256_set1_epi32(factor))) }
+        }
+        #[inline(always)]
+        unsafe fn pair_bytes<const SIGNED: bool>(self, a: *const u8, b: *const u8, count: usize) -> __m256i {
+            let load = |source: *const u8| {
+                let mut bytes = 0u64;
+                // SAFETY: the caller promises `count` bytes, at most eight.
+                unsafe {
+                    match count {
+                        8 => bytes = source.cast::<u64>().read_unaligned(),
+                        _ => std::ptr::copy_nonoverlapping(source, (&raw mut bytes).cast(), count),
+                    }
+                    let bytes = _mm_cvtsi64_si128(bytes as i64);
+                    if SIGNED { _mm256_cvtepi8_epi32(bytes) } else { _mm256_cvtepu8_epi32(bytes) }
+                }
+            };
+            let (a, b) = (load(a), load(b));
+            // SAFETY: the token proves the features.
+            unsafe { _mm256_blend_epi16::<0b1010_1010>(a, _mm256_slli_epi32::<16>(b)) }
+        }
+    }
+
+    /// Proof of AVX-512 F, VL, BW, DQ and VNNI, and of AVX2.
+    #[derive(Clone, Copy)]
+    pub struct Vnni(());
+
+    impl Vnni {
+        /// # Safety
+        /// The processor must have AVX-512 F, VL, BW, DQ, VNNI, AVX2, FMA and F16C.
+        pub(super) unsafe fn new() -> Self {
+            Self(())
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512vnni,avx2,fma,f16c")]
+    #[inline(never)]
+    fn run_vnni<K: Kernel>(simd: Vnni, kernel: K) -> K::Output {
+        kernel.run(simd)
+    }
+
+    impl Integers for Vnni {
+        type Vector = __m512i;
+        const LANES: usize = 16;
+        const ROWS: usize = 12;
+
+        #[inline(always)]
+        fn vectorize<K: Kernel>(self, kernel: K) -> K::Output {
+            // SAFETY: the token proves the features.
+            unsafe { run_vnni(self, kernel) }
+        }
+        #[inline(always)]
+        fn splat(self, word: i32) -> __m512i {
+            // SAFETY: the token proves the features, here and below.
+            unsafe { _mm512_set1_epi32(word) }
+        }
+        #[inline(always)]
+        unsafe fn load(self, source: *const i32) -> __m512i {
+            // SAFETY: the caller promises the words.
+            unsafe { _mm512_loadu_si512(source.cast()) }
+        }
+        #[inline(always)]
+        fn words(self, vector: __m512i) -> [i32; MOST_LANES] {
+            let mut words = [0; MOST_LANES];
+            // SAFETY: all words are written.
+            unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), vector) };
+            words
+        }
+        #[inline(always)]
+        fn dot(self, sum: __m512i, x: __m512i, w: __m512i) -> __m512i {
+            // SAFETY: the token proves the features.
+            unsafe { _mm512_dpbusd_epi32(sum, x, w) }
+        }
+        #[inline(always)]
+        fn dot_pairs(self, sum: __m512i, x: __m512i, w: __m512i) -> __m512i {
+            // SAFETY: the token proves the features.
+            unsafe { _mm512_dpwssd_epi32(sum, x, w) }
+        }
+        #[inline(always)]
+        fn subtract_scaled(self, sum: __m512i, x: __m512i, factor: i32) -> __m512i {
+            // SAFETY: the token proves the features.
+            unsafe { _mm512_sub_epi32(sum, _mm512_mullo_epi32(x, _mm512_set1_epi32(factor))) }
+        }
+        #[inline(always)]
+        unsafe fn pair_bytes<const SIGNED: bool>(self, a: *const u8, b: *const u8, count: usize) -> __m512i {
+            // SAFETY: the caller promises `count` bytes, at most sixteen; masked ones are not touched.
+            let load = |source: *const u8| unsafe {
+                let bytes = match count {
+                    16 => _mm_loadu_si128(source.cast()),
+                    _ => _mm_maskz_loadu_epi8(((1u32 << count) - 1) as __mmask16, source.cast()),
+                };
+                if SIGNED { _mm512_cvtepi8_epi32(bytes) } else { _mm512_cvtepu8_epi32(bytes) }
+            };
+            let (a, b) = (load(a), load(b));
+            // SAFETY: the token proves the features.
+            unsafe { _mm512_mask_blend_epi16(0xaaaa_aaaa, a, _mm512_slli_epi32::<16>(b)) }
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Products of 16-bit activations with weights of as many bits or fewer, sums in 64 bits: what matrices and convolutions of floats do, by
+//! dot products.
+#![allow(unsafe_code)] // Rows and targets are pointers that a sweep hands out.
+
+use std::ops::Range;
+
+use super::fixed_point::Multiplier;
+use crate::convolution::{Convolution, Sweep};
+use crate::gemm::{Matrix, Rows, Split, Target};
+use crate::transpose_convolution::Phase;
+use crate::{Engine, engine::Shared};
+
+/// Outputs that a task takes at least.
+const PANEL: usize = 16;
+
+/// How sums of 64 bits become numbers of 16.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WideRounding {
+    /// The mantissa is first rounded to 16 bits; the product is rounded once.
+    Short,
+    /// All of the mantissa; the product is rounded once.
+    Whole,
+}
+
+/// Sums times fixed-point factors.
+#[derive(Clone, Debug)]
+pub struct WideStage {
+    /// One factor for each output, or one for all.
+    pub factors: Vec<Multiplier>,
+    /// How products are rounded.
+    pub rounding: WideRounding,
+    /// What is added to products.
+    pub zero_point: i32,
+    /// The bounds of the outcome, which must fit 16 bits.
+    pub bounds: (i32, i32),
+}
+
+impl WideStage {
+    fn finish(&self, sum: i64, output: usize) -> i16 {
+        let Multiplier { mantissa, exponent } = self.factors[output.min(self.factors.len() - 1)];
+        let (mantissa, shift) = match self.rounding {
+            WideRounding::Whole => (i64::from(mantissa), 31 - exponent),
+            WideRounding::Short if mantissa < 0x7fff_0000 => (i64::from((mantissa + (1 << 15)) >> 16), 15 - exponent),
+            WideRounding::Short => (0x7fff, 15 - exponent),
+        };
+        let product = i128::from(sum) * i128::from(mantissa);
+        let scaled = match shift {
+            1.. => (product + (1i128 << (shift - 1))) >> shift,
+            _ => product << -shift,
+        };
+        (scaled as i32).wrapping_add(self.zero_point).clamp(self.bounds.0, self.bounds.1) as i16
+    }
+}
+
+/// Weights and bias: a row of 16-bit numbers for each output.
+#[derive(Clone)]
+pub struct WideMatrix {
+    depth: usize,
+    weights: Vec<i16>,
+    bias: Vec<i64>,
+}
+
+impl WideMatrix {
+    /// From weights `[outputs, depth]` and a bias for each output.
+    pub fn new(outputs: usize, weights: Vec<i16>, bias: Option<&[i64]>) -> Self {
+        assert!(weights.len().is_multiple_of(outputs.max(1)), "as many weights for each output");
+        let bias = bias.map_or_else(|| vec![0; outputs], <[i64]>::to_vec);
+        assert_eq!(bias.len(), outputs, "a bias for each output");
+        Self { depth: weights.len().checked_div(outputs).unwrap_or(0), weights, bias }
+    }
+
+    /// From weights of 8 bits.
+    fn of_bytes(outputs: usize, weights: &[i8], bias: Option<&[i64]>) -> Self {
+        Self::new(outputs, weights.iter().map(|weight| i16::from(*weight)).collect(), bias)
+    }
+}
+
+/// A dot product; it wraps.
+fn dot(a: &[i16], b: &[i16]) -> i64 {
+    let products = a.iter().zip(b).map(|(a, b)| i64::from(i32::from(*a) * i32::from(*b)));
+    products.fold(0, i64::wrapping_add)
+}
+
+impl Matrix<i16, WideStage> for WideMatrix {
+    type Output = i16;
+
+    fn outputs(&self) -> usize {
+        self.bias.len()
+    }
+
+    fn depth(&self) -> usize {
+        self.depth
+    }
+
+    fn panels(&self) -> usize {
+        self.bias.len().div_ceil(PANEL)
+    }
+
+    fn speed(&self) -> f64 {
+        8.0
+    }
+
+    unsafe fn multiply(
+        &self,
+        panels: Range<usize>,
+        a: Rows<i16>,
+        c: Target<i16>,
+        rows: usize,
+        stage: &WideStage,
+        place: [usize; 2],
+    ) {
+        assert_eq!(a.segments.len() * a.length, self.depth, "segments make up the depth");
+        for row in 0..rows {
+            for output in panels.start * PANEL..(panels.end * PANEL).min(self.bias.len()) {
+                let mut sum = self.bias[output];
+                let weights = &self.weights[output * self.depth..][..self.depth];
+                for (segment, weights) in a.segments.iter().zip(weights.chunks_exact(a.length.max(1))) {
+                    // SAFETY: the caller promises every element of A.
+                    let a = unsafe { std::slice::from_raw_parts(a.start.add(row * a.stride + segment), a.length) };
+                    sum = sum.wrapping_add(dot(a, weights));
+                }
+                // SAFETY: the caller promises the columns of C.
+                unsafe { *c.start.add(row * c.stride + output) = stage.finish(sum, place[1] + output) }
+            }
+        }
+    }
+}
+
+/// Rows of C, dense, from dense rows of A.
+pub fn wide_gemm(engine: Engine, a: &[i16], matrix: &WideMatrix, stage: &WideStage, c: &mut [i16]) {
+    let (outputs, depth) = (matrix.bias.len(), matrix.depth);
+    let rows = c.len().checked_div(outputs).unwrap_or(0);
+    assert!(c.len() == rows * outputs && a.len() == rows * depth, "whole rows");
+    let split = Split::new(&engine, rows, 1, matrix.panels(), (rows * depth * outputs) as f64 / matrix.speed());
+    let target = Shared(c.as_mut_ptr());
+    engine.for_each(split.tasks(), |task| {
+        let (rows, panels) = split.part(task);
+        if rows.is_empty() {
+            return;
+        }
+        let source = Rows { start: a[rows.start * depth..].as_ptr(), stride: depth, segments: &[0], length: depth };
+        // SAFETY: A and C were checked to hold these rows; tasks write disjoint rows or disjoint panels of C.
+        unsafe {
+            let c = Target { start: target.get().add(rows.start * outputs), stride: outputs };
+            matrix.multiply(panels, source, c, rows.len(), stage, [rows.start, 0]);
+        }
+    });
+}
+
+/// A matrix for each group of a convolution's filter `[output channels, height, width, input channels / groups]`.
+pub fn wide_groups(convolution: &Convolution, filter: &[i8], bias: Option<&[i64]>) -> Vec<WideMatrix> {
+    let [outputs, depth] = convolution.matrix(filter.len());
+    let group = |group: usize| {
+        let bias = bias.map(|bias| &bias[group * outputs..][..outputs]);
+        WideMatrix::of_bytes(outputs, &filter[group * outputs * depth..][..outputs * depth], bias)
+    };
+    (0..convolution.groups).map(group).collect()
+}
+
+/// Convolves with a matrix for each group. The input's zero point is zero.
+pub fn wide_convolve(
+    engine: Engine,
+    convolution: &Convolution,
+    input: &[i16],
+    groups: &[WideMatrix],
+    stage: &WideStage,
+    output: &mut [i16],
+) {
+    convolution.check(input, output);
+    // SAFETY: the output holds every image, row and pixel that the sweep's pitches reach.
+    unsafe { Sweep::new(convolution).run(engine, input, 0, groups, stage, output.as_mut_ptr()) }
+}
+
+/// Convolves backwards with a filter `[output channels, height, width, input channels]`. The input's zero point is zero.
+#[allow(clippy::too_many_arguments)] // the customary ones
+pub fn wide_transpose_convolve(
+    engine: Engine,
+    convolution: &Convolution,
+    input: &[i16],
+    filter: &[i8],
+    bias: Option<&[i64]>,
+    stage: &WideStage,
+    output: &mut [i16],
+) {
+    convolution.check(input, output);
+    let outputs = convolution.output[2];
+    for (index, value) in output.iter_mut().enumerate() {
+        *value = stage.finish(bias.map_or(0, |bias| bias[index % outputs]), index % outputs);
+    }
+    for phase in Phase::all(convolution).0 {
+        let matrix = WideMatrix::of_bytes(outputs, &phase.weights(convolution, filter), bias);
+        let target = output[phase.first..].as_mut_ptr();
+        // SAFETY: pixels of the phase lie strides apart from its first one, inside of the output.
+        unsafe { phase.sweep.run(engine, input, 0, &[matrix], stage, target) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_base::Serial;
+
+    use super::*;
+    use crate::testing::Random;
+
+    #[test]
+    fn sums_need_more_than_32_bits() {
+        let mut random = Random::new(61);
+        let numbers: Vec<i16> = (0..3000).map(|_| 32767 - random.below(3) as i16).collect();
+        let matrix = WideMatrix::new(2, vec![-128; 6000], Some(&[1 << 40, 0]));
+        let stage = WideStage {
+            factors: vec![Multiplier::new(1e-8), Multiplier::new(1e-6)],
+            rounding: WideRounding::Whole,
+            zero_point: 0,
+            bounds: (-32768, 32767),
+        };
+        let mut output = [0; 2];
+        wide_gemm(Engine::new(&Serial), &numbers, &matrix, &stage, &mut output);
+        let sum: i64 = numbers.iter().map(|number| i64::from(*number) * -128).sum();
+        assert_eq!(output, [(((1i64 << 40) + sum) as f64 * 1e-8).round() as i16, (sum as f64 * 1e-6).round() as i16]);
+    }
+
+    #[test]
+    fn short_mantissas_have_16_bits() {
+        let stage = |rounding| WideStage {
+            factors: vec![Multiplier { mantissa: 0x4000_7fff, exponent: 0 }],
+            rounding,
+            zero_point: 0,
+            bounds: (-32768, 32767),
+        };
+        assert_eq!(stage(WideRounding::Short).finish(32767, 0), 16384);
+        assert_eq!(stage(WideRounding::Whole).finish(65535, 0), 32767);
+        assert_eq!(stage(WideRounding::Whole).finish(32767, 0), 16384);
+    }
+
+    #[test]
+    fn groups_see_their_own_channels() {
+        let convolution = Convolution {
+            batches: 1,
+            input: [2, 2, 4],
+            output: [2, 2, 2],
+            kernel: [1, 1],
+            strides: [1, 1],
+            dilations: [1, 1],
+            before: [0, 0],
+            groups: 2,
+            clamp: (0.0, 0.0),
+        };
+        let groups = wide_groups(&convolution, &[1, 2, 3, 4], Some(&[10, 20]));
+        let stage = WideStage {
+            factors: vec![Multiplier::new(1.0)],
+            rounding: WideRounding::Short,
+            zero_point: 0,
+            bounds: (-32768, 32767),
+        };
+        let input: Vec<i16> = (0..16).collect();
+        let mut output = [0; 8];
+        wide_convolve(Engine::new(&Serial), &convolution, &input, &groups, &stage, &mut output);
+        assert_eq!(output, [12, 38, 24, 66, 36, 94, 48, 122]);
+    }
+}
