@@ -1,15 +1,22 @@
 //! BATCH_MATMUL: the product of matrices, the two innermost axes, for each index of the outer axes, which broadcast.
 
+use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
-use attache_base::{DataType, Shape, broadcast_strides};
+use attache_base::{Activation, DataType, Shape, broadcast_strides};
 use attache_gpu_ir::Primitive;
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal, TensorRef};
 use attache_kernels::gemm::{PackedMatrix, gemm};
-use attache_kernels::{Engine, movement};
+use attache_kernels::quantized::{
+    self, Operand, PackedIntegers, Rescale, Rounding, WideMatrix, WideRounding, Zero, wide_gemm,
+};
+use attache_kernels::{Engine, Level, movement};
 use attache_model::schema::BuiltinOperator;
+use bytemuck::Pod;
 
-use crate::support::{arity, countable, is_empty, one_of, product, required};
+use crate::contraction::{Arithmetic, Product as Precision, Quantized, Scheme, WeightScales, with_kept};
+use crate::support::{arity, countable, is_empty, product, required};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
@@ -20,12 +27,15 @@ pub(crate) static DEFINITIONS: &[Definition] =
 struct BatchMatMul {
     /// Whether the left and the right matrices are transposed first.
     transposed: [bool; 2],
+    /// Whether floats that meet bytes become bytes with a zero point.
+    is_asymmetric: bool,
 }
 
 fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
     let options = declaration.options.builtin_options_as_batch_mat_mul_options();
     let transposed = options.map_or([false; 2], |options| [options.adj_x(), options.adj_y()]);
-    Ok(Arc::new(BatchMatMul { transposed }))
+    let is_asymmetric = options.is_some_and(|options| options.asymmetric_quantize_inputs());
+    Ok(Arc::new(BatchMatMul { transposed, is_asymmetric }))
 }
 
 /// One product's extents and how products are paired.
@@ -71,45 +81,154 @@ impl BatchMatMul {
         Ok(Product { rows, depth, columns, outer, steps })
     }
 
+    /// Elements between neighbours along the columns and along the depth of a right matrix.
+    fn strides(&self, product: &Product) -> [usize; 2] {
+        if self.transposed[1] { [product.depth, 1] } else { [1, product.columns] }
+    }
+
     /// The right matrices, packed one by one.
     fn pack(&self, engine: Engine<'_>, product: &Product, right: &[f32]) -> Vec<PackedMatrix> {
         let Product { depth, columns, .. } = *product;
-        let strides = if self.transposed[1] { [depth, 1] } else { [1, columns] };
+        let strides = self.strides(product);
         let pack = |matrix| PackedMatrix::pack_strided(engine.level, [columns, depth], matrix, strides, None);
         right.chunks_exact(depth * columns).map(pack).collect()
     }
 
     /// Left matrices with their rows one after the other.
-    fn rows(&self, product: &Product, left: &[f32]) -> Option<Vec<f32>> {
-        self.transposed[0].then(|| {
-            let mut rows = vec![0.0; left.len()];
-            let size = product.rows * product.depth;
-            for (source, target) in left.chunks_exact(size).zip(rows.chunks_exact_mut(size)) {
-                movement::transpose(source, &[product.depth, product.rows], &[1, 0], target);
-            }
-            rows
-        })
+    fn rows<'a, T: Pod>(&self, product: &Product, left: &'a [T]) -> Cow<'a, [T]> {
+        if !self.transposed[0] {
+            return Cow::Borrowed(left);
+        }
+        let mut rows = vec![T::zeroed(); left.len()];
+        let size = product.rows * product.depth;
+        for (source, target) in left.chunks_exact(size).zip(rows.chunks_exact_mut(size)) {
+            movement::transpose(source, &[product.depth, product.rows], &[1, 0], target);
+        }
+        Cow::Owned(rows)
     }
 
-    fn multiply(
+    /// Calls `multiply` with rows of the output, the first of them and those of the left matrices, and the index of the
+    /// right matrix. Where there is but one of these, the left ones are one tall matrix.
+    fn each<T>(
         &self,
-        engine: Engine<'_>,
         product: &Product,
-        left: &[f32],
-        right: &[PackedMatrix],
-        output: &mut [f32],
+        right: usize,
+        output: &mut [T],
+        mut multiply: impl FnMut(&mut [T], Range<usize>, usize),
     ) {
-        let Product { rows, depth, columns, .. } = *product;
-        let everything = (f32::NEG_INFINITY, f32::INFINITY);
-        if let [matrix] = right {
-            // One right matrix for all: the left ones are one tall matrix.
-            return gemm(engine, output.len() / columns, left, depth, matrix, output, columns, everything);
+        let Product { rows, columns, .. } = *product;
+        if right == 1 {
+            let all = output.len() / columns;
+            return multiply(output, 0..all, 0);
         }
         for (index, output) in output.chunks_exact_mut(rows * columns).enumerate() {
-            let [left_index, right_index] = product.pair(index);
-            let left = &left[left_index * rows * depth..][..rows * depth];
-            gemm(engine, rows, left, depth, &right[right_index], output, columns, everything);
+            let [left, right] = product.pair(index);
+            multiply(output, left * rows..(left + 1) * rows, right);
         }
+    }
+
+    fn eval_floats(&self, eval: &mut Eval<'_>, product: &Product) -> Result<(), OpError> {
+        let (engine, left, right) = (Engine::new(eval.parallel), eval.input(0)?, eval.input(1)?);
+        let Product { depth, columns, .. } = *product;
+        let (left, values, output) = (left.values()?, right.values()?, eval.outputs[0].values()?);
+        let (left, everything) = (self.rows(product, left), (f32::NEG_INFINITY, f32::INFINITY));
+        let pack = || self.pack(engine, product, values);
+        with_kept(eval.cache, &[Some(right)], pack, |packed| {
+            self.each(product, packed.len(), output, |output, rows, index| {
+                let left = &left[rows.start * depth..rows.end * depth];
+                gemm(engine, rows.len(), left, depth, &packed[index], output, columns, everything);
+            });
+        });
+        Ok(())
+    }
+
+    /// The right matrices of bytes, packed one by one for left ones that stand for numbers by `left`.
+    fn pack_bytes(&self, level: Level, product: &Product, right: Operand<'_>, left: Zero) -> Vec<PackedIntegers> {
+        let Product { depth, columns, .. } = *product;
+        let strides = self.strides(product);
+        let pack = |bytes| {
+            PackedIntegers::pack(level, [columns, depth], Operand { bytes, ..right }, strides, depth, None, left)
+        };
+        right.bytes.chunks_exact(depth * columns).map(pack).collect()
+    }
+
+    fn eval_bytes(&self, eval: &mut Eval<'_>, product: &Product) -> Result<(), OpError> {
+        let (engine, left, right) = (Engine::new(eval.parallel), eval.input(0)?, eval.input(1)?);
+        let scheme = Scheme::new(&left, one_scale(&right)?, &eval.outputs[0], Activation::None)?;
+        let stage = scheme.requantize(product.columns, Rounding::Twice, Precision::Single);
+        let (rows, zero, depth) = (self.rows(product, left.bytes), scheme.input(), product.depth);
+        let output = &mut *eval.outputs[0].bytes;
+        let pack = || self.pack_bytes(engine.level, product, scheme.weights(right.bytes), zero);
+        with_kept(eval.cache, &[Some(right)], pack, |packed| {
+            self.each(product, packed.len(), output, |output, range, index| {
+                let left = &rows[range.start * depth..range.end * depth];
+                quantized::gemm(engine, left, zero.signed, &[zero.point], &packed[index], &stage, output);
+            });
+        });
+        Ok(())
+    }
+
+    fn eval_wide(&self, eval: &mut Eval<'_>, product: &Product) -> Result<(), OpError> {
+        let (engine, left, right) = (Engine::new(eval.parallel), eval.input(0)?, eval.input(1)?);
+        let scheme = Scheme::new(&left, one_scale(&right)?, &eval.outputs[0], Activation::None)?;
+        let stage = scheme.wide(WideRounding::Short, Precision::Single)?;
+        let Product { depth, columns, .. } = *product;
+        let point = scheme.weight_zero_point() as i16;
+        let numbers: Vec<i16> = match right.data_type {
+            DataType::Int16 if point != 0 => return Err(OpError::invalid("16-bit numbers whose zero is not 0")),
+            DataType::Int16 => right.values::<i16>()?.to_vec(),
+            _ => right.values::<i8>()?.iter().map(|number| i16::from(*number) - point).collect(),
+        };
+        let turn = |matrix: &[i16]| {
+            let strides = self.strides(product);
+            let places = (0..columns).flat_map(|n| (0..depth).map(move |k| n * strides[0] + k * strides[1]));
+            WideMatrix::new(columns, places.map(|place| matrix[place]).collect(), None)
+        };
+        let matrices: Vec<_> = numbers.chunks_exact(depth * columns).map(turn).collect();
+        let (rows, output) = (self.rows(product, left.values::<i16>()?), eval.outputs[0].values()?);
+        self.each(product, matrices.len(), output, |output, range, index| {
+            let left = &rows[range.start * depth..range.end * depth];
+            wide_gemm(engine, left, &matrices[index], &stage, output);
+        });
+        Ok(())
+    }
+
+    /// Floats times bytes: each row of the left matrices becomes bytes.
+    fn eval_dynamic(&self, eval: &mut Eval<'_>, product: &Product) -> Result<(), OpError> {
+        let (engine, left, right) = (Engine::new(eval.parallel), eval.input(0)?, eval.input(1)?);
+        let scales = one_scale(&right)?.symmetric(right.data_type)?;
+        let Product { depth, columns, .. } = *product;
+        let rows = Quantized::new(&self.rows(product, left.values()?), depth, !self.is_asymmetric);
+        let output = eval.outputs[0].values()?;
+        let operand = Operand { bytes: right.bytes, zero: Zero { signed: true, point: 0 } };
+        let pack = || self.pack_bytes(engine.level, product, operand, Zero::UNKNOWN);
+        with_kept(eval.cache, &[Some(right)], pack, |packed| {
+            self.each(product, packed.len(), output, |output, range, index| {
+                let (scale, points) = (&rows.scales[range.clone()], &rows.zero_points[range.clone()]);
+                let everything = (f32::NEG_INFINITY, f32::INFINITY);
+                let stage = Rescale::new(scales.scales, None, columns, scale, points, everything);
+                let left = &rows.bytes[range.start * depth..range.end * depth];
+                quantized::gemm(engine, left, true, points, &packed[index], &stage, output);
+            });
+        });
+        Ok(())
+    }
+}
+
+/// The scale of a right matrix, which must be one.
+fn one_scale<'a>(right: &TensorRef<'a>) -> Result<WeightScales<'a>, OpError> {
+    match WeightScales::new(right.data_type, right.quantization, usize::MAX, None)? {
+        scales if scales.scales.len() == 1 => Ok(scales),
+        _ => Err(OpError::unsupported("a right matrix with several scales")),
+    }
+}
+
+/// The arithmetic that matrices of these types call for.
+fn arithmetic(left: DataType, right: DataType) -> Result<Arithmetic, OpError> {
+    match (left, right) {
+        (DataType::Int16, DataType::Int16) => Ok(Arithmetic::Wide),
+        (_, DataType::Int4 | DataType::UInt8) => Err(OpError::unsupported(format!("a right matrix of type {right}"))),
+        _ => Arithmetic::of(left, right),
     }
 }
 
@@ -121,12 +240,14 @@ impl Op for BatchMatMul {
     fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
         arity(inputs, 2..=2)?;
         let (left, right) = (required(inputs, 0)?, required(inputs, 1)?);
-        one_of(0, left, &[DataType::Float32])?;
-        one_of(1, right, &[DataType::Float32])?;
+        let data_type = left.data_type;
+        if arithmetic(data_type, right.data_type)? != Arithmetic::Float {
+            WeightScales::new(right.data_type, right.quantization.as_ref(), usize::MAX, None)?;
+        }
         let (Some(left), Some(right)) = (&left.shape, &right.shape) else {
-            return Ok(vec![Inferred::unknown(DataType::Float32)]);
+            return Ok(vec![Inferred::unknown(data_type)]);
         };
-        Ok(vec![Inferred::new(DataType::Float32, self.product(left, right)?.output()?)])
+        Ok(vec![Inferred::new(data_type, self.product(left, right)?.output()?)])
     }
 
     fn multiply_adds(&self, inputs: &[Option<&Shape>], _: &[&Shape]) -> Option<u64> {
@@ -142,22 +263,17 @@ impl Op for BatchMatMul {
         if is_empty(eval) {
             return Ok(());
         }
-        let (engine, left, right) = (Engine::new(eval.parallel), eval.input(0)?, eval.input(1)?);
+        let (left, right) = (eval.input(0)?, eval.input(1)?);
         let product = self.product(left.shape, right.shape)?;
-        let (left, weights, output) = (left.values()?, right.values()?, eval.outputs[0].values()?);
-        if product.depth == 0 {
-            output.fill(0.0);
-            return Ok(());
+        let arithmetic = arithmetic(left.data_type, right.data_type)?;
+        match arithmetic {
+            Arithmetic::Float | Arithmetic::Dynamic if product.depth == 0 => eval.outputs[0].bytes.fill(0),
+            _ if product.depth == 0 => return Err(OpError::unsupported("empty sums of quantized numbers")),
+            Arithmetic::Float => self.eval_floats(eval, &product)?,
+            Arithmetic::Bytes => self.eval_bytes(eval, &product)?,
+            Arithmetic::Wide => self.eval_wide(eval, &product)?,
+            Arithmetic::Dynamic => self.eval_dynamic(eval, &product)?,
         }
-        let fresh;
-        let packed: &[PackedMatrix] = if right.is_constant {
-            eval.cache.get_or_make(|| self.pack(engine, &product, weights))
-        } else {
-            fresh = self.pack(engine, &product, weights);
-            &fresh
-        };
-        let rows = self.rows(&product, left);
-        self.multiply(engine, &product, rows.as_deref().unwrap_or(left), packed, output);
         Ok(())
     }
 
@@ -174,7 +290,7 @@ mod tests {
 
     #[test]
     fn outer_axes_broadcast() {
-        let op = BatchMatMul { transposed: [true, false] };
+        let op = BatchMatMul { transposed: [true, false], is_asymmetric: false };
         let product = op.product(&[2, 1, 4, 3].into(), &[5, 4, 6].into()).unwrap();
         assert_eq!(product.output().unwrap(), Shape::from([2, 5, 3, 6]));
         assert_eq!((product.pair(0), product.pair(4), product.pair(7)), ([0, 0], [0, 4], [1, 2]));

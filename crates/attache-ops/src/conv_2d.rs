@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use attache_base::{DataType, Shape};
+use attache_base::{Activation, Shape};
 use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_kernels::Engine;
 use attache_kernels::convolution::{Convolution, PackedFilter, convolve};
+use attache_kernels::quantized::{PackedIntegerFilter, wide_convolve, wide_groups};
 use attache_model::schema::BuiltinOperator;
 
+use crate::contraction::{Arithmetic, eval_bytes, eval_dynamic, wide_parts, with_kept};
 use crate::convolution::{Sliding, Weights, check_bias, inferred, lower, multiply_adds};
 use crate::definition::{activation, padding, positive};
 use crate::fused;
-use crate::support::{arity, image, is_empty, one_of, refuse, required};
+use crate::support::{arity, image, is_empty, refuse, required};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
@@ -46,6 +48,36 @@ impl Conv2d {
         }
         self.0.convolution(input, [height, width], outputs, groups)
     }
+
+    fn eval_floats(&self, eval: &mut Eval<'_>, convolution: &Convolution) -> Result<(), OpError> {
+        let (input, filter) = (eval.input(0)?, eval.input(1)?);
+        let (engine, weights) = (Engine::new(eval.parallel), Weights::new(filter, eval.optional(2))?);
+        let (input, output) = (input.values()?, eval.outputs[0].values()?);
+        weights.with_packed(
+            eval.cache,
+            |weights| PackedFilter::pack(engine.level, convolution, weights.filter, weights.bias),
+            |packed| convolve(engine, convolution, input, packed, output),
+        );
+        fused::finish(engine, self.0.activation, output);
+        Ok(())
+    }
+}
+
+/// Indices of image, filter and bias.
+const OPERANDS: [usize; 3] = [0, 1, 2];
+
+/// The filter's axis of outputs.
+const AXIS: usize = 0;
+
+/// The convolution of 16-bit numbers.
+fn eval_wide(eval: &mut Eval<'_>, convolution: &Convolution, activation: Activation) -> Result<(), OpError> {
+    let (stage, filter, bias) = wide_parts(eval, OPERANDS, AXIS, activation)?;
+    let (engine, input) = (Engine::new(eval.parallel), eval.input(0)?.values()?);
+    let weights = [eval.optional(1), eval.optional(2)];
+    let output = eval.outputs[0].values()?;
+    let make = || wide_groups(convolution, bytemuck::cast_slice(&filter), bias.as_deref());
+    with_kept(eval.cache, &weights, make, |groups| wide_convolve(engine, convolution, input, groups, &stage, output));
+    Ok(())
 }
 
 impl Op for Conv2d {
@@ -56,14 +88,13 @@ impl Op for Conv2d {
     fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
         arity(inputs, 2..=3)?;
         let (input, filter, bias) = (required(inputs, 0)?, required(inputs, 1)?, inputs.get(2).copied().flatten());
-        one_of(0, input, &[DataType::Float32])?;
-        one_of(1, filter, &[DataType::Float32])?;
+        let (_, data_type) = Arithmetic::check(inputs, OPERANDS, AXIS)?;
         let (Some(input), Some(filter)) = (&input.shape, &filter.shape) else {
-            return Ok(vec![Inferred::unknown(DataType::Float32)]);
+            return Ok(vec![Inferred::unknown(data_type)]);
         };
         let convolution = self.convolution(input, filter)?;
         check_bias(2, bias, convolution.output[2])?;
-        inferred(&convolution)
+        inferred(data_type, &convolution)
     }
 
     fn multiply_adds(&self, inputs: &[Option<&Shape>], _: &[&Shape]) -> Option<u64> {
@@ -78,15 +109,15 @@ impl Op for Conv2d {
             return Ok(());
         }
         let convolution = self.convolution(input.shape, filter.shape)?;
-        let (engine, weights) = (Engine::new(eval.parallel), Weights::new(filter, eval.optional(2))?);
-        let (input, output) = (input.values()?, eval.outputs[0].values()?);
-        weights.with_packed(
-            eval.cache,
-            |weights| PackedFilter::pack(engine.level, &convolution, weights.filter, weights.bias),
-            |packed| convolve(engine, &convolution, input, packed, output),
-        );
-        fused::finish(engine, self.0.activation, output);
-        Ok(())
+        let activation = self.0.activation;
+        match Arithmetic::of(input.data_type, filter.data_type)? {
+            Arithmetic::Float => self.eval_floats(eval, &convolution),
+            Arithmetic::Bytes => eval_bytes::<PackedIntegerFilter>(eval, &convolution, OPERANDS, AXIS, activation),
+            Arithmetic::Wide => eval_wide(eval, &convolution, activation),
+            Arithmetic::Dynamic => {
+                eval_dynamic::<PackedIntegerFilter>(eval, &convolution, OPERANDS, AXIS, activation, true)
+            }
+        }
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
@@ -99,7 +130,7 @@ impl Op for Conv2d {
 
 #[cfg(test)]
 mod tests {
-    use attache_base::{Activation, Padding};
+    use attache_base::{DataType, Padding};
 
     use super::*;
 

@@ -10,7 +10,7 @@ use attache_kernels::convolution::Convolution;
 use attache_kernels::transpose_convolution::{PackedTransposeFilter, transpose_convolve};
 
 use crate::fused;
-use crate::support::{countable, is_empty, one_of, product};
+use crate::support::{countable, is_empty, product};
 
 /// How a window slides over an image; pairs are `[vertical, horizontal]`.
 #[derive(Debug)]
@@ -159,9 +159,9 @@ pub(crate) fn multiply_adds(places: [usize; 2], convolution: &Convolution) -> u6
     product(&[batches, places[0], places[1], kernel[0], kernel[1], depth, outputs])
 }
 
-/// The output's type and shape.
-pub(crate) fn inferred(convolution: &Convolution) -> Result<Vec<Inferred>, OpError> {
-    Ok(vec![Inferred::new(DataType::Float32, countable(shape(convolution))?)])
+/// The output's shape, and its type.
+pub(crate) fn inferred(data_type: DataType, convolution: &Convolution) -> Result<Vec<Inferred>, OpError> {
+    Ok(vec![Inferred::new(data_type, countable(shape(convolution))?)])
 }
 
 fn shape(convolution: &Convolution) -> Shape {
@@ -172,7 +172,6 @@ fn shape(convolution: &Convolution) -> Shape {
 /// An error unless the bias, where there is one, has an element for each output.
 pub(crate) fn check_bias(index: usize, bias: Option<&Fact>, outputs: usize) -> Result<(), OpError> {
     let Some(bias) = bias else { return Ok(()) };
-    one_of(index, bias, &[DataType::Float32])?;
     match &bias.shape {
         Some(shape) if shape.checked_elements() != Some(outputs) => {
             Err(OpError::invalid(format!("input {index} of shape {shape} is no bias of {outputs} elements")))
@@ -294,7 +293,5 @@ mod tests {
         assert!(check_bias(2, None, 4).is_ok());
         assert!(check_bias(2, Some(&bias(&[1, 4])), 4).is_ok());
         assert!(matches!(check_bias(2, Some(&bias(&[1])), 4), Err(OpError::Invalid(_))));
-        let integers = Fact::new(DataType::Int32, [4]);
-        assert!(matches!(check_bias(2, Some(&integers), 4), Err(OpError::Unsupported(_))));
     }
 }

@@ -73,12 +73,13 @@ impl Op for Convolution2dTransposeBias {
         let (data, filter, bias) = (required(inputs, 0)?, required(inputs, 1)?, required(inputs, 2)?);
         one_of(0, data, &[DataType::Float32])?;
         one_of(1, filter, &[DataType::Float32])?;
+        one_of(2, bias, &[DataType::Float32])?;
         let (Some(data), Some(filter)) = (&data.shape, &filter.shape) else {
             return Ok(vec![Inferred::unknown(DataType::Float32)]);
         };
         let convolution = self.convolution(data, filter)?;
         check_bias(2, Some(bias), convolution.output[2])?;
-        inferred(&convolution)
+        inferred(DataType::Float32, &convolution)
     }
 
     fn multiply_adds(&self, inputs: &[Option<&Shape>], _: &[&Shape]) -> Option<u64> {

@@ -3,18 +3,20 @@
 
 use std::sync::Arc;
 
-use attache_base::{Constant, DataType, Shape};
+use attache_base::{Activation, Constant, Shape};
 use attache_gpu_ir::{Index, IndexMap, Primitive, ValueId};
 use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_kernels::Engine;
 use attache_kernels::convolution::Convolution;
 use attache_kernels::depthwise::{PackedDepthwise, depthwise};
+use attache_kernels::quantized::{PackedIntegerDepthwise, wide_convolve, wide_groups};
 use attache_model::schema::BuiltinOperator;
 
+use crate::contraction::{Arithmetic, eval_bytes, eval_dynamic, wide_parts, with_kept};
 use crate::convolution::{Sliding, Weights, check_bias, inferred, lower, multiply_adds};
 use crate::definition::{activation, padding, positive};
 use crate::fused;
-use crate::support::{arity, image, is_empty, one_of, refuse, required};
+use crate::support::{arity, image, is_empty, refuse, required};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
@@ -49,6 +51,45 @@ impl DepthwiseConv2d {
         }
         self.0.convolution(input, [height, width], outputs, channels)
     }
+
+    fn eval_floats(&self, eval: &mut Eval<'_>, convolution: &Convolution) -> Result<(), OpError> {
+        let (input, filter) = (eval.input(0)?, eval.input(1)?);
+        let (engine, weights) = (Engine::new(eval.parallel), Weights::new(filter, eval.optional(2))?);
+        let (input, output) = (input.values()?, eval.outputs[0].values()?);
+        weights.with_packed(
+            eval.cache,
+            |weights| PackedDepthwise::pack(engine.level, convolution, weights.filter, weights.bias),
+            |packed| depthwise(engine, convolution, input, packed, output),
+        );
+        fused::finish(engine, self.0.activation, output);
+        Ok(())
+    }
+}
+
+/// Indices of image, filter and bias.
+const OPERANDS: [usize; 3] = [0, 1, 2];
+
+/// The filter's axis of outputs.
+const AXIS: usize = 3;
+
+/// The convolution of 16-bit numbers: an ordinary one with a group for each channel.
+fn eval_wide(eval: &mut Eval<'_>, convolution: &Convolution, activation: Activation) -> Result<(), OpError> {
+    let (stage, filter, bias) = wide_parts(eval, OPERANDS, AXIS, activation)?;
+    let (engine, input) = (Engine::new(eval.parallel), eval.input(0)?.values()?);
+    let weights = [eval.optional(1), eval.optional(2)];
+    let output = eval.outputs[0].values()?;
+    let make = || {
+        let turned = turned(bytemuck::cast_slice::<_, i8>(&filter), convolution.output[2]);
+        wide_groups(convolution, &turned, bias.as_deref())
+    };
+    with_kept(eval.cache, &weights, make, |groups| wide_convolve(engine, convolution, input, groups, &stage, output));
+    Ok(())
+}
+
+/// Weights `[tap, output]` as `[output, tap]`.
+fn turned<T: Copy>(values: &[T], outputs: usize) -> Vec<T> {
+    let taps = values.len() / outputs;
+    (0..values.len()).map(|to| values[to % taps * outputs + to / taps]).collect()
 }
 
 /// The filter as a contraction has it, `[output, height, width, 1]`.
@@ -56,9 +97,7 @@ fn filter(lowering: &mut Lowering<'_>) -> Result<ValueId, Refusal> {
     let [_, height, width, outputs] = image(1, lowering.input_shape(1)?).map_err(refuse)?;
     let constant = lowering.input_fact(1)?.constant.as_ref();
     if let Some(values) = constant.and_then(|constant| constant.values::<f32>()) {
-        let taps = height * width;
-        let turned: Vec<f32> = (0..outputs * taps).map(|to| values[to % taps * outputs + to / taps]).collect();
-        return lowering.constant(Constant::from_values([outputs, height, width, 1], &turned));
+        return lowering.constant(Constant::from_values([outputs, height, width, 1], &turned(&values, outputs)));
     }
     let filter = lowering.float_input(1)?;
     let coordinates = vec![Index::Constant(0), Index::Axis(1), Index::Axis(2), Index::Axis(0)];
@@ -74,14 +113,13 @@ impl Op for DepthwiseConv2d {
     fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
         arity(inputs, 2..=3)?;
         let (input, filter, bias) = (required(inputs, 0)?, required(inputs, 1)?, inputs.get(2).copied().flatten());
-        one_of(0, input, &[DataType::Float32])?;
-        one_of(1, filter, &[DataType::Float32])?;
+        let (_, data_type) = Arithmetic::check(inputs, OPERANDS, AXIS)?;
         let (Some(input), Some(filter)) = (&input.shape, &filter.shape) else {
-            return Ok(vec![Inferred::unknown(DataType::Float32)]);
+            return Ok(vec![Inferred::unknown(data_type)]);
         };
         let convolution = self.convolution(input, filter)?;
         check_bias(2, bias, convolution.output[2])?;
-        inferred(&convolution)
+        inferred(data_type, &convolution)
     }
 
     fn multiply_adds(&self, inputs: &[Option<&Shape>], _: &[&Shape]) -> Option<u64> {
@@ -96,15 +134,15 @@ impl Op for DepthwiseConv2d {
             return Ok(());
         }
         let convolution = self.convolution(input.shape, filter.shape)?;
-        let (engine, weights) = (Engine::new(eval.parallel), Weights::new(filter, eval.optional(2))?);
-        let (input, output) = (input.values()?, eval.outputs[0].values()?);
-        weights.with_packed(
-            eval.cache,
-            |weights| PackedDepthwise::pack(engine.level, &convolution, weights.filter, weights.bias),
-            |packed| depthwise(engine, &convolution, input, packed, output),
-        );
-        fused::finish(engine, self.0.activation, output);
-        Ok(())
+        let activation = self.0.activation;
+        match Arithmetic::of(input.data_type, filter.data_type)? {
+            Arithmetic::Float => self.eval_floats(eval, &convolution),
+            Arithmetic::Bytes => eval_bytes::<PackedIntegerDepthwise>(eval, &convolution, OPERANDS, AXIS, activation),
+            Arithmetic::Wide => eval_wide(eval, &convolution, activation),
+            Arithmetic::Dynamic => {
+                eval_dynamic::<PackedIntegerDepthwise>(eval, &convolution, OPERANDS, AXIS, activation, false)
+            }
+        }
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
@@ -117,7 +155,7 @@ impl Op for DepthwiseConv2d {
 
 #[cfg(test)]
 mod tests {
-    use attache_base::{Activation, Padding};
+    use attache_base::{DataType, Padding};
 
     use super::*;
 

@@ -2,16 +2,22 @@
 
 use std::sync::Arc;
 
-use attache_base::{Activation, DataType, Shape};
+use attache_base::{Activation, Shape};
 use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_kernels::Engine;
 use attache_kernels::convolution::Convolution;
 use attache_kernels::gemm::{PackedMatrix, gemm};
+use attache_kernels::quantized::{
+    self, Operand, PackedIntegers, Rescale, Rounding, WideMatrix, WideRounding, Zero, wide_gemm,
+};
 use attache_model::schema::{BuiltinOperator, FullyConnectedOptionsWeightsFormat as Format};
 
+use crate::contraction::{
+    Arithmetic, Product as Precision, Quantized, Scheme, WeightScales, narrow_bias, weight_bytes, wide_bias, with_kept,
+};
 use crate::convolution::{self, Weights, check_bias, float_as};
 use crate::definition::activation;
-use crate::support::{arity, countable, is_empty, one_of, product, refuse, required};
+use crate::support::{arity, countable, is_empty, product, refuse, required};
 use crate::{Code, Declaration, Definition, fused};
 
 pub(crate) static DEFINITIONS: &[Definition] =
@@ -23,6 +29,8 @@ struct FullyConnected {
     activation: Activation,
     /// Whether only the last axis changes; else the output is of rank 2.
     keep_num_dims: bool,
+    /// Whether floats that meet quantized weights become bytes with a zero point.
+    is_asymmetric: bool,
 }
 
 fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
@@ -32,7 +40,8 @@ fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
         return Err(OpError::unsupported("weights in the shuffled format are not implemented"));
     }
     let activation = activation(options.fused_activation_function())?;
-    Ok(Arc::new(FullyConnected { activation, keep_num_dims: options.keep_num_dims() }))
+    let is_asymmetric = options.asymmetric_quantize_inputs();
+    Ok(Arc::new(FullyConnected { activation, keep_num_dims: options.keep_num_dims(), is_asymmetric }))
 }
 
 /// The product of matrices that shapes stand for.
@@ -66,6 +75,90 @@ impl FullyConnected {
             _ => Err(OpError::invalid(format!("the last axis of {input} is not of {} elements", product.depth))),
         }
     }
+
+    fn eval_floats(&self, eval: &mut Eval<'_>, product: &Product) -> Result<(), OpError> {
+        let (input, weights) = (eval.input(0)?, eval.input(1)?);
+        let Product { rows, depth, outputs } = *product;
+        let (engine, weights) = (Engine::new(eval.parallel), Weights::new(weights, eval.optional(2))?);
+        let (input, output) = (input.values()?, eval.outputs[0].values()?);
+        let clamp = fused::clamp(self.activation);
+        weights.with_packed(
+            eval.cache,
+            |weights| PackedMatrix::pack(engine.level, outputs, depth, weights.filter, weights.bias),
+            |packed| gemm(engine, rows, input, depth, packed, output, outputs, clamp),
+        );
+        fused::finish(engine, self.activation, output);
+        Ok(())
+    }
+
+    fn eval_bytes(&self, eval: &mut Eval<'_>, product: &Product) -> Result<(), OpError> {
+        let (input, weights, bias) = (eval.input(0)?, eval.input(1)?, eval.optional(2));
+        let scales = WeightScales::of(&weights, AXIS)?;
+        let scheme = Scheme::new(&input, scales, &eval.outputs[0], self.activation)?;
+        let Product { depth, outputs, .. } = *product;
+        let (engine, integers, zero) = (Engine::new(eval.parallel), narrow_bias(bias)?, scheme.input());
+        let make = || {
+            let bytes = weight_bytes(&weights);
+            let (operand, extents) = (scheme.weights(&bytes), [outputs, depth]);
+            let packed = PackedIntegers::pack(engine.level, extents, operand, [depth, 1], depth, integers, zero);
+            (packed, scheme.requantize(outputs, Rounding::Once, precision(&scales)))
+        };
+        let output = &mut *eval.outputs[0].bytes;
+        with_kept(eval.cache, &[Some(weights), bias], make, |(packed, stage)| {
+            quantized::gemm(engine, input.bytes, zero.signed, &[zero.point], packed, stage, output)
+        });
+        Ok(())
+    }
+
+    fn eval_wide(&self, eval: &mut Eval<'_>, product: &Product) -> Result<(), OpError> {
+        let (input, weights, bias) = (eval.input(0)?, eval.input(1)?, eval.optional(2));
+        let scales = WeightScales::of(&weights, AXIS)?;
+        let scheme = Scheme::new(&input, scales, &eval.outputs[0], self.activation)?;
+        let stage = scheme.wide(WideRounding::Whole, precision(&scales))?;
+        let (engine, numbers) = (Engine::new(eval.parallel), wide_bias(bias)?);
+        let make = || {
+            let point = scheme.weight_zero_point() as i16;
+            let weights = weight_bytes(&weights).iter().map(|byte| i16::from(*byte as i8) - point).collect();
+            WideMatrix::new(product.outputs, weights, numbers.as_deref())
+        };
+        let (input, output) = (input.values()?, eval.outputs[0].values()?);
+        with_kept(eval.cache, &[Some(weights), bias], make, |matrix| wide_gemm(engine, input, matrix, &stage, output));
+        Ok(())
+    }
+
+    /// Floats times quantized weights: each row of the input becomes bytes.
+    fn eval_dynamic(&self, eval: &mut Eval<'_>, product: &Product) -> Result<(), OpError> {
+        let (input, weights, bias) = (eval.input(0)?, eval.input(1)?, eval.optional(2));
+        let scales = WeightScales::of(&weights, AXIS)?.symmetric(weights.data_type)?;
+        let bias = bias.map(|bias| bias.values::<f32>()).transpose()?;
+        let Product { depth, outputs, .. } = *product;
+        let engine = Engine::new(eval.parallel);
+        let rows = Quantized::new(input.values()?, depth, !self.is_asymmetric);
+        let make = || {
+            let bytes = weight_bytes(&weights);
+            let operand = Operand { bytes: &bytes, zero: Zero { signed: true, point: 0 } };
+            PackedIntegers::pack(engine.level, [outputs, depth], operand, [depth, 1], depth, None, Zero::UNKNOWN)
+        };
+        let clamp = fused::clamp(self.activation);
+        let stage = Rescale::new(scales.scales, bias, outputs, &rows.scales, &rows.zero_points, clamp);
+        let output = eval.outputs[0].values()?;
+        with_kept(eval.cache, &[Some(weights)], make, |packed| {
+            quantized::gemm(engine, &rows.bytes, true, &rows.zero_points, packed, &stage, output)
+        });
+        fused::finish(engine, self.activation, output);
+        Ok(())
+    }
+}
+
+/// Indices of rows, weights and bias.
+const OPERANDS: [usize; 3] = [0, 1, 2];
+
+/// The weights' axis of outputs.
+const AXIS: usize = 0;
+
+/// In what precision TensorFlow Lite multiplies the scales.
+fn precision(scales: &WeightScales<'_>) -> Precision {
+    if scales.scales.len() == 1 { Precision::Single } else { Precision::Double }
 }
 
 impl Op for FullyConnected {
@@ -76,14 +169,13 @@ impl Op for FullyConnected {
     fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
         arity(inputs, 2..=3)?;
         let (input, weights, bias) = (required(inputs, 0)?, required(inputs, 1)?, inputs.get(2).copied().flatten());
-        one_of(0, input, &[DataType::Float32])?;
-        one_of(1, weights, &[DataType::Float32])?;
+        let (_, data_type) = Arithmetic::check(inputs, OPERANDS, AXIS)?;
         let (Some(input), Some(weights)) = (&input.shape, &weights.shape) else {
-            return Ok(vec![Inferred::unknown(DataType::Float32)]);
+            return Ok(vec![Inferred::unknown(data_type)]);
         };
         let product = Product::new(input, weights)?;
         check_bias(2, bias, product.outputs)?;
-        Ok(vec![Inferred::new(DataType::Float32, self.output(input, &product)?)])
+        Ok(vec![Inferred::new(data_type, self.output(input, &product)?)])
     }
 
     fn multiply_adds(&self, inputs: &[Option<&Shape>], _: &[&Shape]) -> Option<u64> {
@@ -96,17 +188,13 @@ impl Op for FullyConnected {
         if is_empty(eval) {
             return Ok(());
         }
-        let Product { rows, depth, outputs } = Product::new(input.shape, weights.shape)?;
-        let (engine, weights) = (Engine::new(eval.parallel), Weights::new(weights, eval.optional(2))?);
-        let (input, output) = (input.values()?, eval.outputs[0].values()?);
-        let clamp = fused::clamp(self.activation);
-        weights.with_packed(
-            eval.cache,
-            |weights| PackedMatrix::pack(engine.level, outputs, depth, weights.filter, weights.bias),
-            |packed| gemm(engine, rows, input, depth, packed, output, outputs, clamp),
-        );
-        fused::finish(engine, self.activation, output);
-        Ok(())
+        let product = Product::new(input.shape, weights.shape)?;
+        match Arithmetic::of(input.data_type, weights.data_type)? {
+            Arithmetic::Float => self.eval_floats(eval, &product),
+            Arithmetic::Bytes => self.eval_bytes(eval, &product),
+            Arithmetic::Wide => self.eval_wide(eval, &product),
+            Arithmetic::Dynamic => self.eval_dynamic(eval, &product),
+        }
     }
 
     /// A convolution of images of one pixel each.
@@ -135,10 +223,12 @@ impl Op for FullyConnected {
 
 #[cfg(test)]
 mod tests {
+    use attache_base::DataType;
+
     use super::*;
 
     fn output(keep_num_dims: bool, input: &[usize], weights: &[usize]) -> Result<Shape, OpError> {
-        let op = FullyConnected { activation: Activation::None, keep_num_dims };
+        let op = FullyConnected { activation: Activation::None, keep_num_dims, is_asymmetric: false };
         let [input, weights] = [input, weights].map(|shape| Fact::new(DataType::Float32, shape));
         Ok(op.infer(&[Some(&input), Some(&weights)])?.remove(0).shape.unwrap())
     }

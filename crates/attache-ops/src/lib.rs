@@ -6,6 +6,7 @@
 
 mod blocks;
 mod callee;
+mod contraction;
 mod convolution;
 mod definition;
 mod fused;

@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use attache_base::{DataType, Shape};
+use attache_base::{Activation, DataType, Shape};
 use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_kernels::Engine;
 use attache_kernels::convolution::Convolution;
+use attache_kernels::quantized::{PackedIntegerTransposeFilter, wide_transpose_convolve};
 use attache_model::schema::BuiltinOperator;
 
+use crate::contraction::{Arithmetic, eval_bytes, wide_parts};
 use crate::convolution::{Spreading, check_bias, inferred};
 use crate::definition::{activation, padding, positive};
-use crate::support::{arity, image, known_integers, one_of, product, refuse, required};
+use crate::support::{arity, image, is_empty, known_integers, one_of, product, refuse, required};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
@@ -46,6 +49,18 @@ impl TransposeConv {
 /// Indices of image, filter and bias.
 const OPERANDS: [usize; 3] = [2, 1, 3];
 
+/// The filter's axis of outputs.
+const AXIS: usize = 0;
+
+/// The convolution of 16-bit numbers.
+fn eval_wide(eval: &mut Eval<'_>, convolution: &Convolution, activation: Activation) -> Result<(), OpError> {
+    let (stage, filter, bias) = wide_parts(eval, OPERANDS, AXIS, activation)?;
+    let (engine, input) = (Engine::new(eval.parallel), eval.input(OPERANDS[0])?.values()?);
+    let (filter, output) = (bytemuck::cast_slice(&filter), eval.outputs[0].values()?);
+    wide_transpose_convolve(engine, convolution, input, filter, bias.as_deref(), &stage, output);
+    Ok(())
+}
+
 impl Op for TransposeConv {
     fn name(&self) -> &str {
         DEFINITIONS[0].name()
@@ -55,14 +70,16 @@ impl Op for TransposeConv {
         arity(inputs, 3..=4)?;
         let (wanted, filter, data) = (required(inputs, 0)?, required(inputs, 1)?, required(inputs, 2)?);
         one_of(0, wanted, &[DataType::Int32])?;
-        one_of(1, filter, &[DataType::Float32])?;
-        one_of(2, data, &[DataType::Float32])?;
+        let (arithmetic, data_type) = Arithmetic::check(inputs, OPERANDS, AXIS)?;
+        if arithmetic == Arithmetic::Dynamic {
+            return Err(OpError::unsupported("quantized weights with float activations"));
+        }
         let (Some(wanted), Some(filter), Some(data)) = (known_integers(0, wanted)?, &filter.shape, &data.shape) else {
-            return Ok(vec![Inferred::unknown(DataType::Float32)]);
+            return Ok(vec![Inferred::unknown(data_type)]);
         };
         let convolution = self.convolution(&wanted, filter, data)?;
         check_bias(3, inputs.get(3).copied().flatten(), convolution.output[2])?;
-        inferred(&convolution)
+        inferred(data_type, &convolution)
     }
 
     fn multiply_adds(&self, inputs: &[Option<&Shape>], _: &[&Shape]) -> Option<u64> {
@@ -75,7 +92,15 @@ impl Op for TransposeConv {
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let wanted = eval.input(0)?.integers()?;
         let convolution = self.convolution(&wanted, eval.input(1)?.shape, eval.input(2)?.shape)?;
-        self.0.eval(eval, &convolution, OPERANDS)
+        let (data, filter, activation) = (eval.input(2)?, eval.input(1)?, self.0.activation);
+        match Arithmetic::of(data.data_type, filter.data_type)? {
+            _ if is_empty(eval) => Ok(()),
+            Arithmetic::Float => self.0.eval(eval, &convolution, OPERANDS),
+            Arithmetic::Wide => eval_wide(eval, &convolution, activation),
+            Arithmetic::Bytes | Arithmetic::Dynamic => {
+                eval_bytes::<PackedIntegerTransposeFilter>(eval, &convolution, OPERANDS, AXIS, activation)
+            }
+        }
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
@@ -87,7 +112,7 @@ impl Op for TransposeConv {
 
 #[cfg(test)]
 mod tests {
-    use attache_base::{Activation, Constant, Padding};
+    use attache_base::{Constant, Padding};
 
     use super::*;
 
