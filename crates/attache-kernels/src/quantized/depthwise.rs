@@ -7,7 +7,7 @@
 
 use super::gemm::{Operand, Zero};
 use super::simd::{Form, Integers, Kernel, widen};
-use super::stage::{Stage, Sums};
+use super::stage::{Place, Stage};
 use crate::convolution::Convolution;
 use crate::{AlignedFloats, Engine, Level, scratch};
 
@@ -70,7 +70,7 @@ pub fn depthwise<F: Stage>(
 ) {
     convolution.check(input.bytes, output);
     let Convolution { input: [height, width, channels], output: [rows, columns, outputs], .. } = *convolution;
-    assert!(channels > 0 && outputs % channels == 0, "a whole multiplier");
+    assert!(channels > 0 && outputs % channels == 0 && outputs <= stage.outputs(), "a whole multiplier");
     assert_eq!([filter.channels, filter.taps], [outputs, convolution.kernel.iter().product()], "the filter's shape");
     if output.is_empty() {
         return;
@@ -172,6 +172,7 @@ impl<F: Stage, const SIGNED: bool> Kernel for Signed<'_, F, SIGNED> {
         let Self { mut row, pointers, repeated } = self;
         let (taps, outputs) = (row.filter.taps, row.filter.channels);
         let columns = row.output.len() / outputs;
+        let weights: *const i32 = bytemuck::cast_slice::<f32, i32>(&row.filter.values).as_ptr();
         pointers.fill(row.outside.as_ptr());
         for x in 0..columns {
             if x > 0 && repeated.is_empty() && row.slides(x - 1) {
@@ -184,10 +185,10 @@ impl<F: Stage, const SIGNED: bool> Kernel for Signed<'_, F, SIGNED> {
             }
             let whole = outputs / S::LANES * S::LANES;
             for channel in (0..whole).step_by(S::LANES) {
-                block::<S, F, SIGNED>(simd, &mut row, pointers, x * outputs, channel, S::LANES);
+                block::<S, F, SIGNED>(simd, &mut row, weights, pointers, x * outputs, [channel, S::LANES]);
             }
             if whole < outputs {
-                block::<S, F, SIGNED>(simd, &mut row, pointers, x * outputs, whole, outputs - whole);
+                block::<S, F, SIGNED>(simd, &mut row, weights, pointers, x * outputs, [whole, outputs - whole]);
             }
         }
     }
@@ -198,26 +199,25 @@ impl<F: Stage, const SIGNED: bool> Kernel for Signed<'_, F, SIGNED> {
 fn block<S: Integers, F: Stage, const SIGNED: bool>(
     simd: S,
     row: &mut Row<'_, F>,
+    weights: *const i32,
     pointers: &[*const u8],
     pixel: usize,
-    channel: usize,
-    count: usize,
+    [channel, count]: [usize; 2],
 ) {
     let lines = 1 + pointers.len() / 2;
-    let values: &[i32] = bytemuck::cast_slice(&row.filter.values);
-    let lines = &values[channel * lines..][..lines * S::LANES];
     // SAFETY: each pointer has as many bytes as there are channels, the block has a line for each pair and one more, and
     // the output holds the pixel.
     unsafe {
-        let mut sum = simd.load(lines.as_ptr());
-        let mut weights = lines.as_ptr();
+        let mut weights = weights.add(channel * lines);
+        let mut sum = simd.load(weights);
         for pair in pointers.chunks_exact(2) {
             weights = weights.add(S::LANES);
             let word = simd.pair_bytes::<SIGNED>(pair[0].add(channel), pair[1].add(channel), count);
             sum = simd.dot_pairs(sum, word, simd.load(weights));
         }
-        let sums = Sums { words: simd.words(sum), weights: &row.filter.sums[channel..], place: [0, channel], count };
-        row.stage.finish(simd, sums, row.output[pixel + channel..][..count].as_mut_ptr());
+        let place = Place { row: 0, column: channel, count };
+        let target = row.output.as_mut_ptr().add(pixel + channel);
+        row.stage.finish(simd, sum, row.filter.sums.as_ptr().add(channel), place, target);
     }
 }
 

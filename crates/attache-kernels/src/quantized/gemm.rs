@@ -12,7 +12,7 @@ use std::ops::Range;
 use bytemuck::Pod;
 
 use super::simd::{Form, Integers, Kernel, widen};
-use super::stage::{Stage, Sums};
+use super::stage::{Place, Stage};
 use crate::engine::Shared;
 use crate::gemm::{Matrix, Rows, Split, Target, portion};
 use crate::{AlignedFloats, Engine, Level, scratch};
@@ -234,6 +234,7 @@ impl<T: Element, F: Stage> Matrix<T, F> for PackedIntegers {
     ) {
         assert!(T::QUADS == self.form.has_quads(), "activations as the weights were packed for");
         assert!(a.segments.len() * a.length == self.depth && (self.depth == 0 || a.length == self.segment));
+        assert!(place[1] + self.outputs <= stage.outputs(), "a stage for every column");
         for panel in panels {
             let columns = self.columns(panel);
             // SAFETY: the column lies in C.
@@ -387,14 +388,13 @@ impl<T: Element, F: Stage, const ROWS: usize, const VECTORS: usize, const SUMMED
             for (v, sum) in sums.into_iter().enumerate() {
                 let sum = if SUMMED { simd.subtract_scaled(sum, total, row_factor) } else { sum };
                 let first = v * S::LANES;
-                let sums = Sums {
-                    words: simd.words(sum),
-                    weights: &self.pass.sums[first..],
-                    place: [self.row + r, self.pass.place[1] + first],
-                    count: S::LANES.min(columns - first),
-                };
-                // SAFETY: promised by the caller.
-                unsafe { self.pass.stage.finish(simd, sums, self.c.add(r * stride + first)) }
+                let (column, count) = (self.pass.place[1] + first, S::LANES.min(columns - first));
+                let place = Place { row: self.row + r, column, count };
+                // SAFETY: promised by the caller; the sums of weights have lanes to spare.
+                unsafe {
+                    let weights = self.pass.sums.as_ptr().add(first);
+                    self.pass.stage.finish(simd, sum, weights, place, self.c.add(r * stride + first));
+                }
             }
         }
     }

@@ -5,6 +5,7 @@
 //! token proves the instructions. All sums wrap, so that every form gives the same bits.
 #![allow(unsafe_code)] // Intrinsics, and calls into functions compiled for features that were detected.
 
+use super::fixed_point::divide_by_power;
 use crate::Level;
 use crate::simd::Kind as LevelKind;
 
@@ -102,6 +103,61 @@ pub trait Integers: Copy + Send + Sync {
     fn dot(self, sum: Self::Vector, x: Self::Vector, w: Self::Vector) -> Self::Vector;
     /// `sum` plus the product of words of two 16-bit numbers.
     fn dot_pairs(self, sum: Self::Vector, x: Self::Vector, w: Self::Vector) -> Self::Vector;
+    /// `Multiplier::apply`, rounding twice, of factors that are not negative: their mantissas, and the bits by which sums go
+    /// to the left before and to the right after the multiplication.
+    /// # Safety
+    /// `LANES` words must be readable at each.
+    #[inline(always)]
+    unsafe fn scale_twice(
+        self,
+        sums: Self::Vector,
+        mantissas: *const i32,
+        left: *const i32,
+        right: *const i32,
+    ) -> Self::Vector {
+        let mut words = self.words(sums);
+        for (lane, word) in words.iter_mut().enumerate().take(Self::LANES) {
+            // SAFETY: promised by the caller.
+            let (mantissa, left, right) =
+                unsafe { (*mantissas.add(lane), *left.add(lane) as u32, *right.add(lane) as u32) };
+            let product = i64::from(word.wrapping_shl(left)) * i64::from(mantissa);
+            *word = divide_by_power(((product + (1 << 30)) >> 31) as i32, right);
+        }
+        // SAFETY: there are as many words and more.
+        unsafe { self.load(words.as_ptr()) }
+    }
+    /// `Multiplier::apply`, rounding once: mantissas, and the bits by which products go to the right.
+    /// # Safety
+    /// `LANES` words must be readable at each.
+    #[inline(always)]
+    unsafe fn scale_once(self, sums: Self::Vector, mantissas: *const i32, right: *const i32) -> Self::Vector {
+        let mut words = self.words(sums);
+        for (lane, word) in words.iter_mut().enumerate().take(Self::LANES) {
+            // SAFETY: promised by the caller.
+            let (mantissa, right) = unsafe { (*mantissas.add(lane), *right.add(lane)) };
+            *word = ((i64::from(*word) * i64::from(mantissa) + (1i64 << (right - 1))) >> right) as i32;
+        }
+        // SAFETY: there are as many words and more.
+        unsafe { self.load(words.as_ptr()) }
+    }
+    /// Adds, bounds and stores the first `count` words as bytes.
+    /// # Safety
+    /// `count`, at most `LANES`, bytes must be writable.
+    #[inline(always)]
+    unsafe fn store_bytes(self, words: Self::Vector, plus: i32, bounds: (i32, i32), target: *mut u8, count: usize) {
+        let words = self.words(words);
+        let mut bytes = [0u8; MOST_LANES];
+        for (byte, word) in bytes.iter_mut().zip(words).take(Self::LANES) {
+            *byte = word.wrapping_add(plus).clamp(bounds.0, bounds.1) as u8;
+        }
+        // SAFETY: promised by the caller. A count that is known is one move.
+        unsafe {
+            match count == Self::LANES {
+                true => std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, Self::LANES),
+                false => std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, count),
+            }
+        }
+    }
     /// `sum − x × factor`.
     fn subtract_scaled(self, sum: Self::Vector, x: Self::Vector, factor: i32) -> Self::Vector;
     /// Words of two 16-bit numbers, a byte of `a` and the byte of `b` in the same place; anything past `count`.
@@ -311,6 +367,61 @@ mod x86 {
         fn dot_pairs(self, sum: __m512i, x: __m512i, w: __m512i) -> __m512i {
             // SAFETY: the token proves the features.
             unsafe { _mm512_dpwssd_epi32(sum, x, w) }
+        }
+        #[inline(always)]
+        unsafe fn scale_twice(
+            self,
+            sums: __m512i,
+            mantissas: *const i32,
+            left: *const i32,
+            right: *const i32,
+        ) -> __m512i {
+            // SAFETY: the token proves the features, the caller promises the words.
+            unsafe {
+                let (mantissas, right) = (self.load(mantissas), self.load(right));
+                let sums = _mm512_sllv_epi32(sums, self.load(left));
+                // Products of even and of odd words; of each, bits 31 to 62 of its sum with one half.
+                let half = _mm512_set1_epi64(1 << 30);
+                let even = _mm512_mul_epi32(sums, mantissas);
+                let odd = _mm512_mul_epi32(_mm512_srli_epi64::<32>(sums), _mm512_srli_epi64::<32>(mantissas));
+                let even = _mm512_srli_epi64::<31>(_mm512_add_epi64(even, half));
+                let odd = _mm512_slli_epi64::<1>(_mm512_add_epi64(odd, half));
+                let high = _mm512_mask_blend_epi32(0xaaaa, even, odd);
+                // As `divide_by_power`.
+                let mask = _mm512_sub_epi32(_mm512_sllv_epi32(_mm512_set1_epi32(1), right), _mm512_set1_epi32(1));
+                let threshold = _mm512_sub_epi32(_mm512_srli_epi32::<1>(mask), _mm512_srai_epi32::<31>(high));
+                let up = _mm512_cmpgt_epi32_mask(_mm512_and_si512(high, mask), threshold);
+                let shifted = _mm512_srav_epi32(high, right);
+                _mm512_mask_add_epi32(shifted, up, shifted, _mm512_set1_epi32(1))
+            }
+        }
+        #[inline(always)]
+        unsafe fn scale_once(self, sums: __m512i, mantissas: *const i32, right: *const i32) -> __m512i {
+            // SAFETY: the token proves the features, the caller promises the words.
+            unsafe {
+                let (mantissas, right) = (self.load(mantissas), self.load(right));
+                let scale = |sums: __m512i, mantissas: __m512i, right: __m512i| {
+                    let half = _mm512_sllv_epi64(_mm512_set1_epi64(1), _mm512_sub_epi64(right, _mm512_set1_epi64(1)));
+                    _mm512_srav_epi64(_mm512_add_epi64(_mm512_mul_epi32(sums, mantissas), half), right)
+                };
+                let odd = |vector: __m512i| _mm512_srli_epi64::<32>(vector);
+                let low = _mm512_and_si512(right, _mm512_set1_epi64(0xffff_ffff));
+                let (even, odd) = (scale(sums, mantissas, low), scale(odd(sums), odd(mantissas), odd(right)));
+                _mm512_mask_blend_epi32(0xaaaa, even, _mm512_slli_epi64::<32>(odd))
+            }
+        }
+        #[inline(always)]
+        unsafe fn store_bytes(self, words: __m512i, plus: i32, bounds: (i32, i32), target: *mut u8, count: usize) {
+            // SAFETY: the token proves the features, the caller promises `count` bytes.
+            unsafe {
+                let words = _mm512_add_epi32(words, _mm512_set1_epi32(plus));
+                let words = _mm512_max_epi32(words, _mm512_set1_epi32(bounds.0));
+                let bytes = _mm512_cvtepi32_epi8(_mm512_min_epi32(words, _mm512_set1_epi32(bounds.1)));
+                match count {
+                    16 => _mm_storeu_si128(target.cast(), bytes),
+                    _ => _mm_mask_storeu_epi8(target.cast(), ((1u32 << count) - 1) as __mmask16, bytes),
+                }
+            }
         }
         #[inline(always)]
         fn subtract_scaled(self, sum: __m512i, x: __m512i, factor: i32) -> __m512i {

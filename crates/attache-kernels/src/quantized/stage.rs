@@ -5,16 +5,14 @@
 use super::fixed_point::{Multiplier, Rounding};
 use super::simd::{Integers, MOST_LANES};
 
-/// Sums of some columns of one row, and where they belong.
-pub struct Sums<'a> {
-    /// The sums; anything past `count`.
-    pub(crate) words: [i32; MOST_LANES],
-    /// The sums of each column's weights, as many as a vector has lanes: zero where the products have seen to the
-    /// activations' zero point.
-    pub(crate) weights: &'a [i32],
-    /// Row and first column.
-    pub(crate) place: [usize; 2],
-    /// How many columns.
+/// Where some sums belong.
+#[derive(Clone, Copy)]
+pub struct Place {
+    /// The row.
+    pub(crate) row: usize,
+    /// The first column.
+    pub(crate) column: usize,
+    /// How many columns, at most a vector's lanes.
     pub(crate) count: usize,
 }
 
@@ -23,10 +21,22 @@ pub trait Stage: Sync {
     /// An element of the output.
     type Output: Copy + Send;
 
-    /// Finishes a vector of sums.
+    /// How many columns it knows.
+    fn outputs(&self) -> usize;
+
+    /// Finishes a vector of sums, one for each column. `weights` are the sums of each column's weights: zero where the
+    /// products have seen to the activations' zero point.
     /// # Safety
-    /// `sums.count` elements must be writable at `target`.
-    unsafe fn finish<S: Integers>(&self, simd: S, sums: Sums<'_>, target: *mut Self::Output);
+    /// The place's columns must be among the outputs, `count` elements writable at `target`, and a vector of words readable
+    /// at `weights`.
+    unsafe fn finish<S: Integers>(
+        &self,
+        simd: S,
+        sums: S::Vector,
+        weights: *const i32,
+        place: Place,
+        target: *mut Self::Output,
+    );
 }
 
 /// Values for each output with some to spare, so that whole vectors can be read anywhere.
@@ -47,6 +57,7 @@ pub struct Requantize {
     left: Vec<i32>,
     /// Bits by which products go to the right, after those that the mantissa has (rounding twice) or with them (once).
     right: Vec<i32>,
+    outputs: usize,
     rounding: Rounding,
     zero_point: i32,
     bounds: (i32, i32),
@@ -72,56 +83,31 @@ impl Requantize {
                 Rounding::Twice => each(|factor| (-factor.exponent).max(0)),
                 Rounding::Once => each(|factor| 31 - factor.exponent),
             },
+            outputs,
             rounding,
             zero_point,
             bounds,
         }
-    }
-
-    /// `Multiplier::apply` of factors that are not negative, without branches.
-    #[inline(always)]
-    fn round_twice(sum: i32, mantissa: i32, left: i32, right: i32) -> i32 {
-        let product = i64::from(sum.wrapping_shl(left as u32)) * i64::from(mantissa);
-        let high = ((product + (1 << 30)) >> 31) as i32;
-        let mask = (1i32.wrapping_shl(right as u32)).wrapping_sub(1);
-        let threshold = ((mask as u32) >> 1) as i32 + i32::from(high < 0);
-        (high >> right) + i32::from((high & mask) > threshold)
-    }
-
-    #[inline(always)]
-    fn round_once(sum: i32, mantissa: i32, right: i32) -> i32 {
-        ((i64::from(sum) * i64::from(mantissa) + (1i64 << (right - 1))) >> right) as i32
     }
 }
 
 impl Stage for Requantize {
     type Output = u8;
 
+    fn outputs(&self) -> usize {
+        self.outputs
+    }
+
     #[inline(always)]
-    unsafe fn finish<S: Integers>(&self, _: S, sums: Sums<'_>, target: *mut u8) {
-        let column = sums.place[1];
-        let (mantissas, left) = (&self.mantissas[column..][..S::LANES], &self.left[column..][..S::LANES]);
-        let (right, words) = (&self.right[column..][..S::LANES], &sums.words[..S::LANES]);
-        let mut bytes = [0u8; MOST_LANES];
-        let store = |scaled: i32| scaled.wrapping_add(self.zero_point).clamp(self.bounds.0, self.bounds.1) as u8;
-        match self.rounding {
-            Rounding::Twice => {
-                for lane in 0..S::LANES {
-                    bytes[lane] = store(Self::round_twice(words[lane], mantissas[lane], left[lane], right[lane]));
-                }
-            }
-            Rounding::Once => {
-                for lane in 0..S::LANES {
-                    bytes[lane] = store(Self::round_once(words[lane], mantissas[lane], right[lane]));
-                }
-            }
-        }
-        // SAFETY: promised by the caller. A count that is known is one move.
+    unsafe fn finish<S: Integers>(&self, simd: S, sums: S::Vector, _: *const i32, place: Place, target: *mut u8) {
+        // SAFETY: there are lanes to spare after the last output.
         unsafe {
-            match sums.count {
-                count if count == S::LANES => std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, S::LANES),
-                count => std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, count),
-            }
+            let at = |values: &Vec<i32>| values.as_ptr().add(place.column);
+            let scaled = match self.rounding {
+                Rounding::Twice => simd.scale_twice(sums, at(&self.mantissas), at(&self.left), at(&self.right)),
+                Rounding::Once => simd.scale_once(sums, at(&self.mantissas), at(&self.right)),
+            };
+            simd.store_bytes(scaled, self.zero_point, self.bounds, target, place.count);
         }
     }
 }
@@ -162,14 +148,26 @@ impl<'a> Rescale<'a> {
 impl Stage for Rescale<'_> {
     type Output = f32;
 
+    fn outputs(&self) -> usize {
+        self.columns.len() - MOST_LANES
+    }
+
     #[inline(always)]
-    unsafe fn finish<S: Integers>(&self, _: S, sums: Sums<'_>, target: *mut f32) {
-        let [row, column] = sums.place;
-        let row = row.min(self.rows.len() - 1);
+    unsafe fn finish<S: Integers>(
+        &self,
+        simd: S,
+        sums: S::Vector,
+        weights: *const i32,
+        place: Place,
+        target: *mut f32,
+    ) {
+        let Place { row, column, count } = place;
+        let (row, words) = (row.min(self.rows.len() - 1), simd.words(sums));
         // Signed bytes are counted from the least one up.
         let (scale, zero_point) = (self.rows[row], self.zero_points[row] + 128);
         let (columns, bias) = (&self.columns[column..][..S::LANES], &self.bias[column..][..S::LANES]);
-        let (weights, words) = (&sums.weights[..S::LANES], &sums.words[..S::LANES]);
+        // SAFETY: promised by the caller.
+        let weights = unsafe { std::slice::from_raw_parts(weights, S::LANES) };
         let mut floats = [0f32; MOST_LANES];
         for lane in 0..S::LANES {
             let sum = words[lane].wrapping_sub(zero_point.wrapping_mul(weights[lane]));
@@ -177,29 +175,54 @@ impl Stage for Rescale<'_> {
             floats[lane] = crate::math::clamp(real, self.clamp.0, self.clamp.1);
         }
         // SAFETY: promised by the caller.
-        unsafe { std::ptr::copy_nonoverlapping(floats.as_ptr(), target, sums.count) }
+        unsafe { std::ptr::copy_nonoverlapping(floats.as_ptr(), target, count) }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Level;
+    use crate::quantized::simd::{Form, Kernel};
     use crate::testing::Random;
 
+    struct Finish<'a>(&'a Requantize, &'a [i32; MOST_LANES], &'a mut [u8; MOST_LANES], usize);
+
+    impl Kernel for Finish<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn run<S: Integers>(self, simd: S) {
+            let (place, weights) = (Place { row: 0, column: 0, count: S::LANES.min(self.3) }, [0; MOST_LANES]);
+            // SAFETY: a vector's words, factors and bytes are there.
+            unsafe { self.0.finish(simd, simd.load(self.1.as_ptr()), weights.as_ptr(), place, self.2.as_mut_ptr()) }
+        }
+    }
+
     #[test]
-    fn rounding_without_branches_is_rounding() {
+    fn every_form_rounds_as_a_factor_does() {
         let mut random = Random::new(21);
-        for _ in 0..200_000 {
-            let sum =
-                (random.below(1 << 31) as i32).wrapping_mul(2).wrapping_add(random.below(2) as i32) >> random.below(31);
-            let real =
-                (random.below(1 << 20) + 1) as f64 / f64::from(1 << 20) * 2f64.powi(random.below(50) as i32 - 40);
-            let factor = Multiplier::new(real);
-            let (left, right) = (factor.exponent.max(0), (-factor.exponent).max(0));
-            let twice = Requantize::round_twice(sum, factor.mantissa, left, right);
-            assert_eq!(twice, factor.apply(sum, Rounding::Twice), "{sum} × {factor:?}");
-            let once = Requantize::round_once(sum, factor.mantissa, 31 - factor.exponent);
-            assert_eq!(once, factor.apply(sum, Rounding::Once), "{sum} × {factor:?}");
+        for level in Level::available() {
+            let form = Form::of(level);
+            for round in 0..40_000 {
+                let mut word = || (random.below(1 << 31) as i32).wrapping_mul(2).wrapping_add(random.below(2) as i32);
+                let sums: [i32; MOST_LANES] = std::array::from_fn(|_| word());
+                let sums = sums.map(|sum| sum >> random.below(31));
+                let mut factor = || {
+                    let real = (random.below(1 << 20) + 1) as f64 / f64::from(1 << 20);
+                    Multiplier::new(real * 2f64.powi(random.below(50) as i32 - 40))
+                };
+                let factors: Vec<_> = (0..MOST_LANES).map(|_| factor()).collect();
+                let rounding = [Rounding::Once, Rounding::Twice][round % 2];
+                let stage = Requantize::new(&factors, MOST_LANES, rounding, -7, (-128, 127));
+                let (mut bytes, count) = ([99; MOST_LANES], 1 + random.below(MOST_LANES));
+                form.dispatch(Finish(&stage, &sums, &mut bytes, count));
+                for lane in 0..form.lanes().min(count) {
+                    let expected = factors[lane].apply(sums[lane], rounding).wrapping_add(-7).clamp(-128, 127) as u8;
+                    assert_eq!(bytes[lane], expected, "{} {} {:?}", level.name(), sums[lane], factors[lane]);
+                }
+                assert!(bytes[form.lanes().min(count)..].iter().all(|byte| *byte == 99), "no more than asked for");
+            }
         }
     }
 }
