@@ -125,6 +125,9 @@ impl<'a> Lowering<'a> {
     pub fn float_input(&mut self, index: usize) -> Result<ValueId, Refusal> {
         match self.input_fact(index)?.data_type {
             DataType::Float32 => self.input(index),
+            DataType::Int8 | DataType::UInt8 | DataType::Int16 => {
+                Err(Refusal::new("quantized numbers are not implemented on the GPU yet"))
+            }
             other => Err(Refusal::new(format!("input {index} of type {other} is not supported"))),
         }
     }

@@ -27,25 +27,25 @@ pub struct Pooling {
 
 impl Pooling {
     /// Input positions of window `index` along `axis`, and how many taps lie before the input.
-    fn window(&self, axis: usize, index: usize) -> (Range<usize>, usize) {
+    pub(crate) fn window(&self, axis: usize, index: usize) -> (Range<usize>, usize) {
         let start = index * self.strides[axis];
         let end = (start + self.kernel[axis]).saturating_sub(self.before[axis]).min(self.input[axis]);
         let first = start.saturating_sub(self.before[axis]).min(end);
         (first..end, self.before[axis].saturating_sub(start))
     }
 
-    fn check(&self, input: &[f32], output: usize) {
+    fn check<T>(&self, input: &[T], output: usize) {
         assert_eq!(input.len(), self.batches * self.input.iter().product::<usize>(), "the input has its shape");
         assert_eq!(output, self.batches * self.output[0] * self.output[1] * self.input[2], "the output has its shape");
     }
 
     /// Splits the output into rows, each with its image and its number within.
-    fn for_each_row(
+    pub(crate) fn for_each_row<T: Send + Sync>(
         &self,
         engine: &Engine,
-        input: &[f32],
-        output: &mut [f32],
-        kernel: impl Fn(&[f32], usize, &mut [f32]) + Sync,
+        input: &[T],
+        output: &mut [T],
+        kernel: impl Fn(&[T], usize, &mut [T]) + Sync,
     ) {
         self.check(input, output.len());
         let (row, image) = (self.output[1] * self.input[2], self.input.iter().product::<usize>());

@@ -81,6 +81,13 @@ fn fold_axes<T: Copy, U: Copy>(input: &[T], axes: &[Axis], output: &mut [U], ste
         return;
     };
     let chunk = output.len() / if axis.reduced { 1 } else { axis.extent };
+    if inner.is_empty() {
+        match axis.reduced {
+            true => output[0] = input.iter().fold(output[0], |total, value| step(total, *value)),
+            false => output.iter_mut().zip(input).for_each(|(total, value)| *total = step(*total, *value)),
+        }
+        return;
+    }
     for (index, part) in input.chunks_exact(input.len() / axis.extent).enumerate() {
         let start = if axis.reduced { 0 } else { index * chunk };
         fold_axes(part, inner, &mut output[start..start + chunk], step);

@@ -29,7 +29,7 @@ impl Resize {
     }
 
     /// The two neighbours of output position `index` and the weight of the second one.
-    fn neighbours(&self, axis: usize, index: usize) -> (usize, usize, f32) {
+    pub(crate) fn neighbours(&self, axis: usize, index: usize) -> (usize, usize, f32) {
         let scale = self.scale(axis);
         let position = if self.half_pixel_centers { (index as f32 + 0.5) * scale - 0.5 } else { index as f32 * scale };
         let last = self.input[axis] as i64 - 1;
@@ -48,7 +48,7 @@ impl Resize {
         (position as usize).min(self.input[axis] - 1)
     }
 
-    fn check<T>(&self, input: &[T], output: &[T]) {
+    pub(crate) fn check<T>(&self, input: &[T], output: &[T]) {
         assert_eq!(input.len(), self.batches * self.input.iter().product::<usize>(), "the input has its shape");
         let pixels = self.batches * self.output[0] * self.output[1];
         assert_eq!(output.len(), pixels * self.input[2], "the output has its shape");

@@ -74,7 +74,7 @@ impl Op for BatchToSpaceNd {
         let input = eval.input(0)?;
         let blocks = Blocks::new(input.shape, &eval.input(1)?.integers()?, &eval.input(2)?.integers()?)?;
         let map = map(&blocks, eval.outputs[0].shape);
-        blocks::copy(&map, blocks.extents.len() + 1, input, eval.outputs[0].bytes)
+        blocks::copy(&map, blocks.extents.len() + 1, input, eval.outputs[0].bytes, 0)
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {

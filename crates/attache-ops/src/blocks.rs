@@ -3,12 +3,12 @@
 //! With blocks of `b₁ × … × bₘ` and N batches, block place `(i₁, …, iₘ)` of batch `n` is batch
 //! `((i₁ × b₂ + i₂) × … ) × N + n`. Knows neither operator.
 
-use attache_base::{DataType, Shape, strides};
+use attache_base::{Shape, strides};
 use attache_gpu_ir::{Index, IndexMap};
 use attache_graph::{Fact, OpError, TensorRef};
 
 use crate::support::{
-    arity, elements, elements_mut, integral, known_integers, movable, one_of, required, with_element,
+    arity, elements, elements_mut, integral, known_integers, movable, narrow, one_of, required, with_element,
 };
 
 /// Block extents, and for each of the axes how much is added or taken away before and after.
@@ -48,10 +48,6 @@ pub(crate) fn known(inputs: &[Option<&Fact>]) -> Result<Option<Blocks>, OpError>
     arity(inputs, 3..=3)?;
     let (input, extents, margins) = (required(inputs, 0)?, required(inputs, 1)?, required(inputs, 2)?);
     movable(0, input)?;
-    if input.data_type != DataType::Float32 && input.quantization.is_some() {
-        // Its zeros would be the zero point.
-        return Err(OpError::unsupported("quantized tensors are not implemented"));
-    }
     integral(1, extents)?;
     one_of(2, margins, &[extents.data_type])?;
     let values = (known_integers(1, extents)?, known_integers(2, margins)?);
@@ -65,8 +61,14 @@ pub(crate) fn map(output: &Shape, mut coordinates: Vec<Index>, fill: Option<f32>
     IndexMap { output: output.to_vec(), coordinates, fill }
 }
 
-/// Copies what the map shows of the input, zeros outside; `blocked` leading axes are not kept as they are.
-pub(crate) fn copy(map: &IndexMap, blocked: usize, input: TensorRef<'_>, output: &mut [u8]) -> Result<(), OpError> {
+/// Copies what the map shows of the input, `fill` outside; `blocked` leading axes are not kept as they are.
+pub(crate) fn copy(
+    map: &IndexMap,
+    blocked: usize,
+    input: TensorRef<'_>,
+    output: &mut [u8],
+    fill: i32,
+) -> Result<(), OpError> {
     let (rows, length) = (&map.output[..blocked], map.output[blocked..].iter().product::<usize>());
     let steps = strides(input.shape);
     let mut row = vec![0; map.output.len()];
@@ -79,7 +81,7 @@ pub(crate) fn copy(map: &IndexMap, blocked: usize, input: TensorRef<'_>, output:
             });
             match place {
                 Some(place) => target.copy_from_slice(&source[place..place + length]),
-                None => target.fill(T::default()),
+                None => target.fill(narrow(fill)),
             }
             for axis in (0..blocked).rev() {
                 row[axis] += 1;

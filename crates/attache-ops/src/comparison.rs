@@ -6,10 +6,13 @@ use std::sync::Arc;
 use attache_base::{DataType, Element};
 use attache_gpu_ir::Expression::{Constant, Input};
 use attache_gpu_ir::{Binary, Expression};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal, TensorRef};
 use attache_kernels::elementwise::broadcast2;
+use attache_kernels::quantized::elementwise::Operand;
+use attache_kernels::quantized::{Multiplier, Stored};
 use attache_model::schema::BuiltinOperator;
 
+use crate::quantized::{Affine, is_stored, not_on_devices};
 use crate::support::{arity, broadcast, elements, elements_mut, one_of, required, same_type};
 use crate::{Code, Declaration, Definition};
 
@@ -25,7 +28,15 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
 ];
 
 /// The types that have an order, then the one that has none.
-const TYPES: [DataType; 5] = [DataType::Float32, DataType::Int32, DataType::Int64, DataType::Int16, DataType::Bool];
+const TYPES: [DataType; 7] = [
+    DataType::Float32,
+    DataType::Int32,
+    DataType::Int64,
+    DataType::Int16,
+    DataType::Int8,
+    DataType::UInt8,
+    DataType::Bool,
+];
 
 /// Binary32 holds every integer up to this magnitude.
 const EXACT: u64 = 1 << 24;
@@ -73,19 +84,45 @@ impl Relation {
     }
 
     fn compare<T: Element + PartialOrd>(self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        self.compare_by::<T, T>(eval, |left| left, |right| right)
+    }
+
+    /// Compares what the operands are mapped to.
+    fn compare_by<T: Element, U: PartialOrd>(
+        self,
+        eval: &mut Eval<'_>,
+        l: impl Fn(T) -> U,
+        r: impl Fn(T) -> U,
+    ) -> Result<(), OpError> {
         let (left, right, output) = (eval.input(0)?, eval.input(1)?, &mut eval.outputs[0]);
         let left = (left.values::<T>()?, &left.shape[..]);
         let right = (right.values::<T>()?, &right.shape[..]);
         let output = (elements_mut::<u8>(output.bytes)?, &output.shape[..]);
         match self {
-            Relation::Equal => broadcast2(left, right, output, |l, r| u8::from(l == r)),
-            Relation::Greater => broadcast2(left, right, output, |l, r| u8::from(l > r)),
-            Relation::GreaterEqual => broadcast2(left, right, output, |l, r| u8::from(l >= r)),
-            Relation::Less => broadcast2(left, right, output, |l, r| u8::from(l < r)),
-            Relation::LessEqual => broadcast2(left, right, output, |l, r| u8::from(l <= r)),
-            Relation::NotEqual => broadcast2(left, right, output, |l, r| u8::from(l != r)),
+            Relation::Equal => broadcast2(left, right, output, |a, b| u8::from(l(a) == r(b))),
+            Relation::Greater => broadcast2(left, right, output, |a, b| u8::from(l(a) > r(b))),
+            Relation::GreaterEqual => broadcast2(left, right, output, |a, b| u8::from(l(a) >= r(b))),
+            Relation::Less => broadcast2(left, right, output, |a, b| u8::from(l(a) < r(b))),
+            Relation::LessEqual => broadcast2(left, right, output, |a, b| u8::from(l(a) <= r(b))),
+            Relation::NotEqual => broadcast2(left, right, output, |a, b| u8::from(l(a) != r(b))),
         }
         Ok(())
+    }
+
+    /// Whether scales of 16-bit numbers count. TensorFlow Lite's kernels order such numbers as they are stored.
+    fn rescales(self, left: TensorRef<'_>) -> bool {
+        left.quantization.is_some() && matches!(self, Relation::Equal | Relation::NotEqual)
+    }
+
+    /// Stored numbers, at a scale of 2⁻⁸.
+    fn compare_stored<T: Stored>(self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        let operand = |tensor: TensorRef<'_>| {
+            let affine = Affine::new(tensor.data_type, tensor.quantization)?;
+            let factor = Multiplier::new(affine.scale.into());
+            Ok::<_, OpError>(Operand { zero_point: affine.zero_point, shift: 8, factor })
+        };
+        let (left, right) = (operand(eval.input(0)?)?, operand(eval.input(1)?)?);
+        self.compare_by::<T, i32>(eval, |x| left.apply(x.into()), |x| right.apply(x.into()))
     }
 
     /// Truth values, of which any byte but 0 is true.
@@ -124,16 +161,24 @@ impl Op for Comparison {
         arity(inputs, 2..=2)?;
         let (left, right) = (required(inputs, 0)?, required(inputs, 1)?);
         let has_order = !matches!(self.relation, Relation::Equal | Relation::NotEqual);
-        one_of(0, left, if has_order { &TYPES[..4] } else { &TYPES })?;
+        one_of(0, left, if has_order { &TYPES[..6] } else { &TYPES })?;
         same_type(left, right)?;
+        for fact in [left, right].into_iter().filter(|fact| matches!(fact.data_type, DataType::Int8 | DataType::UInt8))
+        {
+            Affine::new(fact.data_type, fact.quantization.as_ref())?;
+        }
         let shape = broadcast(&[left, right])?;
         Ok(vec![Inferred { data_type: DataType::Bool, shape }])
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        match eval.input(0)?.data_type {
+        let left = eval.input(0)?;
+        match left.data_type {
             DataType::Int32 => self.relation.compare::<i32>(eval),
             DataType::Int64 => self.relation.compare::<i64>(eval),
+            DataType::Int8 => self.relation.compare_stored::<i8>(eval),
+            DataType::UInt8 => self.relation.compare_stored::<u8>(eval),
+            DataType::Int16 if self.relation.rescales(left) => self.relation.compare_stored::<i16>(eval),
             DataType::Int16 => self.relation.compare::<i16>(eval),
             DataType::Bool => self.relation.compare_truths(eval),
             _ => self.relation.compare::<f32>(eval),
@@ -142,6 +187,10 @@ impl Op for Comparison {
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
         check_exact(lowering)?;
+        let (left, right) = (lowering.input_fact(0)?, lowering.input_fact(1)?);
+        if is_stored(left.data_type) && left.quantization != right.quantization {
+            return Err(not_on_devices());
+        }
         let (left, right) = (lowering.input(0)?, lowering.input(1)?);
         let shape = lowering.output_shape(0)?.clone();
         let output = lowering.integer_map(self.relation.expression(), &shape, &[left, right])?;

@@ -1,14 +1,18 @@
 //! CONCATENATION: inputs one after the other along an axis.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use attache_base::{Activation, DataType, Shape};
 use attache_gpu_ir::Primitive;
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal, TensorRef};
+use attache_kernels::Engine;
 use attache_kernels::movement::concatenate;
+use attache_kernels::quantized::lookup::Table;
 use attache_model::schema::BuiltinOperator;
 
 use crate::definition::activation;
+use crate::quantized::{Affine, not_on_devices};
 use crate::support::{countable, elements, elements_mut, movable, required, with_element};
 use crate::{Code, Declaration, Definition};
 
@@ -52,6 +56,31 @@ impl Concatenation {
     }
 }
 
+/// Puts inputs that may have other scales than the output behind each other. Source of the arithmetic, in float32:
+/// TensorFlow Lite's kernel of unsigned numbers, the only one that takes different scales.
+fn rescaled(eval: &mut Eval<'_>, inputs: &[TensorRef<'_>], outer: usize) -> Result<(), OpError> {
+    let (engine, output) = (Engine::new(eval.parallel), &mut eval.outputs[0]);
+    let to = Affine::new(output.data_type, output.quantization)?;
+    let mut changed = Vec::with_capacity(inputs.len());
+    for input in inputs {
+        let from = Affine::new(input.data_type, input.quantization)?;
+        let stored = input.values::<u8>()?;
+        if from == to {
+            changed.push(Cow::Borrowed(stored));
+            continue;
+        }
+        let factor = from.scale * (1.0 / to.scale);
+        let offset = -(from.zero_point as f32) * factor;
+        let change = |x: i32| ((x as f32 * factor + offset).round() as i32).saturating_add(to.zero_point);
+        let mut values = vec![0; stored.len()];
+        Table::<u8>::new::<u8>(change).apply(engine, stored, &mut values);
+        changed.push(Cow::Owned(values));
+    }
+    let parts: Vec<&[u8]> = changed.iter().map(|part| &part[..]).collect();
+    concatenate(&parts, outer, output.values()?);
+    Ok(())
+}
+
 impl Op for Concatenation {
     fn name(&self) -> &str {
         DEFINITIONS[0].name()
@@ -67,8 +96,8 @@ impl Op for Concatenation {
                 let reason = format!("input {index} is of type {}, the first one {}", input.data_type, first.data_type);
                 return Err(OpError::invalid(reason));
             }
-            if input.data_type != DataType::Float32 && input.quantization != first.quantization {
-                return Err(OpError::unsupported("inputs quantized in different ways are not implemented"));
+            if input.data_type == DataType::Int8 && input.quantization != first.quantization {
+                return Err(OpError::unsupported("inputs of type INT8 with different scales are not implemented"));
             }
             shapes.extend(&input.shape);
         }
@@ -81,6 +110,9 @@ impl Op for Concatenation {
         let first = eval.input(0)?;
         let outer = first.shape[..self.axis(first.shape)?].iter().product();
         let inputs: Vec<_> = (0..eval.inputs.len()).map(|index| eval.input(index)).collect::<Result<_, _>>()?;
+        if first.data_type == DataType::UInt8 && eval.outputs[0].quantization.is_some() {
+            return rescaled(eval, &inputs, outer);
+        }
         let output = &mut *eval.outputs[0].bytes;
         with_element!(first.data_type, T => {
             let parts: Vec<&[T]> = inputs.iter().map(|input| elements(input.bytes)).collect::<Result<_, _>>()?;
@@ -93,6 +125,13 @@ impl Op for Concatenation {
         let shape = lowering.output_shape(0)?;
         let axis = shape.axis(self.axis).ok_or_else(|| Refusal::new("the output has no such axis"))?;
         let mut pieces = Vec::with_capacity(lowering.input_count());
+        if lowering.input_fact(0)?.data_type == DataType::UInt8 {
+            for index in 1..lowering.input_count() {
+                if lowering.input_fact(index)?.quantization != lowering.input_fact(0)?.quantization {
+                    return Err(not_on_devices());
+                }
+            }
+        }
         for index in 0..lowering.input_count() {
             let is_empty = lowering.input_fact(index)?.shape.as_ref().is_some_and(|shape| shape.elements() == 0);
             if !is_empty {

@@ -1,24 +1,41 @@
-//! DEQUANTIZE: stored numbers as float32. Implemented for binary16, whose every value float32 holds exactly.
+//! DEQUANTIZE: stored numbers as float32: `scale × (stored − zero point)`, with one scale or one for each index of an
+//! axis. Binary16 has no scale: float32 holds each of its values exactly.
 
 use std::sync::Arc;
 
 use attache_base::DataType;
 use attache_gpu_ir::Expression;
 use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
-use attache_kernels::convert;
+use attache_kernels::quantized::Stored;
+use attache_kernels::quantized::rescale::dequantize;
+use attache_kernels::{Engine, convert};
 use attache_model::schema::BuiltinOperator;
 
+use crate::quantized::{Channels, not_on_devices, unpack_nibbles};
 use crate::support::{arity, one_of, required};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
     &[Definition { code: Code::Builtin(BuiltinOperator::DEQUANTIZE), versions: 1..=9, parse }];
 
+/// What is turned into float32.
+const TYPES: [DataType; 5] = [DataType::Float16, DataType::Int8, DataType::UInt8, DataType::Int16, DataType::Int4];
+
 #[derive(Debug)]
 struct Dequantize;
 
 fn parse(_: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
     Ok(Arc::new(Dequantize))
+}
+
+fn write<T: Stored>(eval: &mut Eval<'_>, stored: &[T]) -> Result<(), OpError> {
+    let (input, engine) = (eval.input(0)?, Engine::new(eval.parallel));
+    let channels = Channels::new(input.data_type, input.quantization, input.shape)?;
+    let reals = eval.outputs[0].values::<f32>()?;
+    for (range, affine) in channels.runs(stored.len()) {
+        dequantize(engine, &stored[range.clone()], &mut reals[range], affine.pair());
+    }
+    Ok(())
 }
 
 impl Op for Dequantize {
@@ -29,16 +46,31 @@ impl Op for Dequantize {
     fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
         arity(inputs, 1..=1)?;
         let input = required(inputs, 0)?;
-        one_of(0, input, &[DataType::Float16])?;
+        one_of(0, input, &TYPES)?;
+        if let (Some(shape), true) = (&input.shape, input.data_type != DataType::Float16) {
+            Channels::new(input.data_type, input.quantization.as_ref(), shape)?;
+        }
         Ok(vec![Inferred { data_type: DataType::Float32, shape: input.shape.clone() }])
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        convert::f16_to_f32(eval.input(0)?.values()?, eval.outputs[0].values()?);
-        Ok(())
+        let input = eval.input(0)?;
+        match input.data_type {
+            DataType::Int8 => write::<i8>(eval, input.values()?),
+            DataType::UInt8 => write::<u8>(eval, input.values()?),
+            DataType::Int16 => write::<i16>(eval, input.values()?),
+            DataType::Int4 => write(eval, &unpack_nibbles(input.bytes, input.shape.elements())),
+            _ => {
+                convert::f16_to_f32(input.values()?, eval.outputs[0].values()?);
+                Ok(())
+            }
+        }
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        if lowering.input_fact(0)?.data_type != DataType::Float16 {
+            return Err(not_on_devices());
+        }
         let (input, shape) = (lowering.input(0)?, lowering.output_shape(0)?.clone());
         let output = lowering.map(Expression::Input(0), &shape, &[input])?;
         lowering.output(0, output)
@@ -47,12 +79,24 @@ impl Op for Dequantize {
 
 #[cfg(test)]
 mod tests {
+    use attache_base::Quantization;
+
     use super::*;
 
     #[test]
-    fn binary16_becomes_float32() {
-        let infer = |data_type| Dequantize.infer(&[Some(&Fact::new(data_type, [2, 3]))]);
-        assert_eq!(infer(DataType::Float16).unwrap(), [Inferred::new(DataType::Float32, [2, 3])]);
-        assert!(matches!(infer(DataType::Int8), Err(OpError::Unsupported(_))));
+    fn stored_numbers_and_binary16_become_float32() {
+        let infer = |data_type, scale: &[f32]| {
+            let quantization = Quantization { scale: scale.to_vec(), zero_point: vec![0; scale.len()], axis: 1 };
+            let input = Fact { quantization: Some(quantization), ..Fact::new(data_type, [2, 3]) };
+            Dequantize.infer(&[Some(&input)])
+        };
+        let expected = [Inferred::new(DataType::Float32, [2, 3])];
+        assert_eq!(infer(DataType::Float16, &[]).unwrap(), expected);
+        assert_eq!(infer(DataType::Int8, &[0.5]).unwrap(), expected);
+        assert_eq!(infer(DataType::Int4, &[0.5, 1.0, 2.0]).unwrap(), expected);
+        assert!(matches!(infer(DataType::Int8, &[0.5, 1.0]), Err(OpError::Invalid(_))));
+        assert!(matches!(infer(DataType::Int8, &[0.5, f32::NAN, 1.0]), Err(OpError::Invalid(_))));
+        assert!(matches!(infer(DataType::Int64, &[0.5]), Err(OpError::Unsupported(_))));
+        assert!(Dequantize.infer(&[Some(&Fact::new(DataType::Int8, [2]))]).is_err());
     }
 }

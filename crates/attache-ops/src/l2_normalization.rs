@@ -6,10 +6,13 @@ use attache_base::{Activation, DataType, Shape};
 use attache_gpu_ir::Expression::{Constant, Input};
 use attache_gpu_ir::{Binary, Primitive, Reduction, Unary};
 use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_kernels::quantized::functions::inverse_square_root;
+use attache_kernels::quantized::{Multiplier, Rounding, Stored};
 use attache_kernels::{Engine, elementwise};
 use attache_model::schema::BuiltinOperator;
 
 use crate::definition::activation;
+use crate::quantized::{Affine, is_stored};
 use crate::support::{arity, is_empty, one_of, required};
 use crate::{Code, Declaration, Definition, fused};
 
@@ -45,6 +48,32 @@ fn normalize(input: &[f32], output: &mut [f32], depth: usize) {
     }
 }
 
+/// Stored numbers: an output's scale is 1/128, its zero point the middle of the type.
+fn eval_stored<T: Stored>(eval: &mut Eval<'_>) -> Result<(), OpError> {
+    let (input, output) = (eval.input(0)?, &mut eval.outputs[0]);
+    let zero_point = Affine::new(input.data_type, input.quantization)?.zero_point;
+    let middle = (T::LEAST + T::MOST + 1) / 2;
+    if Affine::new(output.data_type, output.quantization)? != (Affine { scale: 1.0 / 128.0, zero_point: middle }) {
+        return Err(OpError::unsupported("an output whose scale is not 1/128 around the middle of the type"));
+    }
+    let depth = depth(input.shape)?;
+    let rows = input.values::<T>()?.chunks_exact(depth).zip(output.values::<T>()?.chunks_exact_mut(depth));
+    for (row, output) in rows {
+        let difference = |x: &T| (*x).into() - zero_point;
+        let squares = row.iter().fold(0i32, |sum, x| sum.wrapping_add(difference(x) * difference(x)));
+        let inverse = inverse_square_root(squares);
+        for (value, x) in output.iter_mut().zip(row) {
+            // The two kernels bring the output's scale in at different places, and round there.
+            let scaled = match T::LEAST {
+                0 => inverse.apply(128 * difference(x), Rounding::Twice),
+                _ => Multiplier { exponent: inverse.exponent + 7, ..inverse }.apply(difference(x), Rounding::Twice),
+            };
+            *value = T::saturate(middle + scaled);
+        }
+    }
+    Ok(())
+}
+
 impl Op for L2Normalization {
     fn name(&self) -> &str {
         DEFINITIONS[0].name()
@@ -53,7 +82,10 @@ impl Op for L2Normalization {
     fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
         arity(inputs, 1..=1)?;
         let input = required(inputs, 0)?;
-        one_of(0, input, &[DataType::Float32])?;
+        one_of(0, input, &[DataType::Float32, DataType::Int8, DataType::UInt8])?;
+        if is_stored(input.data_type) {
+            Affine::new(input.data_type, input.quantization.as_ref())?;
+        }
         input.shape.as_ref().map(depth).transpose()?;
         Ok(vec![Inferred { data_type: input.data_type, shape: input.shape.clone() }])
     }
@@ -63,6 +95,11 @@ impl Op for L2Normalization {
             return Ok(());
         }
         let (engine, input) = (Engine::new(eval.parallel), eval.input(0)?);
+        match input.data_type {
+            DataType::Int8 => return eval_stored::<i8>(eval),
+            DataType::UInt8 => return eval_stored::<u8>(eval),
+            _ => {}
+        }
         let output = eval.outputs[0].values()?;
         normalize(input.values()?, output, depth(input.shape)?);
         let (low, high) = fused::clamp(self.activation);

@@ -61,6 +61,7 @@ mod pack;
 mod pad;
 mod padv2;
 mod prelu;
+mod quantize;
 mod range;
 mod read_variable;
 mod reducer;
@@ -133,6 +134,7 @@ static TABLE: &[&[Definition]] = &[
     pad::DEFINITIONS,
     padv2::DEFINITIONS,
     prelu::DEFINITIONS,
+    quantize::DEFINITIONS,
     range::DEFINITIONS,
     read_variable::DEFINITIONS,
     reducer::DEFINITIONS,

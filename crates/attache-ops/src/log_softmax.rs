@@ -7,9 +7,12 @@ use attache_gpu_ir::Expression::Input;
 use attache_gpu_ir::{Primitive, Reduction, Unary};
 use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_kernels::Engine;
+use attache_kernels::quantized::Stored;
+use attache_kernels::quantized::softmax as stored;
 use attache_kernels::softmax::log_softmax;
 use attache_model::schema::BuiltinOperator;
 
+use crate::quantized::{Affine, is_stored};
 use crate::support::{arity, is_empty, one_of, refuse, required};
 use crate::{Code, Declaration, Definition};
 
@@ -28,6 +31,17 @@ fn depth(shape: &Shape) -> Result<usize, OpError> {
     shape.last().copied().ok_or_else(|| OpError::invalid("a scalar has no axis to normalise"))
 }
 
+fn eval_stored<T: Stored>(eval: &mut Eval<'_>) -> Result<(), OpError> {
+    let (input, engine, output) = (eval.input(0)?, Engine::new(eval.parallel), &mut eval.outputs[0]);
+    let from = Affine::new(input.data_type, input.quantization)?;
+    let Affine { scale, zero_point } = Affine::new(output.data_type, output.quantization)?;
+    if scale != 1.0 / 16.0 || zero_point != T::MOST {
+        return Err(OpError::unsupported(format!("an output of the scale {scale} and zero point {zero_point}")));
+    }
+    stored::log_softmax::<T>(engine, input.values()?, output.values()?, depth(input.shape)?, from.scale.into());
+    Ok(())
+}
+
 impl Op for LogSoftmax {
     fn name(&self) -> &str {
         DEFINITIONS[0].name()
@@ -36,7 +50,10 @@ impl Op for LogSoftmax {
     fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
         arity(inputs, 1..=1)?;
         let input = required(inputs, 0)?;
-        one_of(0, input, &[DataType::Float32])?;
+        one_of(0, input, &[DataType::Float32, DataType::Int8, DataType::UInt8])?;
+        if is_stored(input.data_type) {
+            Affine::new(input.data_type, input.quantization.as_ref())?;
+        }
         input.shape.as_ref().map(depth).transpose()?;
         Ok(vec![Inferred { data_type: input.data_type, shape: input.shape.clone() }])
     }
@@ -46,6 +63,11 @@ impl Op for LogSoftmax {
             return Ok(());
         }
         let (input, engine) = (eval.input(0)?, Engine::new(eval.parallel));
+        match input.data_type {
+            DataType::Int8 => return eval_stored::<i8>(eval),
+            DataType::UInt8 => return eval_stored::<u8>(eval),
+            _ => {}
+        }
         log_softmax(engine, input.values()?, eval.outputs[0].values()?, depth(input.shape)?);
         Ok(())
     }

@@ -8,7 +8,8 @@ use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_kernels::{Engine, reduce};
 use attache_model::schema::BuiltinOperator;
 
-use crate::reduction::Folding;
+use crate::quantized::is_stored;
+use crate::reduction::{self, Folding};
 use crate::support::is_empty;
 use crate::{Code, Declaration, Definition};
 
@@ -41,7 +42,10 @@ impl Op for Mean {
     }
 
     fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        self.0.infer(inputs, &[DataType::Float32, DataType::Int32, DataType::Int64])
+        self.0.infer(
+            inputs,
+            &[DataType::Float32, DataType::Int32, DataType::Int64, DataType::Int8, DataType::UInt8, DataType::Int16],
+        )
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
@@ -49,6 +53,9 @@ impl Op for Mean {
             return Ok(());
         }
         let (input, engine, folded) = (eval.input(0)?, Engine::new(eval.parallel), self.0.axes(eval)?);
+        if is_stored(input.data_type) {
+            return reduction::rescaled_sum(eval, &folded, true);
+        }
         let (shape, output) = (input.shape, &mut eval.outputs[0]);
         match input.data_type {
             DataType::Int32 => integers::<i32>(input.values()?, shape, &folded, output.values()?),

@@ -1,14 +1,14 @@
-//! PAD: zeros before and after the input along every axis.
+//! PAD: zeros, which are zero points of stored numbers, before and after the input along every axis.
 
 use std::sync::Arc;
 
-use attache_base::DataType;
 use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_kernels::movement;
 use attache_model::schema::BuiltinOperator;
 
 use crate::padding::{self, known_paddings, padded, paddings, split};
-use crate::support::{arity, elements, elements_mut, required, with_element};
+use crate::quantized::{is_stored, not_on_devices, zero};
+use crate::support::{arity, elements, elements_mut, narrow, required, with_element};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
@@ -30,10 +30,6 @@ impl Op for Pad {
         arity(inputs, 2..=2)?;
         let paddings = known_paddings(inputs)?;
         let input = required(inputs, 0)?;
-        if input.data_type != DataType::Float32 && input.quantization.is_some() {
-            // Its zeros would be the zero point.
-            return Err(OpError::unsupported("quantized tensors are not implemented"));
-        }
         let (Some(paddings), Some(shape)) = (paddings, &input.shape) else {
             return Ok(vec![Inferred::unknown(input.data_type)]);
         };
@@ -43,15 +39,19 @@ impl Op for Pad {
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let input = eval.input(0)?;
         let (before, after) = split(&paddings(input.shape, &eval.input(1)?.integers()?)?);
-        let output = &mut *eval.outputs[0].bytes;
+        let (zero, output) = (zero(&eval.outputs[0])?, &mut *eval.outputs[0].bytes);
         with_element!(input.data_type, T => {
-            let zero = T::default();
+            let zero = narrow::<T>(zero);
             movement::pad(elements(input.bytes)?, input.shape, &before, &after, zero, elements_mut(output)?);
         });
         Ok(())
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        let input = lowering.input_fact(0)?;
+        if is_stored(input.data_type) && input.quantization.is_some() {
+            return Err(not_on_devices());
+        }
         padding::lower(lowering, 0.0)
     }
 }

@@ -8,9 +8,11 @@ use attache_gpu_ir::{Primitive, Window, WindowKind};
 use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_kernels::Engine;
 use attache_kernels::pooling::{Pooling, average_pool, max_pool};
+use attache_kernels::quantized::pooling as stored;
 
 use crate::convolution::windows;
 use crate::definition::{activation, custom_padding, padding, positive};
+use crate::quantized::{Affine, activation_range, is_stored, range, with_stored};
 use crate::support::{arity, countable, image, is_empty, one_of, product, refuse, required};
 use crate::{Declaration, fused};
 
@@ -44,6 +46,25 @@ pub(crate) fn parse(
 }
 
 impl Pool {
+    /// Stored numbers of one scale: only an activation asks for it.
+    fn eval_stored(&self, eval: &mut Eval<'_>, pooling: &Pooling) -> Result<(), OpError> {
+        let (input, engine, output) = (eval.input(0)?, Engine::new(eval.parallel), &mut eval.outputs[0]);
+        let bounds = match self.activation {
+            Activation::None => range(output.data_type)?,
+            activation => {
+                activation_range(activation, output.data_type, Affine::new(output.data_type, output.quantization)?)?
+            }
+        };
+        with_stored!(input.data_type, T => {
+            let (input, output) = (input.values::<T>()?, output.values::<T>()?);
+            match self.kind {
+                WindowKind::Average => stored::average_pool(engine, pooling, input, output, bounds),
+                WindowKind::Maximum | WindowKind::ArgMaximum => stored::max_pool(engine, pooling, input, output, bounds),
+            }
+        });
+        Ok(())
+    }
+
     fn pooling(&self, input: &Shape) -> Result<Pooling, OpError> {
         let [batches, height, width, channels] = image(0, input)?;
         let extents = [height, width];
@@ -79,7 +100,7 @@ impl Op for Pool {
     fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
         arity(inputs, 1..=1)?;
         let input = required(inputs, 0)?;
-        one_of(0, input, &[DataType::Float32])?;
+        one_of(0, input, &[DataType::Float32, DataType::Int8, DataType::UInt8, DataType::Int16])?;
         let Some(shape) = &input.shape else { return Ok(vec![Inferred::unknown(input.data_type)]) };
         let Pooling { batches, input: [.., channels], output: [height, width], .. } = self.pooling(shape)?;
         Ok(vec![Inferred::new(input.data_type, countable(Shape::from([batches, height, width, channels]))?)])
@@ -101,6 +122,9 @@ impl Op for Pool {
         }
         let input = eval.input(0)?;
         let (engine, pooling) = (Engine::new(eval.parallel), self.pooling(input.shape)?);
+        if is_stored(input.data_type) {
+            return self.eval_stored(eval, &pooling);
+        }
         let (input, output) = (input.values()?, eval.outputs[0].values()?);
         match self.kind {
             WindowKind::Average => average_pool(engine, &pooling, input, output),
@@ -165,7 +189,7 @@ mod tests {
     fn windows_are_counted_by_their_padding() {
         assert_eq!(output(&pool(Padding::Same, [3, 2], [2, 1]), [2, 5, 7, 3]).unwrap(), Shape::from([2, 3, 7, 3]));
         assert_eq!(output(&pool(Padding::Valid, [6, 2], [2, 1]), [2, 5, 7, 3]).unwrap(), Shape::from([2, 0, 6, 3]));
-        let integers = Fact::new(DataType::Int8, [1, 2, 2, 1]);
+        let integers = Fact::new(DataType::Int32, [1, 2, 2, 1]);
         let error = pool(Padding::Same, [1, 1], [1, 1]).infer(&[Some(&integers)]).unwrap_err();
         assert!(matches!(error, OpError::Unsupported(_)));
     }

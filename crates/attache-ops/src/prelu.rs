@@ -5,10 +5,13 @@ use std::sync::Arc;
 use attache_base::{Activation, DataType, Shape};
 use attache_gpu_ir::{Binary, Expression};
 use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_kernels::quantized::elementwise::{self as stored, Finish};
+use attache_kernels::quantized::{Multiplier, Stored};
 use attache_kernels::{Engine, elementwise};
 use attache_model::schema::BuiltinOperator;
 
-use crate::support::{arity, one_of, required};
+use crate::quantized::{Affine, is_stored};
+use crate::support::{arity, one_of, required, same_type};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
@@ -34,6 +37,28 @@ fn broadcasts_to(slope: &Shape, input: &Shape) -> Result<(), OpError> {
     Err(OpError::invalid(format!("slopes of shape {slope} do not broadcast to the input's {input}")))
 }
 
+fn eval_stored<T: Stored>(eval: &mut Eval<'_>) -> Result<(), OpError> {
+    let (input, slope, engine) = (eval.input(0)?, eval.input(1)?, Engine::new(eval.parallel));
+    let output = &mut eval.outputs[0];
+    let from = Affine::new(input.data_type, input.quantization)?;
+    let slopes = Affine::new(slope.data_type, slope.quantization)?;
+    let to = Affine::new(output.data_type, output.quantization)?;
+    let finish = |factor: f32| Finish {
+        factor: Multiplier::new(factor.into()),
+        zero_point: to.zero_point,
+        bounds: (T::LEAST, T::MOST),
+    };
+    let function = stored::Prelu {
+        zero_points: [from.zero_point, slopes.zero_point],
+        finish: finish(from.scale / to.scale),
+        finish_product: finish(from.scale * slopes.scale / to.scale),
+    };
+    let shape = output.shape;
+    let (left, right) = ((input.values::<T>()?, &input.shape[..]), (slope.values::<T>()?, &slope.shape[..]));
+    stored::binary(engine, function, left, right, (output.values::<T>()?, shape));
+    Ok(())
+}
+
 impl Op for Prelu {
     fn name(&self) -> &str {
         DEFINITIONS[0].name()
@@ -42,8 +67,11 @@ impl Op for Prelu {
     fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
         arity(inputs, 2..=2)?;
         let (input, slope) = (required(inputs, 0)?, required(inputs, 1)?);
-        one_of(0, input, &[DataType::Float32])?;
-        one_of(1, slope, &[DataType::Float32])?;
+        one_of(0, input, &[DataType::Float32, DataType::Int8, DataType::UInt8])?;
+        same_type(input, slope)?;
+        for fact in [input, slope].into_iter().filter(|fact| is_stored(fact.data_type)) {
+            Affine::new(fact.data_type, fact.quantization.as_ref())?;
+        }
         if let (Some(slope), Some(input)) = (&slope.shape, &input.shape) {
             broadcasts_to(slope, input)?;
         }
@@ -52,6 +80,11 @@ impl Op for Prelu {
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let (input, slope) = (eval.input(0)?, eval.input(1)?);
+        match input.data_type {
+            DataType::Int8 => return eval_stored::<i8>(eval),
+            DataType::UInt8 => return eval_stored::<u8>(eval),
+            _ => {}
+        }
         let (engine, output) = (Engine::new(eval.parallel), eval.outputs[0].values()?);
         let (left, right) = ((input.values()?, &input.shape[..]), (slope.values()?, &slope.shape[..]));
         elementwise::binary(engine, elementwise::Binary::Prelu, left, right, (output, input.shape), Activation::None);

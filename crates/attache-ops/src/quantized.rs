@@ -1,7 +1,9 @@
 //! What quantized tensors share: their scale and zero point, checked, and the range that a fused activation leaves.
 
-use attache_base::{Activation, DataType, Quantization};
-use attache_graph::OpError;
+use std::ops::Range;
+
+use attache_base::{Activation, DataType, Quantization, Shape};
+use attache_graph::{OpError, Refusal, TensorMut};
 
 /// How the stored numbers of a tensor with one scale stand for real ones: `real = scale × (stored − zero_point)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,11 +31,117 @@ impl Affine {
         }
     }
 
+    /// Scale and zero point, as kernels take them.
+    pub(crate) fn pair(self) -> (f32, i32) {
+        (self.scale, self.zero_point)
+    }
+
     /// The stored number of a real one, not clamped to any type: ties go away from zero.
     pub(crate) fn stored(&self, real: f32) -> i32 {
         self.zero_point.saturating_add((real / self.scale).round() as i32)
     }
 }
+
+/// The scales of a tensor that has one, or one for each index of an axis.
+#[derive(Debug)]
+pub(crate) struct Channels {
+    affines: Vec<Affine>,
+    /// Elements behind each other that share a scale.
+    run: usize,
+}
+
+impl Channels {
+    /// The scales of a tensor of this shape; an error where there are none, not as many as the axis is long, or nonsense.
+    pub(crate) fn new(
+        data_type: DataType,
+        quantization: Option<&Quantization>,
+        shape: &Shape,
+    ) -> Result<Self, OpError> {
+        let Some(Quantization { scale, zero_point, axis }) = quantization.filter(|one| one.scale.len() > 1) else {
+            return Ok(Self { affines: vec![Affine::new(data_type, quantization)?], run: shape.elements().max(1) });
+        };
+        let affine = |(scale, zero_point): (&f32, &i64)| {
+            let one = Quantization { scale: vec![*scale], zero_point: vec![*zero_point], axis: 0 };
+            Affine::new(data_type, Some(&one))
+        };
+        if shape.get(*axis) != Some(&scale.len()) || zero_point.len() != scale.len() {
+            let reason = format!("{} scales along axis {axis} of a tensor of shape {shape}", scale.len());
+            return Err(OpError::invalid(reason));
+        }
+        let affines = scale.iter().zip(zero_point).map(affine).collect::<Result<_, _>>()?;
+        Ok(Self { affines, run: shape[axis + 1..].iter().product::<usize>().max(1) })
+    }
+
+    /// The ranges of elements that share a scale, in order, of `count` elements.
+    pub(crate) fn runs(&self, count: usize) -> impl Iterator<Item = (Range<usize>, Affine)> {
+        let starts = (0..count).step_by(self.run).zip(self.affines.iter().cycle());
+        starts.map(move |(start, affine)| (start..(start + self.run).min(count), *affine))
+    }
+}
+
+/// Numbers of 4 bits, the first one in the lower half of a byte.
+pub(crate) fn unpack_nibbles(bytes: &[u8], count: usize) -> Vec<i8> {
+    let both = bytes.iter().flat_map(|byte| [(*byte as i8) << 4 >> 4, *byte as i8 >> 4]);
+    both.take(count).collect()
+}
+
+/// The inverse of [`unpack_nibbles`].
+pub(crate) fn pack_nibbles(values: &[i8], bytes: &mut [u8]) {
+    for (byte, pair) in bytes.iter_mut().zip(values.chunks(2)) {
+        *byte = pair[0] as u8 & 15 | (pair.get(1).copied().unwrap_or(0) as u8) << 4;
+    }
+}
+
+/// Whether elements of this type stand for real numbers by a scale.
+pub(crate) fn is_stored(data_type: DataType) -> bool {
+    matches!(data_type, DataType::Int8 | DataType::UInt8 | DataType::Int16)
+}
+
+/// The stored number of 0: the zero point where elements have a scale.
+pub(crate) fn zero(tensor: &TensorMut<'_>) -> Result<i32, OpError> {
+    match tensor.quantization.filter(|_| is_stored(tensor.data_type)) {
+        Some(quantization) => Ok(Affine::new(tensor.data_type, Some(quantization))?.zero_point),
+        None => Ok(0),
+    }
+}
+
+/// An error where 16-bit numbers have a zero point other than 0, which TensorFlow Lite has no arithmetic for.
+pub(crate) fn require_symmetric(data_type: DataType, affine: Affine) -> Result<(), OpError> {
+    if data_type != DataType::Int16 || affine.zero_point == 0 {
+        return Ok(());
+    }
+    Err(OpError::unsupported(format!("numbers of type {data_type} with the zero point {}", affine.zero_point)))
+}
+
+/// The power of two that a scale is, to within a thousandth of a power.
+pub(crate) fn power_of_two(scale: f32) -> Option<i32> {
+    let power = scale.log2();
+    ((power - power.round()).abs() < 1e-3).then(|| power.round() as i32)
+}
+
+/// Why a device does not compute with stored numbers.
+pub(crate) fn not_on_devices() -> Refusal {
+    Refusal::new("quantized numbers are not implemented on the GPU yet")
+}
+
+/// Evaluates an expression in which `$element` is the Rust type of stored numbers of a type.
+macro_rules! with_stored {
+    ($data_type:expr, $element:ident => $body:expr) => {{
+        macro_rules! with {
+            ($stored:ty) => {{
+                type $element = $stored;
+                $body
+            }};
+        }
+        match $data_type {
+            attache_base::DataType::Int8 => with!(i8),
+            attache_base::DataType::UInt8 => with!(u8),
+            attache_base::DataType::Int16 => with!(i16),
+            other => return Err(OpError::unsupported(format!("stored numbers of type {other} are not implemented"))),
+        }
+    }};
+}
+pub(crate) use with_stored;
 
 /// The least and the largest number of an integer type of at most 32 bits.
 pub(crate) fn range(data_type: DataType) -> Result<(i32, i32), OpError> {
@@ -84,6 +192,29 @@ mod tests {
         }
         assert!(affine(&[1.0, 1.0], &[0, 0]).is_err());
         assert!(Affine::new(DataType::Int8, None).is_err());
+    }
+
+    #[test]
+    fn channels_are_runs_of_elements() {
+        let channels = |scale: &[f32], axis| {
+            let quantization = Quantization { axis, ..quantization(scale, &vec![0; scale.len()]) };
+            Channels::new(DataType::Int8, Some(&quantization), &[2, 2, 3].into())
+        };
+        let scales: Vec<_> =
+            channels(&[0.5, 2.0], 1).unwrap().runs(12).map(|(range, affine)| (range.start, affine.scale)).collect();
+        assert_eq!(scales, [(0, 0.5), (3, 2.0), (6, 0.5), (9, 2.0)]);
+        assert_eq!(channels(&[0.5], 7).unwrap().runs(12).next().unwrap().0, 0..12);
+        assert!(channels(&[0.5, 2.0], 2).is_err());
+        assert!(channels(&[0.5, 2.0], 3).is_err());
+        assert!(channels(&[0.5, 0.0], 1).is_err());
+    }
+
+    #[test]
+    fn nibbles_go_there_and_back() {
+        let (values, mut bytes) = ([-8, 7, -1], [0; 2]);
+        pack_nibbles(&values, &mut bytes);
+        assert_eq!(bytes, [0x78, 0x0f]);
+        assert_eq!(unpack_nibbles(&bytes, 3), values);
     }
 
     #[test]

@@ -7,10 +7,13 @@ use attache_base::{DataType, Element};
 use attache_gpu_ir::Reduction;
 use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_kernels::Engine;
+use attache_kernels::quantized::fixed_point::multiply_wide;
+use attache_kernels::quantized::{Multiplier, Stored};
 use attache_kernels::reduce::{self, Reduction as Kernel};
 use attache_model::schema::BuiltinOperator;
 
-use crate::reduction::Folding;
+use crate::quantized::{Affine, is_stored, with_stored};
+use crate::reduction::{self, Folding};
 use crate::support::{elements, elements_mut, is_empty};
 use crate::{Code, Declaration, Definition};
 
@@ -22,16 +25,16 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
         truths(declaration, |a, b| a || b, false, Reduction::Maximum)
     }),
     row(Code::Builtin(BuiltinOperator::REDUCE_MAX), 3, |declaration| {
-        numbers(declaration, Kernel::Maximum, (i64::max, i64::MIN), Reduction::Maximum)
+        numbers(declaration, Kernel::Maximum, (i64::max, i64::MIN), Reduction::Maximum, Form::Same)
     }),
     row(Code::Builtin(BuiltinOperator::REDUCE_MIN), 3, |declaration| {
-        numbers(declaration, Kernel::Minimum, (i64::min, i64::MAX), Reduction::Minimum)
+        numbers(declaration, Kernel::Minimum, (i64::min, i64::MAX), Reduction::Minimum, Form::Same)
     }),
     row(Code::Builtin(BuiltinOperator::REDUCE_PROD), 2, |declaration| {
-        numbers(declaration, Kernel::Product, (i64::wrapping_mul, 1), Reduction::Product)
+        numbers(declaration, Kernel::Product, (i64::wrapping_mul, 1), Reduction::Product, Form::Product)
     }),
     row(Code::Builtin(BuiltinOperator::SUM), 2, |declaration| {
-        numbers(declaration, Kernel::Sum, (i64::wrapping_add, 0), Reduction::Sum)
+        numbers(declaration, Kernel::Sum, (i64::wrapping_add, 0), Reduction::Sum, Form::Sum)
     }),
 ];
 
@@ -39,6 +42,17 @@ type Parsed = Result<Arc<dyn Op>, OpError>;
 
 const fn row(code: Code, newest: i32, parse: fn(&Declaration<'_>) -> Parsed) -> Definition {
     Definition { code, versions: 1..=newest, parse }
+}
+
+/// What a fold is of stored numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Form {
+    /// That of integers: the scale stays.
+    Same,
+    /// A sum at the output's scale.
+    Sum,
+    /// A product, brought to the output's scale step by step.
+    Product,
 }
 
 /// A fold of numbers.
@@ -53,6 +67,8 @@ struct Numbers {
     integer: (fn(i64, i64) -> i64, i64),
     /// The fold on a device.
     reduction: Reduction,
+    /// The fold of stored numbers.
+    form: Form,
 }
 
 fn numbers(
@@ -60,9 +76,10 @@ fn numbers(
     kernel: Kernel,
     integer: (fn(i64, i64) -> i64, i64),
     reduction: Reduction,
+    form: Form,
 ) -> Parsed {
     let (name, folding) = (declaration.builtin_name(), Folding::parse(declaration)?);
-    Ok(Arc::new(Numbers { name, folding, kernel, integer, reduction }))
+    Ok(Arc::new(Numbers { name, folding, kernel, integer, reduction, form }))
 }
 
 impl Numbers {
@@ -79,13 +96,64 @@ impl Numbers {
     }
 }
 
+/// The types of elements; products are not of the last one.
+const TYPES: [DataType; 6] =
+    [DataType::Float32, DataType::Int32, DataType::Int64, DataType::Int8, DataType::Int16, DataType::UInt8];
+
+impl Numbers {
+    fn stored(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        let (input, folded) = (eval.input(0)?, self.folding.axes(eval)?);
+        match self.form {
+            Form::Sum => return reduction::rescaled_sum(eval, &folded, false),
+            Form::Product if input.quantization.is_some() => return rescaled_product(eval, &folded),
+            Form::Same | Form::Product => {}
+        }
+        let start = self.integer.1.clamp(-(1 << 20), 1 << 20) as i32;
+        with_stored!(input.data_type, T => {
+            let wrap = |value: i64| T::truncate(value as i32);
+            let step = |total: T, element: T| {
+                wrap((self.integer.0)(i64::from(total), i64::from(element)))
+            };
+            reduce::fold(input.values()?, input.shape, &folded, eval.outputs[0].values()?, T::saturate(start), step);
+        });
+        Ok(())
+    }
+}
+
+/// The product of stored numbers. Each step multiplies by the input's scale over the root of the output's, of as many
+/// degrees as there are steps, so that nothing overflows that fits the output.
+fn rescaled_product(eval: &mut Eval<'_>, folded: &[bool]) -> Result<(), OpError> {
+    let (input, output) = (eval.input(0)?, &mut eval.outputs[0]);
+    let from = Affine::new(input.data_type, input.quantization)?;
+    let to = Affine::new(output.data_type, output.quantization)?;
+    let count = input.shape.elements() / output.shape.elements().max(1);
+    let factor = Multiplier::new(f64::from(from.scale) / f64::from(to.scale).powf(1.0 / count.max(1) as f64));
+    let mut products = vec![None; output.shape.elements()];
+    with_stored!(input.data_type, T => {
+        let step = |product: Option<i32>, element: T| {
+            let element = i32::from(element) - from.zero_point;
+            Some(product.map_or(element, |product| multiply_wide(i64::from(product) * i64::from(element), factor)))
+        };
+        reduce::fold(input.values::<T>()?, input.shape, folded, &mut products, None, step);
+        for (value, product) in output.values::<T>()?.iter_mut().zip(products) {
+            let product = multiply_wide(product.unwrap_or(1).into(), factor);
+            *value = T::saturate(product.saturating_add(to.zero_point));
+        }
+    });
+    Ok(())
+}
+
 impl Op for Numbers {
     fn name(&self) -> &str {
         self.name
     }
 
     fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        self.folding.infer(inputs, &[DataType::Float32, DataType::Int32, DataType::Int64])
+        let types = match self.form {
+            Form::Product => &TYPES[..5],
+            Form::Same | Form::Sum => &TYPES,
+        };
+        self.folding.infer(inputs, types)
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
@@ -94,6 +162,7 @@ impl Op for Numbers {
         }
         let (input, start) = (eval.input(0)?, self.integer.1);
         match input.data_type {
+            data_type if is_stored(data_type) => return self.stored(eval),
             DataType::Int32 => {
                 let narrow = start.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
                 return self.integers(eval, |value| value as i32, narrow);
@@ -170,7 +239,8 @@ mod tests {
         let function: fn(bool, bool) -> bool = |a, b| a && b;
         let all = Truths { name: "", folding, function, start: true, reduction: Reduction::Minimum };
         let integer: (fn(i64, i64) -> i64, i64) = (i64::wrapping_add, 0);
-        let sum = Numbers { name: "", folding, kernel: Kernel::Sum, integer, reduction: Reduction::Sum };
+        let sum =
+            Numbers { name: "", folding, kernel: Kernel::Sum, integer, reduction: Reduction::Sum, form: Form::Sum };
         for (data_type, is_number) in [(DataType::Float32, true), (DataType::Int64, true), (DataType::Bool, false)] {
             let input = Fact::new(data_type, [2, 3]);
             let inputs = [Some(&input), Some(&axes)];

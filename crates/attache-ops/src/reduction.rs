@@ -5,7 +5,11 @@ use attache_base::{DataType, Shape};
 use attache_gpu_ir::{Primitive, Reduction, ValueId};
 use attache_graph::{Eval, Fact, Inferred, Lowering, OpError, Refusal};
 
+use attache_kernels::quantized::{Multiplier, Rounding, Stored};
+use attache_kernels::reduce;
+
 use crate::Declaration;
+use crate::quantized::{Affine, is_stored, require_symmetric, with_stored};
 use crate::support::{arity, axis_of, countable, known_integers, one_of, refuse, required};
 
 /// How axes that an input names are folded. Inputs: elements and axes.
@@ -22,6 +26,37 @@ fn folded(shape: &Shape, axes: &[i64]) -> Result<Vec<bool>, OpError> {
         folded[axis_of(shape, *axis)?] = true;
     }
     Ok(folded)
+}
+
+/// Sums stored numbers, or takes their mean, at the output's scale. Sums are of 32 bits and wrap.
+pub(crate) fn rescaled_sum(eval: &mut Eval<'_>, folded: &[bool], is_mean: bool) -> Result<(), OpError> {
+    let (input, output) = (eval.input(0)?, &mut eval.outputs[0]);
+    let from = Affine::new(input.data_type, input.quantization)?;
+    let to = Affine::new(output.data_type, output.quantization)?;
+    let count = input.shape.elements() / output.shape.elements().max(1);
+    let factor = Multiplier::new(f64::from(from.scale) / f64::from(to.scale));
+    let factor = if is_mean { divided(factor, count as i64) } else { factor };
+    let offset = (count as i64).wrapping_mul(from.zero_point.into()) as i32;
+    let mut sums = vec![0i32; output.shape.elements()];
+    with_stored!(input.data_type, T => {
+        let step = |sum: i32, element: T| sum.wrapping_add(element.into());
+        reduce::fold(input.values::<T>()?, input.shape, folded, &mut sums, 0, step);
+        for (value, sum) in output.values::<T>()?.iter_mut().zip(sums) {
+            let sum = factor.apply(sum.wrapping_sub(offset), Rounding::Twice);
+            *value = T::saturate(sum.saturating_add(to.zero_point));
+        }
+    });
+    Ok(())
+}
+
+/// A factor divided by a count: its mantissa gets the digits that the count takes, and loses what is left of it.
+fn divided(factor: Multiplier, count: i64) -> Multiplier {
+    if count <= 0 {
+        return factor;
+    }
+    let digits = (63 - count.leading_zeros() as i32).min(32).min(31 + factor.exponent);
+    let mantissa = ((i64::from(factor.mantissa) << digits) / count) as i32;
+    Multiplier { mantissa, exponent: factor.exponent - digits }
 }
 
 impl Folding {
@@ -42,6 +77,9 @@ impl Folding {
         arity(inputs, 2..=2)?;
         let (input, axes) = (required(inputs, 0)?, required(inputs, 1)?);
         one_of(0, input, types)?;
+        if let Some(quantization) = input.quantization.as_ref().filter(|_| is_stored(input.data_type)) {
+            require_symmetric(input.data_type, Affine::new(input.data_type, Some(quantization))?)?;
+        }
         one_of(1, axes, &[DataType::Int32])?;
         let (Some(shape), Some(axes)) = (&input.shape, known_integers(1, axes)?) else {
             return Ok(vec![Inferred::unknown(input.data_type)]);
@@ -94,6 +132,12 @@ mod tests {
         assert_eq!(output(false, &[]).unwrap(), Shape::from([2, 3, 4]));
         assert!(matches!(output(false, &[3]), Err(OpError::Invalid(_))));
         assert!(matches!(output(false, &[-4]), Err(OpError::Invalid(_))));
+    }
+
+    #[test]
+    fn factors_are_divided() {
+        let factor = divided(Multiplier::new(0.75), 49);
+        assert_eq!((factor.apply(4900, Rounding::Twice), factor.apply(-98_000, Rounding::Twice)), (75, -1500));
     }
 
     #[test]

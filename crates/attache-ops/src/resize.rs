@@ -4,6 +4,7 @@ use attache_base::{DataType, Element, Shape};
 use attache_gpu_ir::{Primitive, Resample, Sampling};
 use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_kernels::Engine;
+use attache_kernels::quantized::resize as stored;
 use attache_kernels::resize::{Resize as Kernel, bilinear, nearest};
 
 use crate::support::{arity, countable, image, is_empty, known_integers, one_of, refuse, required};
@@ -65,14 +66,20 @@ impl Op for Resize {
         let input = eval.input(0)?;
         let resize = self.resize(input.shape, &eval.input(1)?.integers()?)?;
         if self.sampling == Sampling::Bilinear {
-            let engine = Engine::new(eval.parallel);
-            bilinear(engine, &resize, input.values()?, eval.outputs[0].values()?);
+            let (engine, output) = (Engine::new(eval.parallel), &mut eval.outputs[0]);
+            match input.data_type {
+                DataType::Int8 => stored::bilinear::<i8>(engine, &resize, input.values()?, output.values()?),
+                DataType::Int16 => stored::bilinear::<i16>(engine, &resize, input.values()?, output.values()?),
+                DataType::UInt8 => stored::bilinear_in_floats::<u8>(engine, &resize, input.values()?, output.values()?),
+                _ => bilinear(engine, &resize, input.values()?, output.values()?),
+            }
             return Ok(());
         }
         match input.data_type {
             DataType::Int32 => self.nearest::<i32>(eval, &resize),
             DataType::Int8 => self.nearest::<i8>(eval, &resize),
             DataType::UInt8 => self.nearest::<u8>(eval, &resize),
+            DataType::Int16 => self.nearest::<i16>(eval, &resize),
             _ => self.nearest::<f32>(eval, &resize),
         }
     }

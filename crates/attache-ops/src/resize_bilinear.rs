@@ -22,7 +22,7 @@ fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
     Ok(Arc::new(Resize {
         name: DEFINITIONS[0].name(),
         sampling: Sampling::Bilinear,
-        types: &[DataType::Float32],
+        types: &[DataType::Float32, DataType::Int8, DataType::UInt8, DataType::Int16],
         align_corners: options.align_corners(),
         half_pixel_centers: options.half_pixel_centers(),
     }))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use attache_base::DataType::{Float32, Int8, Int32, UInt8};
+use attache_base::DataType::{Float32, Int8, Int16, Int32, UInt8};
 use attache_gpu_ir::Sampling;
 use attache_graph::{Op, OpError};
 use attache_model::schema::BuiltinOperator;
@@ -19,7 +19,7 @@ fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
     Ok(Arc::new(Resize {
         name: DEFINITIONS[0].name(),
         sampling: Sampling::Nearest,
-        types: &[Float32, Int32, UInt8, Int8],
+        types: &[Float32, Int32, UInt8, Int8, Int16],
         align_corners: options.align_corners(),
         half_pixel_centers: options.half_pixel_centers(),
     }))

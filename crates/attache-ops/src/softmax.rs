@@ -5,10 +5,12 @@ use std::sync::Arc;
 use attache_base::{DataType, Shape};
 use attache_gpu_ir::Expression::{Constant, Input};
 use attache_gpu_ir::{Primitive, Reduction, Unary};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal, TensorMut};
+use attache_kernels::quantized::softmax::{self as stored, WideSoftmax};
 use attache_kernels::{Engine, softmax};
 use attache_model::schema::BuiltinOperator;
 
+use crate::quantized::{Affine, is_stored, range, require_symmetric};
 use crate::support::{arity, is_empty, one_of, refuse, required};
 use crate::{Code, Declaration, Definition};
 
@@ -32,6 +34,39 @@ fn last(shape: &Shape) -> Result<(usize, usize), OpError> {
     Ok((shape.rank() - 1, *extent))
 }
 
+impl Softmax {
+    fn eval_stored(&self, eval: &mut Eval<'_>, depth: usize) -> Result<(), OpError> {
+        let (input, engine, output) = (eval.input(0)?, Engine::new(eval.parallel), &mut eval.outputs[0]);
+        let from = Affine::new(input.data_type, input.quantization)?;
+        check_scale(output)?;
+        let scale = f64::from(from.scale) * f64::from(self.beta);
+        match input.data_type {
+            DataType::Int8 => stored::softmax::<i8>(engine, input.values()?, output.values()?, depth, scale),
+            DataType::UInt8 => stored::softmax::<u8>(engine, input.values()?, output.values()?, depth, scale),
+            _ => {
+                // In float32, as TensorFlow Lite has it.
+                let scale = f64::from(from.scale * self.beta);
+                let softmax = eval.cache.get_or_make(|| WideSoftmax::new(scale));
+                softmax.apply(engine, input.values()?, output.values()?, depth);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An error unless the output's scale is the one that probabilities have.
+fn check_scale(output: &TensorMut<'_>) -> Result<(), OpError> {
+    let Affine { scale, zero_point } = Affine::new(output.data_type, output.quantization)?;
+    let (expected, zero) = match output.data_type {
+        DataType::Int16 => (1.0 / 32768.0, 0),
+        other => (1.0 / 256.0, range(other)?.0),
+    };
+    if (scale - expected).abs() <= expected * 1e-3 && zero_point == zero {
+        return Ok(());
+    }
+    Err(OpError::unsupported(format!("an output of the scale {scale} and zero point {zero_point}")))
+}
+
 impl Op for Softmax {
     fn name(&self) -> &str {
         DEFINITIONS[0].name()
@@ -40,7 +75,10 @@ impl Op for Softmax {
     fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
         arity(inputs, 1..=1)?;
         let input = required(inputs, 0)?;
-        one_of(0, input, &[DataType::Float32])?;
+        one_of(0, input, &[DataType::Float32, DataType::Int8, DataType::UInt8, DataType::Int16])?;
+        if is_stored(input.data_type) {
+            require_symmetric(input.data_type, Affine::new(input.data_type, input.quantization.as_ref())?)?;
+        }
         if let Some(shape) = &input.shape {
             last(shape)?;
         }
@@ -53,6 +91,9 @@ impl Op for Softmax {
         }
         let (input, engine) = (eval.input(0)?, Engine::new(eval.parallel));
         let (_, depth) = last(input.shape)?;
+        if is_stored(input.data_type) {
+            return self.eval_stored(eval, depth);
+        }
         softmax::softmax(engine, input.values()?, eval.outputs[0].values()?, depth, self.beta);
         Ok(())
     }

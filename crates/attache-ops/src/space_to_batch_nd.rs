@@ -10,6 +10,7 @@ use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_model::schema::BuiltinOperator;
 
 use crate::blocks::{self, Blocks};
+use crate::quantized::{is_stored, not_on_devices, zero};
 use crate::support::{countable, is_empty, refuse, required};
 use crate::{Code, Declaration, Definition};
 
@@ -69,10 +70,15 @@ impl Op for SpaceToBatchNd {
         let input = eval.input(0)?;
         let blocks = Blocks::new(input.shape, &eval.input(1)?.integers()?, &eval.input(2)?.integers()?)?;
         let map = map(&blocks, input.shape[0], eval.outputs[0].shape);
-        blocks::copy(&map, blocks.extents.len() + 1, input, eval.outputs[0].bytes)
+        let fill = zero(&eval.outputs[0])?;
+        blocks::copy(&map, blocks.extents.len() + 1, input, eval.outputs[0].bytes, fill)
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        let input = lowering.input_fact(0)?;
+        if is_stored(input.data_type) && input.quantization.is_some() {
+            return Err(not_on_devices());
+        }
         let (extents, margins) = (lowering.integers(1)?, lowering.integers(2)?);
         let blocks = Blocks::new(lowering.input_shape(0)?, &extents, &margins).map_err(refuse)?;
         let map = map(&blocks, lowering.input_shape(0)?[0], lowering.output_shape(0)?);

@@ -135,6 +135,15 @@ pub(crate) fn elements_mut<T: Pod>(bytes: &mut [u8]) -> Result<&mut [T], OpError
     bytemuck::try_cast_slice_mut(bytes).map_err(|error| OpError::invalid(format!("the tensor's bytes: {error}")))
 }
 
+/// An integer as an element of one or two bytes, the lowest bits; 0 alone as a wider one.
+pub(crate) fn narrow<T: Pod>(value: i32) -> T {
+    match size_of::<T>() {
+        1 => bytemuck::pod_read_unaligned(bytemuck::bytes_of(&(value as u8))),
+        2 => bytemuck::pod_read_unaligned(bytemuck::bytes_of(&(value as u16))),
+        _ => T::zeroed(),
+    }
+}
+
 /// The only element of a tensor.
 pub(crate) fn only<T: Pod>(tensor: TensorRef<'_>) -> Result<T, OpError> {
     match elements::<T>(tensor.bytes)? {

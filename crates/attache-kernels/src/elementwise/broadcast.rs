@@ -3,20 +3,20 @@
 use attache_base::broadcast_strides;
 
 /// How `N` dense operands are read while a dense output is written in order.
-pub(super) struct Walk<const N: usize> {
+pub(crate) struct Walk<const N: usize> {
     /// Extents of the axes outside of a row.
     extents: Vec<usize>,
     /// Strides of each operand along them.
     strides: Vec<[usize; N]>,
     /// Elements of a row.
-    pub(super) row: usize,
+    pub(crate) row: usize,
     /// Strides within a row, 0 or 1.
-    pub(super) steps: [usize; N],
+    pub(crate) steps: [usize; N],
 }
 
 impl<const N: usize> Walk<N> {
     /// A walk over `output`, to which each of `operands` broadcasts.
-    pub(super) fn new(output: &[usize], operands: [&[usize]; N]) -> Self {
+    pub(crate) fn new(output: &[usize], operands: [&[usize]; N]) -> Self {
         for operand in operands {
             assert!(operand.len() <= output.len(), "operands have no more axes than the output");
             let fits = |(from, to): (&usize, &usize)| from == to || *from == 1;
@@ -46,7 +46,7 @@ impl<const N: usize> Walk<N> {
 
     /// Into how many rows of a walk one row may be joined without being longer than `length`, where operand `first` is
     /// dense and operand `second` is one row that is read again and again; 1 where they are not.
-    pub(super) fn repeats(&self, first: usize, second: usize, length: usize) -> usize {
+    pub(crate) fn repeats(&self, first: usize, second: usize, length: usize) -> usize {
         let (Some(&extent), Some(strides)) = (self.extents.last(), self.strides.last()) else { return 1 };
         let again = self.strides.iter().all(|strides| strides[second] == 0);
         if !again || self.steps != [1; N] || strides[first] != self.row {
@@ -56,7 +56,7 @@ impl<const N: usize> Walk<N> {
     }
 
     /// Joins `count` rows into one, for operands that `repeats` has allowed.
-    pub(super) fn join(&mut self, count: usize) {
+    pub(crate) fn join(&mut self, count: usize) {
         self.row *= count;
         if let (Some(extent), Some(strides)) = (self.extents.last_mut(), self.strides.last_mut()) {
             *extent /= count;
@@ -65,13 +65,13 @@ impl<const N: usize> Walk<N> {
     }
 
     /// How many rows there are.
-    pub(super) fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.extents.iter().product()
     }
 
     /// Calls `visit` with where each operand's row starts, for `count` rows from row `first` on.
     #[inline(always)]
-    pub(super) fn for_each_row(&self, first: usize, count: usize, mut visit: impl FnMut([usize; N])) {
+    pub(crate) fn for_each_row(&self, first: usize, count: usize, mut visit: impl FnMut([usize; N])) {
         let rank = self.extents.len();
         let mut index = vec![0; rank];
         let mut offsets = [0; N];
@@ -147,7 +147,7 @@ pub fn broadcast3<A: Copy, B: Copy, C: Copy, D>(
     });
 }
 
-pub(super) fn check<T>(values: &[T], shape: &[usize]) {
+pub(crate) fn check<T>(values: &[T], shape: &[usize]) {
     assert_eq!(values.len(), shape.iter().product::<usize>(), "an operand has its shape");
 }
 

@@ -1,7 +1,7 @@
 //! Element-wise functions: of one operand, and of several that broadcast to one shape.
 
 mod binary;
-mod broadcast;
+pub(crate) mod broadcast;
 mod unary;
 
 pub use binary::{Binary, binary};

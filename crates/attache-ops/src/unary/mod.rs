@@ -1,5 +1,7 @@
-//! Operators that are a function of one element: a row each. All take float32; the few that also take integers say what
-//! they do with them.
+//! Operators that are a function of one element: a row each. All take float32; the few that also take integers or stored
+//! numbers say what they do with them.
+
+mod quantized;
 
 use std::sync::Arc;
 
@@ -11,57 +13,76 @@ use attache_kernels::Engine;
 use attache_kernels::elementwise::{self, Unary as Kernel};
 use attache_model::schema::BuiltinOperator;
 
-use crate::support::{arity, one_of, required};
+use self::quantized::{BYTES, BYTES_AND_INT16, Form, INT8, INT8_AND_INT16, Quantized};
+use crate::support::{arity, required};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[
     row(Code::Builtin(BuiltinOperator::ABS), 5, |declaration| {
-        plain(declaration, Kernel::Abs, Unary::Absolute).with_integers(i64::wrapping_abs)
+        let function = plain(declaration, Kernel::Abs, Unary::Absolute);
+        function.quantized(Form::Absolute, INT8_AND_INT16).with_integers(i64::wrapping_abs)
     }),
     row(Code::Builtin(BuiltinOperator::CEIL), 1, |declaration| plain(declaration, Kernel::Ceil, Unary::Ceiling).done()),
     row(Code::Builtin(BuiltinOperator::COS), 2, |declaration| plain(declaration, Kernel::Cos, Unary::Cosine).done()),
-    row(Code::Builtin(BuiltinOperator::ELU), 1, |declaration| Function::new(declaration, Kernel::Elu, elu()).done()),
+    row(Code::Builtin(BuiltinOperator::ELU), 1, |declaration| {
+        Function::new(declaration, Kernel::Elu, elu()).quantized(Form::Reals(quantized::elu), INT8).done()
+    }),
     row(Code::Builtin(BuiltinOperator::EXP), 2, |declaration| {
-        plain(declaration, Kernel::Exp, Unary::Exponential).done()
+        plain(declaration, Kernel::Exp, Unary::Exponential)
+            .quantized(Form::Reals(quantized::exponential), INT8_AND_INT16)
+            .done()
     }),
     row(Code::Builtin(BuiltinOperator::FLOOR), 1, |declaration| plain(declaration, Kernel::Floor, Unary::Floor).done()),
     row(Code::Builtin(BuiltinOperator::GELU), 3, |declaration| {
         let options = declaration.options.builtin_options_as_gelu_options();
-        match options.is_some_and(|options| options.approximate()) {
-            true => Function::new(declaration, Kernel::GeluApproximate, gelu(tanh_of_gelu())).done(),
-            false => Function::new(declaration, Kernel::Gelu, gelu(error_function_of_gelu())).done(),
-        }
+        let (function, form): (_, fn(f32) -> f32) = match options.is_some_and(|options| options.approximate()) {
+            true => {
+                (Function::new(declaration, Kernel::GeluApproximate, gelu(tanh_of_gelu())), quantized::gelu_approximate)
+            }
+            false => (Function::new(declaration, Kernel::Gelu, gelu(error_function_of_gelu())), quantized::gelu),
+        };
+        function.quantized(Form::Reals(form), BYTES).done()
     }),
     row(Code::Builtin(BuiltinOperator::HARD_SWISH), 1, |declaration| {
         let gate = Input(0).add(Constant(3.0)).clamp(0.0, 6.0).multiply(Constant(1.0 / 6.0));
-        Function::new(declaration, Kernel::HardSwish, Input(0).multiply(gate)).done()
+        Function::new(declaration, Kernel::HardSwish, Input(0).multiply(gate)).quantized(Form::HardSwish, BYTES).done()
     }),
     row(Code::Builtin(BuiltinOperator::LEAKY_RELU), 2, |declaration| {
         let options = declaration.options.builtin_options_as_leaky_relu_options();
         let slope = options.map_or(0.0, |options| options.alpha());
         let expression = negative().select(Input(0).multiply(Constant(slope)), Input(0));
-        Function::new(declaration, Kernel::LeakyRelu(slope), expression).done()
+        Function::new(declaration, Kernel::LeakyRelu(slope), expression)
+            .quantized(Form::LeakyRelu(slope), BYTES_AND_INT16)
+            .done()
     }),
-    row(Code::Builtin(BuiltinOperator::LOG), 2, |declaration| plain(declaration, Kernel::Log, Unary::Logarithm).done()),
+    row(Code::Builtin(BuiltinOperator::LOG), 2, |declaration| {
+        plain(declaration, Kernel::Log, Unary::Logarithm).quantized(Form::Logarithm, INT8_AND_INT16).done()
+    }),
     row(Code::Builtin(BuiltinOperator::LOGISTIC), 3, |declaration| {
-        plain(declaration, Kernel::Logistic, Unary::Logistic).done()
+        plain(declaration, Kernel::Logistic, Unary::Logistic)
+            .quantized(Form::Sigmoid { is_tanh: false }, BYTES_AND_INT16)
+            .done()
     }),
     row(Code::Builtin(BuiltinOperator::NEG), 1, |declaration| {
         plain(declaration, Kernel::Negate, Unary::Negate).with_integers(i64::wrapping_neg)
     }),
     row(Code::Builtin(BuiltinOperator::RELU), 3, |declaration| {
-        clamp(declaration.builtin_name(), 0.0, f32::INFINITY).done()
+        clamp(declaration.builtin_name(), 0.0, f32::INFINITY, BYTES_AND_INT16).done()
     }),
-    row(Code::Builtin(BuiltinOperator::RELU6), 3, |declaration| clamp(declaration.builtin_name(), 0.0, 6.0).done()),
+    row(Code::Builtin(BuiltinOperator::RELU6), 3, |declaration| {
+        clamp(declaration.builtin_name(), 0.0, 6.0, BYTES_AND_INT16).done()
+    }),
     row(Code::Builtin(BuiltinOperator::RELU_0_TO_1), 1, |declaration| {
-        clamp(declaration.builtin_name(), 0.0, 1.0).done()
+        clamp(declaration.builtin_name(), 0.0, 1.0, BYTES).done()
     }),
     row(Code::Builtin(BuiltinOperator::RELU_N1_TO_1), 1, |declaration| {
-        clamp(declaration.builtin_name(), -1.0, 1.0).done()
+        clamp(declaration.builtin_name(), -1.0, 1.0, BYTES).done()
     }),
     row(Code::Builtin(BuiltinOperator::ROUND), 1, |declaration| plain(declaration, Kernel::Round, Unary::Round).done()),
     row(Code::Builtin(BuiltinOperator::RSQRT), 3, |declaration| {
-        plain(declaration, Kernel::Rsqrt, Unary::InverseSquareRoot).done()
+        plain(declaration, Kernel::Rsqrt, Unary::InverseSquareRoot)
+            .quantized(Form::InverseSquareRoot, INT8_AND_INT16)
+            .done()
     }),
     row(Code::Builtin(BuiltinOperator::SIGN), 2, |declaration| {
         plain(declaration, Kernel::Sign, Unary::Sign).with_integers(i64::signum)
@@ -73,7 +94,9 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
     row(Code::Builtin(BuiltinOperator::SQUARE), 1, |declaration| {
         Function::new(declaration, Kernel::Square, Input(0).multiply(Input(0))).done()
     }),
-    row(Code::Builtin(BuiltinOperator::TANH), 3, |declaration| plain(declaration, Kernel::Tanh, Unary::Tanh).done()),
+    row(Code::Builtin(BuiltinOperator::TANH), 3, |declaration| {
+        plain(declaration, Kernel::Tanh, Unary::Tanh).quantized(Form::Sigmoid { is_tanh: true }, BYTES_AND_INT16).done()
+    }),
 ];
 
 type Parsed = Result<Arc<dyn Op>, OpError>;
@@ -116,6 +139,8 @@ struct Function {
     function: Kernel,
     /// The function of integers, computed in 64 bits and wrapped; `None` where it takes floats alone.
     integer: Option<fn(i64) -> i64>,
+    /// The function of stored numbers, where it takes such.
+    quantized: Option<Quantized>,
     /// The function of the only input.
     expression: Expression,
 }
@@ -125,17 +150,22 @@ fn plain(declaration: &Declaration<'_>, function: Kernel, unary: Unary) -> Funct
     Function::new(declaration, function, Input(0).unary(unary))
 }
 
-fn clamp(name: &'static str, low: f32, high: f32) -> Function {
-    Function { name, function: Kernel::Clamp(low, high), integer: None, expression: Input(0).clamp(low, high) }
+fn clamp(name: &'static str, low: f32, high: f32, types: &'static [DataType]) -> Function {
+    let (function, expression) = (Kernel::Clamp(low, high), Input(0).clamp(low, high));
+    Function { name, function, integer: None, quantized: None, expression }.quantized(Form::Clamp(low, high), types)
 }
 
 impl Function {
     fn new(declaration: &Declaration<'_>, function: Kernel, expression: Expression) -> Self {
-        Self { name: declaration.builtin_name(), function, integer: None, expression }
+        Self { name: declaration.builtin_name(), function, integer: None, quantized: None, expression }
     }
 
     fn done(self) -> Parsed {
         Ok(Arc::new(self))
+    }
+
+    fn quantized(self, form: Form, types: &'static [DataType]) -> Self {
+        Self { quantized: Some(Quantized { form, types }), ..self }
     }
 
     fn with_integers(self, integer: fn(i64) -> i64) -> Parsed {
@@ -160,8 +190,13 @@ impl Op for Function {
     fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
         arity(inputs, 1..=1)?;
         let input = required(inputs, 0)?;
-        let types = [DataType::Float32, DataType::Int32, DataType::Int64];
-        one_of(0, input, if self.integer.is_some() { &types } else { &types[..1] })?;
+        let is_stored = |quantized: &&Quantized| quantized.types.contains(&input.data_type);
+        match (input.data_type, self.quantized.as_ref().filter(is_stored)) {
+            (DataType::Float32, _) => {}
+            (DataType::Int32 | DataType::Int64, _) if self.integer.is_some() => {}
+            (_, Some(quantized)) => quantized.check(input)?,
+            (other, None) => return Err(OpError::unsupported(format!("elements of type {other} are not implemented"))),
+        }
         Ok(vec![Inferred { data_type: input.data_type, shape: input.shape.clone() }])
     }
 
@@ -169,7 +204,8 @@ impl Op for Function {
         match eval.input(0)?.data_type {
             DataType::Int32 => return self.integers(eval, |value| value as i32),
             DataType::Int64 => return self.integers(eval, |value| value),
-            _ => {}
+            DataType::Float32 => {}
+            _ => return self.quantized.as_ref().ok_or_else(|| OpError::unsupported("stored numbers"))?.eval(eval),
         }
         let (engine, input) = (Engine::new(eval.parallel), eval.input(0)?.values()?);
         elementwise::unary(engine, self.function, input, eval.outputs[0].values()?);
@@ -200,7 +236,7 @@ mod tests {
 
     #[test]
     fn both_forms_of_a_function_are_one() {
-        let clamp = clamp("", 0.0, 6.0);
+        let clamp = clamp("", 0.0, 6.0, BYTES);
         assert_eq!(difference(clamp.function, &clamp.expression), 0.0);
         assert!(difference(Kernel::Elu, &elu()) < 1e-6);
         assert!(difference(Kernel::Gelu, &gelu(error_function_of_gelu())) < 2e-6);
@@ -210,9 +246,9 @@ mod tests {
     #[test]
     fn integers_are_for_those_that_take_them() {
         let input = Fact::new(DataType::Int32, [2]);
-        let error = clamp("", 0.0, 6.0).infer(&[Some(&input)]).unwrap_err();
+        let error = clamp("", 0.0, 6.0, BYTES).infer(&[Some(&input)]).unwrap_err();
         assert!(matches!(error, OpError::Unsupported(_)));
-        let sign = Function { integer: Some(i64::signum), ..clamp("", 0.0, 6.0) };
+        let sign = Function { integer: Some(i64::signum), ..clamp("", 0.0, 6.0, BYTES) };
         assert_eq!(sign.infer(&[Some(&input)]).unwrap(), [Inferred::new(DataType::Int32, [2])]);
     }
 }

@@ -1,5 +1,7 @@
 //! Operators that are a function of two elements, their inputs broadcast by numpy's rule: a row each.
 
+mod quantized;
+
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -11,20 +13,22 @@ use attache_kernels::Engine;
 use attache_kernels::elementwise::{self, Binary as Kernel, broadcast2};
 use attache_model::schema::{ActivationFunctionType, BuiltinOperator};
 
+use self::quantized::Form;
 use crate::definition::activation;
-use crate::support::{arity, broadcast, one_of, required, same_type};
+use crate::support::{arity, broadcast, required, same_type};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[
     row(Code::Builtin(BuiltinOperator::ADD), 6, |declaration| {
         let options = declaration.options.builtin_options_as_add_options();
         let fused = options.map(|options| options.fused_activation_function());
-        function(declaration, Kernel::Add, |a, b| Some(a.wrapping_add(b)), Expression::add).fused(fused)
+        let form = Form::Sum { subtract: false, shifted: options.is_some_and(|options| options.pot_scale_int16()) };
+        function(declaration, Kernel::Add, |a, b| Some(a.wrapping_add(b)), Expression::add).quantized(form).fused(fused)
     }),
     row(Code::Builtin(BuiltinOperator::DIV), 2, |declaration| {
         let options = declaration.options.builtin_options_as_div_options();
         let fused = options.map(|options| options.fused_activation_function());
-        function(declaration, Kernel::Divide, quotient, Expression::divide).fused(fused)
+        function(declaration, Kernel::Divide, quotient, Expression::divide).quantized(Form::Quotient).fused(fused)
     }),
     row(Code::Builtin(BuiltinOperator::FLOOR_DIV), 3, |declaration| {
         function(declaration, Kernel::FloorDivide, floor_quotient, |a, b| a.binary(Binary::FloorDivide, b)).fused(None)
@@ -33,15 +37,21 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
         function(declaration, Kernel::FloorModulo, floor_rest, |a, b| a.binary(Binary::FloorModulo, b)).fused(None)
     }),
     row(Code::Builtin(BuiltinOperator::MAXIMUM), 4, |declaration| {
-        function(declaration, Kernel::Maximum, |a, b| Some(a.max(b)), |a, b| a.binary(Binary::Maximum, b)).fused(None)
+        function(declaration, Kernel::Maximum, |a, b| Some(a.max(b)), |a, b| a.binary(Binary::Maximum, b))
+            .quantized(Form::Maximum)
+            .fused(None)
     }),
     row(Code::Builtin(BuiltinOperator::MINIMUM), 4, |declaration| {
-        function(declaration, Kernel::Minimum, |a, b| Some(a.min(b)), |a, b| a.binary(Binary::Minimum, b)).fused(None)
+        function(declaration, Kernel::Minimum, |a, b| Some(a.min(b)), |a, b| a.binary(Binary::Minimum, b))
+            .quantized(Form::Minimum)
+            .fused(None)
     }),
     row(Code::Builtin(BuiltinOperator::MUL), 8, |declaration| {
         let options = declaration.options.builtin_options_as_mul_options();
         let fused = options.map(|options| options.fused_activation_function());
-        function(declaration, Kernel::Multiply, |a, b| Some(a.wrapping_mul(b)), Expression::multiply).fused(fused)
+        function(declaration, Kernel::Multiply, |a, b| Some(a.wrapping_mul(b)), Expression::multiply)
+            .quantized(Form::Product)
+            .fused(fused)
     }),
     row(Code::Builtin(BuiltinOperator::POW), 1, |declaration| {
         function(declaration, Kernel::Power, power, |a, b| a.binary(Binary::Power, b)).fused(None)
@@ -49,12 +59,16 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
     row(Code::Builtin(BuiltinOperator::SQUARED_DIFFERENCE), 2, |declaration| {
         let integer: Integer = |a, b| Some(a.wrapping_sub(b).wrapping_mul(a.wrapping_sub(b)));
         let formula: Formula = |a, b| a.clone().subtract(b.clone()).multiply(a.subtract(b));
-        function(declaration, Kernel::SquaredDifference, integer, formula).fused(None)
+        let form = Form::SquaredDifference;
+        function(declaration, Kernel::SquaredDifference, integer, formula).quantized(form).fused(None)
     }),
     row(Code::Builtin(BuiltinOperator::SUB), 5, |declaration| {
         let options = declaration.options.builtin_options_as_sub_options();
         let fused = options.map(|options| options.fused_activation_function());
-        function(declaration, Kernel::Subtract, |a, b| Some(a.wrapping_sub(b)), Expression::subtract).fused(fused)
+        let form = Form::Sum { subtract: true, shifted: options.is_some_and(|options| options.pot_scale_int16()) };
+        function(declaration, Kernel::Subtract, |a, b| Some(a.wrapping_sub(b)), Expression::subtract)
+            .quantized(form)
+            .fused(fused)
     }),
 ];
 
@@ -96,6 +110,8 @@ struct Function {
     function: Kernel,
     /// The function of integers; narrow ones wrap.
     integer: Integer,
+    /// The function of stored numbers, where it takes such.
+    quantized: Option<Form>,
     /// The function of the two inputs with the activation.
     expression: Expression,
     activation: Activation,
@@ -103,10 +119,14 @@ struct Function {
 
 fn function(declaration: &Declaration<'_>, function: Kernel, integer: Integer, formula: Formula) -> Function {
     let (name, expression) = (declaration.builtin_name(), formula(Input(0), Input(1)));
-    Function { name, function, integer, expression, activation: Activation::None }
+    Function { name, function, integer, quantized: None, expression, activation: Activation::None }
 }
 
 impl Function {
+    fn quantized(self, form: Form) -> Self {
+        Self { quantized: Some(form), ..self }
+    }
+
     /// With the activation of a file's options.
     fn fused(self, fused: Option<ActivationFunctionType>) -> Parsed {
         let activation = fused.map_or(Ok(Activation::None), activation)?;
@@ -146,8 +166,13 @@ impl Op for Function {
     fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
         arity(inputs, 2..=2)?;
         let (left, right) = (required(inputs, 0)?, required(inputs, 1)?);
-        one_of(0, left, &[DataType::Float32, DataType::Int32, DataType::Int64])?;
         same_type(left, right)?;
+        match (left.data_type, self.quantized) {
+            (DataType::Float32 | DataType::Int32 | DataType::Int64, _) => {}
+            (DataType::Int16, Some(form)) if form.takes_plain(left) => {}
+            (_, Some(form)) => form.check([left, right])?,
+            (other, None) => return Err(OpError::unsupported(format!("numbers of type {other} are not implemented"))),
+        }
         if left.data_type != DataType::Float32 && self.activation.bounds().is_none() {
             let reason = format!("the fused activation {:?} of integers is not implemented", self.activation);
             return Err(OpError::unsupported(reason));
@@ -160,7 +185,12 @@ impl Op for Function {
         match left.data_type {
             DataType::Int32 => return self.integers(eval, |value| value as i32),
             DataType::Int64 => return self.integers(eval, |value| value),
-            _ => {}
+            DataType::Int16 if left.quantization.is_none() => return self.integers(eval, |value| value as i16),
+            DataType::Float32 => {}
+            _ => {
+                let form = self.quantized.ok_or_else(|| OpError::unsupported("stored numbers are not implemented"))?;
+                return form.eval(eval, self.activation);
+            }
         }
         let (engine, output) = (Engine::new(eval.parallel), &mut eval.outputs[0]);
         let (left, right) = ((left.values()?, &left.shape[..]), (right.values()?, &right.shape[..]));
@@ -184,7 +214,7 @@ mod tests {
     fn add(activation: Activation) -> Function {
         let (function, integer): (_, Integer) = (Kernel::Add, |a, b| Some(a.wrapping_add(b)));
         let expression = Input(0).add(Input(1)).activation(activation).unwrap();
-        Function { name: "", function, integer, expression, activation }
+        Function { name: "", function, integer, quantized: None, expression, activation }
     }
 
     #[test]

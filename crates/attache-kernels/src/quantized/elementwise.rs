@@ -1,0 +1,293 @@
+//! Functions of two stored numbers whose operands broadcast.
+
+use super::{Multiplier, Rounding, Stored};
+use crate::Engine;
+use crate::elementwise::broadcast::{Walk, check};
+use crate::simd::{Kernel, Simd};
+
+/// A function of two stored numbers. What it gives lies within the type of the output.
+pub trait Function: Copy + Sync {
+    /// The value for two stored numbers.
+    fn apply(self, left: i32, right: i32) -> i32;
+}
+
+/// What becomes of a result on its way to a stored number: `result × factor + zero point`, within bounds.
+#[derive(Clone, Copy, Debug)]
+pub struct Finish {
+    /// From the result's scale to the output's.
+    pub factor: Multiplier,
+    /// The output's zero point.
+    pub zero_point: i32,
+    /// The least and the largest number allowed.
+    pub bounds: (i32, i32),
+}
+
+impl Finish {
+    /// The stored number of a result. Rounds twice.
+    #[inline(always)]
+    pub fn apply(self, result: i32) -> i32 {
+        let stored = self.factor.apply(result, Rounding::Twice).wrapping_add(self.zero_point);
+        stored.max(self.bounds.0).min(self.bounds.1)
+    }
+}
+
+/// An operand brought to a common scale with extra digits: `((x − zero point) << shift) × factor`.
+#[derive(Clone, Copy, Debug)]
+pub struct Operand {
+    /// The operand's zero point.
+    pub zero_point: i32,
+    /// Extra binary digits.
+    pub shift: u32,
+    /// From the operand's scale to the common one.
+    pub factor: Multiplier,
+}
+
+impl Operand {
+    /// The number at the common scale. Rounds twice.
+    #[inline(always)]
+    pub fn apply(self, x: i32) -> i32 {
+        self.factor.apply((x - self.zero_point).wrapping_shl(self.shift), Rounding::Twice)
+    }
+}
+
+/// `l + r`, or `l − r`.
+#[derive(Clone, Copy, Debug)]
+pub struct Sum {
+    /// The operands.
+    pub operands: [Operand; 2],
+    /// Whether the right one is subtracted.
+    pub subtract: bool,
+    /// What becomes of the sum.
+    pub finish: Finish,
+}
+
+impl Function for Sum {
+    #[inline(always)]
+    fn apply(self, left: i32, right: i32) -> i32 {
+        let (left, right) = (self.operands[0].apply(left), self.operands[1].apply(right));
+        self.finish.apply(if self.subtract { left.wrapping_sub(right) } else { left.wrapping_add(right) })
+    }
+}
+
+/// `l + r`, or `l − r`, of 16-bit numbers whose scales are powers of two: operands are only shifted, and the sum
+/// saturates.
+#[derive(Clone, Copy, Debug)]
+pub struct ShiftedSum {
+    /// By how many digits each operand is shifted to the right, at most 31.
+    pub shifts: [u32; 2],
+    /// Whether the right one is subtracted.
+    pub subtract: bool,
+    /// The least and the largest number allowed.
+    pub bounds: (i32, i32),
+}
+
+impl Function for ShiftedSum {
+    #[inline(always)]
+    fn apply(self, left: i32, right: i32) -> i32 {
+        let left = super::fixed_point::divide_by_power(left, self.shifts[0]);
+        let right = super::fixed_point::divide_by_power(right, self.shifts[1]);
+        i32::from(i16::saturate(if self.subtract { left - right } else { left + right }))
+            .max(self.bounds.0)
+            .min(self.bounds.1)
+    }
+}
+
+/// `l × r`.
+#[derive(Clone, Copy, Debug)]
+pub struct Product {
+    /// The operands' zero points.
+    pub zero_points: [i32; 2],
+    /// What becomes of the product.
+    pub finish: Finish,
+}
+
+impl Function for Product {
+    #[inline(always)]
+    fn apply(self, left: i32, right: i32) -> i32 {
+        self.finish.apply((left - self.zero_points[0]).wrapping_mul(right - self.zero_points[1]))
+    }
+}
+
+/// `(l − r)²`.
+#[derive(Clone, Copy, Debug)]
+pub struct SquaredDifference {
+    /// The operands.
+    pub operands: [Operand; 2],
+    /// What becomes of the square.
+    pub finish: Finish,
+}
+
+impl Function for SquaredDifference {
+    #[inline(always)]
+    fn apply(self, left: i32, right: i32) -> i32 {
+        let difference = self.operands[0].apply(left).wrapping_sub(self.operands[1].apply(right));
+        self.finish.apply(difference.wrapping_mul(difference))
+    }
+}
+
+/// `x` where it isn't negative, else `x × slope`.
+#[derive(Clone, Copy, Debug)]
+pub struct Prelu {
+    /// The zero points of the input and the slopes.
+    pub zero_points: [i32; 2],
+    /// What becomes of numbers that aren't negative.
+    pub finish: Finish,
+    /// What becomes of products with a slope.
+    pub finish_product: Finish,
+}
+
+impl Function for Prelu {
+    #[inline(always)]
+    fn apply(self, left: i32, right: i32) -> i32 {
+        let (x, slope) = (left - self.zero_points[0], right - self.zero_points[1]);
+        if x >= 0 { self.finish.apply(x) } else { self.finish_product.apply(x * slope) }
+    }
+}
+
+/// The larger of two numbers of one scale.
+#[derive(Clone, Copy, Debug)]
+pub struct Maximum;
+
+impl Function for Maximum {
+    #[inline(always)]
+    fn apply(self, left: i32, right: i32) -> i32 {
+        left.max(right)
+    }
+}
+
+/// The smaller of two numbers of one scale.
+#[derive(Clone, Copy, Debug)]
+pub struct Minimum;
+
+impl Function for Minimum {
+    #[inline(always)]
+    fn apply(self, left: i32, right: i32) -> i32 {
+        left.min(right)
+    }
+}
+
+/// Writes `function(left, right)`; both operands broadcast to the output's shape.
+pub fn binary<T: Stored>(
+    engine: Engine,
+    function: impl Function,
+    (left, left_shape): (&[T], &[usize]),
+    (right, right_shape): (&[T], &[usize]),
+    (output, shape): (&mut [T], &[usize]),
+) {
+    check(left, left_shape);
+    check(right, right_shape);
+    check(output, shape);
+    if output.is_empty() {
+        return;
+    }
+    let mut walk = Walk::new(shape, [left_shape, right_shape]);
+    let repeats = walk.repeats(0, 1, 512);
+    let repeated = if repeats > 1 { right.repeat(repeats) } else { Vec::new() };
+    let right = if repeats > 1 { &repeated } else { right };
+    walk.join(repeats);
+    let (rows, length) = (walk.rows(), output.len());
+    let parts = engine.tasks(length as f64, length);
+    // Whole rows to a task, or a part of the only row.
+    let chunk = if rows > 1 { rows.div_ceil(parts) * walk.row } else { length.div_ceil(parts) };
+    engine.for_each_chunk(output, chunk, |task, output| {
+        engine.level.dispatch(Chunk { left, right, walk: &walk, start: task * chunk, output, function });
+    });
+}
+
+/// Part of the output: whole rows, or a stretch of the only row, from element `start` on.
+struct Chunk<'a, T, F> {
+    left: &'a [T],
+    right: &'a [T],
+    walk: &'a Walk<2>,
+    start: usize,
+    output: &'a mut [T],
+    function: F,
+}
+
+impl<T: Stored, F: Function> Kernel for Chunk<'_, T, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let Chunk { left, right, walk, start, output, function } = self;
+        let within = start % walk.row;
+        let length = walk.row.min(output.len());
+        let [l_step, r_step] = walk.steps;
+        let mut rows = output.chunks_exact_mut(length);
+        walk.for_each_row(start / walk.row, rows.len(), |[l, r]| {
+            let (left, right) = (&left[l + within * l_step..], &right[r + within * r_step..]);
+            let Some(output) = rows.next() else { return };
+            let apply = |left: T, right: T| T::truncate(function.apply(left.into(), right.into()));
+            match (l_step, r_step) {
+                (0, 0) => output.fill(apply(left[0], right[0])),
+                (0, _) => output.iter_mut().zip(right).for_each(|(value, right)| *value = apply(left[0], *right)),
+                (_, 0) => output.iter_mut().zip(left).for_each(|(value, left)| *value = apply(*left, right[0])),
+                (_, _) => {
+                    let operands = left.iter().zip(right);
+                    output.iter_mut().zip(operands).for_each(|(value, (left, right))| *value = apply(*left, *right));
+                }
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_base::Serial;
+
+    use super::*;
+    use crate::Level;
+    use crate::testing::Random;
+
+    fn finish(factor: f64) -> Finish {
+        Finish { factor: Multiplier::new(factor), zero_point: -3, bounds: (-100, 120) }
+    }
+
+    fn operand(factor: f64, zero_point: i32) -> Operand {
+        Operand { zero_point, shift: 20, factor: Multiplier::new(factor) }
+    }
+
+    fn check_levels(function: impl Function, shapes: [&[usize]; 3]) {
+        let mut random = Random::new(3);
+        let [left, right, output] = shapes.map(|shape| {
+            let count = shape.iter().product::<usize>();
+            (0..count).map(|_| random.below(256) as u8 as i8).collect::<Vec<_>>()
+        });
+        let mut expected = output.clone();
+        let pair = |l: i8, r: i8| function.apply(l.into(), r.into()) as i8;
+        crate::elementwise::broadcast2((&left, shapes[0]), (&right, shapes[1]), (&mut expected, shapes[2]), pair);
+        for level in Level::available() {
+            let mut made = output.clone();
+            let engine = Engine { level, parallel: &Serial };
+            binary(engine, function, (&left, shapes[0]), (&right, shapes[1]), (&mut made, shapes[2]));
+            assert_eq!(made, expected, "{} {shapes:?}", level.name());
+        }
+    }
+
+    #[test]
+    fn every_level_gives_the_same_bits() {
+        for shapes in [
+            [&[3, 50][..], &[3, 50], &[3, 50]],
+            [&[7, 3, 5], &[5], &[7, 3, 5]],
+            [&[4, 1], &[1, 37], &[4, 37]],
+            [&[], &[2, 33], &[2, 33]],
+        ] {
+            let operands = [operand(0.5, 4), operand(0.31, -9)];
+            check_levels(Sum { operands, subtract: true, finish: finish(2e-6) }, shapes);
+            check_levels(Product { zero_points: [1, -7], finish: finish(0.01) }, shapes);
+            let squares = operands.map(|operand| Operand { shift: 7, ..operand });
+            check_levels(SquaredDifference { operands: squares, finish: finish(1e-6) }, shapes);
+            check_levels(Prelu { zero_points: [2, 3], finish: finish(0.7), finish_product: finish(0.01) }, shapes);
+        }
+    }
+
+    #[test]
+    fn sums_are_those_of_the_real_numbers() {
+        // Scales 0.5 and 0.25 to a scale of 0.5: 10 × 0.5 − (−6) × 0.25 = 13 × 0.5.
+        let operands = [operand(0.5, 0), operand(0.25, 0)];
+        let finish = Finish { factor: Multiplier::new(2.0 / f64::from(1 << 20)), zero_point: 0, bounds: (-128, 127) };
+        assert_eq!(Sum { operands, subtract: true, finish }.apply(10, -6), 13);
+        let shifted = ShiftedSum { shifts: [0, 2], subtract: false, bounds: (-32768, 32767) };
+        assert_eq!([shifted.apply(32760, 400), shifted.apply(3, -6)], [32767, 1]);
+    }
+}

@@ -1,0 +1,135 @@
+//! Functions of one stored number, tabulated: computed once for every number of the type, then looked up.
+
+use super::{ScaleAndZero, Stored};
+use crate::Engine;
+
+/// A function of one stored number: its value for each number of the type that it takes, the least first.
+#[derive(Clone, Debug)]
+pub struct Table<T> {
+    values: Vec<T>,
+}
+
+impl<T: Stored> Table<T> {
+    /// The table of a function of all numbers of type `I`; values that `T` doesn't hold become the nearest ones.
+    pub fn new<I: Stored>(function: impl Fn(i32) -> i32) -> Self {
+        Self { values: (I::LEAST..=I::MOST).map(|stored| T::saturate(function(stored))).collect() }
+    }
+
+    /// Looks every element up. The table must be one of all numbers of type `I`.
+    pub fn apply<I: Stored>(&self, engine: Engine, input: &[I], output: &mut [T]) {
+        assert_eq!(input.len(), output.len(), "input and output have one shape");
+        let values = &self.values[..(I::MOST - I::LEAST + 1) as usize];
+        let chunk = output.len().div_ceil(engine.tasks(output.len() as f64 * 0.5, output.len())).max(1);
+        engine.for_each_chunk(output, chunk, |task, output| {
+            for (value, stored) in output.iter_mut().zip(&input[task * chunk..]) {
+                *value = values[((*stored).into() - I::LEAST) as usize];
+            }
+        });
+    }
+}
+
+/// A function of real numbers as one of stored ones, in float32: `round(f(real) × 1 / scale) + zero point`, where halves
+/// are rounded away from zero. Source: TensorFlow Lite's tables of 8-bit functions.
+pub fn of_reals(input: ScaleAndZero, output: ScaleAndZero, function: impl Fn(f32) -> f32) -> impl Fn(i32) -> i32 {
+    let inverse = 1.0 / output.0;
+    move |stored| {
+        let real = input.0 * stored.wrapping_sub(input.1) as f32;
+        ((function(real) * inverse).round() + output.1 as f32) as i32
+    }
+}
+
+/// Steps of an [`Interpolation`].
+const STEPS: usize = 512;
+
+/// A function of 16-bit numbers by straight lines between 513 points, each of 128 numbers.
+#[derive(Clone, Debug)]
+pub struct Interpolation {
+    points: Vec<i16>,
+}
+
+impl Interpolation {
+    /// The value for a stored number.
+    pub fn at(&self, stored: i16) -> i16 {
+        let index = ((i32::from(stored) >> 7) + 256) as usize;
+        let (base, next) = (i32::from(self.points[index]), i32::from(self.points[index + 1]));
+        // The slope is one of 16 bits.
+        let slope = i32::from((next - base) as i16);
+        (base + ((slope * (i32::from(stored) & 127) + 64) >> 7)) as i16
+    }
+}
+
+/// The lines of a function of real numbers, computed in `$float`. Each line is moved by half of what it misses in its
+/// middle. Source: TensorFlow Lite's tables of 16-bit functions.
+macro_rules! interpolation {
+    ($(#[$doc:meta])* $name:ident, $float:ty) => {
+        impl Interpolation {
+            $(#[$doc])*
+            pub fn $name(
+                (scale, zero_point): ($float, i32),
+                (output_scale, output_zero_point): ($float, i32),
+                function: impl Fn($float) -> $float,
+            ) -> Self {
+                let ends = |scale: $float, zero_point: i32| {
+                    [i16::LEAST, i16::MOST].map(|end| scale * (end - zero_point) as $float)
+                };
+                let [first, last] = ends(scale, zero_point);
+                let [low, high] = ends(output_scale, output_zero_point);
+                let step = (last - first) / STEPS as $float;
+                let inverse = 65536.0 / (high - low);
+                let stored = |value: $float| value.clamp(i16::LEAST as $float, i16::MOST as $float) as i16;
+                let line = |index: usize| {
+                    let start = first + index as $float * step;
+                    let value = (function(start) * inverse).round();
+                    let next = function(first + (index + 1) as $float * step) * inverse;
+                    let middle = (function(start + step / 2.0) * inverse).round();
+                    let missed = ((next + value) / 2.0).round() - middle;
+                    stored(value - (missed / 2.0).round())
+                };
+                let end = stored((function(last) * inverse).round());
+                Self { points: (0..STEPS).map(line).chain([end]).collect() }
+            }
+        }
+    };
+}
+
+interpolation! {
+    /// The lines of a function, from the scale and zero point of its input to those of its output, computed in float32.
+    of_singles, f32
+}
+interpolation! {
+    /// The lines of a function, from the scale and zero point of its input to those of its output, computed in float64.
+    of_doubles, f64
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_base::Serial;
+
+    use super::*;
+
+    #[test]
+    fn every_number_of_the_type_is_looked_up() {
+        let table = Table::<u8>::new::<i8>(|stored| stored * 2 + 100);
+        let input: Vec<i8> = (i8::MIN..=i8::MAX).collect();
+        let mut output = vec![0; 256];
+        table.apply(Engine::new(&Serial), &input, &mut output);
+        assert!(input.iter().zip(&output).all(|(x, y)| i32::from(*y) == (i32::from(*x) * 2 + 100).clamp(0, 255)));
+    }
+
+    #[test]
+    fn functions_of_reals_round_halves_away_from_zero() {
+        let half = of_reals((1.0, 3), (1.0, -1), |real| real * 0.5);
+        assert_eq!([half(4), half(2), half(8)], [0, -2, 2]);
+    }
+
+    #[test]
+    fn lines_follow_the_function() {
+        let tanh = Interpolation::of_singles((4.0 / 32768.0, 0), (1.0 / 32768.0, 0), f32::tanh);
+        for stored in (i16::MIN..=i16::MAX).step_by(77) {
+            let exact = (f32::from(stored) * 4.0 / 32768.0).tanh() * 32768.0;
+            assert!((f32::from(tanh.at(stored)) - exact).abs() < 6.0, "{stored}");
+        }
+        let same = Interpolation::of_doubles((0.25, 0), (0.25, 0), |x| x);
+        assert_eq!([same.at(i16::MIN), same.at(0), same.at(1234)], [i16::MIN, 0, 1234]);
+    }
+}

@@ -1,0 +1,141 @@
+//! Real numbers to stored ones and back, and stored numbers to those of another scale.
+
+use super::{Multiplier, Rounding, ScaleAndZero, Stored};
+use crate::Engine;
+use crate::simd::{Kernel, Simd};
+
+/// Writes the stored numbers nearest to real ones, halves away from zero; what is no number becomes the zero point.
+pub fn quantize<T: Stored>(engine: Engine, input: &[f32], output: &mut [T], (scale, zero_point): ScaleAndZero) {
+    map(engine, input, output, Quantize { scale, zero_point });
+}
+
+/// Writes the real numbers of stored ones.
+pub fn dequantize<T: Stored>(engine: Engine, input: &[T], output: &mut [f32], (scale, zero_point): ScaleAndZero) {
+    map(engine, input, output, Dequantize { scale, zero_point });
+}
+
+/// Writes the stored numbers of stored numbers of another scale: `(x − from) × factor + to`, saturated.
+pub fn requantize<I: Copy + Into<i32> + Send + Sync, T: Stored>(
+    engine: Engine,
+    input: &[I],
+    output: &mut [T],
+    (from, factor, to): (i32, Multiplier, i32),
+) {
+    map(engine, input, output, Requantize { from, factor, to });
+}
+
+/// A stored number of one scale as one of another, before it is saturated. Rounds twice.
+#[inline(always)]
+pub fn requantized(x: i32, (from, factor, to): (i32, Multiplier, i32)) -> i32 {
+    factor.apply(x.wrapping_sub(from), Rounding::Twice).wrapping_add(to)
+}
+
+trait Function<I, O>: Copy + Sync {
+    fn apply(self, x: I) -> O;
+}
+
+#[derive(Clone, Copy)]
+struct Quantize {
+    scale: f32,
+    zero_point: i32,
+}
+
+impl<T: Stored> Function<f32, T> for Quantize {
+    #[inline(always)]
+    fn apply(self, x: f32) -> T {
+        let scaled = x / self.scale;
+        // Halves away from zero, by instructions that every level has vectors of.
+        let whole = scaled.trunc();
+        let rounded = whole + if (scaled - whole).abs() >= 0.5 { 1f32.copysign(scaled) } else { 0.0 };
+        T::saturate((rounded as i32).saturating_add(self.zero_point))
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Dequantize {
+    scale: f32,
+    zero_point: i32,
+}
+
+impl<T: Stored> Function<T, f32> for Dequantize {
+    #[inline(always)]
+    fn apply(self, x: T) -> f32 {
+        self.scale * (x.into() - self.zero_point) as f32
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Requantize {
+    from: i32,
+    factor: Multiplier,
+    to: i32,
+}
+
+impl<I: Into<i32>, T: Stored> Function<I, T> for Requantize {
+    #[inline(always)]
+    fn apply(self, x: I) -> T {
+        T::saturate(requantized(x.into(), (self.from, self.factor, self.to)))
+    }
+}
+
+fn map<I: Copy + Sync, O: Send, F: Function<I, O>>(engine: Engine, input: &[I], output: &mut [O], function: F) {
+    assert_eq!(input.len(), output.len(), "input and output have one shape");
+    let chunk = output.len().div_ceil(engine.tasks(output.len() as f64 * 0.3, output.len())).max(1);
+    engine.for_each_chunk(output, chunk, |task, output| {
+        let input = &input[task * chunk..][..output.len()];
+        engine.level.dispatch(Map { input, output, function });
+    });
+}
+
+struct Map<'a, I, O, F> {
+    input: &'a [I],
+    output: &'a mut [O],
+    function: F,
+}
+
+impl<I: Copy, O, F: Function<I, O>> Kernel for Map<'_, I, O, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        for (value, x) in self.output.iter_mut().zip(self.input) {
+            *value = self.function.apply(*x);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_base::Serial;
+
+    use super::*;
+    use crate::Level;
+
+    #[test]
+    fn every_level_gives_the_same_bits() {
+        let reals: Vec<f32> = (-4000..4000).map(|i| i as f32 * 0.037).chain([f32::INFINITY, -1e30, f32::NAN]).collect();
+        let expected: Vec<i8> =
+            reals.iter().map(|x| ((x / 0.37).round() as i32).saturating_add(-3).clamp(-128, 127) as i8).collect();
+        let wide: Vec<i32> = (-4000..4000).map(|i| i * 77_777).collect();
+        let factor = (12, Multiplier::new(0.000_37), 5);
+        for level in Level::available() {
+            let engine = Engine { level, parallel: &Serial };
+            let mut stored = vec![0i8; reals.len()];
+            quantize(engine, &reals, &mut stored, (0.37, -3));
+            assert_eq!(stored, expected, "{}", level.name());
+            let mut back = vec![0.0; stored.len()];
+            dequantize(engine, &stored, &mut back, (0.37, -3));
+            assert!(back.iter().zip(&stored).all(|(real, x)| *real == 0.37 * (i32::from(*x) + 3) as f32));
+            let mut narrow = vec![0i16; wide.len()];
+            requantize(engine, &wide, &mut narrow, factor);
+            assert!(narrow.iter().zip(&wide).all(|(y, x)| *y == i16::saturate(requantized(*x, factor))));
+        }
+    }
+
+    #[test]
+    fn the_largest_number_below_a_half_is_rounded_down() {
+        let mut output = [9i8; 4];
+        quantize(Engine::new(&Serial), &[0.499_999_97, -0.499_999_97, 0.5, -0.5], &mut output, (1.0, 0));
+        assert_eq!(output, [0, 0, 1, -1]);
+    }
+}

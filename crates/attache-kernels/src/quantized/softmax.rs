@@ -1,0 +1,183 @@
+//! Softmax and its logarithm over the last axis, in fixed-point arithmetic.
+
+use super::fixed_point::{divide_by_power, doubling_high_product as product};
+use super::functions::{exponential, logarithm, reciprocal};
+use super::lookup::Interpolation;
+use super::{Multiplier, Rounding, Stored};
+use crate::Engine;
+
+/// Integer bits of differences to a row's maximum, and of sums of their exponentials.
+const DIFFERENCE_BITS: u32 = 5;
+const SUM_BITS: i32 = 12;
+/// Integer bits of the logarithm of a probability.
+const LOGARITHM_BITS: i32 = 4;
+
+/// Differences to a row's maximum as fixed-point numbers: by their magnitude, as many as are told from −∞.
+struct Differences {
+    scaled: Vec<i32>,
+}
+
+impl Differences {
+    /// Of numbers whose real differences are `scale` times the stored ones'; `most` is the largest difference.
+    fn new(scale: f64, most: usize) -> Self {
+        let one = f64::from(1u32 << (31 - DIFFERENCE_BITS));
+        let factor = Multiplier::new((scale * one).min(f64::from(i32::MAX)));
+        let limit = f64::from((1 << DIFFERENCE_BITS) - 1) * one / 2f64.powi(factor.exponent);
+        let count = (limit.floor() as usize).min(most) + 1;
+        let scaled =
+            |difference: usize| product((-(difference as i32)).wrapping_shl(factor.exponent as u32), factor.mantissa);
+        Self { scaled: (0..count).map(scaled).collect() }
+    }
+}
+
+/// `e^x / Σ e^x` over rows of `depth` stored 8-bit numbers whose real values times beta are `scale` apart. The output's
+/// scale is 1/256, its zero point the least number.
+pub fn softmax<T: Stored>(engine: Engine, input: &[T], output: &mut [T], depth: usize, scale: f64) {
+    let differences = Differences::new(scale, 255);
+    let exponentials: Vec<i32> =
+        differences.scaled.iter().map(|difference| exponential(*difference, DIFFERENCE_BITS)).collect();
+    for_each_row(engine, input, output, depth, |input, output| {
+        let largest = maximum(input);
+        let exponential = |x: &T| exponentials.get((largest - (*x).into()) as usize).copied();
+        let (inverse, shift) = reciprocal(sum(input.iter().filter_map(exponential)), SUM_BITS);
+        // The numbers differ in few values.
+        let mut known = [None; 256];
+        for (value, x) in output.iter_mut().zip(input) {
+            let stored = known[(largest - (*x).into()) as usize & 255].get_or_insert_with(|| match exponential(x) {
+                Some(exponential) => {
+                    let digits = (shift + 31 - 8).clamp(0, 31).unsigned_abs();
+                    divide_by_power(product(inverse, exponential), digits) + T::LEAST
+                }
+                None => T::LEAST,
+            });
+            *value = T::saturate(*stored);
+        }
+    });
+}
+
+/// `x − ln Σ e^x` over rows of `depth` stored 8-bit numbers whose real values are `scale` apart. The output's scale is
+/// 16/256, its zero point the largest number.
+pub fn log_softmax<T: Stored>(engine: Engine, input: &[T], output: &mut [T], depth: usize, scale: f64) {
+    let differences = Differences::new(scale, 255);
+    let exponentials: Vec<i32> =
+        differences.scaled.iter().map(|difference| exponential(*difference, DIFFERENCE_BITS)).collect();
+    let one = f64::from(1u32 << (31 - DIFFERENCE_BITS));
+    let factor = Multiplier::new((scale * one).min(f64::from(i32::MAX)));
+    let back = Multiplier::new(2f64.powi(31 - factor.exponent) / f64::from(factor.mantissa));
+    for_each_row(engine, input, output, depth, |input, output| {
+        let largest = maximum(input);
+        let exponential = |x: &T| exponentials.get((largest - (*x).into()) as usize).copied();
+        let logarithm = logarithm(sum(input.iter().filter_map(exponential)), SUM_BITS);
+        // What is so far below the maximum that the difference of both would overflow is the least number.
+        let least = back.apply(i32::MIN.wrapping_add(logarithm), Rounding::Twice);
+        let least = least.max(-(differences.scaled.len() as i32 - 1) - 1);
+        for (value, x) in output.iter_mut().zip(input) {
+            let difference = (*x).into() - largest;
+            let scaled = differences.scaled.get(difference.unsigned_abs() as usize);
+            *value = T::saturate(match scaled.filter(|_| difference > least) {
+                Some(scaled) => {
+                    let digits = 31 - DIFFERENCE_BITS as i32 - LOGARITHM_BITS;
+                    divide_by_power(scaled.wrapping_sub(logarithm), digits.unsigned_abs()) + T::MOST
+                }
+                None => T::LEAST,
+            });
+        }
+    });
+}
+
+/// Softmax over rows of 16-bit numbers, by interpolated tables.
+pub struct WideSoftmax {
+    exponential: Interpolation,
+    inverse: Interpolation,
+    factor: Multiplier,
+}
+
+impl WideSoftmax {
+    /// Of numbers whose real values times beta are `scale` apart. The output's scale is 2⁻¹⁵.
+    pub fn new(scale: f64) -> Self {
+        // Differences from −10 to 0 fill the type, and so do sums less one, from 0 to 1.
+        let exponential = Interpolation::of_doubles((10.0 / 65535.0, i16::MOST), (2.0 / 65535.0, 0), f64::exp);
+        let inverse = Interpolation::of_doubles((1.0 / 65535.0, i16::LEAST), (2.0 / 65535.0, 0), |x| 1.0 / (1.0 + x));
+        Self { exponential, inverse, factor: Multiplier::new(scale / (10.0 / 65535.0)) }
+    }
+
+    /// Computes rows of `depth` numbers.
+    pub fn apply(&self, engine: Engine, input: &[i16], output: &mut [i16], depth: usize) {
+        for_each_row(engine, input, output, depth, |input, output| {
+            let largest = maximum(input);
+            for (value, x) in output.iter_mut().zip(input) {
+                let difference = self.factor.apply(i32::from(*x) - largest, Rounding::Twice);
+                *value = self.exponential.at(i16::saturate(difference.saturating_add(32767)));
+            }
+            let sum = output.iter().fold(0i32, |sum, value| sum.wrapping_add((*value).into())).max(1);
+            let zeros = sum.leading_zeros();
+            let shifted = ((i64::from(sum) << (zeros - 1)) + (1 << 13)) >> 14;
+            let place = (shifted - (1 << 15) - (1 << 16)).clamp(i16::MIN.into(), i16::MAX.into());
+            let inverse = i64::from(self.inverse.at(place as i16));
+            let shift = 31 - zeros;
+            let round = if shift > 0 { 1i64 << (shift - 1) } else { 0 };
+            for value in output.iter_mut() {
+                let quotient = (i64::from(*value) * inverse + round) >> shift;
+                *value = quotient.clamp(0, i16::MAX.into()) as i16;
+            }
+        });
+    }
+}
+
+fn maximum<T: Stored>(row: &[T]) -> i32 {
+    row.iter().max().map_or(T::LEAST, |largest| (*largest).into())
+}
+
+/// The sum of exponentials, at least one.
+fn sum(exponentials: impl Iterator<Item = i32>) -> i32 {
+    let sum = exponentials.fold(0i32, |sum, value| sum.wrapping_add(divide_by_power(value, SUM_BITS as u32)));
+    sum.max(1)
+}
+
+fn for_each_row<T: Stored>(
+    engine: Engine,
+    input: &[T],
+    output: &mut [T],
+    depth: usize,
+    row: impl Fn(&[T], &mut [T]) + Sync,
+) {
+    assert_eq!(input.len(), output.len(), "input and output have one shape");
+    if input.is_empty() {
+        return;
+    }
+    assert!(depth > 0 && input.len().is_multiple_of(depth), "whole rows");
+    let rows = input.len() / depth;
+    let band = rows.div_ceil(engine.tasks(input.len() as f64 * 4.0, rows)) * depth;
+    engine.for_each_chunk(output, band, |task, output| {
+        for (input, output) in input[task * band..].chunks_exact(depth).zip(output.chunks_exact_mut(depth)) {
+            row(input, output);
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_base::Serial;
+
+    use super::*;
+
+    #[test]
+    fn probabilities_and_their_logarithms_approximate_the_real_ones() {
+        let (input, scale) = ([-128i8, -100, 0, 20, 5, -3, 31], 0.07);
+        let exponentials = input.map(|x| (f64::from(x) * scale).exp());
+        let total: f64 = exponentials.iter().sum();
+        let engine = Engine::new(&Serial);
+        let (mut narrow, mut logarithms) = ([0i8; 7], [0i8; 7]);
+        softmax(engine, &input, &mut narrow, 7, scale);
+        log_softmax(engine, &input, &mut logarithms, 7, scale);
+        let mut wide = [0i16; 7];
+        WideSoftmax::new(scale).apply(engine, &input.map(i16::from), &mut wide, 7);
+        for (index, exponential) in exponentials.iter().enumerate() {
+            let expected = exponential / total;
+            assert!((f64::from(narrow[index]) + 128.0 - expected * 256.0).abs() < 1.0, "{index}");
+            assert!((f64::from(wide[index]) - expected * 32768.0).abs() < 8.0, "{index}");
+            let logarithm = (expected.ln() * 16.0 + 127.0).max(-128.0);
+            assert!((f64::from(logarithms[index]) - logarithm).abs() < 1.0, "{index}: {logarithm}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! QUANTIZE: real numbers as stored ones, or stored numbers as those of another type or scale.
+//!
+//! `stored = round(real / scale) + zero point`, halves away from zero, saturated. Float32 may become numbers of several
+//! scales, one for each index of an axis.
+
+use std::sync::Arc;
+
+use attache_base::DataType::{self, Float32, Int4, Int8, Int16, Int32, UInt8};
+use attache_base::Element;
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_kernels::Engine;
+use attache_kernels::quantized::lookup::Table;
+use attache_kernels::quantized::rescale::{quantize, requantize, requantized};
+use attache_kernels::quantized::{Multiplier, Stored};
+use attache_model::schema::BuiltinOperator;
+
+use crate::quantized::{Affine, Channels, not_on_devices, pack_nibbles, with_stored};
+use crate::support::{arity, required};
+use crate::{Code, Declaration, Definition};
+
+pub(crate) static DEFINITIONS: &[Definition] =
+    &[Definition { code: Code::Builtin(BuiltinOperator::QUANTIZE), versions: 1..=4, parse }];
+
+/// From which type to which TensorFlow Lite's kernels go.
+const PAIRS: &[(DataType, &[DataType])] = &[
+    (Float32, &[Int8, UInt8, Int16, Int4]),
+    (Int8, &[Int8, UInt8]),
+    (UInt8, &[Int8, UInt8]),
+    (Int16, &[Int8, Int16, Int32]),
+    (Int32, &[Int8, Int16]),
+];
+
+#[derive(Debug)]
+struct Quantize {
+    to: DataType,
+}
+
+fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+    let output = declaration.outputs.first().ok_or_else(|| OpError::invalid("it has no output"))?;
+    Ok(Arc::new(Quantize { to: output.data_type }))
+}
+
+/// How a stored number becomes one of another scale: zero point, factor, zero point.
+type Change = (i32, Multiplier, i32);
+
+fn change(eval: &Eval<'_>) -> Result<Change, OpError> {
+    let (input, output) = (eval.input(0)?, &eval.outputs[0]);
+    let from = Affine::new(input.data_type, input.quantization)?;
+    let to = Affine::new(output.data_type, output.quantization)?;
+    let factor = Multiplier::new(f64::from(from.scale) / f64::from(to.scale));
+    Ok((from.zero_point, factor, to.zero_point))
+}
+
+fn from_reals<T: Stored>(eval: &mut Eval<'_>) -> Result<(), OpError> {
+    let (input, engine, output) = (eval.input(0)?, Engine::new(eval.parallel), &mut eval.outputs[0]);
+    let channels = Channels::new(output.data_type, output.quantization, output.shape)?;
+    let (reals, stored) = (input.values::<f32>()?, output.values::<T>()?);
+    for (range, affine) in channels.runs(reals.len()) {
+        quantize(engine, &reals[range.clone()], &mut stored[range], affine.pair());
+    }
+    Ok(())
+}
+
+/// Numbers of 4 bits, two to a byte.
+fn to_nibbles(eval: &mut Eval<'_>) -> Result<(), OpError> {
+    let (input, engine, output) = (eval.input(0)?, Engine::new(eval.parallel), &mut eval.outputs[0]);
+    let affine = Affine::new(output.data_type, output.quantization)?;
+    let reals = input.values::<f32>()?;
+    let mut stored = vec![0i8; reals.len()];
+    quantize(engine, reals, &mut stored, affine.pair());
+    stored.iter_mut().for_each(|value| *value = (*value).clamp(-8, 7));
+    pack_nibbles(&stored, output.bytes);
+    Ok(())
+}
+
+/// 8-bit numbers through a table of them.
+fn from_bytes<I: Stored, O: Stored>(eval: &mut Eval<'_>) -> Result<(), OpError> {
+    let (change, engine, input) = (change(eval)?, Engine::new(eval.parallel), eval.input(0)?);
+    let table = eval.cache.get_or_make(|| Table::<O>::new::<I>(|x| requantized(x, change)));
+    table.apply(engine, input.values::<I>()?, eval.outputs[0].values()?);
+    Ok(())
+}
+
+fn from_wide<I: Element + Into<i32>, O: Stored>(eval: &mut Eval<'_>) -> Result<(), OpError> {
+    let (change, engine, input) = (change(eval)?, Engine::new(eval.parallel), eval.input(0)?);
+    requantize(engine, input.values::<I>()?, eval.outputs[0].values::<O>()?, change);
+    Ok(())
+}
+
+impl Op for Quantize {
+    fn name(&self) -> &str {
+        DEFINITIONS[0].name()
+    }
+
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        arity(inputs, 1..=1)?;
+        let input = required(inputs, 0)?;
+        let allowed = PAIRS.iter().any(|(from, to)| *from == input.data_type && to.contains(&self.to));
+        if !allowed {
+            return Err(OpError::unsupported(format!("from {} to {} is not implemented", input.data_type, self.to)));
+        }
+        if input.data_type != Float32 {
+            Affine::new(input.data_type, input.quantization.as_ref())?;
+        }
+        Ok(vec![Inferred { data_type: self.to, shape: input.shape.clone() }])
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        match (eval.input(0)?.data_type, self.to) {
+            (Float32, Int4) => to_nibbles(eval),
+            (Float32, to) => with_stored!(to, T => from_reals::<T>(eval)),
+            (Int8, to) => with_stored!(to, T => from_bytes::<i8, T>(eval)),
+            (UInt8, to) => with_stored!(to, T => from_bytes::<u8, T>(eval)),
+            (Int16, Int32) => {
+                let (change, input) = (change(eval)?, eval.input(0)?.values::<i16>()?);
+                let output = eval.outputs[0].values::<i32>()?;
+                output.iter_mut().zip(input).for_each(|(value, x)| *value = requantized((*x).into(), change));
+                Ok(())
+            }
+            (Int16, to) => with_stored!(to, T => from_wide::<i16, T>(eval)),
+            (_, to) => with_stored!(to, T => from_wide::<i32, T>(eval)),
+        }
+    }
+
+    fn lower(&self, _: &mut Lowering<'_>) -> Result<(), Refusal> {
+        Err(not_on_devices())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_base::Quantization;
+
+    use super::*;
+
+    #[test]
+    fn types_come_in_pairs() {
+        let quantization = Quantization { scale: vec![0.5], zero_point: vec![0], axis: 0 };
+        let infer = |from, to| {
+            let input = Fact { quantization: Some(quantization.clone()), ..Fact::new(from, [2, 3]) };
+            Quantize { to }.infer(&[Some(&input)])
+        };
+        assert_eq!(infer(Float32, Int16).unwrap(), [Inferred::new(Int16, [2, 3])]);
+        assert!(infer(Int16, Int32).is_ok());
+        for (from, to) in [(Float32, Int32), (Int8, Int16), (UInt8, Int16), (Int32, UInt8), (DataType::Int64, Int8)] {
+            assert!(matches!(infer(from, to), Err(OpError::Unsupported(_))), "{from} {to}");
+        }
+        let unscaled = Fact::new(Int8, [2]);
+        assert!(matches!(Quantize { to: Int8 }.infer(&[Some(&unscaled)]), Err(OpError::Invalid(_))));
+    }
+}
