@@ -10,7 +10,7 @@ Each case is a folder OUT_DIR/KIND_OPERATOR_FORM/ holding
     out_K.npy      output K
     case.json      {"op", "kind", "version", "scale", "form"}
 
-kind is f32, f16w (float16 weights behind DEQUANTIZE), i32, i64 or bool; scale is the largest magnitude of the outputs
+kind is f32, f16w (float16 weights behind DEQUANTIZE), i32, i64, bool, or i4, i8, u8, i16 for stored numbers; scale is the largest magnitude of the outputs
 before a fused activation, the yardstick of an error. Each case draws from its own generator, seeded by its name: the
 same script gives the same files, and a new case changes no other. Cases of an earlier run in OUT_DIR are removed first.
 
@@ -34,6 +34,7 @@ import forms_edges
 import forms_flow
 import forms_graphs
 import forms_movement
+import forms_quantized
 import forms_relations
 import forms_selection
 import forms_sizes
@@ -137,7 +138,7 @@ def main():
         shutil.rmtree(stale.parent)
     suite = Suite(folder)
     for module in (forms_arithmetic, forms_relations, forms_windows, forms_movement, forms_selection, forms_sizes,
-                   forms_flow, forms_detection, forms_graphs, forms_edges):
+                   forms_flow, forms_detection, forms_graphs, forms_edges, forms_quantized):
         for family in module.FAMILIES:
             family(suite)
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

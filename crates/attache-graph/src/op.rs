@@ -37,6 +37,11 @@ pub trait Op: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Whether all it does is bring numbers to the output's scale, or make real ones of them.
+    fn conversion(&self) -> Option<Conversion> {
+        None
+    }
+
     /// Whether it does something besides making its outputs, even where none of its own tensors tells: it must neither
     /// be left out nor trade places with others of this kind.
     fn has_side_effects(&self) -> bool {
@@ -84,6 +89,15 @@ pub enum VariableUse<'a> {
         /// Index of the other.
         value: usize,
     },
+}
+
+/// What an operator that changes no more than how numbers are stored makes of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conversion {
+    /// Stored numbers of the output's type and scale.
+    ToStored,
+    /// The real numbers that stored ones stand for.
+    ToReal,
 }
 
 /// Stands for an operator of the file that isn't implemented, so that the rest of the file can still be looked at.

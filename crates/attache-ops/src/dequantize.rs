@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use attache_base::DataType;
 use attache_gpu_ir::Expression;
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Conversion, Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_kernels::quantized::Stored;
 use attache_kernels::quantized::rescale::dequantize;
 use attache_kernels::{Engine, convert};
@@ -65,6 +65,10 @@ impl Op for Dequantize {
                 Ok(())
             }
         }
+    }
+
+    fn conversion(&self) -> Option<Conversion> {
+        Some(Conversion::ToReal)
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use attache_base::DataType::{self, Float32, Int4, Int8, Int16, Int32, UInt8};
 use attache_base::Element;
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Conversion, Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_kernels::Engine;
 use attache_kernels::quantized::lookup::Table;
 use attache_kernels::quantized::rescale::{quantize, requantize, requantized};
@@ -24,8 +24,8 @@ pub(crate) static DEFINITIONS: &[Definition] =
 /// From which type to which TensorFlow Lite's kernels go.
 const PAIRS: &[(DataType, &[DataType])] = &[
     (Float32, &[Int8, UInt8, Int16, Int4]),
-    (Int8, &[Int8, UInt8]),
-    (UInt8, &[Int8, UInt8]),
+    (Int8, &[Int8, UInt8, Int16]),
+    (UInt8, &[Int8, UInt8, Int16]),
     (Int16, &[Int8, Int16, Int32]),
     (Int32, &[Int8, Int16]),
 ];
@@ -122,6 +122,10 @@ impl Op for Quantize {
         }
     }
 
+    fn conversion(&self) -> Option<Conversion> {
+        Some(Conversion::ToStored)
+    }
+
     fn lower(&self, _: &mut Lowering<'_>) -> Result<(), Refusal> {
         Err(not_on_devices())
     }
@@ -142,7 +146,7 @@ mod tests {
         };
         assert_eq!(infer(Float32, Int16).unwrap(), [Inferred::new(Int16, [2, 3])]);
         assert!(infer(Int16, Int32).is_ok());
-        for (from, to) in [(Float32, Int32), (Int8, Int16), (UInt8, Int16), (Int32, UInt8), (DataType::Int64, Int8)] {
+        for (from, to) in [(Float32, Int32), (Int16, UInt8), (Int32, UInt8), (DataType::Int64, Int8)] {
             assert!(matches!(infer(from, to), Err(OpError::Unsupported(_))), "{from} {to}");
         }
         let unscaled = Fact::new(Int8, [2]);

@@ -15,7 +15,8 @@ pub(crate) static DEFINITIONS: &[Definition] =
     &[Definition { code: Code::Builtin(BuiltinOperator::TOPK_V2), versions: 1..=3, parse }];
 
 /// What elements may be.
-const TYPES: [DataType; 5] = [DataType::Float32, DataType::Int32, DataType::Int64, DataType::Int8, DataType::UInt8];
+const TYPES: [DataType; 6] =
+    [DataType::Float32, DataType::Int32, DataType::Int64, DataType::Int8, DataType::UInt8, DataType::Int16];
 
 /// Inputs: elements and how many are wanted. Outputs: elements and places.
 #[derive(Debug)]
@@ -106,6 +107,7 @@ impl Op for TopKV2 {
             DataType::Int32 => run!(i32, input, [values, places], |a, b| b.cmp(a)),
             DataType::Int64 => run!(i64, input, [values, places], |a, b| b.cmp(a)),
             DataType::Int8 => run!(i8, input, [values, places], |a, b| b.cmp(a)),
+            DataType::Int16 => run!(i16, input, [values, places], |a, b| b.cmp(a)),
             DataType::UInt8 => run!(u8, input, [values, places], |a, b| b.cmp(a)),
             _ => run!(f32, input, [values, places], descending),
         }

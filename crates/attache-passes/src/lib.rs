@@ -6,6 +6,7 @@
 
 mod effects;
 mod fold_constants;
+mod fold_requantization;
 mod log;
 mod refresh;
 mod remove_unused;
@@ -38,7 +39,7 @@ pub struct Found {
 }
 
 /// Every rule, in the order in which they are tried.
-pub static RULES: &[Rule] = &[fold_constants::RULE, remove_unused::RULE];
+pub static RULES: &[Rule] = &[fold_constants::RULE, fold_requantization::RULE, remove_unused::RULE];
 
 /// Applies all rules until none changes anything.
 ///

@@ -140,7 +140,7 @@ impl Function for Prelu {
     #[inline(always)]
     fn apply(self, left: i32, right: i32) -> i32 {
         let (x, slope) = (left - self.zero_points[0], right - self.zero_points[1]);
-        if x >= 0 { self.finish.apply(x) } else { self.finish_product.apply(x * slope) }
+        if x >= 0 { self.finish.apply(x) } else { self.finish_product.apply(x.wrapping_mul(slope)) }
     }
 }
 

@@ -36,7 +36,6 @@ impl Form {
     /// The types of stored numbers that TensorFlow Lite has the function of.
     fn types(self) -> &'static [DataType] {
         match self {
-            Form::Quotient => &[DataType::UInt8],
             Form::SquaredDifference => &[DataType::Int8],
             _ => &[DataType::Int8, DataType::UInt8, DataType::Int16],
         }
@@ -147,12 +146,14 @@ fn run(eval: &mut Eval<'_>, function: impl Function) -> Result<(), OpError> {
 fn divide(eval: &mut Eval<'_>, zero: i32, quotient: impl Fn(i32, i32) -> i32) -> Result<(), OpError> {
     let (left, right, output) = (eval.input(0)?, eval.input(1)?, &mut eval.outputs[0]);
     let shape = output.shape;
-    let (dividends, divisors) = (left.values::<u8>()?, right.values::<u8>()?);
-    if divisors.iter().any(|divisor| i32::from(*divisor) == zero) {
-        return Err(OpError::invalid("a division by zero"));
-    }
-    let function = |l: u8, r: u8| u8::saturate(quotient(l.into(), r.into()));
-    broadcast2((dividends, left.shape), (divisors, right.shape), (output.values()?, shape), function);
+    with_stored!(output.data_type, T => {
+        let (dividends, divisors) = (left.values::<T>()?, right.values::<T>()?);
+        if divisors.iter().any(|divisor| i32::from(*divisor) == zero) {
+            return Err(OpError::invalid("a division by zero"));
+        }
+        let function = |l: T, r: T| T::saturate(quotient(l.into(), r.into()));
+        broadcast2((dividends, left.shape), (divisors, right.shape), (output.values()?, shape), function);
+    });
     Ok(())
 }
 
@@ -183,7 +184,7 @@ mod tests {
         assert!(check(Form::Product, fact(DataType::Int8, &[0.5])).is_ok());
         assert!(matches!(check(Form::Product, fact(DataType::Int8, &[f32::NAN])), Err(OpError::Invalid(_))));
         assert!(matches!(check(Form::Product, fact(DataType::Int8, &[0.5, 0.5])), Err(OpError::Unsupported(_))));
-        assert!(check(Form::Quotient, fact(DataType::Int8, &[0.5])).is_err());
+        assert!(check(Form::SquaredDifference, fact(DataType::UInt8, &[0.5])).is_err());
         assert!(check(Form::Maximum, Fact::new(DataType::Int16, [2])).is_ok());
     }
 }

@@ -41,7 +41,7 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
             }
             false => (Function::new(declaration, Kernel::Gelu, gelu(error_function_of_gelu())), quantized::gelu),
         };
-        function.quantized(Form::Reals(form), BYTES).done()
+        function.quantized(Form::Reals(form), BYTES_AND_INT16).done()
     }),
     row(Code::Builtin(BuiltinOperator::HARD_SWISH), 1, |declaration| {
         let gate = Input(0).add(Constant(3.0)).clamp(0.0, 6.0).multiply(Constant(1.0 / 6.0));
@@ -64,7 +64,8 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
             .done()
     }),
     row(Code::Builtin(BuiltinOperator::NEG), 1, |declaration| {
-        plain(declaration, Kernel::Negate, Unary::Negate).with_integers(i64::wrapping_neg)
+        let function = plain(declaration, Kernel::Negate, Unary::Negate);
+        function.quantized(Form::Negative, INT8_AND_INT16).with_integers(i64::wrapping_neg)
     }),
     row(Code::Builtin(BuiltinOperator::RELU), 3, |declaration| {
         clamp(declaration.builtin_name(), 0.0, f32::INFINITY, BYTES_AND_INT16).done()

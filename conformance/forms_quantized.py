@@ -1,0 +1,160 @@
+"""Stored numbers: conversions between types and scales, 16-bit forms, operands of different scales.
+
+Only the reference kernels are asked: the others round in other places, and these numbers are compared exactly. A kind is
+the type of the numbers that the form is about.
+"""
+
+import numpy as np
+
+from model_writer import Activation, Padding, options, schema
+
+TYPES = {"i8": np.int8, "u8": np.uint8, "i16": np.int16, "i32": np.int32, "f32": np.float32}
+REFERENCE = ("reference",)
+SYMMETRIC = (2.0**-12, 0)
+
+
+def every(kind):
+    """Every number of 8 bits, or some of 16 or 32 with the ends of the type."""
+    limits = np.iinfo(TYPES[kind])
+    count = 256 if limits.bits == 8 else 301
+    return np.linspace(limits.min, limits.max, count).round().astype(np.int64).astype(TYPES[kind])
+
+
+def some(draw, kind, *shape):
+    """Random numbers from the whole range of the type."""
+    limits = np.iinfo(TYPES[kind])
+    return draw(*shape, dtype=np.float64, low=limits.min, high=limits.max).astype(TYPES[kind])
+
+
+def scaled(model, index, scale, zero_point=0, axis=0):
+    """Gives a tensor its scale and zero point, or several of them along an axis; returns the tensor."""
+    quantization = schema.QuantizationParametersT()
+    quantization.scale = [float(one) for one in np.atleast_1d(scale)]
+    quantization.zeroPoint = [int(one) for one in np.atleast_1d(zero_point)]
+    quantization.quantizedDimension = axis
+    model.tensors[index].quantization = quantization
+    return index
+
+
+def stored(suite, operator, form, inputs, result, table=None, version=1, constants=(), **fields):
+    """A case of one operator. `inputs` are (kind, shape or None for every number, scale and zero point), `result` is the
+    kind with scale and zero point, or None where truth comes out; `constants` are further inputs.
+    """
+    def build(model, draw):
+        def add(kind, shape, *quantization):
+            value = every(kind) if shape is None else some(draw, kind, *shape)
+            return scaled(model, model.input(value), *quantization)
+
+        indices = [add(*one) for one in inputs] + [model.constant(value) for value in constants]
+        chosen = options(table, **fields) if table else None
+        dtype = np.bool_ if result is None else TYPES[result[0]]
+        index = model.operator(operator, indices, chosen, version, dtype=dtype)
+        return [index if result is None else scaled(model, index, *result[1:])]
+
+    suite.case(operator, form, build, inputs[0][0], REFERENCE)
+
+
+def conversions(suite):
+    for kind, scale, zero_point in (("i8", 0.37, -5), ("u8", 0.02, 131), ("i16", 0.001, 0)):
+        def from_reals(model, draw):
+            reals = (draw(40, low=-300, high=300) * scale).astype(np.float32)
+            halves = ((np.arange(-20, 20) + 0.5) * scale).astype(np.float32)
+            index = model.operator("QUANTIZE", [model.input(np.concatenate([reals, halves]))], dtype=TYPES[kind])
+            return [scaled(model, index, scale, zero_point)]
+
+        suite.case("QUANTIZE", f"to_{kind}", from_reals, "f32", REFERENCE)
+        stored(suite, "DEQUANTIZE", "every", [(kind, None, scale, zero_point)], ("f32", 1), version=3)
+    for kind, points in (("i8", (3, -4, 0)), ("u8", (0, 128, 255))):
+        stored(suite, "DEQUANTIZE", "by_channel", [(kind, (2, 3, 2), (0.5, 0.01, 3), points, 1)], ("f32", 1), version=5)
+    for source, target, form in (
+        (("i8", 0.1, 3), ("i8", 0.07, -9), "i8_to_finer_i8"), (("i8", 0.1, 3), ("u8", 0.1, 131), "i8_to_u8"),
+        (("u8", 0.1, 131), ("i8", 0.1, 3), "u8_to_i8"), (("u8", 0.02, 10), ("u8", 0.3, 99), "u8_to_coarser_u8"),
+        (("i8", 0.1, 3), ("i16", 0.001, 0), "i8_to_i16"), (("i16", 0.001, 0), ("i8", 0.2, 7), "i16_to_i8"),
+        (("i16", 0.001, 0), ("i16", 0.003, 0), "i16_to_coarser_i16"), (("i16", 0.001, 0), ("i32", 1e-5, 0), "i16_to_i32"),
+        (("i32", 1e-9, 0), ("i8", 0.02, 7), "i32_to_i8"), (("i32", 1e-9, 0), ("i16", 1e-4, 0), "i32_to_i16"),
+    ):
+        stored(suite, "QUANTIZE", form, [(source[0], None, *source[1:])], target, version=2)
+
+
+def nibbles(suite):
+    def build(model, draw):
+        packed = model.constant(np.arange(0, 256, 37, dtype=np.uint8))
+        tensor = model.tensors[packed]
+        tensor.type, tensor.shape = schema.TensorType.INT4, [13]
+        return [model.operator("DEQUANTIZE", [scaled(model, packed, 0.25, 1)], version=6)]
+
+    suite.case("DEQUANTIZE", "nibbles", build, "i4", REFERENCE)
+
+
+def different_scales(suite):
+    stored(suite, "CONCATENATION", "different_scales",
+           [("u8", (2, 3), 0.1, 3), ("u8", (2, 4), 0.023, 200), ("u8", (2, 2), 0.05, 128)], ("u8", 0.05, 128),
+           "ConcatenationOptions", axis=1)
+    for operator, table in (
+        ("EQUAL", "EqualOptions"), ("NOT_EQUAL", "NotEqualOptions"), ("LESS", "LessOptions"),
+        ("LESS_EQUAL", "LessEqualOptions"), ("GREATER", "GreaterOptions"), ("GREATER_EQUAL", "GreaterEqualOptions"),
+    ):
+        for kind, point in (("i8", -100), ("u8", 28)):
+            stored(suite, operator, "different_scales",
+                   [(kind, (60,), 0.05, point), (kind, (60,), 0.1, point + 64)], None, table, version=2)
+        stored(suite, operator, "same_scale", [("i8", (3, 20), 0.05, 9), ("i8", (20,), 0.05, 9)], None, table, version=2)
+    for kind in ("i8", "u8"):
+        for operator, table in (("ADD", "AddOptions"), ("SUB", "SubOptions"), ("MUL", "MulOptions")):
+            stored(suite, operator, "broadcast_relu6", [(kind, (3, 1, 9), 0.04, 30), (kind, (4, 1), 0.011, 77)],
+                   (kind, 0.05, 5), table, version=2, fusedActivationFunction=Activation.RELU6)
+
+
+def wide_arithmetic(suite):
+    pair = lambda left, right: [("i16", (2, 3, 7), left, 0), ("i16", (3, 1), right, 0)]
+    for operator, table in (("ADD", "AddOptions"), ("SUB", "SubOptions")):
+        stored(suite, operator, "any_scales", pair(0.001, 0.0004), ("i16", 0.0012, 0), table, version=3,
+               potScaleInt16=False)
+        stored(suite, operator, "powers_that_are_none", pair(0.001, 0.0004), ("i16", 0.0012, 0), table, version=3)
+    alike = [("i16", (40,), 2.0**-8, 0), ("i16", (40,), 2.0**-10, 0)]
+    stored(suite, "ADD", "powers_of_two", alike, ("i16", 2.0**-8, 0), "AddOptions", version=3)
+    stored(suite, "ADD", "powers_of_two_left", alike[::-1], ("i16", 2.0**-8, 0), "AddOptions", version=3,
+           fusedActivationFunction=Activation.RELU)
+    stored(suite, "MUL", "any_scales", pair(0.001, 0.0004), ("i16", 0.01, 0), "MulOptions", version=4)
+    stored(suite, "MAXIMUM", "one_scale", pair(0.001, 0.001), ("i16", 0.001, 0), "MaximumMinimumOptions", version=3)
+
+
+def wide_functions(suite):
+    one = lambda scale: [("i16", None, scale, 0)]
+    for operator in ("LOGISTIC", "TANH"):
+        for form, scale in (("power_of_two", 2.0**-12), ("finer", 0.0001), ("coarser", 0.0007)):
+            stored(suite, operator, form, one(scale), ("i16", 2.0**-15, 0), version=3)
+    stored(suite, "TANH", "twice_a_power_of_two", one(2.0**-11), ("i16", 2.0**-15, 0), version=3)
+    stored(suite, "EXP", "table", one(0.0001), ("i16", 0.001, 0), "ExpOptions", version=2)
+    stored(suite, "LOG", "table", one(0.0001), ("i16", 0.001, 0), version=2)
+    stored(suite, "ABS", "to_coarser", one(0.0001), ("i16", 0.0003, 0), "AbsOptions", version=3)
+    stored(suite, "RELU", "to_coarser", one(0.0001), ("i16", 0.0003, 0), version=3)
+    stored(suite, "RELU6", "to_coarser", one(0.001), ("i16", 0.0003, 0), version=3)
+    stored(suite, "LEAKY_RELU", "to_coarser", one(0.0001), ("i16", 0.0003, 0), "LeakyReluOptions", version=2, alpha=0.3)
+    stored(suite, "SOFTMAX", "table", [("i16", (5, 13), 0.0005, 0)], ("i16", 2.0**-15, 0), "SoftmaxOptions", version=3,
+           beta=1.0)
+
+
+def wide_windows(suite):
+    image, scale = ("i16", (1, 5, 6, 3), 0.001, 0), ("i16", 0.001, 0)
+    for operator in ("AVERAGE_POOL_2D", "MAX_POOL_2D"):
+        stored(suite, operator, "same_padding", [image], scale, "Pool2DOptions", version=3, padding=Padding.SAME, strideH=2,
+               strideW=2, filterHeight=3, filterWidth=3, fusedActivationFunction=Activation.RELU6)
+    size = [np.array([7, 9], np.int32)]
+    stored(suite, "RESIZE_BILINEAR", "half_pixels", [image], scale, "ResizeBilinearOptions", version=4, constants=size,
+           halfPixelCenters=True)
+    stored(suite, "RESIZE_NEAREST_NEIGHBOR", "larger", [image], scale, "ResizeNearestNeighborOptions", version=4,
+           constants=size)
+    axes = [np.array([1, 2], np.int32)]
+    stored(suite, "MEAN", "other_scale", [image], ("i16", 0.0003, 0), "ReducerOptions", version=3, constants=axes)
+    stored(suite, "REDUCE_MAX", "one_scale", [image], scale, "ReducerOptions", version=3, constants=axes)
+    paddings = [np.array([[0, 0], [1, 2], [0, 1], [0, 0]], np.int32)]
+    stored(suite, "PAD", "zero_point", [("i8", (1, 2, 3, 2), 0.1, -7)], ("i8", 0.1, -7), "PadOptions", version=2,
+           constants=paddings)
+    stored(suite, "PAD", "zero_point", [("i16", (1, 2, 3, 2), 0.1, 0)], ("i16", 0.1, 0), "PadOptions", version=2,
+           constants=paddings)
+    for kind, points in (("i8", (5, 127)), ("u8", (133, 255))):
+        stored(suite, "LOG_SOFTMAX", "rows", [(kind, (4, 11), 0.06, points[0])], (kind, 16 / 256, points[1]),
+               "LogSoftmaxOptions", version=2)
+
+
+FAMILIES = (conversions, nibbles, different_scales, wide_arithmetic, wide_functions, wide_windows)

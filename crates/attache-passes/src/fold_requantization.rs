@@ -1,0 +1,143 @@
+//! Conversions to stored numbers that give back the numbers that were there before are left out: a DEQUANTIZE with a
+//! QUANTIZE to the same type and scale behind it, or a QUANTIZE from a type and scale to the same.
+//!
+//! Both are exact: a real number `scale × n` over the same scale is nearer to `n` than to any other integer, and a factor
+//! of 1 is one in fixed-point arithmetic too. Any other pair rounds, so that it stays as it is.
+
+use attache_graph::{Conversion, Fact, Graph, Node, NodeId, Patch, TensorId};
+
+use crate::{Found, Rule};
+
+pub(crate) const RULE: Rule = Rule { name: "fold_requantization", fate: "removed: it changes nothing", find };
+
+fn find(graph: &Graph) -> Found {
+    let mut found = Found::default();
+    for (index, node) in graph.nodes.iter().enumerate() {
+        if node.op.conversion() != Some(Conversion::ToStored) {
+            continue;
+        }
+        let ([Some(input)], [output]) = (&node.inputs[..], &node.outputs[..]) else { continue };
+        let source = source(graph, *input);
+        match unchanged(graph, source, *output) {
+            Ok(()) => {
+                // One at a time: what is replaced here may be what another one would read.
+                found.patch =
+                    Patch { replace: vec![(*output, source)], remove: vec![NodeId(index as u32)], ..Patch::default() };
+                found.declined.clear();
+                return found;
+            }
+            Err(Some(reason)) => found.declined.push((NodeId(index as u32), reason.into())),
+            Err(None) => {}
+        }
+    }
+    found
+}
+
+/// The tensor that a conversion's input stands for: the one that was turned into real numbers for it, or itself.
+fn source(graph: &Graph, input: TensorId) -> TensorId {
+    let is_maker = |node: &&Node| node.outputs.contains(&input) && node.op.conversion() == Some(Conversion::ToReal);
+    match graph.nodes.iter().find(is_maker).map(|node| &node.inputs[..]) {
+        Some([Some(source)]) => *source,
+        _ => input,
+    }
+}
+
+/// An error where the output is not the source number by number; without a reason where the two are of no common kind.
+fn unchanged(graph: &Graph, source: TensorId, output: TensorId) -> Result<(), Option<&'static str>> {
+    let (from, to): (&Fact, &Fact) = (graph.fact(source), graph.fact(output));
+    if from.quantization.is_none() {
+        return Err(None);
+    }
+    if from.data_type != to.data_type || from.quantization != to.quantization {
+        return Err(Some("it goes to another type or scale"));
+    }
+    if graph.outputs.contains(&output) {
+        return Err(Some("it makes an output of the graph"));
+    }
+    if from.is_variable || to.is_variable {
+        return Err(Some("it keeps the value of a variable"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use attache_base::{DataType, Quantization};
+    use attache_graph::{Eval, Inferred, Op, OpError};
+
+    use super::*;
+    use crate::testing::{Double, graph};
+
+    /// Turns numbers into the output's.
+    #[derive(Debug)]
+    struct Convert(Conversion);
+
+    impl Op for Convert {
+        fn name(&self) -> &str {
+            "Convert"
+        }
+
+        fn infer(&self, _: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+            Ok(vec![Inferred::new(DataType::Int8, [3])])
+        }
+
+        fn eval(&self, _: &mut Eval<'_>) -> Result<(), OpError> {
+            Ok(())
+        }
+
+        fn conversion(&self) -> Option<Conversion> {
+            Some(self.0)
+        }
+    }
+
+    fn stored(scale: f32) -> Fact {
+        let quantization = Quantization { scale: vec![scale], zero_point: vec![0], axis: 0 };
+        Fact { quantization: Some(quantization), ..Fact::new(DataType::Int8, [3]) }
+    }
+
+    /// Stored numbers, made real, stored at `scale` and read by another node.
+    fn chain(scale: f32) -> Graph {
+        let mut graph = graph(3);
+        let (y, x) = (graph.outputs[0], graph.add_tensor("x", stored(0.5)));
+        let (real, back) = (graph.add_tensor("real", crate::testing::fact(3)), graph.add_tensor("back", stored(scale)));
+        graph.inputs = vec![x];
+        let node = |conversion, input, output, origin| Node {
+            op: Arc::new(Convert(conversion)),
+            inputs: vec![Some(input)],
+            outputs: vec![output],
+            origins: vec![origin],
+        };
+        graph.nodes = vec![
+            node(Conversion::ToReal, x, real, 0),
+            node(Conversion::ToStored, real, back, 1),
+            Double::node(back, y, 2),
+        ];
+        graph
+    }
+
+    #[test]
+    fn there_and_back_is_nothing() {
+        let mut graph = chain(0.5);
+        let log = crate::run(&mut graph);
+        assert_eq!(graph.nodes.len(), 1);
+        assert_eq!(graph.nodes[0].inputs, [Some(graph.inputs[0])]);
+        assert_eq!((log.removed[0].rule, &log.removed[0].origins[..]), (RULE.name, &[1][..]));
+    }
+
+    #[test]
+    fn another_scale_is_declined() {
+        let mut graph = chain(0.25);
+        let log = crate::run(&mut graph);
+        assert_eq!((graph.nodes.len(), log.declined[0].reason.as_str()), (3, "it goes to another type or scale"));
+    }
+
+    #[test]
+    fn outputs_of_the_graph_are_made() {
+        let mut graph = chain(0.5);
+        graph.outputs.push(graph.nodes[1].outputs[0]);
+        let log = crate::run(&mut graph);
+        assert_eq!((graph.nodes.len(), log.declined[0].reason.as_str()), (3, "it makes an output of the graph"));
+    }
+}
