@@ -18,7 +18,7 @@ use attache_kernels::quantized::{
 use attache_kernels::{Engine, Level};
 
 use crate::fused;
-use crate::quantized::{Affine, activation_range};
+use crate::quantized::{Affine, activation_range, unpack_nibbles};
 use crate::support::one_of;
 
 /// The arithmetic that types call for.
@@ -131,8 +131,7 @@ pub(crate) fn weight_bytes<'a>(weights: &TensorRef<'a>) -> Cow<'a, [u8]> {
     if weights.data_type != DataType::Int4 {
         return Cow::Borrowed(weights.bytes);
     }
-    let nibbles = weights.bytes.iter().flat_map(|byte| [(*byte << 4) as i8 >> 4, *byte as i8 >> 4]);
-    nibbles.map(|nibble| nibble as u8).take(weights.shape.elements()).collect()
+    unpack_nibbles(weights.bytes, weights.shape.elements()).into_iter().map(|nibble| nibble as u8).collect()
 }
 
 /// The stored zero of a type.

@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 
 use attache_base::{Bytes, Constant, DataType, Serial, Shape};
 use attache_gpu_ir::{Scalar, Tensor, interpret};
-use attache_graph::{Cache, Eval, Fact, Graph, Host, Inferred, Lowering, Node, OpError, TensorMut, TensorRef};
+use attache_graph::{
+    Cache, Eval, Fact, Graph, Host, Inferred, Lowering, Node, OpError, TensorId, TensorMut, TensorRef,
+};
 use attache_model::Model;
 
 /// Error that is allowed, relative to the case's scale: what LiteRT's own kernels differ by.
@@ -157,7 +159,11 @@ impl<'a> Run<'a> {
             return Ok(inferred);
         }
         let inputs = self.inputs(node);
-        let facts: Vec<_> = inputs.iter().map(|input| input.map(|value| Fact::constant(value.constant()))).collect();
+        let fact = |(id, value): (&Option<TensorId>, Option<&Value>)| {
+            let quantization = self.graph.fact((*id)?).quantization.clone();
+            Some(Fact { quantization, ..Fact::constant(value?.constant()) })
+        };
+        let facts: Vec<_> = node.inputs.iter().zip(inputs).map(fact).collect();
         node.op.infer(&facts.iter().map(Option::as_ref).collect::<Vec<_>>())
     }
 
@@ -179,11 +185,11 @@ impl<'a> Run<'a> {
         let (mut cache, mut states) = (Cache::default(), States::default());
         // Twice, so that what an operator keeps from its first run is used.
         for _ in 0..2 {
-            let outputs = made.iter_mut().zip(&inferred).map(|(value, output)| TensorMut {
+            let outputs = made.iter_mut().zip(&inferred).zip(&node.outputs).map(|((value, output), id)| TensorMut {
                 data_type: output.data_type,
                 shape: output.shape.as_ref().expect("a shape known at run time"),
                 bytes: value.bytes_mut(),
-                quantization: None,
+                quantization: self.graph.fact(*id).quantization.as_ref(),
             });
             let (inputs, outputs) = (inputs.clone(), outputs.collect());
             let (cache, parallel, host) = (&mut cache, &Serial, &mut states);

@@ -4,7 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use attache_base::{Bytes, Constant, DataType, Serial, Shape};
+use attache_base::{Bytes, Constant, DataType, Quantization, Serial, Shape};
 use attache_graph::{Cache, Eval, Fact, Graph, Host, Inferred, Lowering, OpError, TensorMut, TensorRef};
 use attache_model::Model;
 
@@ -63,9 +63,18 @@ impl Random {
         Some(Constant { data_type, shape: shape.clone(), bytes })
     }
 
-    /// Another shape, type or value of a tensor.
+    /// Scales and zero points of any kind, or none.
+    fn quantization(&mut self) -> Option<Quantization> {
+        let scale: Vec<f32> = (0..self.below(4)).map(|_| self.pick(&SCALES)).collect();
+        let zero_point = scale.iter().map(|_| self.pick(&ZERO_POINTS)).collect();
+        let axis = self.pick(&[0, 1, 3, usize::MAX]);
+        (self.below(4) > 0).then_some(Quantization { scale, zero_point, axis })
+    }
+
+    /// Another shape, type, scale or value of a tensor.
     fn change(&mut self, fact: &mut Fact) {
-        match self.below(4) {
+        match self.below(5) {
+            4 => fact.quantization = self.quantization(),
             0 => fact.data_type = self.pick(&TYPES),
             1 => fact.shape = Some((0..self.below(6)).map(|_| self.pick(&EXTENTS)).collect()),
             2 => {
@@ -87,6 +96,10 @@ impl Random {
         fact.constant = shape.and_then(|shape| self.constant(fact.data_type, &shape));
     }
 }
+
+/// Scales from useful to nonsense.
+const SCALES: [f32; 10] = [1.0, 0.5, 0.007, 3e-39, 3e38, 1e-12, 0.0, -1.0, f32::NAN, f32::INFINITY];
+const ZERO_POINTS: [i64; 6] = [0, 127, -128, 255, 1 << 20, i64::MIN];
 
 fn word(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
@@ -127,9 +140,10 @@ fn eval(graph: &Graph, inferred: &[Inferred], random: &mut Random) -> Option<Res
         inputs.push(Some((fact, words, size)));
     }
     let mut outputs = Vec::new();
-    for output in inferred {
+    for (output, id) in inferred.iter().zip(&node.outputs) {
         let shape = output.shape.as_ref()?;
-        outputs.push((output.data_type, shape, room(output.data_type, shape)?));
+        let quantization = graph.fact(*id).quantization.as_ref();
+        outputs.push((output.data_type, shape, quantization, room(output.data_type, shape)?));
     }
     let inputs = inputs.iter().map(|input| {
         let (fact, words, size) = input.as_ref()?;
@@ -142,11 +156,11 @@ fn eval(graph: &Graph, inferred: &[Inferred], random: &mut Random) -> Option<Res
         })
     });
     let inputs = inputs.collect();
-    let outputs = outputs.iter_mut().map(|(data_type, shape, (words, size))| TensorMut {
+    let outputs = outputs.iter_mut().map(|(data_type, shape, quantization, (words, size))| TensorMut {
         data_type: *data_type,
         shape,
         bytes: &mut bytemuck::cast_slice_mut(words)[..*size],
-        quantization: None,
+        quantization: *quantization,
     });
     let (outputs, cache, host) = (outputs.collect(), &mut Cache::default(), &mut NoHost);
     Some(node.op.eval(&mut Eval { inputs, outputs, cache, parallel: &Serial, host }))
@@ -161,6 +175,10 @@ fn torment(graph: &Graph, random: &mut Random) -> (usize, usize) {
         for _ in 0..1 + random.below(2) {
             let tensor = random.pick(&inputs);
             random.change(&mut graph.tensors[tensor].fact);
+        }
+        if random.below(4) == 0 {
+            let output = random.pick(&graph.nodes[0].outputs).index();
+            graph.tensors[output].fact.quantization = random.quantization();
         }
         let node = &graph.nodes[0];
         // Parameters that a run tells are inferred again once they are known.

@@ -66,7 +66,11 @@ impl Multiplier {
 /// Wraps.
 pub fn multiply_wide(x: i64, factor: Multiplier) -> i32 {
     let mantissa = if factor.mantissa < 0x7fff_0000 { (factor.mantissa + (1 << 15)) >> 16 } else { 0x7fff };
-    let shift = 15 - factor.exponent;
+    multiply(x, mantissa, 15 - factor.exponent)
+}
+
+/// `x × mantissa / 2^shift`, rounded once, ties up; wraps.
+pub(crate) fn multiply(x: i64, mantissa: i32, shift: i32) -> i32 {
     let product = i128::from(x) * i128::from(mantissa);
     let result = if shift > 0 { (product + (1i128 << (shift - 1))) >> shift } else { product << -shift };
     result as i32

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::fixed_point::Multiplier;
+use super::fixed_point::{Multiplier, multiply, multiply_wide};
 use crate::convolution::{Convolution, Sweep};
 use crate::gemm::{Matrix, Rows, Split, Target};
 use crate::transpose_convolution::Phase;
@@ -37,18 +37,12 @@ pub struct WideStage {
 
 impl WideStage {
     fn finish(&self, sum: i64, output: usize) -> i16 {
-        let Multiplier { mantissa, exponent } = self.factors[output.min(self.factors.len() - 1)];
-        let (mantissa, shift) = match self.rounding {
-            WideRounding::Whole => (i64::from(mantissa), 31 - exponent),
-            WideRounding::Short if mantissa < 0x7fff_0000 => (i64::from((mantissa + (1 << 15)) >> 16), 15 - exponent),
-            WideRounding::Short => (0x7fff, 15 - exponent),
+        let factor = self.factors[output.min(self.factors.len() - 1)];
+        let scaled = match self.rounding {
+            WideRounding::Whole => multiply(sum, factor.mantissa, 31 - factor.exponent),
+            WideRounding::Short => multiply_wide(sum, factor),
         };
-        let product = i128::from(sum) * i128::from(mantissa);
-        let scaled = match shift {
-            1.. => (product + (1i128 << (shift - 1))) >> shift,
-            _ => product << -shift,
-        };
-        (scaled as i32).wrapping_add(self.zero_point).clamp(self.bounds.0, self.bounds.1) as i16
+        scaled.wrapping_add(self.zero_point).clamp(self.bounds.0, self.bounds.1) as i16
     }
 }
 
