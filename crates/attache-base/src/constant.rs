@@ -102,12 +102,18 @@ impl Constant {
         }
     }
 
-    /// Integer elements of 8 to 64 bits widened to `i64`, truth as 1; `None` for other types.
+    /// Integer elements of 4 to 64 bits widened to `i64`, truth as 1; `None` for other types.
     pub fn integers(&self) -> Option<Vec<i64>> {
         fn widen<T: Element + Into<i64>>(constant: &Constant) -> Option<Vec<i64>> {
             Some(constant.values::<T>()?.iter().map(|value| (*value).into()).collect())
         }
         match self.data_type {
+            // Two to a byte, the first in the lower half.
+            DataType::Int4 => {
+                let elements = self.shape.elements();
+                let halves = self.bytes.get(..elements.div_ceil(2))?.iter().flat_map(|byte| [byte << 4, *byte]);
+                Some(halves.take(elements).map(|half| i64::from(half as i8 >> 4)).collect())
+            }
             DataType::Int8 => widen::<i8>(self),
             DataType::UInt8 => widen::<u8>(self),
             DataType::Bool => {
@@ -138,5 +144,12 @@ mod tests {
         let aligned = constant.aligned_bytes().unwrap();
         assert_eq!((aligned.as_ptr().addr() % 4, &aligned[..]), (0, &constant.bytes[..]));
         assert!(Constant { shape: [3].into(), ..constant }.aligned_bytes().is_none());
+    }
+
+    #[test]
+    fn integers_of_four_bits_lie_two_to_a_byte() {
+        let bytes = Bytes::from_vec(vec![0x7f, 0x08]);
+        let constant = Constant { data_type: DataType::Int4, shape: [3].into(), bytes };
+        assert_eq!(constant.integers().unwrap(), [-1, 7, -8]);
     }
 }

@@ -1,5 +1,7 @@
 //! Affine quantization: `real = scale × (stored − zero_point)`.
 
+use crate::Constant;
+
 /// Scale and zero point of a tensor, one for all of it or one per index along an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quantization {
@@ -9,4 +11,43 @@ pub struct Quantization {
     pub zero_point: Vec<i64>,
     /// The axis along which several scales are counted.
     pub axis: usize,
+}
+
+impl Quantization {
+    /// The real numbers that a constant's stored integers stand for; `None` where they aren't integers, or where there are
+    /// several scales and not one per index along the axis.
+    pub fn dequantized(&self, constant: &Constant) -> Option<Constant> {
+        let stored = constant.integers()?;
+        let several = self.scale.len() > 1;
+        let inner: usize = if several { constant.shape.get(self.axis + 1..)?.iter().product() } else { 1 };
+        if self.scale.is_empty() || several && constant.shape[self.axis] != self.scale.len() {
+            return None;
+        }
+        let pairs: Vec<(f32, f32)> =
+            self.scale.iter().zip(&self.zero_point).map(|(scale, point)| (*scale, *point as f32)).collect();
+        let pair = |index: usize| if several { pairs.get((index / inner) % pairs.len()) } else { pairs.first() };
+        let real = |(index, stored): (usize, &i64)| pair(index).map(|(scale, point)| scale * (*stored as f32 - point));
+        let reals: Option<Vec<f32>> = stored.iter().enumerate().map(real).collect();
+        Some(Constant::from_values(constant.shape.clone(), &reals?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_index_along_the_axis_has_its_scale() {
+        let constant = Constant::from_values([2, 3], &[1i8, 2, 3, -1, -2, -128]);
+        let reals = |scale: &[f32], zero_point: &[i64], axis| {
+            let quantization = Quantization { scale: scale.to_vec(), zero_point: zero_point.to_vec(), axis };
+            quantization.dequantized(&constant).map(|reals| reals.values::<f32>().unwrap().to_vec())
+        };
+        assert_eq!(reals(&[0.5], &[1], 0).unwrap(), [0.0, 0.5, 1.0, -1.0, -1.5, -64.5]);
+        assert_eq!(reals(&[1.0, 0.5], &[0, 2], 0).unwrap(), [1.0, 2.0, 3.0, -1.5, -2.0, -65.0]);
+        assert_eq!(reals(&[1.0, 2.0, 4.0], &[0; 3], 1).unwrap(), [1.0, 4.0, 12.0, -1.0, -4.0, -512.0]);
+        assert_eq!(reals(&[1.0, 2.0], &[0; 2], 1), None);
+        assert_eq!(reals(&[1.0, 2.0], &[0; 2], 2), None);
+        assert_eq!(reals(&[], &[], 0), None);
+    }
 }

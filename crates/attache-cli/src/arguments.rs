@@ -23,6 +23,15 @@ pub(crate) enum BackendName {
     Gl,
 }
 
+/// `--quantized`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum QuantizedName {
+    /// As the reals that they stand for, rounded to what can be stored after each operator.
+    View,
+    /// In integer arithmetic, with the bits that the CPU gives.
+    Exact,
+}
+
 /// `--precision`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PrecisionName {
@@ -69,6 +78,9 @@ pub(crate) struct DeviceArguments {
     /// Keep binary16 in pairs, as on a GPU whose shaders have no such type, even if this one's do
     #[arg(long)]
     pub(crate) no_shader_f16: bool,
+    /// How the GPU computes on quantized tensors
+    #[arg(long, default_value = "view")]
+    pub(crate) quantized: QuantizedName,
     /// Fail unless every operator runs on the GPU
     #[arg(long)]
     pub(crate) require_delegation: bool,

@@ -16,7 +16,7 @@ use attache::{Delegate, Error, ErrorKind, Interpreter, InterpreterBuilder, Limit
 use serde::Serialize;
 
 use crate::arguments::{
-    BackendName, DelegateName, DeviceArguments, PrecisionName, ShapeArguments, assign, parse_shape,
+    BackendName, DelegateName, DeviceArguments, PrecisionName, QuantizedName, ShapeArguments, assign, parse_shape,
 };
 use crate::commands::Stage;
 use crate::failure::{Failure, Kind};
@@ -55,6 +55,7 @@ pub(crate) struct Wish {
     pub(crate) precision: PrecisionName,
     /// Whether to do without binary16 as a type of shaders.
     pub(crate) no_shader_f16: bool,
+    pub(crate) quantized: QuantizedName,
     /// Whether an adapter that is no hardware will do.
     pub(crate) software: bool,
 }
@@ -73,7 +74,9 @@ pub(crate) struct Device {
 
 /// What was asked for, as far as it concerns the GPU; `None`: the CPU.
 fn wish(arguments: &DeviceArguments) -> Result<Option<Wish>, Failure> {
-    let DeviceArguments { delegate, backend, adapter, precision, no_shader_f16, require_delegation, .. } = arguments;
+    let DeviceArguments {
+        delegate, backend, adapter, precision, no_shader_f16, quantized, require_delegation, ..
+    } = arguments;
     let explicit = backend.is_some() || adapter.is_some();
     if *delegate == Some(DelegateName::Cpu) {
         if *precision != PrecisionName::F32 {
@@ -87,8 +90,14 @@ fn wish(arguments: &DeviceArguments) -> Result<Option<Wish>, Failure> {
         };
     }
     let software = explicit || *delegate == Some(DelegateName::Gpu);
-    let (backend, adapter) = (*backend, adapter.clone());
-    Ok(Some(Wish { backend, adapter, precision: *precision, no_shader_f16: *no_shader_f16, software }))
+    Ok(Some(Wish {
+        backend: *backend,
+        adapter: adapter.clone(),
+        precision: *precision,
+        no_shader_f16: *no_shader_f16,
+        quantized: *quantized,
+        software,
+    }))
 }
 
 impl Device {
@@ -234,6 +243,7 @@ mod tests {
             adapter: None,
             precision: PrecisionName::F32,
             no_shader_f16: false,
+            quantized: QuantizedName::View,
             require_delegation: false,
             threads: None,
             limits: LimitArguments::default(),

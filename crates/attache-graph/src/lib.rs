@@ -15,6 +15,6 @@ pub use error::{OpError, Refusal};
 pub use eval::{Cache, Eval, Handle, Host, TensorMut, TensorRef};
 pub use fact::{Fact, Inferred};
 pub use graph::{Graph, InvalidGraph, Node, NodeId, Tensor, TensorId};
-pub use lowering::{Lowered, Lowering};
+pub use lowering::{Grid, Lowered, Lowering, Quantized};
 pub use op::{Conversion, Missing, Op, VariableUse};
 pub use patch::Patch;

@@ -5,6 +5,21 @@ use attache_gpu_ir::{Expression, Primitive, Program, Scalar, ValueId};
 
 use crate::{Fact, Graph, Node, Refusal};
 
+mod view;
+
+pub use view::Grid;
+
+/// What a device makes of quantized tensors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Quantized {
+    /// Reals that are kept on the grid of their scale and zero point: each operator computes on what its inputs stand for,
+    /// and what it makes is rounded to numbers that can be stored.
+    #[default]
+    View,
+    /// The stored integers, in the arithmetic of TensorFlow Lite's reference kernels.
+    Exact,
+}
+
 /// A node's work as primitives.
 #[derive(Clone, Debug)]
 pub struct Lowered {
@@ -26,9 +41,18 @@ pub struct Lowering<'a> {
 
 impl<'a> Lowering<'a> {
     /// The node's work as primitives, or why it has none.
-    pub fn lower(graph: &'a Graph, node: &'a Node) -> Result<Lowered, Refusal> {
-        let inputs = graph.input_facts(node);
-        let outputs: Vec<_> = node.outputs.iter().map(|id| graph.fact(*id)).collect();
+    pub fn lower(graph: &Graph, node: &Node, quantized: Quantized) -> Result<Lowered, Refusal> {
+        match quantized {
+            Quantized::View => view::lower(graph, node),
+            Quantized::Exact => {
+                let outputs = node.outputs.iter().map(|id| graph.fact(*id)).collect();
+                Lowering::of(node, graph.input_facts(node), outputs)
+            }
+        }
+    }
+
+    /// The node's work on tensors of which this is known.
+    fn of(node: &Node, inputs: Vec<Option<&'a Fact>>, outputs: Vec<&'a Fact>) -> Result<Lowered, Refusal> {
         let (values, made) = (vec![None; inputs.len()], vec![None; outputs.len()]);
         let mut lowering = Lowering { inputs, outputs, program: Program::default(), reads: Vec::new(), values, made };
         node.op.lower(&mut lowering)?;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use attache_base::{Bytes, Constant, DataType, Serial, Shape};
 use attache_gpu_ir::{Scalar, Tensor, interpret};
 use attache_graph::{
-    Cache, Eval, Fact, Graph, Host, Inferred, Lowering, Node, OpError, TensorId, TensorMut, TensorRef,
+    Cache, Eval, Fact, Graph, Host, Inferred, Lowering, Node, OpError, Quantized, TensorId, TensorMut, TensorRef,
 };
 use attache_model::Model;
 
@@ -209,7 +209,7 @@ impl<'a> Run<'a> {
         if node.op.value_of_shapes(&self.graph.input_facts(node)).is_some() {
             return self.eval(node);
         }
-        let lowered = match Lowering::lower(self.graph, node) {
+        let lowered = match Lowering::lower(self.graph, node, Quantized::default()) {
             Ok(lowered) => lowered,
             Err(refusal) => {
                 self.refusals.push(format!("{}: {refusal}", node.op.name()));

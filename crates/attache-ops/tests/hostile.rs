@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use attache_base::{Bytes, Constant, DataType, Quantization, Serial, Shape};
-use attache_graph::{Cache, Eval, Fact, Graph, Host, Inferred, Lowering, OpError, TensorMut, TensorRef};
+use attache_graph::{Cache, Eval, Fact, Graph, Host, Inferred, Lowering, OpError, Quantized, TensorMut, TensorRef};
 use attache_model::Model;
 
 /// Changes of each case.
@@ -190,7 +190,7 @@ fn torment(graph: &Graph, random: &mut Random) -> (usize, usize) {
         if let Some(result) = eval(&graph, &inferred, random) {
             computed += usize::from(result.is_ok());
         }
-        let _ = Lowering::lower(&graph, &graph.nodes[0]);
+        let _ = Lowering::lower(&graph, &graph.nodes[0], Quantized::default());
     }
     (accepted, computed)
 }

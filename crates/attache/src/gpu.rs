@@ -8,6 +8,7 @@ mod options;
 mod stages;
 
 pub use attache_gpu::{Adapter, Backend, Device, DeviceOptions, Precision, adapters, wgpu};
+pub use attache_graph::Quantized;
 pub use delegate::GpuDelegate;
 pub use options::{GpuDelegateOptions, InferencePreference, InferencePriority};
 pub use stages::{GpuStage, stage};

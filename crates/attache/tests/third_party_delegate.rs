@@ -6,7 +6,9 @@ mod common;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use attache::graph::{Cache, Eval, Fact, Graph, Host, Lowering, Node, NodeId, OpError, Refusal, TensorMut, TensorRef};
+use attache::graph::{
+    Cache, Eval, Fact, Graph, Host, Lowering, Node, NodeId, OpError, Quantized, Refusal, TensorMut, TensorRef,
+};
 use attache::{
     Claim, Delegate, DelegateError, DelegateKernel, ErrorKind, Interpreter, Island, KernelReport, Outcome,
     Partitioning, Shape,
@@ -41,7 +43,7 @@ impl Delegate for Pairs {
     }
 
     fn claim(&self, graph: &Graph, node: NodeId) -> Result<Claim, Refusal> {
-        let lowered = Lowering::lower(graph, graph.node(node))?;
+        let lowered = Lowering::lower(graph, graph.node(node), Quantized::default())?;
         match &lowered.program.steps[..] {
             [step] if matches!(step.primitive, Primitive::Map { .. }) && step.inputs.len() == 2 => {
                 Ok(Claim::new(graph.node(node).clone()))

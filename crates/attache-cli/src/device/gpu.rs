@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use attache::gpu::{self, Backend, GpuDelegate, GpuDelegateOptions, GpuStage, Precision};
+use attache::gpu::{self, Backend, GpuDelegate, GpuDelegateOptions, GpuStage, Precision, Quantized};
 use attache::graph::{Graph, NodeId};
 use attache::{ErrorKind, Limits, Model};
 use serde_json::json;
 
 use super::{Adapter, Gpu, Wish};
-use crate::arguments::{BackendName, PrecisionName};
+use crate::arguments::{BackendName, PrecisionName, QuantizedName};
 use crate::commands::Stage;
 use crate::failure::Failure;
 
@@ -27,7 +27,12 @@ pub(super) fn open(wish: &Wish) -> Result<Option<Gpu>, Failure> {
         PrecisionName::F32F16 => Precision::F32F16,
         PrecisionName::F16 => Precision::F16,
     };
-    let mut options = GpuDelegateOptions::default().precision(precision).hardware_only(!wish.software);
+    let quantized = match wish.quantized {
+        QuantizedName::View => Quantized::View,
+        QuantizedName::Exact => Quantized::Exact,
+    };
+    let mut options = GpuDelegateOptions::default().precision(precision).quantized(quantized);
+    options = options.hardware_only(!wish.software);
     options = options.no_shader_f16(wish.no_shader_f16);
     if let Some(backend) = wish.backend {
         options = options.backend(match backend {

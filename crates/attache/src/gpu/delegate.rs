@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use attache_base::DataType;
 use attache_gpu::{Adapter, Device, DeviceOptions, GpuErrorKind, Precision, Submission, wgpu};
 use attache_gpu_ir::{Expression, Primitive, Program, Scalar, ValueId};
-use attache_graph::{Graph, Lowered, Lowering, NodeId, Refusal, TensorId};
+use attache_graph::{Graph, Grid, Lowered, Lowering, NodeId, Quantized, Refusal, TensorId};
 
 use super::kernel::GpuKernel;
 use super::options::GpuDelegateOptions;
@@ -19,6 +19,7 @@ const COMMON_BINDING_BYTES: u64 = 128 << 20;
 pub struct GpuDelegate {
     device: Device,
     precision: Precision,
+    quantized: Quantized,
     partitioning: Partitioning,
 }
 
@@ -38,7 +39,7 @@ impl GpuDelegate {
             GpuErrorKind::Unsupported => Error::new(ErrorKind::Unsupported, error.to_string()),
             _ => Error::new(ErrorKind::Device, error.to_string()),
         })?;
-        Ok(Self { device, precision, partitioning: options.partitioning })
+        Ok(Self { device, precision, quantized: options.quantized, partitioning: options.partitioning })
     }
 
     /// The delegate on a device that the caller opened. Choices of a device among the options don't count.
@@ -48,7 +49,7 @@ impl GpuDelegate {
             return Err(Error::new(ErrorKind::Device, "the device allows a shader fewer than four storage buffers"));
         }
         let precision = options.resolved_precision()?;
-        Ok(Self { device, precision, partitioning: options.partitioning })
+        Ok(Self { device, precision, quantized: options.quantized, partitioning: options.partitioning })
     }
 
     /// What is known about the device.
@@ -68,7 +69,7 @@ impl GpuDelegate {
 
     /// Whether a GPU takes the node, or why not; asked of no device in particular.
     pub fn supports(graph: &Graph, node: NodeId) -> Result<(), Refusal> {
-        lower(graph, node, COMMON_BINDING_BYTES).map(drop)
+        lower(graph, node, Quantized::default(), COMMON_BINDING_BYTES).map(drop)
     }
 
     pub(super) fn device(&self) -> &Device {
@@ -77,8 +78,8 @@ impl GpuDelegate {
 }
 
 /// The node's program, where every value of it fits the device.
-fn lower(graph: &Graph, node: NodeId, max_binding_bytes: u64) -> Result<Lowered, Refusal> {
-    let lowered = Lowering::lower(graph, graph.node(node))?;
+fn lower(graph: &Graph, node: NodeId, quantized: Quantized, max_binding_bytes: u64) -> Result<Lowered, Refusal> {
+    let lowered = Lowering::lower(graph, graph.node(node), quantized)?;
     for value in &lowered.program.values {
         let bytes = value.shape.checked_elements().and_then(|elements| elements.checked_mul(4));
         if bytes.is_none_or(|bytes| bytes as u64 > max_binding_bytes.min(i32::MAX as u64)) {
@@ -99,7 +100,7 @@ impl Delegate for GpuDelegate {
     }
 
     fn claim(&self, graph: &Graph, node: NodeId) -> Result<Claim, Refusal> {
-        let lowered = lower(graph, node, self.device.adapter().max_binding_bytes)?;
+        let lowered = lower(graph, node, self.quantized, self.device.adapter().max_binding_bytes)?;
         Ok(Claim::new(super::fault::plant(graph.node(node), lowered)))
     }
 
@@ -130,7 +131,14 @@ pub(super) fn stitch(island: Island<'_>) -> Result<Stitched, DelegateError> {
     for tensor in &island.inputs {
         // A node may list an input that its program has no use for: an empty piece of a concatenation, say.
         let (scalar, shape) = first_read(graph, &claims, *tensor).unwrap_or((Scalar::F32, [0].into()));
-        values.insert(*tensor, program.input(scalar, shape));
+        let value = match grid(graph, *tensor, scalar)? {
+            Some(grid) => {
+                let stored = program.input(Scalar::I32, shape);
+                convert(&mut program, stored, grid.dequantize(Expression::Input(0)), Scalar::F32, 0)?
+            }
+            None => program.input(scalar, shape),
+        };
+        values.insert(*tensor, value);
     }
     for (origin, (id, lowered)) in claims.iter().enumerate() {
         let node = graph.node(*id);
@@ -143,10 +151,37 @@ pub(super) fn stitch(island: Island<'_>) -> Result<Stitched, DelegateError> {
         let outputs = program.append(&lowered.program, &inputs, origin);
         values.extend(node.outputs.iter().copied().zip(outputs));
     }
-    let outputs: Option<Vec<ValueId>> = island.outputs.iter().map(|tensor| values.get(tensor).copied()).collect();
-    program.outputs = outputs.ok_or_else(|| DelegateError::new("the island does not make all of its outputs"))?;
+    for tensor in &island.outputs {
+        let value = values.get(tensor).copied();
+        let value = value.ok_or_else(|| DelegateError::new("the island does not make all of its outputs"))?;
+        let output = match grid(graph, *tensor, program.value(value).scalar)? {
+            Some(grid) => {
+                convert(&mut program, value, grid.quantize(Expression::Input(0)), Scalar::I32, claims.len() - 1)?
+            }
+            None => value,
+        };
+        program.outputs.push(output);
+    }
     program.validate().map_err(|error| DelegateError::new(error.to_string()))?;
     Ok(Stitched { program, nodes: claims.into_iter().map(|(id, _)| id).collect() })
+}
+
+/// The numbers that a quantized tensor stores, where the program holds the reals that they stand for.
+fn grid(graph: &Graph, tensor: TensorId, scalar: Scalar) -> Result<Option<Grid>, DelegateError> {
+    let grid = Grid::of(graph.fact(tensor)).map_err(|refusal| DelegateError::new(refusal.to_string()))?;
+    Ok(grid.filter(|_| scalar == Scalar::F32))
+}
+
+/// A map of one value.
+fn convert(
+    program: &mut Program,
+    value: ValueId,
+    expression: Expression,
+    scalar: Scalar,
+    origin: usize,
+) -> Result<ValueId, DelegateError> {
+    let map = Primitive::Map { expression, shape: program.shape(value).clone(), scalar };
+    Ok(program.step(map, &[value], origin).map_err(|error| DelegateError::new(error.to_string()))?[0])
 }
 
 /// The values as the scalars that a node's program reads: cast where another node makes or reads them as others.
@@ -165,9 +200,7 @@ fn as_read(
         } else if *data_type == DataType::Float32 {
             return Err(DelegateError::new("places in windows are read as something else"));
         } else {
-            let shape = program.shape(*value).clone();
-            let cast = Primitive::Map { expression: Expression::Input(0), shape, scalar };
-            program.step(cast, &[*value], origin).map_err(|error| DelegateError::new(error.to_string()))?[0]
+            convert(program, *value, Expression::Input(0), scalar, origin)?
         });
     }
     Ok(inputs)

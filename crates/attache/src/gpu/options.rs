@@ -1,6 +1,7 @@
 //! The GPU delegate's options, under the names of `TfLiteGpuDelegateOptionsV2`.
 
 use attache_gpu::{Backend, Precision};
+use attache_graph::Quantized;
 
 use crate::{Error, Partitioning};
 
@@ -38,6 +39,7 @@ pub struct GpuDelegateOptions {
     pub(crate) inference_preference: InferencePreference,
     pub(crate) priorities: [InferencePriority; 3],
     pub(crate) precision: Option<Precision>,
+    pub(crate) quantized: Quantized,
     pub(crate) partitioning: Partitioning,
     pub(crate) backend: Option<Backend>,
     pub(crate) adapter: Option<String>,
@@ -52,6 +54,7 @@ impl Default for GpuDelegateOptions {
             inference_preference: InferencePreference::default(),
             priorities: [MaxPrecision, Auto, Auto],
             precision: None,
+            quantized: Quantized::default(),
             partitioning: Partitioning::default(),
             backend: None,
             adapter: None,
@@ -93,6 +96,12 @@ impl GpuDelegateOptions {
     /// The precision, whatever the priorities say.
     pub fn precision(mut self, precision: Precision) -> Self {
         self.precision = Some(precision);
+        self
+    }
+
+    /// What becomes of quantized tensors.
+    pub fn quantized(mut self, quantized: Quantized) -> Self {
+        self.quantized = quantized;
         self
     }
 
