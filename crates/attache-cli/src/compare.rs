@@ -1,7 +1,11 @@
 //! Whether an output agrees with a golden one.
 //!
 //! The error of floats is the largest difference relative to `max(|golden|max, scale)`. Values that are finite on one side
-//! only disagree; where neither side is finite, only infinities of opposite sign do. Integers and booleans must be equal.
+//! only disagree; where neither side is finite, only infinities of opposite sign do. Integers of 8 and 16 bits may be some
+//! steps apart where that is asked for; all others, and booleans, must be equal.
+
+use attache::DataType;
+use attache::diff::{Difference as Apart, Tolerance, is_stepped};
 
 use crate::npy::Array;
 use crate::numbers::{is_float, numbers};
@@ -53,15 +57,20 @@ fn coordinates(mut index: usize, extents: &[usize]) -> Vec<usize> {
     place
 }
 
-/// How `found` differs from `golden` beyond `limit`; `None` where it agrees. `scale` is the least number that errors are
+/// How `found` differs from `golden` beyond the tolerance; `None` where it agrees. `scale` is the least number that errors are
 /// relative to.
-pub(crate) fn compare(golden: &Array, found: &Array, scale: f64, limit: f64) -> Option<Difference> {
+pub(crate) fn compare(golden: &Array, found: &Array, scale: f64, tolerance: &Tolerance) -> Option<Difference> {
     if (golden.data_type, &golden.shape) != (found.data_type, &found.shape) {
         let form = |array: &Array| format!("{} of shape {}", array.data_type, array.shape);
         return Some(Difference::Form(format!("{} instead of {}", form(found), form(golden))));
     }
     let exact = !is_float(golden.data_type);
     if exact && golden.bytes == found.bytes {
+        return None;
+    }
+    let apart =
+        is_stepped(golden.data_type).then(|| Apart::of(golden.data_type, &golden.bytes, &found.bytes)).flatten();
+    if apart.is_some_and(|apart| apart.is_within(tolerance)) {
         return None;
     }
     let values = |array: &Array| numbers(array.data_type, &array.bytes);
@@ -72,11 +81,11 @@ pub(crate) fn compare(golden: &Array, found: &Array, scale: f64, limit: f64) -> 
         expected.iter().filter(|value| value.is_finite()).fold(scale, |largest, value| largest.max(value.abs()));
     // Errors of integers and of all-zero outputs are absolute.
     let scale = if exact || largest == 0.0 { 1.0 } else { largest };
-    let limit = if exact { 0.0 } else { limit };
+    let limit = limit(golden.data_type, tolerance);
     let errors: Vec<f64> = expected.iter().zip(&actual).map(|(&golden, &found)| error(golden, found, scale)).collect();
     let beyond = |error: f64| error > limit || error.is_nan();
     let count = errors.iter().filter(|error| beyond(**error)).count();
-    // Integers too large for exact numbers can differ by nothing that a number shows.
+    // Integers too large for exact numbers can differ by nothing that a number shows, and too many may be some steps apart.
     let count = if exact { count.max(1) } else { count };
     let worst = errors.iter().enumerate().reduce(|worst, next| if next.1 > worst.1 { next } else { worst });
     let (index, &error) = worst.filter(|_| count > 0)?;
@@ -89,6 +98,15 @@ pub(crate) fn compare(golden: &Array, found: &Array, scale: f64, limit: f64) -> 
         count,
         nonfinite: (nonfinite(&expected), nonfinite(&actual)),
     })
+}
+
+/// The largest error that may be anywhere in a tensor of this type.
+pub(crate) fn limit(data_type: DataType, tolerance: &Tolerance) -> f64 {
+    match (is_float(data_type), is_stepped(data_type)) {
+        (true, _) => tolerance.relative,
+        (_, true) => tolerance.steps.most as f64,
+        _ => 0.0,
+    }
 }
 
 impl Difference {
@@ -120,7 +138,7 @@ impl Difference {
 
 #[cfg(test)]
 mod tests {
-    use attache::{DataType, Shape};
+    use attache::Shape;
 
     use super::*;
 
@@ -130,7 +148,7 @@ mod tests {
     }
 
     fn worst(golden: &[f32], found: &[f32], scale: f64) -> Option<(f64, Vec<usize>)> {
-        match compare(&floats(golden), &floats(found), scale, 1e-5)? {
+        match compare(&floats(golden), &floats(found), scale, &Tolerance::relative(1e-5))? {
             Difference::Values { error, place, .. } => Some((error, place)),
             Difference::Form(text) => panic!("{text}"),
         }
@@ -162,23 +180,38 @@ mod tests {
             shape: Shape::from([values.len()]),
             bytes: values.iter().flat_map(|value| value.to_ne_bytes()).collect(),
         };
-        assert_eq!(compare(&integers(&[1, 2]), &integers(&[1, 2]), 1.0, 1.0), None);
-        let difference = compare(&integers(&[1, 2]), &integers(&[1, 5]), 100.0, 1.0).unwrap();
+        let loose = Tolerance::relative(1.0);
+        assert_eq!(compare(&integers(&[1, 2]), &integers(&[1, 2]), 1.0, &loose), None);
+        let difference = compare(&integers(&[1, 2]), &integers(&[1, 5]), 100.0, &loose).unwrap();
         assert_eq!(difference.error(), Some(3.0));
         // These two are the same number in f64.
-        assert!(compare(&integers(&[i64::MAX]), &integers(&[i64::MAX - 1]), 1.0, 1.0).is_some());
+        assert!(compare(&integers(&[i64::MAX]), &integers(&[i64::MAX - 1]), 1.0, &loose).is_some());
+    }
+
+    #[test]
+    fn quantized_numbers_may_be_some_steps_apart() {
+        let bytes = |values: &[u8]| Array {
+            data_type: DataType::UInt8,
+            shape: Shape::from([values.len()]),
+            bytes: values.to_vec(),
+        };
+        let steps = |text: &str| Tolerance { relative: 0.0, steps: text.parse().unwrap() };
+        let compare = |found: &[u8], text| compare(&bytes(&[7, 8, 9, 10]), &bytes(found), 1.0, &steps(text));
+        assert_eq!(compare(&[7, 8, 9, 12], "2:75:1"), None);
+        assert_eq!(compare(&[7, 8, 9, 12], "1").unwrap().error(), Some(2.0));
+        assert!(compare(&[7, 8, 7, 12], "2:75:1").is_some());
     }
 
     #[test]
     fn forms_must_agree() {
         let (left, mut right) = (floats(&[1.0, 2.0]), floats(&[1.0, 2.0]));
         right.shape = Shape::from([2]);
-        let text = compare(&left, &right, 0.0, 1.0).unwrap().describe(1.0);
+        let text = compare(&left, &right, 0.0, &Tolerance::relative(1.0)).unwrap().describe(1.0);
         assert_eq!(text, "FLOAT32 of shape [2] instead of FLOAT32 of shape [1, 2]");
     }
 
     #[test]
     fn empty_outputs_agree() {
-        assert_eq!(compare(&floats(&[]), &floats(&[]), 0.0, 1e-5), None);
+        assert_eq!(compare(&floats(&[]), &floats(&[]), 0.0, &Tolerance::relative(1e-5)), None);
     }
 }

@@ -5,12 +5,15 @@
 
 mod case;
 mod numbers;
+mod tolerance;
 mod trace;
 
 use attache_base::DataType;
+use tolerance::STEPS;
 
 pub use case::{Array, Case};
-pub use numbers::{is_float, numbers};
+pub use numbers::{is_float, is_stepped, numbers};
+pub use tolerance::{Steps, Tolerance};
 pub use trace::{Alone, Departure, Trace, TraceInput};
 
 /// How far a tensor is from its reference. Differences are taken where both sides are finite, and nowhere else.
@@ -23,12 +26,17 @@ pub struct Difference {
     /// What the largest difference is measured by: the largest finite |reference| of floats; 1 for integers and where the
     /// reference is 0 throughout.
     pub scale: f64,
+    /// Whether the elements are floats, which may differ by rounding.
+    pub is_float: bool,
     /// Values of the reference that are NaN or infinite.
     pub nonfinite_reference: usize,
     /// Values of the test that are NaN or infinite.
     pub nonfinite_test: usize,
     /// Values that are finite on one side only, or infinite with opposite signs.
     pub contradictions: usize,
+    /// Elements of integers of 8 and 16 bits by how many steps they are apart; the last number counts all beyond. `None`
+    /// for other types.
+    pub steps: Option<[usize; STEPS]>,
 }
 
 impl Difference {
@@ -36,11 +44,19 @@ impl Difference {
     /// equally many.
     pub fn of(data_type: DataType, reference: &[u8], test: &[u8]) -> Option<Self> {
         let (reference, test) = (numbers(data_type, reference)?, numbers(data_type, test)?);
-        (reference.len() == test.len()).then(|| Self::between(is_float(data_type), &reference, &test))
+        let mut difference =
+            (reference.len() == test.len()).then(|| Self::between(is_float(data_type), &reference, &test))?;
+        difference.steps = is_stepped(data_type).then(|| {
+            let mut steps = [0; STEPS];
+            let apart = reference.iter().zip(&test).map(|(reference, test)| (reference - test).abs() as usize);
+            apart.for_each(|apart| steps[apart.min(STEPS - 1)] += 1);
+            steps
+        });
+        Some(difference)
     }
 
     fn between(is_float: bool, reference: &[f64], test: &[f64]) -> Self {
-        let mut difference = Self::default();
+        let mut difference = Self { is_float, ..Self::default() };
         let (mut sum, mut compared, mut magnitude) = (0.0, 0usize, 0.0f64);
         for (&reference, &test) in reference.iter().zip(test) {
             difference.nonfinite_reference += usize::from(!reference.is_finite());
@@ -68,9 +84,14 @@ impl Difference {
         self.largest / self.scale
     }
 
-    /// Whether the relative difference is at most `tolerance`, and nothing is finite on one side only.
-    pub fn is_within(&self, tolerance: f64) -> bool {
-        self.contradictions == 0 && self.relative() <= tolerance
+    /// Whether the difference is within the tolerance, and nothing is finite on one side only.
+    pub fn is_within(&self, tolerance: &Tolerance) -> bool {
+        let near = match &self.steps {
+            Some(steps) => tolerance.steps.allow(steps, self.largest),
+            None if self.is_float => self.relative() <= tolerance.relative,
+            None => self.largest == 0.0,
+        };
+        near && self.contradictions == 0
     }
 }
 
@@ -87,7 +108,8 @@ mod tests {
     fn differences_are_relative_to_the_largest_reference() {
         let difference = floats(&[1.0, -4.0, 0.0, 2.0], &[1.0, -4.0, 0.5, 2.25]);
         assert_eq!((difference.average, difference.largest, difference.scale), (0.1875, 0.5, 4.0));
-        assert!(difference.is_within(0.125) && !difference.is_within(0.12));
+        let within = |relative| difference.is_within(&Tolerance::relative(relative));
+        assert!(within(0.125) && !within(0.12));
         assert_eq!(floats(&[0.0], &[0.5]).relative(), 0.5, "of nothing the difference is absolute");
     }
 
@@ -97,11 +119,11 @@ mod tests {
         let same = floats(&[nan, infinity, nan, 1.0], &[nan, infinity, -infinity, 1.0]);
         assert_eq!((same.largest, same.average, same.contradictions), (0.0, 0.0, 0));
         assert_eq!((same.nonfinite_reference, same.nonfinite_test), (3, 3));
-        assert!(same.is_within(0.0));
+        assert!(same.is_within(&Tolerance::relative(0.0)));
         for (reference, test) in [(nan, 1.0), (1.0, infinity), (infinity, -infinity)] {
             let difference = floats(&[reference, 2.0], &[test, 2.0]);
             assert_eq!((difference.contradictions, difference.largest), (1, 0.0));
-            assert!(!difference.is_within(1.0), "{reference} is not {test}");
+            assert!(!difference.is_within(&Tolerance::relative(1.0)), "{reference} is not {test}");
         }
     }
 
@@ -109,6 +131,10 @@ mod tests {
     fn integers_must_be_equal() {
         let difference = Difference::of(DataType::UInt8, &[200, 7], &[200, 8]).unwrap();
         assert_eq!((difference.relative(), difference.average), (1.0, 0.5));
+        let steps = |most| Tolerance { relative: 9.0, steps: Steps { most, usual: None } };
+        assert!(difference.is_within(&steps(1)) && !difference.is_within(&steps(0)));
+        let counts = Difference::of(DataType::Int32, &[200, 7, 0, 0], &[200, 8, 0, 0]).unwrap();
+        assert!(!counts.is_within(&steps(9000)), "only quantized numbers have steps");
         assert!(Difference::of(DataType::UInt8, &[1], &[1, 2]).is_none());
         assert!(Difference::of(DataType::String, &[1], &[1]).is_none());
     }

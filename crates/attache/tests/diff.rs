@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::Arc;
 
-use attache::diff::{Trace, TraceInput};
+use attache::diff::{Tolerance, Trace, TraceInput};
 use attache::graph::{Cache, Eval, Fact, Graph, Host, Node, NodeId, OpError, Refusal, TensorId, TensorMut, TensorRef};
 use attache::{Claim, Delegate, DelegateError, DelegateKernel, Island, Model, Shape};
 use common::Net;
@@ -131,13 +131,13 @@ fn delegates(operator: Option<usize>) -> Vec<Arc<dyn Delegate>> {
 fn what_computes_alike_does_not_differ() {
     let trace = trace(&branches(), &[1.5, -2.0]);
     assert_eq!(trace.nodes(), 6);
-    assert_eq!(trace.first_departure(&delegates(None), 0.0).unwrap(), None);
-    assert_eq!(trace.first_departure(&[], 0.0).unwrap(), None);
+    assert_eq!(trace.first_departure(&delegates(None), &Tolerance::relative(0.0)).unwrap(), None);
+    assert_eq!(trace.first_departure(&[], &Tolerance::relative(0.0)).unwrap(), None);
     for node in 0..6 {
         let alone = trace.alone(node, &delegates(None)).unwrap();
         let differences = alone.outcome.unwrap();
         assert_eq!((alone.operator, differences.len()), (node, 1));
-        assert!(differences[0].is_within(0.0), "{node}");
+        assert!(differences[0].is_within(&Tolerance::relative(0.0)), "{node}");
         assert_eq!(trace.alone(node, &[]).unwrap().outcome, Err("there is no delegate".into()));
     }
 }
@@ -147,13 +147,13 @@ fn a_fault_is_found_wherever_it_is() {
     let trace = trace(&branches(), &[1.5, 2.0]);
     for faulty in 0..6 {
         let delegates = delegates(Some(faulty));
-        let departure = trace.first_departure(&delegates, 1e-4).unwrap().expect("a departure");
+        let departure = trace.first_departure(&delegates, &Tolerance::relative(1e-4)).unwrap().expect("a departure");
         assert_eq!((departure.node, departure.operator), (faulty, faulty));
         let relative = departure.difference.unwrap().relative();
         assert!((relative - 0.01).abs() < 1e-5, "{relative}");
         for node in 0..6 {
             let differences = trace.alone(node, &delegates).unwrap().outcome.unwrap();
-            assert_eq!(differences[0].is_within(1e-4), node != faulty, "{faulty} {node}");
+            assert_eq!(differences[0].is_within(&Tolerance::relative(1e-4)), node != faulty, "{faulty} {node}");
         }
     }
 }
@@ -168,7 +168,8 @@ fn a_fault_that_fades_is_found() {
         y = net.relu(y, &[1]);
     }
     let trace = trace(&net.finish(&[x], &[y]), &[-1.0]);
-    let departure = trace.first_departure(&delegates(Some(0)), 1e-4).unwrap().expect("a departure");
+    let departure =
+        trace.first_departure(&delegates(Some(0)), &Tolerance::relative(1e-4)).unwrap().expect("a departure");
     assert_eq!(departure.operator, 0);
 }
 

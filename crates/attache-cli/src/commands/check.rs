@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use attache::diff::{Steps, Tolerance};
 use attache::{DataType, Interpreter, Model};
 use clap::Args;
 use serde::Serialize;
@@ -9,13 +10,12 @@ use serde_json::json;
 
 use super::Command;
 use crate::arguments::{DeviceArguments, PrecisionName};
-use crate::compare::compare;
+use crate::compare::{self, compare};
 use crate::console::{Console, Report};
 use crate::device::Device;
 use crate::failure::{Failure, Status};
 use crate::golden::{self, Case};
 use crate::npy::Array;
-use crate::numbers::is_float;
 
 /// Limits of the error of floats, relative to the largest golden value.
 const CPU_LIMIT: f64 = 1e-5;
@@ -33,6 +33,9 @@ pub(super) struct Check {
     /// The largest error of floats that passes [default: 1e-5 on the CPU, 2e-5 on the GPU in f32, else 2e-3]
     #[arg(long, value_name = "X")]
     tolerance: Option<f64>,
+    /// Steps that quantized outputs may be off: N everywhere, and M for P percent of the elements; none by default
+    #[arg(long, value_name = "N[:P:M]")]
+    ulp: Option<Steps>,
     #[command(flatten)]
     device: DeviceArguments,
 }
@@ -54,13 +57,14 @@ impl Command for Check {
     fn run(self, console: &Console) -> Result<Report, Failure> {
         let cases = self.cases()?;
         let device = Device::open(&self.device)?;
-        let limit = self.tolerance.unwrap_or_else(|| default_limit(&device));
+        let relative = self.tolerance.unwrap_or_else(|| default_limit(&device));
+        let tolerance = Tolerance { relative, steps: self.ulp.unwrap_or_default() };
         let progress = console.progress(cases.len());
         let mut failures = Vec::new();
         let mut failed = 0;
         for folder in &cases {
             progress.set_message(folder.display().to_string());
-            let mismatches = check(folder, &device, limit);
+            let mismatches = check(folder, &device, &tolerance);
             failed += usize::from(!mismatches.is_empty());
             failures.extend(mismatches);
             progress.inc(1);
@@ -95,7 +99,7 @@ impl Check {
 }
 
 /// Everything that is wrong with a case.
-fn check(folder: &Path, device: &Device, limit: f64) -> Vec<Mismatch> {
+fn check(folder: &Path, device: &Device, tolerance: &Tolerance) -> Vec<Mismatch> {
     let case = folder.display().to_string();
     let whole = |operator: String, failure: Failure| {
         let message = failure.message;
@@ -117,8 +121,8 @@ fn check(folder: &Path, device: &Device, limit: f64) -> Vec<Mismatch> {
     };
     let pairs = golden.outputs.iter().zip(&found).enumerate();
     let mismatch = |(index, (golden_output, found)): (usize, (&Array, &Array))| {
-        let difference = compare(golden_output, found, golden.notes.scale, limit)?;
-        let limit = if is_float(golden_output.data_type) { limit } else { 0.0 };
+        let difference = compare(golden_output, found, golden.notes.scale, tolerance)?;
+        let limit = compare::limit(golden_output.data_type, tolerance);
         Some(Mismatch {
             case: case.clone(),
             operator: operator.clone(),

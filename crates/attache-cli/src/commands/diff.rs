@@ -7,7 +7,7 @@ mod outputs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use attache::diff::{Trace, TraceInput};
+use attache::diff::{Steps, Tolerance, Trace, TraceInput};
 use attache::{Delegate, Interpreter, Model};
 use clap::Args;
 use serde_json::{Value, json};
@@ -47,6 +47,9 @@ pub(super) struct Diff {
     /// The largest difference that passes, relative to the tensor's largest value [default: 1e-4, and 1e-2 in 16 bits]
     #[arg(long, value_name = "X")]
     tolerance: Option<f64>,
+    /// Steps that quantized tensors may be apart: N everywhere, and M for P percent of the elements; none by default
+    #[arg(long, value_name = "N[:P:M]")]
+    ulp: Option<Steps>,
     #[command(flatten)]
     inputs: InputArguments,
     #[command(flatten)]
@@ -59,13 +62,14 @@ impl Command for Diff {
     fn run(self, console: &Console) -> Result<Report, Failure> {
         let model = Source::find(&self.model.model)?.open()?;
         let device = self.open()?;
-        let tolerance = self.tolerance.unwrap_or(match device.precision {
+        let relative = self.tolerance.unwrap_or(match device.precision {
             PrecisionName::F32 => LIMIT,
             PrecisionName::F32F16 | PrecisionName::F16 => LIMIT_16_BITS,
         });
+        let tolerance = Tolerance { relative, steps: self.ulp.unwrap_or_default() };
         let reference = device.reference(&model, &self.shapes)?;
         let test = device.interpreter(&model, &self.shapes)?;
-        let (outputs, worst) = self.compare(console, &model, (reference, test), tolerance)?;
+        let (outputs, worst) = self.compare(console, &model, (reference, test), &tolerance)?;
         let delegates = device.delegates();
         let mut answer = Answer { device, tolerance, outputs, operators: None, bisection: None };
         if self.per_operator || self.bisect {
@@ -73,7 +77,7 @@ impl Command for Diff {
             answer.operators =
                 self.per_operator.then(|| Operators::compare(console, &trace, &delegates)).transpose()?;
             if self.bisect {
-                answer.bisection = Some(Bisection::search(&trace, &delegates, tolerance, self.out.as_deref())?);
+                answer.bisection = Some(Bisection::search(&trace, &delegates, &tolerance, self.out.as_deref())?);
             }
         }
         Ok(answer.report(console))
@@ -97,7 +101,7 @@ impl Diff {
         console: &Console,
         model: &Model,
         (mut reference, mut test): (Interpreter, Interpreter),
-        tolerance: f64,
+        tolerance: &Tolerance,
     ) -> Result<(Outputs, Vec<TraceInput>), Failure> {
         let open = self.inputs.fill(model, &mut reference)?;
         let runs = self.runs.unwrap_or(if open.is_empty() { 1 } else { 10 });
@@ -137,7 +141,7 @@ fn copy_inputs(from: &mut Interpreter, to: &mut Interpreter) -> Result<Vec<Trace
 /// Everything that was found out.
 struct Answer {
     device: Device,
-    tolerance: f64,
+    tolerance: Tolerance,
     outputs: Outputs,
     operators: Option<Operators>,
     bisection: Option<Bisection>,
@@ -147,10 +151,10 @@ impl Answer {
     fn report(&self, console: &Console) -> Report {
         let operators = self.operators.as_ref();
         let passes = self.outputs.failed() == 0
-            && operators.is_none_or(|operators| operators.pass(self.tolerance))
+            && operators.is_none_or(|operators| operators.pass(&self.tolerance))
             && self.bisection.as_ref().is_none_or(Bisection::passes);
-        let mut parts = vec![self.device.describe(), self.outputs.text(console, self.tolerance)];
-        parts.extend(operators.map(|operators| operators.text(console, self.tolerance)));
+        let mut parts = vec![self.device.describe(), self.outputs.text(console, &self.tolerance)];
+        parts.extend(operators.map(|operators| operators.text(console, &self.tolerance)));
         parts.extend(self.bisection.as_ref().map(Bisection::text));
         let status = if passes { Status::Success } else { Status::Comparison };
         Report { text: parts.join("\n"), json: self.json(), status }
@@ -163,12 +167,13 @@ impl Answer {
             "device": adapter.map(|adapter| &adapter.name),
             "backend": adapter.map(|adapter| &adapter.backend),
             "precision": self.device.precision.word(),
-            "tolerance": self.tolerance,
+            "tolerance": self.tolerance.relative,
+            "ulp": self.tolerance.steps.to_string(),
             "runs": self.outputs.runs(),
-            "outputs": self.outputs.json(self.tolerance),
+            "outputs": self.outputs.json(&self.tolerance),
         });
         if let Some(operators) = &self.operators {
-            object["operators"] = operators.json(self.tolerance);
+            object["operators"] = operators.json(&self.tolerance);
         }
         if let Some(bisection) = &self.bisection {
             object["bisect"] = bisection.json();

@@ -30,6 +30,11 @@ pub fn is_float(data_type: DataType) -> bool {
     matches!(data_type, DataType::Float16 | DataType::BFloat16 | DataType::Float32 | DataType::Float64)
 }
 
+/// Whether results of this type may be quantized, and then differ by steps.
+pub fn is_stepped(data_type: DataType) -> bool {
+    matches!(data_type, DataType::Int8 | DataType::UInt8 | DataType::Int16)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,7 +10,7 @@ use attache_base::Shape;
 use attache_graph::{Fact, Graph, Node, TensorId};
 use attache_model::Model;
 
-use super::Difference;
+use super::{Difference, Tolerance};
 use crate::assign::{Work, assign};
 use crate::builder::Options;
 use crate::environment::Environment;
@@ -133,7 +133,11 @@ impl Trace {
     /// it merged as in the whole but for what is cut, and all tensors that cross the cut are compared. An error may fade
     /// on its way to a cut, so that the search ends too late: at last all tensors up to the node found are compared in
     /// one run, in which, as each of them is an output, less is merged.
-    pub fn first_departure(&self, delegates: &[Arc<dyn Delegate>], tolerance: f64) -> Result<Option<Departure>, Error> {
+    pub fn first_departure(
+        &self,
+        delegates: &[Arc<dyn Delegate>],
+        tolerance: &Tolerance,
+    ) -> Result<Option<Departure>, Error> {
         let (mut agrees, mut departs) = (0, self.nodes());
         let mut found = self.departure(departs, self.frontier(departs), delegates, tolerance)?;
         while found.is_some() && departs - agrees > 1 {
@@ -158,7 +162,7 @@ impl Trace {
         nodes: usize,
         tensors: Vec<TensorId>,
         delegates: &[Arc<dyn Delegate>],
-        tolerance: f64,
+        tolerance: &Tolerance,
     ) -> Result<Option<Departure>, Error> {
         if tensors.is_empty() {
             return Ok(None);

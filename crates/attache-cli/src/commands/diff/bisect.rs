@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use attache::diff::{Array as Made, Case, Departure, Difference, Trace};
+use attache::diff::{Array as Made, Case, Departure, Difference, Tolerance, Trace};
 use serde_json::{Value, json};
 
 use super::Delegates;
@@ -21,7 +21,7 @@ impl Bisection {
     pub(super) fn search(
         trace: &Trace,
         delegates: &Delegates,
-        tolerance: f64,
+        tolerance: &Tolerance,
         folder: Option<&Path>,
     ) -> Result<Self, Failure> {
         let departure = trace.first_departure(delegates, tolerance)?;

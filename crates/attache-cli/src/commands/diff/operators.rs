@@ -1,6 +1,6 @@
 //! Every operator alone on the delegate.
 
-use attache::diff::{Alone, Difference, Trace};
+use attache::diff::{Alone, Difference, Tolerance, Trace};
 use serde_json::{Value, json};
 
 use super::Delegates;
@@ -23,11 +23,11 @@ impl Operators {
     }
 
     /// Whether all that the delegate takes are within the tolerance.
-    pub(super) fn pass(&self, limit: f64) -> bool {
+    pub(super) fn pass(&self, limit: &Tolerance) -> bool {
         self.0.iter().all(|operator| passes(operator, limit) != Some(false))
     }
 
-    pub(super) fn text(&self, console: &Console, limit: f64) -> String {
+    pub(super) fn text(&self, console: &Console, limit: &Tolerance) -> String {
         let heading = ["operator", "name", "average", "largest", "relative", "passes"];
         let row = |operator: &Alone| {
             let mut row = vec![operator.operator.to_string(), operator.name.clone()];
@@ -48,7 +48,7 @@ impl Operators {
         console.table(&heading, &self.0.iter().map(row).collect::<Vec<_>>())
     }
 
-    pub(super) fn json(&self, limit: f64) -> Value {
+    pub(super) fn json(&self, limit: &Tolerance) -> Value {
         let object = |operator: &Alone| {
             let worst = worst(operator);
             json!({
@@ -68,7 +68,7 @@ impl Operators {
 }
 
 /// Whether all outputs are within the tolerance; `None` where the delegate doesn't take the operator.
-fn passes(operator: &Alone, limit: f64) -> Option<bool> {
+fn passes(operator: &Alone, limit: &Tolerance) -> Option<bool> {
     let differences = operator.outcome.as_ref().ok()?;
     Some(differences.iter().all(|difference| difference.is_within(limit)))
 }

@@ -1,6 +1,6 @@
 //! How far the outputs of the whole model are apart, over all runs.
 
-use attache::diff::Difference;
+use attache::diff::{Difference, Tolerance};
 use attache::{Interpreter, TensorInfo};
 use serde_json::{Value, json};
 
@@ -21,7 +21,12 @@ impl Outputs {
     }
 
     /// Takes the outputs of a run; whether they are within the tolerance.
-    pub(super) fn add(&mut self, reference: &Interpreter, test: &Interpreter, limit: f64) -> Result<bool, Failure> {
+    pub(super) fn add(
+        &mut self,
+        reference: &Interpreter,
+        test: &Interpreter,
+        limit: &Tolerance,
+    ) -> Result<bool, Failure> {
         let mut passes = true;
         for (index, info) in self.infos.iter().enumerate() {
             let difference = Difference::of(info.data_type, reference.read_bytes(index)?, test.read_bytes(index)?);
@@ -45,11 +50,11 @@ impl Outputs {
         self.differences.first().map_or(0, Vec::len)
     }
 
-    fn lines(&self, limit: f64) -> impl Iterator<Item = Line> + '_ {
+    fn lines<'a>(&'a self, limit: &'a Tolerance) -> impl Iterator<Item = Line> + 'a {
         self.infos.iter().zip(&self.differences).map(move |(info, runs)| Line::new(&info.name, runs, limit))
     }
 
-    pub(super) fn text(&self, console: &Console, limit: f64) -> String {
+    pub(super) fn text(&self, console: &Console, limit: &Tolerance) -> String {
         let heading = ["output", "average", "deviation", "largest", "relative", "nonfinite cpu", "delegate", "passes"];
         let row = |line: Line| {
             let mut row = vec![line.name];
@@ -60,10 +65,10 @@ impl Outputs {
             row
         };
         let table = console.table(&heading, &self.lines(limit).map(row).collect::<Vec<_>>());
-        format!("{table}\n{} of {} runs within {limit:e}", self.runs() - self.failed, self.runs())
+        format!("{table}\n{} of {} runs within {limit}", self.runs() - self.failed, self.runs())
     }
 
-    pub(super) fn json(&self, limit: f64) -> Vec<Value> {
+    pub(super) fn json(&self, limit: &Tolerance) -> Vec<Value> {
         let object = |line: Line| {
             json!({
                 "name": line.name,
@@ -95,7 +100,7 @@ struct Line {
 }
 
 impl Line {
-    fn new(name: &str, runs: &[Difference], limit: f64) -> Self {
+    fn new(name: &str, runs: &[Difference], limit: &Tolerance) -> Self {
         let averages: Vec<f64> = runs.iter().map(|run| run.average).collect();
         let (average, deviation) = mean_and_deviation(&averages);
         Self {
@@ -130,12 +135,13 @@ mod tests {
             average,
             largest,
             scale: 2.0,
+            is_float: true,
             nonfinite_test,
             ..Difference::default()
         };
-        let line = Line::new("y", &[run(1.0, 4.0, 2), run(3.0, 3.0, 1)], 2.0);
+        let line = Line::new("y", &[run(1.0, 4.0, 2), run(3.0, 3.0, 1)], &Tolerance::relative(2.0));
         assert_eq!((line.average, line.deviation, line.largest, line.relative), (2.0, 1.0, 4.0, 2.0));
         assert_eq!((line.nonfinite, line.passes), ((0, 3), true));
-        assert!(!Line::new("y", &[run(1.0, 4.0, 2)], 1.9).passes);
+        assert!(!Line::new("y", &[run(1.0, 4.0, 2)], &Tolerance::relative(1.9)).passes);
     }
 }

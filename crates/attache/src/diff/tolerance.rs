@@ -1,0 +1,103 @@
+//! How far a tensor may be from its reference.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Steps that [`super::Difference`] tells apart; those beyond are counted as one.
+pub(super) const STEPS: usize = 16;
+
+/// How far a tensor may be from its reference: floats by a part of the largest, quantized numbers by steps. Other integers
+/// and truth values must be equal.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tolerance {
+    /// For floats: the largest difference relative to the largest reference.
+    pub relative: f64,
+    /// For integers of 8 and 16 bits.
+    pub steps: Steps,
+}
+
+impl Tolerance {
+    /// Floats within this part of the largest, integers equal.
+    pub fn relative(relative: f64) -> Self {
+        Self { relative, steps: Steps::default() }
+    }
+}
+
+/// How many steps quantized numbers may be apart: so many everywhere, and so many in a share of the elements. None at
+/// all by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Steps {
+    /// Steps that no element may exceed.
+    pub most: usize,
+    /// A share of the elements in percent, and the steps that those may not exceed.
+    pub usual: Option<(f64, usize)>,
+}
+
+impl Steps {
+    /// Whether numbers are within: so many elements are 0, 1, … steps away, the last number counts all beyond.
+    pub(super) fn allow(&self, counts: &[usize; STEPS], largest: f64) -> bool {
+        let all: usize = counts.iter().sum();
+        let within = |steps: usize| counts[..=steps].iter().sum::<usize>() as f64;
+        largest <= self.most as f64
+            && self.usual.is_none_or(|(share, steps)| within(steps) >= share / 100.0 * all as f64)
+    }
+}
+
+impl FromStr for Steps {
+    type Err = String;
+
+    /// `N`, or `N:P:M`: at most N steps everywhere, and at most M for P percent of the elements.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is neither N nor N:P:M, as 2 or 2:99.5:1, with M below {}", STEPS - 1);
+        let parts: Vec<&str> = text.split(':').collect();
+        let most = parts[0].parse().map_err(|_| wrong())?;
+        let usual = match parts[1..] {
+            [] => None,
+            [share, steps] => {
+                let share = share.parse().ok().filter(|share| (0.0..=100.0).contains(share));
+                let steps = steps.parse().ok().filter(|steps| *steps < STEPS - 1);
+                Some((share.ok_or_else(wrong)?, steps.ok_or_else(wrong)?))
+            }
+            _ => return Err(wrong()),
+        };
+        Ok(Self { most, usual })
+    }
+}
+
+impl fmt::Display for Steps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.most)?;
+        self.usual.map_or(Ok(()), |(share, steps)| write!(f, ":{share}:{steps}"))
+    }
+}
+
+impl fmt::Display for Tolerance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:e}", self.relative)?;
+        if self.steps == Steps::default() { Ok(()) } else { write!(f, ", {} steps", self.steps) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_read() {
+        assert_eq!("2".parse(), Ok(Steps { most: 2, usual: None }));
+        assert_eq!("2:99.5:1".parse(), Ok(Steps { most: 2, usual: Some((99.5, 1)) }));
+        assert_eq!("2:99.5:1".parse::<Steps>().unwrap().to_string(), "2:99.5:1");
+        for text in ["", "-1", "2:", "2:101:1", "2:99.5", "2:NaN:1", "2:99.5:15", "1:2:3:4", "x"] {
+            assert!(text.parse::<Steps>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_share_of_the_elements_counts() {
+        let mut counts = [0; STEPS];
+        (counts[0], counts[1], counts[2]) = (990, 6, 4);
+        let allows = |text: &str, largest| text.parse::<Steps>().unwrap().allow(&counts, largest);
+        assert!(allows("2:99.5:1", 2.0) && allows("2", 2.0));
+        assert!(!allows("2:99.7:1", 2.0) && !allows("1", 2.0) && !allows("0", 2.0) && !allows("2:99.5:0", 2.0));
+    }
+}
