@@ -74,9 +74,8 @@ pub(crate) struct Device {
 
 /// What was asked for, as far as it concerns the GPU; `None`: the CPU.
 fn wish(arguments: &DeviceArguments) -> Result<Option<Wish>, Failure> {
-    let DeviceArguments {
-        delegate, backend, adapter, precision, no_shader_f16, quantized, require_delegation, ..
-    } = arguments;
+    let DeviceArguments { delegate, backend, adapter, precision, no_shader_f16, quantized, require_delegation, .. } =
+        arguments;
     let explicit = backend.is_some() || adapter.is_some();
     if *delegate == Some(DelegateName::Cpu) {
         if *precision != PrecisionName::F32 {

@@ -94,6 +94,11 @@ impl<'a> Lowering<'a> {
         known(self.input_fact(index)?)
     }
 
+    /// Type of an output's elements; floats, where a quantized one is seen as the reals that it stands for.
+    pub fn output_type(&self, index: usize) -> Option<DataType> {
+        self.outputs.get(index).map(|fact| fact.data_type)
+    }
+
     /// The shape of an output, which must be known.
     pub fn output_shape(&self, index: usize) -> Result<&'a Shape, Refusal> {
         known(self.outputs.get(index).ok_or_else(|| Refusal::new(format!("there is no output {index}")))?)

@@ -72,7 +72,7 @@ impl Op for Dequantize {
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
-        if lowering.input_fact(0)?.data_type != DataType::Float16 {
+        if !matches!(lowering.input_fact(0)?.data_type, DataType::Float16 | DataType::Float32) {
             return Err(not_on_devices());
         }
         let (input, shape) = (lowering.input(0)?, lowering.output_shape(0)?.clone());

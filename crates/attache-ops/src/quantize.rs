@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use attache_base::DataType::{self, Float32, Int4, Int8, Int16, Int32, UInt8};
 use attache_base::Element;
+use attache_gpu_ir::Expression;
 use attache_graph::{Conversion, Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_kernels::Engine;
 use attache_kernels::quantized::lookup::Table;
@@ -126,8 +127,14 @@ impl Op for Quantize {
         Some(Conversion::ToStored)
     }
 
-    fn lower(&self, _: &mut Lowering<'_>) -> Result<(), Refusal> {
-        Err(not_on_devices())
+    /// Seen as reals, both sides are the same numbers, but for the rounding that every quantized output gets.
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        if lowering.output_type(0) != Some(Float32) {
+            return Err(not_on_devices());
+        }
+        let (input, shape) = (lowering.float_input(0)?, lowering.output_shape(0)?.clone());
+        let output = lowering.map(Expression::Input(0), &shape, &[input])?;
+        lowering.output(0, output)
     }
 }
 
