@@ -10,8 +10,8 @@ Each case is a folder OUT_DIR/KIND_OPERATOR_FORM/ holding
     out_K.npy      output K
     case.json      {"op", "kind", "version", "scale", "form"}
 
-kind is f32, f16w (float16 weights behind DEQUANTIZE), i32, i64, bool, or i4, i8, u8, i16 for stored numbers; scale is the largest magnitude of the outputs
-before a fused activation, the yardstick of an error. Each case draws from its own generator, seeded by its name: the
+kind is f32, f16w (float16 weights behind DEQUANTIZE), i32, i64, bool, or i4, i8, u8, i16 for stored numbers; scale is
+the largest magnitude of the outputs before a fused activation, the yardstick of an error. Each case draws from its own generator, seeded by its name: the
 same script gives the same files, and a new case changes no other. Cases of an earlier run in OUT_DIR are removed first.
 
 Outputs come from LiteRT's reference kernels, checked against its optimized ones and XNNPACK, save where a form says why
