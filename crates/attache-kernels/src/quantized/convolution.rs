@@ -3,7 +3,8 @@
 //! The input is first brought into the form that words have, so that padding is a number like any other.
 #![allow(unsafe_code)] // Sweeps write through pointers.
 
-use super::gemm::{Element, Operand, PackedIntegers, SLACK, Zero, gemm};
+use super::gemm::{Element, Operand, PackedIntegers, SLACK, Zero, convert, gemm};
+use super::simd::Form;
 use super::stage::Stage;
 use crate::convolution::{Convolution, Sweep};
 use crate::gemm::{Matrix, Rows, Target};
@@ -53,23 +54,24 @@ pub fn convolve<F: Stage>(
         return gemm(engine, input.bytes, input.zero.signed, &[input.zero.point], &groups[0], stage, output);
     }
     let sweep = Sweep::new(convolution);
-    match groups[0].has_quads() {
+    let form = groups[0].form();
+    match form.has_quads() {
         // SAFETY: the output holds every image, row and pixel that the sweep's pitches reach.
-        true => with_elements::<u8>(engine, input, |elements, fill| unsafe {
+        true => with_elements::<u8>(engine, form, input, |elements, fill| unsafe {
             sweep.run(engine, elements, fill, groups, stage, output.as_mut_ptr())
         }),
         // SAFETY: as above.
-        false => with_elements::<i16>(engine, input, |elements, fill| unsafe {
+        false => with_elements::<i16>(engine, form, input, |elements, fill| unsafe {
             sweep.run(engine, elements, fill, groups, stage, output.as_mut_ptr())
         }),
     }
 }
 
 /// Gives `work` the input in the form that words have, with some elements to spare, and what stands for zero in it.
-fn with_elements<T: Element>(engine: Engine, input: Operand, work: impl FnOnce(&[T], T)) {
+fn with_elements<T: Element>(engine: Engine, form: Form, input: Operand, work: impl FnOnce(&[T], T)) {
     scratch::with(input.bytes.len() + SLACK, |elements: &mut [T]| {
         engine.for_each_chunk(&mut elements[..input.bytes.len()], CHUNK, |index, target| {
-            T::convert(&input.bytes[index * CHUNK..][..target.len()], input.zero, target);
+            convert(form, &input.bytes[index * CHUNK..][..target.len()], input.zero, target);
         });
         work(elements, T::zero(input.zero));
     });
@@ -114,7 +116,7 @@ pub fn transpose_convolve<F: Stage>(
     convolution.check(input.bytes, output);
     assert!(convolution.groups == 1 && convolution.dilations == [1, 1], "no groups or dilations");
     assert_eq!(filter.rest.outputs(), convolution.output[2], "the filter was packed for this convolution");
-    match filter.rest.has_quads() {
+    match filter.rest.form().has_quads() {
         true => transpose_convolve_as::<u8, F>(engine, convolution, input, filter, stage, output),
         false => transpose_convolve_as::<i16, F>(engine, convolution, input, filter, stage, output),
     }
@@ -142,7 +144,7 @@ fn transpose_convolve_as<T: Element, F: Stage>(
         unsafe { rest.multiply(0..rest.panels(), a, c, 1, stage, [0, 0]) }
         others.chunks_exact_mut(outputs).for_each(|pixel| pixel.copy_from_slice(first));
     }
-    with_elements::<T>(engine, input, |elements, fill| {
+    with_elements::<T>(engine, filter.rest.form(), input, |elements, fill| {
         for (phase, matrix) in phases.iter().zip(&filter.phases) {
             let target = output[phase.first..].as_mut_ptr();
             // SAFETY: pixels of the phase lie strides apart from its first one, inside of the output.

@@ -60,6 +60,22 @@ pub(super) trait Element: Pod + Send + Sync {
     fn convert(bytes: &[u8], zero: Zero, target: &mut [Self]);
 }
 
+/// Converts bytes with the instructions of a form.
+pub(super) fn convert<T: Element>(form: Form, bytes: &[u8], zero: Zero, target: &mut [T]) {
+    struct Convert<'a, T>(&'a [u8], Zero, &'a mut [T]);
+
+    impl<T: Element> Kernel for Convert<'_, T> {
+        type Output = ();
+
+        #[inline(always)]
+        fn run<S: Integers>(self, _: S) {
+            T::convert(self.0, self.1, self.2);
+        }
+    }
+
+    form.dispatch(Convert(bytes, zero, target));
+}
+
 impl Element for u8 {
     const QUADS: bool = true;
 
@@ -67,6 +83,7 @@ impl Element for u8 {
         zero.unsigned_point() as u8
     }
 
+    #[inline(always)]
     fn convert(bytes: &[u8], zero: Zero, target: &mut [u8]) {
         let flip = if zero.signed { 0x80 } else { 0 };
         target.iter_mut().zip(bytes).for_each(|(target, byte)| *target = byte ^ flip);
@@ -80,6 +97,7 @@ impl Element for i16 {
         0
     }
 
+    #[inline(always)]
     fn convert(bytes: &[u8], zero: Zero, target: &mut [i16]) {
         let point = zero.point as i16;
         match zero.signed {
@@ -180,9 +198,9 @@ impl PackedIntegers {
         self.outputs
     }
 
-    /// Whether it was packed for activations of four to a word.
-    pub(super) fn has_quads(&self) -> bool {
-        self.form.has_quads()
+    /// The form that it was packed for.
+    pub(super) fn form(&self) -> Form {
+        self.form
     }
 
     fn columns(&self, panel: usize) -> Range<usize> {
@@ -414,7 +432,7 @@ pub fn gemm<F: Stage>(
     stage: &F,
     c: &mut [F::Output],
 ) {
-    match matrix.has_quads() {
+    match matrix.form.has_quads() {
         true => gemm_as::<u8, F>(engine, a, signed, zero_points, matrix, stage, c),
         false => gemm_as::<i16, F>(engine, a, signed, zero_points, matrix, stage, c),
     }
@@ -443,7 +461,15 @@ fn gemm_as<T: Element, F: Stage>(
         for start in rows.clone().step_by(block) {
             let count = block.min(rows.end - start);
             scratch::with(count * depth + SLACK, |buffer: &mut [T]| {
-                convert_rows(&a[start * depth..][..count * depth], depth, signed, zero_points, start, buffer);
+                convert_rows(
+                    matrix.form,
+                    &a[start * depth..][..count * depth],
+                    depth,
+                    signed,
+                    zero_points,
+                    start,
+                    buffer,
+                );
                 let source = Rows { start: buffer.as_ptr(), stride: depth, segments: &[0], length: depth };
                 // SAFETY: A and C were checked to hold these rows; tasks write disjoint rows or disjoint panels of C.
                 unsafe {
@@ -457,6 +483,7 @@ fn gemm_as<T: Element, F: Stage>(
 
 /// Converts rows from row `first` on.
 fn convert_rows<T: Element>(
+    form: Form,
     bytes: &[u8],
     depth: usize,
     signed: bool,
@@ -465,11 +492,11 @@ fn convert_rows<T: Element>(
     buffer: &mut [T],
 ) {
     match zero_points {
-        [point] => T::convert(bytes, Zero { signed, point: *point }, buffer),
+        [point] => convert(form, bytes, Zero { signed, point: *point }, buffer),
         points => {
             let rows = bytes.chunks_exact(depth.max(1)).zip(buffer.chunks_exact_mut(depth.max(1)));
             for ((source, target), point) in rows.zip(&points[first..]) {
-                T::convert(source, Zero { signed, point: *point }, target);
+                convert(form, source, Zero { signed, point: *point }, target);
             }
         }
     }

@@ -103,8 +103,21 @@ pub trait Integers: Copy + Send + Sync {
     fn dot(self, sum: Self::Vector, x: Self::Vector, w: Self::Vector) -> Self::Vector;
     /// `sum` plus the product of words of two 16-bit numbers.
     fn dot_pairs(self, sum: Self::Vector, x: Self::Vector, w: Self::Vector) -> Self::Vector;
-    /// `Multiplier::apply`, rounding twice, of factors that are not negative: their mantissas, and the bits by which sums go
-    /// to the left before and to the right after the multiplication.
+    /// Words shifted to the left, each by a number of bits of its own.
+    /// # Safety
+    /// `LANES` words must be readable.
+    #[inline(always)]
+    unsafe fn shift_left(self, vector: Self::Vector, bits: *const i32) -> Self::Vector {
+        let mut words = self.words(vector);
+        for (lane, word) in words.iter_mut().enumerate().take(Self::LANES) {
+            // SAFETY: promised by the caller.
+            *word = word.wrapping_shl(unsafe { *bits.add(lane) } as u32);
+        }
+        // SAFETY: there are as many words and more.
+        unsafe { self.load(words.as_ptr()) }
+    }
+    /// `Multiplier::apply`, rounding twice, of factors from 0 to 1: their mantissas, the bits by which products go to the
+    /// right, and the masks of those bits.
     /// # Safety
     /// `LANES` words must be readable at each.
     #[inline(always)]
@@ -112,15 +125,14 @@ pub trait Integers: Copy + Send + Sync {
         self,
         sums: Self::Vector,
         mantissas: *const i32,
-        left: *const i32,
         right: *const i32,
+        _masks: *const i32,
     ) -> Self::Vector {
         let mut words = self.words(sums);
         for (lane, word) in words.iter_mut().enumerate().take(Self::LANES) {
             // SAFETY: promised by the caller.
-            let (mantissa, left, right) =
-                unsafe { (*mantissas.add(lane), *left.add(lane) as u32, *right.add(lane) as u32) };
-            let product = i64::from(word.wrapping_shl(left)) * i64::from(mantissa);
+            let (mantissa, right) = unsafe { (*mantissas.add(lane), *right.add(lane) as u32) };
+            let product = i64::from(*word) * i64::from(mantissa);
             *word = divide_by_power(((product + (1 << 30)) >> 31) as i32, right);
         }
         // SAFETY: there are as many words and more.
@@ -369,17 +381,21 @@ mod x86 {
             unsafe { _mm512_dpwssd_epi32(sum, x, w) }
         }
         #[inline(always)]
+        unsafe fn shift_left(self, vector: __m512i, bits: *const i32) -> __m512i {
+            // SAFETY: the token proves the features, the caller promises the words.
+            unsafe { _mm512_sllv_epi32(vector, self.load(bits)) }
+        }
+        #[inline(always)]
         unsafe fn scale_twice(
             self,
             sums: __m512i,
             mantissas: *const i32,
-            left: *const i32,
             right: *const i32,
+            masks: *const i32,
         ) -> __m512i {
             // SAFETY: the token proves the features, the caller promises the words.
             unsafe {
-                let (mantissas, right) = (self.load(mantissas), self.load(right));
-                let sums = _mm512_sllv_epi32(sums, self.load(left));
+                let (mantissas, right, mask) = (self.load(mantissas), self.load(right), self.load(masks));
                 // Products of even and of odd words; of each, bits 31 to 62 of its sum with one half.
                 let half = _mm512_set1_epi64(1 << 30);
                 let even = _mm512_mul_epi32(sums, mantissas);
@@ -388,7 +404,6 @@ mod x86 {
                 let odd = _mm512_slli_epi64::<1>(_mm512_add_epi64(odd, half));
                 let high = _mm512_mask_blend_epi32(0xaaaa, even, odd);
                 // As `divide_by_power`.
-                let mask = _mm512_sub_epi32(_mm512_sllv_epi32(_mm512_set1_epi32(1), right), _mm512_set1_epi32(1));
                 let threshold = _mm512_sub_epi32(_mm512_srli_epi32::<1>(mask), _mm512_srai_epi32::<31>(high));
                 let up = _mm512_cmpgt_epi32_mask(_mm512_and_si512(high, mask), threshold);
                 let shifted = _mm512_srav_epi32(high, right);

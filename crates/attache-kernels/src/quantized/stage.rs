@@ -53,10 +53,12 @@ fn spare<T: Copy>(values: impl IntoIterator<Item = T>, count: usize, zero: T) ->
 #[derive(Clone, Debug)]
 pub struct Requantize {
     mantissas: Vec<i32>,
-    /// Bits by which sums go to the left before they are multiplied (rounding twice).
+    /// Bits by which sums go to the left before they are multiplied (rounding twice); empty where none does.
     left: Vec<i32>,
     /// Bits by which products go to the right, after those that the mantissa has (rounding twice) or with them (once).
     right: Vec<i32>,
+    /// A one for each of these bits (rounding twice).
+    masks: Vec<i32>,
     outputs: usize,
     rounding: Rounding,
     zero_point: i32,
@@ -75,10 +77,12 @@ impl Requantize {
     ) -> Self {
         assert!(bounds.0 <= bounds.1 && bounds.0 >= -128 && bounds.1 <= 255, "bounds of 8 bits");
         let factors = spare(factors.iter().copied(), outputs, Multiplier::new(0.0));
-        let each = |value: fn(&Multiplier) -> i32| factors.iter().map(value).collect();
+        let each = |value: fn(&Multiplier) -> i32| factors.iter().map(value).collect::<Vec<_>>();
+        let enlarges = rounding == Rounding::Twice && factors.iter().any(|factor| factor.exponent > 0);
         Self {
             mantissas: each(|factor| factor.mantissa),
-            left: each(|factor| factor.exponent.max(0)),
+            left: if enlarges { each(|factor| factor.exponent.max(0)) } else { Vec::new() },
+            masks: each(|factor| ((1i64 << (-factor.exponent).max(0)) - 1) as i32),
             right: match rounding {
                 Rounding::Twice => each(|factor| (-factor.exponent).max(0)),
                 Rounding::Once => each(|factor| 31 - factor.exponent),
@@ -104,7 +108,10 @@ impl Stage for Requantize {
         unsafe {
             let at = |values: &Vec<i32>| values.as_ptr().add(place.column);
             let scaled = match self.rounding {
-                Rounding::Twice => simd.scale_twice(sums, at(&self.mantissas), at(&self.left), at(&self.right)),
+                Rounding::Twice => {
+                    let sums = if self.left.is_empty() { sums } else { simd.shift_left(sums, at(&self.left)) };
+                    simd.scale_twice(sums, at(&self.mantissas), at(&self.right), at(&self.masks))
+                }
                 Rounding::Once => simd.scale_once(sums, at(&self.mantissas), at(&self.right)),
             };
             simd.store_bytes(scaled, self.zero_point, self.bounds, target, place.count);
