@@ -19,22 +19,23 @@ pub fn quantize_symmetrically(values: &[f32], target: &mut [u8]) -> f32 {
 /// The scale and the zero point of `values`; the bytes go to `target`.
 pub fn quantize_asymmetrically(values: &[f32], target: &mut [u8]) -> (f32, i32) {
     let (least, most) = extremes(values);
-    let (least, most) = (f64::from(least.min(0.0)), f64::from(most.max(0.0)));
+    let (least, most) = (least.min(0.0), most.max(0.0));
     if least == most {
         target.fill(0);
         return (1.0, 0);
     }
-    let (low, high) = (-128.0, 127.0);
-    let scale = (most - least) / (high - low);
-    let (from_low, from_high) = (low - least / scale, high - most / scale);
+    // In single precision: a product near a tie tells.
+    let single = (most - least) / 255.0;
+    let inverse = 1.0 / single;
+    let (least, most, scale) = (f64::from(least), f64::from(most), f64::from(single));
+    let (from_low, from_high) = (-128.0 - least / scale, 127.0 - most / scale);
     let low_is_nearer = 128.0 + (least / scale).abs() < 127.0 + (most / scale).abs();
     let point = if low_is_nearer { from_low } else { from_high };
-    let (scale, point) = (scale as f32, point.clamp(low, high).round() as i32);
-    let inverse = 1.0 / scale;
+    let point = point.clamp(-128.0, 127.0).round() as i32;
     for (target, value) in target.iter_mut().zip(values) {
-        *target = ((point as f32 + value * inverse).round() as i32).clamp(-128, 127) as i8 as u8;
+        *target = ((value * inverse).round() as i32).saturating_add(point).clamp(-128, 127) as i8 as u8;
     }
-    (scale, point)
+    (single, point)
 }
 
 /// The least and the largest value; what is not a number counts as neither.
@@ -66,6 +67,10 @@ mod tests {
         assert!((scale - 0.01).abs() < 1e-7 && point == -28, "{scale} {point}");
         assert_eq!(signed(&bytes), [-28, -128, 127, -8]);
         assert_eq!(quantize_asymmetrically(&[0.0; 4], &mut bytes), (1.0, 0));
+        // Just below ties, unless the range is rounded before the scale is.
+        let (least, most) = (-1.999_978_4, 1.999_992_6);
+        assert_eq!(quantize_asymmetrically(&[least, most, 0.509_800_2, -1.874_496_1], &mut bytes).1, -1);
+        assert_eq!(signed(&bytes), [-128, 127, 32, -121]);
         quantize_asymmetrically(&[f32::NAN, f32::INFINITY, -1.0, 0.0], &mut bytes);
         assert_eq!(quantize_asymmetrically(&[2.55, 1.0], &mut bytes[..2]).1, -128);
     }
