@@ -209,7 +209,7 @@ impl<'a> Run<'a> {
         if node.op.value_of_shapes(&self.graph.input_facts(node)).is_some() {
             return self.eval(node);
         }
-        let lowered = match Lowering::lower(self.graph, node, Quantized::default()) {
+        let lowered = match Lowering::lower(self.graph, node, Quantized::Exact) {
             Ok(lowered) => lowered,
             Err(refusal) => {
                 self.refusals.push(format!("{}: {refusal}", node.op.name()));

@@ -4,6 +4,9 @@
 //! No operator may be left to the CPU, except in the cases of `conformance/expectations/gpu_f32.txt`: what is left there
 //! and why has to be as that list says, to the letter. With the feature `poison` whatever the CPU computes is
 //! overwritten; the other cases still have to agree. In 16 bits those of `conformance/expectations/gpu_f16.txt` don't.
+//!
+//! Quantized tensors are taken in both ways: exactly, so that bits must agree, and seen as reals, so that steps count; the
+//! cases of `conformance/expectations/gpu_view.txt` then depart further, each for its reason.
 
 #[path = "../../attache-gpu/tests/validation/mod.rs"]
 mod validation;
@@ -14,7 +17,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use attache::gpu::{Backend, Precision};
+use attache::diff::Tolerance;
+use attache::gpu::{Backend, Precision, Quantized};
 use attache::{Delegate, ErrorKind, GpuDelegate, GpuDelegateOptions};
 use goldens::{Case, assert_none, cases};
 
@@ -25,7 +29,10 @@ const TOLERANCE: f32 = 2e-5;
 const TOLERANCE_OF_HALVES: f32 = 2e-3;
 
 fn delegate(precision: Precision, no_shader_f16: bool) -> GpuDelegate {
-    let options = GpuDelegateOptions::default().precision(precision).no_shader_f16(no_shader_f16);
+    open(GpuDelegateOptions::default().precision(precision).no_shader_f16(no_shader_f16).quantized(Quantized::Exact))
+}
+
+fn open(options: GpuDelegateOptions) -> GpuDelegate {
     let options = if through_gl() {
         options.backend(Backend::Gl)
     } else {
@@ -117,4 +124,26 @@ fn the_gpu_agrees_in_16_bits() {
     assert!(through_gl() || others.is_empty(), "these agree, and are listed as not agreeing: {others:?}");
     failed.retain(|name, _| !listed.contains(&name.as_str()));
     assert_none(&described(&failed));
+}
+
+/// Seen as reals, quantized cases are within a step for nearly all elements, and within two for all.
+#[test]
+fn the_gpu_agrees_in_steps() {
+    let delegate: Arc<dyn Delegate> = Arc::new(open(GpuDelegateOptions::default().quantized(Quantized::View)));
+    let tolerance = Tolerance { relative: 1e-4, steps: "2:99.5:1".parse().expect("steps") };
+    let listed = include_str!("../../../conformance/expectations/gpu_view.txt").lines();
+    let listed: BTreeMap<&str, &str> = listed.map(|line| line.split_once(": ").expect("a case and a reason")).collect();
+    let mut failures = BTreeMap::new();
+    for case in cases().into_iter().filter(Case::is_quantized) {
+        let interpreter = case.interpreter(|builder| builder.delegate(delegate.clone()).require_gpu(true));
+        let checked = interpreter.map_err(|error| error.to_string());
+        let checked = checked.and_then(|mut interpreter| case.check_in_steps(&mut interpreter, &tolerance));
+        if let Err(error) = checked {
+            failures.insert(case.name, error);
+        }
+    }
+    let others: Vec<&&str> = listed.keys().filter(|name| !failures.contains_key(**name)).collect();
+    assert!(others.is_empty(), "these agree, and are listed as not agreeing: {others:?}");
+    failures.retain(|name, _| !listed.contains_key(name.as_str()));
+    assert_none(&described(&failures));
 }
