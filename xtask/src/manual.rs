@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use attache_graph::{Lowering, Node};
+use attache_graph::{Lowering, Node, Quantized};
 use attache_model::Model;
 
 use crate::root;
@@ -118,7 +118,7 @@ fn lower(folder: &Path, operator: &str) -> Result<Option<Vec<String>>> {
         tensors.peek().is_none() || tensors.any(|id| counts(graph.fact(*id).data_type.name()))
     };
     let nodes: Vec<&Node> = graph.nodes.iter().filter(|node| node.op.name() == operator).filter(is_float).collect();
-    let refusals = nodes.iter().filter_map(|node| Lowering::lower(&graph, node).err());
+    let refusals = nodes.iter().filter_map(|node| Lowering::lower(&graph, node, Quantized::default()).err());
     Ok((!nodes.is_empty()).then(|| refusals.map(|refusal| refusal.to_string()).collect()))
 }
 

@@ -13,6 +13,8 @@ use crate::{Fact, Graph, Node, Refusal};
 
 /// The node's work on reals.
 pub(super) fn lower(graph: &Graph, node: &Node) -> Result<Lowered, Refusal> {
+    // An island that reads a tensor makes it from what is stored: that must be possible too.
+    graph.input_facts(node).into_iter().flatten().try_for_each(|fact| Grid::of(fact).map(drop))?;
     let inputs: Vec<Option<Cow<'_, Fact>>> =
         graph.input_facts(node).into_iter().map(|fact| fact.map(real).transpose()).collect::<Result<_, _>>()?;
     let outputs: Vec<&Fact> = node.outputs.iter().map(|id| graph.fact(*id)).collect();
