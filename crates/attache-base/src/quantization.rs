@@ -19,8 +19,9 @@ impl Quantization {
     pub fn dequantized(&self, constant: &Constant) -> Option<Constant> {
         let stored = constant.integers()?;
         let several = self.scale.len() > 1;
-        let inner: usize = if several { constant.shape.get(self.axis + 1..)?.iter().product() } else { 1 };
-        if self.scale.is_empty() || several && constant.shape[self.axis] != self.scale.len() {
+        let inner: usize = if several { constant.shape.get(self.axis.checked_add(1)?..)?.iter().product() } else { 1 };
+        let fits = !several || constant.shape.get(self.axis) == Some(&self.scale.len());
+        if self.scale.is_empty() || self.zero_point.len() != self.scale.len() || !fits {
             return None;
         }
         let pairs: Vec<(f32, f32)> =
@@ -48,6 +49,9 @@ mod tests {
         assert_eq!(reals(&[1.0, 2.0, 4.0], &[0; 3], 1).unwrap(), [1.0, 4.0, 12.0, -1.0, -4.0, -512.0]);
         assert_eq!(reals(&[1.0, 2.0], &[0; 2], 1), None);
         assert_eq!(reals(&[1.0, 2.0], &[0; 2], 2), None);
+        assert_eq!(reals(&[1.0, 2.0], &[0; 2], usize::MAX), None);
+        assert_eq!(reals(&[1.0, 2.0], &[0], 0), None);
+        assert_eq!(reals(&[1.0], &[], 0), None);
         assert_eq!(reals(&[], &[], 0), None);
     }
 }
