@@ -72,10 +72,15 @@ impl Op for Dequantize {
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
-        if !matches!(lowering.input_fact(0)?.data_type, DataType::Float16 | DataType::Float32) {
-            return Err(not_on_devices());
-        }
-        let (input, shape) = (lowering.input(0)?, lowering.output_shape(0)?.clone());
+        let fact = lowering.input_fact(0)?;
+        let input = match (&fact.constant, &fact.quantization) {
+            (Some(stored), Some(quantization)) => {
+                lowering.constant(quantization.dequantized(stored).ok_or_else(not_on_devices)?)?
+            }
+            _ if matches!(fact.data_type, DataType::Float16 | DataType::Float32) => lowering.input(0)?,
+            _ => return Err(not_on_devices()),
+        };
+        let shape = lowering.output_shape(0)?.clone();
         let output = lowering.map(Expression::Input(0), &shape, &[input])?;
         lowering.output(0, output)
     }
