@@ -4,7 +4,7 @@ use attache_base::{Shape, broadcast_strides, strides};
 
 use crate::{
     Contraction, Expression, Gather, IndexMap, InvalidProgram, Primitive, Program, Reduction, Resample, Sampling,
-    Scalar, Source, Window, WindowKind,
+    Scalar, Source, Whole, Window, WindowKind,
 };
 
 /// A tensor's elements with their shape.
@@ -71,6 +71,10 @@ pub fn interpret(program: &Program, inputs: &[Tensor]) -> Result<Vec<Tensor>, In
         for (id, mut result) in step.outputs.iter().zip(results) {
             match program.value(*id).scalar {
                 Scalar::F32 => result.elements.iter_mut().for_each(|x| *x = f64::from(*x as f32)),
+                // Sums of products wrap.
+                Scalar::I32 if matches!(step.primitive, Primitive::Contract(_)) => {
+                    result.elements.iter_mut().for_each(|x| *x = f64::from(*x as i64 as i32));
+                }
                 Scalar::I32 => result.elements.iter_mut().for_each(|x| *x = f64::from(*x as i32)),
             }
             values[id.index()] = Some(result);
@@ -82,6 +86,7 @@ pub fn interpret(program: &Program, inputs: &[Tensor]) -> Result<Vec<Tensor>, In
 fn run(primitive: &Primitive, inputs: &[&Tensor]) -> Vec<Tensor> {
     vec![match primitive {
         Primitive::Map { expression, shape, .. } => map(expression, shape, inputs),
+        Primitive::WholeMap { expression, shape } => whole_map(expression, shape, inputs),
         Primitive::Reshape(shape) => Tensor::new(shape.clone(), inputs[0].elements.clone()),
         Primitive::IndexMap(index_map) => move_elements(index_map, inputs[0]),
         Primitive::Concatenate { axis } => concatenate(*axis, inputs),
@@ -103,6 +108,15 @@ fn map(expression: &Expression, shape: &Shape, inputs: &[&Tensor]) -> Tensor {
     Tensor::from_fn(shape.clone(), |coordinates| {
         let place = |steps: &[usize]| coordinates.iter().zip(steps).map(|(c, s)| c * s).sum::<usize>();
         let elements: Vec<f32> = inputs.iter().zip(&steps).map(|(t, s)| t.elements[place(s)] as f32).collect();
+        f64::from(expression.evaluate(&elements))
+    })
+}
+
+fn whole_map(expression: &Whole, shape: &Shape, inputs: &[&Tensor]) -> Tensor {
+    let steps: Vec<_> = inputs.iter().map(|input| broadcast_strides(&input.shape, shape)).collect();
+    Tensor::from_fn(shape.clone(), |coordinates| {
+        let place = |steps: &[usize]| coordinates.iter().zip(steps).map(|(c, s)| c * s).sum::<usize>();
+        let elements: Vec<i32> = inputs.iter().zip(&steps).map(|(t, s)| t.elements[place(s)] as i32).collect();
         f64::from(expression.evaluate(&elements))
     })
 }

@@ -9,9 +9,11 @@ mod index;
 mod interpret;
 mod primitive;
 mod program;
+mod whole;
 
 pub use expression::{Binary, Expression, Unary};
 pub use index::{Index, IndexMap};
 pub use interpret::{Tensor, interpret};
 pub use primitive::{Contraction, Gather, Primitive, Reduction, Resample, Sampling, Window, WindowKind};
 pub use program::{InvalidProgram, Program, Scalar, Source, Step, Value, ValueId};
+pub use whole::{Whole, WholeBinary, WholeRounding};

@@ -2,7 +2,7 @@
 
 use attache_base::Shape;
 
-use crate::{Expression, IndexMap, Scalar};
+use crate::{Expression, IndexMap, Scalar, Whole};
 
 /// One operation of a device. Shapes are dense, row-major, outermost axis first.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,6 +16,13 @@ pub enum Primitive {
         shape: Shape,
         /// What the output's elements mean; integers are the expression's value rounded towards zero.
         scalar: Scalar,
+    },
+    /// One integer from one integer of each input, inputs broadcast to `shape` by numpy's rule.
+    WholeMap {
+        /// What is computed.
+        expression: Whole,
+        /// The output's shape.
+        shape: Shape,
     },
     /// The same elements, in the same order, in another shape.
     Reshape(Shape),
@@ -35,7 +42,7 @@ pub enum Primitive {
     },
     /// A window that slides over the two middle axes of `[batch, height, width, channel]`.
     Window(Window),
-    /// A sum of products: convolution of every kind, and the product of matrices.
+    /// A sum of products: convolution of every kind, and the product of matrices. Sums of integers wrap.
     Contract(Contraction),
     /// The two middle axes of `[batch, height, width, channel]` sampled at other points.
     Resample(Resample),
@@ -185,6 +192,7 @@ impl Primitive {
     pub fn name(&self) -> &'static str {
         match self {
             Primitive::Map { .. } => "map",
+            Primitive::WholeMap { .. } => "whole_map",
             Primitive::Reshape(_) => "reshape",
             Primitive::IndexMap(_) => "index_map",
             Primitive::Concatenate { .. } => "concatenate",
@@ -219,12 +227,15 @@ impl Primitive {
                 if expression.arity() > inputs.len() {
                     return Err(format!("{} inputs for an expression of {}", inputs.len(), expression.arity()));
                 }
-                for (index, (_, input)) in inputs.iter().enumerate() {
-                    if input.broadcast(shape).as_ref() != Some(shape) {
-                        return Err(format!("input {index} of shape {input} does not broadcast to {shape}"));
-                    }
-                }
+                broadcast_all(inputs, shape)?;
                 Ok(vec![(*scalar, shape.clone())])
+            }
+            Primitive::WholeMap { expression, shape } => {
+                if expression.arity() > inputs.len() || inputs.iter().any(|(scalar, _)| *scalar != Scalar::I32) {
+                    return Err(format!("{} integers are needed", expression.arity()));
+                }
+                broadcast_all(inputs, shape)?;
+                Ok(vec![(Scalar::I32, shape.clone())])
             }
             Primitive::Reshape(shape) => {
                 arity(1)?;
@@ -321,6 +332,14 @@ impl Primitive {
                 })
             }
             Primitive::Contract(contraction) => {
+                let scalar = inputs.first().map_or(Scalar::F32, |(scalar, _)| *scalar);
+                if inputs.iter().any(|(other, _)| *other != scalar) {
+                    return Err("reals and integers are not multiplied".into());
+                }
+                let image = |index: usize| match inputs.get(index) {
+                    Some((_, shape)) if shape.rank() == 4 => Ok(*shape),
+                    _ => Err(format!("input {index} is not of rank 4")),
+                };
                 let (data, filter) = (image(0)?, image(1)?);
                 let groups = contraction.groups;
                 if groups == 0 || filter[3] * groups != data[3] || filter[0] % groups != 0 {
@@ -329,11 +348,11 @@ impl Primitive {
                 if contraction.transposed && groups != 1 {
                     return Err("a transposed contraction has one group".into());
                 }
-                if inputs.len() > 3 || (inputs.len() == 3 && **number(2)? != [filter[0]]) {
+                if inputs.len() > 3 || (inputs.len() == 3 && **inputs[2].1 != [filter[0]]) {
                     return Err("the bias has one element for each output channel".into());
                 }
                 let [height, width] = contraction.output;
-                Ok(vec![(Scalar::F32, [data[0], height, width, filter[0]].into())])
+                Ok(vec![(scalar, [data[0], height, width, filter[0]].into())])
             }
             Primitive::Resample(resample) => {
                 arity(1)?;
@@ -351,4 +370,14 @@ impl Primitive {
             }
         }
     }
+}
+
+/// An error unless each input broadcasts to `shape`.
+fn broadcast_all(inputs: &[(Scalar, &Shape)], shape: &Shape) -> Result<(), String> {
+    for (index, (_, input)) in inputs.iter().enumerate() {
+        if input.broadcast(shape).as_ref() != Some(shape) {
+            return Err(format!("input {index} of shape {input} does not broadcast to {shape}"));
+        }
+    }
+    Ok(())
 }

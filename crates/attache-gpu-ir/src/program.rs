@@ -200,6 +200,7 @@ impl fmt::Display for Details<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Primitive::Map { expression, .. } => write!(f, "{expression}"),
+            Primitive::WholeMap { expression, .. } => write!(f, "{expression}"),
             Primitive::Reshape(shape) => write!(f, "{shape}"),
             Primitive::Unpool { size } => write!(f, "{size:?}"),
             Primitive::IndexMap(map) => {

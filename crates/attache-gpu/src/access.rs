@@ -32,9 +32,9 @@ fn axes(from: &Shape, to: &Shape) -> Vec<Axis> {
 
 /// WGSL's type for one element of what a kernel's primitive hands to `store`.
 fn carried(program: &Program, kernel: &Kernel) -> &'static str {
-    let moves =
-        matches!(kernel.primitive, Primitive::IndexMap(_) | Primitive::Concatenate { .. } | Primitive::Gather(_));
-    let integers = moves && program.value(kernel.inputs[0]).scalar == Scalar::I32;
+    use Primitive::{Concatenate, Contract, Gather, IndexMap};
+    let keeps = matches!(kernel.primitive, IndexMap(_) | Concatenate { .. } | Gather(_) | Contract(_));
+    let integers = keeps && program.value(kernel.inputs[0]).scalar == Scalar::I32;
     if integers || matches!(kernel.primitive, Primitive::ArgReduce { .. }) { "i32" } else { "f32" }
 }
 
@@ -49,13 +49,20 @@ pub(crate) fn lanes(program: &Program, kernel: &Kernel) -> usize {
     if fits { 4 } else { 1 }
 }
 
-/// Adds a function `name(g)` that reads the operand for the output's unit `g` of `lanes` elements, as reals.
-pub(crate) fn operand(writer: &mut Writer<'_>, name: &str, (id, value): (ValueId, &Value), to: &Shape, lanes: usize) {
+/// Adds a function `name(g)` that reads the operand for the output's unit `g` of `lanes` elements, as reals (`f32`) or, of
+/// integers, as such (`i32`).
+pub(crate) fn operand(
+    writer: &mut Writer<'_>,
+    name: &str,
+    (id, value): (ValueId, &Value),
+    to: &Shape,
+    (element, lanes): (&str, usize),
+) {
     let mut axes = axes(&value.shape, to);
     let spread = axes.first().is_none_or(|axis| axis.stride == 0);
     let width = if spread { 1 } else { lanes };
     let array = writer.read(id, width);
-    let real = vector("f32", lanes);
+    let real = vector(element, lanes);
     if let Some(first) = axes.first_mut() {
         first.extent /= lanes;
     }
@@ -81,7 +88,7 @@ pub(crate) fn operand(writer: &mut Writer<'_>, name: &str, (id, value): (ValueId
             let _ = writeln!(at, "    rest = rest / {};", writer.param(axis.extent));
         }
     }
-    let read = array.reals("at");
+    let read = if element == "i32" { array.integers("at") } else { array.reals("at") };
     let whole = if width == lanes { read } else { format!("{real}({read})") };
     let _ = write!(text, "{at}    return {whole};\n}}\n");
     writer.function(&text);
@@ -105,7 +112,7 @@ pub(crate) fn store(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Ker
     let output = kernel.outputs[0];
     let shape = program.shape(output);
     for (index, id) in kernel.operands.iter().enumerate() {
-        operand(writer, &format!("operand{}", index + 1), (*id, program.value(*id)), shape, lanes);
+        operand(writer, &format!("operand{}", index + 1), (*id, program.value(*id)), shape, ("f32", lanes));
     }
     let carried = carried(program, kernel);
     let real = vector(carried, lanes);
@@ -138,7 +145,7 @@ pub(crate) fn store_map(
     let output = kernel.outputs[0];
     let shape = program.shape(output);
     for (index, id) in kernel.inputs.iter().enumerate() {
-        operand(writer, &format!("operand{index}"), (*id, program.value(*id)), shape, lanes);
+        operand(writer, &format!("operand{index}"), (*id, program.value(*id)), shape, ("f32", lanes));
     }
     let array = writer.write(output, lanes);
     let mut text = functions(whole, lanes);

@@ -19,6 +19,7 @@ mod shader;
 mod storage;
 mod text;
 mod variants;
+mod whole;
 
 pub use device::{Adapter, Backend, Device, DeviceOptions, adapters};
 pub use error::{GpuError, GpuErrorKind};

@@ -9,7 +9,7 @@ use attache_base::{Constant, Shape};
 use attache_gpu::{Backend, Device, DeviceOptions, Precision, Session, Submission};
 use attache_gpu_ir::{
     Binary, Contraction, Expression, Gather, Index, IndexMap, Primitive, Program, Reduction, Resample, Sampling,
-    Scalar, Tensor, Unary, ValueId, Window, WindowKind, interpret,
+    Scalar, Tensor, Unary, ValueId, Whole, WholeBinary, WholeRounding, Window, WindowKind, interpret,
 };
 
 /// Numbers that are the same at every run.
@@ -287,6 +287,61 @@ fn functions(random: &mut Random) -> Program {
     one(Primitive::Map { expression, shape: shape.clone(), scalar }, &[float(&shape), (Scalar::I32, shape)])
 }
 
+/// Fixed-point products of integers of every size, with a factor for each channel, and what else maps of integers know.
+fn whole_map(random: &mut Random) -> Program {
+    let shape = random.image();
+    let channels = shape[3];
+    let mut integer = || match random.below(8) {
+        0 => random.pick(&[i32::MIN, i32::MIN + 1, -1, 0, 1, i32::MAX]),
+        _ => (random.below(1 << 31) as i32).wrapping_mul(2).wrapping_add(random.below(2) as i32) >> random.below(31),
+    };
+    let numbers: Vec<i32> = (0..shape.elements()).map(|_| integer()).collect();
+    let mantissas: Vec<i32> = (0..channels).map(|_| integer().max(-i32::MAX)).collect();
+    let exponents: Vec<i32> = (0..channels).map(|_| random.below(62) as i32 - 31).collect();
+    let mut program = Program::default();
+    let small = program.input(Scalar::I32, shape.clone());
+    let mut constant =
+        |shape: Shape, numbers: &[i32]| program.constant(Scalar::I32, Constant::from_values(shape, numbers));
+    let inputs = [
+        small,
+        constant(shape.clone(), &numbers),
+        constant([channels].into(), &mantissas),
+        constant([channels].into(), &exponents),
+    ];
+    let [small, number, mantissa, exponent] = [0, 1, 2, 3].map(Whole::Input);
+    let sum = number.clone().add(small.clone());
+    let expression = match random.below(6) {
+        0 => sum.multiply(number).subtract(mantissa),
+        1 => sum.clone().binary(WholeBinary::Less, mantissa).select(sum.clamp((-100, 100)), small),
+        2 => sum.binary(WholeBinary::Divide, small.plus(7)),
+        3 => sum.binary(WholeBinary::ShiftLeft, small.plus(3)),
+        4 => sum.rescale(WholeRounding::Once, mantissa, exponent),
+        _ => sum.rescale(WholeRounding::Twice, mantissa, exponent),
+    };
+    program.outputs = program.step(Primitive::WholeMap { expression, shape }, &inputs, 0).unwrap();
+    program
+}
+
+/// A contraction of integers; sums wrap.
+fn whole_contract(random: &mut Random) -> Program {
+    let data = random.image();
+    let groups = random.pick(&[1, data[3]]);
+    let outputs = groups * random.pick(&[1, 2, 4]);
+    let filter = Shape::from([outputs, 1 + random.below(3), 1 + random.below(3), data[3] / groups]);
+    let (strides, dilations, before) = ([1 + random.below(2), 1], [1, 1 + random.below(2)], [random.below(2), 1]);
+    let output = [1 + random.below(8), 1 + random.below(8)];
+    let contraction = Contraction { strides, dilations, before, output, groups, transposed: groups == 1 };
+    let mut program = Program::default();
+    let mut weights = |shape: Shape, bound: usize| {
+        let numbers: Vec<i32> = (0..shape.elements()).map(|_| random.below(bound) as i32 - 1000).collect();
+        program.constant(Scalar::I32, Constant::from_values(shape, &numbers))
+    };
+    let constants = [weights(filter, 1 << 28), weights([outputs].into(), 1 << 31)];
+    let inputs = [program.input(Scalar::I32, data), constants[0], constants[1]];
+    program.outputs = program.step(Primitive::Contract(contraction), &inputs, 0).unwrap();
+    program
+}
+
 fn compare(random: &mut Random) -> Program {
     let shape = random.image();
     let expression = Expression::Input(0).binary(Binary::Less, Expression::Input(1));
@@ -363,7 +418,7 @@ fn devices_compute_what_primitives_mean() {
 /// The same in one more form.
 fn forms(precision: Precision, options: DeviceOptions) {
     let form = Form { device: device(options), precision };
-    let kinds: [(&str, Draw, usize); 16] = [
+    let kinds: [(&str, Draw, usize); 18] = [
         ("map", map, 60),
         ("index_map", index_map, 40),
         ("concatenate", concatenate, 25),
@@ -380,6 +435,8 @@ fn forms(precision: Precision, options: DeviceOptions) {
         ("scan", scan, 20),
         ("top_k", top_k, 20),
         ("multiply", multiply, 40),
+        ("whole_map", whole_map, 120),
+        ("whole_contract", whole_contract, 40),
     ];
     for (seed, (label, draw, count)) in kinds.into_iter().enumerate() {
         let mut random = Random(seed as u64 + 1);

@@ -1,7 +1,7 @@
 //! What an operator's GPU form sees: its inputs as values of a program that it extends.
 
 use attache_base::{Constant, DataType, Shape};
-use attache_gpu_ir::{Expression, Primitive, Program, Scalar, ValueId};
+use attache_gpu_ir::{Expression, Primitive, Program, Scalar, ValueId, Whole};
 
 use crate::{Fact, Graph, Node, Refusal};
 
@@ -99,9 +99,14 @@ impl<'a> Lowering<'a> {
         self.outputs.get(index).map(|fact| fact.data_type)
     }
 
+    /// What is known about an output.
+    pub fn output_fact(&self, index: usize) -> Result<&'a Fact, Refusal> {
+        self.outputs.get(index).copied().ok_or_else(|| Refusal::new(format!("there is no output {index}")))
+    }
+
     /// The shape of an output, which must be known.
     pub fn output_shape(&self, index: usize) -> Result<&'a Shape, Refusal> {
-        known(self.outputs.get(index).ok_or_else(|| Refusal::new(format!("there is no output {index}")))?)
+        known(self.output_fact(index)?)
     }
 
     /// The integers of an input whose value must be known: axes, paddings, sizes.
@@ -167,6 +172,13 @@ impl<'a> Lowering<'a> {
         Ok(self.program.constant(scalar, constant))
     }
 
+    /// The value of a constant that keeps every digit, whatever a device stores reals as.
+    pub fn precise_constant(&mut self, constant: Constant) -> Result<ValueId, Refusal> {
+        let id = self.constant(constant)?;
+        self.program.values[id.index()].is_inner = true;
+        Ok(id)
+    }
+
     /// The shape of a value.
     pub fn shape(&self, id: ValueId) -> &Shape {
         self.program.shape(id)
@@ -198,6 +210,14 @@ impl<'a> Lowering<'a> {
         inputs: &[ValueId],
     ) -> Result<ValueId, Refusal> {
         self.emit(Primitive::Map { expression, shape: shape.clone(), scalar: Scalar::I32 }, inputs)
+    }
+
+    /// Emits a map of integers over inputs broadcast to `shape`.
+    pub fn whole_map(&mut self, expression: Whole, shape: &Shape, inputs: &[ValueId]) -> Result<ValueId, Refusal> {
+        if expression == Whole::Input(0) && inputs.len() == 1 && self.shape(inputs[0]) == shape {
+            return Ok(inputs[0]);
+        }
+        self.emit(Primitive::WholeMap { expression, shape: shape.clone() }, inputs)
     }
 
     /// Emits a map over inputs broadcast to `shape`.

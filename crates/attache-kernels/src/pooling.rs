@@ -27,7 +27,7 @@ pub struct Pooling {
 
 impl Pooling {
     /// Input positions of window `index` along `axis`, and how many taps lie before the input.
-    pub(crate) fn window(&self, axis: usize, index: usize) -> (Range<usize>, usize) {
+    pub fn window(&self, axis: usize, index: usize) -> (Range<usize>, usize) {
         let start = index * self.strides[axis];
         let end = (start + self.kernel[axis]).saturating_sub(self.before[axis]).min(self.input[axis]);
         let first = start.saturating_sub(self.before[axis]).min(end);

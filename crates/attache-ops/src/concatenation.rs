@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use attache_base::{Activation, DataType, Shape};
-use attache_gpu_ir::Primitive;
+use attache_gpu_ir::{Primitive, ValueId};
 use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal, TensorRef};
 use attache_kernels::Engine;
 use attache_kernels::movement::concatenate;
@@ -12,7 +12,8 @@ use attache_kernels::quantized::lookup::Table;
 use attache_model::schema::BuiltinOperator;
 
 use crate::definition::activation;
-use crate::quantized::{Affine, not_on_devices};
+use crate::exact::{affine, look_up};
+use crate::quantized::Affine;
 use crate::support::{countable, elements, elements_mut, movable, required, with_element};
 use crate::{Code, Declaration, Definition};
 
@@ -69,16 +70,31 @@ fn rescaled(eval: &mut Eval<'_>, inputs: &[TensorRef<'_>], outer: usize) -> Resu
             changed.push(Cow::Borrowed(stored));
             continue;
         }
-        let factor = from.scale * (1.0 / to.scale);
-        let offset = -(from.zero_point as f32) * factor;
-        let change = |x: i32| ((x as f32 * factor + offset).round() as i32).saturating_add(to.zero_point);
         let mut values = vec![0; stored.len()];
-        Table::<u8>::new::<u8>(change).apply(engine, stored, &mut values);
+        Table::<u8>::new::<u8>(change(from, to)).apply(engine, stored, &mut values);
         changed.push(Cow::Owned(values));
     }
     let parts: Vec<&[u8]> = changed.iter().map(|part| &part[..]).collect();
     concatenate(&parts, outer, output.values()?);
     Ok(())
+}
+
+/// A number of one scale as one of another, not saturated.
+fn change(from: Affine, to: Affine) -> impl Fn(i32) -> i32 {
+    let factor = from.scale * (1.0 / to.scale);
+    let offset = -(from.zero_point as f32) * factor;
+    move |x| ((x as f32 * factor + offset).round() as i32).saturating_add(to.zero_point)
+}
+
+/// An input on a device, in the output's scale.
+fn piece(lowering: &mut Lowering<'_>, index: usize) -> Result<ValueId, Refusal> {
+    let (from, to) = (lowering.input_fact(index)?, lowering.output_fact(0)?);
+    let input = lowering.input(index)?;
+    if from.data_type != DataType::UInt8 || to.quantization.is_none() {
+        return Ok(input);
+    }
+    let (types, from, to) = ([from.data_type, to.data_type], affine(from)?, affine(to)?);
+    if from == to { Ok(input) } else { look_up(lowering, input, types, change(from, to)) }
 }
 
 impl Op for Concatenation {
@@ -125,17 +141,10 @@ impl Op for Concatenation {
         let shape = lowering.output_shape(0)?;
         let axis = shape.axis(self.axis).ok_or_else(|| Refusal::new("the output has no such axis"))?;
         let mut pieces = Vec::with_capacity(lowering.input_count());
-        if lowering.input_fact(0)?.data_type == DataType::UInt8 {
-            for index in 1..lowering.input_count() {
-                if lowering.input_fact(index)?.quantization != lowering.input_fact(0)?.quantization {
-                    return Err(not_on_devices());
-                }
-            }
-        }
         for index in 0..lowering.input_count() {
             let is_empty = lowering.input_fact(index)?.shape.as_ref().is_some_and(|shape| shape.elements() == 0);
             if !is_empty {
-                pieces.push(lowering.input(index)?);
+                pieces.push(piece(lowering, index)?);
             }
         }
         let output = lowering.emit(Primitive::Concatenate { axis }, &pieces)?;

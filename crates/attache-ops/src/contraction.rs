@@ -4,6 +4,8 @@
 //! Three kinds: bytes times bytes, 16-bit activations times 8-bit weights with sums in 64 bits, and floats that become
 //! bytes while the model runs ("dynamic range"). Source: TensorFlow Lite's reference kernels.
 
+mod exact;
+
 use std::any::Any;
 use std::borrow::Cow;
 
@@ -20,6 +22,8 @@ use attache_kernels::{Engine, Level};
 use crate::fused;
 use crate::quantized::{Affine, activation_range, unpack_nibbles};
 use crate::support::one_of;
+
+pub(crate) use exact::{Laid, bias_of, lower_bytes};
 
 /// The arithmetic that types call for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,6 +159,14 @@ pub(crate) enum Product {
     Double,
 }
 
+impl Product {
+    /// That of a convolution's activations of this type: unsigned numbers go back to when scales were multiplied in single
+    /// precision.
+    pub(crate) fn of(activations: DataType) -> Self {
+        if activations == DataType::UInt8 { Product::Single } else { Product::Double }
+    }
+}
+
 impl<'a> Scheme<'a> {
     /// That of these tensors with a fused activation.
     pub(crate) fn new(
@@ -163,13 +175,22 @@ impl<'a> Scheme<'a> {
         output: &TensorMut<'a>,
         activation: Activation,
     ) -> Result<Self, OpError> {
-        let (from, to) =
-            (Affine::new(input.data_type, input.quantization)?, Affine::new(output.data_type, output.quantization)?);
-        let bounds = activation_range(activation, output.data_type, to)?;
+        let (input, output) = ((input.data_type, input.quantization), (output.data_type, output.quantization));
+        Self::of_types(input, weights, output, activation)
+    }
+
+    fn of_types(
+        input: (DataType, Option<&Quantization>),
+        weights: WeightScales<'a>,
+        output: (DataType, Option<&Quantization>),
+        activation: Activation,
+    ) -> Result<Self, OpError> {
+        let (from, to) = (Affine::new(input.0, input.1)?, Affine::new(output.0, output.1)?);
+        let bounds = activation_range(activation, output.0, to)?;
         if bounds.0 > bounds.1 {
             return Err(OpError::invalid("its activation lets no number of its output through"));
         }
-        Ok(Self { data_type: input.data_type, input: from, weights, output: to, bounds })
+        Ok(Self { data_type: input.0, input: from, weights, output: to, bounds })
     }
 
     /// What the input's bytes stand for.
@@ -312,8 +333,7 @@ pub(crate) fn eval_bytes<P: Packed>(
     let (input, filter, bias) = (eval.input(operands[0])?, eval.input(operands[1])?, eval.optional(operands[2]));
     let scales = WeightScales::of(&filter, axis)?.symmetric(filter.data_type)?;
     let scheme = Scheme::new(&input, scales, &eval.outputs[0], activation)?;
-    // Unsigned numbers go back to when scales were multiplied in single precision.
-    let product = if input.data_type == DataType::UInt8 { Product::Single } else { Product::Double };
+    let product = Product::of(input.data_type);
     let (engine, integers) = (Engine::new(eval.parallel), narrow_bias(bias)?);
     let make = || {
         let bytes = weight_bytes(&filter);

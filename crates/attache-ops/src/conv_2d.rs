@@ -9,9 +9,10 @@ use attache_kernels::convolution::{Convolution, PackedFilter, convolve};
 use attache_kernels::quantized::{PackedIntegerFilter, wide_convolve, wide_groups};
 use attache_model::schema::BuiltinOperator;
 
-use crate::contraction::{Arithmetic, eval_bytes, eval_dynamic, wide_parts, with_kept};
+use crate::contraction::{Arithmetic, Laid, eval_bytes, eval_dynamic, lower_bytes, wide_parts, with_kept};
 use crate::convolution::{Sliding, Weights, check_bias, inferred, lower, multiply_adds};
 use crate::definition::{activation, padding, positive};
+use crate::exact::is_exact;
 use crate::fused;
 use crate::support::{arity, image, is_empty, refuse, required};
 use crate::{Code, Declaration, Definition};
@@ -122,6 +123,11 @@ impl Op for Conv2d {
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
         let convolution = self.convolution(lowering.input_shape(0)?, lowering.input_shape(1)?).map_err(refuse)?;
+        if is_exact(lowering, 0) {
+            let laid = Laid { operands: OPERANDS, axis: AXIS, transposed: false, is_depthwise: false };
+            let output = lower_bytes(lowering, &convolution, &laid, self.0.activation)?;
+            return lowering.output(0, output);
+        }
         let operands = [lowering.float_input(0)?, lowering.float_input(1)?];
         let output = lower(lowering, &convolution, false, self.0.activation, operands, 2)?;
         lowering.output(0, output)

@@ -230,12 +230,23 @@ pub(crate) fn lower(
     [data, filter]: [ValueId; 2],
     bias: usize,
 ) -> Result<ValueId, Refusal> {
-    check_reach(convolution)?;
-    let [height, width, outputs] = convolution.output;
     let mut operands = vec![data, filter];
     if lowering.has_input(bias) {
-        operands.push(float_as(lowering, bias, Shape::from([outputs]))?);
+        operands.push(float_as(lowering, bias, Shape::from([convolution.output[2]]))?);
     }
+    let result = contract(lowering, convolution, transposed, &operands)?;
+    fused::lower(lowering, activation, result)
+}
+
+/// Emits the contraction of data, a filter and, optionally, a bias.
+pub(crate) fn contract(
+    lowering: &mut Lowering<'_>,
+    convolution: &Convolution,
+    transposed: bool,
+    operands: &[ValueId],
+) -> Result<ValueId, Refusal> {
+    check_reach(convolution)?;
+    let [height, width, _] = convolution.output;
     let contraction = Contraction {
         strides: convolution.strides,
         dilations: convolution.dilations,
@@ -244,8 +255,7 @@ pub(crate) fn lower(
         groups: convolution.groups,
         transposed,
     };
-    let result = lowering.emit(Primitive::Contract(contraction), &operands)?;
-    fused::lower(lowering, activation, result)
+    lowering.emit(Primitive::Contract(contraction), operands)
 }
 
 /// A refusal where places that a window reads could not be told apart in a device's integers of 32 bits.

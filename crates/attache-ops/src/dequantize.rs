@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use attache_base::DataType;
-use attache_gpu_ir::Expression;
+use attache_gpu_ir::Expression::{self, Constant, Input};
 use attache_graph::{Conversion, Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_kernels::quantized::Stored;
 use attache_kernels::quantized::rescale::dequantize;
@@ -12,7 +12,7 @@ use attache_kernels::{Engine, convert};
 use attache_model::schema::BuiltinOperator;
 
 use crate::quantized::{Channels, not_on_devices, unpack_nibbles};
-use crate::support::{arity, one_of, required};
+use crate::support::{arity, one_of, refuse, required};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
@@ -36,6 +36,20 @@ fn write<T: Stored>(eval: &mut Eval<'_>, stored: &[T]) -> Result<(), OpError> {
         dequantize(engine, &stored[range.clone()], &mut reals[range], affine.pair());
     }
     Ok(())
+}
+
+/// Emits the product of a difference that is exact: rounded once, on every device alike.
+fn lower_stored(lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    let (fact, shape) = (lowering.input_fact(0)?, lowering.output_shape(0)?.clone());
+    let channels = Channels::new(fact.data_type, fact.quantization.as_ref(), &shape).map_err(refuse)?;
+    let input = lowering.input(0)?;
+    let output = if let Some(affine) = channels.only() {
+        let difference = Input(0).subtract(Constant(affine.zero_point as f32));
+        lowering.map(difference.multiply(Constant(affine.scale)), &shape, &[input])?
+    } else {
+        return Err(not_on_devices());
+    };
+    lowering.output(0, output)
 }
 
 impl Op for Dequantize {
@@ -78,7 +92,7 @@ impl Op for Dequantize {
                 lowering.constant(quantization.dequantized(stored).ok_or_else(not_on_devices)?)?
             }
             _ if matches!(fact.data_type, DataType::Float16 | DataType::Float32) => lowering.input(0)?,
-            _ => return Err(not_on_devices()),
+            _ => return lower_stored(lowering),
         };
         let shape = lowering.output_shape(0)?.clone();
         let output = lowering.map(Expression::Input(0), &shape, &[input])?;

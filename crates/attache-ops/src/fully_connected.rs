@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use attache_base::{Activation, Shape};
+use attache_gpu_ir::ValueId;
 use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_kernels::Engine;
 use attache_kernels::convolution::Convolution;
@@ -13,10 +14,12 @@ use attache_kernels::quantized::{
 use attache_model::schema::{BuiltinOperator, FullyConnectedOptionsWeightsFormat as Format};
 
 use crate::contraction::{
-    Arithmetic, Product as Precision, Quantized, Scheme, WeightScales, narrow_bias, weight_bytes, wide_bias, with_kept,
+    Arithmetic, Product as Precision, Quantized, Scheme, WeightScales, bias_of, narrow_bias, weight_bytes, wide_bias,
+    with_kept,
 };
 use crate::convolution::{self, Weights, check_bias, float_as};
 use crate::definition::activation;
+use crate::exact::is_exact;
 use crate::support::{arity, countable, is_empty, product, refuse, required};
 use crate::{Code, Declaration, Definition, fused};
 
@@ -126,6 +129,22 @@ impl FullyConnected {
         Ok(())
     }
 
+    /// Bytes on a device, as a convolution of images of one pixel each.
+    fn lower_bytes(&self, lowering: &mut Lowering<'_>, convolution: &Convolution) -> Result<ValueId, Refusal> {
+        let (weights, outputs) = (lowering.input_fact(1)?, convolution.output[2]);
+        let scales = WeightScales::new(weights.data_type, weights.quantization.as_ref(), AXIS, Some(outputs));
+        let scales = scales.map_err(refuse)?;
+        let scheme = Scheme::of(lowering, [0, 1], scales, self.activation)?;
+        let depth = convolution.input[2];
+        let mut operands = vec![
+            scheme.activations(lowering, 0, &[convolution.batches, 1, 1, depth].into())?,
+            scheme.filter(lowering, 1, [outputs, 1, 1, depth], false)?,
+        ];
+        operands.extend(bias_of(lowering, 2, outputs)?);
+        let sums = convolution::contract(lowering, convolution, false, &operands)?;
+        scheme.finish(lowering, sums, Rounding::Once, precision(&scales))
+    }
+
     /// Floats times quantized weights: each row of the input becomes bytes.
     fn eval_dynamic(&self, eval: &mut Eval<'_>, product: &Product) -> Result<(), OpError> {
         let (input, weights, bias) = (eval.input(0)?, eval.input(1)?, eval.optional(2));
@@ -212,10 +231,15 @@ impl Op for FullyConnected {
             groups: 1,
             clamp: fused::clamp(self.activation),
         };
+        let shape = lowering.output_shape(0)?.clone();
+        if is_exact(lowering, 0) {
+            let result = self.lower_bytes(lowering, &convolution)?;
+            let output = lowering.reshape(result, &shape)?;
+            return lowering.output(0, output);
+        }
         let data = float_as(lowering, 0, Shape::from([rows, 1, 1, depth]))?;
         let weights = float_as(lowering, 1, Shape::from([outputs, 1, 1, depth]))?;
         let result = convolution::lower(lowering, &convolution, false, self.activation, [data, weights], 2)?;
-        let shape = lowering.output_shape(0)?.clone();
         let output = lowering.reshape(result, &shape)?;
         lowering.output(0, output)
     }

@@ -9,6 +9,7 @@ mod callee;
 mod contraction;
 mod convolution;
 mod definition;
+mod exact;
 mod fused;
 mod import;
 mod overlap;

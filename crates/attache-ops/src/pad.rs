@@ -6,8 +6,9 @@ use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_kernels::movement;
 use attache_model::schema::BuiltinOperator;
 
+use crate::exact::affine;
 use crate::padding::{self, known_paddings, padded, paddings, split};
-use crate::quantized::{is_stored, not_on_devices, zero};
+use crate::quantized::{is_stored, zero};
 use crate::support::{arity, elements, elements_mut, narrow, required, with_element};
 use crate::{Code, Declaration, Definition};
 
@@ -50,7 +51,7 @@ impl Op for Pad {
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
         let input = lowering.input_fact(0)?;
         if is_stored(input.data_type) && input.quantization.is_some() {
-            return Err(not_on_devices());
+            return padding::lower(lowering, affine(lowering.output_fact(0)?)?.zero_point as f32);
         }
         padding::lower(lowering, 0.0)
     }

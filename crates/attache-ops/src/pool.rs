@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use attache_base::{Activation, DataType, Padding, Shape};
-use attache_gpu_ir::{Primitive, Window, WindowKind};
+use attache_base::{Activation, DataType, Padding, Quantization, Shape};
+use attache_gpu_ir::{Contraction, Primitive, ValueId, Whole, WholeBinary, Window, WindowKind};
 use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_kernels::Engine;
 use attache_kernels::pooling::{Pooling, average_pool, max_pool};
@@ -12,6 +12,7 @@ use attache_kernels::quantized::pooling as stored;
 
 use crate::convolution::windows;
 use crate::definition::{activation, custom_padding, padding, positive};
+use crate::exact::{as_reals, as_stored, integers, is_exact};
 use crate::quantized::{Affine, activation_range, is_stored, range, with_stored};
 use crate::support::{arity, countable, image, is_empty, one_of, product, refuse, required};
 use crate::{Declaration, fused};
@@ -49,12 +50,7 @@ impl Pool {
     /// Stored numbers of one scale: only an activation asks for it.
     fn eval_stored(&self, eval: &mut Eval<'_>, pooling: &Pooling) -> Result<(), OpError> {
         let (input, engine, output) = (eval.input(0)?, Engine::new(eval.parallel), &mut eval.outputs[0]);
-        let bounds = match self.activation {
-            Activation::None => range(output.data_type)?,
-            activation => {
-                activation_range(activation, output.data_type, Affine::new(output.data_type, output.quantization)?)?
-            }
-        };
+        let bounds = self.bounds(output.data_type, output.quantization)?;
         with_stored!(input.data_type, T => {
             let (input, output) = (input.values::<T>()?, output.values::<T>()?);
             match self.kind {
@@ -63,6 +59,45 @@ impl Pool {
             }
         });
         Ok(())
+    }
+
+    /// The least and the largest stored number of the output.
+    fn bounds(&self, data_type: DataType, quantization: Option<&Quantization>) -> Result<(i32, i32), OpError> {
+        match self.activation {
+            Activation::None => range(data_type),
+            activation => activation_range(activation, data_type, Affine::new(data_type, quantization)?),
+        }
+    }
+
+    /// Stored numbers on a device: the largest one as a real of the same value, the mean as a sum of products with 1 and
+    /// its rounded quotient by how many elements the window covers.
+    fn lower_stored(&self, lowering: &mut Lowering<'_>, pooling: &Pooling) -> Result<ValueId, Refusal> {
+        let output = lowering.output_fact(0)?;
+        let bounds = self.bounds(output.data_type, output.quantization.as_ref()).map_err(refuse)?;
+        let (input, shape) = (lowering.input(0)?, lowering.output_shape(0)?.clone());
+        let Pooling { kernel, strides, before, output, .. } = *pooling;
+        if self.kind != WindowKind::Average {
+            let reals = as_reals(lowering, input)?;
+            let window = Window { kind: self.kind, size: kernel, strides, before, output };
+            let largest = lowering.emit(Primitive::Window(window), &[reals])?;
+            let largest = as_stored(lowering, largest)?;
+            return lowering.whole_map(Whole::Input(0).clamp(bounds), &shape, &[largest]);
+        }
+        let channels = pooling.input[2];
+        let ones = integers(lowering, [channels, kernel[0], kernel[1], 1], &vec![1; channels * kernel[0] * kernel[1]])?;
+        let contraction =
+            Contraction { strides, dilations: [1, 1], before, output, groups: channels, transposed: false };
+        let sums = lowering.emit(Primitive::Contract(contraction), &[input, ones])?;
+        let covered = |axis: usize, place: usize| pooling.window(axis, place).0.len() as i32;
+        let rows = (0..output[0]).flat_map(|y| (0..output[1]).map(move |x| covered(0, y) * covered(1, x)));
+        let counts: Vec<i32> = rows.map(|count| count.max(1)).collect();
+        let counts = integers(lowering, [1, output[0], output[1], 1], &counts)?;
+        let (sum, count) = (Whole::Input(0), Whole::Input(1));
+        let half = count.clone().binary(WholeBinary::Divide, Whole::Constant(2));
+        let is_positive = Whole::Constant(0).binary(WholeBinary::Less, sum.clone());
+        let nudged = is_positive.select(sum.clone().add(half.clone()), sum.subtract(half));
+        let mean = nudged.binary(WholeBinary::Divide, count).clamp(bounds);
+        lowering.whole_map(mean, &shape, &[sums, counts])
     }
 
     fn pooling(&self, input: &Shape) -> Result<Pooling, OpError> {
@@ -135,7 +170,12 @@ impl Op for Pool {
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
-        let Pooling { kernel, strides, before, output, .. } = self.pooling(lowering.input_shape(0)?).map_err(refuse)?;
+        let pooling = self.pooling(lowering.input_shape(0)?).map_err(refuse)?;
+        if is_exact(lowering, 0) {
+            let output = self.lower_stored(lowering, &pooling)?;
+            return lowering.output(0, output);
+        }
+        let Pooling { kernel, strides, before, output, .. } = pooling;
         let input = lowering.float_input(0)?;
         let window = Window { kind: self.kind, size: kernel, strides, before, output };
         let result = lowering.emit(Primitive::Window(window), &[input])?;

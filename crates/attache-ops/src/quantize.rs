@@ -6,17 +6,20 @@
 use std::sync::Arc;
 
 use attache_base::DataType::{self, Float32, Int4, Int8, Int16, Int32, UInt8};
-use attache_base::Element;
-use attache_gpu_ir::Expression;
+use attache_base::{Constant, Element};
+use attache_gpu_ir::Expression::{self, Constant as Number, Input};
+use attache_gpu_ir::{Binary, Unary, Whole};
 use attache_graph::{Conversion, Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_kernels::Engine;
+use attache_kernels::quantized::elementwise::Finish;
 use attache_kernels::quantized::lookup::Table;
-use attache_kernels::quantized::rescale::{quantize, requantize, requantized};
+use attache_kernels::quantized::rescale::{quantize, quantized, requantize, requantized};
 use attache_kernels::quantized::{Multiplier, Stored};
 use attache_model::schema::BuiltinOperator;
 
-use crate::quantized::{Affine, Channels, not_on_devices, pack_nibbles, with_stored};
-use crate::support::{arity, required};
+use crate::exact::{affine, entries, finished};
+use crate::quantized::{Affine, Channels, not_on_devices, pack_nibbles, range, with_stored};
+use crate::support::{arity, refuse, required};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
@@ -47,9 +50,70 @@ type Change = (i32, Multiplier, i32);
 fn change(eval: &Eval<'_>) -> Result<Change, OpError> {
     let (input, output) = (eval.input(0)?, &eval.outputs[0]);
     let from = Affine::new(input.data_type, input.quantization)?;
-    let to = Affine::new(output.data_type, output.quantization)?;
-    let factor = Multiplier::new(f64::from(from.scale) / f64::from(to.scale));
-    Ok((from.zero_point, factor, to.zero_point))
+    Ok(change_of(from, Affine::new(output.data_type, output.quantization)?))
+}
+
+fn change_of(from: Affine, to: Affine) -> Change {
+    (from.zero_point, Multiplier::new(f64::from(from.scale) / f64::from(to.scale)), to.zero_point)
+}
+
+/// Emits stored numbers as those of another scale.
+fn lower_change(lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    let (from, to) = (lowering.input_fact(0)?, lowering.output_fact(0)?);
+    let bounds = range(to.data_type).map_err(refuse)?;
+    let (zero_point, factor, to) = change_of(affine(from)?, affine(to)?);
+    let (input, shape) = (lowering.input(0)?, lowering.output_shape(0)?.clone());
+    let finish = Finish { factor, zero_point: to, bounds };
+    let output =
+        lowering.whole_map(finished(Whole::Input(0).plus(zero_point.wrapping_neg()), finish), &shape, &[input])?;
+    lowering.output(0, output)
+}
+
+/// The least real that becomes each stored number but the least one, ascending: found among the bits of reals, whose order
+/// is that of integers. No device need divide to know where a real lies between them.
+fn thresholds(affine: Affine, (least, most): (i32, i32)) -> Vec<f32> {
+    // From the least finite number to infinity, by place.
+    let real = |place: i64| match place {
+        0.. => f32::from_bits(place as u32),
+        _ => -f32::from_bits(-place as u32),
+    };
+    let end = i64::from(f32::INFINITY.to_bits());
+    let reaches = |place: i64, stored: i32| quantized(real(place), affine.pair()).clamp(least, most) >= stored;
+    let threshold = |stored: i32| {
+        let (mut below, mut above) = (-end, end);
+        while below + 1 < above {
+            let middle = (below + above).div_euclid(2);
+            *(if reaches(middle, stored) { &mut above } else { &mut below }) = middle;
+        }
+        real(above)
+    };
+    (least + 1..=most).map(threshold).collect()
+}
+
+/// Emits reals as stored numbers: a guess, which a device's product may have wrong by one, put right by the thresholds on
+/// either side of it.
+fn cut(lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    let (fact, shape) = (lowering.output_fact(0)?, lowering.output_shape(0)?.clone());
+    if fact.data_type == Int4 {
+        return Err(not_on_devices());
+    }
+    let channels = Channels::new(fact.data_type, fact.quantization.as_ref(), &shape).map_err(refuse)?;
+    let affine = channels.only().ok_or_else(not_on_devices)?;
+    let (least, most) = range(fact.data_type).map_err(refuse)?;
+    let inner = thresholds(affine, (least, most));
+    let thresholds: Vec<f32> = [f32::MIN].into_iter().chain(inner).chain([f32::MAX]).collect();
+    let table = lowering.precise_constant(Constant::from_values([thresholds.len()], &thresholds))?;
+    let input = lowering.float_input(0)?;
+    let steps = Input(0).multiply(Number(affine.scale.recip())).unary(Unary::Round);
+    let guess = steps.add(Number((affine.zero_point - least) as f32)).clamp(0.0, (most - least) as f32);
+    let guess = lowering.integer_map(guess, &shape, &[input])?;
+    let next = lowering.whole_map(Whole::Input(0).plus(1), &shape, &[guess])?;
+    let (from, to) = (entries(lowering, table, guess)?, entries(lowering, table, next)?);
+    let is_below = Input(1).binary(Binary::Less, Input(2));
+    let is_above = Number(1.0).subtract(Input(1).binary(Binary::Less, Input(3)));
+    let right = Input(0).subtract(is_below).add(is_above).clamp(0.0, (most - least) as f32);
+    let output = lowering.integer_map(right.add(Number(least as f32)), &shape, &[guess, input, from, to])?;
+    lowering.output(0, output)
 }
 
 fn from_reals<T: Stored>(eval: &mut Eval<'_>) -> Result<(), OpError> {
@@ -130,7 +194,7 @@ impl Op for Quantize {
     /// Seen as reals, both sides are the same numbers, but for the rounding that every quantized output gets.
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
         if lowering.output_type(0) != Some(Float32) {
-            return Err(not_on_devices());
+            return if lowering.input_fact(0)?.data_type == Float32 { cut(lowering) } else { lower_change(lowering) };
         }
         let (input, shape) = (lowering.float_input(0)?, lowering.output_shape(0)?.clone());
         let output = lowering.map(Expression::Input(0), &shape, &[input])?;

@@ -72,6 +72,11 @@ impl Channels {
         Ok(Self { affines, run: shape[axis + 1..].iter().product::<usize>().max(1) })
     }
 
+    /// The scale of all elements, where there is but one.
+    pub(crate) fn only(&self) -> Option<Affine> {
+        if let [affine] = self.affines[..] { Some(affine) } else { None }
+    }
+
     /// The ranges of elements that share a scale, in order, of `count` elements.
     pub(crate) fn runs(&self, count: usize) -> impl Iterator<Item = (Range<usize>, Affine)> {
         let starts = (0..count).step_by(self.run).zip(self.affines.iter().cycle());

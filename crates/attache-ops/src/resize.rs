@@ -7,6 +7,7 @@ use attache_kernels::Engine;
 use attache_kernels::quantized::resize as stored;
 use attache_kernels::resize::{Resize as Kernel, bilinear, nearest};
 
+use crate::exact::{as_reals, as_stored, is_exact};
 use crate::support::{arity, countable, image, is_empty, known_integers, one_of, refuse, required};
 
 /// Images sampled at other points. Inputs: images and the wanted height and width.
@@ -87,6 +88,15 @@ impl Op for Resize {
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
         let size = lowering.integers(1)?;
         let Kernel { output, .. } = self.resize(lowering.input_shape(0)?, &size).map_err(refuse)?;
+        if is_exact(lowering, 0) && self.sampling == Sampling::Nearest {
+            let Resize { sampling, align_corners, half_pixel_centers, .. } = *self;
+            let resample = Resample { sampling, output, align_corners, half_pixel_centers };
+            let input = lowering.input(0)?;
+            let reals = as_reals(lowering, input)?;
+            let nearest = lowering.emit(Primitive::Resample(resample), &[reals])?;
+            let output = as_stored(lowering, nearest)?;
+            return lowering.output(0, output);
+        }
         let input = lowering.float_input(0)?;
         let Resize { sampling, align_corners, half_pixel_centers, .. } = *self;
         let resample = Resample { sampling, output, align_corners, half_pixel_centers };

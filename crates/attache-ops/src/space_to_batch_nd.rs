@@ -10,7 +10,8 @@ use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_model::schema::BuiltinOperator;
 
 use crate::blocks::{self, Blocks};
-use crate::quantized::{is_stored, not_on_devices, zero};
+use crate::exact::affine;
+use crate::quantized::{is_stored, zero};
 use crate::support::{countable, is_empty, refuse, required};
 use crate::{Code, Declaration, Definition};
 
@@ -75,13 +76,13 @@ impl Op for SpaceToBatchNd {
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
-        let input = lowering.input_fact(0)?;
-        if is_stored(input.data_type) && input.quantization.is_some() {
-            return Err(not_on_devices());
-        }
         let (extents, margins) = (lowering.integers(1)?, lowering.integers(2)?);
         let blocks = Blocks::new(lowering.input_shape(0)?, &extents, &margins).map_err(refuse)?;
-        let map = map(&blocks, lowering.input_shape(0)?[0], lowering.output_shape(0)?);
+        let mut map = map(&blocks, lowering.input_shape(0)?[0], lowering.output_shape(0)?);
+        let fact = lowering.output_fact(0)?;
+        if is_stored(fact.data_type) && fact.quantization.is_some() {
+            map.fill = Some(affine(fact)?.zero_point as f32);
+        }
         let input = lowering.input(0)?;
         let output = lowering.emit(Primitive::IndexMap(map), &[input])?;
         lowering.output(0, output)

@@ -9,9 +9,10 @@ use attache_kernels::convolution::Convolution;
 use attache_kernels::quantized::{PackedIntegerTransposeFilter, wide_transpose_convolve};
 use attache_model::schema::BuiltinOperator;
 
-use crate::contraction::{Arithmetic, eval_bytes, wide_parts};
+use crate::contraction::{Arithmetic, Laid, eval_bytes, lower_bytes, wide_parts};
 use crate::convolution::{Spreading, check_bias, inferred};
 use crate::definition::{activation, padding, positive};
+use crate::exact::is_exact;
 use crate::support::{arity, image, is_empty, known_integers, one_of, product, refuse, required};
 use crate::{Code, Declaration, Definition};
 
@@ -106,6 +107,11 @@ impl Op for TransposeConv {
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
         let (wanted, filter, data) = (lowering.integers(0)?, lowering.input_shape(1)?, lowering.input_shape(2)?);
         let convolution = self.convolution(&wanted, filter, data).map_err(refuse)?;
+        if is_exact(lowering, OPERANDS[0]) {
+            let laid = Laid { operands: OPERANDS, axis: AXIS, transposed: true, is_depthwise: false };
+            let output = lower_bytes(lowering, &convolution, &laid, self.0.activation)?;
+            return lowering.output(0, output);
+        }
         self.0.lower(lowering, &convolution, OPERANDS)
     }
 }

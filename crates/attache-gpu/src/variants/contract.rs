@@ -1,7 +1,7 @@
 //! A contraction in the form that fits every case: one invocation for each result, filter and data as the program has
 //! them. The fallback where no faster variant applies, and what those are checked against.
 
-use attache_gpu_ir::{Contraction, Primitive};
+use attache_gpu_ir::{Contraction, Primitive, Scalar};
 
 use super::{Variant, coordinates};
 use crate::access::store;
@@ -55,7 +55,10 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let [height, width, channels] = [1, 2, 3].map(|axis| writer.param(data[axis]));
     let [rows, columns, depth] = [1, 2, 3].map(|axis| writer.param(filter[axis]));
     let per_group = writer.param(filter[0] / contraction.groups);
-    let bias = inputs.get(2).map_or("0.0".to_owned(), |bias| bias.reals("o3"));
+    let is_real = context.program.value(kernel.inputs[0]).scalar == Scalar::F32;
+    let (element, step) = if is_real { ("f32", "fma(DATA, FILTER, sum)") } else { ("i32", "sum + DATA * FILTER") };
+    let step = step.replace("DATA", &inputs[0].numbers("start + c")).replace("FILTER", &inputs[1].numbers("tap + c"));
+    let bias = inputs.get(2).map_or(format!("{element}(0)"), |bias| bias.numbers("o3"));
     let mut body = coordinates(&extents);
     body += &format!(
         "    var sum = {bias};
@@ -69,13 +72,11 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
             let start = u32((o0 * i32({height}) + y) * i32({width}) + x) * {channels} + first;
             let tap = ((u32(o3) * {rows} + i) * {columns} + j) * {depth};
             for (var c = 0u; c < {depth}; c++) {{
-                sum = fma({data}, {filter}, sum);
+                sum = {step};
             }}
         }}
     }}
-    store(g, sum);\n",
-        data = inputs[0].reals("start + c"),
-        filter = inputs[1].reals("tap + c"),
+    store(g, sum);\n"
     );
     vec![writer.linear(output.elements(), &body)]
 }

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use attache_gpu_ir::{Contraction, Primitive, Source, ValueId};
+use attache_gpu_ir::{Contraction, Primitive, Scalar, Source, ValueId};
 
 use super::Variant;
 use super::contract::source;
@@ -20,6 +20,9 @@ const MAX_GROUPS: usize = 65535;
 
 fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     let Primitive::Contract(contraction) = &kernel.primitive else { return false };
+    if context.program.value(kernel.inputs[0]).scalar == Scalar::I32 {
+        return false;
+    }
     let constant = |id: &ValueId| matches!(context.program.value(*id).source, Source::Constant(_));
     let filter = context.program.shape(kernel.inputs[1]);
     let packed = (1 + filter[1..].iter().product::<usize>()) * filter[0].next_multiple_of(4) * 4;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use attache_gpu_ir::{Primitive, Source};
+use attache_gpu_ir::{Primitive, Scalar, Source};
 
 use super::contract::source;
 use super::{Variant, coordinates};
@@ -15,6 +15,9 @@ pub(super) const VARIANT: Variant = Variant { name: "contract_depthwise", applie
 
 fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     let Primitive::Contract(contraction) = &kernel.primitive else { return false };
+    if context.program.value(kernel.inputs[0]).scalar == Scalar::I32 {
+        return false;
+    }
     let constant = |index: usize| {
         kernel.inputs.get(index).is_none_or(|id| matches!(context.program.value(*id).source, Source::Constant(_)))
     };

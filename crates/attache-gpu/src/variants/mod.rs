@@ -15,6 +15,7 @@ mod resample;
 mod scan;
 mod top_k;
 mod unpool;
+mod whole_map;
 mod window;
 
 use attache_gpu_ir::Program;
@@ -54,6 +55,7 @@ static TABLE: &[Variant] = &[
     scan::VARIANT,
     top_k::VARIANT,
     unpool::VARIANT,
+    whole_map::VARIANT,
     window::VARIANT,
 ];
 

@@ -9,6 +9,11 @@ pub fn quantize<T: Stored>(engine: Engine, input: &[f32], output: &mut [T], (sca
     map(engine, input, output, Quantize { scale, zero_point });
 }
 
+/// The stored number nearest to a real one before it is saturated to a type, as [`quantize`] has it.
+pub fn quantized(x: f32, (scale, zero_point): ScaleAndZero) -> i32 {
+    Quantize { scale, zero_point }.nearest(x)
+}
+
 /// Writes the real numbers of stored ones.
 pub fn dequantize<T: Stored>(engine: Engine, input: &[T], output: &mut [f32], (scale, zero_point): ScaleAndZero) {
     map(engine, input, output, Dequantize { scale, zero_point });
@@ -40,14 +45,21 @@ struct Quantize {
     zero_point: i32,
 }
 
-impl<T: Stored> Function<f32, T> for Quantize {
+impl Quantize {
     #[inline(always)]
-    fn apply(self, x: f32) -> T {
+    fn nearest(self, x: f32) -> i32 {
         let scaled = x / self.scale;
         // Halves away from zero, by instructions that every level has vectors of.
         let whole = scaled.trunc();
         let rounded = whole + if (scaled - whole).abs() >= 0.5 { 1f32.copysign(scaled) } else { 0.0 };
-        T::saturate((rounded as i32).saturating_add(self.zero_point))
+        (rounded as i32).saturating_add(self.zero_point)
+    }
+}
+
+impl<T: Stored> Function<f32, T> for Quantize {
+    #[inline(always)]
+    fn apply(self, x: f32) -> T {
+        T::saturate(self.nearest(x))
     }
 }
 

@@ -15,6 +15,7 @@ use attache_model::schema::{ActivationFunctionType, BuiltinOperator};
 
 use self::quantized::Form;
 use crate::definition::activation;
+use crate::exact::is_exact;
 use crate::support::{arity, broadcast, required, same_type};
 use crate::{Code, Declaration, Definition};
 
@@ -200,6 +201,9 @@ impl Op for Function {
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        if let Some(form) = self.quantized.filter(|_| is_exact(lowering, 0)) {
+            return form.lower(lowering, self.activation);
+        }
         let (left, right) = (lowering.float_input(0)?, lowering.float_input(1)?);
         let shape = lowering.output_shape(0)?.clone();
         let output = lowering.map(self.expression.clone(), &shape, &[left, right])?;

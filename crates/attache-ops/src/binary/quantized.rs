@@ -1,15 +1,18 @@
 //! Functions of two stored numbers.
 
-use attache_base::{Activation, DataType};
-use attache_graph::{Eval, Fact, OpError, TensorRef};
+use attache_base::{Activation, DataType, Quantization};
+use attache_gpu_ir::{Whole, WholeBinary};
+use attache_graph::{Eval, Fact, Lowering, OpError, Refusal, TensorRef};
 use attache_kernels::Engine;
 use attache_kernels::elementwise::broadcast2;
 use attache_kernels::quantized::elementwise::{
     Finish, Function, Maximum, Minimum, Operand, Product, ShiftedSum, SquaredDifference, Sum, binary,
 };
-use attache_kernels::quantized::{Multiplier, Stored, functions};
+use attache_kernels::quantized::{Multiplier, Rounding, Stored, functions};
 
-use crate::quantized::{Affine, activation_range, power_of_two, require_symmetric, with_stored};
+use crate::exact::{finished, rescaled};
+use crate::quantized::{Affine, activation_range, not_on_devices, power_of_two, require_symmetric, with_stored};
+use crate::support::refuse;
 
 /// What a function is of stored numbers.
 #[derive(Clone, Copy, Debug)]
@@ -65,15 +68,55 @@ impl Form {
 
     /// Computes the output, of the inputs' type.
     pub(super) fn eval(self, eval: &mut Eval<'_>, activation: Activation) -> Result<(), OpError> {
-        match self {
-            Form::Maximum => return run(eval, Maximum),
-            Form::Minimum => return run(eval, Minimum),
-            _ => {}
+        let affine = |tensor: TensorRef<'_>| self.affine(tensor.data_type, tensor.quantization);
+        let (inputs, output) = ([affine(eval.input(0)?)?, affine(eval.input(1)?)?], &eval.outputs[0]);
+        let (data_type, output) = (output.data_type, self.affine(output.data_type, output.quantization)?);
+        match self.arithmetic(data_type, inputs, output, activation)? {
+            Arithmetic::Maximum => run(eval, Maximum),
+            Arithmetic::Minimum => run(eval, Minimum),
+            Arithmetic::Sum(sum) => run(eval, sum),
+            Arithmetic::ShiftedSum(sum) => run(eval, sum),
+            Arithmetic::SquaredDifference(square) => run(eval, square),
+            Arithmetic::Product(product) => run(eval, product),
+            Arithmetic::Quotient { factor, bounds } => {
+                let quotient = |l: i32, r: i32| {
+                    let quotient = functions::quotient(l - inputs[0].zero_point, r - inputs[1].zero_point, factor);
+                    quotient.saturating_add(output.zero_point).max(bounds.0).min(bounds.1)
+                };
+                divide(eval, inputs[1].zero_point, quotient)
+            }
         }
-        let data_type = eval.outputs[0].data_type;
-        let affine = |tensor: TensorRef<'_>| Affine::new(data_type, tensor.quantization);
-        let inputs = [affine(eval.input(0)?)?, affine(eval.input(1)?)?];
-        let output = Affine::new(data_type, eval.outputs[0].quantization)?;
+    }
+
+    /// Emits the function.
+    pub(super) fn lower(self, lowering: &mut Lowering<'_>, activation: Activation) -> Result<(), Refusal> {
+        let affine = |fact: &Fact| self.affine(fact.data_type, fact.quantization.as_ref()).map_err(refuse);
+        let inputs = [affine(lowering.input_fact(0)?)?, affine(lowering.input_fact(1)?)?];
+        let output = lowering.output_fact(0)?;
+        let arithmetic = self.arithmetic(output.data_type, inputs, affine(output)?, activation).map_err(refuse)?;
+        let expression = arithmetic.expression().ok_or_else(not_on_devices)?;
+        let operands = [lowering.input(0)?, lowering.input(1)?];
+        let shape = lowering.output_shape(0)?.clone();
+        let output = lowering.whole_map(expression, &shape, &operands)?;
+        lowering.output(0, output)
+    }
+
+    /// The scale and zero point, where they count.
+    fn affine(self, data_type: DataType, quantization: Option<&Quantization>) -> Result<Affine, OpError> {
+        match self.rescales() {
+            true => Affine::new(data_type, quantization),
+            false => Ok(Affine { scale: 1.0, zero_point: 0 }),
+        }
+    }
+
+    /// The function of numbers of these scales.
+    fn arithmetic(
+        self,
+        data_type: DataType,
+        inputs: [Affine; 2],
+        output: Affine,
+        activation: Activation,
+    ) -> Result<Arithmetic, OpError> {
         require_symmetric(data_type, output)?;
         let bounds = activation_range(activation, data_type, output)?;
         let finish = |factor: f64| Finish { factor: Multiplier::new(factor), zero_point: output.zero_point, bounds };
@@ -86,36 +129,85 @@ impl Form {
                 factor: Multiplier::new(scales[index] / common),
             })
         };
-        match self {
+        Ok(match self {
+            Form::Maximum => Arithmetic::Maximum,
+            Form::Minimum => Arithmetic::Minimum,
             Form::Sum { subtract, shifted } => {
                 if shifted && let Some(shifts) = shifts(data_type, inputs, output)? {
-                    return run(eval, ShiftedSum { shifts, subtract, bounds });
+                    return Ok(Arithmetic::ShiftedSum(ShiftedSum { shifts, subtract, bounds }));
                 }
                 let shift = SUM_DIGITS[usize::from(data_type == DataType::Int16)];
                 let factor = common / (f64::from(1 << shift) * f64::from(output.scale));
-                run(eval, Sum { operands: operands(shift), subtract, finish: finish(factor) })
+                Arithmetic::Sum(Sum { operands: operands(shift), subtract, finish: finish(factor) })
             }
             Form::SquaredDifference => {
                 let factor = common * common / (f64::from(1 << (2 * SQUARE_DIGITS)) * f64::from(output.scale));
-                run(eval, SquaredDifference { operands: operands(SQUARE_DIGITS), finish: finish(factor) })
+                let (operands, finish) = (operands(SQUARE_DIGITS), finish(factor));
+                Arithmetic::SquaredDifference(SquaredDifference { operands, finish })
             }
             // In float32, as TensorFlow Lite has it.
             Form::Product => {
                 let factor = inputs[0].scale * inputs[1].scale / output.scale;
                 let zero_points = inputs.map(|input| input.zero_point);
-                run(eval, Product { zero_points, finish: finish(factor.into()) })
+                Arithmetic::Product(Product { zero_points, finish: finish(factor.into()) })
             }
             Form::Quotient => {
                 let factor = Multiplier::new((inputs[0].scale / (inputs[1].scale * output.scale)).into());
-                let quotient = |l: i32, r: i32| {
-                    let quotient = functions::quotient(l - inputs[0].zero_point, r - inputs[1].zero_point, factor);
-                    quotient.saturating_add(output.zero_point).max(bounds.0).min(bounds.1)
-                };
-                divide(eval, inputs[1].zero_point, quotient)
+                Arithmetic::Quotient { factor, bounds }
             }
-            Form::Maximum | Form::Minimum => Ok(()),
-        }
+        })
     }
+}
+
+/// A function of numbers whose scales are known, for the CPU and for devices.
+enum Arithmetic {
+    Maximum,
+    Minimum,
+    Sum(Sum),
+    ShiftedSum(ShiftedSum),
+    SquaredDifference(SquaredDifference),
+    Product(Product),
+    Quotient { factor: Multiplier, bounds: (i32, i32) },
+}
+
+impl Arithmetic {
+    /// The function as a device computes it; `None` where it has no form there.
+    fn expression(self) -> Option<Whole> {
+        let [left, right] = [0, 1].map(Whole::Input);
+        let total = |left: Whole, right: Whole, subtract: bool| match subtract {
+            true => left.subtract(right),
+            false => left.add(right),
+        };
+        let operand = |input: Whole, operand: Operand| {
+            let digits = input.plus(-operand.zero_point).shifted_left(operand.shift);
+            rescaled(digits, operand.factor, Rounding::Twice)
+        };
+        Some(match self {
+            Arithmetic::Maximum => left.binary(WholeBinary::Maximum, right),
+            Arithmetic::Minimum => left.binary(WholeBinary::Minimum, right),
+            Arithmetic::Sum(Sum { operands, subtract, finish }) => {
+                let (left, right) = (operand(left, operands[0]), operand(right, operands[1]));
+                finished(total(left, right, subtract), finish)
+            }
+            Arithmetic::ShiftedSum(ShiftedSum { shifts, subtract, bounds }) => {
+                let [left, right] = [(left, shifts[0]), (right, shifts[1])].map(|(x, shift)| divided(x, shift));
+                total(left, right, subtract).clamp((i16::MIN.into(), i16::MAX.into())).clamp(bounds)
+            }
+            Arithmetic::SquaredDifference(SquaredDifference { operands, finish }) => {
+                let difference = operand(left, operands[0]).subtract(operand(right, operands[1]));
+                finished(difference.clone().multiply(difference), finish)
+            }
+            Arithmetic::Product(Product { zero_points, finish }) => {
+                finished(left.plus(-zero_points[0]).multiply(right.plus(-zero_points[1])), finish)
+            }
+            Arithmetic::Quotient { .. } => return None,
+        })
+    }
+}
+
+/// A 16-bit number over `2^shift`, ties away from zero: one times it, which is exact, and then divided.
+fn divided(x: Whole, shift: u32) -> Whole {
+    rescaled(x.shifted_left(1), Multiplier { mantissa: 1 << 30, exponent: -(shift as i32) }, Rounding::Twice)
 }
 
 /// By how many digits operands of 16 bits are shifted, where every scale is a power of two.

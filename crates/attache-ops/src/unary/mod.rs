@@ -14,6 +14,7 @@ use attache_kernels::elementwise::{self, Unary as Kernel};
 use attache_model::schema::BuiltinOperator;
 
 use self::quantized::{BYTES, BYTES_AND_INT16, Form, INT8, INT8_AND_INT16, Quantized};
+use crate::exact::is_exact;
 use crate::support::{arity, required};
 use crate::{Code, Declaration, Definition};
 
@@ -214,6 +215,9 @@ impl Op for Function {
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        if let Some(quantized) = self.quantized.as_ref().filter(|_| is_exact(lowering, 0)) {
+            return quantized.lower(lowering);
+        }
         let (input, shape) = (lowering.float_input(0)?, lowering.output_shape(0)?.clone());
         let output = lowering.map(self.expression.clone(), &shape, &[input])?;
         lowering.output(0, output)

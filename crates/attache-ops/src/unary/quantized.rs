@@ -1,14 +1,16 @@
 //! Functions of one stored number: tables of every number of 8 or 16 bits, made once.
 
 use attache_base::{DataType, Quantization};
-use attache_graph::{Eval, Fact, OpError};
+use attache_graph::{Eval, Fact, Lowering, OpError, Refusal};
 use attache_kernels::Engine;
 use attache_kernels::quantized::functions::{HardSwish, Sigmoid, inverse_square_root_of_stored};
 use attache_kernels::quantized::lookup::{Interpolation, Table, of_reals};
 use attache_kernels::quantized::rescale::requantized;
 use attache_kernels::quantized::{Multiplier, Rounding, Stored};
 
+use crate::exact::look_up;
 use crate::quantized::{Affine, range, require_symmetric};
+use crate::support::refuse;
 
 /// What a function is of stored numbers.
 #[derive(Clone, Copy, Debug)]
@@ -196,6 +198,22 @@ impl Quantized {
             DataType::UInt8 => self.look_up::<u8>(eval),
             _ => self.look_up::<i16>(eval),
         }
+    }
+
+    /// Emits the function as a table. One that lacks values is refused: the CPU says where it has none.
+    pub(super) fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        let (input, output) = (lowering.input_fact(0)?, lowering.output_fact(0)?);
+        let affine = |fact: &Fact| self.affine(fact.data_type, fact.quantization.as_ref()).map_err(refuse);
+        let (from, to, types) = (affine(input)?, affine(output)?, [input.data_type, output.data_type]);
+        require_symmetric(output.data_type, to).map_err(refuse)?;
+        let function = self.form.function(input.data_type, from, to).map_err(refuse)?;
+        let (least, most) = range(input.data_type).map_err(refuse)?;
+        if (least..=most).any(|x| function(x).is_none()) {
+            return Err(Refusal::new("a device cannot say that a number has no root"));
+        }
+        let input = lowering.input(0)?;
+        let output = look_up(lowering, input, types, |x| function(x).unwrap_or_default())?;
+        lowering.output(0, output)
     }
 
     fn look_up<T: Stored>(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {

@@ -168,8 +168,10 @@ pub(super) fn stitch(island: Island<'_>) -> Result<Stitched, DelegateError> {
 
 /// The numbers that a quantized tensor stores, where the program holds the reals that they stand for.
 fn grid(graph: &Graph, tensor: TensorId, scalar: Scalar) -> Result<Option<Grid>, DelegateError> {
-    let grid = Grid::of(graph.fact(tensor)).map_err(|refusal| DelegateError::new(refusal.to_string()))?;
-    Ok(grid.filter(|_| scalar == Scalar::F32))
+    if scalar == Scalar::I32 {
+        return Ok(None);
+    }
+    Grid::of(graph.fact(tensor)).map_err(|refusal| DelegateError::new(refusal.to_string()))
 }
 
 /// A map of one value.

@@ -1,0 +1,198 @@
+//! Expressions of integers: what an integer map computes for one element from one element of each of its inputs.
+//!
+//! Arithmetic is that of 32 bits with two's complement; sums and products wrap. The fixed-point products of quantized
+//! numbers are functions here, since devices have no integers of 64 bits to make them of.
+
+use std::fmt;
+
+/// An expression over the integers of a step's inputs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Whole {
+    /// The element of input `0` of the step, `1`, ….
+    Input(usize),
+    /// A number.
+    Constant(i32),
+    /// A function of two values.
+    Binary(WholeBinary, Box<Whole>, Box<Whole>),
+    /// The second value where the first isn't 0, else the third.
+    Select(Box<[Whole; 3]>),
+    /// `x × mantissa × 2^(exponent − 31)`, of `[x, mantissa, exponent]`. The exponent lies in `-31..=30`, and the mantissa
+    /// is not −2³¹; the result wraps.
+    Rescale(WholeRounding, Box<[Whole; 3]>),
+}
+
+/// Functions of two integers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum WholeBinary {
+    Add,
+    Subtract,
+    Multiply,
+    /// Rounded towards zero. The second isn't 0.
+    Divide,
+    Minimum,
+    Maximum,
+    /// The first times two to the power of the second, which lies in `0..=31`.
+    ShiftLeft,
+    /// 1 where the first is less than the second, else 0.
+    Less,
+}
+
+/// Where a fixed-point product is rounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WholeRounding {
+    /// After the multiplication, ties up, then again after the division by the power of two, ties away from zero. A
+    /// positive exponent shifts `x` first.
+    Twice,
+    /// At the very end, ties up.
+    Once,
+}
+
+use Whole::{Constant, Input};
+
+// Names follow the mathematics; operator traits would hide that these build trees.
+#[allow(clippy::should_implement_trait)]
+impl Whole {
+    /// `function(self, other)`.
+    pub fn binary(self, function: WholeBinary, other: Self) -> Self {
+        Whole::Binary(function, Box::new(self), Box::new(other))
+    }
+
+    /// `self + number`.
+    pub fn plus(self, number: i32) -> Self {
+        if number == 0 { self } else { self.binary(WholeBinary::Add, Constant(number)) }
+    }
+
+    /// `self × 2^bits`.
+    pub fn shifted_left(self, bits: u32) -> Self {
+        if bits == 0 { self } else { self.binary(WholeBinary::ShiftLeft, Constant(bits as i32)) }
+    }
+
+    /// `self + other`.
+    pub fn add(self, other: Self) -> Self {
+        self.binary(WholeBinary::Add, other)
+    }
+
+    /// `self - other`.
+    pub fn subtract(self, other: Self) -> Self {
+        self.binary(WholeBinary::Subtract, other)
+    }
+
+    /// `self × other`.
+    pub fn multiply(self, other: Self) -> Self {
+        self.binary(WholeBinary::Multiply, other)
+    }
+
+    /// `self` clamped to `[low, high]`: the upper bound holds where the two cross.
+    pub fn clamp(self, (low, high): (i32, i32)) -> Self {
+        self.binary(WholeBinary::Maximum, Constant(low)).binary(WholeBinary::Minimum, Constant(high))
+    }
+
+    /// `then` where `self` isn't 0, else `otherwise`.
+    pub fn select(self, then: Self, otherwise: Self) -> Self {
+        Whole::Select(Box::new([self, then, otherwise]))
+    }
+
+    /// `self × mantissa × 2^(exponent − 31)`.
+    pub fn rescale(self, rounding: WholeRounding, mantissa: Self, exponent: Self) -> Self {
+        Whole::Rescale(rounding, Box::new([self, mantissa, exponent]))
+    }
+
+    /// One more than the highest input that it reads.
+    pub fn arity(&self) -> usize {
+        match self {
+            Input(index) => index + 1,
+            Constant(_) => 0,
+            Whole::Binary(_, a, b) => a.arity().max(b.arity()),
+            Whole::Select(parts) | Whole::Rescale(_, parts) => parts.iter().map(Whole::arity).max().unwrap_or(0),
+        }
+    }
+
+    /// The value for these inputs.
+    pub fn evaluate(&self, inputs: &[i32]) -> i32 {
+        match self {
+            Input(index) => inputs[*index],
+            Constant(value) => *value,
+            Whole::Binary(function, a, b) => function.evaluate(a.evaluate(inputs), b.evaluate(inputs)),
+            Whole::Select(parts) => {
+                let chosen = if parts[0].evaluate(inputs) != 0 { &parts[1] } else { &parts[2] };
+                chosen.evaluate(inputs)
+            }
+            Whole::Rescale(rounding, parts) => {
+                let [x, mantissa, exponent] = parts.each_ref().map(|part| part.evaluate(inputs));
+                rounding.rescale(x, mantissa, exponent)
+            }
+        }
+    }
+}
+
+impl WholeBinary {
+    fn evaluate(self, a: i32, b: i32) -> i32 {
+        match self {
+            WholeBinary::Add => a.wrapping_add(b),
+            WholeBinary::Subtract => a.wrapping_sub(b),
+            WholeBinary::Multiply => a.wrapping_mul(b),
+            WholeBinary::Divide => a.checked_div(b).unwrap_or(a),
+            WholeBinary::Minimum => a.min(b),
+            WholeBinary::Maximum => a.max(b),
+            WholeBinary::ShiftLeft => a.wrapping_shl(b as u32),
+            WholeBinary::Less => i32::from(a < b),
+        }
+    }
+}
+
+impl WholeRounding {
+    fn rescale(self, x: i32, mantissa: i32, exponent: i32) -> i32 {
+        match self {
+            WholeRounding::Twice => {
+                let shifted = x.wrapping_shl(exponent.max(0) as u32);
+                let product = (i64::from(shifted) * i64::from(mantissa) + (1 << 30)) >> 31;
+                let divisor = 1i64 << (-exponent).max(0);
+                let away = divisor / 2 * product.signum();
+                ((product + away) / divisor) as i32
+            }
+            WholeRounding::Once => {
+                let shift = 31 - exponent;
+                ((i64::from(x) * i64::from(mantissa) + (1 << (shift - 1))) >> shift) as i32
+            }
+        }
+    }
+}
+
+impl fmt::Display for Whole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Input(index) => write!(f, "in{index}"),
+            Constant(value) => write!(f, "{value}"),
+            Whole::Binary(function, a, b) => write!(f, "{function:?}({a}, {b})"),
+            Whole::Select(parts) => write!(f, "Select({}, {}, {})", parts[0], parts[1], parts[2]),
+            Whole::Rescale(rounding, parts) => {
+                write!(f, "Rescale{rounding:?}({}, {}, {})", parts[0], parts[1], parts[2])
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn products_are_rounded_once_or_twice() {
+        let of = |rounding: WholeRounding, x, mantissa, exponent| rounding.rescale(x, mantissa, exponent);
+        // A half, and a quarter in two steps.
+        assert_eq!([5, -5, 7].map(|x| of(WholeRounding::Once, x, 1 << 30, 0)), [3, -2, 4]);
+        assert_eq!([5, -5, 6].map(|x| of(WholeRounding::Twice, x, 1 << 30, -1)), [2, -1, 2]);
+        assert_eq!(of(WholeRounding::Twice, 3, 1 << 30, 3), 12);
+        assert_eq!(of(WholeRounding::Twice, i32::MIN, i32::MAX, -31), -1);
+        assert_eq!(of(WholeRounding::Once, i32::MIN, i32::MAX, -31), -1);
+    }
+
+    #[test]
+    fn trees_are_evaluated() {
+        let x = Input(0).plus(-3).multiply(Input(1));
+        let tree = x.clone().binary(WholeBinary::Less, Constant(0)).select(Constant(0), x).clamp((-5, 5));
+        assert_eq!(tree.arity(), 2);
+        assert_eq!([[1, 9], [4, 2], [9, 9]].map(|inputs| tree.evaluate(&inputs)), [0, 2, 5]);
+    }
+}

@@ -1,0 +1,109 @@
+//! Expressions of integers as WGSL text.
+//!
+//! WGSL has no integers of 64 bits: fixed-point products are made of halves of 16 bits, and rounded in words of 32.
+
+use attache_gpu_ir::{Whole, WholeBinary, WholeRounding};
+
+/// The expression over variables named `x0`, `x1`, …, each an `i32`.
+pub(crate) fn whole(expression: &Whole) -> String {
+    match expression {
+        Whole::Input(index) => format!("x{index}"),
+        Whole::Constant(value) => format!("i32({value})"),
+        Whole::Binary(function, a, b) => {
+            let (a, b) = (whole(a), whole(b));
+            match function {
+                WholeBinary::Add => format!("({a} + {b})"),
+                WholeBinary::Subtract => format!("({a} - {b})"),
+                WholeBinary::Multiply => format!("({a} * {b})"),
+                WholeBinary::Divide => format!("({a} / {b})"),
+                WholeBinary::Minimum => format!("min({a}, {b})"),
+                WholeBinary::Maximum => format!("max({a}, {b})"),
+                WholeBinary::ShiftLeft => format!("shift_left({a}, {b})"),
+                WholeBinary::Less => format!("select(0, 1, {a} < {b})"),
+            }
+        }
+        Whole::Select(parts) => {
+            let [condition, then, otherwise] = parts.each_ref().map(whole);
+            format!("select({otherwise}, {then}, {condition} != 0)")
+        }
+        Whole::Rescale(rounding, parts) => {
+            let [x, mantissa, exponent] = parts.each_ref().map(whole);
+            let name = match rounding {
+                WholeRounding::Twice => "rescale_twice",
+                WholeRounding::Once => "rescale_once",
+            };
+            format!("{name}({x}, {mantissa}, {exponent})")
+        }
+    }
+}
+
+/// The functions that [`whole`] calls, but for those that the expression has no use for.
+pub(crate) fn functions(expression: &Whole) -> String {
+    let calls = whole(expression);
+    let uses = |name: &str| calls.contains(&format!("{name}("));
+    let (twice, once) = (uses("rescale_twice"), uses("rescale_once"));
+    let used =
+        [(uses("shift_left"), SHIFT_LEFT), (twice || once, PRODUCT), (twice, RESCALE_TWICE), (once, RESCALE_ONCE)];
+    used.iter().filter(|(is_used, _)| *is_used).map(|(_, text)| *text).collect()
+}
+
+/// A function, lest devices fold a shift of constants that they take for an overflow.
+const SHIFT_LEFT: &str = "fn shift_left(x: i32, bits: i32) -> i32 {
+    return x << u32(bits);
+}
+";
+
+/// The product of two integers in 64 bits: its lower word, then its upper one. A negative factor, taken for what its bits
+/// are without a sign, is 2³² too large: the other factor is taken off the upper word.
+const PRODUCT: &str = "fn product(a: i32, b: i32) -> vec2<u32> {
+    let x = vec2<u32>(u32(a) & 65535u, u32(a) >> 16u);
+    let y = vec2<u32>(u32(b) & 65535u, u32(b) >> 16u);
+    let low = x.x * y.x;
+    let middle = x.y * y.x + (low >> 16u);
+    let cross = x.x * y.y + (middle & 65535u);
+    let high = x.y * y.y + (middle >> 16u) + (cross >> 16u);
+    let signs = select(0u, u32(b), a < 0) + select(0u, u32(a), b < 0);
+    return vec2<u32>((cross << 16u) | (low & 65535u), high - signs);
+}
+";
+
+/// The upper 32 bits of twice the product, ties up; then a division, ties away from zero.
+const RESCALE_TWICE: &str = "fn rescale_twice(x: i32, mantissa: i32, exponent: i32) -> i32 {
+    let words = product(x << u32(max(exponent, 0)), mantissa);
+    let low = words.x + 0x40000000u;
+    let high = words.y + select(0u, 1u, low < 0x40000000u);
+    let doubled = i32((high << 1u) | (low >> 31u));
+    let bits = u32(max(-exponent, 0));
+    let mask = i32((1u << bits) - 1u);
+    let threshold = (mask >> 1u) + select(0, 1, doubled < 0);
+    return (doubled >> bits) + select(0, 1, (doubled & mask) > threshold);
+}
+";
+
+/// The product and half of what it is divided by, shifted over both words.
+const RESCALE_ONCE: &str = "fn rescale_once(x: i32, mantissa: i32, exponent: i32) -> i32 {
+    let words = product(x, mantissa);
+    let bits = u32(31 - exponent);
+    let half = 1u << ((bits - 1u) & 31u);
+    let is_low = bits <= 32u;
+    let low = words.x + select(0u, half, is_low);
+    let carry = select(0u, 1u, low < words.x);
+    let high = words.y + carry + select(half, 0u, is_low);
+    if (bits < 32u) { return i32((high << (32u - bits)) | (low >> bits)); }
+    return i32(high) >> (bits - 32u);
+}
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_come_where_they_are_called() {
+        let rescaled = Whole::Input(0).rescale(WholeRounding::Once, Whole::Constant(1 << 30), Whole::Input(1));
+        assert_eq!(whole(&rescaled), "rescale_once(x0, i32(1073741824), x1)");
+        let text = functions(&rescaled);
+        assert!(text.contains("fn product(") && !text.contains("fn rescale_twice("));
+        assert_eq!(functions(&Whole::Input(0).plus(3)), "");
+    }
+}
