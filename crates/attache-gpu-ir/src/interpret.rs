@@ -72,7 +72,7 @@ pub fn interpret(program: &Program, inputs: &[Tensor]) -> Result<Vec<Tensor>, In
             match program.value(*id).scalar {
                 Scalar::F32 => result.elements.iter_mut().for_each(|x| *x = f64::from(*x as f32)),
                 // Sums of products wrap.
-                Scalar::I32 if matches!(step.primitive, Primitive::Contract(_)) => {
+                Scalar::I32 if matches!(step.primitive, Primitive::Contract(_) | Primitive::Reduce { .. }) => {
                     result.elements.iter_mut().for_each(|x| *x = f64::from(*x as i64 as i32));
                 }
                 Scalar::I32 => result.elements.iter_mut().for_each(|x| *x = f64::from(*x as i32)),

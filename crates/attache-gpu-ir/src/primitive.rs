@@ -85,7 +85,7 @@ pub enum Primitive {
     },
 }
 
-/// How a reduction folds elements. Sums accumulate in binary32.
+/// How a reduction folds elements. Sums of reals accumulate in binary32, those of integers wrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum Reduction {

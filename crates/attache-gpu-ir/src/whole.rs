@@ -12,6 +12,8 @@ pub enum Whole {
     Input(usize),
     /// A number.
     Constant(i32),
+    /// How many zeros lead the 32 binary digits.
+    LeadingZeros(Box<Whole>),
     /// A function of two values.
     Binary(WholeBinary, Box<Whole>, Box<Whole>),
     /// The second value where the first isn't 0, else the third.
@@ -103,6 +105,7 @@ impl Whole {
         match self {
             Input(index) => index + 1,
             Constant(_) => 0,
+            Whole::LeadingZeros(a) => a.arity(),
             Whole::Binary(_, a, b) => a.arity().max(b.arity()),
             Whole::Select(parts) | Whole::Rescale(_, parts) => parts.iter().map(Whole::arity).max().unwrap_or(0),
         }
@@ -113,6 +116,7 @@ impl Whole {
         match self {
             Input(index) => inputs[*index],
             Constant(value) => *value,
+            Whole::LeadingZeros(a) => a.evaluate(inputs).leading_zeros() as i32,
             Whole::Binary(function, a, b) => function.evaluate(a.evaluate(inputs), b.evaluate(inputs)),
             Whole::Select(parts) => {
                 let chosen = if parts[0].evaluate(inputs) != 0 { &parts[1] } else { &parts[2] };
@@ -164,6 +168,7 @@ impl fmt::Display for Whole {
         match self {
             Input(index) => write!(f, "in{index}"),
             Constant(value) => write!(f, "{value}"),
+            Whole::LeadingZeros(a) => write!(f, "LeadingZeros({a})"),
             Whole::Binary(function, a, b) => write!(f, "{function:?}({a}, {b})"),
             Whole::Select(parts) => write!(f, "Select({}, {}, {})", parts[0], parts[1], parts[2]),
             Whole::Rescale(rounding, parts) => {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use attache_base::{Shape, broadcast_strides};
-use attache_gpu_ir::{Expression, Primitive, Program, Scalar, Value, ValueId};
+use attache_gpu_ir::{Expression, Primitive, Program, Reduction, Scalar, Value, ValueId};
 
 use crate::context::Context;
 use crate::fuse::Kernel;
@@ -31,10 +31,11 @@ fn axes(from: &Shape, to: &Shape) -> Vec<Axis> {
 }
 
 /// WGSL's type for one element of what a kernel's primitive hands to `store`.
-fn carried(program: &Program, kernel: &Kernel) -> &'static str {
+pub(crate) fn carried(program: &Program, kernel: &Kernel) -> &'static str {
     use Primitive::{Concatenate, Contract, Gather, IndexMap};
     let keeps = matches!(kernel.primitive, IndexMap(_) | Concatenate { .. } | Gather(_) | Contract(_));
-    let integers = keeps && program.value(kernel.inputs[0]).scalar == Scalar::I32;
+    let sums = matches!(kernel.primitive, Primitive::Reduce { reduction: Reduction::Sum, .. });
+    let integers = (keeps || sums) && program.value(kernel.inputs[0]).scalar == Scalar::I32;
     if integers || matches!(kernel.primitive, Primitive::ArgReduce { .. }) { "i32" } else { "f32" }
 }
 

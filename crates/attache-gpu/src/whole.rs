@@ -9,6 +9,7 @@ pub(crate) fn whole(expression: &Whole) -> String {
     match expression {
         Whole::Input(index) => format!("x{index}"),
         Whole::Constant(value) => format!("i32({value})"),
+        Whole::LeadingZeros(a) => format!("countLeadingZeros({})", whole(a)),
         Whole::Binary(function, a, b) => {
             let (a, b) = (whole(a), whole(b));
             match function {

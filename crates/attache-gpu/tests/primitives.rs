@@ -310,7 +310,8 @@ fn whole_map(random: &mut Random) -> Program {
     ];
     let [small, number, mantissa, exponent] = [0, 1, 2, 3].map(Whole::Input);
     let sum = number.clone().add(small.clone());
-    let expression = match random.below(6) {
+    let expression = match random.below(7) {
+        6 => Whole::LeadingZeros(Box::new(sum)),
         0 => sum.multiply(number).subtract(mantissa),
         1 => sum.clone().binary(WholeBinary::Less, mantissa).select(sum.clamp((-100, 100)), small),
         2 => sum.binary(WholeBinary::Divide, small.plus(7)),
@@ -340,6 +341,13 @@ fn whole_contract(random: &mut Random) -> Program {
     let inputs = [program.input(Scalar::I32, data), constants[0], constants[1]];
     program.outputs = program.step(Primitive::Contract(contraction), &inputs, 0).unwrap();
     program
+}
+
+/// A sum of integers along some axes.
+fn whole_sum(random: &mut Random) -> Program {
+    let shape = random.image();
+    let axes = (0..4).filter(|axis| *axis == 2 || random.below(2) == 0).collect();
+    one(Primitive::Reduce { reduction: Reduction::Sum, axes }, &[(Scalar::I32, shape)])
 }
 
 fn compare(random: &mut Random) -> Program {
@@ -418,7 +426,7 @@ fn devices_compute_what_primitives_mean() {
 /// The same in one more form.
 fn forms(precision: Precision, options: DeviceOptions) {
     let form = Form { device: device(options), precision };
-    let kinds: [(&str, Draw, usize); 18] = [
+    let kinds: [(&str, Draw, usize); 19] = [
         ("map", map, 60),
         ("index_map", index_map, 40),
         ("concatenate", concatenate, 25),
@@ -437,6 +445,7 @@ fn forms(precision: Precision, options: DeviceOptions) {
         ("multiply", multiply, 40),
         ("whole_map", whole_map, 120),
         ("whole_contract", whole_contract, 40),
+        ("whole_sum", whole_sum, 30),
     ];
     for (seed, (label, draw, count)) in kinds.into_iter().enumerate() {
         let mut random = Random(seed as u64 + 1);
@@ -447,6 +456,8 @@ fn forms(precision: Precision, options: DeviceOptions) {
     }
     let large = Primitive::Reduce { reduction: Reduction::Mean, axes: vec![1, 2] };
     check(&form, &mut Random(99), "reduce_group", one(large, &[float(&[2, 120, 90, 3].into())]));
+    let large = Primitive::Reduce { reduction: Reduction::Sum, axes: vec![1, 2] };
+    check(&form, &mut Random(98), "reduce_group", one(large, &[(Scalar::I32, [2, 120, 90, 3].into())]));
 }
 
 /// What a kernel stores for another, and for the host, is the nearest number of binary16; infinity beyond the largest.

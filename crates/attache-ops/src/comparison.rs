@@ -3,16 +3,17 @@
 
 use std::sync::Arc;
 
-use attache_base::{DataType, Element};
+use attache_base::{DataType, Element, Quantization};
 use attache_gpu_ir::Expression::{Constant, Input};
-use attache_gpu_ir::{Binary, Expression};
+use attache_gpu_ir::{Binary, Expression, Whole, WholeBinary};
 use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal, TensorRef};
 use attache_kernels::elementwise::broadcast2;
 use attache_kernels::quantized::elementwise::Operand;
-use attache_kernels::quantized::{Multiplier, Stored};
+use attache_kernels::quantized::{Multiplier, Rounding, Stored};
 use attache_model::schema::BuiltinOperator;
 
-use crate::quantized::{Affine, is_stored, not_on_devices};
+use crate::exact::{affine, rescaled};
+use crate::quantized::{Affine, is_stored};
 use crate::support::{arity, broadcast, elements, elements_mut, one_of, required, same_type};
 use crate::{Code, Declaration, Definition};
 
@@ -68,6 +69,11 @@ fn comparison(declaration: &Declaration<'_>, relation: Relation) -> Result<Arc<d
     Ok(Arc::new(Comparison { name: declaration.builtin_name(), relation }))
 }
 
+/// How stored numbers are compared: at a scale of 2⁻⁸.
+fn operand(affine: Affine) -> Operand {
+    Operand { zero_point: affine.zero_point, shift: 8, factor: Multiplier::new(affine.scale.into()) }
+}
+
 impl Relation {
     /// 1 where the relation holds between the two inputs, else 0.
     fn expression(self) -> Expression {
@@ -110,19 +116,39 @@ impl Relation {
     }
 
     /// Whether scales of 16-bit numbers count. TensorFlow Lite's kernels order such numbers as they are stored.
-    fn rescales(self, left: TensorRef<'_>) -> bool {
-        left.quantization.is_some() && matches!(self, Relation::Equal | Relation::NotEqual)
+    fn counts_scales(self, left: Option<&Quantization>) -> bool {
+        left.is_some() && matches!(self, Relation::Equal | Relation::NotEqual)
     }
 
     /// Stored numbers, at a scale of 2⁻⁸.
     fn compare_stored<T: Stored>(self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        let operand = |tensor: TensorRef<'_>| {
-            let affine = Affine::new(tensor.data_type, tensor.quantization)?;
-            let factor = Multiplier::new(affine.scale.into());
-            Ok::<_, OpError>(Operand { zero_point: affine.zero_point, shift: 8, factor })
-        };
+        let operand = |tensor: TensorRef<'_>| Affine::new(tensor.data_type, tensor.quantization).map(operand);
         let (left, right) = (operand(eval.input(0)?)?, operand(eval.input(1)?)?);
         self.compare_by::<T, i32>(eval, |x| left.apply(x.into()), |x| right.apply(x.into()))
+    }
+
+    /// Emits the comparison of stored numbers.
+    fn lower_stored(self, lowering: &mut Lowering<'_>, facts: [&Fact; 2]) -> Result<(), Refusal> {
+        let scaled = |index: usize| {
+            let Operand { zero_point, shift, factor } = operand(affine(facts[index])?);
+            let digits = Whole::Input(index).plus(-zero_point).shifted_left(shift);
+            Ok::<_, Refusal>(rescaled(digits, factor, Rounding::Twice))
+        };
+        let (left, right) = (scaled(0)?, scaled(1)?);
+        let less = |a: &Whole, b: &Whole| a.clone().binary(WholeBinary::Less, b.clone());
+        let differs = less(&left, &right).add(less(&right, &left));
+        let not = |truth: Whole| Whole::Constant(1).subtract(truth);
+        let expression = match self {
+            Relation::Equal => not(differs),
+            Relation::Greater => less(&right, &left),
+            Relation::GreaterEqual => not(less(&left, &right)),
+            Relation::Less => less(&left, &right),
+            Relation::LessEqual => not(less(&right, &left)),
+            Relation::NotEqual => differs,
+        };
+        let (operands, shape) = ([lowering.input(0)?, lowering.input(1)?], lowering.output_shape(0)?.clone());
+        let output = lowering.whole_map(expression, &shape, &operands)?;
+        lowering.output(0, output)
     }
 
     /// Truth values, of which any byte but 0 is true.
@@ -178,7 +204,9 @@ impl Op for Comparison {
             DataType::Int64 => self.relation.compare::<i64>(eval),
             DataType::Int8 => self.relation.compare_stored::<i8>(eval),
             DataType::UInt8 => self.relation.compare_stored::<u8>(eval),
-            DataType::Int16 if self.relation.rescales(left) => self.relation.compare_stored::<i16>(eval),
+            DataType::Int16 if self.relation.counts_scales(left.quantization) => {
+                self.relation.compare_stored::<i16>(eval)
+            }
             DataType::Int16 => self.relation.compare::<i16>(eval),
             DataType::Bool => self.relation.compare_truths(eval),
             _ => self.relation.compare::<f32>(eval),
@@ -188,8 +216,9 @@ impl Op for Comparison {
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
         check_exact(lowering)?;
         let (left, right) = (lowering.input_fact(0)?, lowering.input_fact(1)?);
-        if is_stored(left.data_type) && left.quantization != right.quantization {
-            return Err(not_on_devices());
+        let is_byte = matches!(left.data_type, DataType::Int8 | DataType::UInt8);
+        if is_byte || left.data_type == DataType::Int16 && self.relation.counts_scales(left.quantization.as_ref()) {
+            return self.relation.lower_stored(lowering, [left, right]);
         }
         let (left, right) = (lowering.input(0)?, lowering.input(1)?);
         let shape = lowering.output_shape(0)?.clone();

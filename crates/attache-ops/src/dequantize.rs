@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use attache_base::DataType;
+use attache_base::{Constant as Values, DataType, Shape};
 use attache_gpu_ir::Expression::{self, Constant, Input};
 use attache_graph::{Conversion, Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_kernels::quantized::Stored;
@@ -11,7 +11,7 @@ use attache_kernels::quantized::rescale::dequantize;
 use attache_kernels::{Engine, convert};
 use attache_model::schema::BuiltinOperator;
 
-use crate::quantized::{Channels, not_on_devices, unpack_nibbles};
+use crate::quantized::{Channels, unpack_nibbles};
 use crate::support::{arity, one_of, refuse, required};
 use crate::{Code, Declaration, Definition};
 
@@ -47,7 +47,16 @@ fn lower_stored(lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
         let difference = Input(0).subtract(Constant(affine.zero_point as f32));
         lowering.map(difference.multiply(Constant(affine.scale)), &shape, &[input])?
     } else {
-        return Err(not_on_devices());
+        // Scales along an axis, and 1 along those behind it.
+        let affines = channels.each();
+        let behind = fact.quantization.as_ref().map_or(0, |quantization| shape.rank() - 1 - quantization.axis);
+        let along: Shape = [affines.len()].into_iter().chain(std::iter::repeat_n(1, behind)).collect();
+        let scales: Vec<f32> = affines.iter().map(|affine| affine.scale).collect();
+        let points: Vec<f32> = affines.iter().map(|affine| affine.zero_point as f32).collect();
+        let scales = lowering.precise_constant(Values::from_values(along.clone(), &scales))?;
+        let points = lowering.precise_constant(Values::from_values(along, &points))?;
+        let real = Input(0).subtract(Input(1)).multiply(Input(2));
+        lowering.map(real, &shape, &[input, points, scales])?
     };
     lowering.output(0, output)
 }

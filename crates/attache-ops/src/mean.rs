@@ -8,6 +8,7 @@ use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_kernels::{Engine, reduce};
 use attache_model::schema::BuiltinOperator;
 
+use crate::exact::is_exact;
 use crate::quantized::is_stored;
 use crate::reduction::{self, Folding};
 use crate::support::is_empty;
@@ -69,6 +70,9 @@ impl Op for Mean {
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        if is_exact(lowering, 0) {
+            return self.0.lower_sum(lowering, true);
+        }
         let input = lowering.float_input(0)?;
         self.0.lower(lowering, Reduction::Mean, input)
     }

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use attache_base::{Activation, DataType, Shape};
-use attache_gpu_ir::{Binary, Expression};
+use attache_gpu_ir::{Binary, Expression, Whole, WholeBinary};
 use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_kernels::quantized::elementwise::{self as stored, Finish};
 use attache_kernels::quantized::{Multiplier, Stored};
 use attache_kernels::{Engine, elementwise};
 use attache_model::schema::BuiltinOperator;
 
-use crate::quantized::{Affine, is_stored};
-use crate::support::{arity, one_of, required, same_type};
+use crate::exact::{affine, finished, is_exact};
+use crate::quantized::{Affine, is_stored, range};
+use crate::support::{arity, one_of, refuse, required, same_type};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
@@ -37,22 +38,37 @@ fn broadcasts_to(slope: &Shape, input: &Shape) -> Result<(), OpError> {
     Err(OpError::invalid(format!("slopes of shape {slope} do not broadcast to the input's {input}")))
 }
 
+/// The function of stored numbers and slopes of these scales.
+fn arithmetic([from, slopes]: [Affine; 2], to: Affine, bounds: (i32, i32)) -> stored::Prelu {
+    let finish = |factor: f32| Finish { factor: Multiplier::new(factor.into()), zero_point: to.zero_point, bounds };
+    stored::Prelu {
+        zero_points: [from.zero_point, slopes.zero_point],
+        finish: finish(from.scale / to.scale),
+        finish_product: finish(from.scale * slopes.scale / to.scale),
+    }
+}
+
+/// Emits the function of stored numbers.
+fn lower_stored(lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    let scales = [affine(lowering.input_fact(0)?)?, affine(lowering.input_fact(1)?)?];
+    let to = lowering.output_fact(0)?;
+    let function = arithmetic(scales, affine(to)?, range(to.data_type).map_err(refuse)?);
+    let [x, slope] = [0, 1].map(|index| Whole::Input(index).plus(-function.zero_points[index]));
+    let is_negative = x.clone().binary(WholeBinary::Less, Whole::Constant(0));
+    let product = finished(x.clone().multiply(slope), function.finish_product);
+    let operands = [lowering.input(0)?, lowering.input(1)?];
+    let shape = lowering.output_shape(0)?.clone();
+    let output = lowering.whole_map(is_negative.select(product, finished(x, function.finish)), &shape, &operands)?;
+    lowering.output(0, output)
+}
+
 fn eval_stored<T: Stored>(eval: &mut Eval<'_>) -> Result<(), OpError> {
     let (input, slope, engine) = (eval.input(0)?, eval.input(1)?, Engine::new(eval.parallel));
     let output = &mut eval.outputs[0];
     let from = Affine::new(input.data_type, input.quantization)?;
     let slopes = Affine::new(slope.data_type, slope.quantization)?;
     let to = Affine::new(output.data_type, output.quantization)?;
-    let finish = |factor: f32| Finish {
-        factor: Multiplier::new(factor.into()),
-        zero_point: to.zero_point,
-        bounds: (T::LEAST, T::MOST),
-    };
-    let function = stored::Prelu {
-        zero_points: [from.zero_point, slopes.zero_point],
-        finish: finish(from.scale / to.scale),
-        finish_product: finish(from.scale * slopes.scale / to.scale),
-    };
+    let function = arithmetic([from, slopes], to, (T::LEAST, T::MOST));
     let shape = output.shape;
     let (left, right) = ((input.values::<T>()?, &input.shape[..]), (slope.values::<T>()?, &slope.shape[..]));
     stored::binary(engine, function, left, right, (output.values::<T>()?, shape));
@@ -92,6 +108,9 @@ impl Op for Prelu {
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        if is_exact(lowering, 0) {
+            return lower_stored(lowering);
+        }
         let (input, slope) = (lowering.float_input(0)?, lowering.float_input(1)?);
         let shape = lowering.output_shape(0)?.clone();
         let output = lowering.map(expression(), &shape, &[input, slope])?;

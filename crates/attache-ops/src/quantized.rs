@@ -77,6 +77,11 @@ impl Channels {
         if let [affine] = self.affines[..] { Some(affine) } else { None }
     }
 
+    /// The scale of each index of the axis.
+    pub(crate) fn each(&self) -> &[Affine] {
+        &self.affines
+    }
+
     /// The ranges of elements that share a scale, in order, of `count` elements.
     pub(crate) fn runs(&self, count: usize) -> impl Iterator<Item = (Range<usize>, Affine)> {
         let starts = (0..count).step_by(self.run).zip(self.affines.iter().cycle());

@@ -12,6 +12,7 @@ use attache_kernels::quantized::{Multiplier, Stored};
 use attache_kernels::reduce::{self, Reduction as Kernel};
 use attache_model::schema::BuiltinOperator;
 
+use crate::exact::is_exact;
 use crate::quantized::{Affine, is_stored, with_stored};
 use crate::reduction::{self, Folding};
 use crate::support::{elements, elements_mut, is_empty};
@@ -176,6 +177,11 @@ impl Op for Numbers {
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        match self.form {
+            Form::Sum if is_exact(lowering, 0) => return self.folding.lower_sum(lowering, false),
+            Form::Same if is_exact(lowering, 0) => return self.folding.lower_extremum(lowering, self.reduction),
+            _ => {}
+        }
         let input = lowering.float_input(0)?;
         self.folding.lower(lowering, self.reduction, input)
     }

@@ -2,14 +2,15 @@
 //! operator.
 
 use attache_base::{DataType, Shape};
-use attache_gpu_ir::{Primitive, Reduction, ValueId};
+use attache_gpu_ir::{Primitive, Reduction, ValueId, Whole};
 use attache_graph::{Eval, Fact, Inferred, Lowering, OpError, Refusal};
 
 use attache_kernels::quantized::{Multiplier, Rounding, Stored};
 use attache_kernels::reduce;
 
 use crate::Declaration;
-use crate::quantized::{Affine, is_stored, require_symmetric, with_stored};
+use crate::exact::{affine, as_reals, as_stored, rescaled};
+use crate::quantized::{Affine, is_stored, range, require_symmetric, with_stored};
 use crate::support::{arity, axis_of, countable, known_integers, one_of, refuse, required};
 
 /// How axes that an input names are folded. Inputs: elements and axes.
@@ -34,9 +35,7 @@ pub(crate) fn rescaled_sum(eval: &mut Eval<'_>, folded: &[bool], is_mean: bool) 
     let from = Affine::new(input.data_type, input.quantization)?;
     let to = Affine::new(output.data_type, output.quantization)?;
     let count = input.shape.elements() / output.shape.elements().max(1);
-    let factor = Multiplier::new(f64::from(from.scale) / f64::from(to.scale));
-    let factor = if is_mean { divided(factor, count as i64) } else { factor };
-    let offset = (count as i64).wrapping_mul(from.zero_point.into()) as i32;
+    let (factor, offset) = sum_factor(from, to, count, is_mean);
     let mut sums = vec![0i32; output.shape.elements()];
     with_stored!(input.data_type, T => {
         let step = |sum: i32, element: T| sum.wrapping_add(element.into());
@@ -47,6 +46,13 @@ pub(crate) fn rescaled_sum(eval: &mut Eval<'_>, folded: &[bool], is_mean: bool) 
         }
     });
     Ok(())
+}
+
+/// The factor of a sum of so many numbers, and what zero points make of it.
+fn sum_factor(from: Affine, to: Affine, count: usize, is_mean: bool) -> (Multiplier, i32) {
+    let factor = Multiplier::new(f64::from(from.scale) / f64::from(to.scale));
+    let factor = if is_mean { divided(factor, count as i64) } else { factor };
+    (factor, (count as i64).wrapping_mul(from.zero_point.into()) as i32)
 }
 
 /// A factor divided by a count: its mantissa gets the digits that the count takes, and loses what is left of it.
@@ -93,6 +99,32 @@ impl Folding {
         folded(eval.input(0)?.shape, &eval.input(1)?.integers()?)
     }
 
+    /// Emits a sum of stored numbers, or their mean, at the output's scale.
+    pub(crate) fn lower_sum(self, lowering: &mut Lowering<'_>, is_mean: bool) -> Result<(), Refusal> {
+        let (fact, to) = (lowering.output_fact(0)?, lowering.output_fact(0).and_then(affine)?);
+        let from = affine(lowering.input_fact(0)?)?;
+        let (least, most) = range(fact.data_type).map_err(refuse)?;
+        let input = lowering.input(0)?;
+        let sums = self.fold(lowering, Reduction::Sum, input)?;
+        let shape = lowering.output_shape(0)?.clone();
+        let count = lowering.input_shape(0)?.elements() / shape.elements().max(1);
+        let (factor, offset) = sum_factor(from, to, count, is_mean);
+        // Bounds before the zero point is added: that cannot wrap.
+        let bounds = (least - to.zero_point, most - to.zero_point);
+        let sum = rescaled(Whole::Input(0).plus(offset.wrapping_neg()), factor, Rounding::Twice).clamp(bounds);
+        let output = lowering.whole_map(sum.plus(to.zero_point), &shape, &[sums])?;
+        lowering.output(0, output)
+    }
+
+    /// Emits the folding of stored numbers whose scale stays, by which one is the largest or the smallest.
+    pub(crate) fn lower_extremum(self, lowering: &mut Lowering<'_>, reduction: Reduction) -> Result<(), Refusal> {
+        let input = lowering.input(0)?;
+        let reals = as_reals(lowering, input)?;
+        let folded = self.fold(lowering, reduction, reals)?;
+        let output = as_stored(lowering, folded)?;
+        lowering.output(0, output)
+    }
+
     /// Emits the folding of `input`, which holds the elements, as the only output.
     pub(crate) fn lower(
         self,
@@ -100,6 +132,12 @@ impl Folding {
         reduction: Reduction,
         input: ValueId,
     ) -> Result<(), Refusal> {
+        let output = self.fold(lowering, reduction, input)?;
+        lowering.output(0, output)
+    }
+
+    /// Emits the folding of `input` in the output's shape.
+    fn fold(self, lowering: &mut Lowering<'_>, reduction: Reduction, input: ValueId) -> Result<ValueId, Refusal> {
         let folded = folded(lowering.input_shape(0)?, &lowering.integers(1)?).map_err(refuse)?;
         let axes: Vec<usize> = (0..folded.len()).filter(|axis| folded[*axis]).collect();
         let shape = lowering.output_shape(0)?.clone();
@@ -107,8 +145,7 @@ impl Folding {
             true => input,
             false => lowering.emit(Primitive::Reduce { reduction, axes }, &[input])?,
         };
-        let output = lowering.reshape(result, &shape)?;
-        lowering.output(0, output)
+        lowering.reshape(result, &shape)
     }
 }
 

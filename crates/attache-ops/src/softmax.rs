@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
-use attache_base::{DataType, Shape};
+use attache_base::{DataType, Quantization, Shape};
 use attache_gpu_ir::Expression::{Constant, Input};
-use attache_gpu_ir::{Primitive, Reduction, Unary};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal, TensorMut};
+use attache_gpu_ir::{Primitive, Reduction, Unary, ValueId, Whole, WholeBinary, WholeRounding};
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_kernels::quantized::fixed_point::divide_by_power;
+use attache_kernels::quantized::functions::{RECIPROCAL_SLOPE, RECIPROCAL_START, RECIPROCAL_STEPS};
 use attache_kernels::quantized::softmax::{self as stored, WideSoftmax};
 use attache_kernels::{Engine, softmax};
 use attache_model::schema::BuiltinOperator;
 
-use crate::quantized::{Affine, is_stored, range, require_symmetric};
+use crate::exact::{affine, as_reals, as_stored, entries, integers, is_exact};
+use crate::quantized::{Affine, is_stored, not_on_devices, range, require_symmetric};
 use crate::support::{arity, is_empty, one_of, refuse, required};
 use crate::{Code, Declaration, Definition};
 
@@ -38,7 +41,7 @@ impl Softmax {
     fn eval_stored(&self, eval: &mut Eval<'_>, depth: usize) -> Result<(), OpError> {
         let (input, engine, output) = (eval.input(0)?, Engine::new(eval.parallel), &mut eval.outputs[0]);
         let from = Affine::new(input.data_type, input.quantization)?;
-        check_scale(output)?;
+        check_scale(output.data_type, output.quantization)?;
         let scale = f64::from(from.scale) * f64::from(self.beta);
         match input.data_type {
             DataType::Int8 => stored::softmax::<i8>(engine, input.values()?, output.values()?, depth, scale),
@@ -55,9 +58,9 @@ impl Softmax {
 }
 
 /// An error unless the output's scale is the one that probabilities have.
-fn check_scale(output: &TensorMut<'_>) -> Result<(), OpError> {
-    let Affine { scale, zero_point } = Affine::new(output.data_type, output.quantization)?;
-    let (expected, zero) = match output.data_type {
+fn check_scale(data_type: DataType, quantization: Option<&Quantization>) -> Result<(), OpError> {
+    let Affine { scale, zero_point } = Affine::new(data_type, quantization)?;
+    let (expected, zero) = match data_type {
         DataType::Int16 => (1.0 / 32768.0, 0),
         other => (1.0 / 256.0, range(other)?.0),
     };
@@ -65,6 +68,63 @@ fn check_scale(output: &TensorMut<'_>) -> Result<(), OpError> {
         return Ok(());
     }
     Err(OpError::unsupported(format!("an output of the scale {scale} and zero point {zero_point}")))
+}
+
+/// Emits the reciprocals of positive sums as the CPU's fixed point has them, and by how many digits a product with them
+/// goes to the right for a result of eight.
+fn reciprocals(lowering: &mut Lowering<'_>, sums: ValueId) -> Result<[ValueId; 2], Refusal> {
+    let shape = lowering.shape(sums).clone();
+    let x = || Whole::Input(0);
+    let zeros = || Whole::LeadingZeros(Box::new(x()));
+    let product = |a: Whole, b: Whole| a.rescale(WholeRounding::Twice, b, Whole::Constant(0));
+    // Half of what follows the leading one, and a half: 1 + the rest, over 2.
+    let rest = x().binary(WholeBinary::ShiftLeft, zeros()).subtract(Whole::Constant(i32::MIN));
+    let half = rest.binary(WholeBinary::Divide, Whole::Constant(2)).plus(1 << 30);
+    let half = lowering.whole_map(half, &shape, &[sums])?;
+    let start = product(x(), Whole::Constant(RECIPROCAL_SLOPE)).plus(RECIPROCAL_START);
+    let mut y = lowering.whole_map(start, &shape, &[half])?;
+    for _ in 0..RECIPROCAL_STEPS {
+        let rest = Whole::Constant(1 << 29).subtract(product(Whole::Input(1), x()));
+        let step = x().add(product(x(), rest).shifted_left(2));
+        y = lowering.whole_map(step, &shape, &[y, half])?;
+    }
+    let fits = x().binary(WholeBinary::Less, Whole::Constant(1 << 30));
+    let inverse = lowering.whole_map(fits.select(x().shifted_left(1), Whole::Constant(i32::MAX)), &shape, &[y])?;
+    let digits = Whole::Constant(stored::SUM_BITS + 31 - 8).subtract(zeros()).clamp((0, 31));
+    Ok([inverse, lowering.whole_map(digits, &shape, &[sums])?])
+}
+
+impl Softmax {
+    /// Exponentials from a table, summed as integers, and divided by a product with the sum's reciprocal.
+    fn lower_stored(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        let (from, to, shape) = (lowering.input_fact(0)?, lowering.output_fact(0)?, lowering.input_shape(0)?.clone());
+        if from.data_type == DataType::Int16 {
+            return Err(not_on_devices());
+        }
+        let axes = vec![last(&shape).map_err(refuse)?.0];
+        check_scale(to.data_type, to.quantization.as_ref()).map_err(refuse)?;
+        let bounds = range(to.data_type).map_err(refuse)?;
+        let mut exponentials = stored::exponentials(f64::from(affine(from)?.scale) * f64::from(self.beta));
+        exponentials.resize(256, 0);
+        let parts: Vec<i32> = exponentials.iter().map(|x| divide_by_power(*x, stored::SUM_BITS as u32)).collect();
+        let input = lowering.input(0)?;
+        let reals = as_reals(lowering, input)?;
+        let fold = |reduction| Primitive::Reduce { reduction, axes: axes.clone() };
+        let largest = lowering.emit(fold(Reduction::Maximum), &[reals])?;
+        let largest = as_stored(lowering, largest)?;
+        let below = lowering.whole_map(Whole::Input(1).subtract(Whole::Input(0)), &shape, &[input, largest])?;
+        let [exponentials, parts] = [integers(lowering, [256], &exponentials)?, integers(lowering, [256], &parts)?];
+        let [powers, parts] = [entries(lowering, exponentials, below)?, entries(lowering, parts, below)?];
+        let sums = lowering.emit(fold(Reduction::Sum), &[parts])?;
+        let at_least_one = Whole::Input(0).binary(WholeBinary::Maximum, Whole::Constant(1));
+        let sum_shape = lowering.shape(sums).clone();
+        let sums = lowering.whole_map(at_least_one, &sum_shape, &[sums])?;
+        let [inverse, digits] = reciprocals(lowering, sums)?;
+        let digits_to_the_left = Whole::Constant(0).subtract(Whole::Input(2));
+        let share = Whole::Input(1).rescale(WholeRounding::Twice, Whole::Input(0), digits_to_the_left);
+        let output = lowering.whole_map(share.plus(bounds.0).clamp(bounds), &shape, &[powers, inverse, digits])?;
+        lowering.output(0, output)
+    }
 }
 
 impl Op for Softmax {
@@ -102,6 +162,9 @@ impl Op for Softmax {
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
         let shape = lowering.input_shape(0)?.clone();
         let (axis, _) = last(&shape).map_err(refuse)?;
+        if is_exact(lowering, 0) {
+            return self.lower_stored(lowering);
+        }
         let input = lowering.float_input(0)?;
         let fold = |reduction| Primitive::Reduce { reduction, axes: vec![axis] };
         let largest = lowering.emit(fold(Reduction::Maximum), &[input])?;

@@ -4,7 +4,7 @@ use attache_base::{Shape, strides};
 use attache_gpu_ir::{Primitive, Reduction};
 
 use super::{Variant, coordinates};
-use crate::access::{lanes, store};
+use crate::access::{carried, lanes, store};
 use crate::context::Context;
 use crate::fuse::Kernel;
 use crate::shader::{Shader, Writer};
@@ -20,16 +20,17 @@ pub(super) const VARIANT: Variant = Variant {
 /// WGSL that folds `value` into `folded`, and the number that folding starts with.
 pub(super) fn folding(writer: &mut Writer<'_>, reduction: Reduction) -> (&'static str, String) {
     match reduction {
-        Reduction::Sum | Reduction::Mean => ("folded = folded + value;", "0.0".to_owned()),
+        Reduction::Sum | Reduction::Mean => ("folded = folded + value;", "0".to_owned()),
         Reduction::Maximum => ("folded = max(folded, value);", writer.float_param(f32::NEG_INFINITY)),
         Reduction::Minimum => ("folded = min(folded, value);", writer.float_param(f32::INFINITY)),
         Reduction::Product => ("folded = folded * value;", "1.0".to_owned()),
     }
 }
 
-/// What the folded elements are multiplied with in the end.
-pub(super) fn share(reduction: Reduction, count: usize) -> f32 {
-    if reduction == Reduction::Mean { 1.0 / count as f32 } else { 1.0 }
+/// WGSL that multiplies the folded elements in the end, where they are reals.
+pub(super) fn share(writer: &mut Writer<'_>, carried: &str, reduction: Reduction, count: usize) -> String {
+    let share = if reduction == Reduction::Mean { 1.0 / count as f32 } else { 1.0 };
+    if carried == "i32" { String::new() } else { format!(" * {}", writer.float_param(share)) }
 }
 
 /// The shape of what is folded into one result, and WGSL that adds the place of element `r` of it to `at`.
@@ -69,20 +70,21 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let mut writer = Writer::new(VARIANT.name, context);
     let array = writer.read(kernel.inputs[0], lanes);
     store(&mut writer, context, kernel, lanes);
-    let real = vector("f32", lanes);
+    let carried = carried(context.program, kernel);
+    let number = vector(carried, lanes);
     let (fold, start) = folding(&mut writer, *reduction);
-    let element = array.reals("at");
+    let element = if carried == "i32" { array.integers("at") } else { array.reals("at") };
     let mut body = base(&mut writer, shape, axes, lanes);
     let (count, walk) = walk(&mut writer, shape, axes, lanes);
-    let (share, count) = (writer.float_param(share(*reduction, count)), writer.param(count));
+    let (share, count) = (share(&mut writer, carried, *reduction, count), writer.param(count));
     body += &format!(
-        "    var folded = {real}({start});
+        "    var folded = {number}({start});
     for (var r = 0u; r < {count}; r++) {{
         var at = base;
 {walk}        let value = {element};
         {fold}
     }}
-    store(g, folded * {share});\n"
+    store(g, folded{share});\n"
     );
     vec![writer.linear(context.program.shape(kernel.outputs[0]).elements() / lanes, &body)]
 }

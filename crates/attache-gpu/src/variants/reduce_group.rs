@@ -4,7 +4,7 @@ use attache_gpu_ir::Primitive;
 
 use super::Variant;
 use super::reduce::{base, folding, share, walk};
-use crate::access::store;
+use crate::access::{carried, store};
 use crate::context::Context;
 use crate::fuse::Kernel;
 use crate::shader::{Shader, Writer};
@@ -38,11 +38,12 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let (fold, start) = folding(&mut writer, *reduction);
     let base = base(&mut writer, shape, axes, 1);
     let (count, walk) = walk(&mut writer, shape, axes, 1);
-    let (share, count) = (writer.float_param(share(*reduction, count)), writer.param(count));
-    let element = array.reals("at");
+    let carried = carried(context.program, kernel);
+    let (share, count) = (share(&mut writer, carried, *reduction, count), writer.param(count));
+    let element = if carried == "i32" { array.integers("at") } else { array.reals("at") };
     let body = format!(
         "    let g = group.x;
-{base}    var folded = {start};
+{base}    var folded = {carried}({start});
     for (var r = local.x; r < {count}; r += {GROUP}u) {{
         var at = base;
 {walk}        let value = {element};
@@ -57,10 +58,10 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
             shared_folded[local.x] = folded;
         }}
     }}
-    if (local.x == 0u) {{ store(g, folded * {share}); }}\n",
+    if (local.x == 0u) {{ store(g, folded{share}); }}\n",
         half = GROUP / 2
     );
     let results = context.program.shape(kernel.outputs[0]).elements() as u32;
-    let declarations = format!("var<workgroup> shared_folded: array<f32, {GROUP}>;\n");
+    let declarations = format!("var<workgroup> shared_folded: array<{carried}, {GROUP}>;\n");
     vec![writer.finish([GROUP, 1, 1], [results, 1, 1], &declarations, &body)]
 }

@@ -50,15 +50,20 @@ fn exponential_of_quarter(a: i32) -> i32 {
     E_TO_MINUS_EIGHTH + product(E_TO_MINUS_EIGHTH, x + tail)
 }
 
+/// Where Newton's method for `1 / (1 + x)` starts on `y = (1 + x) / 2`: 48/17 − 32/17 y, of two integer bits.
+pub const RECIPROCAL_START: i32 = 1_515_870_810;
+/// The slope of the start.
+pub const RECIPROCAL_SLOPE: i32 = -1_010_580_540;
+/// How many steps follow.
+pub const RECIPROCAL_STEPS: usize = 3;
+
 /// `1 / (1 + x)` for `x` in [0, 1), both of no integer bits, by three steps of Newton's method.
 pub fn reciprocal_of_one_plus(x: i32) -> i32 {
     const TWO_BITS_ONE: i32 = 1 << 29;
-    // 48/17 and −32/17 of two integer bits.
-    let (start, slope) = (1_515_870_810, -1_010_580_540);
     // Half of 1 + x, rounded: never negative, as x isn't.
     let half = ((i64::from(x.max(0)) + i64::from(i32::MAX) + 1) / 2) as i32;
-    let mut y = product(half, slope).wrapping_add(start);
-    for _ in 0..3 {
+    let mut y = product(half, RECIPROCAL_SLOPE).wrapping_add(RECIPROCAL_START);
+    for _ in 0..RECIPROCAL_STEPS {
         let rest = TWO_BITS_ONE.wrapping_sub(product(half, y));
         y = y.wrapping_add(shift_left(product(y, rest), 2));
     }

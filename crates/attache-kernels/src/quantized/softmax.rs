@@ -6,9 +6,10 @@ use super::lookup::Interpolation;
 use super::{Multiplier, Rounding, Stored};
 use crate::Engine;
 
-/// Integer bits of differences to a row's maximum, and of sums of their exponentials.
+/// Integer bits of differences to a row's maximum.
 const DIFFERENCE_BITS: u32 = 5;
-const SUM_BITS: i32 = 12;
+/// Integer bits of a sum of exponentials.
+pub const SUM_BITS: i32 = 12;
 /// Integer bits of the logarithm of a probability.
 const LOGARITHM_BITS: i32 = 4;
 
@@ -30,12 +31,17 @@ impl Differences {
     }
 }
 
+/// `eˣ`, of no integer bits, by how far stored 8-bit numbers are below their row's maximum; beyond the last it is 0. Real
+/// values times beta are `scale` apart.
+pub fn exponentials(scale: f64) -> Vec<i32> {
+    let differences = Differences::new(scale, 255);
+    differences.scaled.iter().map(|difference| exponential(*difference, DIFFERENCE_BITS)).collect()
+}
+
 /// `e^x / Σ e^x` over rows of `depth` stored 8-bit numbers whose real values times beta are `scale` apart. The output's
 /// scale is 1/256, its zero point the least number.
 pub fn softmax<T: Stored>(engine: Engine, input: &[T], output: &mut [T], depth: usize, scale: f64) {
-    let differences = Differences::new(scale, 255);
-    let exponentials: Vec<i32> =
-        differences.scaled.iter().map(|difference| exponential(*difference, DIFFERENCE_BITS)).collect();
+    let exponentials = exponentials(scale);
     for_each_row(engine, input, output, depth, |input, output| {
         let largest = maximum(input);
         let exponential = |x: &T| exponentials.get((largest - (*x).into()) as usize).copied();
