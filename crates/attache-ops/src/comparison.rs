@@ -13,7 +13,7 @@ use attache_kernels::quantized::{Multiplier, Rounding, Stored};
 use attache_model::schema::BuiltinOperator;
 
 use crate::exact::{affine, rescaled};
-use crate::quantized::{Affine, is_stored};
+use crate::quantized::Affine;
 use crate::support::{arity, broadcast, elements, elements_mut, one_of, required, same_type};
 use crate::{Code, Declaration, Definition};
 

@@ -11,7 +11,7 @@ use attache_kernels::quantized::rescale::dequantize;
 use attache_kernels::{Engine, convert};
 use attache_model::schema::BuiltinOperator;
 
-use crate::quantized::{Channels, unpack_nibbles};
+use crate::quantized::{Channels, not_on_devices, unpack_nibbles};
 use crate::support::{arity, one_of, refuse, required};
 use crate::{Code, Declaration, Definition};
 
