@@ -109,10 +109,12 @@ fn cut(lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
     let guess = lowering.integer_map(guess, &shape, &[input])?;
     let next = lowering.whole_map(Whole::Input(0).plus(1), &shape, &[guess])?;
     let (from, to) = (entries(lowering, table, guess)?, entries(lowering, table, next)?);
+    // In two maps: each reads as few values as every device can bind.
     let is_below = Input(1).binary(Binary::Less, Input(2));
-    let is_above = Number(1.0).subtract(Input(1).binary(Binary::Less, Input(3)));
-    let right = Input(0).subtract(is_below).add(is_above).clamp(0.0, (most - least) as f32);
-    let output = lowering.integer_map(right.add(Number(least as f32)), &shape, &[guess, input, from, to])?;
+    let guess = lowering.integer_map(Input(0).subtract(is_below), &shape, &[guess, input, from])?;
+    let is_above = Number(1.0).subtract(Input(1).binary(Binary::Less, Input(2)));
+    let right = Input(0).add(is_above).clamp(0.0, (most - least) as f32);
+    let output = lowering.integer_map(right.add(Number(least as f32)), &shape, &[guess, input, to])?;
     lowering.output(0, output)
 }
 

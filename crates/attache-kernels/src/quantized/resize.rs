@@ -5,10 +5,10 @@ use crate::Engine;
 use crate::resize::Resize;
 
 /// Binary digits of a position between pixels.
-const DIGITS: u32 = 10;
+pub const DIGITS: u32 = 10;
 
 /// The two neighbours of an output position, and by how many parts of 2¹⁰ it lies behind the first one.
-fn neighbours(resize: &Resize, axis: usize, index: usize) -> (usize, usize, i64) {
+pub fn neighbours(resize: &Resize, axis: usize, index: usize) -> (usize, usize, i64) {
     let (input, output, index) = (resize.input[axis] as i64, resize.output[axis] as i64, index as i64);
     let ratio = |input: i64, output: i64| ((input << DIGITS) + output / 2) / output;
     let scale = if resize.align_corners && output > 1 { ratio(input - 1, output - 1) } else { ratio(input, output) };
