@@ -34,6 +34,7 @@ import forms_detection
 import forms_edges
 import forms_flow
 import forms_graphs
+import forms_memories
 import forms_movement
 import forms_quantized
 import forms_relations
@@ -139,7 +140,8 @@ def main():
         shutil.rmtree(stale.parent)
     suite = Suite(folder)
     for module in (forms_arithmetic, forms_relations, forms_windows, forms_movement, forms_selection, forms_sizes,
-                   forms_flow, forms_detection, forms_graphs, forms_edges, forms_quantized, forms_contractions):
+                   forms_flow, forms_detection, forms_graphs, forms_edges, forms_quantized, forms_contractions,
+                   forms_memories):
         for family in module.FAMILIES:
             family(suite)
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

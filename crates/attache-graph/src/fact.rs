@@ -39,6 +39,15 @@ impl Fact {
         Self { constant: Some(constant.clone()), ..Self::new(constant.data_type, constant.shape) }
     }
 
+    /// What every byte of a variable is before it is first written: the zero point of bytes with a sign, else 0.
+    pub fn first_byte(&self) -> u8 {
+        let points = self.quantization.as_ref().map(|quantization| quantization.zero_point.as_slice());
+        match (self.data_type, points) {
+            (DataType::Int8, Some([point])) => *point as u8,
+            _ => 0,
+        }
+    }
+
     /// Bytes that the tensor takes; `None` where its shape or the size of its elements is not known.
     pub fn byte_size(&self) -> Option<usize> {
         self.byte_size_as(self.shape.as_ref()?)

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use attache_base::{Activation, Padding};
+use attache_base::{Activation, DataType, Padding, Quantization};
 use attache_graph::{Inferred, Op, OpError};
 use attache_model::schema::{self, BuiltinOperator};
 use attache_model::{Operator, OperatorCode};
@@ -57,6 +57,8 @@ pub struct Declaration<'a> {
     pub options: schema::Operator<'a>,
     /// Types and shapes of the outputs as the file states them. Only for the few operators whose meaning hangs on them.
     pub outputs: Vec<Inferred>,
+    /// Types and scales of what the file calls its intermediates: some operators of stored numbers round there.
+    pub intermediates: Vec<(DataType, Option<Quantization>)>,
     /// The model's subgraphs, for the operators that run some.
     pub(crate) callees: &'a Callees,
 }

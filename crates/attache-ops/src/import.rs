@@ -147,7 +147,9 @@ fn parse(callees: &Callees, subgraph: usize, index: usize, declared: &[Inferred]
         return Err(OpError::unsupported(reason));
     }
     let options = model.operator_view(subgraph, index);
-    (definition.parse)(&Declaration { operator, options, outputs: declared.to_vec(), callees })
+    let intermediates = operator.intermediates.iter().map(|index| &source.tensors[*index]);
+    let intermediates = intermediates.map(|tensor| (tensor.data_type, tensor.quantization.clone())).collect();
+    (definition.parse)(&Declaration { operator, options, outputs: declared.to_vec(), intermediates, callees })
 }
 
 /// The inferred outputs, where they agree with the file in number and type.

@@ -124,7 +124,9 @@ impl<'a> Run<'a> {
         let mut values: Vec<_> = graph.tensors.iter().map(|tensor| tensor.fact.constant.as_ref().map(value)).collect();
         for (value, tensor) in values.iter_mut().zip(&graph.tensors).filter(|(_, tensor)| tensor.fact.is_variable) {
             let shape = tensor.fact.shape.clone().expect("a variable has a shape");
-            *value = Some(Value::zeroed(tensor.fact.data_type, shape));
+            let first = Value::zeroed(tensor.fact.data_type, shape.clone());
+            let bytes = vec![tensor.fact.first_byte(); first.bytes().len()];
+            *value = Some(Value::new(tensor.fact.data_type, shape, &bytes));
         }
         for (id, input) in graph.inputs.iter().zip(inputs) {
             values[id.index()] = Some(input.clone());

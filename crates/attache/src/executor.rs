@@ -60,7 +60,9 @@ impl Executor {
             }
         };
         let steps = work.into_iter().map(step).collect();
-        Ok(Self { graph, subgraph, steps, memory, parallel, limits: plan.limits.clone() })
+        let mut executor = Self { graph, subgraph, steps, memory, parallel, limits: plan.limits.clone() };
+        executor.reset_variables();
+        Ok(executor)
     }
 
     /// The graph that runs.
@@ -78,11 +80,11 @@ impl Executor {
         self.memory.tensor(&self.graph, *self.graph.outputs.get(output)?)
     }
 
-    /// Sets all variables to zero.
+    /// Sets all variables to what they are at first.
     pub(crate) fn reset_variables(&mut self) {
         for id in variables(&self.graph) {
             if let Some(bytes) = self.memory.bytes_mut(id) {
-                bytes.fill(0);
+                bytes.fill(self.graph.fact(id).first_byte());
             }
         }
     }

@@ -199,7 +199,7 @@ impl HardSwish {
 }
 
 /// The upper 16 bits of `2ab`, rounded, ties up, saturated.
-fn product_16(a: i16, b: i16) -> i16 {
+pub(super) fn product_16(a: i16, b: i16) -> i16 {
     let product = i32::from(a) * i32::from(b);
     let nudge = if product >= 0 { 1 << 14 } else { 1 - (1 << 14) };
     ((product + nudge) / (1 << 15)).min(i16::MAX.into()) as i16

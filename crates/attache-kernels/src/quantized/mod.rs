@@ -13,6 +13,7 @@ pub mod fixed_point;
 pub mod functions;
 mod gemm;
 pub mod lookup;
+pub mod narrow;
 pub mod pooling;
 pub mod rescale;
 pub mod resize;

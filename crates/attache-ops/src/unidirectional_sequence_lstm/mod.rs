@@ -8,10 +8,16 @@
 //! - `h' = σ(z_o) × a(c')`, then `clip(P × h' + b)` where there is a projection.
 //!
 //! `a` is the activation of the options. `h` and `c` are variables: the next run goes on from where this one ends.
+//!
+//! Weights may be of 8 bits: times floats, which become bytes on the way ([`dynamic`]), or times bytes ([`integers`]).
 
+mod dynamic;
+mod integers;
+
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use attache_base::{Activation, DataType, Shape};
+use attache_base::{Activation, DataType, Quantization, Shape};
 use attache_graph::{Eval, Fact, Inferred, Op, OpError};
 use attache_kernels::Engine;
 use attache_kernels::gemm::{PackedMatrix, gemm};
@@ -20,6 +26,7 @@ use attache_model::schema::BuiltinOperator;
 use crate::definition::activation;
 use crate::support::{arity, countable, is_empty, one_of, product, required};
 use crate::{Code, Declaration, Definition};
+use dynamic::Dynamic;
 
 pub(crate) static DEFINITIONS: &[Definition] =
     &[Definition { code: Code::Builtin(BuiltinOperator::UNIDIRECTIONAL_SEQUENCE_LSTM), versions: 1..=4, parse }];
@@ -27,8 +34,9 @@ pub(crate) static DEFINITIONS: &[Definition] =
 /// Where inputs begin of which there is one for each gate, in the order of [`GATES`].
 const INPUT_WEIGHTS: usize = 1;
 const RECURRENT_WEIGHTS: usize = 5;
+const PEEPHOLE: usize = 9;
 /// Peepholes are for all gates but that of the cell.
-const PEEPHOLES: [Option<usize>; GATES] = [Some(9), Some(10), None, Some(11)];
+const PEEPHOLES: [Option<usize>; GATES] = [Some(PEEPHOLE), Some(10), None, Some(11)];
 const BIASES: usize = 12;
 const PROJECTION: usize = 16;
 const PROJECTION_BIAS: usize = 17;
@@ -51,6 +59,41 @@ struct SequenceLstm {
     projection_clip: f32,
     /// Whether the first axis is time and the second the batch, or the other way round.
     time_major: bool,
+    /// Whether floats that meet quantized weights become bytes with a zero point.
+    is_asymmetric: bool,
+    /// Types and scales in which stored numbers are rounded on the way: of the four gates where they are normalized, and
+    /// of the output before its projection.
+    intermediates: Vec<(DataType, Option<Quantization>)>,
+}
+
+/// The types of activations and weights.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Arithmetic {
+    Floats,
+    Dynamic,
+    Integers,
+}
+
+impl Arithmetic {
+    fn of(input: DataType, weights: DataType) -> Result<Self, OpError> {
+        match (input, weights) {
+            (DataType::Float32, DataType::Float32) => Ok(Self::Floats),
+            (DataType::Float32, DataType::Int8) => Ok(Self::Dynamic),
+            (DataType::Int8, DataType::Int8) => Ok(Self::Integers),
+            _ => Err(OpError::unsupported(format!("weights of type {weights} with an input of type {input}"))),
+        }
+    }
+
+    /// The type that an input must have.
+    fn data_type(self, index: usize) -> DataType {
+        match (self, index) {
+            (Self::Dynamic | Self::Integers, INPUT_WEIGHTS..PEEPHOLE | PROJECTION) => DataType::Int8,
+            (Self::Dynamic, PEEPHOLE..BIASES) | (Self::Integers, 0 | OUTPUT_STATE) => DataType::Int8,
+            (Self::Integers, PEEPHOLE..BIASES | CELL_STATE | NORMS..) => DataType::Int16,
+            (Self::Integers, BIASES..PROJECTION | PROJECTION_BIAS) => DataType::Int32,
+            (Self::Floats | Self::Dynamic, _) => DataType::Float32,
+        }
+    }
 }
 
 fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
@@ -68,6 +111,8 @@ fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
         cell_clip: clip(options.cell_clip())?,
         projection_clip: clip(options.proj_clip())?,
         time_major: options.time_major(),
+        is_asymmetric: options.asymmetric_quantize_inputs(),
+        intermediates: declaration.intermediates.clone(),
     }))
 }
 
@@ -179,21 +224,26 @@ fn optional<'a>(eval: &Eval<'a>, index: usize) -> Result<Option<&'a [f32]>, OpEr
 
 /// What is added to one gate's sums.
 struct Gate<'a> {
-    peephole: Option<&'a [f32]>,
+    peephole: Option<Cow<'a, [f32]>>,
     norm: Option<&'a [f32]>,
+    /// Nothing where sums start with it.
     bias: &'a [f32],
 }
 
 impl<'a> Gate<'a> {
-    fn new(eval: &Eval<'a>, gate: usize) -> Result<Self, OpError> {
-        let peephole = PEEPHOLES[gate].map(|index| optional(eval, index)).transpose()?.flatten();
-        let (norm, bias) = (optional(eval, NORMS + gate)?, eval.input(BIASES + gate)?.values()?);
-        Ok(Self { peephole, norm, bias })
+    fn new(eval: &Eval<'a>, gate: usize, sums_have_biases: bool) -> Result<Self, OpError> {
+        let peephole = PEEPHOLES[gate].and_then(|index| eval.optional(index)).map(|weights| match weights.data_type {
+            DataType::Int8 => dynamic::dequantized(&weights).map(Cow::Owned),
+            _ => weights.values().map(Cow::Borrowed),
+        });
+        let norm = optional(eval, NORMS + gate)?;
+        let bias = if sums_have_biases && norm.is_none() { &[] } else { eval.input(BIASES + gate)?.values()? };
+        Ok(Self { peephole: peephole.transpose()?, norm, bias })
     }
 
     /// From the sums of products to `z`, given the cells that the peephole looks at.
     fn complete(&self, sums: &mut [f32], cells: &[f32]) {
-        if let Some(peephole) = self.peephole {
+        if let Some(peephole) = &self.peephole {
             sums.iter_mut().zip(peephole.iter().zip(cells)).for_each(|(sum, (weight, cell))| *sum += weight * cell);
         }
         if let Some(norm) = self.norm {
@@ -201,6 +251,50 @@ impl<'a> Gate<'a> {
             sums.iter_mut().zip(norm).for_each(|(sum, coefficient)| *sum *= coefficient);
         }
         sums.iter_mut().zip(self.bias).for_each(|(sum, bias)| *sum += bias);
+    }
+}
+
+/// The products of a step, of all sequences.
+trait Products {
+    /// Whether the sums of gates that are not normalized have their biases in them.
+    const HAVE_BIASES: bool;
+
+    /// The sums of all gates, one behind the other for each sequence, from the input and the last output.
+    fn sum(&self, input: &[f32], output: &[f32], sums: &mut [f32]);
+
+    /// Projects what was made to the output; returns false, and does nothing, where there is no projection.
+    fn project(&self, made: &[f32], output: &mut [f32]) -> bool;
+}
+
+/// Products of floats.
+struct Floats<'a> {
+    engine: Engine<'a>,
+    weights: &'a Weights,
+    extents: &'a Extents,
+}
+
+/// What clamps nothing.
+const ALL: (f32, f32) = (f32::NEG_INFINITY, f32::INFINITY);
+
+impl Products for Floats<'_> {
+    const HAVE_BIASES: bool = false;
+
+    fn sum(&self, input: &[f32], output: &[f32], sums: &mut [f32]) {
+        let Extents { batches, depth, outputs, cells, .. } = *self.extents;
+        let (columns, rows) = (depth + outputs, self.extents.gates() * cells);
+        let mut joined = vec![0.0; batches * columns];
+        for (batch, joined) in joined.chunks_exact_mut(columns).enumerate() {
+            joined[..depth].copy_from_slice(&input[batch * depth..][..depth]);
+            joined[depth..].copy_from_slice(&output[batch * outputs..][..outputs]);
+        }
+        gemm(self.engine, batches, &joined, columns, &self.weights.gates, sums, rows, ALL);
+    }
+
+    fn project(&self, made: &[f32], output: &mut [f32]) -> bool {
+        let Extents { batches, cells, outputs, .. } = *self.extents;
+        let Some(matrix) = &self.weights.projection else { return false };
+        gemm(self.engine, batches, made, cells, matrix, output, outputs, ALL);
+        true
     }
 }
 
@@ -250,46 +344,62 @@ impl SequenceLstm {
     }
 
     /// All steps, from and to the states.
-    fn run(&self, eval: &mut Eval<'_>, extents: &Extents, weights: &Weights) -> Result<[Vec<f32>; 2], OpError> {
+    fn run<P: Products>(&self, eval: &mut Eval<'_>, extents: &Extents, products: &P) -> Result<(), OpError> {
         let Extents { times, batches, depth, cells, outputs, .. } = *extents;
-        let engine = Engine::new(eval.parallel);
         let input = eval.input(0)?.values::<f32>()?;
-        let gates = (extents.first_gate..GATES).map(|gate| Gate::new(eval, gate)).collect::<Result<Vec<_>, _>>()?;
+        let gate = |gate| Gate::new(eval, gate, P::HAVE_BIASES);
+        let gates = (extents.first_gate..GATES).map(gate).collect::<Result<Vec<_>, _>>()?;
         let mut state = eval.input(OUTPUT_STATE)?.values::<f32>()?.to_vec();
         let mut cell_state = eval.input(CELL_STATE)?.values::<f32>()?.to_vec();
         let written = eval.outputs[0].values::<f32>()?;
-        let (columns, rows) = (depth + outputs, extents.gates() * cells);
-        let mut joined = vec![0.0; batches * columns];
-        let mut sums = vec![0.0; batches * rows];
-        let all = (f32::NEG_INFINITY, f32::INFINITY);
+        let rows = extents.gates() * cells;
+        let (mut inputs, mut sums, mut made) =
+            (vec![0.0; batches * depth], vec![0.0; batches * rows], vec![0.0; batches * cells]);
         for time in 0..times {
-            for (batch, joined) in joined.chunks_exact_mut(columns).enumerate() {
+            for batch in 0..batches {
                 let row = extents.row(time, batch, self.time_major);
-                joined[..depth].copy_from_slice(&input[row * depth..][..depth]);
-                joined[depth..].copy_from_slice(&state[batch * outputs..][..outputs]);
+                inputs[batch * depth..][..depth].copy_from_slice(&input[row * depth..][..depth]);
             }
-            gemm(engine, batches, &joined, columns, &weights.gates, &mut sums, rows, all);
-            for (sums, cell) in sums.chunks_exact_mut(rows).zip(cell_state.chunks_exact_mut(cells)) {
+            products.sum(&inputs, &state, &mut sums);
+            let sequences = sums.chunks_exact_mut(rows).zip(cell_state.chunks_exact_mut(cells));
+            for ((sums, cell), made) in sequences.zip(made.chunks_exact_mut(cells)) {
                 self.step(&gates, sums, cell);
+                // The gates' rows end with the output.
+                made.copy_from_slice(&sums[rows - cells..]);
             }
-            // The gates' rows end with the output.
-            let made = &sums[rows - cells..];
-            match &weights.projection {
-                Some(matrix) => {
-                    gemm(engine, batches, made, rows, matrix, &mut state, outputs, all);
-                    state.iter_mut().for_each(|value| *value = clip(*value, self.projection_clip));
-                }
-                None => {
-                    let rows = made.chunks(rows).zip(state.chunks_exact_mut(outputs));
-                    rows.for_each(|(made, state)| state.copy_from_slice(&made[..outputs]));
-                }
+            match products.project(&made, &mut state) {
+                true => state.iter_mut().for_each(|value| *value = clip(*value, self.projection_clip)),
+                false => state.copy_from_slice(&made),
             }
             for (batch, state) in state.chunks_exact(outputs).enumerate() {
                 let row = extents.row(time, batch, self.time_major);
                 written[row * outputs..][..outputs].copy_from_slice(state);
             }
         }
-        Ok([state, cell_state])
+        eval.host.set_state(OUTPUT_STATE, bytemuck::cast_slice(&state))?;
+        eval.host.set_state(CELL_STATE, bytemuck::cast_slice(&cell_state))
+    }
+
+    fn run_floats(&self, eval: &mut Eval<'_>, extents: &Extents) -> Result<(), OpError> {
+        let weights = match eval.cache.get_or_make(|| None::<Weights>).take() {
+            Some(weights) => weights,
+            None => Weights::pack(eval, extents)?,
+        };
+        self.run(eval, extents, &Floats { engine: Engine::new(eval.parallel), weights: &weights, extents })?;
+        if Weights::are_constant(eval) {
+            *eval.cache.get_or_make(|| None) = Some(weights);
+        }
+        Ok(())
+    }
+
+    /// The arithmetic that the types of inputs ask for.
+    fn arithmetic(inputs: &[Option<&Fact>]) -> Result<Arithmetic, OpError> {
+        let (input, weights) = (required(inputs, 0)?, required(inputs, INPUT_WEIGHTS + GATES - 1)?);
+        let arithmetic = Arithmetic::of(input.data_type, weights.data_type)?;
+        for (index, input) in inputs.iter().enumerate() {
+            input.map_or(Ok(()), |input| one_of(index, input, &[arithmetic.data_type(index)]))?;
+        }
+        Ok(arithmetic)
     }
 }
 
@@ -302,22 +412,23 @@ impl Op for SequenceLstm {
         if inputs.len() != NORMS {
             arity(inputs, NORMS + GATES..=NORMS + GATES)?;
         }
-        for (index, input) in inputs.iter().enumerate() {
-            input.map_or(Ok(()), |input| one_of(index, input, &[DataType::Float32]))?;
-        }
+        let data_type = match Self::arithmetic(inputs)? {
+            Arithmetic::Integers => DataType::Int8,
+            Arithmetic::Floats | Arithmetic::Dynamic => DataType::Float32,
+        };
         for index in [OUTPUT_STATE, CELL_STATE] {
             if !required(inputs, index)?.is_variable {
                 return Err(OpError::invalid(format!("input {index} is no variable")));
             }
         }
         if inputs.iter().flatten().any(|input| input.shape.is_none()) {
-            return Ok(vec![Inferred::unknown(DataType::Float32)]);
+            return Ok(vec![Inferred::unknown(data_type)]);
         }
         let shapes: Vec<_> = inputs.iter().map(|input| input.and_then(|input| input.shape.as_ref())).collect();
         let extents = Extents::new(&shapes, self.time_major)?;
         let Extents { times, batches, outputs, .. } = extents;
         let shape = if self.time_major { [times, batches, outputs] } else { [batches, times, outputs] };
-        Ok(vec![Inferred::new(DataType::Float32, countable(shape.into())?)])
+        Ok(vec![Inferred::new(data_type, countable(shape.into())?)])
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
@@ -326,16 +437,15 @@ impl Op for SequenceLstm {
         if is_empty(eval) {
             return Ok(());
         }
-        let weights = match eval.cache.get_or_make(|| None::<Weights>).take() {
-            Some(weights) => weights,
-            None => Weights::pack(eval, &extents)?,
-        };
-        let [output, cells] = self.run(eval, &extents, &weights)?;
-        if Weights::are_constant(eval) {
-            *eval.cache.get_or_make(|| None) = Some(weights);
+        let (input, weights) = (eval.input(0)?, eval.input(INPUT_WEIGHTS + GATES - 1)?);
+        match Arithmetic::of(input.data_type, weights.data_type)? {
+            Arithmetic::Floats => self.run_floats(eval, &extents),
+            Arithmetic::Dynamic => {
+                let products = Dynamic::new(eval, &extents, self.is_asymmetric)?;
+                self.run(eval, &extents, &products)
+            }
+            Arithmetic::Integers => integers::run(self, eval, &extents),
         }
-        eval.host.set_state(OUTPUT_STATE, bytemuck::cast_slice(&output))?;
-        eval.host.set_state(CELL_STATE, bytemuck::cast_slice(&cells))
     }
 
     fn multiply_adds(&self, inputs: &[Option<&Shape>], _: &[&Shape]) -> Option<u64> {
@@ -393,7 +503,14 @@ mod tests {
 
     #[test]
     fn states_are_variables() {
-        let op = SequenceLstm { activation: Activation::Tanh, cell_clip: 0.0, projection_clip: 0.0, time_major: false };
+        let op = SequenceLstm {
+            activation: Activation::Tanh,
+            cell_clip: 0.0,
+            projection_clip: 0.0,
+            time_major: false,
+            is_asymmetric: false,
+            intermediates: Vec::new(),
+        };
         let fact = |(index, shape): (usize, Option<Shape>)| {
             let is_variable = index == OUTPUT_STATE || index == CELL_STATE;
             Some(Fact { is_variable, ..Fact::new(DataType::Float32, shape?) })
