@@ -419,7 +419,7 @@ impl Sweep {
 
 #[cfg(test)]
 mod tests {
-    use attache_base::{Padding, Serial};
+    use attache_base::Serial;
 
     use super::*;
     use crate::testing::{Random, assert_close};
@@ -462,38 +462,12 @@ mod tests {
         assert_close(&output, &expected, 1e-5, || format!("{} {convolution:?}", engine.level.name()));
     }
 
-    fn random_convolution(random: &mut Random) -> Convolution {
-        loop {
-            let [h, w] = [1 + random.below(15), 1 + random.below(30)];
-            let kernel = [1 + random.below(4), 1 + random.below(4)];
-            let strides = [1 + random.below(3), 1 + random.below(3)];
-            let dilations = if random.below(3) == 0 { [1 + random.below(8), 1 + random.below(60)] } else { [1, 1] };
-            let padding = if random.below(2) == 0 { Padding::Same } else { Padding::Valid };
-            let groups = if random.below(3) == 0 { 1 + random.below(3) } else { 1 };
-            let [rows, columns] =
-                [0, 1].map(|a| padding.window([h, w][a], kernel[a], strides[a], dilations[a]).unwrap());
-            if rows.output * columns.output > 0 {
-                return Convolution {
-                    batches: 1 + random.below(2),
-                    input: [h, w, groups * (1 + random.below(5))],
-                    output: [rows.output, columns.output, groups * (1 + random.below(40))],
-                    kernel,
-                    strides,
-                    dilations,
-                    before: [rows.before, columns.before],
-                    groups,
-                    clamp: (-1.5, 2.0),
-                };
-            }
-        }
-    }
-
     #[test]
     fn every_level_matches_the_sum_over_windows() {
         let mut random = Random::new(3);
         for level in Level::available() {
             for _ in 0..150 {
-                check(Engine { level, parallel: &Serial }, &random_convolution(&mut random), &mut random);
+                check(Engine { level, parallel: &Serial }, &random.convolution(), &mut random);
             }
         }
     }

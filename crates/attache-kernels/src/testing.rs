@@ -1,4 +1,8 @@
-//! What tests share: reproducible random numbers and a comparison relative to the largest value.
+//! What tests share: reproducible random numbers and convolutions, and a comparison relative to the largest value.
+
+use attache_base::Padding;
+
+use crate::convolution::Convolution;
 
 pub(crate) struct Random(u64);
 
@@ -19,6 +23,55 @@ impl Random {
     /// Values in [−1, 1).
     pub(crate) fn floats(&mut self, count: usize) -> Vec<f32> {
         (0..count).map(|_| self.below(1 << 20) as f32 / (1 << 19) as f32 - 1.0).collect()
+    }
+
+    fn pair(&mut self, bound: usize) -> [usize; 2] {
+        [1 + self.below(bound), 1 + self.below(bound)]
+    }
+
+    /// A small convolution that makes something, in groups, strided or dilated as it comes.
+    pub(crate) fn convolution(&mut self) -> Convolution {
+        loop {
+            let [h, w] = [1 + self.below(15), 1 + self.below(30)];
+            let (kernel, strides) = (self.pair(4), self.pair(3));
+            let dilations = if self.below(3) == 0 { [1 + self.below(8), 1 + self.below(60)] } else { [1, 1] };
+            let padding = if self.below(2) == 0 { Padding::Same } else { Padding::Valid };
+            let groups = if self.below(3) == 0 { 1 + self.below(3) } else { 1 };
+            let [rows, columns] =
+                [0, 1].map(|a| padding.window([h, w][a], kernel[a], strides[a], dilations[a]).unwrap());
+            if rows.output * columns.output > 0 {
+                return Convolution {
+                    batches: 1 + self.below(2),
+                    input: [h, w, groups * (1 + self.below(7))],
+                    output: [rows.output, columns.output, groups * (1 + self.below(40))],
+                    kernel,
+                    strides,
+                    dilations,
+                    before: [rows.before, columns.before],
+                    groups,
+                    clamp: (-1.5, 2.0),
+                };
+            }
+        }
+    }
+
+    /// A small transposed convolution, cropped on every side as it comes, with rows and columns that nothing reaches.
+    pub(crate) fn transposed_convolution(&mut self) -> Convolution {
+        let ([h, w], kernel, strides) = (self.pair(9), self.pair(5), self.pair(4));
+        let cut = [self.below(kernel[0]), self.below(kernel[1])];
+        let full = |axis: usize| ([h, w][axis] - 1) * strides[axis] + kernel[axis];
+        let extra = [self.below(3), self.below(3)];
+        Convolution {
+            batches: 1 + self.below(2),
+            input: [h, w, 1 + self.below(7)],
+            output: [full(0) - cut[0] + extra[0], full(1) - cut[1] + extra[1], 1 + self.below(40)],
+            kernel,
+            strides,
+            dilations: [1, 1],
+            before: [self.below(cut[0] + 1), self.below(cut[1] + 1)],
+            groups: 1,
+            clamp: (-1.5, 2.0),
+        }
     }
 }
 

@@ -183,25 +183,12 @@ mod tests {
         let mut random = Random::new(8);
         for level in Level::available() {
             for _ in 0..150 {
-                let mut pair = |bound| [1 + random.below(bound), 1 + random.below(bound)];
-                let ([h, w], kernel, strides) = (pair(9), pair(5), pair(4));
-                let cut = [random.below(kernel[0]), random.below(kernel[1])];
-                let full = |axis: usize| ([h, w][axis] - 1) * strides[axis] + kernel[axis];
-                let extra = [random.below(3), random.below(3)];
-                let convolution = Convolution {
-                    batches: 1 + random.below(2),
-                    input: [h, w, 1 + random.below(7)],
-                    output: [full(0) - cut[0] + extra[0], full(1) - cut[1] + extra[1], 1 + random.below(40)],
-                    kernel,
-                    strides,
-                    dilations: [1, 1],
-                    before: [random.below(cut[0] + 1), random.below(cut[1] + 1)],
-                    groups: 1,
-                    clamp: (-1.5, 2.0),
-                };
+                let convolution = random.transposed_convolution();
                 let count = |extents: [usize; 3]| convolution.batches * extents.iter().product::<usize>();
                 let input = random.floats(count(convolution.input));
-                let filter = random.floats(convolution.output[2] * kernel[0] * kernel[1] * convolution.input[2]);
+                let filter = random.floats(
+                    convolution.output[2] * convolution.kernel.iter().product::<usize>() * convolution.input[2],
+                );
                 let bias = random.floats(convolution.output[2]);
                 let packed = PackedTransposeFilter::pack(level, &convolution, &filter, Some(&bias));
                 let mut output = vec![9.0; count(convolution.output)];

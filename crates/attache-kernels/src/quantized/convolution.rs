@@ -155,7 +155,7 @@ fn transpose_convolve_as<T: Element, F: Stage>(
 
 #[cfg(test)]
 mod tests {
-    use attache_base::{Padding, Serial};
+    use attache_base::Serial;
 
     use super::*;
     use crate::quantized::simd::widen;
@@ -225,38 +225,12 @@ mod tests {
         assert_eq!(output, expected, "{} {convolution:?}", engine.level.name());
     }
 
-    fn random_convolution(random: &mut Random) -> Convolution {
-        loop {
-            let [h, w] = [1 + random.below(12), 1 + random.below(20)];
-            let kernel = [1 + random.below(4), 1 + random.below(4)];
-            let strides = [1 + random.below(3), 1 + random.below(3)];
-            let dilations = if random.below(3) == 0 { [1 + random.below(8), 1 + random.below(60)] } else { [1, 1] };
-            let padding = if random.below(2) == 0 { Padding::Same } else { Padding::Valid };
-            let groups = if random.below(3) == 0 { 1 + random.below(3) } else { 1 };
-            let [rows, columns] =
-                [0, 1].map(|a| padding.window([h, w][a], kernel[a], strides[a], dilations[a]).unwrap());
-            if rows.output * columns.output > 0 {
-                return Convolution {
-                    batches: 1 + random.below(2),
-                    input: [h, w, groups * (1 + random.below(7))],
-                    output: [rows.output, columns.output, groups * (1 + random.below(40))],
-                    kernel,
-                    strides,
-                    dilations,
-                    before: [rows.before, columns.before],
-                    groups,
-                    clamp: (0.0, 0.0),
-                };
-            }
-        }
-    }
-
     #[test]
     fn every_level_gives_the_bits_of_the_definition() {
         let mut random = Random::new(41);
         for level in Level::available() {
             for _ in 0..120 {
-                check(Engine { level, parallel: &Serial }, &random_convolution(&mut random), false, &mut random);
+                check(Engine { level, parallel: &Serial }, &random.convolution(), false, &mut random);
             }
         }
     }
@@ -266,22 +240,7 @@ mod tests {
         let mut random = Random::new(42);
         for level in Level::available() {
             for _ in 0..80 {
-                let mut pair = |bound| [1 + random.below(bound), 1 + random.below(bound)];
-                let ([h, w], kernel, strides) = (pair(7), pair(5), pair(4));
-                let cut = [random.below(kernel[0]), random.below(kernel[1])];
-                let full = |axis: usize| ([h, w][axis] - 1) * strides[axis] + kernel[axis];
-                let extra = [random.below(3), random.below(3)];
-                let convolution = Convolution {
-                    batches: 1 + random.below(2),
-                    input: [h, w, 1 + random.below(7)],
-                    output: [full(0) - cut[0] + extra[0], full(1) - cut[1] + extra[1], 1 + random.below(40)],
-                    kernel,
-                    strides,
-                    dilations: [1, 1],
-                    before: [random.below(cut[0] + 1), random.below(cut[1] + 1)],
-                    groups: 1,
-                    clamp: (0.0, 0.0),
-                };
+                let convolution = random.transposed_convolution();
                 check(Engine { level, parallel: &Serial }, &convolution, true, &mut random);
             }
         }
