@@ -94,12 +94,7 @@ impl<'a> Lowering<'a> {
         known(self.input_fact(index)?)
     }
 
-    /// Type of an output's elements; floats, where a quantized one is seen as the reals that it stands for.
-    pub fn output_type(&self, index: usize) -> Option<DataType> {
-        self.outputs.get(index).map(|fact| fact.data_type)
-    }
-
-    /// What is known about an output.
+    /// What is known about an output: of a quantized one that is seen as reals, that it holds floats.
     pub fn output_fact(&self, index: usize) -> Result<&'a Fact, Refusal> {
         self.outputs.get(index).copied().ok_or_else(|| Refusal::new(format!("there is no output {index}")))
     }

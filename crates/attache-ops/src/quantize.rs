@@ -195,7 +195,7 @@ impl Op for Quantize {
 
     /// Seen as reals, both sides are the same numbers, but for the rounding that every quantized output gets.
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
-        if lowering.output_type(0) != Some(Float32) {
+        if lowering.output_fact(0)?.data_type != Float32 {
             return if lowering.input_fact(0)?.data_type == Float32 { cut(lowering) } else { lower_change(lowering) };
         }
         let (input, shape) = (lowering.float_input(0)?, lowering.output_shape(0)?.clone());
