@@ -29,6 +29,7 @@ from pathlib import Path
 import numpy as np
 
 import forms_arithmetic
+import forms_bytes
 import forms_contractions
 import forms_detection
 import forms_edges
@@ -141,7 +142,7 @@ def main():
     suite = Suite(folder)
     for module in (forms_arithmetic, forms_relations, forms_windows, forms_movement, forms_selection, forms_sizes,
                    forms_flow, forms_detection, forms_graphs, forms_edges, forms_quantized, forms_contractions,
-                   forms_memories):
+                   forms_memories, forms_bytes):
         for family in module.FAMILIES:
             family(suite)
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

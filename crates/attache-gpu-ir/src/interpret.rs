@@ -72,7 +72,7 @@ pub fn interpret(program: &Program, inputs: &[Tensor]) -> Result<Vec<Tensor>, In
             match program.value(*id).scalar {
                 Scalar::F32 => result.elements.iter_mut().for_each(|x| *x = f64::from(*x as f32)),
                 // Sums of products wrap.
-                Scalar::I32 if matches!(step.primitive, Primitive::Contract(_) | Primitive::Reduce { .. }) => {
+                Scalar::I32 if sums(&step.primitive) => {
                     result.elements.iter_mut().for_each(|x| *x = f64::from(*x as i64 as i32));
                 }
                 Scalar::I32 => result.elements.iter_mut().for_each(|x| *x = f64::from(*x as i32)),
@@ -81,6 +81,10 @@ pub fn interpret(program: &Program, inputs: &[Tensor]) -> Result<Vec<Tensor>, In
         }
     }
     program.outputs.iter().map(|id| values[id.index()].clone().ok_or_else(|| missing("output"))).collect()
+}
+
+fn sums(primitive: &Primitive) -> bool {
+    matches!(primitive, Primitive::Contract(_) | Primitive::Reduce { .. } | Primitive::Multiply { .. })
 }
 
 fn run(primitive: &Primitive, inputs: &[&Tensor]) -> Vec<Tensor> {

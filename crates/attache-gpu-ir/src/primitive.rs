@@ -78,7 +78,8 @@ pub enum Primitive {
         /// How many.
         count: usize,
     },
-    /// The product of matrices, the two innermost axes, for each index of the outer ones, which broadcast.
+    /// The product of matrices, the two innermost axes, for each index of the outer ones, which broadcast. Sums of integers
+    /// wrap.
     Multiply {
         /// Whether the left and the right matrix are transposed first.
         transposed: [bool; 2],
@@ -309,8 +310,12 @@ impl Primitive {
             }
             Primitive::Multiply { transposed } => {
                 arity(2)?;
+                let scalar = inputs[0].0;
+                if inputs[1].0 != scalar {
+                    return Err("reals and integers are not multiplied".into());
+                }
                 let split = |index: usize| {
-                    let shape = number(index)?;
+                    let shape = inputs[index].1;
                     let Some((outer, [rows, columns])) = shape.split_last_chunk::<2>() else {
                         return Err(format!("input {index} of shape {shape} is no matrix"));
                     };
@@ -320,7 +325,7 @@ impl Primitive {
                 let ((left, [rows, depth]), (right, [other, columns])) = (split(0)?, split(1)?);
                 let outer = left.broadcast(&right).filter(|_| depth == other);
                 let outer = outer.ok_or_else(|| format!("{} and {} do not multiply", inputs[0].1, inputs[1].1))?;
-                Ok(vec![(Scalar::F32, [outer.extents(), &[rows, columns]].concat().into())])
+                Ok(vec![(scalar, [outer.extents(), &[rows, columns]].concat().into())])
             }
             Primitive::Window(window) => {
                 arity(1)?;

@@ -29,10 +29,14 @@ pub struct Lowered {
     pub reads: Vec<usize>,
 }
 
+/// What is known of a node's inputs and outputs.
+type Facts<'a> = (Vec<Option<&'a Fact>>, Vec<&'a Fact>);
+
 /// Builds a node's [`Lowered`] form.
 pub struct Lowering<'a> {
     inputs: Vec<Option<&'a Fact>>,
     outputs: Vec<&'a Fact>,
+    stored: Facts<'a>,
     program: Program,
     reads: Vec<usize>,
     values: Vec<Option<ValueId>>,
@@ -45,16 +49,17 @@ impl<'a> Lowering<'a> {
         match quantized {
             Quantized::View => view::lower(graph, node),
             Quantized::Exact => {
-                let outputs = node.outputs.iter().map(|id| graph.fact(*id)).collect();
-                Lowering::of(node, graph.input_facts(node), outputs)
+                let facts = facts(graph, node);
+                Lowering::of(node, facts.clone(), facts)
             }
         }
     }
 
-    /// The node's work on tensors of which this is known.
-    fn of(node: &Node, inputs: Vec<Option<&'a Fact>>, outputs: Vec<&'a Fact>) -> Result<Lowered, Refusal> {
+    /// The node's work on tensors of which this is known, and that are stored like that.
+    fn of(node: &Node, (inputs, outputs): Facts<'a>, stored: Facts<'a>) -> Result<Lowered, Refusal> {
         let (values, made) = (vec![None; inputs.len()], vec![None; outputs.len()]);
-        let mut lowering = Lowering { inputs, outputs, program: Program::default(), reads: Vec::new(), values, made };
+        let (program, reads) = (Program::default(), Vec::new());
+        let mut lowering = Lowering { inputs, outputs, stored, program, reads, values, made };
         node.op.lower(&mut lowering)?;
         lowering.finish()
     }
@@ -97,6 +102,16 @@ impl<'a> Lowering<'a> {
     /// What is known about an output: of a quantized one that is seen as reals, that it holds floats.
     pub fn output_fact(&self, index: usize) -> Result<&'a Fact, Refusal> {
         self.outputs.get(index).copied().ok_or_else(|| Refusal::new(format!("there is no output {index}")))
+    }
+
+    /// What the graph says of an input, how it is stored included, whether it is seen as reals or not.
+    pub fn stored_input(&self, index: usize) -> Result<&'a Fact, Refusal> {
+        self.stored.0.get(index).copied().flatten().ok_or_else(|| Refusal::new(format!("input {index} is missing")))
+    }
+
+    /// What the graph says of an output, how it is stored included, whether it is seen as reals or not.
+    pub fn stored_output(&self, index: usize) -> Result<&'a Fact, Refusal> {
+        self.stored.1.get(index).copied().ok_or_else(|| Refusal::new(format!("there is no output {index}")))
     }
 
     /// The shape of an output, which must be known.
@@ -152,11 +167,14 @@ impl<'a> Lowering<'a> {
 
     /// An input that must hold floats, as a value.
     pub fn float_input(&mut self, index: usize) -> Result<ValueId, Refusal> {
+        use DataType::{Float32, Int4, Int8, Int16, UInt8};
+        let is_float = |fact: &&Fact| fact.data_type == Float32;
         match self.input_fact(index)?.data_type {
-            DataType::Float32 => self.input(index),
-            DataType::Int8 | DataType::UInt8 | DataType::Int16 => {
-                Err(Refusal::new("quantized numbers are not implemented on the GPU yet"))
-            }
+            Float32 => self.input(index),
+            Int4 | Int8 | UInt8 | Int16 if self.inputs.iter().flatten().any(is_float) => Err(Refusal::new(
+                "its floats become integers at run time, by quotients that a device rounds in its own way",
+            )),
+            Int4 | Int8 | UInt8 | Int16 => Err(Refusal::new("it has no form of integers")),
             other => Err(Refusal::new(format!("input {index} of type {other} is not supported"))),
         }
     }
@@ -234,6 +252,10 @@ impl<'a> Lowering<'a> {
         *self.made.get_mut(index).ok_or_else(|| Refusal::new(format!("there is no output {index}")))? = Some(id);
         Ok(())
     }
+}
+
+fn facts<'a>(graph: &'a Graph, node: &Node) -> Facts<'a> {
+    (graph.input_facts(node), node.outputs.iter().map(|id| graph.fact(*id)).collect())
 }
 
 fn known(fact: &Fact) -> Result<&Shape, Refusal> {

@@ -29,7 +29,7 @@ impl Resize {
     }
 
     /// The two neighbours of output position `index` and the weight of the second one.
-    pub(crate) fn neighbours(&self, axis: usize, index: usize) -> (usize, usize, f32) {
+    pub fn neighbours(&self, axis: usize, index: usize) -> (usize, usize, f32) {
         let scale = self.scale(axis);
         let position = if self.half_pixel_centers { (index as f32 + 0.5) * scale - 0.5 } else { index as f32 * scale };
         let last = self.input[axis] as i64 - 1;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use attache_base::{Activation, DataType, Shape, broadcast_strides};
-use attache_gpu_ir::Primitive;
+use attache_gpu_ir::{Primitive, Whole};
 use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal, TensorRef};
 use attache_kernels::gemm::{PackedMatrix, gemm};
 use attache_kernels::quantized::{
@@ -16,7 +16,9 @@ use attache_model::schema::BuiltinOperator;
 use bytemuck::Pod;
 
 use crate::contraction::{Arithmetic, Product as Precision, Quantized, Scheme, WeightScales, with_kept};
-use crate::support::{arity, countable, is_empty, product, required};
+use crate::exact::is_exact;
+use crate::quantized::SUMS_OF_64_BITS;
+use crate::support::{arity, countable, is_empty, product, refuse, required};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
@@ -223,6 +225,29 @@ fn one_scale<'a>(right: &TensorRef<'a>) -> Result<WeightScales<'a>, OpError> {
     }
 }
 
+impl BatchMatMul {
+    /// Bytes: sums of 32 bits, brought to the output's scale.
+    fn lower_stored(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        let [left, right] = [lowering.input_fact(0)?, lowering.input_fact(1)?];
+        if arithmetic(left.data_type, right.data_type).map_err(refuse)? != Arithmetic::Bytes {
+            return Err(Refusal::new(SUMS_OF_64_BITS));
+        }
+        let scales = WeightScales::new(right.data_type, right.quantization.as_ref(), usize::MAX, None);
+        let scales = scales.map_err(refuse)?;
+        if scales.scales.len() != 1 {
+            return Err(Refusal::new("a right matrix with several scales"));
+        }
+        let scheme = Scheme::of(lowering, [0, 1], scales, Activation::None)?;
+        let (shape, right) = (lowering.input_shape(1)?.clone(), lowering.input(1)?);
+        let differences = Whole::Input(0).plus(-scheme.weight_zero_point());
+        let right = lowering.whole_map(differences, &shape, &[right])?;
+        let left = scheme.activations(lowering, 0, lowering.input_shape(0)?)?;
+        let sums = lowering.emit(Primitive::Multiply { transposed: self.transposed }, &[left, right])?;
+        let output = scheme.finish(lowering, sums, Rounding::Twice, Precision::Single)?;
+        lowering.output(0, output)
+    }
+}
+
 /// The arithmetic that matrices of these types call for.
 fn arithmetic(left: DataType, right: DataType) -> Result<Arithmetic, OpError> {
     match (left, right) {
@@ -278,6 +303,9 @@ impl Op for BatchMatMul {
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        if is_exact(lowering, 0) {
+            return self.lower_stored(lowering);
+        }
         let inputs = [lowering.float_input(0)?, lowering.float_input(1)?];
         let output = lowering.emit(Primitive::Multiply { transposed: self.transposed }, &inputs)?;
         lowering.output(0, output)

@@ -11,7 +11,7 @@ use attache_kernels::quantized::rescale::dequantize;
 use attache_kernels::{Engine, convert};
 use attache_model::schema::BuiltinOperator;
 
-use crate::quantized::{Channels, not_on_devices, unpack_nibbles};
+use crate::quantized::{Channels, unpack_nibbles};
 use crate::support::{arity, one_of, refuse, required};
 use crate::{Code, Declaration, Definition};
 
@@ -96,9 +96,10 @@ impl Op for Dequantize {
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
         let fact = lowering.input_fact(0)?;
+        let unequal = || Refusal::new("a constant whose scales do not fit its shape");
         let input = match (&fact.constant, &fact.quantization) {
             (Some(stored), Some(quantization)) => {
-                lowering.constant(quantization.dequantized(stored).ok_or_else(not_on_devices)?)?
+                lowering.constant(quantization.dequantized(stored).ok_or_else(unequal)?)?
             }
             _ if matches!(fact.data_type, DataType::Float16 | DataType::Float32) => lowering.input(0)?,
             _ => return lower_stored(lowering),

@@ -2,10 +2,14 @@
 //! tables, fixed-point factors. Factors and tables are the CPU's own, so that results cannot differ. What an operator makes
 //! of them is its own business.
 
+pub(crate) mod functions;
+
 use attache_base::{Constant, DataType, Shape};
-use attache_gpu_ir::{Expression, Gather, Primitive, Scalar, ValueId, Whole, WholeRounding};
+use attache_gpu_ir::{Expression, Gather, Primitive, Reduction, Scalar, ValueId, Whole, WholeBinary, WholeRounding};
 use attache_graph::{Fact, Lowering, Refusal};
 use attache_kernels::quantized::elementwise::Finish;
+use attache_kernels::quantized::fixed_point::divide_by_power;
+use attache_kernels::quantized::softmax::SUM_BITS;
 use attache_kernels::quantized::{Multiplier, Rounding};
 
 use crate::quantized::{Affine, is_stored, range};
@@ -87,6 +91,36 @@ pub(crate) fn as_reals(lowering: &mut Lowering<'_>, input: ValueId) -> Result<Va
 pub(crate) fn as_stored(lowering: &mut Lowering<'_>, reals: ValueId) -> Result<ValueId, Refusal> {
     let shape = lowering.shape(reals).clone();
     lowering.emit(Primitive::Map { expression: Expression::Input(0), shape, scalar: Scalar::I32 }, &[reals])
+}
+
+/// Emits by how much stored numbers are below the largest one along an axis.
+pub(crate) fn below_largest(lowering: &mut Lowering<'_>, input: ValueId, axis: usize) -> Result<ValueId, Refusal> {
+    let shape = lowering.shape(input).clone();
+    let reals = as_reals(lowering, input)?;
+    let largest = lowering.emit(Primitive::Reduce { reduction: Reduction::Maximum, axes: vec![axis] }, &[reals])?;
+    let largest = as_stored(lowering, largest)?;
+    let below = Whole::Input(1).subtract(Whole::Input(0));
+    lowering.whole_map(below, &shape, &[input, largest])
+}
+
+/// Emits by how much stored 8-bit numbers are below their row's maximum, and the rows' sums of exponentials, at least 1, of
+/// the integer bits that sums have. `exponentials` are those of differences; beyond the last they are 0. Rows lie along
+/// `axis`.
+pub(crate) fn sum_of_exponentials(
+    lowering: &mut Lowering<'_>,
+    input: ValueId,
+    axis: usize,
+    exponentials: &[i32],
+) -> Result<[ValueId; 2], Refusal> {
+    let below = below_largest(lowering, input, axis)?;
+    let mut parts: Vec<i32> = exponentials.iter().map(|x| divide_by_power(*x, SUM_BITS as u32)).collect();
+    parts.resize(256, 0);
+    let parts = integers(lowering, [256], &parts)?;
+    let parts = entries(lowering, parts, below)?;
+    let sums = lowering.emit(Primitive::Reduce { reduction: Reduction::Sum, axes: vec![axis] }, &[parts])?;
+    let shape = lowering.shape(sums).clone();
+    let at_least_one = Whole::Input(0).binary(WholeBinary::Maximum, Whole::Constant(1));
+    Ok([below, lowering.whole_map(at_least_one, &shape, &[sums])?])
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use attache_base::{Activation, DataType, Shape};
 use attache_gpu_ir::Expression::{Constant, Input};
-use attache_gpu_ir::{Binary, Primitive, Reduction, Unary};
+use attache_gpu_ir::{Binary, Primitive, Reduction, Unary, Whole, WholeRounding};
 use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_kernels::quantized::functions::inverse_square_root;
 use attache_kernels::quantized::{Multiplier, Rounding, Stored};
@@ -12,8 +12,9 @@ use attache_kernels::{Engine, elementwise};
 use attache_model::schema::BuiltinOperator;
 
 use crate::definition::activation;
-use crate::quantized::{Affine, is_stored};
-use crate::support::{arity, is_empty, one_of, required};
+use crate::exact::{affine, functions, is_exact};
+use crate::quantized::{Affine, is_stored, range};
+use crate::support::{arity, is_empty, one_of, refuse, required};
 use crate::{Code, Declaration, Definition, fused};
 
 pub(crate) static DEFINITIONS: &[Definition] =
@@ -48,14 +49,20 @@ fn normalize(input: &[f32], output: &mut [f32], depth: usize) {
     }
 }
 
-/// Stored numbers: an output's scale is 1/128, its zero point the middle of the type.
+/// The middle of the type, which is the zero point of an output of stored numbers; its scale is 1/128.
+fn middle(data_type: DataType, output: Affine) -> Result<i32, OpError> {
+    let (least, most) = range(data_type)?;
+    let middle = (least + most + 1) / 2;
+    if output == (Affine { scale: 1.0 / 128.0, zero_point: middle }) {
+        return Ok(middle);
+    }
+    Err(OpError::unsupported("an output whose scale is not 1/128 around the middle of the type"))
+}
+
 fn eval_stored<T: Stored>(eval: &mut Eval<'_>) -> Result<(), OpError> {
     let (input, output) = (eval.input(0)?, &mut eval.outputs[0]);
     let zero_point = Affine::new(input.data_type, input.quantization)?.zero_point;
-    let middle = (T::LEAST + T::MOST + 1) / 2;
-    if Affine::new(output.data_type, output.quantization)? != (Affine { scale: 1.0 / 128.0, zero_point: middle }) {
-        return Err(OpError::unsupported("an output whose scale is not 1/128 around the middle of the type"));
-    }
+    let middle = middle(output.data_type, Affine::new(output.data_type, output.quantization)?)?;
     let depth = depth(input.shape)?;
     let rows = input.values::<T>()?.chunks_exact(depth).zip(output.values::<T>()?.chunks_exact_mut(depth));
     for (row, output) in rows {
@@ -72,6 +79,26 @@ fn eval_stored<T: Stored>(eval: &mut Eval<'_>) -> Result<(), OpError> {
         }
     }
     Ok(())
+}
+
+/// Stored numbers: the sum of squares is one of integers, and so is its inverse root.
+fn lower_stored(lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    let (fact, to) = (lowering.input_fact(0)?, lowering.output_fact(0)?);
+    let (middle, bounds) = (middle(to.data_type, affine(to)?).map_err(refuse)?, range(to.data_type).map_err(refuse)?);
+    let (input, shape) = (lowering.input(0)?, lowering.output_shape(0)?.clone());
+    let axes = vec![shape.rank().saturating_sub(1)];
+    let (x, zero_point) = (|| Whole::Input(0), affine(fact)?.zero_point);
+    let differences = lowering.whole_map(x().plus(-zero_point), &shape, &[input])?;
+    let squares = lowering.whole_map(x().multiply(x()), &shape, &[differences])?;
+    let sums = lowering.emit(Primitive::Reduce { reduction: Reduction::Sum, axes }, &[squares])?;
+    let inverse = functions::inverse_square_root().emit(lowering, sums)?;
+    let scaled = match fact.data_type {
+        DataType::UInt8 => x().shifted_left(7).rescale(WholeRounding::Twice, Whole::Input(1), Whole::Input(2)),
+        _ => x().rescale(WholeRounding::Twice, Whole::Input(1), Whole::Input(2).plus(7)),
+    };
+    let output =
+        lowering.whole_map(scaled.plus(middle).clamp(bounds), &shape, &[differences, inverse[0], inverse[1]])?;
+    lowering.output(0, output)
 }
 
 impl Op for L2Normalization {
@@ -109,6 +136,9 @@ impl Op for L2Normalization {
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        if is_exact(lowering, 0) {
+            return lower_stored(lowering);
+        }
         let (input, shape) = (lowering.float_input(0)?, lowering.output_shape(0)?.clone());
         let squares = lowering.map(Input(0).multiply(Input(0)), &shape, &[input])?;
         let axes = vec![shape.rank().saturating_sub(1)];

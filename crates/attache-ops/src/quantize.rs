@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use attache_base::DataType::{self, Float32, Int4, Int8, Int16, Int32, UInt8};
-use attache_base::{Constant, Element};
+use attache_base::{Constant, Element, Shape};
 use attache_gpu_ir::Expression::{self, Constant as Number, Input};
-use attache_gpu_ir::{Binary, Unary, Whole};
+use attache_gpu_ir::{Binary, Unary, ValueId, Whole};
 use attache_graph::{Conversion, Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_kernels::Engine;
 use attache_kernels::quantized::elementwise::Finish;
@@ -17,8 +17,8 @@ use attache_kernels::quantized::rescale::{quantize, quantized, requantize, requa
 use attache_kernels::quantized::{Multiplier, Stored};
 use attache_model::schema::BuiltinOperator;
 
-use crate::exact::{affine, entries, finished};
-use crate::quantized::{Affine, Channels, not_on_devices, pack_nibbles, range, with_stored};
+use crate::exact::{affine, entries, finished, integers};
+use crate::quantized::{Affine, Channels, pack_nibbles, range, with_stored};
 use crate::support::{arity, refuse, required};
 use crate::{Code, Declaration, Definition};
 
@@ -90,25 +90,35 @@ fn thresholds(affine: Affine, (least, most): (i32, i32)) -> Vec<f32> {
     (least + 1..=most).map(threshold).collect()
 }
 
+/// The most thresholds of one tensor: those of 4,000 scales of bytes, or of 16 scales of 16 bits.
+const MOST_THRESHOLDS: usize = 1 << 20;
+
 /// Emits reals as stored numbers: a guess, which a device's product may have wrong by one, put right by the thresholds on
 /// either side of it.
 fn cut(lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
     let (fact, shape) = (lowering.output_fact(0)?, lowering.output_shape(0)?.clone());
     if fact.data_type == Int4 {
-        return Err(not_on_devices());
+        return Err(Refusal::new("a device stores no numbers of 4 bits"));
     }
     let channels = Channels::new(fact.data_type, fact.quantization.as_ref(), &shape).map_err(refuse)?;
-    let affine = channels.only().ok_or_else(not_on_devices)?;
     let (least, most) = range(fact.data_type).map_err(refuse)?;
-    let inner = thresholds(affine, (least, most));
-    let thresholds: Vec<f32> = [f32::MIN].into_iter().chain(inner).chain([f32::MAX]).collect();
-    let table = lowering.precise_constant(Constant::from_values([thresholds.len()], &thresholds))?;
+    let (affines, length) = (channels.each(), (most - least + 2) as usize);
+    if affines.len() > MOST_THRESHOLDS / length {
+        return Err(Refusal::new(format!("{} scales have too many thresholds for a table", affines.len())));
+    }
+    let around = |affine: &Affine| [vec![f32::MIN], thresholds(*affine, (least, most)), vec![f32::MAX]].concat();
+    let table: Vec<f32> = affines.iter().flat_map(around).collect();
+    let table = lowering.precise_constant(Constant::from_values([table.len()], &table))?;
     let input = lowering.float_input(0)?;
-    let steps = Input(0).multiply(Number(affine.scale.recip())).unary(Unary::Round);
-    let guess = steps.add(Number((affine.zero_point - least) as f32)).clamp(0.0, (most - least) as f32);
-    let guess = lowering.integer_map(guess, &shape, &[input])?;
-    let next = lowering.whole_map(Whole::Input(0).plus(1), &shape, &[guess])?;
-    let (from, to) = (entries(lowering, table, guess)?, entries(lowering, table, next)?);
+    let guess = guess(lowering, input, fact, affines, (least, most))?;
+    let mut place = guess;
+    if affines.len() > 1 {
+        let starts: Vec<i32> = (0..affines.len()).map(|index| (index * length) as i32).collect();
+        let starts = integers(lowering, along(fact, affines.len()), &starts)?;
+        place = lowering.whole_map(Whole::Input(0).add(Whole::Input(1)), &shape, &[guess, starts])?;
+    }
+    let next = lowering.whole_map(Whole::Input(0).plus(1), &shape, &[place])?;
+    let (from, to) = (entries(lowering, table, place)?, entries(lowering, table, next)?);
     // In two maps: each reads as few values as every device can bind.
     let is_below = Input(1).binary(Binary::Less, Input(2));
     let guess = lowering.integer_map(Input(0).subtract(is_below), &shape, &[guess, input, from])?;
@@ -116,6 +126,39 @@ fn cut(lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
     let right = Input(0).add(is_above).clamp(0.0, (most - least) as f32);
     let output = lowering.integer_map(right.add(Number(least as f32)), &shape, &[guess, input, to])?;
     lowering.output(0, output)
+}
+
+/// The shape of a number for each scale of a tensor, to be broadcast to it.
+fn along(fact: &Fact, count: usize) -> Vec<usize> {
+    let (rank, axis) = (fact.shape.as_ref().map_or(0, Shape::rank), fact.quantization.as_ref().map_or(0, |q| q.axis));
+    [vec![count], vec![1; rank.saturating_sub(axis + 1)]].concat()
+}
+
+/// Emits about how many numbers each stored one lies above the least.
+fn guess(
+    lowering: &mut Lowering<'_>,
+    input: ValueId,
+    fact: &Fact,
+    affines: &[Affine],
+    (least, most): (i32, i32),
+) -> Result<ValueId, Refusal> {
+    let shape = lowering.shape(input).clone();
+    let inverse = |affine: &Affine| affine.scale.recip();
+    let offset = |affine: &Affine| (affine.zero_point - least) as f32;
+    let (mut operands, mut parts) = (vec![input], [Input(1), Input(2)]);
+    match affines {
+        [affine] => parts = [Number(inverse(affine)), Number(offset(affine))],
+        _ => {
+            let numbers: [Vec<f32>; 2] = [affines.iter().map(inverse).collect(), affines.iter().map(offset).collect()];
+            for numbers in numbers {
+                let numbers = Constant::from_values(along(fact, affines.len()), &numbers);
+                operands.push(lowering.precise_constant(numbers)?);
+            }
+        }
+    }
+    let [inverse, offset] = parts;
+    let steps = Input(0).multiply(inverse).unary(Unary::Round);
+    lowering.integer_map(steps.add(offset).clamp(0.0, (most - least) as f32), &shape, &operands)
 }
 
 fn from_reals<T: Stored>(eval: &mut Eval<'_>) -> Result<(), OpError> {

@@ -129,6 +129,9 @@ pub(crate) fn power_of_two(scale: f32) -> Option<i32> {
     ((power - power.round()).abs() < 1e-3).then(|| power.round() as i32)
 }
 
+/// Why a device does not add products of 16-bit numbers.
+pub(crate) const SUMS_OF_64_BITS: &str = "sums of 64 bits, which a device has no integers for";
+
 /// Why a device does not compute with stored numbers.
 pub(crate) fn not_on_devices() -> Refusal {
     Refusal::new("quantized numbers are not implemented on the GPU yet")

@@ -1,9 +1,14 @@
 //! What operators that fold axes share: which axes an input names, the shape that is left, and the GPU form. Knows no
 //! operator.
+//!
+//! A sum takes signed bytes, its output's too, for unsigned ones, with the zero points that the file gives them: byte 0xff
+//! counts 255, and a result of 255 is stored as −1. So do TensorFlow Lite's reference kernels (LiteRT 2.3.0), at every
+//! scale and with the same bits at every run, and they are what stored numbers are held to. Its other kernels, which
+//! LiteRT runs by default, sum signed bytes as what they are. Means, and sums of other types, are what one expects.
 
 use attache_base::{DataType, Shape};
-use attache_gpu_ir::{Primitive, Reduction, ValueId, Whole};
-use attache_graph::{Eval, Fact, Inferred, Lowering, OpError, Refusal};
+use attache_gpu_ir::{Expression, Primitive, Reduction, ValueId, Whole, WholeBinary};
+use attache_graph::{Eval, Fact, Grid, Inferred, Lowering, OpError, Refusal};
 
 use attache_kernels::quantized::{Multiplier, Rounding, Stored};
 use attache_kernels::reduce;
@@ -11,7 +16,7 @@ use attache_kernels::reduce;
 use crate::Declaration;
 use crate::exact::{affine, as_reals, as_stored, rescaled};
 use crate::quantized::{Affine, is_stored, range, require_symmetric, with_stored};
-use crate::support::{arity, axis_of, countable, known_integers, one_of, refuse, required};
+use crate::support::{arity, axis_of, countable, elements, elements_mut, known_integers, one_of, refuse, required};
 
 /// How axes that an input names are folded. Inputs: elements and axes.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +34,11 @@ fn folded(shape: &Shape, axes: &[i64]) -> Result<Vec<bool>, OpError> {
     Ok(folded)
 }
 
+/// What a fold takes stored numbers of a type for.
+fn taken_for(data_type: DataType, is_mean: bool) -> DataType {
+    if data_type == DataType::Int8 && !is_mean { DataType::UInt8 } else { data_type }
+}
+
 /// Sums stored numbers, or takes their mean, at the output's scale. Sums are of 32 bits and wrap.
 pub(crate) fn rescaled_sum(eval: &mut Eval<'_>, folded: &[bool], is_mean: bool) -> Result<(), OpError> {
     let (input, output) = (eval.input(0)?, &mut eval.outputs[0]);
@@ -37,10 +47,10 @@ pub(crate) fn rescaled_sum(eval: &mut Eval<'_>, folded: &[bool], is_mean: bool) 
     let count = input.shape.elements() / output.shape.elements().max(1);
     let (factor, offset) = sum_factor(from, to, count, is_mean);
     let mut sums = vec![0i32; output.shape.elements()];
-    with_stored!(input.data_type, T => {
+    with_stored!(taken_for(input.data_type, is_mean), T => {
         let step = |sum: i32, element: T| sum.wrapping_add(element.into());
-        reduce::fold(input.values::<T>()?, input.shape, folded, &mut sums, 0, step);
-        for (value, sum) in output.values::<T>()?.iter_mut().zip(sums) {
+        reduce::fold(elements::<T>(input.bytes)?, input.shape, folded, &mut sums, 0, step);
+        for (value, sum) in elements_mut::<T>(output.bytes)?.iter_mut().zip(sums) {
             let sum = factor.apply(sum.wrapping_sub(offset), Rounding::Twice);
             *value = T::saturate(sum.saturating_add(to.zero_point));
         }
@@ -63,6 +73,12 @@ fn divided(factor: Multiplier, count: i64) -> Multiplier {
     let digits = (63 - count.leading_zeros() as i32).min(32).min(31 + factor.exponent);
     let mantissa = ((i64::from(factor.mantissa) << digits) / count) as i32;
     Multiplier { mantissa, exponent: factor.exponent - digits }
+}
+
+/// The reals that stored numbers stand for.
+fn grid(fact: &Fact) -> Result<Grid, Refusal> {
+    let (Affine { scale, zero_point }, (least, most)) = (affine(fact)?, range(fact.data_type).map_err(refuse)?);
+    Ok(Grid { scale, zero_point: zero_point as f32, stored: (least as f32, most as f32) })
 }
 
 impl Folding {
@@ -101,19 +117,57 @@ impl Folding {
 
     /// Emits a sum of stored numbers, or their mean, at the output's scale.
     pub(crate) fn lower_sum(self, lowering: &mut Lowering<'_>, is_mean: bool) -> Result<(), Refusal> {
-        let (fact, to) = (lowering.output_fact(0)?, lowering.output_fact(0).and_then(affine)?);
-        let from = affine(lowering.input_fact(0)?)?;
-        let (least, most) = range(fact.data_type).map_err(refuse)?;
+        let (from, to) = (lowering.input_fact(0)?, lowering.output_fact(0)?);
         let input = lowering.input(0)?;
-        let sums = self.fold(lowering, Reduction::Sum, input)?;
+        let output = self.sum(lowering, input, [from, to], is_mean)?;
+        lowering.output(0, output)
+    }
+
+    /// Emits a sum of signed bytes that are seen as reals. It is computed as what is stored: near the ends of the type,
+    /// where one number is taken for another, the least error would be one of all numbers that there are.
+    pub(crate) fn lower_seen_sum(self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        let facts = [lowering.stored_input(0)?, lowering.stored_output(0)?];
+        let [from, to] = [grid(facts[0])?, grid(facts[1])?];
+        let (reals, shape) = (lowering.float_input(0)?, lowering.input_shape(0)?.clone());
+        let stored = lowering.integer_map(from.quantize(Expression::Input(0)), &shape, &[reals])?;
+        let sum = self.sum(lowering, stored, facts, false)?;
+        let shape = lowering.shape(sum).clone();
+        let output = lowering.map(to.dequantize(Expression::Input(0)), &shape, &[sum])?;
+        lowering.output(0, output)
+    }
+
+    /// Emits the sum, or the mean, of stored numbers of `facts`' first scale at that of their second.
+    fn sum(
+        self,
+        lowering: &mut Lowering<'_>,
+        stored: ValueId,
+        facts: [&Fact; 2],
+        is_mean: bool,
+    ) -> Result<ValueId, Refusal> {
+        let [from, to] = [affine(facts[0])?, affine(facts[1])?];
+        let data_type = facts[1].data_type;
+        let (least, most) = range(taken_for(data_type, is_mean)).map_err(refuse)?;
+        let is_taken = least != range(data_type).map_err(refuse)?.0;
+        let (input, shape) = (Whole::Input(0), lowering.shape(stored).clone());
+        let taken = if is_taken {
+            let is_negative = input.clone().binary(WholeBinary::Less, Whole::Constant(0));
+            lowering.whole_map(input.clone().add(is_negative.shifted_left(8)), &shape, &[stored])?
+        } else {
+            stored
+        };
+        let sums = self.fold(lowering, Reduction::Sum, taken)?;
         let shape = lowering.output_shape(0)?.clone();
         let count = lowering.input_shape(0)?.elements() / shape.elements().max(1);
         let (factor, offset) = sum_factor(from, to, count, is_mean);
         // Bounds before the zero point is added: that cannot wrap.
         let bounds = (least - to.zero_point, most - to.zero_point);
-        let sum = rescaled(Whole::Input(0).plus(offset.wrapping_neg()), factor, Rounding::Twice).clamp(bounds);
-        let output = lowering.whole_map(sum.plus(to.zero_point), &shape, &[sums])?;
-        lowering.output(0, output)
+        let sum = rescaled(input.clone().plus(offset.wrapping_neg()), factor, Rounding::Twice).clamp(bounds);
+        let sum = lowering.whole_map(sum.plus(to.zero_point), &shape, &[sums])?;
+        if !is_taken {
+            return Ok(sum);
+        }
+        let is_negative = Whole::Constant(127).binary(WholeBinary::Less, input.clone());
+        lowering.whole_map(input.subtract(is_negative.shifted_left(8)), &shape, &[sum])
     }
 
     /// Emits the folding of stored numbers whose scale stays, by which one is the largest or the smallest.

@@ -1,13 +1,15 @@
 //! What RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR share: all but their name, their options and the element types.
 
+mod exact;
+
 use attache_base::{DataType, Element, Shape};
-use attache_gpu_ir::{Gather, Primitive, Resample, Sampling, Whole, WholeBinary};
+use attache_gpu_ir::{Primitive, Resample, Sampling};
 use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_kernels::Engine;
 use attache_kernels::quantized::resize as stored;
 use attache_kernels::resize::{Resize as Kernel, bilinear, nearest};
 
-use crate::exact::{as_reals, as_stored, integers, is_exact};
+use crate::exact::{as_reals, as_stored, is_exact};
 use crate::support::{arity, countable, image, is_empty, known_integers, one_of, refuse, required};
 
 /// Images sampled at other points. Inputs: images and the wanted height and width.
@@ -41,36 +43,6 @@ impl Resize {
         nearest(engine, resize, input.values::<T>()?, eval.outputs[0].values::<T>()?);
         Ok(())
     }
-}
-
-/// Emits bilinear sampling of signed bytes: neighbours looked up and weighed along the width, then along the height, in
-/// integers that hold every digit, and one rounding at the end.
-fn lower_bilinear(lowering: &mut Lowering<'_>, resize: &Kernel) -> Result<(), Refusal> {
-    let mut value = lowering.input(0)?;
-    for axis in [1, 0] {
-        let places: Vec<_> = (0..resize.output[axis]).map(|index| stored::neighbours(resize, axis, index)).collect();
-        let count = places.len();
-        let lower: Vec<i32> = places.iter().map(|(lower, _, _)| *lower as i32).collect();
-        let upper: Vec<i32> = places.iter().map(|(_, upper, _)| *upper as i32).collect();
-        let weights: Vec<i32> = places.iter().map(|(_, _, weight)| *weight as i32).collect();
-        let behind = [count, 1, 1];
-        let [lower, upper] = [integers(lowering, [count, 1], &lower)?, integers(lowering, [count, 1], &upper)?];
-        let weights = integers(lowering, &behind[..3 - axis], &weights)?;
-        let gather = || Primitive::Gather(Gather { batch: 0, axis: 1 + axis });
-        let (first, second) = (lowering.emit(gather(), &[value, lower])?, lowering.emit(gather(), &[value, upper])?);
-        let (weight, one) = (Whole::Input(2), Whole::Constant(1 << stored::DIGITS));
-        let first_part = Whole::Input(0).multiply(one.subtract(weight.clone()));
-        let sum = first_part.add(Whole::Input(1).multiply(weight));
-        let shape = lowering.shape(first).clone();
-        value = lowering.whole_map(sum, &shape, &[first, second, weights])?;
-    }
-    let half = 1 << (2 * stored::DIGITS - 1);
-    let is_positive = Whole::Constant(0).binary(WholeBinary::Less, Whole::Input(0));
-    let nudge = is_positive.select(Whole::Constant(half), Whole::Constant(-half));
-    let rounded = Whole::Input(0).add(nudge).binary(WholeBinary::Divide, Whole::Constant(2 * half));
-    let shape = lowering.output_shape(0)?.clone();
-    let output = lowering.whole_map(rounded, &shape, &[value])?;
-    lowering.output(0, output)
 }
 
 impl Op for Resize {
@@ -118,13 +90,12 @@ impl Op for Resize {
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
         let size = lowering.integers(1)?;
         let resize = self.resize(lowering.input_shape(0)?, &size).map_err(refuse)?;
-        if self.sampling == Sampling::Bilinear && lowering.input_fact(0)?.data_type == DataType::Int8 {
-            return lower_bilinear(lowering, &resize);
+        let Resize { sampling, align_corners, half_pixel_centers, .. } = *self;
+        if is_exact(lowering, 0) && sampling == Sampling::Bilinear {
+            return exact::lower_bilinear(lowering, &resize);
         }
-        let output = resize.output;
-        if is_exact(lowering, 0) && self.sampling == Sampling::Nearest {
-            let Resize { sampling, align_corners, half_pixel_centers, .. } = *self;
-            let resample = Resample { sampling, output, align_corners, half_pixel_centers };
+        let resample = Resample { sampling, output: resize.output, align_corners, half_pixel_centers };
+        if is_exact(lowering, 0) {
             let input = lowering.input(0)?;
             let reals = as_reals(lowering, input)?;
             let nearest = lowering.emit(Primitive::Resample(resample), &[reals])?;
@@ -132,8 +103,6 @@ impl Op for Resize {
             return lowering.output(0, output);
         }
         let input = lowering.float_input(0)?;
-        let Resize { sampling, align_corners, half_pixel_centers, .. } = *self;
-        let resample = Resample { sampling, output, align_corners, half_pixel_centers };
         let output = lowering.emit(Primitive::Resample(resample), &[input])?;
         lowering.output(0, output)
     }

@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use attache_base::{DataType, Quantization, Shape};
 use attache_gpu_ir::Expression::{Constant, Input};
-use attache_gpu_ir::{Primitive, Reduction, Unary, ValueId, Whole, WholeBinary, WholeRounding};
+use attache_gpu_ir::{Primitive, Reduction, Unary, Whole, WholeBinary, WholeRounding};
 use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
-use attache_kernels::quantized::fixed_point::divide_by_power;
-use attache_kernels::quantized::functions::{RECIPROCAL_SLOPE, RECIPROCAL_START, RECIPROCAL_STEPS};
-use attache_kernels::quantized::softmax::{self as stored, WideSoftmax};
+use attache_kernels::quantized::Rounding;
+use attache_kernels::quantized::softmax as stored;
 use attache_kernels::{Engine, softmax};
 use attache_model::schema::BuiltinOperator;
 
-use crate::exact::{affine, as_reals, as_stored, entries, integers, is_exact};
-use crate::quantized::{Affine, is_stored, not_on_devices, range, require_symmetric};
+use crate::exact::{
+    affine, below_largest, entries, functions, integers, is_exact, look_up, rescaled, sum_of_exponentials,
+};
+use crate::quantized::{Affine, is_stored, range, require_symmetric};
 use crate::support::{arity, is_empty, one_of, refuse, required};
 use crate::{Code, Declaration, Definition};
 
@@ -49,7 +50,7 @@ impl Softmax {
             _ => {
                 // In float32, as TensorFlow Lite has it.
                 let scale = f64::from(from.scale * self.beta);
-                let softmax = eval.cache.get_or_make(|| WideSoftmax::new(scale));
+                let softmax = eval.cache.get_or_make(|| stored::WideSoftmax::new(scale));
                 softmax.apply(engine, input.values()?, output.values()?, depth);
             }
         }
@@ -70,59 +71,59 @@ fn check_scale(data_type: DataType, quantization: Option<&Quantization>) -> Resu
     Err(OpError::unsupported(format!("an output of the scale {scale} and zero point {zero_point}")))
 }
 
-/// Emits the reciprocals of positive sums as the CPU's fixed point has them, and by how many digits a product with them
-/// goes to the right for a result of eight.
-fn reciprocals(lowering: &mut Lowering<'_>, sums: ValueId) -> Result<[ValueId; 2], Refusal> {
-    let shape = lowering.shape(sums).clone();
-    let x = || Whole::Input(0);
-    let zeros = || Whole::LeadingZeros(Box::new(x()));
-    let product = |a: Whole, b: Whole| a.rescale(WholeRounding::Twice, b, Whole::Constant(0));
-    // Half of what follows the leading one, and a half: 1 + the rest, over 2.
-    let rest = x().binary(WholeBinary::ShiftLeft, zeros()).subtract(Whole::Constant(i32::MIN));
-    let half = rest.binary(WholeBinary::Divide, Whole::Constant(2)).plus(1 << 30);
-    let half = lowering.whole_map(half, &shape, &[sums])?;
-    let start = product(x(), Whole::Constant(RECIPROCAL_SLOPE)).plus(RECIPROCAL_START);
-    let mut y = lowering.whole_map(start, &shape, &[half])?;
-    for _ in 0..RECIPROCAL_STEPS {
-        let rest = Whole::Constant(1 << 29).subtract(product(Whole::Input(1), x()));
-        let step = x().add(product(x(), rest).shifted_left(2));
-        y = lowering.whole_map(step, &shape, &[y, half])?;
-    }
-    let fits = x().binary(WholeBinary::Less, Whole::Constant(1 << 30));
-    let inverse = lowering.whole_map(fits.select(x().shifted_left(1), Whole::Constant(i32::MAX)), &shape, &[y])?;
-    let digits = Whole::Constant(stored::SUM_BITS + 31 - 8).subtract(zeros()).clamp((0, 31));
-    Ok([inverse, lowering.whole_map(digits, &shape, &[sums])?])
-}
-
 impl Softmax {
     /// Exponentials from a table, summed as integers, and divided by a product with the sum's reciprocal.
     fn lower_stored(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
         let (from, to, shape) = (lowering.input_fact(0)?, lowering.output_fact(0)?, lowering.input_shape(0)?.clone());
-        if from.data_type == DataType::Int16 {
-            return Err(not_on_devices());
-        }
-        let axes = vec![last(&shape).map_err(refuse)?.0];
+        let axis = last(&shape).map_err(refuse)?.0;
         check_scale(to.data_type, to.quantization.as_ref()).map_err(refuse)?;
+        if from.data_type == DataType::Int16 {
+            return self.lower_wide(lowering, affine(from)?, axis);
+        }
         let bounds = range(to.data_type).map_err(refuse)?;
         let mut exponentials = stored::exponentials(f64::from(affine(from)?.scale) * f64::from(self.beta));
-        exponentials.resize(256, 0);
-        let parts: Vec<i32> = exponentials.iter().map(|x| divide_by_power(*x, stored::SUM_BITS as u32)).collect();
         let input = lowering.input(0)?;
-        let reals = as_reals(lowering, input)?;
-        let fold = |reduction| Primitive::Reduce { reduction, axes: axes.clone() };
-        let largest = lowering.emit(fold(Reduction::Maximum), &[reals])?;
-        let largest = as_stored(lowering, largest)?;
-        let below = lowering.whole_map(Whole::Input(1).subtract(Whole::Input(0)), &shape, &[input, largest])?;
-        let [exponentials, parts] = [integers(lowering, [256], &exponentials)?, integers(lowering, [256], &parts)?];
-        let [powers, parts] = [entries(lowering, exponentials, below)?, entries(lowering, parts, below)?];
-        let sums = lowering.emit(fold(Reduction::Sum), &[parts])?;
-        let at_least_one = Whole::Input(0).binary(WholeBinary::Maximum, Whole::Constant(1));
-        let sum_shape = lowering.shape(sums).clone();
-        let sums = lowering.whole_map(at_least_one, &sum_shape, &[sums])?;
-        let [inverse, digits] = reciprocals(lowering, sums)?;
+        let [below, sums] = sum_of_exponentials(lowering, input, axis, &exponentials)?;
+        exponentials.resize(256, 0);
+        let exponentials = integers(lowering, [256], &exponentials)?;
+        let (powers, sum_shape) = (entries(lowering, exponentials, below)?, lowering.shape(sums).clone());
+        let reciprocal = functions::reciprocal().emit(lowering, sums)?;
+        let (inverse, zeros) = (reciprocal[0], reciprocal[1]);
+        let digits = Whole::Constant(stored::SUM_BITS + 31 - 8).subtract(Whole::Input(0)).clamp((0, 31));
+        let digits = lowering.whole_map(digits, &sum_shape, &[zeros])?;
         let digits_to_the_left = Whole::Constant(0).subtract(Whole::Input(2));
         let share = Whole::Input(1).rescale(WholeRounding::Twice, Whole::Input(0), digits_to_the_left);
         let output = lowering.whole_map(share.plus(bounds.0).clamp(bounds), &shape, &[powers, inverse, digits])?;
+        lowering.output(0, output)
+    }
+}
+
+impl Softmax {
+    /// 16-bit numbers: exponentials and the reciprocal of their sum from tables.
+    fn lower_wide(&self, lowering: &mut Lowering<'_>, from: Affine, axis: usize) -> Result<(), Refusal> {
+        let function = stored::WideSoftmax::new((from.scale * self.beta).into());
+        let (input, shape, types) = (lowering.input(0)?, lowering.input_shape(0)?.clone(), [DataType::Int16; 2]);
+        let below = below_largest(lowering, input, axis)?;
+        let most = i32::from(i16::MAX);
+        let difference = rescaled(Whole::Constant(0).subtract(Whole::Input(0)), function.factor(), Rounding::Twice);
+        let place = difference.clamp((-2 * most - 1, 0)).plus(most);
+        let place = lowering.whole_map(place, &shape, &[below])?;
+        let powers = look_up(lowering, place, types, |place| function.exponential(place as i16).into())?;
+        let sums = lowering.emit(Primitive::Reduce { reduction: Reduction::Sum, axes: vec![axis] }, &[powers])?;
+        let row_shape = lowering.shape(sums).clone();
+        let at_least_one = Whole::Input(0).binary(WholeBinary::Maximum, Whole::Constant(1));
+        let sums = lowering.whole_map(at_least_one, &row_shape, &[sums])?;
+        let zeros = lowering.whole_map(Whole::LeadingZeros(Box::new(Whole::Input(0))), &row_shape, &[sums])?;
+        // Of the digits behind the leading one 16 count, rounded.
+        let digits = Whole::Input(0).binary(WholeBinary::ShiftLeft, Whole::Input(1).plus(-1));
+        let digits = digits.binary(WholeBinary::Divide, Whole::Constant(1 << 13)).plus(1);
+        let place = digits.binary(WholeBinary::Divide, Whole::Constant(2)).plus(-(1 << 15) - (1 << 16));
+        let place = lowering.whole_map(place.clamp((-most - 1, most)), &row_shape, &[sums, zeros])?;
+        let inverse = look_up(lowering, place, types, |place| function.inverse(place as i16).into())?;
+        // A mantissa of 2³⁰ and an exponent of 1 leave a product as it is.
+        let product = Whole::Input(0).multiply(Whole::Input(1));
+        let share = product.rescale(WholeRounding::Once, Whole::Constant(1 << 30), Whole::Input(2).plus(-30));
+        let output = lowering.whole_map(share.clamp((0, most)), &shape, &[powers, inverse, zeros])?;
         lowering.output(0, output)
     }
 }

@@ -1,6 +1,6 @@
-//! The product of matrices, one invocation for each element of the result.
+//! The product of matrices, one invocation for each element of the result. No expression joins one of integers.
 
-use attache_gpu_ir::Primitive;
+use attache_gpu_ir::{Primitive, Scalar};
 
 use super::Variant;
 use crate::access::store;
@@ -22,7 +22,13 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let rank = output.rank();
     let mut writer = Writer::new(VARIANT.name, context);
     let [left, right] = [0, 1].map(|input| writer.read(kernel.inputs[input], 1));
-    store(&mut writer, context, kernel, 1);
+    let are_integers = context.program.value(kernel.inputs[0]).scalar == Scalar::I32;
+    let (end, start) = if are_integers {
+        (writer.write(kernel.outputs[0], 1).write("g", "sum"), "0")
+    } else {
+        store(&mut writer, context, kernel, 1);
+        ("store(g, sum);".to_owned(), "0.0")
+    };
     let (rows, columns) = (writer.param(output[rank - 2]), writer.param(output[rank - 1]));
     let last = |shape: &attache_base::Shape, from_end: usize| shape[shape.rank() - from_end];
     let depth = writer.param(last(shapes[0], if transposed[0] { 2 } else { 1 }));
@@ -47,14 +53,18 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     }
     let at_left = if transposed[0] { format!("k * {rows} + row") } else { format!("row * {depth} + k") };
     let at_right = if transposed[1] { format!("column * {depth} + k") } else { format!("k * {columns} + column") };
-    let left = left.reals(&format!("from_left + {at_left}"));
-    let right = right.reals(&format!("from_right + {at_right}"));
+    let (at_left, at_right) = (format!("from_left + {at_left}"), format!("from_right + {at_right}"));
+    let step = if are_integers {
+        format!("sum + {} * {}", left.integers(&at_left), right.integers(&at_right))
+    } else {
+        format!("fma({}, {}, sum)", left.reals(&at_left), right.reals(&at_right))
+    };
     body += &format!(
-        "    var sum = 0.0;
+        "    var sum = {start};
     for (var k = 0u; k < {depth}; k++) {{
-        sum = fma({left}, {right}, sum);
+        sum = {step};
     }}
-    store(g, sum);\n"
+    {end}\n"
     );
     vec![writer.linear(output.elements(), &body)]
 }

@@ -20,7 +20,8 @@ pub(super) fn lower(graph: &Graph, node: &Node) -> Result<Lowered, Refusal> {
     let outputs: Vec<&Fact> = node.outputs.iter().map(|id| graph.fact(*id)).collect();
     let reals: Vec<Cow<'_, Fact>> = outputs.iter().map(|fact| real(fact)).collect::<Result<_, _>>()?;
     let views = inputs.iter().map(|fact| fact.as_deref()).collect();
-    let mut lowered = Lowering::of(node, views, reals.iter().map(|fact| &**fact).collect())?;
+    let views = (views, reals.iter().map(|fact| &**fact).collect());
+    let mut lowered = Lowering::of(node, views, super::facts(graph, node))?;
     let moves = moves_only(&lowered.program);
     for (index, fact) in outputs.iter().enumerate() {
         let mut grids = graph.input_facts(node).into_iter().flatten().filter_map(quantization);

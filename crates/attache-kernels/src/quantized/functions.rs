@@ -11,11 +11,6 @@ fn shift_left(x: i32, bits: u32) -> i32 {
     (i64::from(x) << bits).clamp(i32::MIN.into(), i32::MAX.into()) as i32
 }
 
-/// A constant of no integer bits.
-const fn fraction(real: f64) -> i32 {
-    (real * 2147483648.0 + 0.5) as i32
-}
-
 /// `eᵃ` of no integer bits, for `a ≤ 0` of `bits` ≤ 5 integer bits. Source: a Taylor polynomial around −1/8 on
 /// [−1/4, 0), times a constant for each binary digit above.
 pub fn exponential(a: i32, bits: u32) -> i32 {
@@ -78,14 +73,28 @@ pub fn reciprocal(x: i32, bits: i32) -> (i32, i32) {
     (reciprocal_of_one_plus(rest as i32), bits - zeros as i32)
 }
 
+/// Constants of [`inverse_square_root`].
+#[derive(Debug)]
+pub struct RootDigits;
+
+impl RootDigits {
+    /// The power of two that the root of a number of no pairs of leading zeros has.
+    pub const SHIFT: i32 = 11;
+    /// Of no integer bits.
+    pub const HALF_ROOT_OF_TWO: i32 = 1_518_500_250;
+    /// Of three integer bits.
+    pub const THREE_HALVES: i32 = (1 << 28) + (1 << 27);
+}
+
+/// How many steps of Newton's method an inverse square root takes.
+pub const ROOT_STEPS: usize = 5;
+
 /// `1 / √x` of an integer that isn't negative, 0 taken for 1.
 pub fn inverse_square_root(mut x: i32) -> Multiplier {
     if x <= 1 {
         return Multiplier { mantissa: i32::MAX, exponent: 0 };
     }
-    const HALF_ROOT_OF_TWO: i32 = 1_518_500_250;
-    const THREE_HALVES: i32 = (1 << 28) + (1 << 27);
-    let mut shift = 11;
+    let mut shift = RootDigits::SHIFT;
     while x >= 1 << 29 {
         x /= 4;
         shift += 1;
@@ -96,11 +105,11 @@ pub fn inverse_square_root(mut x: i32) -> Multiplier {
     // Numbers of three integer bits from here on.
     let half = divide_by_power(x >> 1, 1);
     let mut y = 1 << 28;
-    for _ in 0..5 {
+    for _ in 0..ROOT_STEPS {
         let cube = shift_left(product(product(y, y), y), 6);
-        y = shift_left(product(THREE_HALVES, y).wrapping_sub(product(half, cube)), 3);
+        y = shift_left(product(RootDigits::THREE_HALVES, y).wrapping_sub(product(half, cube)), 3);
     }
-    let mut mantissa = product(y, HALF_ROOT_OF_TWO);
+    let mut mantissa = product(y, RootDigits::HALF_ROOT_OF_TWO);
     if shift < 0 {
         mantissa <<= -shift;
         shift = 0;
@@ -108,33 +117,50 @@ pub fn inverse_square_root(mut x: i32) -> Multiplier {
     Multiplier { mantissa, exponent: -shift }
 }
 
+/// Constants of [`logarithm`].
+#[derive(Debug)]
+pub struct LogarithmDigits;
+
+#[allow(missing_docs)] // Their names are what they are, of no integer bits where nothing else is said.
+impl LogarithmDigits {
+    /// Integer bits of what is added: one more than the result has.
+    pub const BITS: u32 = 6;
+    pub const LN_2: i32 = 1_488_522_236;
+    pub const ROOT_OF_HALF: i32 = 1_518_500_250;
+    pub const FOURTH_ROOT_OF_HALF: i32 = 1_805_811_301;
+    /// A quarter of `BITS` integer bits.
+    pub const QUARTER: i32 = 1 << (31 - 2 - Self::BITS);
+    /// 11/240.
+    pub const NUMERATOR: i32 = 117_049_297;
+    /// 1/20 of the fourth root of two.
+    pub const SQUARE: i32 = 127_690_142;
+    /// 1/4 of the fourth root of two.
+    pub const LINEAR: i32 = 638_450_708;
+    /// 2 over the fourth root of two, less that root.
+    pub const CONSTANT: i32 = 1_057_819_769;
+}
+
 /// `ln x` of five integer bits, for `x ≥ 1` of `bits` integer bits.
 pub fn logarithm(x: i32, bits: i32) -> i32 {
-    const OUTPUT_BITS: u32 = 5;
-    const BITS: u32 = OUTPUT_BITS + 1;
-    const LN_2: i32 = 1_488_522_236;
-    const ROOT_OF_HALF: i32 = 1_518_500_250;
-    const FOURTH_ROOT_OF_HALF: i32 = 1_805_811_301;
-    // 11/240, 1/20 and 1/4 times the fourth root of two, and 2 over it minus it.
-    let [numerator, square, linear, constant] = [117_049_297, 127_690_142, 638_450_708, 1_057_819_769];
-    let quarter = divide_by_power(fraction(0.25), BITS);
+    use LogarithmDigits as Digits;
+    let scale = 31 - Digits::BITS;
     // Twice: x between two powers of two, and x times the root of a half. The smaller rest and the larger power count.
     let first_zeros = x.leading_zeros() as i32;
-    let first = shift_left(product(shift_left(x, (first_zeros - 1) as u32), ROOT_OF_HALF), 1);
-    let first_power = shift_left(bits - first_zeros, 31 - BITS).saturating_add(quarter);
-    let zeros = product(x, ROOT_OF_HALF).leading_zeros() as i32 - 1;
+    let first = shift_left(product(shift_left(x, (first_zeros - 1) as u32), Digits::ROOT_OF_HALF), 1);
+    let first_power = shift_left(bits - first_zeros, scale).saturating_add(Digits::QUARTER);
+    let zeros = product(x, Digits::ROOT_OF_HALF).leading_zeros() as i32 - 1;
     let second = shift_left(x, zeros as u32);
-    let second_power = shift_left(bits - zeros, 31 - BITS).saturating_sub(quarter);
+    let second_power = shift_left(bits - zeros, scale).saturating_sub(Digits::QUARTER);
     let (rest, power) = (first.min(second), first_power.max(second_power));
-    let p = ((i64::from(rest) + i64::from(FOURTH_ROOT_OF_HALF) + 1) / 2) as i32;
-    let q = rest.wrapping_sub(FOURTH_ROOT_OF_HALF);
+    let p = ((i64::from(rest) + i64::from(Digits::FOURTH_ROOT_OF_HALF) + 1) / 2) as i32;
+    let q = rest.wrapping_sub(Digits::FOURTH_ROOT_OF_HALF);
     let q = q.wrapping_add(q);
     let q_square = product(q, q);
-    let above = product(q, rest).wrapping_add(product(product(q, q_square), numerator));
-    let below = constant.wrapping_add(q).wrapping_add(product(square, q_square));
-    let below = product(p, below).wrapping_add(product(linear, q));
-    let quotient = product(divide_by_power(above, BITS), reciprocal_of_one_plus(below));
-    shift_left(product(power, LN_2).wrapping_add(quotient), BITS - OUTPUT_BITS)
+    let above = product(q, rest).wrapping_add(product(product(q, q_square), Digits::NUMERATOR));
+    let below = Digits::CONSTANT.wrapping_add(q).wrapping_add(product(Digits::SQUARE, q_square));
+    let below = product(p, below).wrapping_add(product(Digits::LINEAR, q));
+    let quotient = product(divide_by_power(above, Digits::BITS), reciprocal_of_one_plus(below));
+    shift_left(product(power, Digits::LN_2).wrapping_add(quotient), 1)
 }
 
 /// `l / r × factor` of integers, where `r` isn't 0.

@@ -11,7 +11,7 @@ const DIFFERENCE_BITS: u32 = 5;
 /// Integer bits of a sum of exponentials.
 pub const SUM_BITS: i32 = 12;
 /// Integer bits of the logarithm of a probability.
-const LOGARITHM_BITS: i32 = 4;
+const LOGARITHM_BITS: u32 = 4;
 
 /// Differences to a row's maximum as fixed-point numbers: by their magnitude, as many as are told from −∞.
 struct Differences {
@@ -61,34 +61,57 @@ pub fn softmax<T: Stored>(engine: Engine, input: &[T], output: &mut [T], depth: 
     });
 }
 
-/// `x − ln Σ e^x` over rows of `depth` stored 8-bit numbers whose real values are `scale` apart. The output's scale is
-/// 16/256, its zero point the largest number.
-pub fn log_softmax<T: Stored>(engine: Engine, input: &[T], output: &mut [T], depth: usize, scale: f64) {
-    let differences = Differences::new(scale, 255);
-    let exponentials: Vec<i32> =
-        differences.scaled.iter().map(|difference| exponential(*difference, DIFFERENCE_BITS)).collect();
-    let one = f64::from(1u32 << (31 - DIFFERENCE_BITS));
-    let factor = Multiplier::new((scale * one).min(f64::from(i32::MAX)));
-    let back = Multiplier::new(2f64.powi(31 - factor.exponent) / f64::from(factor.mantissa));
-    for_each_row(engine, input, output, depth, |input, output| {
-        let largest = maximum(input);
-        let exponential = |x: &T| exponentials.get((largest - (*x).into()) as usize).copied();
-        let logarithm = logarithm(sum(input.iter().filter_map(exponential)), SUM_BITS);
-        // What is so far below the maximum that the difference of both would overflow is the least number.
-        let least = back.apply(i32::MIN.wrapping_add(logarithm), Rounding::Twice);
-        let least = least.max(-(differences.scaled.len() as i32 - 1) - 1);
-        for (value, x) in output.iter_mut().zip(input) {
-            let difference = (*x).into() - largest;
-            let scaled = differences.scaled.get(difference.unsigned_abs() as usize);
-            *value = T::saturate(match scaled.filter(|_| difference > least) {
-                Some(scaled) => {
-                    let digits = 31 - DIFFERENCE_BITS as i32 - LOGARITHM_BITS;
-                    divide_by_power(scaled.wrapping_sub(logarithm), digits.unsigned_abs()) + T::MOST
-                }
-                None => T::LEAST,
-            });
-        }
-    });
+/// `x − ln Σ e^x` of stored 8-bit numbers. The output's scale is 16/256, its zero point the largest number.
+pub struct LogSoftmax {
+    differences: Differences,
+    /// `eˣ`, of no integer bits, by how far numbers are below their row's maximum; beyond the last it is 0.
+    pub exponentials: Vec<i32>,
+    /// Makes stored numbers of differences again.
+    back: Multiplier,
+}
+
+impl LogSoftmax {
+    /// Binary digits that a difference less a logarithm has more than the output.
+    pub const DIGITS: u32 = 31 - DIFFERENCE_BITS - LOGARITHM_BITS;
+
+    /// Of numbers whose real values are `scale` apart.
+    pub fn new(scale: f64) -> Self {
+        let one = f64::from(1u32 << (31 - DIFFERENCE_BITS));
+        let factor = Multiplier::new((scale * one).min(f64::from(i32::MAX)));
+        let back = Multiplier::new(2f64.powi(31 - factor.exponent) / f64::from(factor.mantissa));
+        Self { differences: Differences::new(scale, 255), exponentials: exponentials(scale), back }
+    }
+
+    /// Differences as fixed-point numbers, by how far numbers are below their row's maximum.
+    pub fn differences(&self) -> &[i32] {
+        &self.differences.scaled
+    }
+
+    /// The factor and the bound that tell from which difference on the output is the least number: up to the larger one
+    /// of the bound and of the factor times the logarithm of a row's sum above the least number. Beyond it the difference
+    /// of both would overflow.
+    pub fn least(&self) -> (Multiplier, i32) {
+        (self.back, -(self.differences.scaled.len() as i32 - 1) - 1)
+    }
+
+    /// Computes rows of `depth` numbers.
+    pub fn apply<T: Stored>(&self, engine: Engine, input: &[T], output: &mut [T], depth: usize) {
+        let (back, bound) = self.least();
+        for_each_row(engine, input, output, depth, |input, output| {
+            let largest = maximum(input);
+            let exponential = |x: &T| self.exponentials.get((largest - (*x).into()) as usize).copied();
+            let logarithm = logarithm(sum(input.iter().filter_map(exponential)), SUM_BITS);
+            let least = back.apply(i32::MIN.wrapping_add(logarithm), Rounding::Twice).max(bound);
+            for (value, x) in output.iter_mut().zip(input) {
+                let difference = (*x).into() - largest;
+                let scaled = self.differences().get(difference.unsigned_abs() as usize);
+                *value = T::saturate(match scaled.filter(|_| difference > least) {
+                    Some(scaled) => divide_by_power(scaled.wrapping_sub(logarithm), Self::DIGITS) + T::MOST,
+                    None => T::LEAST,
+                });
+            }
+        });
+    }
 }
 
 /// Softmax over rows of 16-bit numbers, by interpolated tables.
@@ -105,6 +128,21 @@ impl WideSoftmax {
         let exponential = Interpolation::of_doubles((10.0 / 65535.0, i16::MOST), (2.0 / 65535.0, 0), f64::exp);
         let inverse = Interpolation::of_doubles((1.0 / 65535.0, i16::LEAST), (2.0 / 65535.0, 0), |x| 1.0 / (1.0 + x));
         Self { exponential, inverse, factor: Multiplier::new(scale / (10.0 / 65535.0)) }
+    }
+
+    /// The factor of a difference to a row's maximum, rounded twice; 32767 more is the place of its exponential.
+    pub fn factor(&self) -> Multiplier {
+        self.factor
+    }
+
+    /// `eˣ` by place, of 15 binary digits.
+    pub fn exponential(&self, place: i16) -> i16 {
+        self.exponential.at(place)
+    }
+
+    /// `1 / (1 + x)` by place: `x` from 0 to 1 fills the type. Of 15 binary digits.
+    pub fn inverse(&self, place: i16) -> i16 {
+        self.inverse.at(place)
     }
 
     /// Computes rows of `depth` numbers.
@@ -175,7 +213,7 @@ mod tests {
         let engine = Engine::new(&Serial);
         let (mut narrow, mut logarithms) = ([0i8; 7], [0i8; 7]);
         softmax(engine, &input, &mut narrow, 7, scale);
-        log_softmax(engine, &input, &mut logarithms, 7, scale);
+        LogSoftmax::new(scale).apply(engine, &input, &mut logarithms, 7);
         let mut wide = [0i16; 7];
         WideSoftmax::new(scale).apply(engine, &input.map(i16::from), &mut wide, 7);
         for (index, exponential) in exponentials.iter().enumerate() {

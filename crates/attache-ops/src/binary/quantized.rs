@@ -1,7 +1,7 @@
 //! Functions of two stored numbers.
 
-use attache_base::{Activation, DataType, Quantization};
-use attache_gpu_ir::{Whole, WholeBinary};
+use attache_base::{Activation, DataType, Quantization, Shape};
+use attache_gpu_ir::{ValueId, Whole, WholeBinary};
 use attache_graph::{Eval, Fact, Lowering, OpError, Refusal, TensorRef};
 use attache_kernels::Engine;
 use attache_kernels::elementwise::broadcast2;
@@ -10,8 +10,8 @@ use attache_kernels::quantized::elementwise::{
 };
 use attache_kernels::quantized::{Multiplier, Rounding, Stored, functions};
 
-use crate::exact::{finished, rescaled};
-use crate::quantized::{Affine, activation_range, not_on_devices, power_of_two, require_symmetric, with_stored};
+use crate::exact::{entries, finished, integers, rescaled};
+use crate::quantized::{Affine, activation_range, power_of_two, range, require_symmetric, with_stored};
 use crate::support::refuse;
 
 /// What a function is of stored numbers.
@@ -78,13 +78,7 @@ impl Form {
             Arithmetic::ShiftedSum(sum) => run(eval, sum),
             Arithmetic::SquaredDifference(square) => run(eval, square),
             Arithmetic::Product(product) => run(eval, product),
-            Arithmetic::Quotient { factor, bounds } => {
-                let quotient = |l: i32, r: i32| {
-                    let quotient = functions::quotient(l - inputs[0].zero_point, r - inputs[1].zero_point, factor);
-                    quotient.saturating_add(output.zero_point).max(bounds.0).min(bounds.1)
-                };
-                divide(eval, inputs[1].zero_point, quotient)
-            }
+            Arithmetic::Quotient(quotient) => divide(eval, quotient.zero_points[1], |l, r| quotient.of(l, r)),
         }
     }
 
@@ -94,10 +88,12 @@ impl Form {
         let inputs = [affine(lowering.input_fact(0)?)?, affine(lowering.input_fact(1)?)?];
         let output = lowering.output_fact(0)?;
         let arithmetic = self.arithmetic(output.data_type, inputs, affine(output)?, activation).map_err(refuse)?;
-        let expression = arithmetic.expression().ok_or_else(not_on_devices)?;
         let operands = [lowering.input(0)?, lowering.input(1)?];
         let shape = lowering.output_shape(0)?.clone();
-        let output = lowering.whole_map(expression, &shape, &operands)?;
+        let output = match arithmetic.expression() {
+            Ok(expression) => lowering.whole_map(expression, &shape, &operands)?,
+            Err(quotient) => quotient.lower(lowering, output.data_type, &shape, operands)?,
+        };
         lowering.output(0, output)
     }
 
@@ -153,7 +149,8 @@ impl Form {
             }
             Form::Quotient => {
                 let factor = Multiplier::new((inputs[0].scale / (inputs[1].scale * output.scale)).into());
-                Arithmetic::Quotient { factor, bounds }
+                let zero_points = [inputs[0].zero_point, inputs[1].zero_point, output.zero_point];
+                Arithmetic::Quotient(Quotient { zero_points, factor, bounds })
             }
         })
     }
@@ -167,12 +164,55 @@ enum Arithmetic {
     ShiftedSum(ShiftedSum),
     SquaredDifference(SquaredDifference),
     Product(Product),
-    Quotient { factor: Multiplier, bounds: (i32, i32) },
+    Quotient(Quotient),
+}
+
+/// `l / r`.
+struct Quotient {
+    /// Those of the inputs and of the output.
+    zero_points: [i32; 3],
+    factor: Multiplier,
+    bounds: (i32, i32),
+}
+
+impl Quotient {
+    /// The quotient of stored numbers, of which the second doesn't stand for 0.
+    fn of(&self, l: i32, r: i32) -> i32 {
+        let quotient = functions::quotient(l - self.zero_points[0], r - self.zero_points[1], self.factor);
+        quotient.saturating_add(self.zero_points[2]).max(self.bounds.0).min(self.bounds.1)
+    }
+
+    /// Emits quotients of bytes as a table of all pairs of them. A device cannot say that it divides by 0: what isn't 0
+    /// becomes the bound of its sign there, and 0 stays 0.
+    fn lower(
+        &self,
+        lowering: &mut Lowering<'_>,
+        data_type: DataType,
+        shape: &Shape,
+        operands: [ValueId; 2],
+    ) -> Result<ValueId, Refusal> {
+        if data_type == DataType::Int16 {
+            return Err(Refusal::new("quotients of 16-bit numbers are too many for a table"));
+        }
+        let (least, most) = range(data_type).map_err(refuse)?;
+        let value = |l: i32, r: i32| match (l - self.zero_points[0]).signum() {
+            _ if r != self.zero_points[1] => self.of(l, r),
+            -1 => self.bounds.0,
+            0 => self.zero_points[2].clamp(self.bounds.0, self.bounds.1),
+            _ => self.bounds.1,
+        };
+        let values: Vec<i32> =
+            (least..=most).flat_map(|l| (least..=most).map(move |r| (l, r))).map(|(l, r)| value(l, r)).collect();
+        let table = integers(lowering, [values.len()], &values)?;
+        let place = Whole::Input(0).plus(-least).shifted_left(8).add(Whole::Input(1).plus(-least));
+        let places = lowering.whole_map(place, shape, &operands)?;
+        entries(lowering, table, places)
+    }
 }
 
 impl Arithmetic {
-    /// The function as a device computes it; `None` where it has no form there.
-    fn expression(self) -> Option<Whole> {
+    /// The function as a device computes it, but for the quotient.
+    fn expression(self) -> Result<Whole, Quotient> {
         let [left, right] = [0, 1].map(Whole::Input);
         let total = |left: Whole, right: Whole, subtract: bool| match subtract {
             true => left.subtract(right),
@@ -182,7 +222,7 @@ impl Arithmetic {
             let digits = input.plus(-operand.zero_point).shifted_left(operand.shift);
             rescaled(digits, operand.factor, Rounding::Twice)
         };
-        Some(match self {
+        Ok(match self {
             Arithmetic::Maximum => left.binary(WholeBinary::Maximum, right),
             Arithmetic::Minimum => left.binary(WholeBinary::Minimum, right),
             Arithmetic::Sum(Sum { operands, subtract, finish }) => {
@@ -200,7 +240,7 @@ impl Arithmetic {
             Arithmetic::Product(Product { zero_points, finish }) => {
                 finished(left.plus(-zero_points[0]).multiply(right.plus(-zero_points[1])), finish)
             }
-            Arithmetic::Quotient { .. } => return None,
+            Arithmetic::Quotient(quotient) => return Err(quotient),
         })
     }
 }

@@ -200,19 +200,16 @@ impl Quantized {
         }
     }
 
-    /// Emits the function as a table. One that lacks values is refused: the CPU says where it has none.
+    /// Emits the function as a table. A device cannot say that a number has no root, as the CPU does: the largest number
+    /// there is stands for one, as for the root of 0.
     pub(super) fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
         let (input, output) = (lowering.input_fact(0)?, lowering.output_fact(0)?);
         let affine = |fact: &Fact| self.affine(fact.data_type, fact.quantization.as_ref()).map_err(refuse);
         let (from, to, types) = (affine(input)?, affine(output)?, [input.data_type, output.data_type]);
         require_symmetric(output.data_type, to).map_err(refuse)?;
         let function = self.form.function(input.data_type, from, to).map_err(refuse)?;
-        let (least, most) = range(input.data_type).map_err(refuse)?;
-        if (least..=most).any(|x| function(x).is_none()) {
-            return Err(Refusal::new("a device cannot say that a number has no root"));
-        }
         let input = lowering.input(0)?;
-        let output = look_up(lowering, input, types, |x| function(x).unwrap_or_default())?;
+        let output = look_up(lowering, input, types, |x| function(x).unwrap_or(i32::MAX))?;
         lowering.output(0, output)
     }
 
