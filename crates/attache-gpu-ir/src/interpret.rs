@@ -206,6 +206,7 @@ fn contract(contraction: &Contraction, inputs: &[&Tensor]) -> Tensor {
     let [outputs, rows, columns, depth] = [0, 1, 2, 3].map(|axis| filter.shape[axis]);
     let per_group = (outputs / contraction.groups).max(1);
     debug_assert_eq!(depth * contraction.groups, channels);
+    let [data_zero, filter_zero] = contraction.zero_points.map(f64::from);
     // Where the window's element `tap` reads, from output position `o`.
     let position = |o: usize, tap: usize, axis: usize, extent: usize| {
         let (stride, before) = (contraction.strides[axis], contraction.before[axis]);
@@ -223,7 +224,8 @@ fn contract(contraction: &Contraction, inputs: &[&Tensor]) -> Tensor {
         for (i, j) in (0..rows).flat_map(|i| (0..columns).map(move |j| (i, j))) {
             let (Some(y), Some(x)) = (position(out[1], i, 0, height), position(out[2], j, 1, width)) else { continue };
             for c in 0..depth {
-                sum += filter.at(&[out[3], i, j, c]) * data.at(&[out[0], y, x, out[3] / per_group * depth + c]);
+                let weight = filter.at(&[out[3], i, j, c]) - filter_zero;
+                sum += weight * (data.at(&[out[0], y, x, out[3] / per_group * depth + c]) - data_zero);
             }
         }
         sum
@@ -383,6 +385,7 @@ mod tests {
             output: [1, 5],
             groups: 1,
             transposed: true,
+            zero_points: [0, 0],
         };
         let inputs = [float(&[1, 1, 2, 1], &[1.0, 10.0]), float(&[1, 1, 3, 1], &[1.0, 2.0, 3.0])];
         assert_eq!(one(Primitive::Contract(contraction), &inputs), [1.0, 2.0, 13.0, 20.0, 30.0]);

@@ -15,5 +15,5 @@ pub use expression::{Binary, Expression, Unary};
 pub use index::{Index, IndexMap};
 pub use interpret::{Tensor, interpret};
 pub use primitive::{Contraction, Gather, Primitive, Reduction, Resample, Sampling, Window, WindowKind};
-pub use program::{InvalidProgram, Program, Scalar, Source, Step, Value, ValueId};
+pub use program::{Bytes, InvalidProgram, Program, Scalar, Source, Step, Value, ValueId};
 pub use whole::{Whole, WholeBinary, WholeRounding};

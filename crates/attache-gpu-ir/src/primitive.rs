@@ -143,6 +143,8 @@ pub struct Contraction {
     pub groups: usize,
     /// Whether the window is spread over the output instead of gathered from the input.
     pub transposed: bool,
+    /// What is taken off every element of the data and of the filter before they are multiplied. Of reals, nothing.
+    pub zero_points: [i32; 2],
 }
 
 /// Slices of data that indices name: with `data = [B…, O…, N…, I…]` and `indices = [B…, J…, n]`,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use attache_base::{Constant, Shape};
+use attache_base::{Constant, DataType, Shape};
 
 use crate::Primitive;
 
@@ -24,6 +24,26 @@ pub enum Scalar {
     F32,
     /// An integer of 32 bits. Truth is 1, its opposite 0.
     I32,
+}
+
+/// The kind of bytes that hold a value's integers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Bytes {
+    /// From -128 to 127.
+    Signed,
+    /// From 0 to 255.
+    Unsigned,
+}
+
+impl Bytes {
+    /// Those of a type of 8 bits; `None` for other types.
+    pub fn of(data_type: DataType) -> Option<Self> {
+        match data_type {
+            DataType::Int8 => Some(Bytes::Signed),
+            DataType::UInt8 => Some(Bytes::Unsigned),
+            _ => None,
+        }
+    }
 }
 
 /// Where a value comes from.
@@ -49,6 +69,8 @@ pub struct Value {
     /// Whether it is but a step on the way inside of what one caller of [`Program::append`] appended: a back end keeps such
     /// values in full precision.
     pub is_inner: bool,
+    /// Where every element of a value of integers fits a byte: which kind. A back end may store it so.
+    pub bytes: Option<Bytes>,
 }
 
 /// One primitive applied to values.
@@ -100,7 +122,7 @@ impl Program {
 
     /// A new value from outside.
     pub fn input(&mut self, scalar: Scalar, shape: Shape) -> ValueId {
-        let id = self.push(Value { scalar, shape, source: Source::Input, is_inner: false });
+        let id = self.push(Value { scalar, shape, source: Source::Input, is_inner: false, bytes: None });
         self.inputs.push(id);
         id
     }
@@ -108,7 +130,16 @@ impl Program {
     /// A new value known beforehand.
     pub fn constant(&mut self, scalar: Scalar, constant: Constant) -> ValueId {
         let shape = constant.shape.clone();
-        self.push(Value { scalar, shape, source: Source::Constant(constant), is_inner: false })
+        let bytes = Bytes::of(constant.data_type).filter(|_| scalar == Scalar::I32);
+        self.push(Value { scalar, shape, source: Source::Constant(constant), is_inner: false, bytes })
+    }
+
+    /// States that a value holds the elements of a tensor of this type: where they are bytes, a back end may store it so.
+    pub fn hold(&mut self, id: ValueId, data_type: DataType) {
+        let value = &mut self.values[id.index()];
+        if value.scalar == Scalar::I32 && value.bytes.is_none() {
+            value.bytes = Bytes::of(data_type);
+        }
     }
 
     /// A new step; its outputs, with the shapes that the primitive gives them.
@@ -122,7 +153,9 @@ impl Program {
         let facts: Vec<_> = inputs.iter().map(|id| (self.value(*id).scalar, self.shape(*id))).collect();
         let inferred = primitive.infer(&facts).map_err(|reason| InvalidProgram { primitive: name, reason })?;
         let source = self.steps.len();
-        let make = |(scalar, shape)| self.push(Value { scalar, shape, source: Source::Step(source), is_inner: false });
+        let make = |(scalar, shape)| {
+            self.push(Value { scalar, shape, source: Source::Step(source), is_inner: false, bytes: None })
+        };
         let outputs: Vec<ValueId> = inferred.into_iter().map(make).collect();
         self.steps.push(Step { primitive, inputs: inputs.to_vec(), outputs: outputs.clone(), origin });
         Ok(outputs)

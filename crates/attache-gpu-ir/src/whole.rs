@@ -111,6 +111,34 @@ impl Whole {
         }
     }
 
+    /// Whether it is its one input.
+    pub fn is_identity(&self) -> bool {
+        *self == Input(0)
+    }
+
+    /// The expression with every input replaced.
+    pub fn substitute(&self, input: &dyn Fn(usize) -> Whole) -> Self {
+        let all = |parts: &[Whole; 3]| Box::new(parts.each_ref().map(|part| part.substitute(input)));
+        match self {
+            Input(index) => input(*index),
+            Constant(value) => Constant(*value),
+            Whole::LeadingZeros(a) => Whole::LeadingZeros(Box::new(a.substitute(input))),
+            Whole::Binary(function, a, b) => a.substitute(input).binary(*function, b.substitute(input)),
+            Whole::Select(parts) => Whole::Select(all(parts)),
+            Whole::Rescale(rounding, parts) => Whole::Rescale(*rounding, all(parts)),
+        }
+    }
+
+    /// Number of nodes of the tree.
+    pub fn size(&self) -> usize {
+        match self {
+            Input(_) | Constant(_) => 1,
+            Whole::LeadingZeros(a) => 1 + a.size(),
+            Whole::Binary(_, a, b) => 1 + a.size() + b.size(),
+            Whole::Select(parts) | Whole::Rescale(_, parts) => 1 + parts.iter().map(Whole::size).sum::<usize>(),
+        }
+    }
+
     /// The value for these inputs.
     pub fn evaluate(&self, inputs: &[i32]) -> i32 {
         match self {

@@ -3,12 +3,14 @@
 use std::fmt::Write;
 
 use attache_base::{Shape, broadcast_strides};
-use attache_gpu_ir::{Expression, Primitive, Program, Reduction, Scalar, Value, ValueId};
+use attache_gpu_ir::{Primitive, Program, Reduction, Scalar, Value, ValueId, Whole};
 
+use crate::array::Array;
 use crate::context::Context;
-use crate::fuse::Kernel;
+use crate::fuse::{Epilogue, Kernel};
 use crate::shader::Writer;
 use crate::text::{expression, functions, integer, vector};
+use crate::whole::whole_value;
 
 /// An axis of a broadcast: how far the output goes along it, and how far an operand with each step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +45,7 @@ pub(crate) fn carried(program: &Program, kernel: &Kernel) -> &'static str {
 /// allow whole vectors, else 1.
 pub(crate) fn lanes(program: &Program, kernel: &Kernel) -> usize {
     let output = program.value(kernel.outputs[0]);
-    let is_map = matches!(kernel.primitive, Primitive::Map { .. });
+    let is_map = matches!(kernel.primitive, Primitive::Map { .. } | Primitive::WholeMap { .. });
     let broadcast = if is_map { &kernel.inputs } else { &kernel.operands };
     let whole = |from: &Shape| axes(from, &output.shape).first().is_none_or(|axis| axis.extent.is_multiple_of(4));
     let fits = output.shape.elements().is_multiple_of(4) && broadcast.iter().all(|id| whole(program.shape(*id)));
@@ -107,26 +109,40 @@ fn converted(scalar: Scalar, lanes: usize, reals: String, text: &mut String) -> 
 }
 
 /// Adds the function `store(g, value)`, which applies the epilogue to the result's unit `g` of `lanes` elements and
-/// writes it. The output is the kernel's first.
+/// writes it. The output is the kernel's first; one lane at a time, unit `g` of [`Writer::linear`] writes element `g` and
+/// no other.
 pub(crate) fn store(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, lanes: usize) {
-    let program = context.program;
     let output = kernel.outputs[0];
-    let shape = program.shape(output);
-    for (index, id) in kernel.operands.iter().enumerate() {
-        operand(writer, &format!("operand{}", index + 1), (*id, program.value(*id)), shape, ("f32", lanes));
-    }
+    let array = if lanes == 1 { writer.write_own(output) } else { writer.write(output, lanes) };
+    store_into(writer, context, kernel, lanes, &array);
+}
+
+/// As [`store`], where whoever writes element `g` may have any number.
+pub(crate) fn store_anywhere(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, lanes: usize) {
+    let array = writer.write(kernel.outputs[0], lanes);
+    store_into(writer, context, kernel, lanes, &array);
+}
+
+fn store_into(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, lanes: usize, array: &Array) {
+    let program = context.program;
+    let output = program.value(kernel.outputs[0]);
     let carried = carried(program, kernel);
-    let real = vector(carried, lanes);
-    let array = writer.write(output, lanes);
-    let mut text = functions(&kernel.epilogue, lanes);
-    let identity = kernel.epilogue.is_identity();
-    let value = if identity { "value".to_owned() } else { expression(&kernel.epilogue, lanes) };
-    let moves = identity && carried == "i32";
-    let value = if moves { value } else { converted(program.value(output).scalar, lanes, value, &mut text) };
-    let _ = writeln!(text, "fn store(g: u32, value: {real}) {{");
-    if !identity {
+    let operands = kernel.operands.len();
+    for (index, id) in kernel.operands.iter().enumerate() {
+        let element = kernel.epilogue.element();
+        operand(writer, &format!("operand{}", index + 1), (*id, program.value(*id)), &output.shape, (element, lanes));
+    }
+    let (value, mut text) = match &kernel.epilogue {
+        epilogue if epilogue.is_identity() => ("value".to_owned(), String::new()),
+        Epilogue::Real(expression) => (self::expression(expression, lanes), functions(expression, lanes)),
+        Epilogue::Whole(expression) => whole_lanes(writer, expression, operands + 1, lanes),
+    };
+    let is_whole = carried == "i32" && (kernel.epilogue.is_identity() || matches!(kernel.epilogue, Epilogue::Whole(_)));
+    let value = if is_whole { value } else { converted(output.scalar, lanes, value, &mut text) };
+    let _ = writeln!(text, "fn store(g: u32, value: {}) {{", vector(carried, lanes));
+    if !kernel.epilogue.is_identity() {
         let _ = writeln!(text, "    let x0 = value;");
-        for index in 1..=kernel.operands.len() {
+        for index in 1..=operands {
             let _ = writeln!(text, "    let x{index} = operand{index}(g);");
         }
     }
@@ -134,25 +150,41 @@ pub(crate) fn store(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Ker
     writer.function(&text);
 }
 
-/// Adds the function `store(g, …)` for a map: its inputs are the operands.
-pub(crate) fn store_map(
-    writer: &mut Writer<'_>,
-    context: &Context<'_>,
-    kernel: &Kernel,
-    whole: &Expression,
-    lanes: usize,
-) {
+/// WGSL of an expression of integers over so many variables of `lanes` elements, and the functions that it calls.
+fn whole_lanes(writer: &mut Writer<'_>, expression: &Whole, variables: usize, lanes: usize) -> (String, String) {
+    let functions = whole_value(expression, variables, &mut |number| writer.signed_param(number.into()));
+    let of = |part: &str| {
+        let variables: Vec<String> = (0..variables).map(|index| format!("x{index}{part}")).collect();
+        format!("whole_value({})", variables.join(", "))
+    };
+    let value = match lanes {
+        1 => of(""),
+        _ => format!("vec4<i32>({})", [".x", ".y", ".z", ".w"].map(of).join(", ")),
+    };
+    (value, functions)
+}
+
+/// Adds the function `store(g)` for a map of reals or integers: its inputs are the operands.
+pub(crate) fn store_map(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, lanes: usize) {
     let program = context.program;
-    let output = kernel.outputs[0];
-    let shape = program.shape(output);
+    let (id, inputs) = (kernel.outputs[0], kernel.inputs.len());
+    let output = program.value(id);
+    let is_whole = matches!(kernel.primitive, Primitive::WholeMap { .. });
+    let element = if is_whole { "i32" } else { "f32" };
     for (index, id) in kernel.inputs.iter().enumerate() {
-        operand(writer, &format!("operand{index}"), (*id, program.value(*id)), shape, ("f32", lanes));
+        operand(writer, &format!("operand{index}"), (*id, program.value(*id)), &output.shape, (element, lanes));
     }
-    let array = writer.write(output, lanes);
-    let mut text = functions(whole, lanes);
-    let value = converted(program.value(output).scalar, lanes, expression(whole, lanes), &mut text);
+    let array = if lanes == 1 { writer.write_own(id) } else { writer.write(id, lanes) };
+    let (value, mut text) = match &kernel.primitive {
+        Primitive::Map { expression, .. } => {
+            let mut text = functions(expression, lanes);
+            (converted(output.scalar, lanes, self::expression(expression, lanes), &mut text), text)
+        }
+        Primitive::WholeMap { expression, .. } => whole_lanes(writer, expression, inputs, lanes),
+        other => unreachable!("{} is no map", other.name()),
+    };
     text += "fn store(g: u32) {\n";
-    for index in 0..kernel.inputs.len() {
+    for index in 0..inputs {
         let _ = writeln!(text, "    let x{index} = operand{index}(g);");
     }
     let _ = write!(text, "    {}\n}}\n", array.write("g", &value));

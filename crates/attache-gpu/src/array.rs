@@ -1,5 +1,7 @@
 //! An array as a shader's text reads and writes it: numbers, whatever their storage.
 
+use attache_gpu_ir::Bytes;
+
 use crate::storage::Storage;
 use crate::text::vector;
 
@@ -22,18 +24,34 @@ impl Array {
         match self.storage {
             Storage::F32 | Storage::I32 | Storage::Half => format!("{}({name}[{at}])", vector("f32", self.lanes)),
             Storage::HalfPairs => format!("read_{name}(u32({at}))"),
+            Storage::Bytes(_) => format!("{}(read_{name}(u32({at})))", vector("f32", self.lanes)),
         }
     }
 
     /// WGSL for unit `at` as integers, of an array of such.
     pub(crate) fn integers(&self, at: &str) -> String {
-        debug_assert_eq!(self.storage, Storage::I32, "reals are not read as integers");
+        match self.storage {
+            Storage::Bytes(_) => format!("read_{}(u32({at}))", self.name),
+            storage => {
+                debug_assert_eq!(storage, Storage::I32, "reals are not read as integers");
+                format!("{}[{at}]", self.name)
+            }
+        }
+    }
+
+    /// WGSL for the word at place `at`, of an array whose elements share words.
+    pub(crate) fn word(&self, at: &str) -> String {
         format!("{}[{at}]", self.name)
+    }
+
+    /// Whether it holds integers.
+    fn is_whole(&self) -> bool {
+        matches!(self.storage, Storage::I32 | Storage::Bytes(_))
     }
 
     /// WGSL for unit `at` as integers where the array holds such, else as reals.
     pub(crate) fn numbers(&self, at: &str) -> String {
-        if self.storage == Storage::I32 { self.integers(at) } else { self.reals(at) }
+        if self.is_whole() { self.integers(at) } else { self.reals(at) }
     }
 
     /// WGSL of the statement that writes unit `at`.
@@ -43,7 +61,7 @@ impl Array {
             Storage::F32 | Storage::I32 | Storage::Half => {
                 format!("{name}[{at}] = {}({value});", self.storage.place(self.lanes))
             }
-            Storage::HalfPairs => format!("write_{name}(u32({at}), {value});"),
+            Storage::HalfPairs | Storage::Bytes(_) => format!("write_{name}(u32({at}), {value});"),
         }
     }
 
@@ -59,6 +77,23 @@ impl Array {
     let pairs = {name}[at];
     return vec4<f32>(unpack2x16float(pairs.x), unpack2x16float(pairs.y));\n}}\n"
             ),
+            (Storage::Bytes(bytes), 1) => {
+                let word = match bytes {
+                    Bytes::Signed => "i32",
+                    Bytes::Unsigned => "u32",
+                };
+                format!(
+                    "fn read_{name}(at: u32) -> i32 {{
+    return i32(extractBits({word}({name}[at / 4u]), at % 4u * 8u, 8u));\n}}\n"
+                )
+            }
+            (Storage::Bytes(bytes), _) => {
+                let unpack = match bytes {
+                    Bytes::Signed => "unpack4xI8",
+                    Bytes::Unsigned => "unpack4xU8",
+                };
+                format!("fn read_{name}(at: u32) -> vec4<i32> {{\n    return vec4<i32>({unpack}({name}[at]));\n}}\n")
+            }
             _ => String::new(),
         }
     }
@@ -70,6 +105,17 @@ impl Array {
             Storage::HalfPairs => format!(
                 "fn write_{name}(at: u32, value: vec4<f32>) {{
     {name}[at] = vec2<u32>(pack2x16float(value.xy), pack2x16float(value.zw));\n}}\n"
+            ),
+            // One at a time they are collected: several invocations must not write to one word.
+            Storage::Bytes(_) if self.lanes == 1 => format!(
+                "var<private> word: u32;
+fn write_{name}(at: u32, value: i32) {{
+    word |= (u32(value) & 255u) << (at % 4u * 8u);\n}}\n"
+            ),
+            Storage::Bytes(_) => format!(
+                "fn write_{name}(at: u32, value: vec4<i32>) {{
+    let bytes = (vec4<u32>(value) & vec4<u32>(255u)) << vec4<u32>(0u, 8u, 16u, 24u);
+    {name}[at] = bytes.x | bytes.y | bytes.z | bytes.w;\n}}\n"
             ),
             Storage::F32 | Storage::I32 | Storage::Half => String::new(),
         }

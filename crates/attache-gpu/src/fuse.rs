@@ -1,9 +1,46 @@
 //! Program to kernels: which steps run in one dispatch.
 //!
 //! Rules, applied in the order of the steps: a map joins the kernel that makes one of its inputs, as its epilogue; a
-//! padding with zeros joins the contraction that reads it; a reshape is no kernel at all.
+//! padding with what stands for zero joins the contraction that reads it; integers that are but read as reals are read
+//! where they lie; a reshape is no kernel at all.
 
-use attache_gpu_ir::{Contraction, Expression, IndexMap, Primitive, Program, Scalar, Source, Step, ValueId};
+use attache_gpu_ir::{Contraction, Expression, IndexMap, Primitive, Program, Scalar, Source, Step, ValueId, Whole};
+
+use crate::access::carried;
+
+/// What becomes of each element that a kernel's primitive makes before it is stored: `Input(0)` is that element,
+/// `Input(k)` the k-th operand's.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Epilogue {
+    /// Of reals, or of whatever the primitive makes where it is the identity.
+    Real(Expression),
+    /// Of integers.
+    Whole(Whole),
+}
+
+impl Epilogue {
+    /// Whether elements are stored as they are made.
+    pub fn is_identity(&self) -> bool {
+        match self {
+            Epilogue::Real(expression) => expression.is_identity(),
+            Epilogue::Whole(expression) => expression.is_identity(),
+        }
+    }
+
+    /// WGSL's type of the operands.
+    pub(crate) fn element(&self) -> &'static str {
+        match self {
+            Epilogue::Real(_) => "f32",
+            Epilogue::Whole(_) => "i32",
+        }
+    }
+}
+
+/// Nodes that an expression may have.
+const MAX_SIZE: usize = 200;
+
+/// Nodes that an expression may have where another needs its value twice.
+const MAX_REPEATED: usize = 8;
 
 /// What one dispatch (or a few, where a binding limit asks for it) computes: a primitive, then an expression of its
 /// result and further operands.
@@ -13,9 +50,8 @@ pub struct Kernel {
     pub primitive: Primitive,
     /// What it reads.
     pub inputs: Vec<ValueId>,
-    /// What becomes of each element before it is stored: `Input(0)` is the primitive's result, `Input(k)` the k-th
-    /// operand. The identity for a map, whose expression already holds all.
-    pub epilogue: Expression,
+    /// What becomes of each element before it is stored. The identity for a map, whose expression already holds all.
+    pub epilogue: Epilogue,
     /// Further operands of the epilogue, broadcast to the output.
     pub operands: Vec<ValueId>,
     /// What it makes.
@@ -66,15 +102,18 @@ impl Fuser<'_> {
         let kernel = Kernel {
             primitive: step.primitive.clone(),
             inputs: step.inputs.clone(),
-            epilogue: Expression::Input(0),
+            epilogue: Epilogue::Real(Expression::Input(0)),
             operands: Vec::new(),
             outputs: step.outputs.clone(),
             origins: vec![step.origin],
         };
         let kernel = match &step.primitive {
             Primitive::Reshape(_) => return,
-            Primitive::Map { .. } => self.join_producer(read_once(kernel)),
+            Primitive::Map { .. } | Primitive::WholeMap { .. } => self.join_producer(read_once(kernel)),
             Primitive::Contract(_) => self.absorb_padding(kernel),
+            Primitive::Window(_) | Primitive::Resample(_) | Primitive::ArgReduce { .. } | Primitive::TopK { .. } => {
+                self.read_integers(kernel)
+            }
             _ => kernel,
         };
         self.kernels.push(kernel);
@@ -89,15 +128,19 @@ impl Fuser<'_> {
     /// A map becomes the epilogue of the kernel that makes one of its inputs in the map's own shape, contractions
     /// before others.
     fn join_producer(&mut self, map: Kernel) -> Kernel {
-        let Primitive::Map { expression, shape, .. } = &map.primitive else { return map };
+        let (shape, scalar) = match &map.primitive {
+            Primitive::Map { shape, .. } => (shape, Scalar::F32),
+            Primitive::WholeMap { shape, .. } => (shape, Scalar::I32),
+            _ => return map,
+        };
         let mut candidates: Vec<(usize, usize)> = (map.inputs.iter().enumerate())
-            .filter(|(_, id)| self.program.shape(**id) == shape && self.program.value(**id).scalar == Scalar::F32)
+            .filter(|(_, id)| self.program.shape(**id) == shape && self.program.value(**id).scalar == scalar)
             .filter_map(|(index, id)| Some((index, self.sole_producer(*id)?)))
             .collect();
         let weight = |kernel: usize| matches!(self.kernels[kernel].primitive, Primitive::Contract(_));
         candidates.sort_by_key(|(_, kernel)| (!weight(*kernel), std::cmp::Reverse(*kernel)));
         for (index, kernel) in candidates {
-            if let Some(joined) = self.joined(&self.kernels[kernel], &map, index, expression) {
+            if let Some(joined) = self.joined(&self.kernels[kernel], &map, index) {
                 self.kernels.remove(kernel);
                 return joined;
             }
@@ -105,14 +148,14 @@ impl Fuser<'_> {
         map
     }
 
-    fn joined(&self, producer: &Kernel, map: &Kernel, index: usize, expression: &Expression) -> Option<Kernel> {
+    fn joined(&self, producer: &Kernel, map: &Kernel, index: usize) -> Option<Kernel> {
         let value = map.inputs[index];
         let mut kernel = producer.clone();
         kernel.outputs = map.outputs.clone();
         kernel.origins.extend(&map.origins);
         kernel.origins.sort_unstable();
         kernel.origins.dedup();
-        let is_map = matches!(producer.primitive, Primitive::Map { .. });
+        let is_map = matches!(producer.primitive, Primitive::Map { .. } | Primitive::WholeMap { .. });
         // Each of the map's inputs is the producer's result or an operand, added where it isn't one yet.
         let places: Vec<Option<usize>> = (map.inputs.iter())
             .map(|id| {
@@ -125,29 +168,41 @@ impl Fuser<'_> {
                 })
             })
             .collect();
-        let inner = match &producer.primitive {
-            Primitive::Map { expression, .. } => expression.clone(),
-            _ => producer.epilogue.clone(),
-        };
         let first = usize::from(!is_map);
-        let expression = expression.substitute(&|input| match places[input] {
-            None => inner.clone(),
-            Some(place) => Expression::Input(place + first),
-        });
+        let composed = Composed { producer, places: &places, first };
+        match &mut kernel.primitive {
+            Primitive::Map { expression, .. } => *expression = composed.real(map)?,
+            Primitive::WholeMap { expression, .. } => *expression = composed.whole(self.program, map)?,
+            _ => {
+                kernel.epilogue = match &map.primitive {
+                    Primitive::Map { .. } => Epilogue::Real(composed.real(map)?),
+                    _ => Epilogue::Whole(composed.whole(self.program, map)?),
+                }
+            }
+        }
         let mut bound: Vec<ValueId> = kernel.reads().collect();
         bound.sort_unstable();
         bound.dedup();
-        if bound.len() >= self.max_bindings || expression.size() > 200 {
-            return None;
-        }
-        match &mut kernel.primitive {
-            Primitive::Map { expression: whole, .. } => *whole = expression,
-            _ => kernel.epilogue = expression,
-        }
-        Some(kernel)
+        (bound.len() < self.max_bindings).then_some(kernel)
     }
 
-    /// A padding of the two middle axes with zeros becomes the contraction's own.
+    /// Integers that a map only hands on as reals are read where they lie.
+    fn read_integers(&mut self, mut kernel: Kernel) -> Kernel {
+        let Some(map) = self.sole_producer(kernel.inputs[0]) else { return kernel };
+        let producer = &self.kernels[map];
+        let Primitive::Map { expression, shape, .. } = &producer.primitive else { return kernel };
+        let whole = |id: &ValueId| self.program.value(*id).scalar == Scalar::I32 && self.program.shape(*id) == shape;
+        if !expression.is_identity() || producer.inputs.len() != 1 || !whole(&producer.inputs[0]) {
+            return kernel;
+        }
+        kernel.inputs[0] = producer.inputs[0];
+        kernel.origins.splice(0..0, producer.origins.iter().copied());
+        kernel.origins.dedup();
+        self.kernels.remove(map);
+        kernel
+    }
+
+    /// A padding of the two middle axes with what stands for zero becomes the contraction's own.
     fn absorb_padding(&mut self, mut kernel: Kernel) -> Kernel {
         if kernel.inputs[1..].contains(&kernel.inputs[0]) {
             return kernel;
@@ -159,13 +214,58 @@ impl Fuser<'_> {
         if !producer.epilogue.is_identity() || contraction.transposed {
             return kernel;
         }
-        let Some([top, left]) = zero_padding(map, self.program.shape(producer.inputs[0])) else { return kernel };
+        let zero = contraction.zero_points[0] as f32;
+        let Some([top, left]) = padding_with(zero, map, self.program.shape(producer.inputs[0])) else { return kernel };
         let before = [contraction.before[0] + top, contraction.before[1] + left];
         *contraction = Contraction { before, ..contraction.clone() };
         kernel.inputs[0] = producer.inputs[0];
         kernel.origins.splice(0..0, producer.origins.iter().copied());
         self.kernels.remove(padding);
         kernel
+    }
+}
+
+/// A map after what makes one of its inputs, as one expression.
+struct Composed<'a> {
+    producer: &'a Kernel,
+    /// For each of the map's inputs its place among the operands, or `None` where it is what the producer makes.
+    places: &'a [Option<usize>],
+    /// The number of the first operand.
+    first: usize,
+}
+
+impl Composed<'_> {
+    fn real(&self, map: &Kernel) -> Option<Expression> {
+        let Primitive::Map { expression, .. } = &map.primitive else { return None };
+        let inner = match (&self.producer.primitive, &self.producer.epilogue) {
+            (Primitive::Map { expression, .. }, _) | (_, Epilogue::Real(expression)) => expression,
+            (_, Epilogue::Whole(_)) => return None,
+        };
+        let composed = expression.substitute(&|input| match self.places[input] {
+            None => inner.clone(),
+            Some(place) => Expression::Input(place + self.first),
+        });
+        (composed.size() <= MAX_SIZE).then_some(composed)
+    }
+
+    fn whole(&self, program: &Program, map: &Kernel) -> Option<Whole> {
+        let Primitive::WholeMap { expression, .. } = &map.primitive else { return None };
+        let made = Whole::Input(0);
+        let inner = match (&self.producer.primitive, &self.producer.epilogue) {
+            (Primitive::WholeMap { expression, .. }, _) | (_, Epilogue::Whole(expression)) => expression,
+            (_, epilogue) if epilogue.is_identity() && carried(program, self.producer) == "i32" => &made,
+            _ => return None,
+        };
+        let uses = std::cell::Cell::new(0);
+        let composed = expression.substitute(&|input| match self.places[input] {
+            None => {
+                uses.set(uses.get() + 1);
+                inner.clone()
+            }
+            Some(place) => Whole::Input(place + self.first),
+        });
+        let repeats = uses.get() > 1 && inner.size() > MAX_REPEATED;
+        (composed.size() <= MAX_SIZE && !repeats).then_some(composed)
     }
 }
 
@@ -180,19 +280,25 @@ fn read_once(mut map: Kernel) -> Kernel {
             })
         })
         .collect();
-    if let Primitive::Map { expression, .. } = &mut map.primitive {
-        *expression = expression.substitute(&|input| Expression::Input(places[input]));
+    match &mut map.primitive {
+        Primitive::Map { expression, .. } => {
+            *expression = expression.substitute(&|input| Expression::Input(places[input]));
+        }
+        Primitive::WholeMap { expression, .. } => {
+            *expression = expression.substitute(&|input| Whole::Input(places[input]));
+        }
+        _ => {}
     }
     map.inputs = inputs;
     map
 }
 
-/// Rows and columns of zeros before the image, where the map does nothing but add zeros around its two middle axes.
-fn zero_padding(map: &IndexMap, input: &[usize]) -> Option<[usize; 2]> {
+/// Rows and columns of `zero` before the image, where the map does nothing but add such around its two middle axes.
+fn padding_with(zero: f32, map: &IndexMap, input: &[usize]) -> Option<[usize; 2]> {
     let shifts = map.shifts()?;
     let grows = |axis: usize| shifts[axis] >= 0 && map.output[axis] as i64 >= shifts[axis] + input[axis] as i64;
     let same = |axis: usize| shifts[axis] == 0 && map.output[axis] == input[axis];
-    let fits = shifts.len() == 4 && same(0) && grows(1) && grows(2) && same(3) && map.fill == Some(0.0);
+    let fits = shifts.len() == 4 && same(0) && grows(1) && grows(2) && same(3) && map.fill == Some(zero);
     fits.then(|| [shifts[1] as usize, shifts[2] as usize])
 }
 
@@ -204,7 +310,7 @@ mod tests {
 
     fn pointwise(output: [usize; 2]) -> Primitive {
         let (strides, dilations, before) = ([1, 1], [1, 1], [0, 0]);
-        Primitive::Contract(Contraction { strides, dilations, before, output, groups: 1, transposed: false })
+        Primitive::Contract(Contraction { strides, dilations, before, output, groups: 1, transposed: false, zero_points: [0; 2] })
     }
 
     #[test]
@@ -223,7 +329,7 @@ mod tests {
         assert_eq!(kernels.len(), 1);
         let Primitive::Contract(contraction) = &kernels[0].primitive else { panic!("{kernels:?}") };
         assert_eq!((contraction.before, &*kernels[0].origins), ([1, 2], &[0, 1, 2][..]));
-        assert_eq!(kernels[0].epilogue.to_string(), "Tanh(in0)");
+        assert_eq!(kernels[0].epilogue, Epilogue::Real(Expression::Input(0).unary(Unary::Tanh)));
     }
 
     #[test]

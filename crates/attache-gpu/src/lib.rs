@@ -23,7 +23,7 @@ mod whole;
 
 pub use device::{Adapter, Backend, Device, DeviceOptions, adapters};
 pub use error::{GpuError, GpuErrorKind};
-pub use fuse::{Kernel, fuse};
+pub use fuse::{Epilogue, Kernel, fuse};
 pub use layout::{Layout, Place};
 pub use limits::{Limits, Params};
 pub use plan::{Dispatch, Plan};

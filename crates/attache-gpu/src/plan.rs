@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use attache_gpu_ir::{Primitive, Program, Source, ValueId};
+use attache_gpu_ir::{Primitive, Program, Source, Value, ValueId};
 
 use crate::error::{GpuError, GpuErrorKind};
 use crate::fuse::{Kernel, fuse};
@@ -84,17 +84,24 @@ impl Plan {
     }
 }
 
-/// Values in one place are stored alike: one that isn't inner makes all that are reshaped from or to it the same.
+/// Values in one place are stored alike: one that isn't inner makes all that are reshaped from or to it the same, and so
+/// does one whose elements are bytes.
 fn settle_reshapes(program: &mut Program) {
     let reshapes: Vec<(ValueId, ValueId)> = (program.steps.iter())
         .filter(|step| matches!(step.primitive, Primitive::Reshape(_)))
         .map(|step| (step.inputs[0], step.outputs[0]))
         .collect();
     for (from, to) in reshapes.iter().rev() {
-        program.values[from.index()].is_inner &= program.values[to.index()].is_inner;
+        let Value { is_inner, bytes, .. } = program.values[to.index()];
+        let value = &mut program.values[from.index()];
+        value.is_inner &= is_inner;
+        value.bytes = value.bytes.or(bytes);
     }
     for (from, to) in &reshapes {
-        program.values[to.index()].is_inner &= program.values[from.index()].is_inner;
+        let Value { is_inner, bytes, .. } = program.values[from.index()];
+        let value = &mut program.values[to.index()];
+        value.is_inner &= is_inner;
+        value.bytes = bytes;
     }
 }
 
@@ -104,7 +111,7 @@ fn constants(program: &Program, dispatches: &[Dispatch]) -> Vec<ValueId> {
     let roots = roots(program);
     let read = dispatches.iter().flat_map(|dispatch| &dispatch.shader.bindings).filter_map(|binding| match binding {
         Binding::Read(id) => Some(*id),
-        Binding::Packed(_) | Binding::Write(..) => None,
+        Binding::Packed(_) | Binding::Words(_) | Binding::Write(..) => None,
     });
     let read = read.chain(program.outputs.iter().copied()).map(|id| roots[id.index()]);
     let mut constants: Vec<ValueId> =
@@ -129,6 +136,7 @@ impl fmt::Display for Plan {
                     Binding::Read(id) => write!(f, ", reads %{} {:?}", id.0, self.layout.places[id.index()])?,
                     Binding::Write(id, _) => write!(f, ", writes %{} {:?}", id.0, self.layout.places[id.index()])?,
                     Binding::Packed(numbers) => write!(f, ", {} packed numbers", numbers.len())?,
+                    Binding::Words(words) => write!(f, ", {} packed words", words.len())?,
                 }
             }
             writeln!(f)?;

@@ -11,6 +11,7 @@ use attache_gpu_ir::ValueId;
 use crate::array::Array;
 use crate::context::Context;
 use crate::storage::{Storage, Storages};
+use crate::text::vector;
 
 /// Invocations of a work group, unless a variant says otherwise.
 pub(crate) const GROUP: u32 = 64;
@@ -25,6 +26,8 @@ pub enum Binding {
     Read(ValueId),
     /// Numbers made for this shader from constants of the program, to read.
     Packed(Arc<[f32]>),
+    /// Words made for this shader from constants of the program, to read.
+    Words(Arc<[u32]>),
     /// A value of the program, to write, and how the shader stores it.
     Write(ValueId, Storage),
 }
@@ -53,13 +56,15 @@ pub(crate) struct Writer<'a> {
     functions: String,
     space: &'static str,
     halves: bool,
+    /// The output, where an invocation makes four elements one after the other and collects their bytes into a word.
+    collected: Option<Array>,
 }
 
 impl<'a> Writer<'a> {
     pub(crate) fn new(variant: &'static str, context: &Context<'a>) -> Self {
         let (storages, space) = (context.storages, context.limits.params.space());
         let (bindings, params, functions) = (Vec::new(), Vec::new(), String::new());
-        Self { storages, variant, bindings, params, functions, space, halves: false }
+        Self { storages, variant, bindings, params, functions, space, halves: false, collected: None }
     }
 
     /// The WGSL for a number that may differ from dispatch to dispatch, of type `u32`.
@@ -107,6 +112,22 @@ impl<'a> Writer<'a> {
         array
     }
 
+    /// Binds a value whose element `g` unit `g` of [`Writer::linear`] makes, and no other.
+    pub(crate) fn write_own(&mut self, id: ValueId) -> Array {
+        let Storage::Bytes(_) = self.storages.of(id) else { return self.write(id, 1) };
+        let storage = self.storages.of(id);
+        let array = self.bind(Binding::Write(id, storage), storage, 1);
+        self.functions.push_str(&array.writer());
+        self.collected = Some(array.clone());
+        array
+    }
+
+    /// Binds words made from constants, to read `lanes` at a time; its name.
+    pub(crate) fn words(&mut self, words: Arc<[u32]>, lanes: usize) -> String {
+        self.bindings.push((Binding::Words(words), vector("u32", lanes)));
+        format!("b{}", self.bindings.len())
+    }
+
     fn bind(&mut self, binding: Binding, storage: Storage, lanes: usize) -> Array {
         self.halves |= storage == Storage::Half;
         self.bindings.push((binding, storage.place(lanes)));
@@ -120,12 +141,26 @@ impl<'a> Writer<'a> {
 
     /// The shader whose main function computes one of `count` units, numbered `g`, per invocation.
     pub(crate) fn linear(mut self, count: usize, body: &str) -> Shader {
+        if let Some(array) = self.collected.take() {
+            return self.collecting(count, body, &array);
+        }
         let groups = u32::try_from(count.div_ceil(GROUP as usize)).expect("units of checked values fit 32 bits");
         let across = groups.clamp(1, MAX_GROUPS);
         let row = self.param((across * GROUP) as usize);
         let units = self.param(count);
         let body = format!("    let g = id.x + id.y * {row};\n    if (g >= {units}) {{ return; }}\n{body}");
         self.finish([GROUP, 1, 1], [across, groups.div_ceil(across), 1], "", &body)
+    }
+
+    /// The shader whose main function computes four of `count` units, one after the other, and writes their bytes as a word.
+    fn collecting(mut self, count: usize, body: &str, array: &Array) -> Shader {
+        let units = self.param(count);
+        self.function(&format!("fn unit(g: u32) {{\n{body}}}\n"));
+        let put = format!("{} = word;", array.word("g"));
+        let body = format!(
+            "    for (var unit_at = 4u * g; unit_at < min(4u * g + 4u, {units}); unit_at++) {{ unit(unit_at); }}\n    {put}\n"
+        );
+        self.linear(count.div_ceil(4), &body)
     }
 
     /// The shader with this work group, this many groups, declarations at module scope, and this main function.

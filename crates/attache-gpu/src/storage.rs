@@ -4,8 +4,11 @@
 //! In the 16-bit precisions reals are stored as binary16. Where a device's shaders have no such type, two of them share
 //! a word: [`Storage::HalfPairs`]. Two invocations must not write to one word, so there a value that its kernel writes
 //! one element at a time is stored as binary32. Inputs and constants, which the host writes, always lie in pairs.
+//!
+//! Integers that are known to fit bytes lie four to a word. A kernel writes them four at a time too, or collects what it
+//! makes one after the other into words; where it can do neither, they take 32 bits each.
 
-use attache_gpu_ir::{Program, Scalar, ValueId};
+use attache_gpu_ir::{Bytes, Program, Scalar, ValueId};
 
 use crate::layout::roots;
 use crate::text::vector;
@@ -21,6 +24,8 @@ pub enum Storage {
     Half,
     /// Binary16, two to a word of 32 bits, the first in the lower half. The last word of an odd number is filled up.
     HalfPairs,
+    /// Integers of 8 bits, four to a word of 32 bits, the first in the lowest quarter. The last word is filled up.
+    Bytes(Bytes),
 }
 
 impl Storage {
@@ -29,17 +34,19 @@ impl Storage {
         match self {
             Storage::F32 | Storage::I32 => 4,
             Storage::Half | Storage::HalfPairs => 2,
+            Storage::Bytes(_) => 1,
         }
     }
 
-    /// WGSL's type for what an array holds at each place, where it is read or written `lanes` elements at a time. Single
-    /// halves of pairs cannot be addressed: with one lane a place holds two.
+    /// WGSL's type for what an array holds at each place, where it is read or written `lanes` elements at a time. Parts of
+    /// words cannot be addressed: with one lane a place holds a whole word.
     pub(crate) fn place(self, lanes: usize) -> String {
         match self {
             Storage::F32 => vector("f32", lanes),
             Storage::I32 => vector("i32", lanes),
             Storage::Half => vector("f16", lanes),
             Storage::HalfPairs => vector("u32", lanes.div_ceil(2)),
+            Storage::Bytes(_) => "u32".to_owned(),
         }
     }
 }
@@ -59,7 +66,7 @@ impl Storages {
         let values = program.values.iter().map(|value| match value.scalar {
             Scalar::F32 if value.is_inner => Storage::F32,
             Scalar::F32 => reals,
-            Scalar::I32 => Storage::I32,
+            Scalar::I32 => value.bytes.map_or(Storage::I32, Storage::Bytes),
         });
         Self { reals, by_root: values.collect(), roots: roots(program) }
     }
@@ -83,6 +90,7 @@ impl Storages {
     pub(crate) fn written(&self, id: ValueId, lanes: usize) -> Storage {
         match self.of(id) {
             Storage::HalfPairs if lanes == 1 => Storage::F32,
+            Storage::Bytes(_) if lanes == 1 => Storage::I32,
             storage => storage,
         }
     }
@@ -119,6 +127,7 @@ mod tests {
     #[test]
     fn a_place_holds_whole_words_of_pairs() {
         assert_eq!([1, 4].map(|lanes| Storage::HalfPairs.place(lanes)), ["u32", "vec2<u32>"]);
+        assert_eq!([1, 4].map(|lanes| Storage::Bytes(Bytes::Signed).place(lanes)), ["u32", "u32"]);
         assert_eq!([1, 4].map(|lanes| Storage::Half.place(lanes)), ["f16", "vec4<f16>"]);
     }
 }

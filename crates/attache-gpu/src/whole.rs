@@ -4,14 +4,14 @@
 
 use attache_gpu_ir::{Whole, WholeBinary, WholeRounding};
 
-/// The expression over variables named `x0`, `x1`, …, each an `i32`.
-pub(crate) fn whole(expression: &Whole) -> String {
+/// The expression over variables named `x0`, `x1`, …, each an `i32`; numbers pass through `number`.
+pub(crate) fn whole(expression: &Whole, number: &mut dyn FnMut(i32) -> String) -> String {
     match expression {
         Whole::Input(index) => format!("x{index}"),
-        Whole::Constant(value) => format!("i32({value})"),
-        Whole::LeadingZeros(a) => format!("countLeadingZeros({})", whole(a)),
+        Whole::Constant(value) => number(*value),
+        Whole::LeadingZeros(a) => format!("countLeadingZeros({})", whole(a, number)),
         Whole::Binary(function, a, b) => {
-            let (a, b) = (whole(a), whole(b));
+            let (a, b) = (whole(a, number), whole(b, number));
             match function {
                 WholeBinary::Add => format!("({a} + {b})"),
                 WholeBinary::Subtract => format!("({a} - {b})"),
@@ -24,11 +24,11 @@ pub(crate) fn whole(expression: &Whole) -> String {
             }
         }
         Whole::Select(parts) => {
-            let [condition, then, otherwise] = parts.each_ref().map(whole);
+            let [condition, then, otherwise] = parts.each_ref().map(|part| whole(part, number));
             format!("select({otherwise}, {then}, {condition} != 0)")
         }
         Whole::Rescale(rounding, parts) => {
-            let [x, mantissa, exponent] = parts.each_ref().map(whole);
+            let [x, mantissa, exponent] = parts.each_ref().map(|part| whole(part, number));
             let name = match rounding {
                 WholeRounding::Twice => "rescale_twice",
                 WholeRounding::Once => "rescale_once",
@@ -38,9 +38,17 @@ pub(crate) fn whole(expression: &Whole) -> String {
     }
 }
 
+/// The function `whole_value(x0, x1, …)`, which is the expression of so many variables, with the functions that it calls;
+/// numbers pass through `number`.
+pub(crate) fn whole_value(expression: &Whole, variables: usize, number: &mut dyn FnMut(i32) -> String) -> String {
+    let variables: Vec<String> = (0..variables).map(|index| format!("x{index}: i32")).collect();
+    let (functions, value) = (functions(expression), whole(expression, number));
+    format!("{functions}fn whole_value({}) -> i32 {{\n    return {value};\n}}\n", variables.join(", "))
+}
+
 /// The functions that [`whole`] calls, but for those that the expression has no use for.
-pub(crate) fn functions(expression: &Whole) -> String {
-    let calls = whole(expression);
+fn functions(expression: &Whole) -> String {
+    let calls = whole(expression, &mut |_| String::new());
     let uses = |name: &str| calls.contains(&format!("{name}("));
     let (twice, once) = (uses("rescale_twice"), uses("rescale_once"));
     let used =
@@ -102,7 +110,8 @@ mod tests {
     #[test]
     fn functions_come_where_they_are_called() {
         let rescaled = Whole::Input(0).rescale(WholeRounding::Once, Whole::Constant(1 << 30), Whole::Input(1));
-        assert_eq!(whole(&rescaled), "rescale_once(x0, i32(1073741824), x1)");
+        let text = whole(&rescaled, &mut |number| format!("i32({number})"));
+        assert_eq!(text, "rescale_once(x0, i32(1073741824), x1)");
         let text = functions(&rescaled);
         assert!(text.contains("fn product(") && !text.contains("fn rescale_twice("));
         assert_eq!(functions(&Whole::Input(0).plus(3)), "");

@@ -5,10 +5,10 @@
 
 mod validation;
 
-use attache_base::{Constant, Shape};
-use attache_gpu::{Backend, Device, DeviceOptions, Precision, Session, Submission};
+use attache_base::{Constant, DataType, Shape};
+use attache_gpu::{Backend, Device, DeviceOptions, Precision, Session, Storage, Submission};
 use attache_gpu_ir::{
-    Binary, Contraction, Expression, Gather, Index, IndexMap, Primitive, Program, Reduction, Resample, Sampling,
+    Binary, Bytes, Contraction, Expression, Gather, Index, IndexMap, Primitive, Program, Reduction, Resample, Sampling,
     Scalar, Tensor, Unary, ValueId, Whole, WholeBinary, WholeRounding, Window, WindowKind, interpret,
 };
 
@@ -59,7 +59,11 @@ fn check(form: &Form, random: &mut Random, label: &str, program: Program) {
             let count = value.shape.elements();
             let elements = match value.scalar {
                 Scalar::F32 => random.numbers(count).iter().map(|x| f64::from(*x)).collect(),
-                Scalar::I32 => (0..count).map(|_| random.below(5) as f64 - 1.0).collect(),
+                Scalar::I32 => match value.bytes {
+                    None => (0..count).map(|_| random.below(5) as f64 - 1.0).collect(),
+                    Some(Bytes::Signed) => (0..count).map(|_| random.below(256) as f64 - 128.0).collect(),
+                    Some(Bytes::Unsigned) => (0..count).map(|_| random.below(256) as f64).collect(),
+                },
             };
             Tensor::new(value.shape.clone(), elements)
         })
@@ -67,16 +71,32 @@ fn check(form: &Form, random: &mut Random, label: &str, program: Program) {
     let expected = interpret(&program, &tensors).unwrap();
     let scalars: Vec<Scalar> = program.outputs.iter().map(|id| program.value(*id).scalar).collect();
     let mut session = Session::new(&form.device, program.clone(), form.precision, Submission::Encoder).unwrap();
+    let is_byte = |id: ValueId| matches!(session.plan().storages.of(id), Storage::Bytes(_));
+    let bytes: Vec<bool> = program.outputs.iter().map(|id| is_byte(*id)).collect();
+    let stored: Vec<bool> = program.inputs.iter().map(|id| is_byte(*id)).collect();
     for (index, (tensor, id)) in tensors.iter().zip(&program.inputs).enumerate() {
         let bytes: Vec<u8> = match program.value(*id).scalar {
+            _ if stored[index] => tensor.elements.iter().map(|x| *x as i32 as u8).collect(),
             Scalar::F32 => tensor.elements.iter().flat_map(|x| (*x as f32).to_le_bytes()).collect(),
             Scalar::I32 => tensor.elements.iter().flat_map(|x| (*x as i32).to_le_bytes()).collect(),
         };
         session.write(index, &bytes);
     }
-    let mut outputs: Vec<Vec<u8>> = expected.iter().map(|tensor| vec![0xcd; tensor.elements.len() * 4]).collect();
+    let size = |is_byte: &bool| if *is_byte { 1 } else { 4 };
+    let mut outputs: Vec<Vec<u8>> = (expected.iter().zip(&bytes))
+        .map(|(tensor, is_byte)| vec![0xcd; tensor.elements.len() * size(is_byte)])
+        .collect();
     session.submit().unwrap();
     session.read(&mut outputs.iter_mut().map(Vec::as_mut_slice).collect::<Vec<_>>()).unwrap();
+    for ((output, is_byte), id) in outputs.iter_mut().zip(bytes).zip(&program.outputs) {
+        let widen = |byte: &u8| match program.value(*id).bytes {
+            Some(Bytes::Signed) => i32::from(*byte as i8),
+            _ => i32::from(*byte),
+        };
+        if is_byte {
+            *output = output.iter().flat_map(|byte| widen(byte).to_le_bytes()).collect();
+        }
+    }
     for ((tensor, bytes), scalar) in expected.iter().zip(&outputs).zip(scalars) {
         let scale = tensor.elements.iter().fold(1.0f64, |most, x| most.max(x.abs()));
         for (place, (expected, word)) in tensor.elements.iter().zip(bytes.chunks_exact(4)).enumerate() {
@@ -205,6 +225,7 @@ fn contract(random: &mut Random) -> Program {
         output: [1 + random.below(12), 1 + random.below(12)],
         groups,
         transposed,
+        zero_points: [0; 2],
     };
     let mut program = Program::default();
     let mut inputs = vec![program.input(Scalar::F32, data)];
@@ -331,7 +352,8 @@ fn whole_contract(random: &mut Random) -> Program {
     let filter = Shape::from([outputs, 1 + random.below(3), 1 + random.below(3), data[3] / groups]);
     let (strides, dilations, before) = ([1 + random.below(2), 1], [1, 1 + random.below(2)], [random.below(2), 1]);
     let output = [1 + random.below(8), 1 + random.below(8)];
-    let contraction = Contraction { strides, dilations, before, output, groups, transposed: groups == 1 };
+    let zero_points = [random.below(9) as i32 - 4, random.below(9) as i32 - 4];
+    let contraction = Contraction { strides, dilations, before, output, groups, transposed: groups == 1, zero_points };
     let mut program = Program::default();
     let mut weights = |shape: Shape, bound: usize| {
         let numbers: Vec<i32> = (0..shape.elements()).map(|_| random.below(bound) as i32 - 1000).collect();
@@ -340,6 +362,65 @@ fn whole_contract(random: &mut Random) -> Program {
     let constants = [weights(filter, 1 << 28), weights([outputs].into(), 1 << 31)];
     let inputs = [program.input(Scalar::I32, data), constants[0], constants[1]];
     program.outputs = program.step(Primitive::Contract(contraction), &inputs, 0).unwrap();
+    program
+}
+
+/// A contraction of bytes, with and without a sign, whose sums become bytes again.
+fn byte_contract(random: &mut Random) -> Program {
+    let channels = random.pick(&[1, 3, 4, 8, 12, 21, 64, 130]);
+    let data = Shape::from([random.pick(&[1, 2]), 1 + random.below(20), 1 + random.below(20), channels]);
+    let groups = random.pick(&[1, 1, channels]);
+    let outputs = if groups == 1 { random.pick(&[1, 4, 6, 16, 40]) } else { channels * random.pick(&[1, 1, 2]) };
+    let (rows, columns) = (1 + random.below(3), 1 + random.below(3));
+    let [data_type, filter_type] = [0; 2].map(|_| random.pick(&[DataType::Int8, DataType::UInt8]));
+    let least = |data_type| if data_type == DataType::Int8 { -128 } else { 0 };
+    let zero_points = [data_type, filter_type].map(|data_type| least(data_type) + random.below(256) as i32);
+    let output = [data[1], data[2]].map(|extent| 1 + random.below(extent + 1));
+    let (strides, before) = (random.pick(&[[1, 1], [2, 1]]), [random.below(2), random.below(2)]);
+    let transposed = groups == 1 && random.below(4) == 0;
+    let contraction = Contraction { strides, dilations: [1, 1], before, output, groups, transposed, zero_points };
+    let mut program = Program::default();
+    let filter: Vec<u8> = (0..outputs * rows * columns * channels / groups).map(|_| random.below(256) as u8).collect();
+    let shape = Shape::from([outputs, rows, columns, channels / groups]);
+    let filter = Constant { data_type: filter_type, shape, bytes: attache_base::Bytes::from_vec(filter) };
+    let bias: Vec<i32> = (0..outputs).map(|_| random.below(1 << 16) as i32 - 30000).collect();
+    let shape = Shape::from([data[0], output[0], output[1], outputs]);
+    let input = program.input(Scalar::I32, data);
+    program.hold(input, data_type);
+    let mut inputs = vec![input, program.constant(Scalar::I32, filter)];
+    if random.below(3) > 0 {
+        inputs.push(program.constant(Scalar::I32, Constant::from_values([outputs], &bias)));
+    }
+    let sums = program.step(Primitive::Contract(contraction), &inputs, 0).unwrap()[0];
+    let factor = (Whole::Constant(1 << 30), Whole::Constant(-random.pick(&[2, 6, 9])));
+    let bytes = Whole::Input(0).rescale(WholeRounding::Twice, factor.0, factor.1).clamp((-128, 127));
+    let bytes = program.step(Primitive::WholeMap { expression: bytes, shape }, &[sums], 0).unwrap()[0];
+    program.hold(bytes, DataType::Int8);
+    program.outputs = vec![bytes];
+    program
+}
+
+/// Bytes moved, repeated and combined.
+fn byte_moves(random: &mut Random) -> Program {
+    let mut program = index_map(random);
+    let data_type = random.pick(&[DataType::Int8, DataType::UInt8]);
+    for value in &mut program.values {
+        value.scalar = Scalar::I32;
+    }
+    for id in [program.inputs[0], program.outputs[0]] {
+        program.hold(id, data_type);
+    }
+    if let Primitive::IndexMap(map) = &mut program.steps[0].primitive {
+        map.fill = map.fill.map(|_| 5.0);
+    }
+    let moved = program.outputs[0];
+    let shape = program.shape(moved).clone();
+    let row = program.input(Scalar::I32, shape[shape.rank().saturating_sub(1)..].into());
+    program.hold(row, data_type);
+    let expression = Whole::Input(0).multiply(Whole::Input(1)).clamp((0, 100));
+    let product = program.step(Primitive::WholeMap { expression, shape }, &[moved, row], 0).unwrap()[0];
+    program.hold(product, DataType::UInt8);
+    program.outputs = if random.below(2) == 0 { vec![product] } else { vec![product, moved] };
     program
 }
 
@@ -426,7 +507,7 @@ fn devices_compute_what_primitives_mean() {
 /// The same in one more form.
 fn forms(precision: Precision, options: DeviceOptions) {
     let form = Form { device: device(options), precision };
-    let kinds: [(&str, Draw, usize); 19] = [
+    let kinds: [(&str, Draw, usize); 21] = [
         ("map", map, 60),
         ("index_map", index_map, 40),
         ("concatenate", concatenate, 25),
@@ -446,6 +527,8 @@ fn forms(precision: Precision, options: DeviceOptions) {
         ("whole_map", whole_map, 120),
         ("whole_contract", whole_contract, 40),
         ("whole_sum", whole_sum, 30),
+        ("byte_contract", byte_contract, 120),
+        ("byte_moves", byte_moves, 60),
     ];
     for (seed, (label, draw, count)) in kinds.into_iter().enumerate() {
         let mut random = Random(seed as u64 + 1);

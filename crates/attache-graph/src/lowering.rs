@@ -74,6 +74,7 @@ impl<'a> Lowering<'a> {
             if !same_scalar || &value.shape != stated.1 {
                 return Err(Refusal::new(format!("its GPU form makes {}, not {}", value.shape, stated.1)));
             }
+            self.program.hold(id, fact.data_type);
             self.program.outputs.push(id);
         }
         Ok(Lowered { program: self.program, reads: self.reads })
@@ -141,6 +142,7 @@ impl<'a> Lowering<'a> {
                 self.program.input(scalar, shape)
             }
         };
+        self.program.hold(id, fact.data_type);
         self.values[index] = Some(id);
         Ok(id)
     }

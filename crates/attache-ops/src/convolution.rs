@@ -234,16 +234,17 @@ pub(crate) fn lower(
     if lowering.has_input(bias) {
         operands.push(float_as(lowering, bias, Shape::from([convolution.output[2]]))?);
     }
-    let result = contract(lowering, convolution, transposed, &operands)?;
+    let result = contract(lowering, convolution, transposed, &operands, [0; 2])?;
     fused::lower(lowering, activation, result)
 }
 
-/// Emits the contraction of data, a filter and, optionally, a bias.
+/// Emits the contraction of data, a filter and, optionally, a bias; the zero points are those of data and filter.
 pub(crate) fn contract(
     lowering: &mut Lowering<'_>,
     convolution: &Convolution,
     transposed: bool,
     operands: &[ValueId],
+    zero_points: [i32; 2],
 ) -> Result<ValueId, Refusal> {
     check_reach(convolution)?;
     let [height, width, _] = convolution.output;
@@ -254,6 +255,7 @@ pub(crate) fn contract(
         output: [height, width],
         groups: convolution.groups,
         transposed,
+        zero_points,
     };
     lowering.emit(Primitive::Contract(contraction), operands)
 }

@@ -136,12 +136,13 @@ impl FullyConnected {
         let scales = scales.map_err(refuse)?;
         let scheme = Scheme::of(lowering, [0, 1], scales, self.activation)?;
         let depth = convolution.input[2];
+        let input = lowering.input(0)?;
         let mut operands = vec![
-            scheme.activations(lowering, 0, &[convolution.batches, 1, 1, depth].into())?,
+            lowering.reshape(input, &[convolution.batches, 1, 1, depth].into())?,
             scheme.filter(lowering, 1, [outputs, 1, 1, depth], false)?,
         ];
         operands.extend(bias_of(lowering, 2, outputs)?);
-        let sums = convolution::contract(lowering, convolution, false, &operands)?;
+        let sums = convolution::contract(lowering, convolution, false, &operands, scheme.zero_points())?;
         scheme.finish(lowering, sums, Rounding::Once, precision(&scales))
     }
 

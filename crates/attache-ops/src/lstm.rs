@@ -166,6 +166,7 @@ impl Op for Lstm {
             output: whole,
             groups: 1,
             transposed: false,
+            zero_points: [0, 0],
         };
         let sums = lowering.emit(Primitive::Contract(product), &[image, filter, inputs[3]])?;
         let sums = lowering.reshape(sums, &sum_shape)?;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use attache_base::{Activation, DataType, Padding, Quantization, Shape};
+use attache_base::{Activation, Constant, DataType, Padding, Quantization, Shape};
 use attache_gpu_ir::{Contraction, Primitive, ValueId, Whole, WholeBinary, Window, WindowKind};
 use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_kernels::Engine;
@@ -84,9 +84,11 @@ impl Pool {
             return lowering.whole_map(Whole::Input(0).clamp(bounds), &shape, &[largest]);
         }
         let channels = pooling.input[2];
-        let ones = integers(lowering, [channels, kernel[0], kernel[1], 1], &vec![1; channels * kernel[0] * kernel[1]])?;
+        let shape_of_ones = [channels, kernel[0], kernel[1], 1];
+        let ones = Constant::from_values(shape_of_ones, &vec![1i8; channels * kernel[0] * kernel[1]]);
+        let ones = lowering.constant(ones)?;
         let contraction =
-            Contraction { strides, dilations: [1, 1], before, output, groups: channels, transposed: false };
+            Contraction { strides, dilations: [1, 1], before, output, groups: channels, transposed: false, zero_points: [0; 2] };
         let sums = lowering.emit(Primitive::Contract(contraction), &[input, ones])?;
         let covered = |axis: usize, place: usize| pooling.window(axis, place).0.len() as i32;
         let rows = (0..output[0]).flat_map(|y| (0..output[1]).map(move |x| covered(0, y) * covered(1, x)));

@@ -112,7 +112,7 @@ impl Builder<'_> {
             let mut slices = vec![params.next().expect("parameters for each dispatch")];
             slices.extend(dispatch.shader.bindings.iter().map(|binding| match binding {
                 Binding::Read(id) | Binding::Write(id, _) => place(*id),
-                Binding::Packed(_) => packed.next().expect("a buffer for each packed binding"),
+                Binding::Packed(_) | Binding::Words(_) => packed.next().expect("a buffer for each packed binding"),
             }));
             let bindings = self.bind(&pipeline, &slices);
             commands.push(Command { pipeline, bindings, groups: dispatch.shader.groups });
@@ -178,6 +178,9 @@ impl Builder<'_> {
                     let numbers = constant.floats().ok_or_else(unreadable)?;
                     pieces.push(&stored(self.plan.storages.of(*id), &numbers))
                 }
+                Scalar::I32 if matches!(self.plan.storages.of(*id), Storage::Bytes(_)) => {
+                    pieces.push(&constant.aligned_bytes().ok_or_else(unreadable)?)
+                }
                 Scalar::I32 => {
                     let clamped = |integer: i64| integer.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
                     let integers: Vec<i32> =
@@ -193,8 +196,10 @@ impl Builder<'_> {
     fn upload_packed(&self, constants: &[Slice]) -> Result<(std::vec::IntoIter<Slice>, usize), GpuError> {
         let mut pieces = Pieces::default();
         for binding in self.plan.dispatches.iter().flat_map(|dispatch| &dispatch.shader.bindings) {
-            if let Binding::Packed(numbers) = binding {
-                pieces.push(&stored(self.plan.storages.packed(), numbers));
+            match binding {
+                Binding::Packed(numbers) => drop(pieces.push(&stored(self.plan.storages.packed(), numbers))),
+                Binding::Words(words) => drop(pieces.push(bytemuck::cast_slice(words))),
+                Binding::Read(_) | Binding::Write(..) => {}
             }
         }
         let bytes = |slices: &mut dyn Iterator<Item = u64>| slices.sum::<u64>() as usize;
@@ -244,7 +249,7 @@ impl Encoded {
 /// Real numbers as the device stores them.
 fn stored(storage: Storage, numbers: &[f32]) -> Vec<u8> {
     match storage {
-        Storage::F32 | Storage::I32 => bytemuck::cast_slice(numbers).to_vec(),
+        Storage::F32 | Storage::I32 | Storage::Bytes(_) => bytemuck::cast_slice(numbers).to_vec(),
         Storage::Half | Storage::HalfPairs => {
             numbers.iter().flat_map(|number| half::f16::from_f32(*number).to_le_bytes()).collect()
         }

@@ -4,7 +4,7 @@
 use attache_gpu_ir::{Primitive, ValueId};
 
 use super::Variant;
-use crate::access::{lanes, store};
+use crate::access::{lanes, store_anywhere};
 use crate::array::Array;
 use crate::context::Context;
 use crate::fuse::Kernel;
@@ -44,7 +44,7 @@ fn part(
 ) -> Shader {
     let mut writer = Writer::new(VARIANT.name, context);
     let arrays: Vec<Array> = inputs.iter().map(|id| writer.read(*id, lanes)).collect();
-    store(&mut writer, context, kernel, lanes);
+    store_anywhere(&mut writer, context, kernel, lanes);
     let length: usize = lengths.iter().sum();
     let elements = context.program.shape(kernel.outputs[0]).elements() / lanes;
     let runs = elements.checked_div(whole).unwrap_or(0);

@@ -56,8 +56,13 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let [rows, columns, depth] = [1, 2, 3].map(|axis| writer.param(filter[axis]));
     let per_group = writer.param(filter[0] / contraction.groups);
     let is_real = context.program.value(kernel.inputs[0]).scalar == Scalar::F32;
-    let (element, step) = if is_real { ("f32", "fma(DATA, FILTER, sum)") } else { ("i32", "sum + DATA * FILTER") };
-    let step = step.replace("DATA", &inputs[0].numbers("start + c")).replace("FILTER", &inputs[1].numbers("tap + c"));
+    let (data, filter) = (inputs[0].numbers("start + c"), inputs[1].numbers("tap + c"));
+    let (element, step) = if is_real {
+        ("f32", format!("fma({data}, {filter}, sum)"))
+    } else {
+        let [data_zero, filter_zero] = contraction.zero_points.map(|point| writer.signed_param(point.into()));
+        ("i32", format!("sum + ({data} - {data_zero}) * ({filter} - {filter_zero})"))
+    };
     let bias = inputs.get(2).map_or(format!("{element}(0)"), |bias| bias.numbers("o3"));
     let mut body = coordinates(&extents);
     body += &format!(

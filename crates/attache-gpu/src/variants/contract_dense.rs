@@ -8,7 +8,7 @@ use attache_gpu_ir::{Contraction, Primitive, Scalar, Source, ValueId};
 
 use super::Variant;
 use super::contract::source;
-use crate::access::{lanes, store};
+use crate::access::{lanes, store_anywhere};
 use crate::context::Context;
 use crate::fuse::Kernel;
 use crate::shader::{GROUP, Shader, Writer};
@@ -77,7 +77,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let mut writer = Writer::new(VARIANT.name, context);
     let input = writer.read(kernel.inputs[0], deep);
     let weights = writer.packed(pack(context, kernel), 4);
-    store(&mut writer, context, kernel, out_lanes);
+    store_anywhere(&mut writer, context, kernel, out_lanes);
     let pointwise = is_pointwise(contraction, data, filter);
     if !pointwise {
         source(&mut writer, contraction);

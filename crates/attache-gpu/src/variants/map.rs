@@ -1,4 +1,4 @@
-//! A map: one expression for each element.
+//! A map of reals or integers: one expression for each element.
 
 use attache_gpu_ir::Primitive;
 
@@ -8,13 +8,16 @@ use crate::context::Context;
 use crate::fuse::Kernel;
 use crate::shader::{Shader, Writer};
 
-pub(super) const VARIANT: Variant =
-    Variant { name: "map", applies: |_, kernel| matches!(kernel.primitive, Primitive::Map { .. }), cost: 1, write };
+pub(super) const VARIANT: Variant = Variant {
+    name: "map",
+    applies: |_, kernel| matches!(kernel.primitive, Primitive::Map { .. } | Primitive::WholeMap { .. }),
+    cost: 1,
+    write,
+};
 
 fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
-    let Primitive::Map { expression, shape, .. } = &kernel.primitive else { unreachable!("applies") };
     let lanes = lanes(context.program, kernel);
     let mut writer = Writer::new(VARIANT.name, context);
-    store_map(&mut writer, context, kernel, expression, lanes);
-    vec![writer.linear(shape.elements() / lanes, "    store(g);\n")]
+    store_map(&mut writer, context, kernel, lanes);
+    vec![writer.linear(context.program.shape(kernel.outputs[0]).elements() / lanes, "    store(g);\n")]
 }

@@ -3,8 +3,10 @@
 mod arg_reduce;
 mod concatenate;
 mod contract;
+mod contract_bytes;
 mod contract_dense;
 mod contract_depthwise;
+mod contract_depthwise_bytes;
 mod gather;
 mod index_map;
 mod map;
@@ -15,7 +17,6 @@ mod resample;
 mod scan;
 mod top_k;
 mod unpool;
-mod whole_map;
 mod window;
 
 use attache_gpu_ir::Program;
@@ -43,8 +44,10 @@ static TABLE: &[Variant] = &[
     arg_reduce::VARIANT,
     concatenate::VARIANT,
     contract::VARIANT,
+    contract_bytes::VARIANT,
     contract_dense::VARIANT,
     contract_depthwise::VARIANT,
+    contract_depthwise_bytes::VARIANT,
     gather::VARIANT,
     index_map::VARIANT,
     map::VARIANT,
@@ -55,7 +58,6 @@ static TABLE: &[Variant] = &[
     scan::VARIANT,
     top_k::VARIANT,
     unpool::VARIANT,
-    whole_map::VARIANT,
     window::VARIANT,
 ];
 

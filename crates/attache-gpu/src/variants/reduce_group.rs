@@ -4,7 +4,7 @@ use attache_gpu_ir::Primitive;
 
 use super::Variant;
 use super::reduce::{base, folding, share, walk};
-use crate::access::{carried, store};
+use crate::access::{carried, store_anywhere};
 use crate::context::Context;
 use crate::fuse::Kernel;
 use crate::shader::{Shader, Writer};
@@ -34,7 +34,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let shape = &input.shape;
     let mut writer = Writer::new(VARIANT.name, context);
     let array = writer.read(kernel.inputs[0], 1);
-    store(&mut writer, context, kernel, 1);
+    store_anywhere(&mut writer, context, kernel, 1);
     let (fold, start) = folding(&mut writer, *reduction);
     let base = base(&mut writer, shape, axes, 1);
     let (count, walk) = walk(&mut writer, shape, axes, 1);

@@ -3,7 +3,7 @@
 use attache_gpu_ir::Primitive;
 
 use super::Variant;
-use crate::access::store;
+use crate::access::store_anywhere;
 use crate::context::Context;
 use crate::fuse::Kernel;
 use crate::shader::{Shader, Writer};
@@ -16,7 +16,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let shape = context.program.shape(kernel.inputs[0]);
     let mut writer = Writer::new(VARIANT.name, context);
     let array = writer.read(kernel.inputs[0], 1);
-    store(&mut writer, context, kernel, 1);
+    store_anywhere(&mut writer, context, kernel, 1);
     let extent = writer.param(shape[axis]);
     let inner = writer.param(shape[axis + 1..].iter().product());
     let at = if reverse { format!("({extent} - 1u - step)") } else { "step".to_owned() };

@@ -1,7 +1,6 @@
-//! Sums of products of bytes on a device, in the arithmetic of the CPU: zero points are taken off first, sums are of 32
-//! bits, and the factors are those of the CPU's [`Scheme`].
+//! Sums of products of bytes on a device, in the arithmetic of the CPU: sums are of 32 bits, and the factors are those of the CPU's [`Scheme`].
 
-use attache_base::{Activation, DataType, Shape};
+use attache_base::{Activation, Constant, DataType};
 use attache_gpu_ir::{Index, IndexMap, Primitive, ValueId, Whole};
 use attache_graph::{Fact, Lowering, Refusal};
 use attache_kernels::convolution::Convolution;
@@ -29,20 +28,13 @@ impl<'a> Scheme<'a> {
         Self::of_types(of(input), weights, of(lowering.output_fact(0)?), activation).map_err(refuse)
     }
 
-    /// Emits an input of bytes without its zero point, in another shape of as many elements.
-    pub(crate) fn activations(
-        &self,
-        lowering: &mut Lowering<'a>,
-        index: usize,
-        shape: &Shape,
-    ) -> Result<ValueId, Refusal> {
-        let input = lowering.input(index)?;
-        let input = lowering.reshape(input, shape)?;
-        lowering.whole_map(Whole::Input(0).plus(-self.input.zero_point), shape, &[input])
+    /// The zero points of activations and weights.
+    pub(crate) fn zero_points(&self) -> [i32; 2] {
+        [self.input.zero_point, self.weights.zero_point]
     }
 
-    /// Emits weights without their zero point as `[output, height, width, channel]`. Those of a depthwise convolution come
-    /// as `[1, height, width, output]`.
+    /// Emits weights as `[output, height, width, channel]`. Those of a depthwise convolution come as
+    /// `[1, height, width, output]`.
     pub(crate) fn filter(
         &self,
         lowering: &mut Lowering<'a>,
@@ -51,11 +43,15 @@ impl<'a> Scheme<'a> {
         is_depthwise: bool,
     ) -> Result<ValueId, Refusal> {
         let taps = shape[1] * shape[2];
-        let point = self.weights.zero_point;
-        if let Some(values) = known_integers(lowering.input_fact(index)?) {
+        let fact = lowering.input_fact(index)?;
+        if let Some(values) = known_integers(fact) {
             let place = |to: usize| if is_depthwise { to % taps * shape[0] + to / taps } else { to };
-            let values: Vec<i32> = (0..values.len()).map(|to| values[place(to)].wrapping_sub(point)).collect();
-            return integers(lowering, shape, &values);
+            let values = (0..values.len()).map(|to| values[place(to)]);
+            let constant = match fact.data_type {
+                DataType::UInt8 => Constant::from_values(shape, &values.map(|value| value as u8).collect::<Vec<_>>()),
+                _ => Constant::from_values(shape, &values.map(|value| value as i8).collect::<Vec<_>>()),
+            };
+            return lowering.constant(constant);
         }
         let mut filter = lowering.input(index)?;
         if is_depthwise {
@@ -63,8 +59,7 @@ impl<'a> Scheme<'a> {
             let map = IndexMap { output: shape.to_vec(), coordinates, fill: None };
             filter = lowering.emit(Primitive::IndexMap(map), &[filter])?;
         }
-        let filter = lowering.reshape(filter, &shape.into())?;
-        lowering.whole_map(Whole::Input(0).plus(-point), &shape.into(), &[filter])
+        lowering.reshape(filter, &shape.into())
     }
 
     /// Emits the output's bytes from sums whose last axis is that of the outputs.
@@ -114,12 +109,13 @@ pub(crate) fn lower_bytes<'a>(
     let [height, width, channels] = convolution.input;
     let depth = channels / convolution.groups.max(1);
     let shape = [outputs, convolution.kernel[0], convolution.kernel[1], depth];
+    let input = lowering.input(data)?;
     let mut operands = vec![
-        scheme.activations(lowering, data, &[convolution.batches, height, width, channels].into())?,
+        lowering.reshape(input, &[convolution.batches, height, width, channels].into())?,
         scheme.filter(lowering, filter, shape, laid.is_depthwise)?,
     ];
     operands.extend(bias_of(lowering, bias, outputs)?);
-    let sums = contract(lowering, convolution, laid.transposed, &operands)?;
+    let sums = contract(lowering, convolution, laid.transposed, &operands, scheme.zero_points())?;
     scheme.finish(lowering, sums, Rounding::Twice, Product::of(image.data_type))
 }
 

@@ -134,9 +134,14 @@ pub(super) fn stitch(island: Island<'_>) -> Result<Stitched, DelegateError> {
         let value = match grid(graph, *tensor, scalar)? {
             Some(grid) => {
                 let stored = program.input(Scalar::I32, shape);
+                program.hold(stored, graph.fact(*tensor).data_type);
                 convert(&mut program, stored, grid.dequantize(Expression::Input(0)), Scalar::F32, 0)?
             }
-            None => program.input(scalar, shape),
+            None => {
+                let value = program.input(scalar, shape);
+                program.hold(value, graph.fact(*tensor).data_type);
+                value
+            }
         };
         values.insert(*tensor, value);
     }
@@ -160,6 +165,7 @@ pub(super) fn stitch(island: Island<'_>) -> Result<Stitched, DelegateError> {
             }
             None => value,
         };
+        program.hold(output, graph.fact(*tensor).data_type);
         program.outputs.push(output);
     }
     program.validate().map_err(|error| DelegateError::new(error.to_string()))?;

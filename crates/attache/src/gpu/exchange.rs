@@ -3,12 +3,13 @@
 use std::borrow::Cow;
 
 use attache_base::DataType;
+use attache_gpu::Storage;
 use attache_gpu_ir::Scalar;
 use half::f16;
 
-/// Whether a device stores elements of this type as they are.
-pub(super) fn is_stored(data_type: DataType) -> bool {
-    matches!(data_type, DataType::Float32 | DataType::Int32)
+/// Whether a device that stores a value so holds elements of this type as they are.
+pub(super) fn is_stored(data_type: DataType, storage: Storage) -> bool {
+    matches!(storage, Storage::Bytes(_)) || matches!(data_type, DataType::Float32 | DataType::Int32)
 }
 
 /// Bytes of `N` each, as the numbers that they stand for.
@@ -16,8 +17,12 @@ fn numbers<const N: usize, T>(bytes: &[u8], number: fn([u8; N]) -> T) -> impl It
     bytes.as_chunks::<N>().0.iter().map(move |bytes| number(*bytes))
 }
 
-/// A tensor's elements as words of this scalar. Integers that 32 bits don't hold become the nearest that they do.
-pub(super) fn to_device(data_type: DataType, scalar: Scalar, bytes: &[u8]) -> Cow<'_, [u8]> {
+/// A tensor's elements as words of this scalar, or as they are where the device stores bytes. Integers that 32 bits don't
+/// hold become the nearest that they do.
+pub(super) fn to_device(data_type: DataType, scalar: Scalar, storage: Storage, bytes: &[u8]) -> Cow<'_, [u8]> {
+    if let Storage::Bytes(_) = storage {
+        return Cow::Borrowed(bytes);
+    }
     let integers: Box<dyn Iterator<Item = i64>> = match data_type {
         DataType::Float16 => {
             return numbers(bytes, f16::from_le_bytes).flat_map(|half| half.to_f32().to_le_bytes()).collect();
@@ -74,7 +79,7 @@ mod tests {
             ),
         ] {
             let scalar = if data_type == DataType::Float16 { Scalar::F32 } else { Scalar::I32 };
-            let words = to_device(data_type, scalar, &bytes).into_owned();
+            let words = to_device(data_type, scalar, Storage::I32, &bytes).into_owned();
             let mut back = vec![0; bytes.len()];
             from_device(data_type, &words, &mut back);
             assert_eq!(back, bytes, "{data_type}");
@@ -84,7 +89,7 @@ mod tests {
     #[test]
     fn integers_can_be_read_as_reals() {
         let bytes = (-3i64).to_le_bytes();
-        assert_eq!(&*to_device(DataType::Int64, Scalar::F32, &bytes), (-3f32).to_le_bytes());
-        assert_eq!(&*to_device(DataType::Int64, Scalar::I32, &i64::MAX.to_le_bytes()), i32::MAX.to_le_bytes());
+        assert_eq!(&*to_device(DataType::Int64, Scalar::F32, Storage::F32, &bytes), (-3f32).to_le_bytes());
+        assert_eq!(&*to_device(DataType::Int64, Scalar::I32, Storage::I32, &i64::MAX.to_le_bytes()), i32::MAX.to_le_bytes());
     }
 }

@@ -30,7 +30,8 @@ impl GpuKernel {
             let program = &self.session.plan().program;
             let value = program.value(program.inputs[index]);
             if value.shape.elements() > 0 {
-                let words = exchange::to_device(input.data_type, value.scalar, input.bytes);
+                let storage = self.session.plan().storages.of(program.inputs[index]);
+                let words = exchange::to_device(input.data_type, value.scalar, storage, input.bytes);
                 self.session.write(index, &words);
             }
         }
@@ -38,9 +39,13 @@ impl GpuKernel {
 
     fn read(&mut self, outputs: &mut [TensorMut<'_>]) -> Result<(), DelegateError> {
         self.wide.resize(outputs.len(), Vec::new());
+        let plan = self.session.plan();
+        let stored: Vec<bool> = (outputs.iter().zip(&plan.program.outputs))
+            .map(|(output, id)| exchange::is_stored(output.data_type, plan.storages.of(*id)))
+            .collect();
         let mut slices: Vec<&mut [u8]> = Vec::with_capacity(outputs.len());
-        for (output, wide) in outputs.iter_mut().zip(&mut self.wide) {
-            slices.push(if exchange::is_stored(output.data_type) {
+        for ((output, wide), is_stored) in outputs.iter_mut().zip(&mut self.wide).zip(&stored) {
+            slices.push(if *is_stored {
                 &mut *output.bytes
             } else {
                 wide.resize(output.shape.elements() * 4, 0);
@@ -48,8 +53,8 @@ impl GpuKernel {
             });
         }
         self.session.read(&mut slices).map_err(failed)?;
-        for (output, wide) in outputs.iter_mut().zip(&self.wide) {
-            if !exchange::is_stored(output.data_type) {
+        for ((output, wide), is_stored) in outputs.iter_mut().zip(&self.wide).zip(stored) {
+            if !is_stored {
                 exchange::from_device(output.data_type, wide, output.bytes);
             }
         }
