@@ -310,7 +310,15 @@ mod tests {
 
     fn pointwise(output: [usize; 2]) -> Primitive {
         let (strides, dilations, before) = ([1, 1], [1, 1], [0, 0]);
-        Primitive::Contract(Contraction { strides, dilations, before, output, groups: 1, transposed: false, zero_points: [0; 2] })
+        Primitive::Contract(Contraction {
+            strides,
+            dilations,
+            before,
+            output,
+            groups: 1,
+            transposed: false,
+            zero_points: [0; 2],
+        })
     }
 
     #[test]

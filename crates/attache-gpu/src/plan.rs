@@ -2,15 +2,15 @@
 
 use std::fmt;
 
-use attache_gpu_ir::{Primitive, Program, Source, Value, ValueId};
+use attache_gpu_ir::{Expression, Primitive, Program, Source, Value, ValueId, Whole};
 
 use crate::error::{GpuError, GpuErrorKind};
-use crate::fuse::{Kernel, fuse};
+use crate::fuse::{Epilogue, Kernel, fuse};
 use crate::layout::{Layout, roots};
 use crate::limits::Limits;
 use crate::precision::Precision;
 use crate::shader::{Binding, Shader};
-use crate::storage::Storages;
+use crate::storage::{Storage, Storages};
 use crate::variants::write;
 
 /// One dispatch: a shader and the kernel that it belongs to.
@@ -44,17 +44,15 @@ impl Plan {
     pub fn new(mut program: Program, precision: Precision, limits: &Limits) -> Result<Self, GpuError> {
         program.validate().map_err(|error| GpuError::new(GpuErrorKind::Failed, error.to_string()))?;
         settle_reshapes(&mut program);
-        let kernels = fuse(&program, limits.max_bindings);
+        let mut kernels = fuse(&program, limits.max_bindings);
         let mut storages = Storages::new(&program, precision.storage(limits.shader_f16));
         let mut dispatches = Vec::new();
         for (index, kernel) in kernels.iter().enumerate() {
-            let shaders = write(&program, kernel, &storages, limits);
-            for binding in shaders.iter().flat_map(|shader| &shader.bindings) {
-                if let Binding::Write(id, storage) = binding {
-                    storages.settle(*id, *storage);
-                }
-            }
-            dispatches.extend(shaders.into_iter().map(|shader| Dispatch { shader, kernel: index }));
+            dispatches.extend(written(&program, kernel, index, &mut storages, limits));
+        }
+        for narrowing in narrow_outputs(&mut program, &mut storages, kernels.last()) {
+            dispatches.extend(written(&program, &narrowing, kernels.len(), &mut storages, limits));
+            kernels.push(narrowing);
         }
         let constants = constants(&program, &dispatches);
         let layout = Layout::new(&program, &kernels, constants, &storages);
@@ -82,6 +80,50 @@ impl Plan {
         }
         merged
     }
+}
+
+/// A kernel's dispatches; what it writes is settled.
+fn written(
+    program: &Program,
+    kernel: &Kernel,
+    index: usize,
+    storages: &mut Storages,
+    limits: &Limits,
+) -> Vec<Dispatch> {
+    let shaders = write(program, kernel, storages, limits);
+    for binding in shaders.iter().flat_map(|shader| &shader.bindings) {
+        if let Binding::Write(id, storage) = binding {
+            storages.settle(*id, *storage);
+        }
+    }
+    shaders.into_iter().map(|shader| Dispatch { shader, kernel: index }).collect()
+}
+
+/// Outputs whose elements fit bytes but which a kernel had to store wider become bytes after all, since those cross the
+/// bus: one more kernel each, in the place of the outputs that it narrows.
+fn narrow_outputs(program: &mut Program, storages: &mut Storages, last: Option<&Kernel>) -> Vec<Kernel> {
+    let mut kernels: Vec<Kernel> = Vec::new();
+    let origins: Vec<usize> = last.and_then(|kernel| kernel.origins.last()).copied().into_iter().collect();
+    for place in 0..program.outputs.len() {
+        let wide = program.outputs[place];
+        if program.value(wide).bytes.is_none() || storages.of(wide) != Storage::I32 {
+            continue;
+        }
+        if let Some(known) = kernels.iter().find(|kernel| kernel.inputs == [wide]) {
+            program.outputs[place] = known.outputs[0];
+            continue;
+        }
+        let shape = program.shape(wide).clone();
+        let primitive = Primitive::WholeMap { expression: Whole::Input(0), shape };
+        let narrow = program.step(primitive.clone(), &[wide], 0).expect("integers map to themselves")[0];
+        program.values[narrow.index()].bytes = program.value(wide).bytes;
+        storages.extend(program);
+        program.outputs[place] = narrow;
+        let epilogue = Epilogue::Real(Expression::Input(0));
+        let (operands, origins) = (Vec::new(), origins.clone());
+        kernels.push(Kernel { primitive, inputs: vec![wide], epilogue, operands, outputs: vec![narrow], origins });
+    }
+    kernels
 }
 
 /// Values in one place are stored alike: one that isn't inner makes all that are reshaped from or to it the same, and so

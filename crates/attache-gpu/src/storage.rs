@@ -63,12 +63,20 @@ pub struct Storages {
 impl Storages {
     /// As far as it is known before shaders are written; `reals` is how reals are stored where nothing stands against it.
     pub fn new(program: &Program, reals: Storage) -> Self {
-        let values = program.values.iter().map(|value| match value.scalar {
+        let mut storages = Self { reals, by_root: Vec::new(), roots: Vec::new() };
+        storages.extend(program);
+        storages
+    }
+
+    /// With values that the program got since.
+    pub(crate) fn extend(&mut self, program: &Program) {
+        let values = program.values[self.by_root.len()..].iter().map(|value| match value.scalar {
             Scalar::F32 if value.is_inner => Storage::F32,
-            Scalar::F32 => reals,
+            Scalar::F32 => self.reals,
             Scalar::I32 => value.bytes.map_or(Storage::I32, Storage::Bytes),
         });
-        Self { reals, by_root: values.collect(), roots: roots(program) }
+        self.by_root.extend(values);
+        self.roots = roots(program);
     }
 
     /// The storage of a value. That of one that a kernel makes is known once the kernel's shaders are written.

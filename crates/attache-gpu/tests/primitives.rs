@@ -72,7 +72,7 @@ fn check(form: &Form, random: &mut Random, label: &str, program: Program) {
     let scalars: Vec<Scalar> = program.outputs.iter().map(|id| program.value(*id).scalar).collect();
     let mut session = Session::new(&form.device, program.clone(), form.precision, Submission::Encoder).unwrap();
     let is_byte = |id: ValueId| matches!(session.plan().storages.of(id), Storage::Bytes(_));
-    let bytes: Vec<bool> = program.outputs.iter().map(|id| is_byte(*id)).collect();
+    let bytes: Vec<bool> = session.plan().program.outputs.iter().map(|id| is_byte(*id)).collect();
     let stored: Vec<bool> = program.inputs.iter().map(|id| is_byte(*id)).collect();
     for (index, (tensor, id)) in tensors.iter().zip(&program.inputs).enumerate() {
         let bytes: Vec<u8> = match program.value(*id).scalar {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use attache_base::{Constant as Values, DataType, Shape};
 use attache_gpu_ir::Expression::{self, Constant, Input};
+use attache_gpu_ir::Whole;
 use attache_graph::{Conversion, Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_kernels::quantized::Stored;
 use attache_kernels::quantized::rescale::dequantize;
@@ -38,25 +39,26 @@ fn write<T: Stored>(eval: &mut Eval<'_>, stored: &[T]) -> Result<(), OpError> {
     Ok(())
 }
 
-/// Emits the product of a difference that is exact: rounded once, on every device alike.
+/// Emits the product of a difference: taken of integers, so that reals are rounded once and no device can join the two.
 fn lower_stored(lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
     let (fact, shape) = (lowering.input_fact(0)?, lowering.output_shape(0)?.clone());
     let channels = Channels::new(fact.data_type, fact.quantization.as_ref(), &shape).map_err(refuse)?;
     let input = lowering.input(0)?;
     let output = if let Some(affine) = channels.only() {
-        let difference = Input(0).subtract(Constant(affine.zero_point as f32));
-        lowering.map(difference.multiply(Constant(affine.scale)), &shape, &[input])?
+        let difference =
+            lowering.whole_map(Whole::Input(0).plus(affine.zero_point.wrapping_neg()), &shape, &[input])?;
+        lowering.map(Input(0).multiply(Constant(affine.scale)), &shape, &[difference])?
     } else {
         // Scales along an axis, and 1 along those behind it.
         let affines = channels.each();
         let behind = fact.quantization.as_ref().map_or(0, |quantization| shape.rank() - 1 - quantization.axis);
         let along: Shape = [affines.len()].into_iter().chain(std::iter::repeat_n(1, behind)).collect();
         let scales: Vec<f32> = affines.iter().map(|affine| affine.scale).collect();
-        let points: Vec<f32> = affines.iter().map(|affine| affine.zero_point as f32).collect();
+        let points: Vec<i32> = affines.iter().map(|affine| affine.zero_point).collect();
         let scales = lowering.precise_constant(Values::from_values(along.clone(), &scales))?;
-        let points = lowering.precise_constant(Values::from_values(along, &points))?;
-        let real = Input(0).subtract(Input(1)).multiply(Input(2));
-        lowering.map(real, &shape, &[input, points, scales])?
+        let points = lowering.constant(Values::from_values(along, &points))?;
+        let difference = lowering.whole_map(Whole::Input(0).subtract(Whole::Input(1)), &shape, &[input, points])?;
+        lowering.map(Input(0).multiply(Input(1)), &shape, &[difference, scales])?
     };
     lowering.output(0, output)
 }

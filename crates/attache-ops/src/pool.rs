@@ -87,8 +87,15 @@ impl Pool {
         let shape_of_ones = [channels, kernel[0], kernel[1], 1];
         let ones = Constant::from_values(shape_of_ones, &vec![1i8; channels * kernel[0] * kernel[1]]);
         let ones = lowering.constant(ones)?;
-        let contraction =
-            Contraction { strides, dilations: [1, 1], before, output, groups: channels, transposed: false, zero_points: [0; 2] };
+        let contraction = Contraction {
+            strides,
+            dilations: [1, 1],
+            before,
+            output,
+            groups: channels,
+            transposed: false,
+            zero_points: [0; 2],
+        };
         let sums = lowering.emit(Primitive::Contract(contraction), &[input, ones])?;
         let covered = |axis: usize, place: usize| pooling.window(axis, place).0.len() as i32;
         let rows = (0..output[0]).flat_map(|y| (0..output[1]).map(move |x| covered(0, y) * covered(1, x)));

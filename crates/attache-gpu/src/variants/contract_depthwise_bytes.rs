@@ -52,7 +52,8 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let extents = [output[0], output[1], output[2], channels].map(|extent| writer.param(extent));
     let [height, width] = [1, 2].map(|axis| writer.param(data[axis]));
     let [rows, columns] = [filter[1], filter[2]];
-    let [data_zero, filter_zero] = [contraction.zero_points[0], filter_zero].map(|zero| writer.signed_param(zero.into()));
+    let [data_zero, filter_zero] =
+        [contraction.zero_points[0], filter_zero].map(|zero| writer.signed_param(zero.into()));
     let mut body = coordinates(&extents);
     body += &format!(
         "    let channel = u32(o3) * 4u;

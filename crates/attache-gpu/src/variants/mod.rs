@@ -15,6 +15,7 @@ mod reduce;
 mod reduce_group;
 mod resample;
 mod scan;
+mod tile;
 mod top_k;
 mod unpool;
 mod window;

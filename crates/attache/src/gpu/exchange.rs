@@ -4,12 +4,15 @@ use std::borrow::Cow;
 
 use attache_base::DataType;
 use attache_gpu::Storage;
-use attache_gpu_ir::Scalar;
+use attache_gpu_ir::{Bytes, Scalar};
 use half::f16;
 
 /// Whether a device that stores a value so holds elements of this type as they are.
 pub(super) fn is_stored(data_type: DataType, storage: Storage) -> bool {
-    matches!(storage, Storage::Bytes(_)) || matches!(data_type, DataType::Float32 | DataType::Int32)
+    match storage {
+        Storage::Bytes(_) => matches!(data_type, DataType::Int8 | DataType::UInt8),
+        _ => matches!(data_type, DataType::Float32 | DataType::Int32),
+    }
 }
 
 /// Bytes of `N` each, as the numbers that they stand for.
@@ -20,7 +23,7 @@ fn numbers<const N: usize, T>(bytes: &[u8], number: fn([u8; N]) -> T) -> impl It
 /// A tensor's elements as words of this scalar, or as they are where the device stores bytes. Integers that 32 bits don't
 /// hold become the nearest that they do.
 pub(super) fn to_device(data_type: DataType, scalar: Scalar, storage: Storage, bytes: &[u8]) -> Cow<'_, [u8]> {
-    if let Storage::Bytes(_) = storage {
+    if matches!(storage, Storage::Bytes(_)) && is_stored(data_type, storage) {
         return Cow::Borrowed(bytes);
     }
     let integers: Box<dyn Iterator<Item = i64>> = match data_type {
@@ -36,6 +39,7 @@ pub(super) fn to_device(data_type: DataType, scalar: Scalar, storage: Storage, b
         _ => return Cow::Borrowed(bytes),
     };
     match scalar {
+        _ if matches!(storage, Storage::Bytes(_)) => integers.map(|integer| integer as u8).collect(),
         Scalar::F32 => integers.flat_map(|integer| (integer as f32).to_le_bytes()).collect(),
         Scalar::I32 => {
             let clamped = |integer: i64| integer.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
@@ -44,13 +48,20 @@ pub(super) fn to_device(data_type: DataType, scalar: Scalar, storage: Storage, b
     }
 }
 
-/// A device's words as a tensor's elements, for types that it doesn't store.
-pub(super) fn from_device(data_type: DataType, words: &[u8], bytes: &mut [u8]) {
+/// A device's words, or bytes where it stores such, as a tensor's elements, for types that it doesn't store.
+pub(super) fn from_device(data_type: DataType, storage: Storage, words: &[u8], bytes: &mut [u8]) {
     fn put<const N: usize>(bytes: &mut [u8], elements: impl Iterator<Item = [u8; N]>) {
         bytes.as_chunks_mut::<N>().0.iter_mut().zip(elements).for_each(|(to, element)| *to = element);
     }
-    let integers = || numbers(words, i32::from_le_bytes);
+    let integers = || -> Box<dyn Iterator<Item = i32>> {
+        match storage {
+            Storage::Bytes(Bytes::Signed) => Box::new(words.iter().map(|byte| i32::from(*byte as i8))),
+            Storage::Bytes(Bytes::Unsigned) => Box::new(words.iter().map(|byte| i32::from(*byte))),
+            _ => Box::new(numbers(words, i32::from_le_bytes)),
+        }
+    };
     match data_type {
+        DataType::Int32 => put(bytes, integers().map(i32::to_le_bytes)),
         DataType::Float16 => {
             put(bytes, numbers(words, f32::from_le_bytes).map(|number| f16::from_f32(number).to_le_bytes()));
         }
@@ -81,15 +92,27 @@ mod tests {
             let scalar = if data_type == DataType::Float16 { Scalar::F32 } else { Scalar::I32 };
             let words = to_device(data_type, scalar, Storage::I32, &bytes).into_owned();
             let mut back = vec![0; bytes.len()];
-            from_device(data_type, &words, &mut back);
+            from_device(data_type, Storage::I32, &words, &mut back);
             assert_eq!(back, bytes, "{data_type}");
         }
+    }
+
+    #[test]
+    fn bytes_stay_bytes_and_become_other_integers() {
+        let (storage, stored) = (Storage::Bytes(Bytes::Signed), [0xff, 0x05]);
+        assert_eq!(&*to_device(DataType::Int8, Scalar::I32, storage, &stored), stored);
+        let mut wide = [0; 8];
+        from_device(DataType::Int32, storage, &stored, &mut wide);
+        assert_eq!(wide, [0xff, 0xff, 0xff, 0xff, 5, 0, 0, 0]);
     }
 
     #[test]
     fn integers_can_be_read_as_reals() {
         let bytes = (-3i64).to_le_bytes();
         assert_eq!(&*to_device(DataType::Int64, Scalar::F32, Storage::F32, &bytes), (-3f32).to_le_bytes());
-        assert_eq!(&*to_device(DataType::Int64, Scalar::I32, Storage::I32, &i64::MAX.to_le_bytes()), i32::MAX.to_le_bytes());
+        assert_eq!(
+            &*to_device(DataType::Int64, Scalar::I32, Storage::I32, &i64::MAX.to_le_bytes()),
+            i32::MAX.to_le_bytes()
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! An island on the GPU: bytes of tensors in, bytes of tensors out.
 
-use attache_gpu::{Device, GpuError, Precision, Session, Submission};
+use attache_gpu::{Device, GpuError, Precision, Session, Storage, Submission};
 use attache_graph::{NodeId, TensorMut, TensorRef};
 
 use super::delegate::Stitched;
@@ -40,22 +40,21 @@ impl GpuKernel {
     fn read(&mut self, outputs: &mut [TensorMut<'_>]) -> Result<(), DelegateError> {
         self.wide.resize(outputs.len(), Vec::new());
         let plan = self.session.plan();
-        let stored: Vec<bool> = (outputs.iter().zip(&plan.program.outputs))
-            .map(|(output, id)| exchange::is_stored(output.data_type, plan.storages.of(*id)))
-            .collect();
+        let storages: Vec<Storage> = plan.program.outputs.iter().map(|id| plan.storages.of(*id)).collect();
         let mut slices: Vec<&mut [u8]> = Vec::with_capacity(outputs.len());
-        for ((output, wide), is_stored) in outputs.iter_mut().zip(&mut self.wide).zip(&stored) {
-            slices.push(if *is_stored {
+        for ((output, wide), storage) in outputs.iter_mut().zip(&mut self.wide).zip(&storages) {
+            slices.push(if exchange::is_stored(output.data_type, *storage) {
                 &mut *output.bytes
             } else {
-                wide.resize(output.shape.elements() * 4, 0);
+                let size = if matches!(storage, Storage::Bytes(_)) { 1 } else { 4 };
+                wide.resize(output.shape.elements() * size, 0);
                 wide
             });
         }
         self.session.read(&mut slices).map_err(failed)?;
-        for ((output, wide), is_stored) in outputs.iter_mut().zip(&self.wide).zip(stored) {
-            if !is_stored {
-                exchange::from_device(output.data_type, wide, output.bytes);
+        for ((output, wide), storage) in outputs.iter_mut().zip(&self.wide).zip(storages) {
+            if !exchange::is_stored(output.data_type, storage) {
+                exchange::from_device(output.data_type, storage, wide, output.bytes);
             }
         }
         Ok(())
