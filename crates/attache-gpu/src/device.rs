@@ -91,8 +91,8 @@ pub struct DeviceOptions {
     pub hardware_only: bool,
     /// With the graphics interface's own validation layer, whose messages go to the log. For tests.
     pub validation: bool,
-    /// With no more than every device has: four storage buffers to a shader, and its parameters where hardware likes
-    /// them. For tests on software.
+    /// With no more than every device has: four storage buffers to a shader, and all else as hardware likes it. For tests
+    /// on software.
     pub frugal: bool,
     /// Without binary16 as a type of shaders, on a device that has it as well: 16-bit precisions then do as on one that
     /// does not. For tests.
@@ -158,11 +158,13 @@ impl Device {
     fn new(device: wgpu::Device, queue: wgpu::Queue, adapter: Adapter, failure: Failure, open_ms: f64) -> Self {
         let max_binding_bytes = usize::try_from(adapter.max_binding_bytes).unwrap_or(usize::MAX);
         let storage_buffers = adapter.max_storage_buffers as usize;
-        let (max_bindings, params) = match adapter.is_software && storage_buffers > 4 {
+        let as_software = adapter.is_software && storage_buffers > 4;
+        let (max_bindings, params) = match as_software {
             true => (storage_buffers - 1, Params::Storage),
             false => (storage_buffers, Params::Uniform),
         };
-        let limits = Limits { max_bindings, params, max_binding_bytes, shader_f16: adapter.shader_f16 };
+        let shader_f16 = adapter.shader_f16;
+        let limits = Limits { max_bindings, params, max_binding_bytes, shader_f16, shares_sums: !as_software };
         Self(Arc::new(Inner { device, queue, adapter, limits, pipelines: Mutex::default(), failure, open_ms }))
     }
 

@@ -11,6 +11,9 @@ pub struct Limits {
     pub max_binding_bytes: usize,
     /// Whether shaders have binary16 as a type.
     pub shader_f16: bool,
+    /// Whether invocations had better share a long sum. Software computes them one after the other, and meetings of a work
+    /// group cost it more than they save.
+    pub shares_sums: bool,
 }
 
 /// Where a shader's parameters lie.

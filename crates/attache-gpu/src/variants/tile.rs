@@ -1,6 +1,6 @@
 //! What contractions of one group with a constant filter share, whatever they multiply: an invocation makes 4 channels of
-//! several neighbouring positions. Where there are few results of many products, several invocations of a work group share
-//! the products of one.
+//! several neighbouring positions. Where there are few results of many products, several invocations of a work group may
+//! share the products of one.
 
 use std::fmt::Write;
 
@@ -83,7 +83,8 @@ impl Tile {
         let [data, filter, output] =
             [kernel.inputs[0], kernel.inputs[1], kernel.outputs[0]].map(|id| context.program.shape(id));
         let (positions, quads): (usize, usize) = (output[..3].iter().product(), filter[0].div_ceil(4));
-        let is_shared = positions * quads <= FEW_RESULTS && depth * filter[1] * filter[2] >= MANY_STEPS;
+        let is_long = depth * filter[1] * filter[2] >= MANY_STEPS;
+        let is_shared = context.limits.shares_sums && positions * quads <= FEW_RESULTS && is_long;
         let split = if is_shared { SHARES } else { 1 };
         let each = match positions {
             _ if is_shared => 1,
