@@ -34,8 +34,9 @@ fn axes(from: &Shape, to: &Shape) -> Vec<Axis> {
 
 /// WGSL's type for one element of what a kernel's primitive hands to `store`.
 pub(crate) fn carried(program: &Program, kernel: &Kernel) -> &'static str {
-    use Primitive::{Concatenate, Contract, Gather, IndexMap};
-    let keeps = matches!(kernel.primitive, IndexMap(_) | Concatenate { .. } | Gather(_) | Contract(_));
+    use Primitive::{Concatenate, Contract, Gather, IndexMap, Multiply};
+    let keeps =
+        matches!(kernel.primitive, IndexMap(_) | Concatenate { .. } | Gather(_) | Contract(_) | Multiply { .. });
     let sums = matches!(kernel.primitive, Primitive::Reduce { reduction: Reduction::Sum, .. });
     let integers = (keeps || sums) && program.value(kernel.inputs[0]).scalar == Scalar::I32;
     if integers || matches!(kernel.primitive, Primitive::ArgReduce { .. }) { "i32" } else { "f32" }

@@ -238,11 +238,12 @@ impl BatchMatMul {
             return Err(Refusal::new("a right matrix with several scales"));
         }
         let scheme = Scheme::of(lowering, [0, 1], scales, Activation::None)?;
-        let (shape, right) = (lowering.input_shape(1)?.clone(), lowering.input(1)?);
-        let differences = Whole::Input(0).plus(-scheme.weight_zero_point());
-        let right = lowering.whole_map(differences, &shape, &[right])?;
-        let left = scheme.activations(lowering, 0, lowering.input_shape(0)?)?;
-        let sums = lowering.emit(Primitive::Multiply { transposed: self.transposed }, &[left, right])?;
+        let mut matrices = Vec::with_capacity(2);
+        for (index, zero_point) in scheme.zero_points().into_iter().enumerate() {
+            let (shape, stored) = (lowering.input_shape(index)?, lowering.input(index)?);
+            matrices.push(lowering.whole_map(Whole::Input(0).plus(-zero_point), shape, &[stored])?);
+        }
+        let sums = lowering.emit(Primitive::Multiply { transposed: self.transposed }, &matrices)?;
         let output = scheme.finish(lowering, sums, Rounding::Twice, Precision::Single)?;
         lowering.output(0, output)
     }

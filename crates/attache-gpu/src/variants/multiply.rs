@@ -1,4 +1,4 @@
-//! The product of matrices, one invocation for each element of the result. No expression joins one of integers.
+//! The product of matrices, one invocation for each element of the result.
 
 use attache_gpu_ir::{Primitive, Scalar};
 
@@ -23,12 +23,8 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let mut writer = Writer::new(VARIANT.name, context);
     let [left, right] = [0, 1].map(|input| writer.read(kernel.inputs[input], 1));
     let are_integers = context.program.value(kernel.inputs[0]).scalar == Scalar::I32;
-    let (end, start) = if are_integers {
-        (writer.write(kernel.outputs[0], 1).write("g", "sum"), "0")
-    } else {
-        store(&mut writer, context, kernel, 1);
-        ("store(g, sum);".to_owned(), "0.0")
-    };
+    store(&mut writer, context, kernel, 1);
+    let start = if are_integers { "0" } else { "0.0" };
     let (rows, columns) = (writer.param(output[rank - 2]), writer.param(output[rank - 1]));
     let last = |shape: &attache_base::Shape, from_end: usize| shape[shape.rank() - from_end];
     let depth = writer.param(last(shapes[0], if transposed[0] { 2 } else { 1 }));
@@ -64,7 +60,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     for (var k = 0u; k < {depth}; k++) {{
         sum = {step};
     }}
-    {end}\n"
+    store(g, sum);\n"
     );
     vec![writer.linear(output.elements(), &body)]
 }
