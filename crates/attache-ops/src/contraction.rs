@@ -5,12 +5,14 @@
 //! bytes while the model runs ("dynamic range"). Source: TensorFlow Lite's reference kernels.
 
 mod exact;
+mod wide_exact;
 
 use std::any::Any;
 use std::borrow::Cow;
 
 use attache_base::{Activation, DataType, Quantization};
-use attache_graph::{Cache, Eval, Fact, OpError, TensorMut, TensorRef};
+use attache_gpu_ir::ValueId;
+use attache_graph::{Cache, Eval, Fact, Lowering, OpError, Refusal, TensorMut, TensorRef};
 use attache_kernels::convolution::Convolution;
 use attache_kernels::quantized::{
     Multiplier, Operand, PackedIntegerDepthwise, PackedIntegerFilter, PackedIntegerTransposeFilter, Requantize,
@@ -23,7 +25,11 @@ use crate::fused;
 use crate::quantized::{Affine, activation_range, unpack_nibbles};
 use crate::support::one_of;
 
-pub(crate) use exact::{Laid, bias_of, lower_bytes};
+use exact::lower_bytes;
+use wide_exact::lower_wide;
+
+pub(crate) use exact::{Laid, bias_of};
+pub(crate) use wide_exact::{finish_wide, wide_scheme, wide_sums};
 
 /// The arithmetic that types call for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,6 +236,20 @@ impl<'a> Scheme<'a> {
     pub(crate) fn weight_zero_point(&self) -> i32 {
         self.weights.zero_point
     }
+}
+
+/// Emits a convolution of stored numbers; its result.
+pub(crate) fn lower_stored<'a>(
+    lowering: &mut Lowering<'a>,
+    convolution: &Convolution,
+    laid: &Laid,
+    activation: Activation,
+) -> Result<ValueId, Refusal> {
+    let lower = match lowering.input_fact(laid.operands[0])?.data_type {
+        DataType::Int16 => lower_wide,
+        _ => lower_bytes,
+    };
+    lower(lowering, convolution, laid, activation)
 }
 
 /// A bias of 32-bit integers.

@@ -12,7 +12,7 @@ use attache_kernels::depthwise::{PackedDepthwise, depthwise};
 use attache_kernels::quantized::{PackedIntegerDepthwise, wide_convolve, wide_groups};
 use attache_model::schema::BuiltinOperator;
 
-use crate::contraction::{Arithmetic, Laid, eval_bytes, eval_dynamic, lower_bytes, wide_parts, with_kept};
+use crate::contraction::{Arithmetic, Laid, eval_bytes, eval_dynamic, lower_stored, wide_parts, with_kept};
 use crate::convolution::{Sliding, Weights, check_bias, inferred, lower, multiply_adds};
 use crate::definition::{activation, padding, positive};
 use crate::exact::is_exact;
@@ -150,7 +150,7 @@ impl Op for DepthwiseConv2d {
         let convolution = self.convolution(lowering.input_shape(0)?, lowering.input_shape(1)?).map_err(refuse)?;
         if is_exact(lowering, 0) {
             let laid = Laid { operands: OPERANDS, axis: AXIS, transposed: false, is_depthwise: true };
-            let output = lower_bytes(lowering, &convolution, &laid, self.0.activation)?;
+            let output = lower_stored(lowering, &convolution, &laid, self.0.activation)?;
             return lowering.output(0, output);
         }
         let operands = [lowering.float_input(0)?, filter(lowering)?];

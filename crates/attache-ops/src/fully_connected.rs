@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use attache_base::{Activation, Shape};
+use attache_base::{Activation, DataType, Shape};
 use attache_gpu_ir::ValueId;
 use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_kernels::Engine;
@@ -14,8 +14,8 @@ use attache_kernels::quantized::{
 use attache_model::schema::{BuiltinOperator, FullyConnectedOptionsWeightsFormat as Format};
 
 use crate::contraction::{
-    Arithmetic, Product as Precision, Quantized, Scheme, WeightScales, bias_of, narrow_bias, weight_bytes, wide_bias,
-    with_kept,
+    Arithmetic, Laid, Product as Precision, Quantized, Scheme, WeightScales, bias_of, finish_wide, narrow_bias,
+    weight_bytes, wide_bias, wide_scheme, wide_sums, with_kept,
 };
 use crate::convolution::{self, Weights, check_bias, float_as};
 use crate::definition::activation;
@@ -146,6 +146,19 @@ impl FullyConnected {
         scheme.finish(lowering, sums, Rounding::Once, precision(&scales))
     }
 
+    /// 16-bit numbers on a device, in the same way.
+    fn lower_wide(&self, lowering: &mut Lowering<'_>, convolution: &Convolution) -> Result<ValueId, Refusal> {
+        let weights = lowering.input_fact(1)?;
+        let outputs = Some(convolution.output[2]);
+        let scales = WeightScales::new(weights.data_type, weights.quantization.as_ref(), AXIS, outputs);
+        let scales = scales.map_err(refuse)?;
+        let scheme = wide_scheme(lowering, 0, scales, self.activation)?;
+        let stage = scheme.wide(WideRounding::Whole, precision(&scales)).map_err(refuse)?;
+        let laid = Laid { operands: [0, 1, 2], axis: AXIS, transposed: false, is_depthwise: false };
+        let sums = wide_sums(lowering, convolution, &laid, scheme.weight_zero_point())?;
+        finish_wide(lowering, sums, &stage)
+    }
+
     /// Floats times quantized weights: each row of the input becomes bytes.
     fn eval_dynamic(&self, eval: &mut Eval<'_>, product: &Product) -> Result<(), OpError> {
         let (input, weights, bias) = (eval.input(0)?, eval.input(1)?, eval.optional(2));
@@ -234,7 +247,10 @@ impl Op for FullyConnected {
         };
         let shape = lowering.output_shape(0)?.clone();
         if is_exact(lowering, 0) {
-            let result = self.lower_bytes(lowering, &convolution)?;
+            let result = match lowering.input_fact(0)?.data_type {
+                DataType::Int16 => self.lower_wide(lowering, &convolution)?,
+                _ => self.lower_bytes(lowering, &convolution)?,
+            };
             let output = lowering.reshape(result, &shape)?;
             return lowering.output(0, output);
         }
@@ -248,8 +264,6 @@ impl Op for FullyConnected {
 
 #[cfg(test)]
 mod tests {
-    use attache_base::DataType;
-
     use super::*;
 
     fn output(keep_num_dims: bool, input: &[usize], weights: &[usize]) -> Result<Shape, OpError> {

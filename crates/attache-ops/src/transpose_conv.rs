@@ -9,7 +9,7 @@ use attache_kernels::convolution::Convolution;
 use attache_kernels::quantized::{PackedIntegerTransposeFilter, wide_transpose_convolve};
 use attache_model::schema::BuiltinOperator;
 
-use crate::contraction::{Arithmetic, Laid, eval_bytes, lower_bytes, wide_parts};
+use crate::contraction::{Arithmetic, Laid, eval_bytes, lower_stored, wide_parts};
 use crate::convolution::{Spreading, check_bias, inferred};
 use crate::definition::{activation, padding, positive};
 use crate::exact::is_exact;
@@ -109,7 +109,7 @@ impl Op for TransposeConv {
         let convolution = self.convolution(&wanted, filter, data).map_err(refuse)?;
         if is_exact(lowering, OPERANDS[0]) {
             let laid = Laid { operands: OPERANDS, axis: AXIS, transposed: true, is_depthwise: false };
-            let output = lower_bytes(lowering, &convolution, &laid, self.0.activation)?;
+            let output = lower_stored(lowering, &convolution, &laid, self.0.activation)?;
             return lowering.output(0, output);
         }
         self.0.lower(lowering, &convolution, OPERANDS)

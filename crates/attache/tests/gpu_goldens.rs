@@ -6,14 +6,16 @@
 //! overwritten; the other cases still have to agree. In 16 bits those of `conformance/expectations/gpu_f16.txt` don't.
 //!
 //! Quantized tensors are taken in both ways: exactly, so that bits must agree, and seen as reals, so that steps count; the
-//! cases of `conformance/expectations/gpu_view.txt` then depart further, each for its reason.
+//! cases of `conformance/expectations/gpu_view.txt` then depart further, each for its reason. Which operators are refused
+//! where bits must agree, `conformance/expectations/gpu_exact.txt` lists, by the type of the cases' numbers: `f32` are
+//! floats that meet stored numbers.
 
 #[path = "../../attache-gpu/tests/validation/mod.rs"]
 mod validation;
 
 mod goldens;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -56,7 +58,7 @@ enum Outcome {
     /// It agrees, and the GPU had all of it.
     Agrees,
     /// What the GPU refused, and why. The CPU took that over, and the case agrees.
-    Refused(String),
+    Refused(Vec<String>),
 }
 
 fn run(case: &Case, delegate: &Arc<dyn Delegate>, tolerance: f32) -> Result<Outcome, String> {
@@ -70,7 +72,7 @@ fn run(case: &Case, delegate: &Arc<dyn Delegate>, tolerance: f32) -> Result<Outc
             };
             let reasons: Vec<String> = interpreter.placement().left_behind().map(reason).collect();
             case.check_with_cpu(&mut interpreter, tolerance)?;
-            Ok(Outcome::Refused(reasons.join("; ")))
+            Ok(Outcome::Refused(reasons))
         }
         Err(error) => Err(error.to_string()),
     }
@@ -79,12 +81,14 @@ fn run(case: &Case, delegate: &Arc<dyn Delegate>, tolerance: f32) -> Result<Outc
 /// The cases that fail, by name with what is wrong. What is refused has to be as expected.
 fn failures(delegate: GpuDelegate, tolerance: f32) -> BTreeMap<String, String> {
     let delegate: Arc<dyn Delegate> = Arc::new(delegate);
-    let (mut failures, mut refused) = (BTreeMap::new(), String::new());
+    let (mut failures, mut refused, mut operators) = (BTreeMap::new(), String::new(), BTreeSet::new());
     for case in cases() {
         match run(&case, &delegate, tolerance) {
             Ok(Outcome::Agrees) => {}
             Ok(Outcome::Refused(reasons)) => {
-                writeln!(refused, "{}: {reasons}", case.name).expect("a string takes any text");
+                writeln!(refused, "{}: {}", case.name, reasons.join("; ")).expect("a string takes any text");
+                let kind = case.name.split('_').next().expect("a name has a first part");
+                operators.extend(reasons.iter().filter(|_| case.is_quantized()).map(|one| format!("{kind} {one}\n")));
             }
             Err(error) => drop(failures.insert(case.name, error)),
         }
@@ -94,6 +98,13 @@ fn failures(delegate: GpuDelegate, tolerance: f32) -> BTreeMap<String, String> {
     }
     let expected = include_str!("../../../conformance/expectations/gpu_f32.txt");
     assert!(refused == expected, "conformance/expectations/gpu_f32.txt should read:\n{refused}");
+    let (expected, operators) =
+        (include_str!("../../../conformance/expectations/gpu_exact.txt"), Vec::from_iter(operators));
+    assert!(
+        operators.concat() == expected,
+        "conformance/expectations/gpu_exact.txt should read:\n{}",
+        operators.concat()
+    );
     failures
 }
 
