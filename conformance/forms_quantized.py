@@ -157,4 +157,22 @@ def wide_windows(suite):
                "LogSoftmaxOptions", version=2)
 
 
-FAMILIES = (conversions, nibbles, different_scales, wide_arithmetic, wide_functions, wide_windows)
+def graphs(suite):
+    """What is stored between two operators is rounded and saturated, also where nothing computes on it."""
+    def between(*moves):
+        def build(model, draw):
+            # Numbers that 16-bit floats hold as well: else they would fall to other sides of halves.
+            x = model.input(draw(2, 60, dtype=np.int32, low=-576, high=576).astype(np.float32) / 64)
+            x = scaled(model, model.operator("QUANTIZE", [x], dtype=np.int8), 0.053, 11)
+            for operator, chosen, constant in moves:
+                constant = model.constant(np.array(constant, np.int32))
+                x = scaled(model, model.operator(operator, [x, constant], chosen, dtype=np.int8), 0.053, 11)
+            return [model.operator("DEQUANTIZE", [x], version=2)]
+        return build
+
+    moves = [("RESHAPE", None, [4, 30]), ("TRANSPOSE", options("TransposeOptions"), [1, 0])]
+    suite.case("GRAPH", "stored_in_between", between(), "f32", REFERENCE)
+    suite.case("GRAPH", "stored_and_moved_in_between", between(*moves), "f32", REFERENCE)
+
+
+FAMILIES = (conversions, graphs, nibbles, different_scales, wide_arithmetic, wide_functions, wide_windows)

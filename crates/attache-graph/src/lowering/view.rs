@@ -24,8 +24,8 @@ pub(super) fn lower(graph: &Graph, node: &Node) -> Result<Lowered, Refusal> {
     let mut lowered = Lowering::of(node, views, super::facts(graph, node))?;
     let moves = moves_only(&lowered.program);
     for (index, fact) in outputs.iter().enumerate() {
-        let mut grids = graph.input_facts(node).into_iter().flatten().filter_map(quantization);
-        let stays = moves && grids.all(|grid| fact.quantization.as_ref() == Some(grid));
+        let mut moved = graph.input_facts(node).into_iter().flatten().filter(|input| is_real(input)).peekable();
+        let stays = moves && moved.peek().is_some() && moved.all(|input| quantization(input) == quantization(fact));
         if let Some(grid) = Grid::of(fact)?.filter(|_| !stays) {
             grid.simulate(&mut lowered.program, index)?;
         }
@@ -49,6 +49,11 @@ fn quantization(fact: &Fact) -> Option<&Quantization> {
     use DataType::{Int4, Int8, Int16, Int32, Int64, UInt8};
     let is_integer = matches!(fact.data_type, Int4 | Int8 | UInt8 | Int16 | Int32 | Int64);
     fact.quantization.as_ref().filter(|quantization| is_integer && !quantization.scale.is_empty())
+}
+
+/// Whether the program sees the tensor as reals; all else is indices, sizes and truth.
+fn is_real(fact: &Fact) -> bool {
+    quantization(fact).is_some() || matches!(fact.data_type, DataType::Float16 | DataType::Float32)
 }
 
 /// Whether the program only moves elements, so that what lies on a grid stays on it.
