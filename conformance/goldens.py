@@ -8,6 +8,8 @@ Each case is a folder OUT_DIR/KIND_OPERATOR_FORM/ holding
     model.tflite   one operator, or the few that the form is about
     in_K.npy       input K of the model, in the order of the graph's inputs
     out_K.npy      output K
+    dequantized_K.npy
+                   output K with weights that are the floats which those of 8 bits stand for, where activations are floats
     case.json      {"op", "kind", "version", "scale", "form"}
 
 kind is f32, f16w (float16 weights behind DEQUANTIZE), i32, i64, bool, or i4, i8, u8, i16 for stored numbers; scale is
@@ -42,6 +44,7 @@ import forms_relations
 import forms_selection
 import forms_sizes
 import forms_windows
+from dequantized import dequantized
 from model_writer import Activation, Model, options, run
 
 ALL_KERNELS = ("reference", "plain", "default")
@@ -84,7 +87,11 @@ class Suite:
         else:
             expected = self.checked_run(name, model, outputs, kernels)
         record["scale"] = max(map(magnitude, bare + expected)) or 1.0
-        self.write(self.folder / name, record, model.to_bytes(outputs), model.values, expected)
+        file = model.to_bytes(outputs)
+        arrays = {"in": model.values, "out": expected}
+        if floats := dequantized(file):
+            arrays["dequantized"] = run(floats, model.values)
+        self.write(self.folder / name, record, file, arrays)
         self.count += 1
 
     def single(self, operator, form, make_inputs, table=None, kind="f32", version=1, kernels=ALL_KERNELS, result=None,
@@ -125,12 +132,12 @@ class Suite:
                 raise ValueError(f"{name}: an output is not finite")
         return expected
 
-    def write(self, folder, record, file, inputs, outputs):
+    def write(self, folder, record, file, arrays):
         """Writes the files of one case."""
         folder.mkdir(parents=True)
         (folder / "model.tflite").write_bytes(file)
         (folder / "case.json").write_text(json.dumps(record, sort_keys=True) + "\n")
-        for prefix, values in (("in", inputs), ("out", outputs)):
+        for prefix, values in arrays.items():
             for index, value in enumerate(values):
                 np.save(folder / f"{prefix}_{index}.npy", value)
 

@@ -151,9 +151,19 @@ class Model:
         model.version, model.description = 3, "golden case"
         model.operatorCodes, model.buffers = self.codes, self.buffers
         model.subgraphs = [inner.table() for inner in self.subgraphs]
-        builder = flatbuffers.Builder(1024)
-        builder.Finish(model.Pack(builder), b"TFL3")
-        return bytes(builder.Output())
+        return pack(model)
+
+
+def parse(file):
+    """A model file as the schema's tables."""
+    return schema.ModelT.InitFromPackedBuf(file, 0)
+
+
+def pack(model):
+    """The file of the schema's tables."""
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
 
 
 def options(table, **fields):

@@ -1,0 +1,93 @@
+"""What dynamic range models compute once their weights are floats.
+
+    pip install ai-edge-litert numpy
+    python dequantized.py CASES_DIR OUT_DIR
+
+TensorFlow Lite's CPU quantizes the activations that meet 8-bit weights at run time; a device that keeps them as floats is
+nearer to the model that was trained. Each folder with a model.tflite at or below CASES_DIR becomes a case below OUT_DIR:
+the same model and inputs, and for outputs what LiteRT's reference kernels compute when each constant of 4 or 8 bits with a
+scale is replaced by the float32 numbers that it stands for. A model that isn't of this kind is an error.
+"""
+
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from model_writer import pack, parse, run, schema
+
+STORED = {getattr(schema.TensorType, name): dtype for name, dtype in
+          (("INT4", np.int8), ("INT8", np.int8), ("UINT8", np.uint8), ("INT16", np.int16))}
+
+
+def nibbles(data, count):
+    """Numbers of 4 bits, the lower half of a byte first."""
+    halves = np.stack([data << 4, data & 0xF0], axis=1).reshape(-1)[:count]
+    return halves.view(np.int8) >> 4
+
+
+def reals(tensor, data):
+    """What a constant's elements stand for."""
+    count = int(np.prod(tensor.shape, dtype=np.int64))
+    values = nibbles(data, count) if tensor.type == schema.TensorType.INT4 else data.view(STORED[tensor.type])[:count]
+    extents = [1] * len(tensor.shape)
+    scale = np.asarray(tensor.quantization.scale, np.float32)
+    if scale.size > 1:
+        extents[tensor.quantization.quantizedDimension] = scale.size
+    points = tensor.quantization.zeroPoint
+    points = np.zeros(scale.size) if points is None else np.broadcast_to(points, scale.size)
+    centred = values.reshape(tensor.shape).astype(np.float32) - points.astype(np.float32).reshape(extents)
+    return centred * scale.reshape(extents)
+
+
+def is_stored(tensor):
+    """Whether a tensor holds numbers that stand for others."""
+    scale = tensor.quantization.scale if tensor.quantization is not None else None
+    return tensor.type in STORED and scale is not None and len(scale) > 0
+
+
+def dequantized(file):
+    """The file with weights that are floats; None where the model isn't of this kind."""
+    model = parse(file)
+    dequantize = [index for index, code in enumerate(model.operatorCodes)
+                  if max(code.builtinCode, code.deprecatedBuiltinCode) == schema.BuiltinOperator.DEQUANTIZE]
+    replaced = 0
+    for graph in model.subgraphs:
+        readers = (operator for operator in graph.operators if operator.opcodeIndex in dequantize)
+        stays = {index for operator in readers for index in operator.inputs}
+        for index, tensor in enumerate(graph.tensors):
+            if index in stays or not is_stored(tensor):
+                continue
+            data = model.buffers[tensor.buffer].data
+            if data is None:
+                return None
+            buffer = schema.BufferT()
+            buffer.data = np.frombuffer(reals(tensor, np.asarray(data, np.uint8)).tobytes(), np.uint8)
+            model.buffers.append(buffer)
+            tensor.type, tensor.buffer, tensor.quantization = schema.TensorType.FLOAT32, len(model.buffers) - 1, None
+            replaced += 1
+    return pack(model) if replaced else None
+
+
+def arrays(folder, stem):
+    """The arrays stem_0.npy, stem_1.npy and so on."""
+    return [np.load(folder / f"{stem}_{index}.npy") for index in range(len(list(folder.glob(f"{stem}_*.npy"))))]
+
+
+def main():
+    source, out = Path(sys.argv[1]), Path(sys.argv[2])
+    files = sorted(source.rglob("model.tflite"))
+    for file in files:
+        floats = dequantized(file.read_bytes())
+        if floats is None:
+            raise ValueError(f"{file}: this is no model with 8-bit weights and float activations")
+        folder = out / file.parent.relative_to(source)
+        shutil.copytree(file.parent, folder, dirs_exist_ok=True)
+        for index, value in enumerate(run(floats, arrays(folder, "in"))):
+            np.save(folder / f"out_{index}.npy", value)
+    print(f"{len(files)} cases")
+
+
+if __name__ == "__main__":
+    main()
