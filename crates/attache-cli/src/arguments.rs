@@ -32,6 +32,15 @@ pub(crate) enum QuantizedName {
     Exact,
 }
 
+impl QuantizedName {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::View => "view",
+            Self::Exact => "exact",
+        }
+    }
+}
+
 /// `--precision`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PrecisionName {

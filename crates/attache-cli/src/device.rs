@@ -64,6 +64,7 @@ pub(crate) struct Wish {
 pub(crate) struct Device {
     gpu: Option<Gpu>,
     pub(crate) precision: PrecisionName,
+    pub(crate) quantized: QuantizedName,
     pub(crate) threads: usize,
     /// What a model may ask for.
     pub(crate) limits: Limits,
@@ -119,6 +120,7 @@ impl Device {
         let device = Self {
             gpu,
             precision: arguments.precision,
+            quantized: arguments.quantized,
             threads: arguments.threads.map_or(available.min(DEFAULT_THREADS), usize::from),
             limits: arguments.limits.limits(),
             require_delegation: arguments.require_delegation,
@@ -143,7 +145,11 @@ impl Device {
         match self.adapter() {
             None => format!("CPU, {threads}"),
             Some(Adapter { name, backend, driver, .. }) => {
-                format!("GPU {name} ({backend}, {driver}), {}; CPU {threads}", self.precision.word())
+                let quantized = match self.quantized {
+                    QuantizedName::View => "",
+                    QuantizedName::Exact => ", quantized tensors exact",
+                };
+                format!("GPU {name} ({backend}, {driver}), {}{quantized}; CPU {threads}", self.precision.word())
             }
         }
     }

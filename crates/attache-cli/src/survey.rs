@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use attache::graph::{Graph, Node, NodeId};
 use attache::{Cost, Model, stages};
 
+use crate::arguments::QuantizedName;
 use crate::device::Claims;
 use crate::failure::Failure;
 
@@ -46,19 +47,18 @@ pub(crate) struct Survey {
 }
 
 /// Asks about every operator of the model.
-pub(crate) fn survey(model: &Model) -> Result<Survey, Failure> {
+pub(crate) fn survey(model: &Model, quantized: QuantizedName) -> Result<Survey, Failure> {
     let (graph, fates) = stages::graph(model, 0)?;
     let mut gaps = found_gaps(model, 0, &graph);
     for subgraph in 1..model.subgraphs().len() {
         gaps.extend(found_gaps(model, subgraph, &stages::graph(model, subgraph)?.0));
     }
-    let answers = answers(model, &graph, &fates);
+    let answers = answers(model, &graph, &fates, &Claims::new(quantized));
     Ok(Survey { graph, answers, gaps })
 }
 
 /// What is to be said of every operator of the first subgraph.
-fn answers(model: &Model, graph: &Graph, fates: &BTreeMap<usize, String>) -> Vec<Answer> {
-    let claims = Claims::new();
+fn answers(model: &Model, graph: &Graph, fates: &BTreeMap<usize, String>, claims: &Claims) -> Vec<Answer> {
     let nodes: BTreeMap<usize, NodeId> = (graph.nodes.iter().enumerate())
         .flat_map(|(id, node)| node.origins.iter().map(move |origin| (*origin, NodeId(id as u32))))
         .collect();
@@ -103,7 +103,7 @@ mod tests {
         let y = builder.tensor(main, TensorBuilder::new("y", DataType::Float32, []));
         builder.operator(main, OperatorBuilder::custom("NoSuchOperator", [], [x], [y]));
         builder.inputs(main, &[x]).outputs(main, &[y]);
-        let survey = survey(&Model::from_bytes(builder.finish()).unwrap()).unwrap();
+        let survey = survey(&Model::from_bytes(builder.finish()).unwrap(), QuantizedName::View).unwrap();
         assert_eq!(survey.gaps.iter().map(|gap| gap.operator.as_str()).collect::<Vec<_>>(), ["NoSuchOperator"]);
         assert_eq!((survey.answers.len(), survey.answers[0].delegated), (1, false));
     }

@@ -168,6 +168,35 @@ fn limits_are_options_everywhere() {
 }
 
 #[test]
+fn every_command_that_looks_at_a_model_takes_quantized() {
+    let scratch = Scratch::new();
+    let model = scratch.write("relu.tflite", &relu());
+    scratch.write("case/model.tflite", &relu());
+    scratch.write("case/in_0.npy", &floats(&[1, 2, 2, 1], &[1.0, 2.0, -3.0, -4.0]));
+    scratch.write("case/out_0.npy", &floats(&[1, 2, 2, 1], &[1.0, 2.0, 0.0, 0.0]));
+    let case = scratch.path("case");
+    let cpu = ["--delegate", "cpu"];
+    let commands: [(&[&str], &[&str]); 6] = [
+        (&["run", &model], &cpu),
+        (&["check", &case], &cpu),
+        (&["bench", &model, "--runs", "1", "--warmup", "0"], &cpu),
+        (&["diff", &model, "--per-operator"], &cpu),
+        (&["dump", "partition", &model], &cpu),
+        (&["inspect", &model], &[]),
+    ];
+    for (command, device) in commands {
+        for quantized in ["view", "exact"] {
+            let answer = attache(&[command, device, &["--quantized", quantized, "--json"]].concat());
+            assert_eq!(answer.status, 0, "{command:?}: {}", answer.stdout);
+            let object = answer.object();
+            let said = object.get("quantized").map(|word| word.as_str() == Some(quantized));
+            assert!(said.unwrap_or(matches!(command[0], "dump" | "inspect")), "{command:?}: {object}");
+        }
+        assert_eq!(attache(&[command, device, &["--quantized", "both"]].concat()).status, 2, "{command:?}");
+    }
+}
+
+#[test]
 fn check_compares_golden_cases() {
     let scratch = Scratch::new();
     for (name, golden) in [("good", 0.0), ("wrong", 0.25)] {
@@ -250,9 +279,11 @@ fn inspect_lists_every_gap() {
     assert_eq!(gaps, ["NoSuchOperator", "NorThisOne"]);
     let nodes = object["nodes"].as_array().unwrap();
     assert_eq!(nodes.len(), 3);
-    let keys = ["index", "operator", "version", "delegated", "reason", "operations", "bytes", "intensity"];
+    let keys = ["index", "operator", "version", "kind", "delegated", "reason", "operations", "bytes", "intensity"];
     nodes.iter().for_each(|node| assert_keys(node, &keys));
     assert_eq!(nodes[0]["operations"], serde_json::Value::Null);
+    assert_keys(&object["kind"], &["name", "text", "operators", "tensors"]);
+    assert_eq!(object["kind"]["name"], "float");
     assert_eq!(object["cost"]["unknown"], 2);
     assert_eq!((nodes[0]["delegated"].as_bool(), nodes[0]["reason"].is_string()), (Some(false), true));
     let text = attache(&["inspect", &model]).stdout;

@@ -1,4 +1,4 @@
-//! Real models and pictures through the command: classes, a segmentation, and what `inspect` says of each file.
+//! Real models and pictures through the command: classes, detections, a segmentation, and what `inspect` says of each file.
 //!
 //! They are in the folders `models` and `images` of `$ATTACHE_SHARED`, by default of `../shared` beside the workspace.
 
@@ -33,8 +33,8 @@ fn run(arguments: &[&str], more: &[&str]) -> Value {
 }
 
 /// MobileNet puts the right class first.
-fn assert_classes(device: &[&str]) {
-    let model = shared("models/mobilenet_v1_0.25_224_float.tflite");
+fn assert_classes(model: &str, device: &[&str]) {
+    let model = shared(&format!("models/{model}.tflite"));
     let labels = shared("images/imagenet_labels.txt");
     for (picture, class) in [("burger.jpg", "cheeseburger"), ("sunflower.png", "daisy")] {
         let picture = shared(&format!("images/{picture}"));
@@ -43,6 +43,26 @@ fn assert_classes(device: &[&str]) {
         assert_eq!(first["label"], class, "{device:?}: {}", object["top"]);
         println!("{picture} {device:?}: {class} at {}", first["score"]);
     }
+}
+
+/// SSD finds the cats and the dogs, and each in the picture.
+fn assert_detections(device: &[&str]) {
+    let model = shared("models/ssd_mobilenet_v1_coco_quant.tflite");
+    let (picture, labels) = (shared("images/cats_and_dogs.jpg"), shared("images/coco_labels.txt"));
+    let object = run(&[&model, "--input", &picture, "--labels", &labels], device);
+    let detections = object["detections"].as_array().expect("a list");
+    for label in ["cat", "dog"] {
+        let count = detections.iter().filter(|it| it["label"] == label).count();
+        assert!(count >= 1, "{device:?}: no {label} in {detections:?}");
+    }
+    for detection in detections {
+        assert!(detection["label"] == "cat" || detection["label"] == "dog", "{device:?}: {detection}");
+        let edges: Vec<f64> = detection["box"].as_array().unwrap().iter().map(|edge| edge.as_f64().unwrap()).collect();
+        assert!(edges[0] < edges[2] && edges[1] < edges[3], "{device:?}: {detection}");
+        assert!(edges.iter().all(|edge| (-0.1..=1.1).contains(edge)), "{device:?}: {detection}");
+    }
+    let none = run(&[&model, "--input", &picture, "--threshold", "1"], device);
+    assert_eq!((none["detections"].as_array().map(Vec::len), none["top"].as_array().map(Vec::len)), (Some(0), Some(0)));
 }
 
 /// DeepLab finds the class that is expected in 99 % of the pixels.
@@ -75,15 +95,31 @@ fn classes(path: &Path) -> Vec<usize> {
 
 #[test]
 fn pictures_are_classified_and_segmented_on_the_cpu() {
-    assert_classes(&["--delegate", "cpu"]);
+    assert_classes("mobilenet_v1_0.25_224_float", &["--delegate", "cpu"]);
     assert_segments(&["--delegate", "cpu"]);
 }
 
 #[cfg(feature = "gpu")]
 #[test]
 fn pictures_are_classified_and_segmented_on_the_gpu() {
-    assert_classes(&["--delegate", "gpu", "--require-delegation"]);
+    assert_classes("mobilenet_v1_0.25_224_float", &["--delegate", "gpu", "--require-delegation"]);
     assert_segments(&["--delegate", "gpu", "--require-delegation"]);
+}
+
+#[test]
+fn pictures_are_understood_in_integers() {
+    assert_classes("mobilenet_v2_1.0_224_quant", &["--delegate", "cpu"]);
+    assert_detections(&["--delegate", "cpu"]);
+}
+
+#[cfg(feature = "gpu")]
+#[test]
+fn quantized_models_understand_pictures_on_the_gpu() {
+    for quantized in ["view", "exact"] {
+        let device = ["--delegate", "gpu", "--quantized", quantized];
+        assert_classes("mobilenet_v2_1.0_224_quant", &[&device[..], &["--require-delegation"]].concat());
+        assert_detections(&device);
+    }
 }
 
 /// Subgraph, index and name of an operator.
@@ -101,6 +137,32 @@ fn missing(model: &Model) -> Vec<Operator> {
             });
             places.collect()
         }
+    }
+}
+
+#[test]
+fn inspect_tells_how_models_are_quantized() {
+    let kinds = [
+        ("mobilenet_v1_0.25_224_float", "float"),
+        ("blazeface_short_range", "float16_weights"),
+        ("style_transfer_f16_384", "float16_weights"),
+        ("mlperf_tiny_kws_float", "dynamic_range"),
+        ("style_transfer_dynamic_range", "dynamic_range"),
+        ("mobilenet_v2_1.0_224_quant", "uint8"),
+        ("ssd_mobilenet_v1_coco_quant", "uint8"),
+        ("deeplabv3_mnv2_dm05_pascal_quant", "uint8"),
+        ("mobilenet_v2_1.0_224_ptq_int8", "int8"),
+        ("posenet_mobilenet_v1_100_257_integer_quant", "int8"),
+        ("edsr_f32b5_full_int8", "int8"),
+        ("mlperf_tiny_resnet8_int8", "int8"),
+    ];
+    for (name, kind) in kinds {
+        let model = shared(&format!("models/{name}.tflite"));
+        let object = attache(&["inspect", &model, "--json"]).object();
+        assert_eq!(object["kind"]["name"], kind, "{name}: {}", object["kind"]["text"]);
+        let text = attache(&["inspect", &model]).stdout;
+        let line = format!("kind: {}", object["kind"]["text"].as_str().expect("text"));
+        assert!(text.lines().any(|it| it == line), "{name}: no \"{line}\" in {text}");
     }
 }
 

@@ -37,7 +37,7 @@ mod signature;
 pub mod stages;
 pub mod zoo;
 
-pub use attache_base::{DataType, Element, Quantization, Shape};
+pub use attache_base::{Bytes, Constant, DataType, Element, Quantization, Shape};
 pub use attache_model::{
     Metadata, Model, ModelBuilder, ModelError, ModelErrorKind, OperatorBuilder, Place, Problem, Signature,
     TensorBuilder,

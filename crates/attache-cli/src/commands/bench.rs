@@ -177,6 +177,7 @@ fn answer(name: &str, device: &Device, times: &Times, figures: &Figures) -> Valu
         "model": name,
         "delegate": device.delegate(),
         "precision": device.precision.word(),
+        "quantized": device.quantized.word(),
         "threads": device.threads,
         "device": adapter.map(|adapter| &adapter.name),
         "driver": adapter.map(|adapter| &adapter.driver),

@@ -185,6 +185,7 @@ fn report(console: &Console, device: &Device, passed: usize, failed: usize, fail
         "delegate": device.delegate(),
         "device": device.adapter().map(|adapter| &adapter.name),
         "precision": device.precision.word(),
+        "quantized": device.quantized.word(),
         "passed": passed,
         "failed": failed,
         "failures": failures,

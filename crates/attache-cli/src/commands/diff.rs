@@ -167,6 +167,7 @@ impl Answer {
             "device": adapter.map(|adapter| &adapter.name),
             "backend": adapter.map(|adapter| &adapter.backend),
             "precision": self.device.precision.word(),
+            "quantized": self.device.quantized.word(),
             "tolerance": self.tolerance.relative,
             "ulp": self.tolerance.steps.to_string(),
             "runs": self.outputs.runs(),

@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 
 use super::Command;
 use crate::advice::advice;
-use crate::arguments::ModelArgument;
+use crate::arguments::{ModelArgument, QuantizedName};
 use crate::console::{Console, Report};
 use crate::failure::Failure;
+use crate::kind::{self, Kind, Kinds};
 use crate::source::Source;
 use crate::survey::{Answer, Gap, Survey, survey};
 
@@ -16,13 +17,16 @@ use crate::survey::{Answer, Gap, Survey, survey};
 pub(super) struct Inspect {
     #[command(flatten)]
     model: ModelArgument,
+    /// How the GPU would compute on quantized tensors
+    #[arg(long, default_value = "view")]
+    quantized: QuantizedName,
 }
 
 impl Command for Inspect {
     fn run(self, console: &Console) -> Result<Report, Failure> {
         let source = Source::find(&self.model.model)?;
         let model = source.open()?;
-        let survey = survey(&model)?;
+        let survey = survey(&model, self.quantized)?;
         let advice = advice(&survey.graph);
         let text = text(console, &source.name, &model, &survey, &advice);
         Ok(Report::new(text, answer(&source.name, &model, &survey, &advice)))
@@ -61,11 +65,14 @@ fn answer(name: &str, model: &Model, survey: &Survey, advice: &[String]) -> Valu
     };
     let node = |answer: &Answer| {
         let Answer { index, operator, version, delegated, reason, .. } = answer;
+        let main = &model.subgraphs()[0];
+        let kind = kind::of_operator(main, &main.operators[*index]);
         let (operations, bytes, intensity) = numbers(answer.cost);
         json!({
             "index": index,
             "operator": operator,
             "version": version,
+            "kind": kind.map(Kind::word),
             "delegated": delegated,
             "reason": reason,
             "operations": operations,
@@ -82,6 +89,7 @@ fn answer(name: &str, model: &Model, survey: &Survey, advice: &[String]) -> Valu
         "bytes": model.bytes().len(),
         "constant_bytes": constant_bytes(model),
         "description": model.description(),
+        "kind": Kinds::of(model).json(model),
         "subgraphs": model.subgraphs().iter().map(subgraph).collect::<Vec<_>>(),
         "signatures": model.signatures().iter().map(signature).collect::<Vec<_>>(),
         "metadata": model.metadata().iter().map(|entry| &entry.name).collect::<Vec<_>>(),
@@ -102,14 +110,17 @@ fn text(console: &Console, name: &str, model: &Model, survey: &Survey, advice: &
     let megabytes = |bytes: usize| format!("{:.2} MB", bytes as f64 / 1e6);
     let (size, weights) = (megabytes(model.bytes().len()), megabytes(constant_bytes(model)));
     let mut parts = vec![format!("{}: {size}, {weights} of it weights", console.bold(name))];
+    let kinds = Kinds::of(model);
     let facts = [
         ("description", model.description().to_owned()),
+        ("kind", kinds.text()),
         ("metadata", join(model.metadata().iter().map(|entry| entry.name.clone()))),
         ("files", join(model.associated_files())),
         ("signatures", join(model.signatures().iter().map(|signature| signature.key.clone()))),
     ];
     parts.extend(facts.iter().filter(|fact| !fact.1.is_empty()).map(|(what, value)| format!("{what}: {value}")));
     parts.extend(model.subgraphs().iter().enumerate().map(|(index, subgraph)| describe(index, subgraph)));
+    parts.extend(kinds.table(console, model));
     let row = |answer: &Answer| {
         let gpu = if answer.delegated { console.green("yes") } else { console.red("no") };
         let reason = answer.reason.clone().unwrap_or_default();

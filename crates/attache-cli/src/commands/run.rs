@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use attache::{Interpreter, NodePlacement, Outcome, TensorInfo};
+use attache::{Interpreter, Model, NodePlacement, Outcome, TensorInfo};
 use clap::Args;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::Command;
 use crate::arguments::{DeviceArguments, ModelArgument, ShapeArguments};
 use crate::console::{Console, Report};
+use crate::detections::{self, DEFAULT_THRESHOLD, Detection, detections};
 use crate::device::Device;
 use crate::failure::Failure;
 use crate::inputs::{InputArguments, fill_at_random};
@@ -37,6 +38,9 @@ pub(super) struct Run {
     /// How many of the top classes to name [default: 5 where there are labels]
     #[arg(long, value_name = "K")]
     top: Option<usize>,
+    /// The least score of what a detector finds [default: 0.4]
+    #[arg(long, value_name = "X")]
+    threshold: Option<f64>,
     #[command(flatten)]
     shapes: ShapeArguments,
     #[command(flatten)]
@@ -49,6 +53,14 @@ struct Class {
     index: usize,
     label: Option<String>,
     score: f64,
+}
+
+/// What outputs mean.
+enum Meaning {
+    /// The likeliest classes, or none where nobody asks.
+    Classes(Vec<Class>),
+    /// What a detector found.
+    Detections(Vec<Detection>),
 }
 
 /// An output and what is said of it.
@@ -74,14 +86,27 @@ impl Command for Run {
         if let Some(folder) = &self.out {
             write(folder, &outputs)?;
         }
-        let top = match (self.top, labels.is_empty()) {
-            (None, true) => Vec::new(),
-            (count, _) => classes(&outputs, &labels, count.unwrap_or(DEFAULT_TOP)),
-        };
+        let meaning = self.meaning(&model, &outputs, &labels);
         Ok(Report::new(
-            text(console, &device, &interpreter, &outputs, &top),
-            answer(&device, &interpreter, &outputs, &top),
+            text(console, &device, &interpreter, &outputs, &meaning),
+            answer(&device, &interpreter, &outputs, &meaning),
         ))
+    }
+}
+
+impl Run {
+    /// What outputs mean: a detector's are detections, and where there are labels others are classes.
+    fn meaning(&self, model: &Model, outputs: &[Output], labels: &[String]) -> Meaning {
+        let forms: Vec<_> = outputs.iter().map(|it| (it.info.data_type, it.info.shape.clone())).collect();
+        if let Some(places) = detections::outputs(&model.subgraphs()[0], &forms) {
+            let threshold = self.threshold.unwrap_or(DEFAULT_THRESHOLD);
+            let values = places.map(|place| outputs[place].values.as_slice());
+            return Meaning::Detections(detections(values, labels, threshold));
+        }
+        match (self.top, labels.is_empty()) {
+            (None, true) => Meaning::Classes(Vec::new()),
+            (count, _) => Meaning::Classes(classes(outputs, labels, count.unwrap_or(DEFAULT_TOP))),
+        }
     }
 }
 
@@ -132,7 +157,7 @@ fn placement(node: &NodePlacement) -> Value {
     })
 }
 
-fn answer(device: &Device, interpreter: &Interpreter, outputs: &[Output], top: &[Class]) -> Value {
+fn answer(device: &Device, interpreter: &Interpreter, outputs: &[Output], meaning: &Meaning) -> Value {
     let output = |output: &Output| {
         let Summary { min, max, mean, nonfinite } = output.summary;
         json!({
@@ -145,18 +170,30 @@ fn answer(device: &Device, interpreter: &Interpreter, outputs: &[Output], top: &
             "nonfinite": nonfinite,
         })
     };
+    let (top, detections) = match meaning {
+        Meaning::Classes(classes) => (classes.as_slice(), None),
+        Meaning::Detections(detections) => (&[] as &[Class], Some(detections)),
+    };
     json!({
         "delegate": device.delegate(),
         "device": device.adapter().map(|adapter| &adapter.name),
         "backend": device.adapter().map(|adapter| &adapter.backend),
         "precision": device.precision.word(),
+        "quantized": device.quantized.word(),
         "outputs": outputs.iter().map(output).collect::<Vec<_>>(),
         "top": top,
+        "detections": detections,
         "placement": interpreter.placement().nodes.iter().map(placement).collect::<Vec<_>>(),
     })
 }
 
-fn text(console: &Console, device: &Device, interpreter: &Interpreter, outputs: &[Output], top: &[Class]) -> String {
+fn text(
+    console: &Console,
+    device: &Device,
+    interpreter: &Interpreter,
+    outputs: &[Output],
+    meaning: &Meaning,
+) -> String {
     let mut parts = vec![device.describe()];
     parts.extend(interpreter.placement().log.iter().cloned());
     let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.6}"));
@@ -168,13 +205,30 @@ fn text(console: &Console, device: &Device, interpreter: &Interpreter, outputs: 
     };
     let heading = ["output", "shape", "dtype", "min", "max", "mean", "nonfinite"];
     parts.push(console.table(&heading, &outputs.iter().map(row).collect::<Vec<_>>()));
-    if !top.is_empty() {
-        let row = |class: &Class| {
-            vec![class.index.to_string(), format!("{:.6}", class.score), class.label.clone().unwrap_or_default()]
-        };
-        parts.push(console.table(&["class", "score", "label"], &top.iter().map(row).collect::<Vec<_>>()));
-    }
+    parts.extend(meaning.text(console));
     parts.join("\n")
+}
+
+impl Meaning {
+    fn text(&self, console: &Console) -> Option<String> {
+        let row = |class: usize, score: f64, label: &Option<String>| {
+            vec![class.to_string(), format!("{score:.6}"), label.clone().unwrap_or_default()]
+        };
+        match self {
+            Self::Classes(classes) if classes.is_empty() => None,
+            Self::Classes(classes) => {
+                let rows: Vec<_> = classes.iter().map(|it| row(it.index, it.score, &it.label)).collect();
+                Some(console.table(&["class", "score", "label"], &rows))
+            }
+            Self::Detections(detections) if detections.is_empty() => Some("nothing is detected".to_owned()),
+            Self::Detections(detections) => {
+                let place = |edges: [f64; 4]| edges.map(|edge| format!("{edge:.3}"));
+                let row = |it: &Detection| [row(it.class, it.score, &it.label), place(it.edges).to_vec()].concat();
+                let rows: Vec<_> = detections.iter().map(row).collect();
+                Some(console.table(&["class", "score", "label", "top", "left", "bottom", "right"], &rows))
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -27,11 +27,7 @@ pub(super) fn open(wish: &Wish) -> Result<Option<Gpu>, Failure> {
         PrecisionName::F32F16 => Precision::F32F16,
         PrecisionName::F16 => Precision::F16,
     };
-    let quantized = match wish.quantized {
-        QuantizedName::View => Quantized::View,
-        QuantizedName::Exact => Quantized::Exact,
-    };
-    let mut options = GpuDelegateOptions::default().precision(precision).quantized(quantized);
+    let mut options = GpuDelegateOptions::default().precision(precision).quantized(quantized(wish.quantized));
     options = options.hardware_only(!wish.software);
     options = options.no_shader_f16(wish.no_shader_f16);
     if let Some(backend) = wish.backend {
@@ -49,6 +45,13 @@ pub(super) fn open(wish: &Wish) -> Result<Option<Gpu>, Failure> {
         Ok(delegate) => Ok(Some(Gpu { adapter: describe(delegate.adapter()), delegate: Arc::new(delegate) })),
         Err(error) if error.kind() == ErrorKind::Device && !wish.software => Ok(None),
         Err(error) => Err(error.into()),
+    }
+}
+
+fn quantized(name: QuantizedName) -> Quantized {
+    match name {
+        QuantizedName::View => Quantized::View,
+        QuantizedName::Exact => Quantized::Exact,
     }
 }
 
@@ -86,15 +89,15 @@ pub(super) fn stage(gpu: &Gpu, model: &Model, stage: Stage, limits: &Limits) -> 
 }
 
 /// What a GPU would say about a node, whether there is one or not.
-pub(crate) struct Claims;
+pub(crate) struct Claims(Quantized);
 
 impl Claims {
-    pub(crate) fn new() -> Self {
-        Self
+    pub(crate) fn new(name: QuantizedName) -> Self {
+        Self(quantized(name))
     }
 
     /// Why the GPU doesn't take the node; `None` where it does.
     pub(crate) fn refusal(&self, graph: &Graph, node: NodeId) -> Option<String> {
-        GpuDelegate::supports(graph, node).err().map(|refusal| refusal.0)
+        GpuDelegate::supports(graph, node, self.0).err().map(|refusal| refusal.0)
     }
 }

@@ -4,6 +4,7 @@ use attache::graph::{Graph, NodeId, Refusal};
 use attache::{Claim, DelegateError, DelegateKernel, Island, Limits, Model};
 
 use super::{Adapter, Gpu, Wish};
+use crate::arguments::QuantizedName;
 use crate::commands::Stage;
 use crate::failure::Failure;
 
@@ -45,7 +46,7 @@ pub(super) fn stage(_: &Gpu, _: &Model, _: Stage, _: &Limits) -> Result<String, 
 pub(crate) struct Claims;
 
 impl Claims {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(_: QuantizedName) -> Self {
         Self
     }
 

@@ -68,8 +68,8 @@ impl GpuDelegate {
     }
 
     /// Whether a GPU takes the node, or why not; asked of no device in particular.
-    pub fn supports(graph: &Graph, node: NodeId) -> Result<(), Refusal> {
-        lower(graph, node, Quantized::default(), COMMON_BINDING_BYTES).map(drop)
+    pub fn supports(graph: &Graph, node: NodeId, quantized: Quantized) -> Result<(), Refusal> {
+        lower(graph, node, quantized, COMMON_BINDING_BYTES).map(drop)
     }
 
     pub(super) fn device(&self) -> &Device {
