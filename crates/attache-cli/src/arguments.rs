@@ -41,6 +41,15 @@ impl QuantizedName {
     }
 }
 
+/// `--submission`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SubmissionName {
+    /// Commands recorded once and handed to the GPU at each run: through Vulkan.
+    Replay,
+    /// Commands encoded anew at each run: everywhere.
+    Encoder,
+}
+
 /// `--precision`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PrecisionName {
@@ -90,6 +99,9 @@ pub(crate) struct DeviceArguments {
     /// How the GPU computes on quantized tensors
     #[arg(long, default_value = "view")]
     pub(crate) quantized: QuantizedName,
+    /// How commands get to the GPU; by default replayed where that is possible
+    #[arg(long)]
+    pub(crate) submission: Option<SubmissionName>,
     /// Fail unless every operator runs on the GPU
     #[arg(long)]
     pub(crate) require_delegation: bool,

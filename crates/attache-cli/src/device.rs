@@ -16,7 +16,8 @@ use attache::{Delegate, Error, ErrorKind, Interpreter, InterpreterBuilder, Limit
 use serde::Serialize;
 
 use crate::arguments::{
-    BackendName, DelegateName, DeviceArguments, PrecisionName, QuantizedName, ShapeArguments, assign, parse_shape,
+    BackendName, DelegateName, DeviceArguments, PrecisionName, QuantizedName, ShapeArguments, SubmissionName, assign,
+    parse_shape,
 };
 use crate::commands::Stage;
 use crate::failure::{Failure, Kind};
@@ -56,6 +57,7 @@ pub(crate) struct Wish {
     /// Whether to do without binary16 as a type of shaders.
     pub(crate) no_shader_f16: bool,
     pub(crate) quantized: QuantizedName,
+    pub(crate) submission: Option<SubmissionName>,
     /// Whether an adapter that is no hardware will do.
     pub(crate) software: bool,
 }
@@ -75,7 +77,7 @@ pub(crate) struct Device {
 
 /// What was asked for, as far as it concerns the GPU; `None`: the CPU.
 fn wish(arguments: &DeviceArguments) -> Result<Option<Wish>, Failure> {
-    let DeviceArguments { delegate, backend, adapter, precision, no_shader_f16, quantized, require_delegation, .. } =
+    let DeviceArguments { delegate, backend, adapter, precision, no_shader_f16, quantized, submission, require_delegation, .. } =
         arguments;
     let explicit = backend.is_some() || adapter.is_some();
     if *delegate == Some(DelegateName::Cpu) {
@@ -96,6 +98,7 @@ fn wish(arguments: &DeviceArguments) -> Result<Option<Wish>, Failure> {
         precision: *precision,
         no_shader_f16: *no_shader_f16,
         quantized: *quantized,
+        submission: *submission,
         software,
     }))
 }
@@ -249,6 +252,7 @@ mod tests {
             precision: PrecisionName::F32,
             no_shader_f16: false,
             quantized: QuantizedName::View,
+            submission: None,
             require_delegation: false,
             threads: None,
             limits: LimitArguments::default(),

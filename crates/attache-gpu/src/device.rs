@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use crate::error::{GpuError, GpuErrorKind};
 use crate::limits::{Limits, Params};
+use crate::vulkan::Vulkan;
 
 /// A graphics interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -107,6 +108,8 @@ pub struct Device(Arc<Inner>);
 type Failure = Arc<Mutex<Option<GpuError>>>;
 
 struct Inner {
+    /// Vulkan's side of a device that was opened here. It goes before the device does.
+    vulkan: Option<Vulkan>,
     device: wgpu::Device,
     queue: wgpu::Queue,
     adapter: Adapter,
@@ -143,7 +146,7 @@ impl Device {
         if options.frugal {
             described = Adapter { max_storage_buffers: 4, ..described };
         }
-        Ok(Self::new(device, queue, described, failure, open_ms))
+        Ok(Self::new(device, queue, described, failure, Some(open_ms)))
     }
 
     /// A device that the caller opened. Its errors go where the caller sends them.
@@ -152,10 +155,11 @@ impl Device {
         let info = device.adapter_info();
         let adapter =
             Adapter { shader_f16: device.features().contains(wgpu::Features::SHADER_F16), ..facts(&info, &limits) };
-        Self::new(device, queue, adapter, Arc::default(), 0.0)
+        Self::new(device, queue, adapter, Arc::default(), None)
     }
 
-    fn new(device: wgpu::Device, queue: wgpu::Queue, adapter: Adapter, failure: Failure, open_ms: f64) -> Self {
+    /// `open_ms` is there where the device was opened here: nobody else then hands anything to its queue.
+    fn new(device: wgpu::Device, queue: wgpu::Queue, adapter: Adapter, failure: Failure, open_ms: Option<f64>) -> Self {
         let max_binding_bytes = usize::try_from(adapter.max_binding_bytes).unwrap_or(usize::MAX);
         let storage_buffers = adapter.max_storage_buffers as usize;
         let as_software = adapter.is_software && storage_buffers > 4;
@@ -165,7 +169,9 @@ impl Device {
         };
         let shader_f16 = adapter.shader_f16;
         let limits = Limits { max_bindings, params, max_binding_bytes, shader_f16, shares_sums: !as_software };
-        Self(Arc::new(Inner { device, queue, adapter, limits, pipelines: Mutex::default(), failure, open_ms }))
+        let vulkan = open_ms.and_then(|_| Vulkan::of(&device, &limits));
+        let (pipelines, open_ms) = (Mutex::default(), open_ms.unwrap_or(0.0));
+        Self(Arc::new(Inner { vulkan, device, queue, adapter, limits, pipelines, failure, open_ms }))
     }
 
     /// What is known about it.
@@ -181,6 +187,15 @@ impl Device {
     /// Milliseconds that opening it took; 0 where the caller opened it.
     pub fn open_ms(&self) -> f64 {
         self.0.open_ms
+    }
+
+    /// Whether command buffers can be recorded once for it and replayed.
+    pub fn replays(&self) -> bool {
+        self.0.vulkan.is_some()
+    }
+
+    pub(crate) fn vulkan(&self) -> Option<&Vulkan> {
+        self.0.vulkan.as_ref()
     }
 
     pub(crate) fn wgpu(&self) -> &wgpu::Device {

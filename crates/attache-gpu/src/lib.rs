@@ -19,6 +19,11 @@ mod shader;
 mod storage;
 mod text;
 mod variants;
+#[cfg(not(any(target_vendor = "apple", target_family = "wasm")))]
+mod vulkan;
+#[cfg(any(target_vendor = "apple", target_family = "wasm"))]
+#[path = "no_vulkan.rs"]
+mod vulkan;
 mod whole;
 
 pub use device::{Adapter, Backend, Device, DeviceOptions, adapters};
@@ -29,6 +34,8 @@ pub use limits::{Limits, Params};
 pub use plan::{Dispatch, Plan};
 pub use precision::Precision;
 pub use recording::{Cost, Encoder, Recorder, Recording, Submission};
+#[cfg(not(any(target_vendor = "apple", target_family = "wasm")))]
+pub use recording::Replay;
 pub use session::{Session, SessionReport};
 pub use shader::{Binding, Shader};
 pub use storage::{Storage, Storages};

@@ -4,26 +4,49 @@
 //! way; another records a command buffer of its own.
 
 mod encoder;
+mod pieces;
+#[cfg(not(any(target_vendor = "apple", target_family = "wasm")))]
+mod replay;
 
 use crate::device::Device;
 use crate::error::GpuError;
 use crate::plan::Plan;
 
 pub use encoder::Encoder;
+#[cfg(not(any(target_vendor = "apple", target_family = "wasm")))]
+pub use replay::Replay;
 
 /// How commands get to the device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Submission {
-    /// One wgpu encoder, one pass, one submit at each run.
-    #[default]
+    /// A command buffer of our own, recorded once: through Vulkan, on a device that was opened here.
+    Replay,
+    /// One wgpu encoder, one pass, one submit at each run: everywhere.
     Encoder,
 }
 
 impl Submission {
+    /// The name that flags use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Submission::Replay => "replay",
+            Submission::Encoder => "encoder",
+        }
+    }
+
+    /// The best way that the device knows.
+    pub fn best(device: &Device) -> Self {
+        if device.replays() { Submission::Replay } else { Submission::Encoder }
+    }
+
     /// The recorder for this way.
     pub(crate) fn recorder(self) -> &'static dyn Recorder {
         match self {
+            #[cfg(not(any(target_vendor = "apple", target_family = "wasm")))]
+            Submission::Replay => &Replay,
+            // Sessions were told that no device of this system can.
+            #[cfg(any(target_vendor = "apple", target_family = "wasm"))]
+            Submission::Replay => &Encoder,
             Submission::Encoder => &Encoder,
         }
     }
@@ -49,7 +72,7 @@ pub struct Cost {
 /// A plan, ready to run.
 pub trait Recording: Send {
     /// Hands over an input's bytes, as the device stores them.
-    fn write(&mut self, input: usize, bytes: &[u8]);
+    fn write(&mut self, input: usize, bytes: &[u8]) -> Result<(), GpuError>;
 
     /// Starts a run on what was last written. Runs follow each other in the order in which they are started.
     fn submit(&mut self) -> Result<(), GpuError>;

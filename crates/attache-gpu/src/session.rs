@@ -3,7 +3,7 @@
 use attache_gpu_ir::{Program, ValueId};
 
 use crate::device::Device;
-use crate::error::GpuError;
+use crate::error::{GpuError, GpuErrorKind};
 use crate::plan::Plan;
 use crate::precision::Precision;
 use crate::recording::{Cost, Recording, Submission};
@@ -40,6 +40,10 @@ impl Session {
         precision: Precision,
         submission: Submission,
     ) -> Result<Self, GpuError> {
+        if submission == Submission::Replay && !device.replays() {
+            let message = "replay needs a device of its own, through Vulkan";
+            return Err(GpuError::new(GpuErrorKind::Unsupported, message));
+        }
         let plan = Plan::new(program, precision, device.limits())?;
         let (recording, cost) = submission.recorder().record(device, &plan)?;
         Ok(Self { plan, recording, cost })
@@ -51,13 +55,13 @@ impl Session {
     }
 
     /// Hands over an input's elements, binary32 or 32-bit integers, little-endian.
-    pub fn write(&mut self, input: usize, bytes: &[u8]) {
+    pub fn write(&mut self, input: usize, bytes: &[u8]) -> Result<(), GpuError> {
         if self.is_narrow(self.plan.program.inputs[input]) {
             let numbers = bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
             let halves: Vec<u8> = numbers.flat_map(|number| half::f16::from_f32(number).to_le_bytes()).collect();
-            self.recording.write(input, &halves);
+            self.recording.write(input, &halves)
         } else {
-            self.recording.write(input, bytes);
+            self.recording.write(input, bytes)
         }
     }
 

@@ -43,6 +43,7 @@ impl Random {
 struct Form {
     device: Device,
     precision: Precision,
+    submission: Submission,
 }
 
 fn device(options: DeviceOptions) -> Device {
@@ -70,7 +71,7 @@ fn check(form: &Form, random: &mut Random, label: &str, program: Program) {
         .collect();
     let expected = interpret(&program, &tensors).unwrap();
     let scalars: Vec<Scalar> = program.outputs.iter().map(|id| program.value(*id).scalar).collect();
-    let mut session = Session::new(&form.device, program.clone(), form.precision, Submission::Encoder).unwrap();
+    let mut session = Session::new(&form.device, program.clone(), form.precision, form.submission).unwrap();
     let is_byte = |id: ValueId| matches!(session.plan().storages.of(id), Storage::Bytes(_));
     let bytes: Vec<bool> = session.plan().program.outputs.iter().map(|id| is_byte(*id)).collect();
     let stored: Vec<bool> = program.inputs.iter().map(|id| is_byte(*id)).collect();
@@ -80,7 +81,7 @@ fn check(form: &Form, random: &mut Random, label: &str, program: Program) {
             Scalar::F32 => tensor.elements.iter().flat_map(|x| (*x as f32).to_le_bytes()).collect(),
             Scalar::I32 => tensor.elements.iter().flat_map(|x| (*x as i32).to_le_bytes()).collect(),
         };
-        session.write(index, &bytes);
+        session.write(index, &bytes).unwrap();
     }
     let size = |is_byte: &bool| if *is_byte { 1 } else { 4 };
     let mut outputs: Vec<Vec<u8>> = (expected.iter().zip(&bytes))
@@ -497,16 +498,18 @@ type Draw = fn(&mut Random) -> Program;
 #[test]
 fn devices_compute_what_primitives_mean() {
     let all = DeviceOptions::default;
-    forms(Precision::F32, all());
-    forms(Precision::F32, DeviceOptions { frugal: true, ..all() });
-    forms(Precision::F16, all());
-    forms(Precision::F16, DeviceOptions { no_shader_f16: true, ..all() });
+    for submission in [Submission::Replay, Submission::Encoder] {
+        forms(Precision::F32, submission, all());
+        forms(Precision::F32, submission, DeviceOptions { frugal: true, ..all() });
+        forms(Precision::F16, submission, all());
+        forms(Precision::F16, submission, DeviceOptions { no_shader_f16: true, ..all() });
+    }
     validation::assert_silent();
 }
 
 /// The same in one more form.
-fn forms(precision: Precision, options: DeviceOptions) {
-    let form = Form { device: device(options), precision };
+fn forms(precision: Precision, submission: Submission, options: DeviceOptions) {
+    let form = Form { device: device(options), precision, submission };
     let kinds: [(&str, Draw, usize); 21] = [
         ("map", map, 60),
         ("index_map", index_map, 40),
@@ -561,9 +564,9 @@ fn halves_are_rounded_to_the_nearest() {
         let shape = Shape::from([4096]);
         let map = Primitive::Map { expression: product, shape: shape.clone(), scalar: Scalar::F32 };
         let program = one(map, &[float(&shape), float(&shape)]);
-        let mut session = Session::new(&device, program, Precision::F16, Submission::Encoder).unwrap();
+        let mut session = Session::new(&device, program, Precision::F16, Submission::Replay).unwrap();
         for (input, factors) in factors.iter().enumerate() {
-            session.write(input, &factors.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>());
+            session.write(input, &factors.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>()).unwrap();
         }
         let mut products = vec![0; 4096 * 4];
         session.submit().unwrap();

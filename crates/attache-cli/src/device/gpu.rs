@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use attache::gpu::{self, Backend, GpuDelegate, GpuDelegateOptions, GpuStage, Precision, Quantized};
+use attache::gpu::{self, Backend, GpuDelegate, GpuDelegateOptions, GpuStage, Precision, Quantized, Submission};
 use attache::graph::{Graph, NodeId};
 use attache::{ErrorKind, Limits, Model};
 use serde_json::json;
 
 use super::{Adapter, Gpu, Wish};
-use crate::arguments::{BackendName, PrecisionName, QuantizedName};
+use crate::arguments::{BackendName, PrecisionName, QuantizedName, SubmissionName};
 use crate::commands::Stage;
 use crate::failure::Failure;
 
@@ -30,6 +30,11 @@ pub(super) fn open(wish: &Wish) -> Result<Option<Gpu>, Failure> {
     let mut options = GpuDelegateOptions::default().precision(precision).quantized(quantized(wish.quantized));
     options = options.hardware_only(!wish.software);
     options = options.no_shader_f16(wish.no_shader_f16);
+    options = match wish.submission {
+        Some(SubmissionName::Replay) => options.submission(Submission::Replay),
+        Some(SubmissionName::Encoder) => options.submission(Submission::Encoder),
+        None => options,
+    };
     if let Some(backend) = wish.backend {
         options = options.backend(match backend {
             BackendName::Vulkan => Backend::Vulkan,

@@ -2,15 +2,15 @@
 
 use std::time::Instant;
 
-use attache_gpu_ir::{Scalar, Source, ValueId};
+use attache_gpu_ir::ValueId;
 
+use super::pieces::{Pieces, padded};
 use super::{Cost, Recorder, Recording};
 use crate::device::Device;
 use crate::error::{GpuError, GpuErrorKind};
-use crate::layout::{ALIGNMENT, Place};
+use crate::layout::Place;
 use crate::plan::Plan;
 use crate::shader::Binding;
-use crate::storage::Storage;
 
 /// Runs that may be under way at once.
 const MAX_PENDING: usize = 64;
@@ -44,28 +44,6 @@ struct Encoded {
     pending: usize,
 }
 
-/// Rounded up to what copies ask for.
-fn padded(bytes: usize) -> u64 {
-    (bytes.max(4) as u64).next_multiple_of(4)
-}
-
-/// Collects pieces that go to the device together, each at its own aligned offset.
-#[derive(Default)]
-struct Pieces {
-    bytes: Vec<u8>,
-    ranges: Vec<(u64, u64)>,
-}
-
-impl Pieces {
-    fn push(&mut self, bytes: &[u8]) -> usize {
-        self.bytes.resize(self.bytes.len().next_multiple_of(ALIGNMENT), 0);
-        self.ranges.push((self.bytes.len() as u64, padded(bytes.len())));
-        self.bytes.extend_from_slice(bytes);
-        self.bytes.resize(self.bytes.len().next_multiple_of(4).max(4), 0);
-        self.ranges.len() - 1
-    }
-}
-
 impl Recorder for Encoder {
     fn record(&self, device: &Device, plan: &Plan) -> Result<(Box<dyn Recording>, Cost), GpuError> {
         device.check()?;
@@ -94,16 +72,18 @@ impl Builder<'_> {
         let inputs: Vec<Slice> = (plan.program.inputs.iter())
             .map(|id| self.alone(plan.bytes(*id), Usages::STORAGE | Usages::COPY_SRC | Usages::COPY_DST))
             .collect::<Result<_, _>>()?;
-        let constants: Vec<Slice> = self.upload_constants()?;
-        let (mut packed, weights_bytes) = self.upload_packed(&constants)?;
-        let mut params = self.upload_params()?;
+        let (constants, packed) = (Pieces::constants(plan)?, Pieces::packed(plan));
+        let weights_bytes = constants.total() + packed.total();
+        let constants = self.upload(&constants, Usages::STORAGE | Usages::COPY_SRC)?;
+        let mut packed = self.upload(&packed, Usages::STORAGE)?.into_iter();
+        let mut params = self.upload(&Pieces::params(plan), Usages::UNIFORM | Usages::STORAGE)?.into_iter();
         let upload_ms = start.elapsed().as_secs_f64() * 1e3;
 
         let place = |id: ValueId| match plan.layout.places[id.index()] {
             Place::Input(index) => inputs[index].clone(),
             Place::Constant(index) => constants[index].clone(),
             Place::Bank { bank, offset } => {
-                Slice { buffer: banks[bank].clone(), offset: offset as u64, size: padded(plan.bytes(id)) }
+                Slice { buffer: banks[bank].clone(), offset: offset as u64, size: padded(plan.bytes(id)) as u64 }
             }
             Place::Nowhere => unreachable!("a kernel makes whatever another reads"),
         };
@@ -141,81 +121,30 @@ impl Builder<'_> {
     }
 
     fn alone(&self, bytes: usize, usage: wgpu::BufferUsages) -> Result<Slice, GpuError> {
-        let size = padded(bytes);
+        let size = padded(bytes) as u64;
         Ok(Slice { buffer: self.buffer(size, usage)?, offset: 0, size })
     }
 
     /// The pieces in as few buffers as the device's limit allows.
-    fn upload(&self, pieces: Pieces, usage: wgpu::BufferUsages) -> Result<Vec<Slice>, GpuError> {
+    fn upload(&self, pieces: &Pieces, usage: wgpu::BufferUsages) -> Result<Vec<Slice>, GpuError> {
         let limit = self.device.wgpu().limits().max_buffer_size;
         let mut slices = Vec::with_capacity(pieces.ranges.len());
         let mut ranges = pieces.ranges.as_slice();
         while let Some((start, _)) = ranges.first() {
-            let end = |range: &(u64, u64)| range.0 + range.1;
-            let together = ranges.iter().take_while(|range| end(range) - start <= limit).count().max(1);
+            let end = |range: &(usize, usize)| range.0 + range.1;
+            let together = ranges.iter().take_while(|range| (end(range) - start) as u64 <= limit).count().max(1);
             let (now, later) = ranges.split_at(together);
-            let bytes = &pieces.bytes[*start as usize..end(&now[together - 1]) as usize];
+            let bytes = &pieces.bytes[*start..end(&now[together - 1])];
             let buffer = self.buffer(bytes.len() as u64, usage | wgpu::BufferUsages::COPY_DST)?;
             self.device.queue().write_buffer(&buffer, 0, bytes);
             slices.extend(now.iter().map(|(offset, size)| Slice {
                 buffer: buffer.clone(),
-                offset: offset - start,
-                size: *size,
+                offset: (offset - start) as u64,
+                size: *size as u64,
             }));
             ranges = later;
         }
         Ok(slices)
-    }
-
-    fn upload_constants(&self) -> Result<Vec<Slice>, GpuError> {
-        let mut pieces = Pieces::default();
-        for id in &self.plan.layout.constants {
-            let value = self.plan.program.value(*id);
-            let Source::Constant(constant) = &value.source else { unreachable!("the layout lists constants") };
-            let unreadable = || GpuError::new(GpuErrorKind::Unsupported, "a constant holds no numbers");
-            match value.scalar {
-                Scalar::F32 => {
-                    let numbers = constant.floats().ok_or_else(unreadable)?;
-                    pieces.push(&stored(self.plan.storages.of(*id), &numbers))
-                }
-                Scalar::I32 if matches!(self.plan.storages.of(*id), Storage::Bytes(_)) => {
-                    pieces.push(&constant.aligned_bytes().ok_or_else(unreadable)?)
-                }
-                Scalar::I32 => {
-                    let clamped = |integer: i64| integer.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
-                    let integers: Vec<i32> =
-                        constant.integers().ok_or_else(unreadable)?.into_iter().map(clamped).collect();
-                    pieces.push(bytemuck::cast_slice(&integers))
-                }
-            };
-        }
-        self.upload(pieces, wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC)
-    }
-
-    /// Buffers of the packed bindings in the order of the dispatches, and the bytes of all constants.
-    fn upload_packed(&self, constants: &[Slice]) -> Result<(std::vec::IntoIter<Slice>, usize), GpuError> {
-        let mut pieces = Pieces::default();
-        for binding in self.plan.dispatches.iter().flat_map(|dispatch| &dispatch.shader.bindings) {
-            match binding {
-                Binding::Packed(numbers) => drop(pieces.push(&stored(self.plan.storages.packed(), numbers))),
-                Binding::Words(words) => drop(pieces.push(bytemuck::cast_slice(words))),
-                Binding::Read(_) | Binding::Write(..) => {}
-            }
-        }
-        let bytes = |slices: &mut dyn Iterator<Item = u64>| slices.sum::<u64>() as usize;
-        let total =
-            bytes(&mut pieces.ranges.iter().map(|range| range.1)) + bytes(&mut constants.iter().map(|c| c.size));
-        Ok((self.upload(pieces, wgpu::BufferUsages::STORAGE)?.into_iter(), total))
-    }
-
-    fn upload_params(&self) -> Result<std::vec::IntoIter<Slice>, GpuError> {
-        let mut pieces = Pieces::default();
-        for dispatch in &self.plan.dispatches {
-            let mut params = dispatch.shader.params.clone();
-            params.resize(params.len().next_multiple_of(4).max(4), 0);
-            pieces.push(bytemuck::cast_slice(&params));
-        }
-        Ok(self.upload(pieces, wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::STORAGE)?.into_iter())
     }
 
     fn bind(&self, pipeline: &wgpu::ComputePipeline, slices: &[Slice]) -> wgpu::BindGroup {
@@ -246,18 +175,8 @@ impl Encoded {
     }
 }
 
-/// Real numbers as the device stores them.
-fn stored(storage: Storage, numbers: &[f32]) -> Vec<u8> {
-    match storage {
-        Storage::F32 | Storage::I32 | Storage::Bytes(_) => bytemuck::cast_slice(numbers).to_vec(),
-        Storage::Half | Storage::HalfPairs => {
-            numbers.iter().flat_map(|number| half::f16::from_f32(*number).to_le_bytes()).collect()
-        }
-    }
-}
-
 impl Recording for Encoded {
-    fn write(&mut self, input: usize, bytes: &[u8]) {
+    fn write(&mut self, input: usize, bytes: &[u8]) -> Result<(), GpuError> {
         let slice = &self.inputs[input];
         let whole = bytes.len() / 4 * 4;
         self.device.queue().write_buffer(&slice.buffer, 0, &bytes[..whole]);
@@ -266,6 +185,7 @@ impl Recording for Encoded {
             rest[..bytes.len() - whole].copy_from_slice(&bytes[whole..]);
             self.device.queue().write_buffer(&slice.buffer, whole as u64, &rest);
         }
+        Ok(())
     }
 
     fn submit(&mut self) -> Result<(), GpuError> {
@@ -287,7 +207,10 @@ impl Recording for Encoded {
         for (output, at) in self.outputs.iter().zip(&self.staged) {
             encoder.copy_buffer_to_buffer(&output.buffer, output.offset, &self.staging, *at, output.size);
         }
-        self.device.queue().submit([encoder.finish()]);
+        let commands = encoder.finish();
+        let alone = self.device.vulkan().map(|vulkan| vulkan.queue());
+        self.device.queue().submit([commands]);
+        drop(alone);
         self.device.check()
     }
 

@@ -20,6 +20,7 @@ pub struct GpuDelegate {
     device: Device,
     precision: Precision,
     quantized: Quantized,
+    submission: Option<Submission>,
     partitioning: Partitioning,
 }
 
@@ -29,7 +30,7 @@ impl GpuDelegate {
         let precision = options.resolved_precision()?;
         let device = Device::open(&DeviceOptions {
             backend: options.backend,
-            adapter: options.adapter,
+            adapter: options.adapter.clone(),
             hardware_only: options.hardware_only,
             validation: options.validation,
             frugal: false,
@@ -39,7 +40,7 @@ impl GpuDelegate {
             GpuErrorKind::Unsupported => Error::new(ErrorKind::Unsupported, error.to_string()),
             _ => Error::new(ErrorKind::Device, error.to_string()),
         })?;
-        Ok(Self { device, precision, quantized: options.quantized, partitioning: options.partitioning })
+        Self::on(device, options)
     }
 
     /// The delegate on a device that the caller opened. Choices of a device among the options don't count.
@@ -48,8 +49,18 @@ impl GpuDelegate {
         if device.adapter().max_storage_buffers < 4 {
             return Err(Error::new(ErrorKind::Device, "the device allows a shader fewer than four storage buffers"));
         }
+        Self::on(device, options)
+    }
+
+    /// The delegate on an open device.
+    fn on(device: Device, options: GpuDelegateOptions) -> Result<Self, Error> {
+        if options.submission == Some(Submission::Replay) && !device.replays() {
+            let message = "replay needs a device that the delegate opens itself, through Vulkan";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
         let precision = options.resolved_precision()?;
-        Ok(Self { device, precision, quantized: options.quantized, partitioning: options.partitioning })
+        let GpuDelegateOptions { quantized, submission, partitioning, .. } = options;
+        Ok(Self { device, precision, quantized, submission, partitioning })
     }
 
     /// What is known about the device.
@@ -106,7 +117,8 @@ impl Delegate for GpuDelegate {
 
     fn prepare(&self, island: Island<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
         let stitched = stitch(island)?;
-        let kernel = GpuKernel::new(&self.device, stitched, self.precision, Submission::default());
+        let submission = self.submission.unwrap_or_else(|| Submission::best(&self.device));
+        let kernel = GpuKernel::new(&self.device, stitched, self.precision, submission);
         let failed = |error| DelegateError::new(format!("TfLiteGpuDelegate Prepare: {error}"));
         Ok(Box::new(kernel.map_err(failed)?))
     }

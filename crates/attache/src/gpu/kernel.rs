@@ -25,16 +25,17 @@ impl GpuKernel {
         Ok(Self { session, nodes: stitched.nodes, wide: Vec::new() })
     }
 
-    fn write(&mut self, inputs: &[TensorRef<'_>]) {
+    fn write(&mut self, inputs: &[TensorRef<'_>]) -> Result<(), DelegateError> {
         for (index, input) in inputs.iter().enumerate() {
             let program = &self.session.plan().program;
             let value = program.value(program.inputs[index]);
             if value.shape.elements() > 0 {
                 let storage = self.session.plan().storages.of(program.inputs[index]);
                 let words = exchange::to_device(input.data_type, value.scalar, storage, input.bytes);
-                self.session.write(index, &words);
+                self.session.write(index, &words).map_err(failed)?;
             }
         }
+        Ok(())
     }
 
     fn read(&mut self, outputs: &mut [TensorMut<'_>]) -> Result<(), DelegateError> {
@@ -67,7 +68,7 @@ fn failed(error: GpuError) -> DelegateError {
 
 impl DelegateKernel for GpuKernel {
     fn invoke(&mut self, inputs: &[TensorRef<'_>], outputs: &mut [TensorMut<'_>]) -> Result<(), DelegateError> {
-        self.write(inputs);
+        self.write(inputs)?;
         self.session.submit().map_err(failed)?;
         self.read(outputs)
     }
@@ -81,7 +82,7 @@ impl DelegateKernel for GpuKernel {
         if times == 0 {
             return Ok(());
         }
-        self.write(inputs);
+        self.write(inputs)?;
         (0..times).try_for_each(|_| self.session.submit()).map_err(failed)?;
         self.read(outputs)
     }

@@ -1,6 +1,6 @@
 //! The GPU delegate's options, under the names of `TfLiteGpuDelegateOptionsV2`.
 
-use attache_gpu::{Backend, Precision};
+use attache_gpu::{Backend, Precision, Submission};
 use attache_graph::Quantized;
 
 use crate::{Error, Partitioning};
@@ -40,6 +40,7 @@ pub struct GpuDelegateOptions {
     pub(crate) priorities: [InferencePriority; 3],
     pub(crate) precision: Option<Precision>,
     pub(crate) quantized: Quantized,
+    pub(crate) submission: Option<Submission>,
     pub(crate) partitioning: Partitioning,
     pub(crate) backend: Option<Backend>,
     pub(crate) adapter: Option<String>,
@@ -55,6 +56,7 @@ impl Default for GpuDelegateOptions {
             priorities: [MaxPrecision, Auto, Auto],
             precision: None,
             quantized: Quantized::default(),
+            submission: None,
             partitioning: Partitioning::default(),
             backend: None,
             adapter: None,
@@ -102,6 +104,12 @@ impl GpuDelegateOptions {
     /// What becomes of quantized tensors.
     pub fn quantized(mut self, quantized: Quantized) -> Self {
         self.quantized = quantized;
+        self
+    }
+
+    /// How commands get to the device; by default replayed where that is possible.
+    pub fn submission(mut self, submission: Submission) -> Self {
+        self.submission = Some(submission);
         self
     }
 

@@ -1,0 +1,504 @@
+//! Vulkan's own way: everything is recorded once into a command buffer, which each run hands to the queue again.
+//!
+//! A run allocates nothing, writes no descriptor and validates nothing. The host writes inputs where the device reads them
+//! and reads outputs from memory that it sees; barriers stand only where one dispatch needs what another did.
+#![allow(unsafe_code)]
+
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use ash::vk;
+use attache_gpu_ir::ValueId;
+
+use super::pieces::{Pieces, padded};
+use super::{Cost, Recorder, Recording};
+use crate::device::Device;
+use crate::error::{GpuError, GpuErrorKind};
+use crate::layout::{ALIGNMENT, Place};
+use crate::plan::Plan;
+use crate::shader::Binding;
+use crate::vulkan::{Buffer, Use, Vulkan, failed};
+
+/// Runs that may be under way at once.
+const MAX_PENDING: usize = 64;
+
+/// How long a wait looks again and again before it sleeps: waking up takes about as long as a small network.
+const SPIN: Duration = Duration::from_micros(500);
+
+/// Records command buffers for devices that were opened here through Vulkan.
+#[derive(Debug)]
+pub struct Replay;
+
+/// A range of one of the recording's buffers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Slice {
+    buffer: usize,
+    range: Range<usize>,
+}
+
+/// What a recording owns, freed with it.
+struct Owned {
+    device: Device,
+    buffers: Vec<Buffer>,
+    descriptors: vk::DescriptorPool,
+    commands: vk::CommandPool,
+    fences: Vec<vk::Fence>,
+}
+
+struct Replayed {
+    owned: Owned,
+    commands: vk::CommandBuffer,
+    inputs: Vec<Slice>,
+    outputs: Vec<Slice>,
+    /// Runs started, and how many of them are known to have ended.
+    started: usize,
+    ended: usize,
+}
+
+impl Recorder for Replay {
+    fn record(&self, device: &Device, plan: &Plan) -> Result<(Box<dyn Recording>, Cost), GpuError> {
+        device.check()?;
+        let unsupported = || GpuError::new(GpuErrorKind::Unsupported, "replay needs a device of its own through Vulkan");
+        let vulkan = device.vulkan().ok_or_else(unsupported)?;
+        let start = Instant::now();
+        compile(vulkan, plan)?;
+        let compile_ms = start.elapsed().as_secs_f64() * 1e3;
+        let start = Instant::now();
+        let owned = Owned {
+            device: device.clone(),
+            buffers: Vec::new(),
+            descriptors: vk::DescriptorPool::null(),
+            commands: vk::CommandPool::null(),
+            fences: Vec::new(),
+        };
+        let (recording, weights_bytes) = Builder { vulkan, plan, owned }.build()?;
+        let upload_ms = start.elapsed().as_secs_f64() * 1e3;
+        Ok((Box::new(recording), Cost { compile_ms, upload_ms, weights_bytes }))
+    }
+}
+
+/// Makes every pipeline of the plan that isn't there yet, on several threads.
+fn compile(vulkan: &Vulkan, plan: &Plan) -> Result<(), GpuError> {
+    let sources = plan.dispatches.iter().map(|dispatch| (&*dispatch.shader.source, dispatch.shader.bindings.len()));
+    let mut missing: Vec<(&str, usize)> = sources.filter(|(source, _)| vulkan.known_pipeline(source).is_none()).collect();
+    missing.sort_unstable();
+    missing.dedup();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(16).min(missing.len());
+    let (next, failure) = (AtomicUsize::new(0), Mutex::new(None));
+    let work = || {
+        while let Some((source, buffers)) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if let Err(error) = vulkan.compile(source, *buffers) {
+                *failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(error);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        (1..threads).for_each(|_| drop(scope.spawn(work)));
+        work();
+    });
+    failure.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).map_or(Ok(()), Err)
+}
+
+struct Builder<'a> {
+    vulkan: &'a Vulkan,
+    plan: &'a Plan,
+    owned: Owned,
+}
+
+/// The buffers, by their place in [`Owned::buffers`].
+const ARENA: usize = 0;
+const CONSTANTS: usize = 1;
+const INPUTS: usize = 2;
+const OUTPUTS: usize = 3;
+
+/// Where each value, each packed binding and each dispatch's parameters lie.
+struct Map {
+    banks: Vec<usize>,
+    constants: Vec<Slice>,
+    packed: Vec<Slice>,
+    params: Vec<Slice>,
+    inputs: Vec<Slice>,
+    outputs: Vec<Slice>,
+}
+
+/// Ranges one after the other in a buffer, each aligned.
+fn in_order(buffer: usize, sizes: impl Iterator<Item = usize>) -> (Vec<Slice>, usize) {
+    let mut end = 0;
+    let slices = sizes.map(|size| {
+        let start = usize::next_multiple_of(end, ALIGNMENT);
+        end = start + padded(size);
+        Slice { buffer, range: start..end }
+    });
+    (slices.collect(), end)
+}
+
+impl Builder<'_> {
+    fn build(mut self) -> Result<(Replayed, usize), GpuError> {
+        let (map, weights_bytes) = self.allocate()?;
+        let commands = self.command_buffer()?;
+        self.begin(commands)?;
+        let sets = self.descriptor_sets(&map)?;
+        self.record(commands, &map, &sets);
+        // SAFETY: recording began above, and nobody else uses the buffer.
+        unsafe { self.vulkan.raw.end_command_buffer(commands) }.map_err(failed("recording"))?;
+        for _ in 0..MAX_PENDING {
+            // SAFETY: the device lives.
+            let fence = unsafe { self.vulkan.raw.create_fence(&vk::FenceCreateInfo::default(), None) };
+            self.owned.fences.push(fence.map_err(failed("a fence"))?);
+        }
+        let Map { inputs, outputs, .. } = map;
+        Ok((Replayed { owned: self.owned, commands, inputs, outputs, started: 0, ended: 0 }, weights_bytes))
+    }
+
+    /// All memory, with the constants in it; where everything lies, and the bytes of constants.
+    fn allocate(&mut self) -> Result<(Map, usize), GpuError> {
+        let (plan, vulkan) = (self.plan, self.vulkan);
+        let mut end = 0;
+        let mut banks = Vec::with_capacity(plan.layout.banks.len());
+        for bytes in &plan.layout.banks {
+            banks.push(end);
+            end = (end + bytes).next_multiple_of(ALIGNMENT);
+        }
+        self.owned.buffers.push(vulkan.buffer(end, Use::Device)?);
+        let kinds = [Pieces::constants(plan)?, Pieces::packed(plan), Pieces::params(plan)];
+        let weights_bytes = kinds[0].total() + kinds[1].total();
+        let mut bytes = Vec::new();
+        let mut slices = kinds.map(|pieces| {
+            let start = bytes.len().next_multiple_of(ALIGNMENT);
+            bytes.resize(start, 0);
+            bytes.extend_from_slice(&pieces.bytes);
+            let slice = |(at, size): &(usize, usize)| Slice { buffer: CONSTANTS, range: start + at..start + at + size };
+            pieces.ranges.iter().map(slice).collect::<Vec<_>>()
+        });
+        self.owned.buffers.push(vulkan.buffer(bytes.len(), Use::Device)?);
+        self.upload(&bytes)?;
+        let size = |id: &ValueId| plan.bytes(*id);
+        let (inputs, end) = in_order(INPUTS, plan.program.inputs.iter().map(size));
+        self.owned.buffers.push(vulkan.buffer(end, Use::Write)?);
+        let (outputs, end) = in_order(OUTPUTS, plan.program.outputs.iter().map(size));
+        self.owned.buffers.push(vulkan.buffer(end, Use::Read)?);
+        let [constants, packed, params] = slices.each_mut().map(std::mem::take);
+        Ok((Map { banks, constants, packed, params, inputs, outputs }, weights_bytes))
+    }
+
+    /// Copies the constants to the device.
+    fn upload(&mut self, bytes: &[u8]) -> Result<(), GpuError> {
+        let mut staging = self.vulkan.buffer(bytes.len(), Use::Write)?;
+        if let Some(place) = staging.bytes_mut().get_mut(..bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
+        let copied = self.copy_once(&staging, bytes.len());
+        self.vulkan.free(&staging);
+        copied
+    }
+
+    fn copy_once(&mut self, staging: &Buffer, bytes: usize) -> Result<(), GpuError> {
+        let raw = &self.vulkan.raw;
+        let commands = self.command_buffer()?;
+        self.begin(commands)?;
+        let region = vk::BufferCopy::default().size(bytes.max(4) as u64);
+        // SAFETY: both buffers live until the queue is idle, and have that many bytes.
+        unsafe {
+            raw.cmd_copy_buffer(commands, staging.raw, self.owned.buffers[CONSTANTS].raw, &[region]);
+            raw.end_command_buffer(commands).map_err(failed("recording"))?;
+            let queue = self.vulkan.queue();
+            let buffers = [commands];
+            let submit = vk::SubmitInfo::default().command_buffers(&buffers);
+            raw.queue_submit(*queue, &[submit], vk::Fence::null()).map_err(failed("the queue"))?;
+            raw.queue_wait_idle(*queue).map_err(failed("the queue"))
+        }
+    }
+
+    fn command_buffer(&mut self) -> Result<vk::CommandBuffer, GpuError> {
+        let raw = &self.vulkan.raw;
+        if self.owned.commands == vk::CommandPool::null() {
+            let info = vk::CommandPoolCreateInfo::default().queue_family_index(self.vulkan.family);
+            // SAFETY: the family is the queue's.
+            self.owned.commands = unsafe { raw.create_command_pool(&info, None) }.map_err(failed("a command pool"))?;
+        }
+        let info = vk::CommandBufferAllocateInfo::default()
+            .command_pool(self.owned.commands)
+            .level(vk::CommandBufferLevel::PRIMARY)
+            .command_buffer_count(1);
+        // SAFETY: the pool is the recording's own.
+        Ok(unsafe { raw.allocate_command_buffers(&info) }.map_err(failed("a command buffer"))?[0])
+    }
+
+    fn begin(&self, commands: vk::CommandBuffer) -> Result<(), GpuError> {
+        // Several runs may be under way at once.
+        let flags = vk::CommandBufferUsageFlags::SIMULTANEOUS_USE;
+        let info = vk::CommandBufferBeginInfo::default().flags(flags);
+        // SAFETY: the buffer was just allocated.
+        unsafe { self.vulkan.raw.begin_command_buffer(commands, &info) }.map_err(failed("recording"))
+    }
+
+    fn place(&self, map: &Map, id: ValueId) -> Slice {
+        match self.plan.layout.places[id.index()] {
+            Place::Input(index) => map.inputs[index].clone(),
+            Place::Constant(index) => map.constants[index].clone(),
+            Place::Bank { bank, offset } => {
+                let start = map.banks[bank] + offset;
+                Slice { buffer: ARENA, range: start..start + padded(self.plan.bytes(id)) }
+            }
+            Place::Nowhere => unreachable!("a kernel makes whatever another reads"),
+        }
+    }
+
+    /// What each dispatch binds, its parameters first.
+    fn bound(&self, map: &Map) -> Vec<Vec<Slice>> {
+        let mut packed = map.packed.iter();
+        let dispatches = self.plan.dispatches.iter().zip(&map.params);
+        dispatches
+            .map(|(dispatch, params)| {
+                let slices = dispatch.shader.bindings.iter().map(|binding| match binding {
+                    Binding::Read(id) | Binding::Write(id, _) => self.place(map, *id),
+                    Binding::Packed(_) | Binding::Words(_) => packed.next().expect("one for each packed binding").clone(),
+                });
+                [params.clone()].into_iter().chain(slices).collect()
+            })
+            .collect()
+    }
+
+    /// A descriptor set for each dispatch.
+    fn descriptor_sets(&mut self, map: &Map) -> Result<Vec<vk::DescriptorSet>, GpuError> {
+        let raw = &self.vulkan.raw;
+        let bound = self.bound(map);
+        let (sets, buffers) = (bound.len() as u32, bound.iter().map(|slices| slices.len() as u32 - 1).sum::<u32>());
+        if sets == 0 {
+            return Ok(Vec::new());
+        }
+        let size = |kind, count| vk::DescriptorPoolSize { ty: kind, descriptor_count: count };
+        let sizes = [size(self.vulkan.params(), sets), size(vk::DescriptorType::STORAGE_BUFFER, buffers.max(1))];
+        let info = vk::DescriptorPoolCreateInfo::default().max_sets(sets).pool_sizes(&sizes);
+        // SAFETY: the device lives.
+        let pool = unsafe { raw.create_descriptor_pool(&info, None) }.map_err(failed("descriptors"))?;
+        self.owned.descriptors = pool;
+        let layouts: Vec<vk::DescriptorSetLayout> =
+            bound.iter().map(|slices| Ok(self.vulkan.layout(slices.len() - 1)?.set)).collect::<Result<_, GpuError>>()?;
+        let info = vk::DescriptorSetAllocateInfo::default().descriptor_pool(pool).set_layouts(&layouts);
+        // SAFETY: the pool has room for as many sets and buffers.
+        let sets = unsafe { raw.allocate_descriptor_sets(&info) }.map_err(failed("descriptors"))?;
+        for (set, slices) in sets.iter().zip(&bound) {
+            let infos: Vec<vk::DescriptorBufferInfo> = slices.iter().map(|slice| self.described(slice)).collect();
+            let write = vk::WriteDescriptorSet::default().dst_set(*set);
+            let storage = vk::DescriptorType::STORAGE_BUFFER;
+            let mut writes =
+                vec![write.dst_binding(0).descriptor_type(self.vulkan.params()).buffer_info(&infos[..1])];
+            if infos.len() > 1 {
+                writes.push(write.dst_binding(1).descriptor_type(storage).buffer_info(&infos[1..]));
+            }
+            // SAFETY: the set is new, and the buffers live as long as it. Bindings of one kind follow each other, so that
+            // one write reaches all of them.
+            unsafe { raw.update_descriptor_sets(&writes, &[]) };
+        }
+        Ok(sets)
+    }
+
+    fn described(&self, slice: &Slice) -> vk::DescriptorBufferInfo {
+        vk::DescriptorBufferInfo {
+            buffer: self.owned.buffers[slice.buffer].raw,
+            offset: slice.range.start as u64,
+            range: slice.range.len() as u64,
+        }
+    }
+
+    /// Records every dispatch, and the copies of the outputs to where the host reads them.
+    fn record(&self, commands: vk::CommandBuffer, map: &Map, sets: &[vk::DescriptorSet]) {
+        use vk::{AccessFlags as Access, PipelineStageFlags as Stage};
+        let raw = &self.vulkan.raw;
+        let all = Stage::COMPUTE_SHADER | Stage::TRANSFER;
+        let written = Access::SHADER_WRITE | Access::TRANSFER_WRITE;
+        let used = Access::SHADER_READ | Access::SHADER_WRITE | Access::TRANSFER_READ | Access::TRANSFER_WRITE;
+        // What the run before still does comes first.
+        self.barrier(commands, (all, written), (all, used));
+        let mut hazards = Hazards::default();
+        let bound = self.bound(map);
+        for ((dispatch, set), slices) in self.plan.dispatches.iter().zip(sets).zip(&bound) {
+            let uses = dispatch.shader.bindings.iter().zip(&slices[1..]);
+            let uses: Vec<(&Slice, bool)> =
+                uses.map(|(binding, slice)| (slice, matches!(binding, Binding::Write(..)))).collect();
+            if hazards.meet(&uses) {
+                let shader = Access::SHADER_READ | Access::SHADER_WRITE;
+                self.barrier(commands, (Stage::COMPUTE_SHADER, Access::SHADER_WRITE), (Stage::COMPUTE_SHADER, shader));
+            }
+            let source = &dispatch.shader.source;
+            let pipeline = self.vulkan.known_pipeline(source).expect("every pipeline was made");
+            let layout = self.vulkan.layout(slices.len() - 1).expect("the layout was made").pipeline;
+            let [x, y, z] = dispatch.shader.groups;
+            let point = vk::PipelineBindPoint::COMPUTE;
+            // SAFETY: the command buffer records, and everything bound lives as long as it.
+            unsafe {
+                raw.cmd_bind_pipeline(commands, point, pipeline);
+                raw.cmd_bind_descriptor_sets(commands, point, layout, 0, &[*set], &[]);
+                raw.cmd_dispatch(commands, x, y, z);
+            }
+        }
+        self.barrier(commands, (Stage::COMPUTE_SHADER, Access::SHADER_WRITE), (Stage::TRANSFER, Access::TRANSFER_READ));
+        for (id, to) in self.plan.program.outputs.iter().zip(&map.outputs) {
+            let from = self.place(map, *id);
+            let region = vk::BufferCopy {
+                src_offset: from.range.start as u64,
+                dst_offset: to.range.start as u64,
+                size: from.range.len().min(to.range.len()) as u64,
+            };
+            let [from, to] = [from.buffer, to.buffer].map(|buffer| self.owned.buffers[buffer].raw);
+            // SAFETY: both ranges lie in their buffers.
+            unsafe { raw.cmd_copy_buffer(commands, from, to, &[region]) };
+        }
+        self.barrier(commands, (Stage::TRANSFER, Access::TRANSFER_WRITE), (Stage::HOST, Access::HOST_READ));
+    }
+
+    fn barrier(
+        &self,
+        commands: vk::CommandBuffer,
+        before: (vk::PipelineStageFlags, vk::AccessFlags),
+        after: (vk::PipelineStageFlags, vk::AccessFlags),
+    ) {
+        let memory = vk::MemoryBarrier::default().src_access_mask(before.1).dst_access_mask(after.1);
+        let none = vk::DependencyFlags::empty();
+        // SAFETY: the command buffer records.
+        unsafe { self.vulkan.raw.cmd_pipeline_barrier(commands, before.0, after.0, none, &[memory], &[], &[]) };
+    }
+}
+
+/// What dispatches read and wrote since the last barrier.
+#[derive(Default)]
+struct Hazards {
+    read: Vec<Slice>,
+    written: Vec<Slice>,
+}
+
+impl Hazards {
+    /// Notes what a dispatch uses, and says whether a barrier must come before it. Of each use it is known whether it
+    /// writes.
+    fn meet(&mut self, uses: &[(&Slice, bool)]) -> bool {
+        let meets = |others: &[Slice], slice: &Slice| {
+            let overlaps = |other: &Slice| other.range.start < slice.range.end && slice.range.start < other.range.end;
+            others.iter().any(|other| other.buffer == slice.buffer && overlaps(other))
+        };
+        let conflict = |(slice, writes): &(&Slice, bool)| {
+            meets(&self.written, slice) || (*writes && meets(&self.read, slice))
+        };
+        let is_needed = uses.iter().any(conflict);
+        if is_needed {
+            *self = Self::default();
+        }
+        for (slice, writes) in uses {
+            (if *writes { &mut self.written } else { &mut self.read }).push((*slice).clone());
+        }
+        is_needed
+    }
+}
+
+impl Replayed {
+    fn vulkan(&self) -> &Vulkan {
+        self.owned.vulkan()
+    }
+
+    /// Waits until so many runs in all have ended: for a while by looking, then asleep.
+    fn wait(&mut self, runs: usize) -> Result<(), GpuError> {
+        while self.ended < runs {
+            let fence = [self.owned.fences[self.ended % MAX_PENDING]];
+            let raw = &self.vulkan().raw;
+            let start = Instant::now();
+            // SAFETY: the fence was handed to the queue by the run, and is the recording's own.
+            unsafe {
+                while !raw.get_fence_status(fence[0]).map_err(failed("the device stopped"))? {
+                    if start.elapsed() > SPIN {
+                        raw.wait_for_fences(&fence, true, u64::MAX).map_err(failed("the device stopped"))?;
+                    }
+                    std::hint::spin_loop();
+                }
+                raw.reset_fences(&fence).map_err(failed("a fence"))?;
+            }
+            self.ended += 1;
+        }
+        Ok(())
+    }
+}
+
+impl Recording for Replayed {
+    fn write(&mut self, input: usize, bytes: &[u8]) -> Result<(), GpuError> {
+        // Runs under way still read what was written before.
+        self.wait(self.started)?;
+        let range = self.inputs[input].range.clone();
+        let place = &mut self.owned.buffers[INPUTS].bytes_mut()[range];
+        let count = bytes.len().min(place.len());
+        place[..count].copy_from_slice(&bytes[..count]);
+        Ok(())
+    }
+
+    fn submit(&mut self) -> Result<(), GpuError> {
+        self.owned.device.check()?;
+        if self.started - self.ended == MAX_PENDING {
+            self.wait(self.ended + 1)?;
+        }
+        let buffers = [self.commands];
+        let submit = vk::SubmitInfo::default().command_buffers(&buffers);
+        let fence = self.owned.fences[self.started % MAX_PENDING];
+        let vulkan = self.vulkan();
+        let queue = vulkan.queue();
+        // SAFETY: the command buffer is whole and may be under way several times; the fence is not in use.
+        unsafe { vulkan.raw.queue_submit(*queue, &[submit], fence) }.map_err(failed("the queue"))?;
+        drop(queue);
+        self.started += 1;
+        Ok(())
+    }
+
+    fn read(&mut self, outputs: &mut [&mut [u8]]) -> Result<(), GpuError> {
+        self.wait(self.started)?;
+        let bytes = self.owned.buffers[OUTPUTS].bytes();
+        for (output, slice) in outputs.iter_mut().zip(&self.outputs) {
+            let count = output.len();
+            output.copy_from_slice(&bytes[slice.range.clone()][..count]);
+        }
+        Ok(())
+    }
+}
+
+impl Owned {
+    fn vulkan(&self) -> &Vulkan {
+        self.device.vulkan().expect("recordings are made where it is")
+    }
+}
+
+impl Drop for Replayed {
+    fn drop(&mut self) {
+        if let Err(error) = self.wait(self.started) {
+            tracing::error!(%error, "device");
+        }
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        let vulkan = self.vulkan();
+        // SAFETY: no run is under way: a recording waits for its runs before this, and one that was never finished
+        // had none.
+        unsafe {
+            self.fences.iter().for_each(|fence| vulkan.raw.destroy_fence(*fence, None));
+            vulkan.raw.destroy_command_pool(self.commands, None);
+            vulkan.raw.destroy_descriptor_pool(self.descriptors, None);
+        }
+        self.buffers.iter().for_each(|buffer| vulkan.free(buffer));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn barriers_stand_where_one_dispatch_needs_another() {
+        let slice = |buffer, range| Slice { buffer, range };
+        let (a, b, c) = (slice(0, 0..16), slice(0, 16..32), slice(1, 0..16));
+        let mut hazards = Hazards::default();
+        assert!(!hazards.meet(&[(&c, false), (&a, true)]));
+        assert!(!hazards.meet(&[(&c, false), (&b, true)]), "neighbours don't overlap");
+        assert!(hazards.meet(&[(&a, false), (&slice(1, 64..80), true)]), "read after write");
+        assert!(hazards.meet(&[(&c, false), (&slice(0, 8..24), true)]), "write after read");
+        assert!(hazards.meet(&[(&slice(0, 20..24), true)]), "write after write");
+    }
+}

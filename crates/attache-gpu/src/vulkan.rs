@@ -1,0 +1,326 @@
+//! An open device in Vulkan's own terms, for command buffers that wgpu knows nothing of.
+//!
+//! wgpu keeps owning the device; what is made here lies beside its own objects and is gone before the device is. The queue
+//! is shared with wgpu: whoever hands it anything holds [`Vulkan::queue`]'s lock.
+#![allow(unsafe_code)]
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard};
+
+use ash::vk;
+use wgpu::naga::back::spv;
+use wgpu::naga::{front, proc, valid};
+
+use crate::error::{GpuError, GpuErrorKind};
+use crate::limits::{Limits, Params};
+
+/// Vulkan's side of an open device.
+pub(crate) struct Vulkan {
+    pub(crate) raw: ash::Device,
+    pub(crate) family: u32,
+    memory: vk::PhysicalDeviceMemoryProperties,
+    queue: Mutex<vk::Queue>,
+    params: vk::DescriptorType,
+    spirv: spv::Options<'static>,
+    /// By how many buffers a shader binds after its parameters.
+    layouts: Mutex<HashMap<usize, Layout>>,
+    pipelines: Mutex<HashMap<String, vk::Pipeline>>,
+}
+
+/// How a shader's bindings lie.
+#[derive(Clone, Copy)]
+pub(crate) struct Layout {
+    pub(crate) set: vk::DescriptorSetLayout,
+    pub(crate) pipeline: vk::PipelineLayout,
+}
+
+/// Memory with a buffer over all of it.
+pub(crate) struct Buffer {
+    pub(crate) raw: vk::Buffer,
+    memory: vk::DeviceMemory,
+    /// Where the host sees it; null where it doesn't.
+    mapped: *mut u8,
+    size: usize,
+}
+
+// SAFETY: the mapping belongs to the buffer alone, and is only reached through a borrow of it.
+unsafe impl Send for Buffer {}
+
+/// What memory is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// The device's alone.
+    Device,
+    /// Written by the host, read by the device: in the device's memory where the host can reach that.
+    Write,
+    /// Written by the device, read by the host.
+    Read,
+}
+
+impl Use {
+    /// Properties of memory that would do, the best first.
+    fn properties(self) -> [vk::MemoryPropertyFlags; 2] {
+        use vk::MemoryPropertyFlags as Flags;
+        let host = Flags::HOST_VISIBLE | Flags::HOST_COHERENT;
+        match self {
+            Use::Device => [Flags::DEVICE_LOCAL, Flags::empty()],
+            Use::Write => [host | Flags::DEVICE_LOCAL, host],
+            Use::Read => [host | Flags::HOST_CACHED, host],
+        }
+    }
+}
+
+/// The error that Vulkan's result stands for.
+pub(crate) fn failed(what: &str) -> impl Fn(vk::Result) -> GpuError + '_ {
+    move |result| {
+        let kind = match result {
+            vk::Result::ERROR_OUT_OF_DEVICE_MEMORY | vk::Result::ERROR_OUT_OF_HOST_MEMORY => GpuErrorKind::OutOfMemory,
+            _ => GpuErrorKind::Failed,
+        };
+        GpuError::new(kind, format!("{what}: {result}"))
+    }
+}
+
+impl Vulkan {
+    /// That of a device that wgpu opened through Vulkan; `None` for one of another interface.
+    pub(crate) fn of(device: &wgpu::Device, limits: &Limits) -> Option<Self> {
+        // SAFETY: nothing that the guard gives is destroyed here, and all of it is used while the device lives: `Vulkan`
+        // lies beside the device and is dropped before it.
+        let hal = unsafe { device.as_hal::<wgpu::hal::api::Vulkan>() }?;
+        let instance = hal.shared_instance();
+        let (raw, physical) = (hal.raw_device().clone(), hal.raw_physical_device());
+        // SAFETY: the physical device is the instance's own.
+        let memory = unsafe { instance.raw_instance().get_physical_device_memory_properties(physical) };
+        // SAFETY: as above.
+        let properties = unsafe { instance.raw_instance().get_physical_device_properties(physical) };
+        let version = properties.api_version.min(instance.instance_api_version());
+        let dot_is_there = version >= vk::API_VERSION_1_3
+            || hal.enabled_device_extensions().contains(&ash::khr::shader_integer_dot_product::NAME);
+        let mut dot = vk::PhysicalDeviceShaderIntegerDotProductFeatures::default();
+        if dot_is_there && version >= vk::API_VERSION_1_1 {
+            let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut dot);
+            // SAFETY: the structure is one that this version, or the extension, knows.
+            unsafe { instance.raw_instance().get_physical_device_features2(physical, &mut features) };
+        }
+        Some(Self {
+            family: hal.queue_family_index(),
+            memory,
+            queue: Mutex::new(hal.raw_queue()),
+            params: match limits.params {
+                Params::Uniform => vk::DescriptorType::UNIFORM_BUFFER,
+                Params::Storage => vk::DescriptorType::STORAGE_BUFFER,
+            },
+            spirv: options(version, limits.shader_f16, dot.shader_integer_dot_product == vk::TRUE),
+            layouts: Mutex::default(),
+            pipelines: Mutex::default(),
+            raw,
+        })
+    }
+
+    /// The queue, for as long as nobody else may use it.
+    pub(crate) fn queue(&self) -> MutexGuard<'_, vk::Queue> {
+        self.queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The type of the parameters' descriptor.
+    pub(crate) fn params(&self) -> vk::DescriptorType {
+        self.params
+    }
+
+    /// The layout of shaders that bind so many buffers after their parameters.
+    pub(crate) fn layout(&self, buffers: usize) -> Result<Layout, GpuError> {
+        let mut layouts = self.layouts.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(layout) = layouts.get(&buffers) {
+            return Ok(*layout);
+        }
+        let bindings: Vec<_> = (0..=buffers as u32)
+            .map(|binding| {
+                vk::DescriptorSetLayoutBinding::default()
+                    .binding(binding)
+                    .descriptor_type(if binding == 0 { self.params } else { vk::DescriptorType::STORAGE_BUFFER })
+                    .descriptor_count(1)
+                    .stage_flags(vk::ShaderStageFlags::COMPUTE)
+            })
+            .collect();
+        let info = vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings);
+        // SAFETY: the device lives, and the structure is whole.
+        let set = unsafe { self.raw.create_descriptor_set_layout(&info, None) }.map_err(failed("a set's layout"))?;
+        let sets = [set];
+        let info = vk::PipelineLayoutCreateInfo::default().set_layouts(&sets);
+        // SAFETY: the set's layout was just made.
+        let pipeline = match unsafe { self.raw.create_pipeline_layout(&info, None) } {
+            Ok(pipeline) => pipeline,
+            Err(error) => {
+                // SAFETY: nobody else has seen the layout.
+                unsafe { self.raw.destroy_descriptor_set_layout(set, None) };
+                return Err(failed("a pipeline's layout")(error));
+            }
+        };
+        Ok(*layouts.entry(buffers).or_insert(Layout { set, pipeline }))
+    }
+
+    /// The pipeline of a shader's text, which binds so many buffers after its parameters, where it was made before.
+    pub(crate) fn known_pipeline(&self, source: &str) -> Option<vk::Pipeline> {
+        self.pipelines.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get(source).copied()
+    }
+
+    /// Makes a shader's pipeline and keeps it.
+    pub(crate) fn compile(&self, source: &str, buffers: usize) -> Result<(), GpuError> {
+        let layout = self.layout(buffers)?;
+        let words = self.words(source).map_err(|error| GpuError::new(GpuErrorKind::Failed, error))?;
+        let info = vk::ShaderModuleCreateInfo::default().code(&words);
+        // SAFETY: the words are a module that naga validated.
+        let module = unsafe { self.raw.create_shader_module(&info, None) }.map_err(failed("a shader"))?;
+        let stage = vk::PipelineShaderStageCreateInfo::default()
+            .stage(vk::ShaderStageFlags::COMPUTE)
+            .module(module)
+            .name(c"main");
+        let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout.pipeline);
+        // SAFETY: module and layout live; the layout has every binding that shaders of this many buffers name.
+        let made = unsafe { self.raw.create_compute_pipelines(vk::PipelineCache::null(), &[info], None) };
+        // SAFETY: pipelines don't need their modules any more.
+        unsafe { self.raw.destroy_shader_module(module, None) };
+        let pipeline = made.map_err(|(_, result)| failed("a pipeline")(result))?[0];
+        let mut pipelines = self.pipelines.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(twin) = pipelines.insert(source.to_owned(), pipeline) {
+            pipelines.insert(source.to_owned(), twin);
+            // SAFETY: nobody has seen this one: another thread was faster.
+            unsafe { self.raw.destroy_pipeline(pipeline, None) };
+        }
+        Ok(())
+    }
+
+    /// SPIR-V of a shader's text.
+    fn words(&self, source: &str) -> Result<Vec<u32>, String> {
+        let module = front::wgsl::parse_str(source).map_err(|error| error.emit_to_string(source))?;
+        let mut validator = valid::Validator::new(valid::ValidationFlags::all(), valid::Capabilities::all());
+        let info = validator.validate(&module).map_err(|error| error.emit_to_string(source))?;
+        spv::write_vec(&module, &info, &self.spirv, None).map_err(|error| error.to_string())
+    }
+
+    /// A buffer of so many bytes, for everything that recordings do with buffers.
+    pub(crate) fn buffer(&self, size: usize, purpose: Use) -> Result<Buffer, GpuError> {
+        use vk::BufferUsageFlags as Flags;
+        let all = Flags::STORAGE_BUFFER | Flags::UNIFORM_BUFFER | Flags::TRANSFER_SRC | Flags::TRANSFER_DST;
+        let info = vk::BufferCreateInfo::default().size(size.max(4) as u64).usage(all);
+        // SAFETY: the device lives, and the structure is whole.
+        let raw = unsafe { self.raw.create_buffer(&info, None) }.map_err(failed("a buffer"))?;
+        let mut buffer = Buffer { raw, memory: vk::DeviceMemory::null(), mapped: std::ptr::null_mut(), size };
+        match self.back(&mut buffer, purpose) {
+            Ok(()) => Ok(buffer),
+            Err(error) => {
+                self.free(&buffer);
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives a buffer its memory, of the best kind that has room.
+    fn back(&self, buffer: &mut Buffer, purpose: Use) -> Result<(), GpuError> {
+        // SAFETY: the buffer lives.
+        let needs = unsafe { self.raw.get_buffer_memory_requirements(buffer.raw) };
+        let types = &self.memory.memory_types[..self.memory.memory_type_count as usize];
+        let mut refusal = vk::Result::ERROR_OUT_OF_DEVICE_MEMORY;
+        for wanted in purpose.properties() {
+            let fits = |(index, kind): &(usize, &vk::MemoryType)| {
+                needs.memory_type_bits >> index & 1 == 1 && kind.property_flags.contains(wanted)
+            };
+            let Some((index, _)) = types.iter().enumerate().find(fits) else { continue };
+            let info = vk::MemoryAllocateInfo::default().allocation_size(needs.size).memory_type_index(index as u32);
+            // SAFETY: the index is one of the device's.
+            match unsafe { self.raw.allocate_memory(&info, None) } {
+                Ok(memory) => {
+                    buffer.memory = memory;
+                    // SAFETY: buffer and memory are new, and fit each other.
+                    unsafe { self.raw.bind_buffer_memory(buffer.raw, memory, 0) }.map_err(failed("memory"))?;
+                    if purpose != Use::Device {
+                        let whole = vk::WHOLE_SIZE;
+                        // SAFETY: the memory is visible to the host and mapped once.
+                        let mapped = unsafe { self.raw.map_memory(memory, 0, whole, vk::MemoryMapFlags::empty()) };
+                        buffer.mapped = mapped.map_err(failed("memory"))?.cast();
+                    }
+                    return Ok(());
+                }
+                Err(result) => refusal = result,
+            }
+        }
+        Err(failed("memory")(refusal))
+    }
+
+    /// Frees a buffer. The device no longer uses it.
+    pub(crate) fn free(&self, buffer: &Buffer) {
+        // SAFETY: the caller's promise; freeing what is null does nothing.
+        unsafe {
+            self.raw.destroy_buffer(buffer.raw, None);
+            self.raw.free_memory(buffer.memory, None);
+        }
+    }
+}
+
+impl Buffer {
+    /// The bytes as the host sees them; none where it doesn't. Not to be read while the device writes them.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self.mapped.is_null() {
+            true => &[],
+            // SAFETY: the mapping has that many bytes and lives as long as the buffer.
+            false => unsafe { std::slice::from_raw_parts(self.mapped, self.size) },
+        }
+    }
+
+    /// The bytes, to write while the device doesn't use them.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        match self.mapped.is_null() {
+            true => &mut [],
+            // SAFETY: as for `bytes`; the borrow is exclusive.
+            false => unsafe { std::slice::from_raw_parts_mut(self.mapped, self.size) },
+        }
+    }
+}
+
+impl Drop for Vulkan {
+    fn drop(&mut self) {
+        let pipelines = self.pipelines.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let layouts = self.layouts.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        // SAFETY: recordings hold the device, and so this: none is left that would use a pipeline.
+        unsafe {
+            pipelines.values().for_each(|pipeline| self.raw.destroy_pipeline(*pipeline, None));
+            for layout in layouts.values() {
+                self.raw.destroy_pipeline_layout(layout.pipeline, None);
+                self.raw.destroy_descriptor_set_layout(layout.set, None);
+            }
+        }
+    }
+}
+
+/// How SPIR-V is written: without checks of bounds, which every shader keeps by itself.
+fn options(version: u32, shader_f16: bool, dot: bool) -> spv::Options<'static> {
+    use spv::Capability as C;
+    let mut capabilities = vec![C::Shader, C::Matrix];
+    if shader_f16 {
+        capabilities.push(C::Float16);
+    }
+    if dot {
+        capabilities.extend([
+            C::DotProductInputAllKHR,
+            C::DotProductInput4x8BitKHR,
+            C::DotProductInput4x8BitPackedKHR,
+            C::DotProductKHR,
+        ]);
+    }
+    spv::Options {
+        lang_version: match version {
+            vk::API_VERSION_1_3.. => (1, 6),
+            vk::API_VERSION_1_2.. => (1, 5),
+            vk::API_VERSION_1_1.. => (1, 3),
+            _ => (1, 0),
+        },
+        flags: spv::WriterFlags::empty(),
+        capabilities: Some(capabilities.into_iter().collect()),
+        bounds_check_policies: proc::BoundsCheckPolicies::default(),
+        zero_initialize_workgroup_memory: spv::ZeroInitializeWorkgroupMemoryMode::None,
+        force_loop_bounding: false,
+        use_storage_input_output_16: false,
+        emit_int_div_checks: true,
+        ..spv::Options::default()
+    }
+}
