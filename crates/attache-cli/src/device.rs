@@ -77,8 +77,17 @@ pub(crate) struct Device {
 
 /// What was asked for, as far as it concerns the GPU; `None`: the CPU.
 fn wish(arguments: &DeviceArguments) -> Result<Option<Wish>, Failure> {
-    let DeviceArguments { delegate, backend, adapter, precision, no_shader_f16, quantized, submission, require_delegation, .. } =
-        arguments;
+    let DeviceArguments {
+        delegate,
+        backend,
+        adapter,
+        precision,
+        no_shader_f16,
+        quantized,
+        submission,
+        require_delegation,
+        ..
+    } = arguments;
     let explicit = backend.is_some() || adapter.is_some();
     if *delegate == Some(DelegateName::Cpu) {
         if *precision != PrecisionName::F32 {

@@ -33,9 +33,9 @@ pub use layout::{Layout, Place};
 pub use limits::{Limits, Params};
 pub use plan::{Dispatch, Plan};
 pub use precision::Precision;
-pub use recording::{Cost, Encoder, Recorder, Recording, Submission};
 #[cfg(not(any(target_vendor = "apple", target_family = "wasm")))]
 pub use recording::Replay;
+pub use recording::{Cost, Encoder, Recorder, Recording, Submission};
 pub use session::{Session, SessionReport};
 pub use shader::{Binding, Shader};
 pub use storage::{Storage, Storages};

@@ -60,7 +60,8 @@ struct Replayed {
 impl Recorder for Replay {
     fn record(&self, device: &Device, plan: &Plan) -> Result<(Box<dyn Recording>, Cost), GpuError> {
         device.check()?;
-        let unsupported = || GpuError::new(GpuErrorKind::Unsupported, "replay needs a device of its own through Vulkan");
+        let unsupported =
+            || GpuError::new(GpuErrorKind::Unsupported, "replay needs a device of its own through Vulkan");
         let vulkan = device.vulkan().ok_or_else(unsupported)?;
         let start = Instant::now();
         compile(vulkan, plan)?;
@@ -82,7 +83,8 @@ impl Recorder for Replay {
 /// Makes every pipeline of the plan that isn't there yet, on several threads.
 fn compile(vulkan: &Vulkan, plan: &Plan) -> Result<(), GpuError> {
     let sources = plan.dispatches.iter().map(|dispatch| (&*dispatch.shader.source, dispatch.shader.bindings.len()));
-    let mut missing: Vec<(&str, usize)> = sources.filter(|(source, _)| vulkan.known_pipeline(source).is_none()).collect();
+    let mut missing: Vec<(&str, usize)> =
+        sources.filter(|(source, _)| vulkan.known_pipeline(source).is_none()).collect();
     missing.sort_unstable();
     missing.dedup();
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(16).min(missing.len());
@@ -254,7 +256,9 @@ impl Builder<'_> {
             .map(|(dispatch, params)| {
                 let slices = dispatch.shader.bindings.iter().map(|binding| match binding {
                     Binding::Read(id) | Binding::Write(id, _) => self.place(map, *id),
-                    Binding::Packed(_) | Binding::Words(_) => packed.next().expect("one for each packed binding").clone(),
+                    Binding::Packed(_) | Binding::Words(_) => {
+                        packed.next().expect("one for each packed binding").clone()
+                    }
                 });
                 [params.clone()].into_iter().chain(slices).collect()
             })
@@ -275,8 +279,10 @@ impl Builder<'_> {
         // SAFETY: the device lives.
         let pool = unsafe { raw.create_descriptor_pool(&info, None) }.map_err(failed("descriptors"))?;
         self.owned.descriptors = pool;
-        let layouts: Vec<vk::DescriptorSetLayout> =
-            bound.iter().map(|slices| Ok(self.vulkan.layout(slices.len() - 1)?.set)).collect::<Result<_, GpuError>>()?;
+        let layouts: Vec<vk::DescriptorSetLayout> = bound
+            .iter()
+            .map(|slices| Ok(self.vulkan.layout(slices.len() - 1)?.set))
+            .collect::<Result<_, GpuError>>()?;
         let info = vk::DescriptorSetAllocateInfo::default().descriptor_pool(pool).set_layouts(&layouts);
         // SAFETY: the pool has room for as many sets and buffers.
         let sets = unsafe { raw.allocate_descriptor_sets(&info) }.map_err(failed("descriptors"))?;
@@ -284,8 +290,7 @@ impl Builder<'_> {
             let infos: Vec<vk::DescriptorBufferInfo> = slices.iter().map(|slice| self.described(slice)).collect();
             let write = vk::WriteDescriptorSet::default().dst_set(*set);
             let storage = vk::DescriptorType::STORAGE_BUFFER;
-            let mut writes =
-                vec![write.dst_binding(0).descriptor_type(self.vulkan.params()).buffer_info(&infos[..1])];
+            let mut writes = vec![write.dst_binding(0).descriptor_type(self.vulkan.params()).buffer_info(&infos[..1])];
             if infos.len() > 1 {
                 writes.push(write.dst_binding(1).descriptor_type(storage).buffer_info(&infos[1..]));
             }
@@ -378,9 +383,8 @@ impl Hazards {
             let overlaps = |other: &Slice| other.range.start < slice.range.end && slice.range.start < other.range.end;
             others.iter().any(|other| other.buffer == slice.buffer && overlaps(other))
         };
-        let conflict = |(slice, writes): &(&Slice, bool)| {
-            meets(&self.written, slice) || (*writes && meets(&self.read, slice))
-        };
+        let conflict =
+            |(slice, writes): &(&Slice, bool)| meets(&self.written, slice) || (*writes && meets(&self.read, slice));
         let is_needed = uses.iter().any(conflict);
         if is_needed {
             *self = Self::default();

@@ -27,7 +27,7 @@ pub struct GpuDelegate {
 impl GpuDelegate {
     /// Opens a device and makes the delegate.
     pub fn new(options: GpuDelegateOptions) -> Result<Self, Error> {
-        let precision = options.resolved_precision()?;
+        options.resolved_precision()?;
         let device = Device::open(&DeviceOptions {
             backend: options.backend,
             adapter: options.adapter.clone(),
