@@ -2,8 +2,8 @@
 //! instruction sets they are built for, and the thread pool they run on.
 //!
 //! Shapes are the caller's promise: every function asserts the lengths of its slices and computes what it is asked.
-//! Knows nothing of graphs, operators' options or files. AVX-512 and AVX2 are chosen at run time ([`Level`]); a
-//! portable path is always there.
+//! Knows nothing of graphs, operators' options or files. AVX-512, AVX2 and NEON's dot product are chosen at run
+//! time ([`Level`]); a portable path is always there.
 
 mod aligned;
 pub mod convert;

@@ -16,6 +16,9 @@ pub(crate) enum Kind {
     Avx2,
     #[cfg(target_arch = "x86_64")]
     Avx512,
+    /// The dot product of bytes. NEON itself is part of the target, so that the portable vectors use it.
+    #[cfg(target_arch = "aarch64")]
+    NeonDot,
 }
 
 impl Level {
@@ -35,6 +38,10 @@ impl Level {
                 (false, _) => {}
             }
         }
+        #[cfg(target_arch = "aarch64")]
+        if std::arch::is_aarch64_feature_detected!("neon") && std::arch::is_aarch64_feature_detected!("dotprod") {
+            return Self(Kind::NeonDot);
+        }
         Self::portable()
     }
 
@@ -51,6 +58,8 @@ impl Level {
             Kind::Avx2 => vec![Self::portable(), Self(Kind::Avx2)],
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512 => vec![Self::portable(), Self(Kind::Avx2), Self(Kind::Avx512)],
+            #[cfg(target_arch = "aarch64")]
+            Kind::NeonDot => vec![Self::portable(), Self(Kind::NeonDot)],
         }
     }
 
@@ -62,6 +71,8 @@ impl Level {
             Kind::Avx2 => "AVX2",
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512 => "AVX-512",
+            #[cfg(target_arch = "aarch64")]
+            Kind::NeonDot => "NEON dot",
         }
     }
 
@@ -73,6 +84,8 @@ impl Level {
             Kind::Avx2 => x86::Avx2::LANES,
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512 => x86::Avx512::LANES,
+            #[cfg(target_arch = "aarch64")]
+            Kind::NeonDot => Portable::LANES,
         }
     }
 
@@ -86,6 +99,8 @@ impl Level {
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512 => unsafe { x86::Avx512::new() }.vectorize(kernel),
+            #[cfg(target_arch = "aarch64")]
+            Kind::NeonDot => Portable(()).vectorize(kernel),
         }
     }
 }

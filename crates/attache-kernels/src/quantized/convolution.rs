@@ -73,7 +73,7 @@ fn with_elements<T: Element>(engine: Engine, form: Form, input: Operand, work: i
         engine.for_each_chunk(&mut elements[..input.bytes.len()], CHUNK, |index, target| {
             convert(form, &input.bytes[index * CHUNK..][..target.len()], input.zero, target);
         });
-        work(elements, T::zero(input.zero));
+        work(elements, T::zero(form, input.zero));
     });
 }
 

@@ -4,7 +4,8 @@
 //! As with floats, weights lie in panels as wide as two vectors and a tile stays in registers. A word holds a group of
 //! neighbouring terms, so each segment of the depth is filled up to whole groups with weights of zero. Groups of two hold
 //! 16-bit numbers with their zero points taken off. Groups of four hold unsigned activations and signed weights as they
-//! are: what the zero points add comes off by the sums of the weights, known beforehand, and those of the rows.
+//! are: what the zero points add comes off by the sums of the weights, known beforehand, and those of the rows. Where
+//! processors know signed bytes alone, activations and their zero points are less by 128.
 #![allow(unsafe_code)] // Micro-kernel on pointers: rows of C that belong to different tasks interleave.
 
 use std::ops::Range;
@@ -55,9 +56,9 @@ pub struct Operand<'a> {
 pub(super) trait Element: Pod + Send + Sync {
     const QUADS: bool;
     /// What stands for zero.
-    fn zero(zero: Zero) -> Self;
-    /// What a byte becomes.
-    fn convert(bytes: &[u8], zero: Zero, target: &mut [Self]);
+    fn zero(form: Form, zero: Zero) -> Self;
+    /// What a byte becomes; `flip` is the form's.
+    fn convert(flip: u8, bytes: &[u8], zero: Zero, target: &mut [Self]);
 }
 
 /// Converts bytes with the instructions of a form.
@@ -69,7 +70,7 @@ pub(super) fn convert<T: Element>(form: Form, bytes: &[u8], zero: Zero, target: 
 
         #[inline(always)]
         fn run<S: Integers>(self, _: S) {
-            T::convert(self.0, self.1, self.2);
+            T::convert(S::FLIP, self.0, self.1, self.2);
         }
     }
 
@@ -79,13 +80,13 @@ pub(super) fn convert<T: Element>(form: Form, bytes: &[u8], zero: Zero, target: 
 impl Element for u8 {
     const QUADS: bool = true;
 
-    fn zero(zero: Zero) -> u8 {
-        zero.unsigned_point() as u8
+    fn zero(form: Form, zero: Zero) -> u8 {
+        zero.unsigned_point() as u8 ^ form.flip()
     }
 
     #[inline(always)]
-    fn convert(bytes: &[u8], zero: Zero, target: &mut [u8]) {
-        let flip = if zero.signed { 0x80 } else { 0 };
+    fn convert(flip: u8, bytes: &[u8], zero: Zero, target: &mut [u8]) {
+        let flip = if zero.signed { flip ^ 0x80 } else { flip };
         target.iter_mut().zip(bytes).for_each(|(target, byte)| *target = byte ^ flip);
     }
 }
@@ -93,12 +94,12 @@ impl Element for u8 {
 impl Element for i16 {
     const QUADS: bool = false;
 
-    fn zero(_: Zero) -> i16 {
+    fn zero(_: Form, _: Zero) -> i16 {
         0
     }
 
     #[inline(always)]
-    fn convert(bytes: &[u8], zero: Zero, target: &mut [i16]) {
+    fn convert(_: u8, bytes: &[u8], zero: Zero, target: &mut [i16]) {
         let point = zero.point as i16;
         match zero.signed {
             true => target.iter_mut().zip(bytes).for_each(|(to, byte)| *to = i16::from(*byte as i8) - point),
@@ -149,7 +150,7 @@ impl PackedIntegers {
         let shift = if form.has_quads() && !weights.zero.signed { 128 } else { 0 };
         let (taken, row_factor) =
             if form.has_quads() { (shift, weights.zero.point - shift) } else { (weights.zero.point, 0) };
-        let point = if form.has_quads() { input.unsigned_point() } else { 0 };
+        let point = if form.has_quads() { input.unsigned_point().wrapping_sub(form.flip().into()) } else { 0 };
         let mut matrix = Self {
             form,
             outputs,

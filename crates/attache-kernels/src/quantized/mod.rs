@@ -14,6 +14,8 @@ pub mod functions;
 mod gemm;
 pub mod lookup;
 pub mod narrow;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 pub mod pooling;
 pub mod rescale;
 pub mod resize;

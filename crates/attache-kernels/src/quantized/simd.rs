@@ -1,11 +1,13 @@
 //! Vectors of 32-bit integers for products of 8-bit numbers: a word holds four bytes where the processor multiplies
-//! those (AVX-512 VNNI), else two 16-bit numbers.
+//! those (AVX-512 VNNI, NEON's dot product), else two 16-bit numbers.
 //!
 //! As with the vectors of floats, a kernel is a value with a generic `run` that is compiled once for each form, and a
 //! token proves the instructions. All sums wrap, so that every form gives the same bits.
 #![allow(unsafe_code)] // Intrinsics, and calls into functions compiled for features that were detected.
 
 use super::fixed_point::divide_by_power;
+#[cfg(target_arch = "aarch64")]
+use super::neon::Neon;
 use crate::Level;
 use crate::simd::Kind as LevelKind;
 
@@ -20,6 +22,8 @@ enum Kind {
     Avx2,
     #[cfg(target_arch = "x86_64")]
     Vnni,
+    #[cfg(target_arch = "aarch64")]
+    Neon,
 }
 
 impl Form {
@@ -31,6 +35,8 @@ impl Form {
             LevelKind::Avx512 if is_x86_feature_detected!("avx512vnni") => Self(Kind::Vnni),
             #[cfg(target_arch = "x86_64")]
             LevelKind::Avx512 | LevelKind::Avx2 => Self(Kind::Avx2),
+            #[cfg(target_arch = "aarch64")]
+            LevelKind::NeonDot => Self(Kind::Neon),
         }
     }
 
@@ -42,6 +48,8 @@ impl Form {
             Kind::Avx2 => x86::Avx2::LANES,
             #[cfg(target_arch = "x86_64")]
             Kind::Vnni => x86::Vnni::LANES,
+            #[cfg(target_arch = "aarch64")]
+            Kind::Neon => Neon::LANES,
         }
     }
 
@@ -53,6 +61,21 @@ impl Form {
             Kind::Avx2 => false,
             #[cfg(target_arch = "x86_64")]
             Kind::Vnni => true,
+            #[cfg(target_arch = "aarch64")]
+            Kind::Neon => true,
+        }
+    }
+
+    /// What makes an unsigned activation the byte that is multiplied, by exclusive or: [`Integers::FLIP`].
+    pub(crate) fn flip(self) -> u8 {
+        match self.0 {
+            Kind::Portable => Portable::FLIP,
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => x86::Avx2::FLIP,
+            #[cfg(target_arch = "x86_64")]
+            Kind::Vnni => x86::Vnni::FLIP,
+            #[cfg(target_arch = "aarch64")]
+            Kind::Neon => Neon::FLIP,
         }
     }
 
@@ -66,6 +89,9 @@ impl Form {
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Kind::Vnni => unsafe { x86::Vnni::new() }.vectorize(kernel),
+            // SAFETY: as above.
+            #[cfg(target_arch = "aarch64")]
+            Kind::Neon => unsafe { Neon::new() }.vectorize(kernel),
         }
     }
 }
@@ -89,6 +115,9 @@ pub trait Integers: Copy + Send + Sync {
     const LANES: usize;
     /// Rows of the highest tile that fits the registers with two vectors a row.
     const ROWS: usize;
+    /// Of activations in words of four bytes: the bits in which those that `dot` multiplies differ from unsigned ones.
+    /// 0x80 where it knows signed bytes alone, which then are less by 128.
+    const FLIP: u8 = 0;
 
     /// Runs `kernel` in a function of its own with this form's instructions.
     fn vectorize<K: Kernel>(self, kernel: K) -> K::Output;
@@ -99,7 +128,8 @@ pub trait Integers: Copy + Send + Sync {
     unsafe fn load(self, source: *const i32) -> Self::Vector;
     /// The words.
     fn words(self, vector: Self::Vector) -> [i32; MOST_LANES];
-    /// `sum` plus the product of words: of four unsigned bytes with four signed ones, or of two 16-bit numbers.
+    /// `sum` plus the product of words: of four unsigned bytes ([`Self::FLIP`] makes them signed) with four signed ones,
+    /// or of two 16-bit numbers.
     fn dot(self, sum: Self::Vector, x: Self::Vector, w: Self::Vector) -> Self::Vector;
     /// `sum` plus the product of words of two 16-bit numbers.
     fn dot_pairs(self, sum: Self::Vector, x: Self::Vector, w: Self::Vector) -> Self::Vector;
