@@ -5,6 +5,7 @@
 //! bytes while the model runs ("dynamic range"). Source: TensorFlow Lite's reference kernels.
 
 mod exact;
+mod view;
 mod wide_exact;
 
 use std::any::Any;
@@ -29,6 +30,7 @@ use exact::lower_bytes;
 use wide_exact::lower_wide;
 
 pub(crate) use exact::{Laid, bias_of};
+pub(crate) use view::round_twice;
 pub(crate) use wide_exact::{finish_wide, wide_scheme, wide_sums};
 
 /// The arithmetic that types call for.

@@ -9,6 +9,7 @@ use attache_kernels::Engine;
 use attache_kernels::convolution::Convolution;
 use attache_kernels::transpose_convolution::{PackedTransposeFilter, transpose_convolve};
 
+use crate::contraction::{Laid, round_twice};
 use crate::fused;
 use crate::support::{countable, is_empty, product};
 
@@ -103,16 +104,16 @@ impl Spreading {
         Ok(())
     }
 
-    /// Emits the convolution. `operands` are the indices of image, filter and bias.
+    /// Emits the convolution.
     pub(crate) fn lower(
         &self,
         lowering: &mut Lowering<'_>,
         convolution: &Convolution,
-        operands: [usize; 3],
+        laid: &Laid,
     ) -> Result<(), Refusal> {
-        let [data, filter, bias] = operands;
+        let [data, filter, _] = laid.operands;
         let operands = [lowering.float_input(data)?, lowering.float_input(filter)?];
-        let output = lower(lowering, convolution, true, self.activation, operands, bias)?;
+        let output = lower(lowering, convolution, laid, self.activation, operands)?;
         lowering.output(0, output)
     }
 }
@@ -225,17 +226,27 @@ pub(crate) fn float_as(lowering: &mut Lowering<'_>, index: usize, shape: Shape) 
 pub(crate) fn lower(
     lowering: &mut Lowering<'_>,
     convolution: &Convolution,
-    transposed: bool,
+    laid: &Laid,
     activation: Activation,
     [data, filter]: [ValueId; 2],
-    bias: usize,
 ) -> Result<ValueId, Refusal> {
-    let mut operands = vec![data, filter];
+    let sums = sums(lowering, convolution, laid, [data, filter])?;
+    let result = round_twice(lowering, sums, laid, convolution.output[2])?;
+    fused::lower(lowering, activation, result)
+}
+
+/// As [`lower`], without the rounding that stored numbers get there, and without an activation.
+pub(crate) fn sums(
+    lowering: &mut Lowering<'_>,
+    convolution: &Convolution,
+    laid: &Laid,
+    [data, filter]: [ValueId; 2],
+) -> Result<ValueId, Refusal> {
+    let (mut operands, bias) = (vec![data, filter], laid.operands[2]);
     if lowering.has_input(bias) {
         operands.push(float_as(lowering, bias, Shape::from([convolution.output[2]]))?);
     }
-    let result = contract(lowering, convolution, transposed, &operands, [0; 2])?;
-    fused::lower(lowering, activation, result)
+    contract(lowering, convolution, laid.transposed, &operands, [0; 2])
 }
 
 /// Emits the contraction of data, a filter and, optionally, a bias; the zero points are those of data and filter.

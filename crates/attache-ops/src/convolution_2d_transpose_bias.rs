@@ -7,6 +7,7 @@ use attache_base::{Activation, DataType, Padding, Shape};
 use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_kernels::convolution::Convolution;
 
+use crate::contraction::Laid;
 use crate::convolution::{Spreading, check_bias, inferred, multiply_adds};
 use crate::definition::{custom_padding, positive};
 use crate::support::{arity, image, one_of, refuse, required};
@@ -95,7 +96,8 @@ impl Op for Convolution2dTransposeBias {
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
         let convolution = self.convolution(lowering.input_shape(0)?, lowering.input_shape(1)?).map_err(refuse)?;
-        self.spreading.lower(lowering, &convolution, OPERANDS)
+        let laid = Laid { operands: OPERANDS, axis: 0, transposed: true, is_depthwise: false };
+        self.spreading.lower(lowering, &convolution, &laid)
     }
 }
 

@@ -148,13 +148,13 @@ impl Op for DepthwiseConv2d {
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
         let convolution = self.convolution(lowering.input_shape(0)?, lowering.input_shape(1)?).map_err(refuse)?;
+        let laid = Laid { operands: OPERANDS, axis: AXIS, transposed: false, is_depthwise: true };
         if is_exact(lowering, 0) {
-            let laid = Laid { operands: OPERANDS, axis: AXIS, transposed: false, is_depthwise: true };
             let output = lower_stored(lowering, &convolution, &laid, self.0.activation)?;
             return lowering.output(0, output);
         }
         let operands = [lowering.float_input(0)?, filter(lowering)?];
-        let output = lower(lowering, &convolution, false, self.0.activation, operands, 2)?;
+        let output = lower(lowering, &convolution, &laid, self.0.activation, operands)?;
         lowering.output(0, output)
     }
 }

@@ -256,7 +256,9 @@ impl Op for FullyConnected {
         }
         let data = float_as(lowering, 0, Shape::from([rows, 1, 1, depth]))?;
         let weights = float_as(lowering, 1, Shape::from([outputs, 1, 1, depth]))?;
-        let result = convolution::lower(lowering, &convolution, false, self.activation, [data, weights], 2)?;
+        let laid = Laid { operands: [0, 1, 2], axis: AXIS, transposed: false, is_depthwise: false };
+        let sums = convolution::sums(lowering, &convolution, &laid, [data, weights])?;
+        let result = fused::lower(lowering, self.activation, sums)?;
         let output = lowering.reshape(result, &shape)?;
         lowering.output(0, output)
     }

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use attache_base::{Activation, Constant, DataType, Padding, Quantization, Shape};
-use attache_gpu_ir::{Contraction, Primitive, ValueId, Whole, WholeBinary, Window, WindowKind};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_gpu_ir::{Contraction, Expression, Primitive, ValueId, Whole, WholeBinary, Window, WindowKind};
+use attache_graph::{Eval, Fact, Grid, Inferred, Lowering, Op, OpError, Refusal};
 use attache_kernels::Engine;
 use attache_kernels::pooling::{Pooling, average_pool, max_pool};
 use attache_kernels::quantized::pooling as stored;
@@ -187,7 +187,11 @@ impl Op for Pool {
         let Pooling { kernel, strides, before, output, .. } = pooling;
         let input = lowering.float_input(0)?;
         let window = Window { kind: self.kind, size: kernel, strides, before, output };
-        let result = lowering.emit(Primitive::Window(window), &[input])?;
+        let mut result = lowering.emit(Primitive::Window(window), &[input])?;
+        if let (WindowKind::Average, Some(grid)) = (self.kind, Grid::of(lowering.stored_output(0)?)?) {
+            let shape = lowering.shape(result).clone();
+            result = lowering.map(grid.quotient(Expression::Input(0)), &shape, &[result])?;
+        }
         let output = fused::lower(lowering, self.activation, result)?;
         lowering.output(0, output)
     }

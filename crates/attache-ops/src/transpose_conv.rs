@@ -107,12 +107,12 @@ impl Op for TransposeConv {
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
         let (wanted, filter, data) = (lowering.integers(0)?, lowering.input_shape(1)?, lowering.input_shape(2)?);
         let convolution = self.convolution(&wanted, filter, data).map_err(refuse)?;
+        let laid = Laid { operands: OPERANDS, axis: AXIS, transposed: true, is_depthwise: false };
         if is_exact(lowering, OPERANDS[0]) {
-            let laid = Laid { operands: OPERANDS, axis: AXIS, transposed: true, is_depthwise: false };
             let output = lower_stored(lowering, &convolution, &laid, self.0.activation)?;
             return lowering.output(0, output);
         }
-        self.0.lower(lowering, &convolution, OPERANDS)
+        self.0.lower(lowering, &convolution, &laid)
     }
 }
 

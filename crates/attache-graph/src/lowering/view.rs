@@ -66,6 +66,9 @@ fn moves_only(program: &Program) -> bool {
     program.steps.iter().all(|step| moves(&step.primitive))
 }
 
+/// More than reals err, and less than a quotient by a few hundred can be from a half.
+const NUDGE: f32 = 1.0 / 2048.0;
+
 /// The reals that a tensor can store.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Grid {
@@ -98,8 +101,23 @@ impl Grid {
     /// The stored number nearest to a real one.
     pub fn quantize(&self, real: Expression) -> Expression {
         let (least, most) = self.stored;
-        let steps = real.multiply(Expression::Constant(self.scale.recip())).unary(Unary::Round);
+        let steps = Self::away_from_zero(real.multiply(Expression::Constant(self.scale.recip())));
         steps.add(Expression::Constant(self.zero_point)).clamp(least, most)
+    }
+
+    /// The nearest integer, of two the one that is farther from zero: TensorFlow Lite's rounding.
+    pub fn away_from_zero(number: Expression) -> Expression {
+        let size = number.clone().unary(Unary::Absolute).add(Expression::Constant(0.5)).unary(Unary::Floor);
+        number.unary(Unary::Sign).multiply(size)
+    }
+
+    /// The real number on the grid nearest to a quotient of an integer of steps, of two the one whose stored number is
+    /// farther from zero. A quotient that isn't halfway between two integers is farther from there than reals err.
+    pub fn quotient(&self, real: Expression) -> Expression {
+        let steps = real.multiply(Expression::Constant(self.scale.recip()));
+        let stored = steps.add(Expression::Constant(self.zero_point));
+        let nudge = stored.clone().unary(Unary::Sign).multiply(Expression::Constant(NUDGE));
+        self.dequantize(Self::away_from_zero(stored.add(nudge)))
     }
 
     /// The real number that a stored one stands for.
