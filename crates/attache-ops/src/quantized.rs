@@ -134,7 +134,7 @@ pub(crate) const SUMS_OF_64_BITS: &str = "sums of 64 bits, which a device has no
 
 /// Why a device does not compute with stored numbers.
 pub(crate) fn not_on_devices() -> Refusal {
-    Refusal::new("quantized numbers are not implemented on the GPU yet")
+    Refusal::new("it has no form of integers of these types")
 }
 
 /// Evaluates an expression in which `$element` is the Rust type of stored numbers of a type.
