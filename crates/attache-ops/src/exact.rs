@@ -6,7 +6,7 @@ pub(crate) mod functions;
 
 use attache_base::{Constant, DataType, Shape};
 use attache_gpu_ir::{Expression, Gather, Primitive, Reduction, Scalar, ValueId, Whole, WholeBinary, WholeRounding};
-use attache_graph::{Fact, Lowering, Refusal};
+use attache_graph::{Fact, Grid, Lowering, Refusal};
 use attache_kernels::quantized::elementwise::Finish;
 use attache_kernels::quantized::fixed_point::divide_by_power;
 use attache_kernels::quantized::softmax::SUM_BITS;
@@ -23,6 +23,12 @@ pub(crate) fn is_exact(lowering: &Lowering<'_>, index: usize) -> bool {
 /// The scale and zero point of a tensor.
 pub(crate) fn affine(fact: &Fact) -> Result<Affine, Refusal> {
     Affine::new(fact.data_type, fact.quantization.as_ref()).map_err(refuse)
+}
+
+/// The reals that stored numbers stand for.
+pub(crate) fn grid(fact: &Fact) -> Result<Grid, Refusal> {
+    let (Affine { scale, zero_point }, (least, most)) = (affine(fact)?, range(fact.data_type).map_err(refuse)?);
+    Ok(Grid { scale, zero_point: zero_point as f32, stored: (least as f32, most as f32) })
 }
 
 /// Constants of 32 bits.

@@ -8,13 +8,13 @@
 
 use attache_base::{DataType, Shape};
 use attache_gpu_ir::{Expression, Primitive, Reduction, ValueId, Whole, WholeBinary};
-use attache_graph::{Eval, Fact, Grid, Inferred, Lowering, OpError, Refusal};
+use attache_graph::{Eval, Fact, Inferred, Lowering, OpError, Refusal};
 
 use attache_kernels::quantized::{Multiplier, Rounding, Stored};
 use attache_kernels::reduce;
 
 use crate::Declaration;
-use crate::exact::{affine, as_reals, as_stored, rescaled};
+use crate::exact::{affine, as_reals, as_stored, grid, rescaled};
 use crate::quantized::{Affine, is_stored, range, require_symmetric, with_stored};
 use crate::support::{arity, axis_of, countable, elements, elements_mut, known_integers, one_of, refuse, required};
 
@@ -73,12 +73,6 @@ fn divided(factor: Multiplier, count: i64) -> Multiplier {
     let digits = (63 - count.leading_zeros() as i32).min(32).min(31 + factor.exponent);
     let mantissa = ((i64::from(factor.mantissa) << digits) / count) as i32;
     Multiplier { mantissa, exponent: factor.exponent - digits }
-}
-
-/// The reals that stored numbers stand for.
-fn grid(fact: &Fact) -> Result<Grid, Refusal> {
-    let (Affine { scale, zero_point }, (least, most)) = (affine(fact)?, range(fact.data_type).map_err(refuse)?);
-    Ok(Grid { scale, zero_point: zero_point as f32, stored: (least as f32, most as f32) })
 }
 
 impl Folding {

@@ -94,6 +94,10 @@ impl Op for Resize {
         if is_exact(lowering, 0) && sampling == Sampling::Bilinear {
             return exact::lower_bilinear(lowering, &resize);
         }
+        let has_sign = matches!(lowering.stored_input(0)?.data_type, DataType::Int8 | DataType::Int16);
+        if has_sign && sampling == Sampling::Bilinear {
+            return exact::lower_seen_bilinear(lowering, &resize);
+        }
         let resample = Resample { sampling, output: resize.output, align_corners, half_pixel_centers };
         if is_exact(lowering, 0) {
             let input = lowering.input(0)?;

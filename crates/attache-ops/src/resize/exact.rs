@@ -7,17 +7,40 @@ use attache_graph::{Lowering, Refusal};
 use attache_kernels::quantized::resize as stored;
 use attache_kernels::resize::Resize;
 
-use crate::exact::{as_reals, integers};
+use crate::exact::{as_reals, grid, integers};
 
 /// The digit of a sum of weighed numbers that counts one.
 const DIGITS: u32 = 2 * stored::DIGITS;
 
 /// Emits the sampling of input 0 as output 0.
 pub(super) fn lower_bilinear(lowering: &mut Lowering<'_>, resize: &Resize) -> Result<(), Refusal> {
-    let input = lowering.input(0)?;
-    let output = match lowering.input_fact(0)?.data_type {
-        DataType::UInt8 => in_reals(lowering, resize, input)?,
-        DataType::Int16 => in_halves(lowering, resize, input)?,
+    let (input, data_type) = (lowering.input(0)?, lowering.input_fact(0)?.data_type);
+    let output = sampled(lowering, resize, input, data_type)?;
+    lowering.output(0, output)
+}
+
+/// Emits the sampling of numbers with a sign that are seen as reals. They are sampled as they are stored: positions of ten
+/// digits are not those of reals, and the steps between two neighbours may be many.
+pub(super) fn lower_seen_bilinear(lowering: &mut Lowering<'_>, resize: &Resize) -> Result<(), Refusal> {
+    let [from, to] = [lowering.stored_input(0)?, lowering.stored_output(0)?];
+    let (reals, shape) = (lowering.float_input(0)?, lowering.input_shape(0)?.clone());
+    let stored = lowering.integer_map(grid(from)?.quantize(Expression::Input(0)), &shape, &[reals])?;
+    let output = sampled(lowering, resize, stored, from.data_type)?;
+    let shape = lowering.shape(output).clone();
+    let output = lowering.map(grid(to)?.dequantize(Expression::Input(0)), &shape, &[output])?;
+    lowering.output(0, output)
+}
+
+/// Emits the sampling of stored numbers of a type.
+fn sampled(
+    lowering: &mut Lowering<'_>,
+    resize: &Resize,
+    input: ValueId,
+    data_type: DataType,
+) -> Result<ValueId, Refusal> {
+    match data_type {
+        DataType::UInt8 => in_reals(lowering, resize, input),
+        DataType::Int16 => in_halves(lowering, resize, input),
         _ => {
             let sums = weighed(lowering, resize, input)?;
             let is_positive = Whole::Constant(0).binary(WholeBinary::Less, Whole::Input(0));
@@ -25,10 +48,9 @@ pub(super) fn lower_bilinear(lowering: &mut Lowering<'_>, resize: &Resize) -> Re
             let nudge = is_positive.select(Whole::Constant(half), Whole::Constant(-half));
             let rounded = Whole::Input(0).add(nudge).binary(WholeBinary::Divide, Whole::Constant(1 << DIGITS));
             let shape = lowering.shape(sums).clone();
-            lowering.whole_map(rounded, &shape, &[sums])?
+            lowering.whole_map(rounded, &shape, &[sums])
         }
-    };
-    lowering.output(0, output)
+    }
 }
 
 /// Emits the elements at places along an axis of the image: 0 for the height, 1 for the width.
