@@ -135,9 +135,11 @@ impl Program {
     }
 
     /// States that a value holds the elements of a tensor of this type: where they are bytes, a back end may store it so.
+    /// Constants tell by themselves.
     pub fn hold(&mut self, id: ValueId, data_type: DataType) {
         let value = &mut self.values[id.index()];
-        if value.scalar == Scalar::I32 && value.bytes.is_none() {
+        let is_constant = matches!(value.source, Source::Constant(_));
+        if value.scalar == Scalar::I32 && value.bytes.is_none() && !is_constant {
             value.bytes = Bytes::of(data_type);
         }
     }

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use crate::error::{GpuError, GpuErrorKind};
 use crate::limits::{Limits, Params};
+use crate::parallel::each;
 use crate::vulkan::Vulkan;
 
 /// A graphics interface.
@@ -231,20 +231,10 @@ impl Device {
         };
         missing.sort_unstable();
         missing.dedup();
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8).min(missing.len());
-        let next = AtomicUsize::new(0);
         let failure = Mutex::new(None);
-        let work = || {
-            while let Some(source) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
-                match self.scoped(|| self.compile(source)) {
-                    Ok(pipeline) => drop(lock().insert((*source).to_owned(), pipeline)),
-                    Err(error) => *failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(error),
-                }
-            }
-        };
-        std::thread::scope(|scope| {
-            (1..threads).for_each(|_| drop(scope.spawn(work)));
-            work();
+        each(&missing, 8, |source| match self.scoped(|| self.compile(source)) {
+            Ok(pipeline) => drop(lock().insert((*source).to_owned(), pipeline)),
+            Err(error) => *failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(error),
         });
         if let Some(error) = failure.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
             return Err(error);

@@ -11,6 +11,7 @@ mod error;
 mod fuse;
 mod layout;
 mod limits;
+mod parallel;
 mod plan;
 mod precision;
 mod recording;
@@ -19,9 +20,9 @@ mod shader;
 mod storage;
 mod text;
 mod variants;
-#[cfg(not(any(target_vendor = "apple", target_family = "wasm")))]
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
 mod vulkan;
-#[cfg(any(target_vendor = "apple", target_family = "wasm"))]
+#[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows)))]
 #[path = "no_vulkan.rs"]
 mod vulkan;
 mod whole;
@@ -33,8 +34,6 @@ pub use layout::{Layout, Place};
 pub use limits::{Limits, Params};
 pub use plan::{Dispatch, Plan};
 pub use precision::Precision;
-#[cfg(not(any(target_vendor = "apple", target_family = "wasm")))]
-pub use recording::Replay;
 pub use recording::{Cost, Encoder, Recorder, Recording, Submission};
 pub use session::{Session, SessionReport};
 pub use shader::{Binding, Shader};

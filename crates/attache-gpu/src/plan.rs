@@ -50,7 +50,7 @@ impl Plan {
         for (index, kernel) in kernels.iter().enumerate() {
             dispatches.extend(written(&program, kernel, index, &mut storages, limits));
         }
-        for narrowing in narrow_outputs(&mut program, &mut storages, kernels.last()) {
+        for narrowing in narrow_outputs(&mut program, &mut storages, &kernels) {
             dispatches.extend(written(&program, &narrowing, kernels.len(), &mut storages, limits));
             kernels.push(narrowing);
         }
@@ -101,9 +101,8 @@ fn written(
 
 /// Outputs whose elements fit bytes but which a kernel had to store wider become bytes after all, since those cross the
 /// bus: one more kernel each, in the place of the outputs that it narrows.
-fn narrow_outputs(program: &mut Program, storages: &mut Storages, last: Option<&Kernel>) -> Vec<Kernel> {
+fn narrow_outputs(program: &mut Program, storages: &mut Storages, made: &[Kernel]) -> Vec<Kernel> {
     let mut kernels: Vec<Kernel> = Vec::new();
-    let origins: Vec<usize> = last.and_then(|kernel| kernel.origins.last()).copied().into_iter().collect();
     for place in 0..program.outputs.len() {
         let wide = program.outputs[place];
         if program.value(wide).bytes.is_none() || storages.of(wide) != Storage::I32 {
@@ -113,6 +112,9 @@ fn narrow_outputs(program: &mut Program, storages: &mut Storages, last: Option<&
             program.outputs[place] = known.outputs[0];
             continue;
         }
+        let root = roots(program)[wide.index()];
+        let maker = made.iter().find(|kernel| kernel.outputs.contains(&root));
+        let origins: Vec<usize> = maker.and_then(|kernel| kernel.origins.last()).copied().into_iter().collect();
         let shape = program.shape(wide).clone();
         let primitive = Primitive::WholeMap { expression: Whole::Input(0), shape };
         let narrow = program.step(primitive.clone(), &[wide], 0).expect("integers map to themselves")[0];
@@ -120,7 +122,7 @@ fn narrow_outputs(program: &mut Program, storages: &mut Storages, last: Option<&
         storages.extend(program);
         program.outputs[place] = narrow;
         let epilogue = Epilogue::Real(Expression::Input(0));
-        let (operands, origins) = (Vec::new(), origins.clone());
+        let operands = Vec::new();
         kernels.push(Kernel { primitive, inputs: vec![wide], epilogue, operands, outputs: vec![narrow], origins });
     }
     kernels

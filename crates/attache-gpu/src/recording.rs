@@ -4,8 +4,10 @@
 //! way; another records a command buffer of its own.
 
 mod encoder;
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
+mod hazards;
 mod pieces;
-#[cfg(not(any(target_vendor = "apple", target_family = "wasm")))]
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
 mod replay;
 
 use crate::device::Device;
@@ -13,8 +15,8 @@ use crate::error::GpuError;
 use crate::plan::Plan;
 
 pub use encoder::Encoder;
-#[cfg(not(any(target_vendor = "apple", target_family = "wasm")))]
-pub use replay::Replay;
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
+use replay::Replay;
 
 /// How commands get to the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,18 +36,13 @@ impl Submission {
         }
     }
 
-    /// The best way that the device knows.
-    pub fn best(device: &Device) -> Self {
-        if device.replays() { Submission::Replay } else { Submission::Encoder }
-    }
-
     /// The recorder for this way.
     pub(crate) fn recorder(self) -> &'static dyn Recorder {
         match self {
-            #[cfg(not(any(target_vendor = "apple", target_family = "wasm")))]
+            #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
             Submission::Replay => &Replay,
             // Sessions were told that no device of this system can.
-            #[cfg(any(target_vendor = "apple", target_family = "wasm"))]
+            #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows)))]
             Submission::Replay => &Encoder,
             Submission::Encoder => &Encoder,
         }

@@ -209,7 +209,8 @@ impl Vulkan {
         match self.back(&mut buffer, purpose) {
             Ok(()) => Ok(buffer),
             Err(error) => {
-                self.free(&buffer);
+                // SAFETY: nobody has seen the buffer.
+                unsafe { self.free(buffer) };
                 Err(error)
             }
         }
@@ -247,19 +248,55 @@ impl Vulkan {
         Err(failed("memory")(refusal))
     }
 
-    /// Frees a buffer. The device no longer uses it.
-    pub(crate) fn free(&self, buffer: &Buffer) {
+    /// Frees a buffer.
+    ///
+    /// # Safety
+    ///
+    /// Nothing that the device still does uses the buffer.
+    pub(crate) unsafe fn free(&self, buffer: Buffer) {
         // SAFETY: the caller's promise; freeing what is null does nothing.
         unsafe {
             self.raw.destroy_buffer(buffer.raw, None);
             self.raw.free_memory(buffer.memory, None);
         }
     }
+
+    /// Runs a whole command buffer once and waits for it. After an error the device does nothing any more.
+    pub(crate) fn run(&self, commands: vk::CommandBuffer) -> Result<(), GpuError> {
+        // SAFETY: the device lives.
+        let fence =
+            unsafe { self.raw.create_fence(&vk::FenceCreateInfo::default(), None) }.map_err(failed("a fence"))?;
+        let (fences, buffers) = ([fence], [commands]);
+        let submit = vk::SubmitInfo::default().command_buffers(&buffers);
+        // SAFETY: the queue is nobody else's for as long as its lock is held; the fence is new.
+        let submitted = unsafe { self.raw.queue_submit(*self.queue(), &[submit], fence) };
+        // SAFETY: the fence was just handed over.
+        let waited = submitted.and_then(|()| unsafe { self.raw.wait_for_fences(&fences, true, u64::MAX) });
+        if waited.is_err() {
+            self.settle();
+        }
+        // SAFETY: nothing under way signals the fence any more.
+        unsafe { self.raw.destroy_fence(fence, None) };
+        waited.map_err(failed("the queue"))
+    }
+
+    /// Waits until the device does nothing: after an error, before what it may use is freed.
+    pub(crate) fn settle(&self) {
+        let _queue = self.queue();
+        // SAFETY: the queue is nobody else's meanwhile.
+        if let Err(error) = unsafe { self.raw.device_wait_idle() } {
+            tracing::error!(%error, "device");
+        }
+    }
 }
 
 impl Buffer {
-    /// The bytes as the host sees them; none where it doesn't. Not to be read while the device writes them.
-    pub(crate) fn bytes(&self) -> &[u8] {
+    /// The bytes as the host sees them; none where it doesn't.
+    ///
+    /// # Safety
+    ///
+    /// The device writes none of them meanwhile.
+    pub(crate) unsafe fn bytes(&self) -> &[u8] {
         match self.mapped.is_null() {
             true => &[],
             // SAFETY: the mapping has that many bytes and lives as long as the buffer.
@@ -267,8 +304,12 @@ impl Buffer {
         }
     }
 
-    /// The bytes, to write while the device doesn't use them.
-    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+    /// The bytes, to write.
+    ///
+    /// # Safety
+    ///
+    /// The device uses none of them meanwhile.
+    pub(crate) unsafe fn bytes_mut(&mut self) -> &mut [u8] {
         match self.mapped.is_null() {
             true => &mut [],
             // SAFETY: as for `bytes`; the borrow is exclusive.

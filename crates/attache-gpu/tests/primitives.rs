@@ -5,6 +5,8 @@
 
 mod validation;
 
+use std::collections::BTreeSet;
+
 use attache_base::{Constant, DataType, Shape};
 use attache_gpu::{Backend, Device, DeviceOptions, Precision, Session, Storage, Submission};
 use attache_gpu_ir::{
@@ -52,8 +54,8 @@ fn device(options: DeviceOptions) -> Device {
     Device::open(&options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on")
 }
 
-/// Runs a program of one step on the device and by its meaning.
-fn check(form: &Form, random: &mut Random, label: &str, program: Program) {
+/// Runs a program of one step on the device and by its meaning; the variants that it took.
+fn check(form: &Form, random: &mut Random, label: &str, program: Program) -> Vec<&'static str> {
     let tensors: Vec<Tensor> = (program.inputs.iter())
         .map(|id| {
             let value = program.value(*id);
@@ -112,6 +114,7 @@ fn check(form: &Form, random: &mut Random, label: &str, program: Program) {
             assert!((found - expected).abs() <= limit, "{label}: {found}, not {expected}, at {place} of\n{program}");
         }
     }
+    session.plan().dispatches.iter().map(|dispatch| dispatch.shader.variant).collect()
 }
 
 fn one(primitive: Primitive, inputs: &[(Scalar, Shape)]) -> Program {
@@ -467,12 +470,13 @@ fn top_k(random: &mut Random) -> Program {
 }
 
 fn multiply(random: &mut Random) -> Program {
+    let scalar = random.pick(&[Scalar::F32, Scalar::I32]);
     let [rows, depth, columns] = [0; 3].map(|_| 1 + random.below(9));
     let transposed = [random.below(2) == 0, random.below(2) == 0];
     let mut outer = || (0..random.below(3)).map(|_| random.pick(&[1, 2])).collect::<Vec<_>>();
     let matrix = |outer: Vec<usize>, rows, columns, swap: bool| {
         let inner = if swap { [columns, rows] } else { [rows, columns] };
-        float(&[outer, inner.to_vec()].concat().into())
+        (scalar, [outer, inner.to_vec()].concat().into())
     };
     let left = matrix(outer(), rows, depth, transposed[0]);
     let right = matrix(outer(), depth, columns, transposed[1]);
@@ -533,17 +537,72 @@ fn forms(precision: Precision, submission: Submission, options: DeviceOptions) {
         ("byte_contract", byte_contract, 120),
         ("byte_moves", byte_moves, 60),
     ];
+    let mut seen = BTreeSet::new();
     for (seed, (label, draw, count)) in kinds.into_iter().enumerate() {
         let mut random = Random(seed as u64 + 1);
         for _ in 0..count {
             let program = draw(&mut random);
-            check(&form, &mut random, label, program);
+            seen.extend(check(&form, &mut random, label, program));
         }
+    }
+    for variant in ["contract", "contract_bytes", "contract_dense", "contract_depthwise", "contract_depthwise_bytes"] {
+        assert!(seen.contains(variant), "no case took {variant}");
     }
     let large = Primitive::Reduce { reduction: Reduction::Mean, axes: vec![1, 2] };
     check(&form, &mut Random(99), "reduce_group", one(large, &[float(&[2, 120, 90, 3].into())]));
     let large = Primitive::Reduce { reduction: Reduction::Sum, axes: vec![1, 2] };
     check(&form, &mut Random(98), "reduce_group", one(large, &[(Scalar::I32, [2, 120, 90, 3].into())]));
+}
+
+/// Runs without a wait between them, writes while runs are under way, two ways of submitting side by side, and recordings
+/// that go while they run.
+#[test]
+fn runs_follow_each_other() {
+    let device = device(DeviceOptions { frugal: true, ..DeviceOptions::default() });
+    let shape = Shape::from([3000]);
+    let step = |program: &mut Program, from: ValueId| {
+        let expression = Expression::Input(0).multiply(Expression::Constant(2.0)).add(Expression::Constant(1.0));
+        let map = Primitive::Map { expression, shape: shape.clone(), scalar: Scalar::F32 };
+        let doubled = program.step(map, &[from], 0).unwrap()[0];
+        program.step(Primitive::Scan { axis: 0, exclusive: false, reverse: false }, &[doubled], 0).unwrap()[0]
+    };
+    let session = |submission| {
+        let mut program = Program::default();
+        let input = program.input(Scalar::F32, shape.clone());
+        let once = step(&mut program, input);
+        program.outputs = vec![step(&mut program, once)];
+        Session::new(&device, program, Precision::F32, submission).unwrap()
+    };
+    let write = |session: &mut Session, first: f32| {
+        let input: Vec<u8> = (0..3000).flat_map(|at| (if at == 0 { first } else { -0.5 }).to_le_bytes()).collect();
+        session.write(0, &input).unwrap();
+    };
+    // All but the first element becomes 0 first; then each sum is one more than twice the first, and the sums' sums count.
+    let read = |session: &mut Session, first: f32| {
+        let mut bytes = vec![0; 12000];
+        session.read(&mut [&mut bytes]).unwrap();
+        let found: Vec<f32> = bytes.as_chunks::<4>().0.iter().map(|word| f32::from_le_bytes(*word)).collect();
+        let each = 2.0 * (2.0 * first + 1.0) + 1.0;
+        assert_eq!([found[0], found[2999]], [each, each * 3000.0]);
+    };
+    let mut sessions = [Submission::Replay, Submission::Encoder].map(session);
+    for round in 0..3 {
+        let first = round as f32;
+        for session in &mut sessions {
+            write(session, first + 7.0);
+            session.submit().unwrap();
+            write(session, first);
+        }
+        for _ in 0..150 {
+            sessions.iter_mut().for_each(|session| session.submit().unwrap());
+        }
+        sessions.iter_mut().for_each(|session| read(session, first));
+    }
+    for session in &mut sessions {
+        (0..20).for_each(|_| session.submit().unwrap());
+    }
+    drop(sessions);
+    validation::assert_silent();
 }
 
 /// What a kernel stores for another, and for the host, is the nearest number of binary16; infinity beyond the largest.

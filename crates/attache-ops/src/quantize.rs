@@ -90,6 +90,9 @@ fn thresholds(affine: Affine, (least, most): (i32, i32)) -> Vec<f32> {
     (least + 1..=most).map(threshold).collect()
 }
 
+/// Scales that a device tells from 0 and infinity, as it does their reciprocals and the thresholds that they lead to.
+const SCALES: std::ops::RangeInclusive<f32> = 1e-30..=1e30;
+
 /// The most thresholds of one tensor: those of 4,000 scales of bytes, or of 16 scales of 16 bits.
 const MOST_THRESHOLDS: usize = 1 << 20;
 
@@ -105,6 +108,9 @@ fn cut(lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
     let (affines, length) = (channels.each(), (most - least + 2) as usize);
     if affines.len() > MOST_THRESHOLDS / length {
         return Err(Refusal::new(format!("{} scales have too many thresholds for a table", affines.len())));
+    }
+    if let Some(affine) = affines.iter().find(|affine| !SCALES.contains(&affine.scale)) {
+        return Err(Refusal::new(format!("a scale of {:e}, which a device may take for 0 or infinity", affine.scale)));
     }
     let around = |affine: &Affine| [vec![f32::MIN], thresholds(*affine, (least, most)), vec![f32::MAX]].concat();
     let table: Vec<f32> = affines.iter().flat_map(around).collect();

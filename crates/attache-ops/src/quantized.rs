@@ -132,11 +132,6 @@ pub(crate) fn power_of_two(scale: f32) -> Option<i32> {
 /// Why a device does not add products of 16-bit numbers.
 pub(crate) const SUMS_OF_64_BITS: &str = "sums of 64 bits, which a device has no integers for";
 
-/// Why a device does not compute with stored numbers.
-pub(crate) fn not_on_devices() -> Refusal {
-    Refusal::new("it has no form of integers of these types")
-}
-
 /// Evaluates an expression in which `$element` is the Rust type of stored numbers of a type.
 macro_rules! with_stored {
     ($data_type:expr, $element:ident => $body:expr) => {{

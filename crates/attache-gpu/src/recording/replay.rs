@@ -4,19 +4,19 @@
 //! and reads outputs from memory that it sees; barriers stand only where one dispatch needs what another did.
 #![allow(unsafe_code)]
 
-use std::ops::Range;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use ash::vk;
 use attache_gpu_ir::ValueId;
 
+use super::hazards::{Hazards, Slice};
 use super::pieces::{Pieces, padded};
 use super::{Cost, Recorder, Recording};
 use crate::device::Device;
 use crate::error::{GpuError, GpuErrorKind};
 use crate::layout::{ALIGNMENT, Place};
+use crate::parallel::each;
 use crate::plan::Plan;
 use crate::shader::Binding;
 use crate::vulkan::{Buffer, Use, Vulkan, failed};
@@ -32,14 +32,7 @@ const THREADED: usize = 1 << 20;
 
 /// Records command buffers for devices that were opened here through Vulkan.
 #[derive(Debug)]
-pub struct Replay;
-
-/// A range of one of the recording's buffers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Slice {
-    buffer: usize,
-    range: Range<usize>,
-}
+pub(super) struct Replay;
 
 /// What a recording owns, freed with it.
 struct Owned {
@@ -90,18 +83,11 @@ fn compile(vulkan: &Vulkan, plan: &Plan) -> Result<(), GpuError> {
         sources.filter(|(source, _)| vulkan.known_pipeline(source).is_none()).collect();
     missing.sort_unstable();
     missing.dedup();
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(16).min(missing.len());
-    let (next, failure) = (AtomicUsize::new(0), Mutex::new(None));
-    let work = || {
-        while let Some((source, buffers)) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if let Err(error) = vulkan.compile(source, *buffers) {
-                *failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(error);
-            }
+    let failure = Mutex::new(None);
+    each(&missing, missing.len().min(16), |(source, buffers)| {
+        if let Err(error) = vulkan.compile(source, *buffers) {
+            *failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(error);
         }
-    };
-    std::thread::scope(|scope| {
-        (1..threads).for_each(|_| drop(scope.spawn(work)));
-        work();
     });
     failure.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).map_or(Ok(()), Err)
 }
@@ -159,14 +145,14 @@ impl Builder<'_> {
 
     /// All memory, with the constants in it; where everything lies, and the bytes of constants.
     fn allocate(&mut self) -> Result<(Map, usize), GpuError> {
-        let (plan, vulkan) = (self.plan, self.vulkan);
+        let plan = self.plan;
         let mut end = 0;
         let mut banks = Vec::with_capacity(plan.layout.banks.len());
         for bytes in &plan.layout.banks {
             banks.push(end);
             end = (end + bytes).next_multiple_of(ALIGNMENT);
         }
-        self.owned.buffers.push(vulkan.buffer(end, Use::Device)?);
+        self.add(end, Use::Device)?;
         let kinds = [Pieces::constants(plan)?, Pieces::packed(plan), Pieces::params(plan)];
         let weights_bytes = kinds[0].total() + kinds[1].total();
         let mut bytes = Vec::new();
@@ -177,25 +163,37 @@ impl Builder<'_> {
             let slice = |(at, size): &(usize, usize)| Slice { buffer: CONSTANTS, range: start + at..start + at + size };
             pieces.ranges.iter().map(slice).collect::<Vec<_>>()
         });
-        self.owned.buffers.push(vulkan.buffer(bytes.len(), Use::Device)?);
+        self.add(bytes.len(), Use::Device)?;
         self.upload(&bytes)?;
         let size = |id: &ValueId| plan.bytes(*id);
         let (inputs, end) = in_order(INPUTS, plan.program.inputs.iter().map(size));
-        self.owned.buffers.push(vulkan.buffer(end, Use::Write)?);
+        self.add(end, Use::Write)?;
         let (outputs, end) = in_order(OUTPUTS, plan.program.outputs.iter().map(size));
-        self.owned.buffers.push(vulkan.buffer(end, Use::Read)?);
+        self.add(end, Use::Read)?;
         let [constants, packed, params] = slices.each_mut().map(std::mem::take);
         Ok((Map { banks, constants, packed, params, inputs, outputs }, weights_bytes))
+    }
+
+    /// One more buffer, where the device allows one so large.
+    fn add(&mut self, bytes: usize, purpose: Use) -> Result<(), GpuError> {
+        let limit = self.owned.device.wgpu().limits().max_buffer_size;
+        if bytes as u64 > limit {
+            let message = format!("a buffer of {bytes} bytes is more than the device's {limit}");
+            return Err(GpuError::new(GpuErrorKind::Unsupported, message));
+        }
+        self.owned.buffers.push(self.vulkan.buffer(bytes, purpose)?);
+        Ok(())
     }
 
     /// Copies the constants to the device.
     fn upload(&mut self, bytes: &[u8]) -> Result<(), GpuError> {
         let mut staging = self.vulkan.buffer(bytes.len(), Use::Write)?;
-        if let Some(place) = staging.bytes_mut().get_mut(..bytes.len()) {
-            place.copy_from_slice(bytes);
-        }
+        // SAFETY: the device doesn't know the buffer yet.
+        let place = unsafe { staging.bytes_mut() };
+        place[..bytes.len()].copy_from_slice(bytes);
         let copied = self.copy_once(&staging, bytes.len());
-        self.vulkan.free(&staging);
+        // SAFETY: the copy has ended, or the device is idle.
+        unsafe { self.vulkan.free(staging) };
         copied
     }
 
@@ -204,16 +202,12 @@ impl Builder<'_> {
         let commands = self.command_buffer()?;
         self.begin(commands)?;
         let region = vk::BufferCopy::default().size(bytes.max(4) as u64);
-        // SAFETY: both buffers live until the queue is idle, and have that many bytes.
+        // SAFETY: both buffers have that many bytes, and live until the copy has ended.
         unsafe {
             raw.cmd_copy_buffer(commands, staging.raw, self.owned.buffers[CONSTANTS].raw, &[region]);
             raw.end_command_buffer(commands).map_err(failed("recording"))?;
-            let queue = self.vulkan.queue();
-            let buffers = [commands];
-            let submit = vk::SubmitInfo::default().command_buffers(&buffers);
-            raw.queue_submit(*queue, &[submit], vk::Fence::null()).map_err(failed("the queue"))?;
-            raw.queue_wait_idle(*queue).map_err(failed("the queue"))
         }
+        self.vulkan.run(commands)
     }
 
     fn command_buffer(&mut self) -> Result<vk::CommandBuffer, GpuError> {
@@ -318,7 +312,8 @@ impl Builder<'_> {
         let raw = &self.vulkan.raw;
         let all = Stage::COMPUTE_SHADER | Stage::TRANSFER;
         let written = Access::SHADER_WRITE | Access::TRANSFER_WRITE;
-        let used = Access::SHADER_READ | Access::SHADER_WRITE | Access::TRANSFER_READ | Access::TRANSFER_WRITE;
+        let shader = Access::SHADER_READ | Access::SHADER_WRITE | Access::UNIFORM_READ;
+        let used = shader | Access::TRANSFER_READ | Access::TRANSFER_WRITE;
         // What the run before still does comes first.
         self.barrier(commands, (all, written), (all, used));
         let mut hazards = Hazards::default();
@@ -371,34 +366,6 @@ impl Builder<'_> {
     }
 }
 
-/// What dispatches read and wrote since the last barrier.
-#[derive(Default)]
-struct Hazards {
-    read: Vec<Slice>,
-    written: Vec<Slice>,
-}
-
-impl Hazards {
-    /// Notes what a dispatch uses, and says whether a barrier must come before it. Of each use it is known whether it
-    /// writes.
-    fn meet(&mut self, uses: &[(&Slice, bool)]) -> bool {
-        let meets = |others: &[Slice], slice: &Slice| {
-            let overlaps = |other: &Slice| other.range.start < slice.range.end && slice.range.start < other.range.end;
-            others.iter().any(|other| other.buffer == slice.buffer && overlaps(other))
-        };
-        let conflict =
-            |(slice, writes): &(&Slice, bool)| meets(&self.written, slice) || (*writes && meets(&self.read, slice));
-        let is_needed = uses.iter().any(conflict);
-        if is_needed {
-            *self = Self::default();
-        }
-        for (slice, writes) in uses {
-            (if *writes { &mut self.written } else { &mut self.read }).push((*slice).clone());
-        }
-        is_needed
-    }
-}
-
 impl Replayed {
     fn vulkan(&self) -> &Vulkan {
         self.owned.vulkan()
@@ -406,14 +373,16 @@ impl Replayed {
 
     /// Waits until so many runs in all have ended: for a while by looking, then asleep.
     fn wait(&mut self, runs: usize) -> Result<(), GpuError> {
+        let start = Instant::now();
+        // Software needs this thread's core for the work itself.
+        let spin = if self.owned.device.adapter().is_software { Duration::ZERO } else { SPIN };
         while self.ended < runs {
             let fence = [self.owned.fences[self.ended % MAX_PENDING]];
             let raw = &self.vulkan().raw;
-            let start = Instant::now();
             // SAFETY: the fence was handed to the queue by the run, and is the recording's own.
             unsafe {
                 while !raw.get_fence_status(fence[0]).map_err(failed("the device stopped"))? {
-                    if start.elapsed() > SPIN {
+                    if start.elapsed() >= spin {
                         raw.wait_for_fences(&fence, true, u64::MAX).map_err(failed("the device stopped"))?;
                     }
                     std::hint::spin_loop();
@@ -431,7 +400,8 @@ impl Recording for Replayed {
         // Runs under way still read what was written before.
         self.wait(self.started)?;
         let range = self.inputs[input].range.clone();
-        let place = &mut self.owned.buffers[INPUTS].bytes_mut()[range];
+        // SAFETY: no run is under way.
+        let place = &mut unsafe { self.owned.buffers[INPUTS].bytes_mut() }[range];
         let count = bytes.len().min(place.len());
         copy(&mut place[..count], &bytes[..count]);
         Ok(())
@@ -456,7 +426,8 @@ impl Recording for Replayed {
 
     fn read(&mut self, outputs: &mut [&mut [u8]]) -> Result<(), GpuError> {
         self.wait(self.started)?;
-        let bytes = self.owned.buffers[OUTPUTS].bytes();
+        // SAFETY: no run is under way.
+        let bytes = unsafe { self.owned.buffers[OUTPUTS].bytes() };
         for (output, slice) in outputs.iter_mut().zip(&self.outputs) {
             let count = output.len();
             copy(output, &bytes[slice.range.clone()][..count]);
@@ -467,18 +438,12 @@ impl Recording for Replayed {
 
 /// Copies bytes, many of them on several threads: one alone is slower than the bus.
 fn copy(to: &mut [u8], from: &[u8]) {
-    let threads = (from.len() / THREADED).min(std::thread::available_parallelism().map_or(1, usize::from)).min(4);
-    if threads < 2 {
-        return to.copy_from_slice(from);
-    }
-    let part = from.len().div_ceil(threads);
-    std::thread::scope(|scope| {
-        let mut parts = to.chunks_mut(part).zip(from.chunks(part));
-        let own = parts.next();
-        parts.for_each(|(to, from)| drop(scope.spawn(|| to.copy_from_slice(from))));
-        if let Some((to, from)) = own {
-            to.copy_from_slice(from);
-        }
+    let threads = (from.len() / THREADED).clamp(1, 4);
+    let part = from.len().div_ceil(threads).max(1);
+    let parts: Vec<_> = to.chunks_mut(part).zip(from.chunks(part)).map(Mutex::new).collect();
+    each(&parts, threads, |part| {
+        let (to, from) = &mut *part.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        to.copy_from_slice(from);
     });
 }
 
@@ -492,21 +457,23 @@ impl Drop for Replayed {
     fn drop(&mut self) {
         if let Err(error) = self.wait(self.started) {
             tracing::error!(%error, "device");
+            self.vulkan().settle();
         }
     }
 }
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        let vulkan = self.vulkan();
+        let device = self.device.clone();
+        let vulkan = device.vulkan().expect("recordings are made where it is");
         // SAFETY: no run is under way: a recording waits for its runs before this, and one that was never finished
         // had none.
         unsafe {
             self.fences.iter().for_each(|fence| vulkan.raw.destroy_fence(*fence, None));
             vulkan.raw.destroy_command_pool(self.commands, None);
             vulkan.raw.destroy_descriptor_pool(self.descriptors, None);
+            std::mem::take(&mut self.buffers).into_iter().for_each(|buffer| vulkan.free(buffer));
         }
-        self.buffers.iter().for_each(|buffer| vulkan.free(buffer));
     }
 }
 
@@ -522,17 +489,5 @@ mod tests {
             copy(&mut to, &from);
             assert_eq!(to, from);
         }
-    }
-
-    #[test]
-    fn barriers_stand_where_one_dispatch_needs_another() {
-        let slice = |buffer, range| Slice { buffer, range };
-        let (a, b, c) = (slice(0, 0..16), slice(0, 16..32), slice(1, 0..16));
-        let mut hazards = Hazards::default();
-        assert!(!hazards.meet(&[(&c, false), (&a, true)]));
-        assert!(!hazards.meet(&[(&c, false), (&b, true)]), "neighbours don't overlap");
-        assert!(hazards.meet(&[(&a, false), (&slice(1, 64..80), true)]), "read after write");
-        assert!(hazards.meet(&[(&c, false), (&slice(0, 8..24), true)]), "write after read");
-        assert!(hazards.meet(&[(&slice(0, 20..24), true)]), "write after write");
     }
 }

@@ -1,4 +1,5 @@
-//! Sums of products of bytes on a device, in the arithmetic of the CPU: sums are of 32 bits, and the factors are those of the CPU's [`Scheme`].
+//! Sums of products of bytes on a device, in the arithmetic of the CPU: sums are of 32 bits, and the factors are those of
+//! the CPU's [`Scheme`].
 
 use attache_base::{Activation, Constant, DataType};
 use attache_gpu_ir::{Index, IndexMap, Primitive, ValueId, Whole};
@@ -9,7 +10,6 @@ use attache_kernels::quantized::Rounding;
 use super::{Arithmetic, Product, Scheme, WeightScales};
 use crate::convolution::contract;
 use crate::exact::{integers, known_integers, whole_rounding};
-use crate::quantized::not_on_devices;
 use crate::support::refuse;
 
 impl<'a> Scheme<'a> {
@@ -22,7 +22,8 @@ impl<'a> Scheme<'a> {
     ) -> Result<Self, Refusal> {
         let [input, filter] = [lowering.input_fact(operands[0])?, lowering.input_fact(operands[1])?];
         if Arithmetic::of(input.data_type, filter.data_type).map_err(refuse)? != Arithmetic::Bytes {
-            return Err(not_on_devices());
+            let types = format!("activations of type {} with weights of type {}", input.data_type, filter.data_type);
+            return Err(Refusal::new(format!("{types} have no form of bytes")));
         }
         let of = |fact: &'a Fact| (fact.data_type, fact.quantization.as_ref());
         Self::of_types(of(input), weights, of(lowering.output_fact(0)?), activation).map_err(refuse)
@@ -126,7 +127,7 @@ pub(crate) fn bias_of(lowering: &mut Lowering<'_>, index: usize, outputs: usize)
     }
     let fact = lowering.input_fact(index)?;
     if fact.data_type != DataType::Int32 {
-        return Err(not_on_devices());
+        return Err(Refusal::new(format!("a bias of type {}", fact.data_type)));
     }
     if let Some(values) = known_integers(fact) {
         return integers(lowering, [outputs], &values).map(Some);

@@ -117,14 +117,25 @@ impl Delegate for GpuDelegate {
 
     fn prepare(&self, island: Island<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
         let stitched = stitch(island)?;
-        let submission = self.submission.unwrap_or_else(|| Submission::best(&self.device));
-        let kernel = GpuKernel::new(&self.device, stitched, self.precision, submission);
+        let prepared = |stitched, submission| GpuKernel::new(&self.device, stitched, self.precision, submission);
+        let kernel = match self.submission {
+            Some(submission) => prepared(stitched, submission),
+            // What is too large for a few buffers may fit into more.
+            None if self.device.replays() => match prepared(stitched.clone(), Submission::Replay) {
+                Err(error) if matches!(error.kind(), GpuErrorKind::OutOfMemory | GpuErrorKind::Unsupported) => {
+                    prepared(stitched, Submission::Encoder)
+                }
+                replayed => replayed,
+            },
+            None => prepared(stitched, Submission::Encoder),
+        };
         let failed = |error| DelegateError::new(format!("TfLiteGpuDelegate Prepare: {error}"));
         Ok(Box::new(kernel.map_err(failed)?))
     }
 }
 
 /// An island as one program; the origin of each step is the place of its node in `nodes`.
+#[derive(Clone)]
 pub(super) struct Stitched {
     pub(super) program: Program,
     pub(super) nodes: Vec<NodeId>,
