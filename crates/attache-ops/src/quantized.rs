@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use attache_base::{Activation, DataType, Quantization, Shape};
-use attache_graph::{OpError, Refusal, TensorMut};
+use attache_graph::{OpError, TensorMut};
 
 /// How the stored numbers of a tensor with one scale stand for real ones: `real = scale × (stored − zero_point)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
