@@ -46,6 +46,9 @@ pub(crate) fn parse(
     }))
 }
 
+/// Elements of a table that a device gets of a window or of an image.
+const MOST_ELEMENTS: usize = 1 << 24;
+
 impl Pool {
     /// Stored numbers of one scale: only an activation asks for it.
     fn eval_stored(&self, eval: &mut Eval<'_>, pooling: &Pooling) -> Result<(), OpError> {
@@ -84,6 +87,11 @@ impl Pool {
             return lowering.whole_map(Whole::Input(0).clamp(bounds), &shape, &[largest]);
         }
         let channels = pooling.input[2];
+        let sizes = [vec![channels, kernel[0], kernel[1]], output.to_vec()];
+        let fits = |size: &Vec<usize>| size.iter().try_fold(1usize, |all, extent| all.checked_mul(*extent));
+        if !sizes.iter().all(|size| fits(size).is_some_and(|elements| elements <= MOST_ELEMENTS)) {
+            return Err(Refusal::new("its window or its output is too large for a table"));
+        }
         let shape_of_ones = [channels, kernel[0], kernel[1], 1];
         let ones = Constant::from_values(shape_of_ones, &vec![1i8; channels * kernel[0] * kernel[1]]);
         let ones = lowering.constant(ones)?;

@@ -190,7 +190,9 @@ fn torment(graph: &Graph, random: &mut Random) -> (usize, usize) {
         if let Some(result) = eval(&graph, &inferred, random) {
             computed += usize::from(result.is_ok());
         }
-        let _ = Lowering::lower(&graph, &graph.nodes[0], Quantized::default());
+        for quantized in [Quantized::View, Quantized::Exact] {
+            let _ = Lowering::lower(&graph, &graph.nodes[0], quantized);
+        }
     }
     (accepted, computed)
 }

@@ -12,6 +12,9 @@ use crate::exact::{as_reals, grid, integers};
 /// The digit of a sum of weighed numbers that counts one.
 const DIGITS: u32 = 2 * stored::DIGITS;
 
+/// Positions along an axis of which tables are made.
+const MOST_POSITIONS: usize = 1 << 20;
+
 /// Emits the sampling of input 0 as output 0.
 pub(super) fn lower_bilinear(lowering: &mut Lowering<'_>, resize: &Resize) -> Result<(), Refusal> {
     let (input, data_type) = (lowering.input(0)?, lowering.input_fact(0)?.data_type);
@@ -38,6 +41,9 @@ fn sampled(
     input: ValueId,
     data_type: DataType,
 ) -> Result<ValueId, Refusal> {
+    if resize.output.iter().any(|extent| *extent > MOST_POSITIONS) {
+        return Err(Refusal::new(format!("an image of {:?} positions is too large for tables of them", resize.output)));
+    }
     match data_type {
         DataType::UInt8 => in_reals(lowering, resize, input),
         DataType::Int16 => in_halves(lowering, resize, input),
