@@ -1,6 +1,7 @@
 //! A session: a program planned, recorded and ready to run on a device.
 
 use attache_gpu_ir::{Program, ValueId};
+use half::slice::HalfFloatSliceExt;
 
 use crate::device::Device;
 use crate::error::{GpuError, GpuErrorKind};
@@ -57,9 +58,11 @@ impl Session {
     /// Hands over an input's elements, binary32 or 32-bit integers, little-endian.
     pub fn write(&mut self, input: usize, bytes: &[u8]) -> Result<(), GpuError> {
         if self.is_narrow(self.plan.program.inputs[input]) {
-            let numbers = bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
-            let halves: Vec<u8> = numbers.flat_map(|number| half::f16::from_f32(number).to_le_bytes()).collect();
-            self.recording.write(input, &halves)
+            // Whole slices at once: processors have instructions for it.
+            let numbers: Vec<f32> = bytemuck::pod_collect_to_vec(bytes);
+            let mut halves = vec![half::f16::ZERO; numbers.len()];
+            halves.convert_from_f32_slice(&numbers);
+            self.recording.write(input, bytemuck::cast_slice(&halves))
         } else {
             self.recording.write(input, bytes)
         }
@@ -87,8 +90,10 @@ impl Session {
             .collect();
         self.recording.read(&mut slices)?;
         for (output, narrow) in outputs.iter_mut().zip(&narrow) {
-            let halves = narrow.as_chunks::<2>().0.iter().map(|bytes| half::f16::from_le_bytes(*bytes).to_f32());
-            output.as_chunks_mut::<4>().0.iter_mut().zip(halves).for_each(|(to, number)| *to = number.to_le_bytes());
+            if !narrow.is_empty() {
+                let halves: Vec<half::f16> = bytemuck::pod_collect_to_vec(narrow);
+                output.copy_from_slice(bytemuck::cast_slice(&halves.to_f32_vec()));
+            }
         }
         Ok(())
     }
