@@ -59,7 +59,9 @@ fn main() -> ExitCode {
 
 /// The folder of the workspace.
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this crate lies in the workspace").to_owned()
+    // Told by cargo at the run: checkouts that share a build folder share this program too.
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    Path::new(&package).parent().expect("this crate lies in the workspace").to_owned()
 }
 
 /// Cargo, the one that runs this, in the workspace.

@@ -139,7 +139,10 @@ fn settle_reshapes(program: &mut Program) {
         let Value { is_inner, bytes, .. } = program.values[to.index()];
         let value = &mut program.values[from.index()];
         value.is_inner &= is_inner;
-        value.bytes = value.bytes.or(bytes);
+        // A constant tells by its own type how it is uploaded.
+        if !matches!(value.source, Source::Constant(_)) {
+            value.bytes = value.bytes.or(bytes);
+        }
     }
     for (from, to) in &reshapes {
         let Value { is_inner, bytes, .. } = program.values[from.index()];

@@ -18,6 +18,9 @@ pub use encoder::Encoder;
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
 use replay::Replay;
 
+/// Runs of one recording that may be under way at once.
+const MAX_PENDING: usize = 64;
+
 /// How commands get to the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Submission {

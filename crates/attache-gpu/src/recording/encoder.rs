@@ -5,15 +5,12 @@ use std::time::Instant;
 use attache_gpu_ir::ValueId;
 
 use super::pieces::{Pieces, padded};
-use super::{Cost, Recorder, Recording};
+use super::{Cost, MAX_PENDING, Recorder, Recording};
 use crate::device::Device;
 use crate::error::{GpuError, GpuErrorKind};
 use crate::layout::Place;
 use crate::plan::Plan;
 use crate::shader::Binding;
-
-/// Runs that may be under way at once.
-const MAX_PENDING: usize = 64;
 
 /// Records for the ordinary wgpu encoder.
 #[derive(Debug)]

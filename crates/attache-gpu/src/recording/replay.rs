@@ -12,7 +12,7 @@ use attache_gpu_ir::ValueId;
 
 use super::hazards::{Hazards, Slice};
 use super::pieces::{Pieces, padded};
-use super::{Cost, Recorder, Recording};
+use super::{Cost, MAX_PENDING, Recorder, Recording};
 use crate::device::Device;
 use crate::error::{GpuError, GpuErrorKind};
 use crate::layout::{ALIGNMENT, Place};
@@ -20,9 +20,6 @@ use crate::parallel::each;
 use crate::plan::Plan;
 use crate::shader::Binding;
 use crate::vulkan::{Buffer, Use, Vulkan, failed};
-
-/// Runs that may be under way at once.
-const MAX_PENDING: usize = 64;
 
 /// How long a wait looks again and again before it sleeps: waking up takes about as long as a small network.
 const SPIN: Duration = Duration::from_micros(500);

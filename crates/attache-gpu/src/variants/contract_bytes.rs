@@ -17,14 +17,20 @@ use crate::storage::Storage;
 
 pub(super) const VARIANT: Variant = Variant { name: "contract_bytes", applies, cost: 2, write };
 
-/// A filter's integers as signed bytes, and its zero point among those; `None` where bytes don't hold them.
+/// Whether the filter is a constant of bytes.
+pub(super) fn has_byte_filter(context: &Context<'_>, kernel: &Kernel) -> bool {
+    let filter = context.program.value(kernel.inputs[1]);
+    filter.bytes.is_some() && matches!(filter.source, Source::Constant(_))
+}
+
+/// A constant filter's bytes as signed ones, and its zero point among those.
 pub(super) fn signed_filter(context: &Context<'_>, kernel: &Kernel) -> Option<(Vec<i8>, i32)> {
     let Primitive::Contract(contraction) = &kernel.primitive else { return None };
-    let Source::Constant(constant) = &context.program.value(kernel.inputs[1]).source else { return None };
-    let (integers, point) = (constant.integers()?, contraction.zero_points[1]);
-    let shift = if integers.iter().all(|integer| *integer <= 127) { 0 } else { 128 };
-    let bytes: Option<Vec<i8>> = integers.iter().map(|integer| i8::try_from(integer - shift).ok()).collect();
-    Some((bytes?, point.wrapping_sub(shift as i32)))
+    let filter = context.program.value(kernel.inputs[1]);
+    let Source::Constant(constant) = &filter.source else { return None };
+    let (bytes, point) = (constant.aligned_bytes()?, contraction.zero_points[1]);
+    let (flip, shift) = if filter.bytes? == Bytes::Unsigned { (0x80, 128) } else { (0, 0) };
+    Some((bytes.iter().map(|byte| (byte ^ flip) as i8).collect(), point.wrapping_sub(shift)))
 }
 
 /// The zero point of the data as a signed byte, and whether its bytes have a sign already; `None` where it isn't stored as
@@ -55,7 +61,7 @@ fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     contraction.groups == 1
         && fits(context, kernel, filter[1] * filter[2] * filter[3].div_ceil(4))
         && signed_data(context, kernel).is_some()
-        && signed_filter(context, kernel).is_some()
+        && has_byte_filter(context, kernel)
         && bias(context, kernel).is_some()
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use attache_gpu_ir::Primitive;
 
 use super::contract::source;
-use super::contract_bytes::{bias, signed_data, signed_filter, word};
+use super::contract_bytes::{bias, has_byte_filter, signed_data, signed_filter, word};
 use super::{Variant, coordinates};
 use crate::access::{lanes, store};
 use crate::context::Context;
@@ -22,7 +22,7 @@ fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     one_to_one
         && vectors
         && signed_data(context, kernel).is_some()
-        && signed_filter(context, kernel).is_some()
+        && has_byte_filter(context, kernel)
         && bias(context, kernel).is_some()
 }
 
