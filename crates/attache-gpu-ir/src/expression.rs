@@ -162,6 +162,16 @@ impl Expression {
         }
     }
 
+    /// Number of functions of the tree: what computing it once takes.
+    pub fn functions(&self) -> usize {
+        match self {
+            Input(_) | Constant(_) => 0,
+            Expression::Unary(_, a) => 1 + a.functions(),
+            Expression::Binary(_, a, b) => 1 + a.functions() + b.functions(),
+            Expression::Select(parts) => 1 + parts.iter().map(Expression::functions).sum::<usize>(),
+        }
+    }
+
     /// The value for these inputs.
     pub fn evaluate(&self, inputs: &[f32]) -> f32 {
         match self {
@@ -285,5 +295,6 @@ mod tests {
         let square = Input(0).multiply(Input(0));
         let of_sum = square.substitute(&|_| Input(0).add(Input(1)));
         assert_eq!((of_sum.evaluate(&[2.0, 3.0]), of_sum.arity(), of_sum.size()), (25.0, 2, 7));
+        assert_eq!((of_sum.functions(), Input(0).functions()), (3, 0));
     }
 }

@@ -139,6 +139,16 @@ impl Whole {
         }
     }
 
+    /// Number of functions of the tree: what computing it once takes.
+    pub fn functions(&self) -> usize {
+        match self {
+            Input(_) | Constant(_) => 0,
+            Whole::LeadingZeros(a) => 1 + a.functions(),
+            Whole::Binary(_, a, b) => 1 + a.functions() + b.functions(),
+            Whole::Select(parts) | Whole::Rescale(_, parts) => 1 + parts.iter().map(Whole::functions).sum::<usize>(),
+        }
+    }
+
     /// The value for these inputs.
     pub fn evaluate(&self, inputs: &[i32]) -> i32 {
         match self {
@@ -225,7 +235,7 @@ mod tests {
     fn trees_are_evaluated() {
         let x = Input(0).plus(-3).multiply(Input(1));
         let tree = x.clone().binary(WholeBinary::Less, Constant(0)).select(Constant(0), x).clamp((-5, 5));
-        assert_eq!(tree.arity(), 2);
+        assert_eq!((tree.arity(), tree.functions()), (2, 8));
         assert_eq!([[1, 9], [4, 2], [9, 9]].map(|inputs| tree.evaluate(&inputs)), [0, 2, 5]);
     }
 }

@@ -8,6 +8,7 @@ use std::time::Instant;
 use crate::error::{GpuError, GpuErrorKind};
 use crate::limits::{Limits, Params};
 use crate::parallel::each;
+use crate::recording::Submission;
 use crate::vulkan::Vulkan;
 
 /// A graphics interface.
@@ -124,7 +125,8 @@ impl Device {
     pub fn open(options: &DeviceOptions) -> Result<Self, GpuError> {
         let start = Instant::now();
         let adapter = choose(options)?;
-        let wanted = if options.no_shader_f16 { wgpu::Features::empty() } else { wgpu::Features::SHADER_F16 };
+        let half = if options.no_shader_f16 { wgpu::Features::empty() } else { wgpu::Features::SHADER_F16 };
+        let wanted = half | wgpu::Features::TIMESTAMP_QUERY;
         let open = adapter.request_device(&wgpu::DeviceDescriptor {
             label: Some("attache"),
             required_features: wanted & adapter.features(),
@@ -192,6 +194,14 @@ impl Device {
     /// Whether command buffers can be recorded once for it and replayed.
     pub fn replays(&self) -> bool {
         self.0.vulkan.is_some()
+    }
+
+    /// Whether dispatches that get to it this way can be timed.
+    pub fn has_timestamps(&self, submission: Submission) -> bool {
+        match submission {
+            Submission::Replay => self.0.vulkan.as_ref().is_some_and(Vulkan::has_timestamps),
+            Submission::Encoder => self.0.device.features().contains(wgpu::Features::TIMESTAMP_QUERY),
+        }
     }
 
     pub(crate) fn vulkan(&self) -> Option<&Vulkan> {

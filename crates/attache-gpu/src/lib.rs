@@ -15,6 +15,7 @@ mod parallel;
 mod plan;
 mod precision;
 mod recording;
+mod roofline;
 mod session;
 mod shader;
 mod storage;
@@ -26,6 +27,7 @@ mod vulkan;
 #[path = "no_vulkan.rs"]
 mod vulkan;
 mod whole;
+mod work;
 
 pub use device::{Adapter, Backend, Device, DeviceOptions, adapters};
 pub use error::{GpuError, GpuErrorKind};
@@ -34,9 +36,11 @@ pub use layout::{Layout, Place};
 pub use limits::{Limits, Params};
 pub use plan::{Dispatch, Plan};
 pub use precision::Precision;
-pub use recording::{Cost, Encoder, Recorder, Recording, Submission};
+pub use recording::{Cost, Encoder, Recorder, Recording, Span, Submission, Times};
+pub use roofline::Ceilings;
 pub use session::{Session, SessionReport};
 pub use shader::{Binding, Shader};
 pub use storage::{Storage, Storages};
 pub use variants::write;
 pub use wgpu;
+pub use work::Work;

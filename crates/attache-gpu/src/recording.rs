@@ -3,6 +3,7 @@
 //! [`Recorder`] and [`Recording`] are the seam between plans and the ways to run them. The ordinary wgpu encoder is one
 //! way; another records a command buffer of its own.
 
+mod clock;
 mod encoder;
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
 mod hazards;
@@ -11,7 +12,7 @@ mod pieces;
 mod replay;
 
 use crate::device::Device;
-use crate::error::GpuError;
+use crate::error::{GpuError, GpuErrorKind};
 use crate::plan::Plan;
 
 pub use encoder::Encoder;
@@ -54,8 +55,9 @@ impl Submission {
 
 /// Makes recordings.
 pub trait Recorder {
-    /// Prepares everything that a run needs.
-    fn record(&self, device: &Device, plan: &Plan) -> Result<(Box<dyn Recording>, Cost), GpuError>;
+    /// Prepares everything that a run needs. A timed recording notes when each dispatch begins and ends, which costs time of
+    /// its own; an error where the device has no timestamps.
+    fn record(&self, device: &Device, plan: &Plan, timed: bool) -> Result<(Box<dyn Recording>, Cost), GpuError>;
 }
 
 /// What recording a plan cost.
@@ -69,6 +71,40 @@ pub struct Cost {
     pub weights_bytes: usize,
 }
 
+/// When a dispatch began and ended, in nanoseconds since the first of its run began.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Span {
+    /// When everything before it had ended.
+    pub begin: f64,
+    /// When it had ended itself.
+    pub end: f64,
+}
+
+impl Span {
+    /// Of ticks at the begin and the end of each dispatch in turn, of a counter of so many bits.
+    fn of_ticks(ticks: &[u64], bits: u32, nanoseconds: f64) -> Vec<Self> {
+        let mask = u64::MAX >> (64 - bits.clamp(1, 64));
+        let start = ticks.first().copied().unwrap_or_default();
+        let since = |tick: u64| (tick.wrapping_sub(start) & mask) as f64 * nanoseconds;
+        let spans = ticks.as_chunks::<2>().0.iter();
+        spans.map(|[begin, end]| Self { begin: since(*begin), end: since(*end) }).collect()
+    }
+}
+
+/// What a timed recording noted of its last run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Times {
+    /// Of each dispatch, in order.
+    pub spans: Vec<Span>,
+    /// Barriers between dispatches, where it is known.
+    pub barriers: Option<usize>,
+}
+
+/// The error of a device that has no timestamps.
+fn no_timestamps() -> GpuError {
+    GpuError::new(GpuErrorKind::Unsupported, "the device has no timestamps that would tell when a dispatch begins")
+}
+
 /// A plan, ready to run.
 pub trait Recording: Send {
     /// Hands over an input's bytes, as the device stores them.
@@ -79,4 +115,21 @@ pub trait Recording: Send {
 
     /// Waits for the last run and copies its outputs' bytes, as the device stores them.
     fn read(&mut self, outputs: &mut [&mut [u8]]) -> Result<(), GpuError>;
+
+    /// Waits for the last run, of which there must be one, and tells when its dispatches began and ended; an error unless
+    /// the recording is timed.
+    fn times(&mut self) -> Result<Times, GpuError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_wrap_around() {
+        let spans = Span::of_ticks(&[0xfe, 0x01, 0x03, 0x03], 8, 2.0);
+        assert_eq!(spans, [Span { begin: 0.0, end: 6.0 }, Span { begin: 10.0, end: 10.0 }]);
+        assert_eq!(Span::of_ticks(&[5, 9], 64, 1.0), [Span { begin: 0.0, end: 4.0 }]);
+        assert_eq!(Span::of_ticks(&[], 64, 1.0), []);
+    }
 }

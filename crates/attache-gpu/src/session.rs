@@ -7,13 +7,15 @@ use crate::device::Device;
 use crate::error::{GpuError, GpuErrorKind};
 use crate::plan::Plan;
 use crate::precision::Precision;
-use crate::recording::{Cost, Recording, Submission};
+use crate::recording::{Cost, Recording, Submission, Times};
+use crate::work::Work;
 
 /// A program, ready to run on a device.
 pub struct Session {
     plan: Plan,
     recording: Box<dyn Recording>,
     cost: Cost,
+    ran: bool,
 }
 
 /// What preparing a session cost and what it holds.
@@ -41,13 +43,33 @@ impl Session {
         precision: Precision,
         submission: Submission,
     ) -> Result<Self, GpuError> {
+        Self::prepare(device, program, precision, submission, false)
+    }
+
+    /// Prepares a program such that every run notes when each dispatch begins and ends, which costs time of its own.
+    pub fn timed(
+        device: &Device,
+        program: Program,
+        precision: Precision,
+        submission: Submission,
+    ) -> Result<Self, GpuError> {
+        Self::prepare(device, program, precision, submission, true)
+    }
+
+    fn prepare(
+        device: &Device,
+        program: Program,
+        precision: Precision,
+        submission: Submission,
+        timed: bool,
+    ) -> Result<Self, GpuError> {
         if submission == Submission::Replay && !device.replays() {
             let message = "replay needs a device of its own, through Vulkan";
             return Err(GpuError::new(GpuErrorKind::Unsupported, message));
         }
         let plan = Plan::new(program, precision, device.limits())?;
-        let (recording, cost) = submission.recorder().record(device, &plan)?;
-        Ok(Self { plan, recording, cost })
+        let (recording, cost) = submission.recorder().record(device, &plan, timed)?;
+        Ok(Self { plan, recording, cost, ran: false })
     }
 
     /// The plan.
@@ -75,6 +97,7 @@ impl Session {
 
     /// Starts a run on what was last written.
     pub fn submit(&mut self) -> Result<(), GpuError> {
+        self.ran = true;
         self.recording.submit()
     }
 
@@ -96,6 +119,19 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Waits for the last run and tells when its dispatches began and ended; an error unless the session is timed and ran.
+    pub fn times(&mut self) -> Result<Times, GpuError> {
+        if !self.ran {
+            return Err(GpuError::new(GpuErrorKind::Failed, "nothing ran that could have been timed"));
+        }
+        self.recording.times()
+    }
+
+    /// What each dispatch does.
+    pub fn work(&self) -> Vec<Work> {
+        Work::of(&self.plan)
     }
 
     /// What preparing it cost and what it holds.

@@ -18,6 +18,8 @@ use crate::limits::{Limits, Params};
 pub(crate) struct Vulkan {
     pub(crate) raw: ash::Device,
     pub(crate) family: u32,
+    /// How the queue counts time; `None` where it doesn't.
+    pub(crate) ticks: Option<Ticks>,
     memory: vk::PhysicalDeviceMemoryProperties,
     queue: Mutex<vk::Queue>,
     params: vk::DescriptorType,
@@ -25,6 +27,14 @@ pub(crate) struct Vulkan {
     /// By how many buffers a shader binds after its parameters.
     layouts: Mutex<HashMap<usize, Layout>>,
     pipelines: Mutex<HashMap<String, vk::Pipeline>>,
+}
+
+/// A counter of time.
+#[derive(Clone, Copy)]
+pub(crate) struct Ticks {
+    /// Bits after which it starts again.
+    pub(crate) bits: u32,
+    pub(crate) nanoseconds: f64,
 }
 
 /// How a shader's bindings lie.
@@ -102,8 +112,14 @@ impl Vulkan {
             // SAFETY: the structure is one that this version, or the extension, knows.
             unsafe { instance.raw_instance().get_physical_device_features2(physical, &mut features) };
         }
+        let family = hal.queue_family_index();
+        // SAFETY: as above.
+        let families = unsafe { instance.raw_instance().get_physical_device_queue_family_properties(physical) };
+        let bits = families.get(family as usize).map_or(0, |family| family.timestamp_valid_bits);
+        let nanoseconds = properties.limits.timestamp_period.into();
         Some(Self {
-            family: hal.queue_family_index(),
+            family,
+            ticks: (bits > 0).then_some(Ticks { bits, nanoseconds }),
             memory,
             queue: Mutex::new(hal.raw_queue()),
             params: match limits.params {
@@ -120,6 +136,11 @@ impl Vulkan {
     /// The queue, for as long as nobody else may use it.
     pub(crate) fn queue(&self) -> MutexGuard<'_, vk::Queue> {
         self.queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Whether the queue counts time.
+    pub(crate) fn has_timestamps(&self) -> bool {
+        self.ticks.is_some()
     }
 
     /// The type of the parameters' descriptor.

@@ -4,8 +4,9 @@ use std::time::Instant;
 
 use attache_gpu_ir::ValueId;
 
+use super::clock::Clock;
 use super::pieces::{Pieces, padded};
-use super::{Cost, MAX_PENDING, Recorder, Recording};
+use super::{Cost, MAX_PENDING, Recorder, Recording, Times, no_timestamps};
 use crate::device::Device;
 use crate::error::{GpuError, GpuErrorKind};
 use crate::layout::Place;
@@ -24,10 +25,19 @@ struct Slice {
     size: u64,
 }
 
-struct Command {
+pub(super) struct Command {
     pipeline: wgpu::ComputePipeline,
     bindings: wgpu::BindGroup,
     groups: [u32; 3],
+}
+
+impl Command {
+    pub(super) fn encode(&self, pass: &mut wgpu::ComputePass<'_>) {
+        pass.set_pipeline(&self.pipeline);
+        pass.set_bind_group(0, &self.bindings, &[]);
+        let [x, y, z] = self.groups;
+        pass.dispatch_workgroups(x, y, z);
+    }
 }
 
 struct Encoded {
@@ -37,20 +47,22 @@ struct Encoded {
     outputs: Vec<Slice>,
     staging: wgpu::Buffer,
     staged: Vec<u64>,
+    clock: Option<Clock>,
     /// Runs started since the last wait.
     pending: usize,
 }
 
 impl Recorder for Encoder {
-    fn record(&self, device: &Device, plan: &Plan) -> Result<(Box<dyn Recording>, Cost), GpuError> {
+    fn record(&self, device: &Device, plan: &Plan, timed: bool) -> Result<(Box<dyn Recording>, Cost), GpuError> {
         device.check()?;
-        device.scoped(|| Builder { device, plan }.build())?
+        device.scoped(|| Builder { device, plan, timed }.build())?
     }
 }
 
 struct Builder<'a> {
     device: &'a Device,
     plan: &'a Plan,
+    timed: bool,
 }
 
 impl Builder<'_> {
@@ -102,8 +114,9 @@ impl Builder<'_> {
             size += output.size.next_multiple_of(8);
         }
         let staging = self.buffer(size.max(8), Usages::MAP_READ | Usages::COPY_DST)?;
+        let clock = if self.timed { Some(Clock::new(self.device, commands.len())?) } else { None };
         let device = self.device.clone();
-        let encoded = Encoded { device, inputs, commands, outputs, staging, staged, pending: 0 };
+        let encoded = Encoded { device, inputs, commands, outputs, staging, staged, clock, pending: 0 };
         Ok((Box::new(encoded), Cost { compile_ms, upload_ms, weights_bytes }))
     }
 
@@ -192,13 +205,11 @@ impl Recording for Encoded {
         }
         let descriptor = wgpu::CommandEncoderDescriptor { label: None };
         let mut encoder = self.device.wgpu().create_command_encoder(&descriptor);
-        {
-            let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-            for command in &self.commands {
-                pass.set_pipeline(&command.pipeline);
-                pass.set_bind_group(0, &command.bindings, &[]);
-                let [x, y, z] = command.groups;
-                pass.dispatch_workgroups(x, y, z);
+        match &self.clock {
+            Some(clock) => clock.encode(&mut encoder, &self.commands),
+            None => {
+                let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+                self.commands.iter().for_each(|command| command.encode(&mut pass));
             }
         }
         for (output, at) in self.outputs.iter().zip(&self.staged) {
@@ -227,5 +238,10 @@ impl Recording for Encoded {
         }
         self.staging.unmap();
         self.device.check()
+    }
+    fn times(&mut self) -> Result<Times, GpuError> {
+        let spans = self.clock.as_ref().ok_or_else(no_timestamps)?.read(&self.device)?;
+        self.pending = 0;
+        Ok(Times { spans, barriers: None })
     }
 }

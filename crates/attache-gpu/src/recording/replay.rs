@@ -12,7 +12,7 @@ use attache_gpu_ir::ValueId;
 
 use super::hazards::{Hazards, Slice};
 use super::pieces::{Pieces, padded};
-use super::{Cost, MAX_PENDING, Recorder, Recording};
+use super::{Cost, MAX_PENDING, Recorder, Recording, Span, Times, no_timestamps};
 use crate::device::Device;
 use crate::error::{GpuError, GpuErrorKind};
 use crate::layout::{ALIGNMENT, Place};
@@ -38,6 +38,8 @@ struct Owned {
     descriptors: vk::DescriptorPool,
     commands: vk::CommandPool,
     fences: Vec<vk::Fence>,
+    /// A timestamp before and after each dispatch, where the recording is timed.
+    queries: vk::QueryPool,
 }
 
 struct Replayed {
@@ -45,13 +47,17 @@ struct Replayed {
     commands: vk::CommandBuffer,
     inputs: Vec<Slice>,
     outputs: Vec<Slice>,
+    /// Timestamps of a run.
+    stamps: usize,
+    /// Barriers between dispatches.
+    barriers: usize,
     /// Runs started, and how many of them are known to have ended.
     started: usize,
     ended: usize,
 }
 
 impl Recorder for Replay {
-    fn record(&self, device: &Device, plan: &Plan) -> Result<(Box<dyn Recording>, Cost), GpuError> {
+    fn record(&self, device: &Device, plan: &Plan, timed: bool) -> Result<(Box<dyn Recording>, Cost), GpuError> {
         device.check()?;
         let unsupported =
             || GpuError::new(GpuErrorKind::Unsupported, "replay needs a device of its own through Vulkan");
@@ -66,8 +72,9 @@ impl Recorder for Replay {
             descriptors: vk::DescriptorPool::null(),
             commands: vk::CommandPool::null(),
             fences: Vec::new(),
+            queries: vk::QueryPool::null(),
         };
-        let (recording, weights_bytes) = Builder { vulkan, plan, owned }.build()?;
+        let (recording, weights_bytes) = Builder { vulkan, plan, owned, timed }.build()?;
         let upload_ms = start.elapsed().as_secs_f64() * 1e3;
         Ok((Box::new(recording), Cost { compile_ms, upload_ms, weights_bytes }))
     }
@@ -93,6 +100,7 @@ struct Builder<'a> {
     vulkan: &'a Vulkan,
     plan: &'a Plan,
     owned: Owned,
+    timed: bool,
 }
 
 /// The buffers, by their place in [`Owned::buffers`].
@@ -128,7 +136,8 @@ impl Builder<'_> {
         let commands = self.command_buffer()?;
         self.begin(commands)?;
         let sets = self.descriptor_sets(&map)?;
-        self.record(commands, &map, &sets);
+        let stamps = if self.timed { self.query_pool(commands)? } else { 0 };
+        let barriers = self.record(commands, &map, &sets);
         // SAFETY: recording began above, and nobody else uses the buffer.
         unsafe { self.vulkan.raw.end_command_buffer(commands) }.map_err(failed("recording"))?;
         for _ in 0..MAX_PENDING {
@@ -137,7 +146,25 @@ impl Builder<'_> {
             self.owned.fences.push(fence.map_err(failed("a fence"))?);
         }
         let Map { inputs, outputs, .. } = map;
-        Ok((Replayed { owned: self.owned, commands, inputs, outputs, started: 0, ended: 0 }, weights_bytes))
+        let owned = self.owned;
+        let recording = Replayed { owned, commands, inputs, outputs, stamps, barriers, started: 0, ended: 0 };
+        Ok((recording, weights_bytes))
+    }
+
+    /// Makes room for two timestamps for each dispatch, which every run empties first; how many they are.
+    fn query_pool(&mut self, commands: vk::CommandBuffer) -> Result<usize, GpuError> {
+        self.vulkan.ticks.ok_or_else(no_timestamps)?;
+        let stamps = 2 * self.plan.dispatches.len() as u32;
+        if stamps > 0 {
+            let raw = &self.vulkan.raw;
+            let info = vk::QueryPoolCreateInfo::default().query_type(vk::QueryType::TIMESTAMP).query_count(stamps);
+            // SAFETY: the device lives, the command buffer records, and the pool lives as long as it.
+            unsafe {
+                self.owned.queries = raw.create_query_pool(&info, None).map_err(failed("timestamps"))?;
+                raw.cmd_reset_query_pool(commands, self.owned.queries, 0, stamps);
+            }
+        }
+        Ok(stamps as usize)
     }
 
     /// All memory, with the constants in it; where everything lies, and the bytes of constants.
@@ -303,8 +330,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Records every dispatch, and the copies of the outputs to where the host reads them.
-    fn record(&self, commands: vk::CommandBuffer, map: &Map, sets: &[vk::DescriptorSet]) {
+    /// Records every dispatch, and the copies of the outputs to where the host reads them; the barriers between dispatches.
+    fn record(&self, commands: vk::CommandBuffer, map: &Map, sets: &[vk::DescriptorSet]) -> usize {
         use vk::{AccessFlags as Access, PipelineStageFlags as Stage};
         let raw = &self.vulkan.raw;
         let all = Stage::COMPUTE_SHADER | Stage::TRANSFER;
@@ -313,13 +340,14 @@ impl Builder<'_> {
         let used = shader | Access::TRANSFER_READ | Access::TRANSFER_WRITE;
         // What the run before still does comes first.
         self.barrier(commands, (all, written), (all, used));
-        let mut hazards = Hazards::default();
+        let (mut hazards, mut barriers) = (Hazards::default(), 0);
         let bound = self.bound(map);
-        for ((dispatch, set), slices) in self.plan.dispatches.iter().zip(sets).zip(&bound) {
+        for (index, ((dispatch, set), slices)) in self.plan.dispatches.iter().zip(sets).zip(&bound).enumerate() {
             let uses = dispatch.shader.bindings.iter().zip(&slices[1..]);
             let uses: Vec<(&Slice, bool)> =
                 uses.map(|(binding, slice)| (slice, matches!(binding, Binding::Write(..)))).collect();
             if hazards.meet(&uses) {
+                barriers += 1;
                 let shader = Access::SHADER_READ | Access::SHADER_WRITE;
                 self.barrier(commands, (Stage::COMPUTE_SHADER, Access::SHADER_WRITE), (Stage::COMPUTE_SHADER, shader));
             }
@@ -328,12 +356,14 @@ impl Builder<'_> {
             let layout = self.vulkan.layout(slices.len() - 1).expect("the layout was made").pipeline;
             let [x, y, z] = dispatch.shader.groups;
             let point = vk::PipelineBindPoint::COMPUTE;
+            self.stamp(commands, 2 * index);
             // SAFETY: the command buffer records, and everything bound lives as long as it.
             unsafe {
                 raw.cmd_bind_pipeline(commands, point, pipeline);
                 raw.cmd_bind_descriptor_sets(commands, point, layout, 0, &[*set], &[]);
                 raw.cmd_dispatch(commands, x, y, z);
             }
+            self.stamp(commands, 2 * index + 1);
         }
         self.barrier(commands, (Stage::COMPUTE_SHADER, Access::SHADER_WRITE), (Stage::TRANSFER, Access::TRANSFER_READ));
         for (id, to) in self.plan.program.outputs.iter().zip(&map.outputs) {
@@ -348,6 +378,16 @@ impl Builder<'_> {
             unsafe { raw.cmd_copy_buffer(commands, from, to, &[region]) };
         }
         self.barrier(commands, (Stage::TRANSFER, Access::TRANSFER_WRITE), (Stage::HOST, Access::HOST_READ));
+        barriers
+    }
+
+    /// Notes the time at which every dispatch so far has ended, in a recording that is timed.
+    fn stamp(&self, commands: vk::CommandBuffer, stamp: usize) {
+        if self.timed {
+            let (stage, queries) = (vk::PipelineStageFlags::COMPUTE_SHADER, self.owned.queries);
+            // SAFETY: the command buffer records, and the pool has two timestamps for each dispatch.
+            unsafe { self.vulkan.raw.cmd_write_timestamp(commands, stage, queries, stamp as u32) };
+        }
     }
 
     fn barrier(
@@ -431,6 +471,19 @@ impl Recording for Replayed {
         }
         Ok(())
     }
+
+    fn times(&mut self) -> Result<Times, GpuError> {
+        self.wait(self.started)?;
+        let ticks = self.vulkan().ticks.filter(|_| self.owned.queries != vk::QueryPool::null());
+        let ticks = ticks.ok_or_else(no_timestamps)?;
+        let mut stamps = vec![0u64; self.stamps];
+        let (raw, flags) = (&self.vulkan().raw, vk::QueryResultFlags::TYPE_64);
+        // SAFETY: the pool is the recording's own, and no run is under way.
+        let got = unsafe { raw.get_query_pool_results(self.owned.queries, 0, &mut stamps, flags) };
+        got.map_err(failed("timestamps"))?;
+        let spans = Span::of_ticks(&stamps, ticks.bits, ticks.nanoseconds);
+        Ok(Times { spans, barriers: Some(self.barriers) })
+    }
 }
 
 /// Copies bytes, many of them on several threads: one alone is slower than the bus.
@@ -467,6 +520,7 @@ impl Drop for Owned {
         // had none.
         unsafe {
             self.fences.iter().for_each(|fence| vulkan.raw.destroy_fence(*fence, None));
+            vulkan.raw.destroy_query_pool(self.queries, None);
             vulkan.raw.destroy_command_pool(self.commands, None);
             vulkan.raw.destroy_descriptor_pool(self.descriptors, None);
             std::mem::take(&mut self.buffers).into_iter().for_each(|buffer| vulkan.free(buffer));
