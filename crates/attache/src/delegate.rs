@@ -9,6 +9,8 @@ use std::fmt;
 
 use attache_graph::{Graph, NodeId, Refusal, TensorId, TensorMut, TensorRef};
 
+use crate::KernelProfile;
+
 /// Runs parts of graphs on an accelerator.
 pub trait Delegate: Send + Sync {
     /// Its name, as reports and log lines have it.
@@ -108,6 +110,11 @@ pub trait DelegateKernel: Send {
     /// What preparing it cost and what it holds.
     fn report(&self) -> KernelReport {
         KernelReport::default()
+    }
+
+    /// Where the time of the last run went, where that was measured.
+    fn profile(&mut self) -> Result<KernelProfile, DelegateError> {
+        Ok(KernelProfile::default())
     }
 }
 

@@ -14,7 +14,7 @@ use crate::memory::{Memory, Readable, writable};
 use crate::partition::Unit;
 use crate::plan::Plan;
 use crate::poison::poison;
-use crate::{Error, ErrorKind, Limits};
+use crate::{DelegateError, Error, ErrorKind, KernelProfile, Limits};
 
 /// One step of a run.
 enum Step {
@@ -102,6 +102,15 @@ impl Executor {
         }
     }
 
+    /// Where the time of the last run went, of each partition in order.
+    pub(crate) fn profile(&mut self) -> Result<Vec<KernelProfile>, Error> {
+        let islands = self.steps.iter_mut().filter_map(|step| match step {
+            Step::Island(island) => Some(island),
+            Step::Node { .. } => None,
+        });
+        islands.map(|island| island.kernel.profile().map_err(|error| failure(&island.delegate, &error))).collect()
+    }
+
     /// Runs everything `times` over.
     pub(crate) fn run(&mut self, times: usize, environment: &mut Environment) -> Result<(), Error> {
         let Self { graph, steps, memory, .. } = self;
@@ -168,7 +177,11 @@ fn run_island(graph: &Graph, memory: &mut Memory, island: &mut Delegated, times:
         1 => island.kernel.invoke(&inputs, &mut outputs),
         _ => island.kernel.invoke_repeatedly(times, &inputs, &mut outputs),
     };
-    result.map_err(|error| Error::new(ErrorKind::Device, format!("{} delegate: {error}", island.delegate)))
+    result.map_err(|error| failure(&island.delegate, &error))
+}
+
+fn failure(delegate: &str, error: &DelegateError) -> Error {
+    Error::new(ErrorKind::Device, format!("{delegate} delegate: {error}"))
 }
 
 fn read<'a>(graph: &'a Graph, node: &Node, readable: &Readable<'a>) -> Result<Vec<Option<TensorRef<'a>>>, OpError> {

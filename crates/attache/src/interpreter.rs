@@ -7,7 +7,7 @@ use attache_model::{Model, Tensor};
 use crate::builder::{InterpreterBuilder, Options};
 use crate::environment::Environment;
 use crate::prepare::{Moment, Prepared, prepare};
-use crate::{Error, Placement, Report};
+use crate::{Error, Placement, Profile, Report};
 
 /// An input or an output.
 #[derive(Clone, Debug, PartialEq)]
@@ -208,6 +208,14 @@ impl Interpreter {
     /// Which operator runs where, and why.
     pub fn placement(&self) -> &Placement {
         &self.prepared.placement
+    }
+
+    /// Where the time of the last run went, on delegates that measure it: `GpuDelegate::profiled` gives one. What branches
+    /// and loops run is left out.
+    pub fn profile(&mut self) -> Result<Profile, Error> {
+        let partitions = self.prepared.executor.profile()?;
+        let subgraph = &self.model.subgraphs()[self.subgraph];
+        Ok(Profile::of(subgraph, self.prepared.executor.graph(), partitions))
     }
 
     /// Figures about the interpreter.

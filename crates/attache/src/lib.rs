@@ -32,6 +32,7 @@ mod placement;
 mod plan;
 mod poison;
 mod prepare;
+mod profile;
 mod report;
 mod signature;
 pub mod stages;
@@ -51,6 +52,7 @@ pub use gpu::{GpuDelegate, GpuDelegateOptions};
 pub use interpreter::{Interpreter, TensorInfo};
 pub use limits::Limits;
 pub use placement::{NodePlacement, Outcome, Placement};
+pub use profile::{DispatchProfile, KernelProfile, Profile, ProfiledDispatch};
 pub use report::Report;
 pub use signature::SignatureRunner;
 

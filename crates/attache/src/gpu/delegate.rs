@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use attache_base::DataType;
-use attache_gpu::{Adapter, Device, DeviceOptions, GpuErrorKind, Precision, Submission, wgpu};
+use attache_gpu::{Adapter, Ceilings, Device, DeviceOptions, GpuError, GpuErrorKind, Precision, Submission, wgpu};
 use attache_gpu_ir::{Expression, Primitive, Program, Scalar, ValueId};
 use attache_graph::{Graph, Grid, Lowered, Lowering, NodeId, Quantized, Refusal, TensorId};
 
@@ -22,6 +22,7 @@ pub struct GpuDelegate {
     quantized: Quantized,
     submission: Option<Submission>,
     partitioning: Partitioning,
+    profiled: bool,
 }
 
 impl GpuDelegate {
@@ -36,11 +37,7 @@ impl GpuDelegate {
             frugal: false,
             no_shader_f16: options.no_shader_f16,
         });
-        let device = device.map_err(|error| match error.kind() {
-            GpuErrorKind::Unsupported => Error::new(ErrorKind::Unsupported, error.to_string()),
-            _ => Error::new(ErrorKind::Device, error.to_string()),
-        })?;
-        Self::on(device, options)
+        Self::on(device.map_err(failed)?, options)
     }
 
     /// The delegate on a device that the caller opened. Choices of a device among the options don't count.
@@ -60,7 +57,28 @@ impl GpuDelegate {
         }
         let precision = options.resolved_precision()?;
         let GpuDelegateOptions { quantized, submission, partitioning, .. } = options;
-        Ok(Self { device, precision, quantized, submission, partitioning })
+        Ok(Self { device, precision, quantized, submission, partitioning, profiled: false })
+    }
+
+    /// The same delegate on the same device, such that each run notes when its dispatches begin and end, for
+    /// [`Interpreter::profile`](crate::Interpreter::profile). Runs take longer for it. An error where the device has no
+    /// timestamps.
+    pub fn profiled(&self) -> Result<Self, Error> {
+        if !self.device.has_timestamps(self.usual_submission()) {
+            return Err(Error::new(ErrorKind::Unsupported, "the device has no timestamps to time dispatches by"));
+        }
+        Ok(Self { profiled: true, ..self.clone() })
+    }
+
+    /// Measures what the device does at best: some milliseconds of its time.
+    pub fn ceilings(&self) -> Result<Ceilings, Error> {
+        Ceilings::measure(&self.device, self.usual_submission()).map_err(failed)
+    }
+
+    /// The way that commands take to the device unless there is too little room for it.
+    fn usual_submission(&self) -> Submission {
+        let possible = if self.device.replays() { Submission::Replay } else { Submission::Encoder };
+        self.submission.unwrap_or(possible)
     }
 
     /// What is known about the device.
@@ -85,6 +103,14 @@ impl GpuDelegate {
 
     pub(super) fn device(&self) -> &Device {
         &self.device
+    }
+}
+
+/// What is to be said of a device's failure before anything is prepared.
+fn failed(error: GpuError) -> Error {
+    match error.kind() {
+        GpuErrorKind::Unsupported => Error::new(ErrorKind::Unsupported, error.to_string()),
+        _ => Error::new(ErrorKind::Device, error.to_string()),
     }
 }
 
@@ -117,7 +143,8 @@ impl Delegate for GpuDelegate {
 
     fn prepare(&self, island: Island<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
         let stitched = stitch(island)?;
-        let prepared = |stitched, submission| GpuKernel::new(&self.device, stitched, self.precision, submission);
+        let prepared =
+            |stitched, submission| GpuKernel::new(&self.device, stitched, self.precision, submission, self.profiled);
         let kernel = match self.submission {
             Some(submission) => prepared(stitched, submission),
             // What is too large for a few buffers may fit into more.

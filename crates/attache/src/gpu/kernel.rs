@@ -5,11 +5,12 @@ use attache_graph::{NodeId, TensorMut, TensorRef};
 
 use super::delegate::Stitched;
 use super::exchange;
-use crate::{DelegateError, DelegateKernel, KernelReport};
+use crate::{DelegateError, DelegateKernel, DispatchProfile, KernelProfile, KernelReport};
 
 pub(super) struct GpuKernel {
     session: Session,
     nodes: Vec<NodeId>,
+    profiled: bool,
     /// Outputs of a type that the device doesn't store, in the type that it does.
     wide: Vec<Vec<u8>>,
 }
@@ -20,9 +21,11 @@ impl GpuKernel {
         stitched: Stitched,
         precision: Precision,
         submission: Submission,
+        profiled: bool,
     ) -> Result<Self, GpuError> {
-        let session = Session::new(device, stitched.program, precision, submission)?;
-        Ok(Self { session, nodes: stitched.nodes, wide: Vec::new() })
+        let prepare = if profiled { Session::timed } else { Session::new };
+        let session = prepare(device, stitched.program, precision, submission)?;
+        Ok(Self { session, nodes: stitched.nodes, profiled, wide: Vec::new() })
     }
 
     fn write(&mut self, inputs: &[TensorRef<'_>]) -> Result<(), DelegateError> {
@@ -103,5 +106,25 @@ impl DelegateKernel for GpuKernel {
             upload_ms: report.upload_ms,
             merged: merged.collect(),
         }
+    }
+
+    fn profile(&mut self) -> Result<KernelProfile, DelegateError> {
+        if !self.profiled {
+            return Ok(KernelProfile::default());
+        }
+        let times = self.session.times().map_err(failed)?;
+        let plan = self.session.plan();
+        let work = self.session.work();
+        let timed = plan.dispatches.iter().zip(&times.spans).zip(&work);
+        let dispatches = timed.map(|((dispatch, span), work)| DispatchProfile {
+            name: dispatch.shader.variant,
+            nodes: plan.kernels[dispatch.kernel].origins.iter().map(|origin| self.nodes[*origin]).collect(),
+            begin_ns: span.begin,
+            end_ns: span.end,
+            operations: work.operations,
+            bytes_read: work.bytes_read,
+            bytes_written: work.bytes_written,
+        });
+        Ok(KernelProfile { dispatches: dispatches.collect(), barriers: times.barriers })
     }
 }
