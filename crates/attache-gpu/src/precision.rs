@@ -8,7 +8,7 @@ pub enum Precision {
     /// Binary32 throughout.
     #[default]
     F32,
-    /// Binary16 in memory, binary32 arithmetic. Where shaders have no binary16, some values stay binary32.
+    /// Binary16 in memory but for inputs and outputs, binary32 arithmetic. Where shaders have no binary16, some values stay binary32.
     F32F16,
     /// Binary16 in memory; arithmetic may be binary16 where sums and divisions aren't concerned.
     F16,

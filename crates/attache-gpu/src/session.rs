@@ -1,7 +1,6 @@
 //! A session: a program planned, recorded and ready to run on a device.
 
-use attache_gpu_ir::{Program, ValueId};
-use half::slice::HalfFloatSliceExt;
+use attache_gpu_ir::Program;
 
 use crate::device::Device;
 use crate::error::{GpuError, GpuErrorKind};
@@ -77,22 +76,9 @@ impl Session {
         &self.plan
     }
 
-    /// Hands over an input's elements, binary32 or 32-bit integers, little-endian.
+    /// Hands over an input's elements: binary32, 32-bit integers, or bytes where the plan stores such; little-endian.
     pub fn write(&mut self, input: usize, bytes: &[u8]) -> Result<(), GpuError> {
-        if self.is_narrow(self.plan.program.inputs[input]) {
-            // Whole slices at once: processors have instructions for it.
-            let numbers: Vec<f32> = bytemuck::pod_collect_to_vec(bytes);
-            let mut halves = vec![half::f16::ZERO; numbers.len()];
-            halves.convert_from_f32_slice(&numbers);
-            self.recording.write(input, bytemuck::cast_slice(&halves))
-        } else {
-            self.recording.write(input, bytes)
-        }
-    }
-
-    /// Whether the device stores a value as binary16.
-    fn is_narrow(&self, id: ValueId) -> bool {
-        self.plan.storages.of(id).bytes() == 2
+        self.recording.write(input, bytes)
     }
 
     /// Starts a run on what was last written.
@@ -103,22 +89,7 @@ impl Session {
 
     /// Waits for the last run and copies its outputs' elements, as [`Session::write`] takes them.
     pub fn read(&mut self, outputs: &mut [&mut [u8]]) -> Result<(), GpuError> {
-        let ids = self.plan.program.outputs.clone();
-        let mut narrow: Vec<Vec<u8>> = Vec::new();
-        for (id, output) in ids.iter().zip(outputs.iter()) {
-            narrow.push(if self.is_narrow(*id) { vec![0; output.len() / 2] } else { Vec::new() });
-        }
-        let mut slices: Vec<&mut [u8]> = (outputs.iter_mut().zip(&mut narrow))
-            .map(|(output, narrow)| if narrow.is_empty() { &mut **output } else { narrow.as_mut_slice() })
-            .collect();
-        self.recording.read(&mut slices)?;
-        for (output, narrow) in outputs.iter_mut().zip(&narrow) {
-            if !narrow.is_empty() {
-                let halves: Vec<half::f16> = bytemuck::pod_collect_to_vec(narrow);
-                output.copy_from_slice(bytemuck::cast_slice(&halves.to_f32_vec()));
-            }
-        }
-        Ok(())
+        self.recording.read(outputs)
     }
 
     /// Waits for the last run and tells when its dispatches began and ended; an error unless the session is timed and ran.

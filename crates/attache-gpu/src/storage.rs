@@ -1,9 +1,10 @@
 //! How numbers lie in a device's memory, and which value lies how. Decided here alone: whoever writes shaders, lays out
 //! memory or talks to the host asks.
 //!
-//! In the 16-bit precisions reals are stored as binary16. Where a device's shaders have no such type, two of them share
+//! In the 16-bit precisions reals are stored as binary16, but for inputs and outputs: those cross the bus as binary32, so
+//! that the host converts nothing and neither end loses digits. Where a device's shaders have no such type, two halves share
 //! a word: [`Storage::HalfPairs`]. Two invocations must not write to one word, so there a value that its kernel writes
-//! one element at a time is stored as binary32. Inputs and constants, which the host writes, always lie in pairs.
+//! one element at a time is stored as binary32. Constants, which the host writes, always lie in pairs.
 //!
 //! Integers that are known to fit bytes lie four to a word. A kernel writes them four at a time too, or collects what it
 //! makes one after the other into words; where it can do neither, they take 32 bits each.
@@ -77,6 +78,9 @@ impl Storages {
         });
         self.by_root.extend(values);
         self.roots = roots(program);
+        for id in program.inputs.iter().chain(&program.outputs).filter(|id| program.value(**id).scalar == Scalar::F32) {
+            self.settle(*id, Storage::F32);
+        }
     }
 
     /// The storage of a value. That of one that a kernel makes is known once the kernel's shaders are written.
@@ -113,6 +117,7 @@ impl Storages {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use attache_base::Constant;
     use attache_gpu_ir::Primitive;
 
     #[test]
@@ -120,16 +125,37 @@ mod tests {
         let mut program = Program::default();
         let input = program.input(Scalar::F32, [2, 4].into());
         let whole = program.input(Scalar::I32, [2, 4].into());
-        let sums = program.step(Primitive::Scan { axis: 1, exclusive: false, reverse: false }, &[input], 0).unwrap()[0];
+        let sums = scan(&mut program, input);
         let flat = program.step(Primitive::Reshape([8].into()), &[sums], 0).unwrap()[0];
         let mut storages = Storages::new(&program, Storage::HalfPairs);
-        assert_eq!((storages.of(input), storages.of(whole)), (Storage::HalfPairs, Storage::I32));
+        assert_eq!((storages.of(flat), storages.of(whole)), (Storage::HalfPairs, Storage::I32));
         assert_eq!(storages.written(sums, 4), Storage::HalfPairs);
         let alone = storages.written(sums, 1);
         storages.settle(sums, alone);
         assert_eq!((storages.of(sums), storages.of(flat)), (Storage::F32, Storage::F32));
-        assert_eq!((storages.bytes(&program, flat), storages.bytes(&program, input)), (32, 16));
         assert_eq!(Storages::new(&program, Storage::Half).written(sums, 1), Storage::Half);
+    }
+
+    fn scan(program: &mut Program, value: ValueId) -> ValueId {
+        program.step(Primitive::Scan { axis: 1, exclusive: false, reverse: false }, &[value], 0).unwrap()[0]
+    }
+
+    #[test]
+    fn reals_cross_the_bus_as_binary32() {
+        let mut program = Program::default();
+        let input = program.input(Scalar::F32, [2, 4].into());
+        let inner = scan(&mut program, input);
+        let last = scan(&mut program, inner);
+        let [moved, flat] =
+            [input, last].map(|value| program.step(Primitive::Reshape([8].into()), &[value], 0).unwrap()[0]);
+        let numbers = program.constant(Scalar::F32, Constant::from_values([1], &[2.0f32]));
+        program.outputs = vec![moved, flat, numbers];
+        for reals in [Storage::Half, Storage::HalfPairs] {
+            let storages = Storages::new(&program, reals);
+            assert_eq!([input, moved, last, flat, numbers].map(|id| storages.of(id)), [Storage::F32; 5]);
+            assert_eq!((storages.of(inner), storages.packed()), (reals, reals));
+            assert_eq!((storages.bytes(&program, flat), storages.bytes(&program, inner)), (32, 16));
+        }
     }
 
     #[test]

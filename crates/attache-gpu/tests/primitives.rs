@@ -8,7 +8,7 @@ mod validation;
 use std::collections::BTreeSet;
 
 use attache_base::{Constant, DataType, Shape};
-use attache_gpu::{Backend, Device, DeviceOptions, Precision, Session, Storage, Submission};
+use attache_gpu::{Backend, Binding, Device, DeviceOptions, Precision, Session, Storage, Submission};
 use attache_gpu_ir::{
     Binary, Bytes, Contraction, Expression, Gather, Index, IndexMap, Primitive, Program, Reduction, Resample, Sampling,
     Scalar, Tensor, Unary, ValueId, Whole, WholeBinary, WholeRounding, Window, WindowKind, interpret,
@@ -54,8 +54,9 @@ fn device(options: DeviceOptions) -> Device {
     Device::open(&options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on")
 }
 
-/// Runs a program of one step on the device and by its meaning; the variants that it took.
+/// Runs a program of one step on the device and by its meaning; the variants that it took, and `halves` where it stored such.
 fn check(form: &Form, random: &mut Random, label: &str, program: Program) -> Vec<&'static str> {
+    let program = if form.precision == Precision::F32 { program } else { between_others(&program) };
     let tensors: Vec<Tensor> = (program.inputs.iter())
         .map(|id| {
             let value = program.value(*id);
@@ -114,7 +115,39 @@ fn check(form: &Form, random: &mut Random, label: &str, program: Program) -> Vec
             assert!((found - expected).abs() <= limit, "{label}: {found}, not {expected}, at {place} of\n{program}");
         }
     }
-    session.plan().dispatches.iter().map(|dispatch| dispatch.shader.variant).collect()
+    let shaders = || session.plan().dispatches.iter().map(|dispatch| &dispatch.shader);
+    let halves = |binding: &Binding| matches!(binding, Binding::Write(_, Storage::Half | Storage::HalfPairs));
+    let halves = shaders().flat_map(|shader| &shader.bindings).any(halves).then_some("halves");
+    shaders().map(|shader| shader.variant).chain(halves).collect()
+}
+
+/// The program between maps that change nothing, so that it reads and makes what the device stores as it does between
+/// operators; inputs and outputs stay binary32. Each such value has a second reader, lest anything be fused.
+fn between_others(program: &Program) -> Program {
+    let mut all = Program::default();
+    let mut others = Vec::new();
+    let mut hand_on = |all: &mut Program, value: ValueId, made: bool| {
+        let (shape, scalar) = (all.shape(value).clone(), all.value(value).scalar);
+        if scalar == Scalar::I32 {
+            return value;
+        }
+        let maximum = Primitive::Reduce { reduction: Reduction::Maximum, axes: (0..shape.rank()).collect() };
+        let map = Primitive::Map { expression: Expression::Input(0), shape, scalar };
+        let handed = all.step(map, &[value], 0).unwrap()[0];
+        others.extend(all.step(maximum, &[if made { value } else { handed }], 0).unwrap());
+        handed
+    };
+    let mut inputs = Vec::new();
+    for id in &program.inputs {
+        let value = program.value(*id);
+        let input = all.input(value.scalar, value.shape.clone());
+        all.values[input.index()].bytes = value.bytes;
+        inputs.push(hand_on(&mut all, input, false));
+    }
+    let made = all.append(program, &inputs, 0);
+    all.outputs = made.into_iter().map(|value| hand_on(&mut all, value, true)).collect();
+    all.outputs.extend(others);
+    all
 }
 
 fn one(primitive: Primitive, inputs: &[(Scalar, Shape)]) -> Program {
@@ -548,6 +581,7 @@ fn forms(precision: Precision, submission: Submission, options: DeviceOptions) {
     for variant in ["contract", "contract_bytes", "contract_dense", "contract_depthwise", "contract_depthwise_bytes"] {
         assert!(seen.contains(variant), "no case took {variant}");
     }
+    assert_eq!(seen.contains("halves"), precision != Precision::F32);
     let large = Primitive::Reduce { reduction: Reduction::Mean, axes: vec![1, 2] };
     check(&form, &mut Random(99), "reduce_group", one(large, &[float(&[2, 120, 90, 3].into())]));
     let large = Primitive::Reduce { reduction: Reduction::Sum, axes: vec![1, 2] };
@@ -605,7 +639,7 @@ fn runs_follow_each_other() {
     validation::assert_silent();
 }
 
-/// What a kernel stores for another, and for the host, is the nearest number of binary16; infinity beyond the largest.
+/// What a kernel stores for another is the nearest number of binary16; infinity beyond the largest.
 #[test]
 fn halves_are_rounded_to_the_nearest() {
     for no_shader_f16 in [false, true] {
@@ -620,9 +654,12 @@ fn halves_are_rounded_to_the_nearest() {
         };
         let factors: [Vec<f32>; 2] = [0; 2].map(|_| (0..4096).map(|_| factor()).collect());
         let product = Expression::Input(0).multiply(Expression::Input(1));
-        let shape = Shape::from([4096]);
+        let shape = Shape::from([4096, 1]);
         let map = Primitive::Map { expression: product, shape: shape.clone(), scalar: Scalar::F32 };
-        let program = one(map, &[float(&shape), float(&shape)]);
+        let mut program = one(map, &[float(&shape), float(&shape)]);
+        // The host gets no halves: it reads the sums of single products.
+        let sums = Primitive::Scan { axis: 1, exclusive: false, reverse: false };
+        program.outputs = program.step(sums, &[program.outputs[0]], 1).unwrap();
         let mut session = Session::new(&device, program, Precision::F16, Submission::Replay).unwrap();
         for (input, factors) in factors.iter().enumerate() {
             session.write(input, &factors.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>()).unwrap();
