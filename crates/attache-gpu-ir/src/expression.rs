@@ -139,6 +139,39 @@ impl Expression {
         }
     }
 
+    /// Whether it reads this input.
+    pub fn reads(&self, input: usize) -> bool {
+        match self {
+            Input(index) => *index == input,
+            Constant(_) => false,
+            Expression::Unary(_, a) => a.reads(input),
+            Expression::Binary(_, a, b) => a.reads(input) || b.reads(input),
+            Expression::Select(parts) => parts.iter().any(|part| part.reads(input)),
+        }
+    }
+
+    /// Whether it is known never to be negative: sums of such numbers lose no digits, in whatever order they are added.
+    pub fn is_never_negative(&self) -> bool {
+        let both = |a: &Self, b: &Self| a.is_never_negative() && b.is_never_negative();
+        match self {
+            Input(_) => false,
+            Constant(value) => *value >= 0.0,
+            Expression::Unary(function, a) => match function {
+                Unary::Exponential | Unary::Absolute | Unary::Logistic => true,
+                Unary::SquareRoot | Unary::InverseSquareRoot | Unary::Floor | Unary::Round => a.is_never_negative(),
+                _ => false,
+            },
+            Expression::Binary(function, a, b) => match function {
+                Binary::Multiply => a == b || both(a, b),
+                Binary::Add | Binary::Divide | Binary::Minimum => both(a, b),
+                Binary::Maximum => a.is_never_negative() || b.is_never_negative(),
+                Binary::Less | Binary::Equal => true,
+                _ => false,
+            },
+            Expression::Select(parts) => both(&parts[1], &parts[2]),
+        }
+    }
+
     /// The same expression with each input replaced.
     pub fn substitute(&self, input: &dyn Fn(usize) -> Expression) -> Self {
         match self {
@@ -288,6 +321,16 @@ mod tests {
         let of = |function: Binary, a, b| function.evaluate(a, b);
         assert_eq!((of(Binary::FloorDivide, -7.0, 2.0), of(Binary::FloorModulo, -7.0, 2.0)), (-4.0, 1.0));
         assert_eq!((of(Binary::FloorDivide, 7.0, -2.0), of(Binary::FloorModulo, 7.0, -2.0)), (-4.0, -1.0));
+    }
+
+    #[test]
+    fn squares_are_never_negative() {
+        let difference = Input(0).subtract(Input(1));
+        assert!(!difference.is_never_negative());
+        assert!(difference.clone().multiply(difference.clone()).is_never_negative());
+        assert!(difference.clone().unary(Unary::Exponential).add(Constant(1.0)).is_never_negative());
+        assert!(!difference.clone().multiply(Input(0)).is_never_negative());
+        assert_eq!([0, 1, 2].map(|input| difference.reads(input)), [true, true, false]);
     }
 
     #[test]

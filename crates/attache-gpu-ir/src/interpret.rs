@@ -1,10 +1,12 @@
 //! What each primitive means, in loops that can be read. Slow on purpose: this is the specification.
 
+use std::borrow::Borrow;
+
 use attache_base::{Shape, broadcast_strides, strides};
 
 use crate::{
-    Contraction, Expression, Gather, IndexMap, InvalidProgram, Primitive, Program, Reduction, Resample, Sampling,
-    Scalar, Source, Whole, Window, WindowKind,
+    Contraction, Expression, Gather, IndexMap, InvalidProgram, Primitive, Program, Reduction, Resample, RowStep, Rows,
+    Sampling, Scalar, Source, Whole, Window, WindowKind,
 };
 
 /// A tensor's elements with their shape.
@@ -95,6 +97,7 @@ fn run(primitive: &Primitive, inputs: &[&Tensor]) -> Vec<Tensor> {
         Primitive::IndexMap(index_map) => move_elements(index_map, inputs[0]),
         Primitive::Concatenate { axis } => concatenate(*axis, inputs),
         Primitive::Reduce { reduction, axes } => reduce(*reduction, axes, inputs[0]),
+        Primitive::Rows(shape) => rows(shape, inputs),
         Primitive::Window(shape) => return window(shape, inputs[0]),
         Primitive::Contract(contraction) => contract(contraction, inputs),
         Primitive::Resample(shape) => resample(shape, inputs[0]),
@@ -107,7 +110,8 @@ fn run(primitive: &Primitive, inputs: &[&Tensor]) -> Vec<Tensor> {
     }]
 }
 
-fn map(expression: &Expression, shape: &Shape, inputs: &[&Tensor]) -> Tensor {
+fn map(expression: &Expression, shape: &Shape, inputs: &[impl Borrow<Tensor>]) -> Tensor {
+    let inputs: Vec<&Tensor> = inputs.iter().map(Borrow::borrow).collect();
     let steps: Vec<_> = inputs.iter().map(|input| broadcast_strides(&input.shape, shape)).collect();
     Tensor::from_fn(shape.clone(), |coordinates| {
         let place = |steps: &[usize]| coordinates.iter().zip(steps).map(|(c, s)| c * s).sum::<usize>();
@@ -168,6 +172,18 @@ fn reduce(reduction: Reduction, axes: &[usize], input: &Tensor) -> Tensor {
             Reduction::Product => elements.product(),
         }
     })
+}
+
+fn rows(rows: &Rows, inputs: &[&Tensor]) -> Tensor {
+    let axes: Vec<usize> = rows.axes.clone().collect();
+    let mut known: Vec<Tensor> = inputs.iter().map(|input| (*input).clone()).collect();
+    for step in &rows.steps {
+        known.push(match step {
+            RowStep::Fold(reduction, expression) => reduce(*reduction, &axes, &map(expression, &rows.shape, &known)),
+            RowStep::Map(expression) => map(expression, &rows.folded(), &known),
+        });
+    }
+    map(&rows.result, &rows.output(), &known)
 }
 
 fn window(window: &Window, input: &Tensor) -> Vec<Tensor> {

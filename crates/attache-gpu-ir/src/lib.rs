@@ -9,6 +9,7 @@ mod index;
 mod interpret;
 mod primitive;
 mod program;
+mod rows;
 mod whole;
 
 pub use expression::{Binary, Expression, Unary};
@@ -16,4 +17,5 @@ pub use index::{Index, IndexMap};
 pub use interpret::{Tensor, interpret};
 pub use primitive::{Contraction, Gather, Primitive, Reduction, Resample, Sampling, Window, WindowKind};
 pub use program::{Bytes, InvalidProgram, Program, Scalar, Source, Step, Value, ValueId};
+pub use rows::{RowStep, Rows};
 pub use whole::{Whole, WholeBinary, WholeRounding};

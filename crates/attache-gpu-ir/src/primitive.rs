@@ -2,7 +2,7 @@
 
 use attache_base::Shape;
 
-use crate::{Expression, IndexMap, Scalar, Whole};
+use crate::{Expression, IndexMap, Rows, Scalar, Whole};
 
 /// One operation of a device. Shapes are dense, row-major, outermost axis first.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +40,8 @@ pub enum Primitive {
         /// The axes, ascending.
         axes: Vec<usize>,
     },
+    /// The elements of each row folded and mapped, as often as steps say.
+    Rows(Rows),
     /// A window that slides over the two middle axes of `[batch, height, width, channel]`.
     Window(Window),
     /// A sum of products: convolution of every kind, and the product of matrices. Sums of integers wrap.
@@ -200,6 +202,7 @@ impl Primitive {
             Primitive::IndexMap(_) => "index_map",
             Primitive::Concatenate { .. } => "concatenate",
             Primitive::Reduce { .. } => "reduce",
+            Primitive::Rows(_) => "rows",
             Primitive::Window(_) => "window",
             Primitive::Contract(_) => "contract",
             Primitive::Resample(_) => "resample",
@@ -275,6 +278,11 @@ impl Primitive {
                     *extents.get_mut(*axis).ok_or("no such axis")? = 1;
                 }
                 Ok(vec![(inputs[0].0, extents.into())])
+            }
+            Primitive::Rows(rows) => {
+                broadcast_all(inputs, &rows.shape)?;
+                rows.check(&inputs.iter().map(|(_, shape)| *shape).collect::<Vec<_>>())?;
+                Ok(vec![(rows.scalar, rows.output())])
             }
             Primitive::ArgReduce { axis, .. } => {
                 arity(1)?;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use attache_base::{Constant, DataType, Shape};
 
-use crate::Primitive;
+use crate::{Primitive, RowStep};
 
 /// A value of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -245,6 +245,16 @@ impl fmt::Display for Details<'_> {
             }
             Primitive::Concatenate { axis } => write!(f, "axis {axis}"),
             Primitive::Reduce { reduction, axes } => write!(f, "{reduction:?} over {axes:?}"),
+            Primitive::Rows(rows) => {
+                write!(f, "axes {:?}: ", rows.axes)?;
+                for step in &rows.steps {
+                    match step {
+                        RowStep::Fold(reduction, expression) => write!(f, "{reduction:?}({expression}), ")?,
+                        RowStep::Map(expression) => write!(f, "{expression}, ")?,
+                    }
+                }
+                write!(f, "{}", rows.result)
+            }
             Primitive::Window(window) => write!(f, "{window:?}"),
             Primitive::Contract(contraction) => write!(f, "{contraction:?}"),
             Primitive::Resample(resample) => write!(f, "{resample:?}"),

@@ -2,7 +2,9 @@
 //!
 //! Rules, applied in the order of the steps: a map joins the kernel that makes one of its inputs, as its epilogue; a
 //! padding with what stands for zero joins the contraction that reads it; integers that are but read as reals are read
-//! where they lie; a reshape is no kernel at all.
+//! where they lie; a reshape is no kernel at all. Reductions and maps along the same rows are joined in the end.
+
+mod rows;
 
 use attache_gpu_ir::{Contraction, Expression, IndexMap, Primitive, Program, Scalar, Source, Step, ValueId, Whole};
 
@@ -74,7 +76,7 @@ pub fn fuse(program: &Program, max_bindings: usize) -> Vec<Kernel> {
     for step in &program.steps {
         fuser.add(step);
     }
-    fuser.kernels
+    rows::join(program, fuser.kernels, max_bindings)
 }
 
 /// How many steps read each value; outputs of the program count as one more reader.
@@ -125,8 +127,8 @@ impl Fuser<'_> {
         produced.then(|| self.kernels.iter().rposition(|kernel| kernel.outputs == [id])).flatten()
     }
 
-    /// A map becomes the epilogue of the kernel that makes one of its inputs in the map's own shape, contractions
-    /// before others.
+    /// A map becomes the epilogue of the last kernel that makes one of its inputs in the map's own shape: what is made
+    /// earlier waits for nothing then.
     fn join_producer(&mut self, map: Kernel) -> Kernel {
         let (shape, scalar) = match &map.primitive {
             Primitive::Map { shape, .. } => (shape, Scalar::F32),
@@ -137,8 +139,7 @@ impl Fuser<'_> {
             .filter(|(_, id)| self.program.shape(**id) == shape && self.program.value(**id).scalar == scalar)
             .filter_map(|(index, id)| Some((index, self.sole_producer(*id)?)))
             .collect();
-        let weight = |kernel: usize| matches!(self.kernels[kernel].primitive, Primitive::Contract(_));
-        candidates.sort_by_key(|(_, kernel)| (!weight(*kernel), std::cmp::Reverse(*kernel)));
+        candidates.sort_by_key(|(_, kernel)| std::cmp::Reverse(*kernel));
         for (index, kernel) in candidates {
             if let Some(joined) = self.joined(&self.kernels[kernel], &map, index) {
                 self.kernels.remove(kernel);

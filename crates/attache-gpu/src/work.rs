@@ -1,15 +1,15 @@
 //! What a dispatch does, counted from shapes, whatever its shader makes of them.
 //!
 //! - **Operations**: two for each multiply-add of a contraction or a product of matrices, padding included; one for each
-//!   element that a reduction, a window or a scan reads; one for each function of an expression at each element; none
-//!   where elements are but moved.
+//!   element that a reduction, a fold of rows, a window or a scan reads; one for each function of an expression at each
+//!   element; none where elements are but moved.
 //! - **Bytes**: each value and each packed constant that the dispatch binds, once, as stored. Where elements are picked,
 //!   no more of them than are written.
 //!
 //! Knows nothing of time and of caches: it is what must be done, not how well that is done.
 
 use attache_base::Shape;
-use attache_gpu_ir::{Primitive, Program, Sampling, ValueId};
+use attache_gpu_ir::{Primitive, Program, RowStep, Sampling, ValueId};
 
 use crate::fuse::{Epilogue, Kernel};
 use crate::plan::{Dispatch, Plan};
@@ -112,6 +112,15 @@ fn primitive(primitive: &Primitive, inputs: &[&Shape], outputs: u64) -> u64 {
         Primitive::Map { expression, .. } => outputs.saturating_mul(expression.functions() as u64),
         Primitive::WholeMap { expression, .. } => outputs.saturating_mul(expression.functions() as u64),
         Primitive::Reduce { .. } | Primitive::ArgReduce { .. } | Primitive::Scan { .. } => read,
+        Primitive::Rows(rows) => {
+            let (each, row) = (rows.shape.elements() as u64, rows.folded().elements() as u64);
+            let step = |step: &RowStep| match step {
+                RowStep::Fold(_, expression) => each.saturating_mul(1 + expression.functions() as u64),
+                RowStep::Map(expression) => row.saturating_mul(expression.functions() as u64),
+            };
+            let last = outputs.saturating_mul(rows.result.functions() as u64);
+            rows.steps.iter().map(step).fold(last, u64::saturating_add)
+        }
         Primitive::Window(window) => {
             window.size.iter().fold(outputs, |product, extent| product.saturating_mul(*extent as u64))
         }

@@ -227,6 +227,37 @@ fn reduce(random: &mut Random) -> Program {
     one(Primitive::Reduce { reduction, axes }, &[float(&shape)])
 }
 
+/// Rows brought to a common mean and length, by reductions and maps.
+fn rows(random: &mut Random) -> Program {
+    let shape: Shape = (0..4).map(|_| random.pick(&[1, 2, 3, 4, 7, 24])).collect();
+    let first = random.below(4);
+    let axes: Vec<usize> = (first..first + 1 + random.below(4 - first)).collect();
+    let mut program = Program::default();
+    let input = program.input(Scalar::F32, shape.clone());
+    let channels = program.input(Scalar::F32, shape[3..].into());
+    let step = |program: &mut Program, primitive, inputs: &[ValueId]| program.step(primitive, inputs, 0).unwrap()[0];
+    let fold = |reduction| Primitive::Reduce { reduction, axes: axes.clone() };
+    let map = |expression, scalar| Primitive::Map { expression, shape: shape.clone(), scalar };
+    let [x, y, z] = [0, 1, 2].map(Expression::Input);
+    let first = step(&mut program, fold(random.pick(&[Reduction::Mean, Reduction::Maximum])), &[input]);
+    let lengthen = match random.below(3) {
+        0 => x.clone().subtract(y.clone()).unary(Unary::Exponential),
+        1 => x.clone().subtract(y.clone()).multiply(x.clone().subtract(y.clone())),
+        _ => x.clone().multiply(z.clone()).add(y.clone()),
+    };
+    let longer = step(&mut program, map(lengthen, Scalar::F32), &[input, first, channels]);
+    let sum = step(&mut program, fold(random.pick(&[Reduction::Sum, Reduction::Mean])), &[longer]);
+    let scalar = random.pick(&[Scalar::F32, Scalar::F32, Scalar::I32]);
+    let quotient = x.multiply(z).divide(y.unary(Unary::Absolute).add(Expression::Constant(4.0)));
+    let whole = quotient.clone().multiply(Expression::Constant(0.0)).add(Expression::Input(2).unary(Unary::Floor));
+    let last = if scalar == Scalar::F32 { quotient } else { whole };
+    program.outputs = match random.below(3) {
+        0 => vec![sum],
+        _ => vec![step(&mut program, map(last, scalar), &[longer, sum, channels])],
+    };
+    program
+}
+
 fn window(random: &mut Random) -> Program {
     let shape = random.image();
     let kind = random.pick(&[WindowKind::Average, WindowKind::Maximum, WindowKind::ArgMaximum]);
@@ -547,7 +578,7 @@ fn devices_compute_what_primitives_mean() {
 /// The same in one more form.
 fn forms(precision: Precision, submission: Submission, options: DeviceOptions) {
     let form = Form { device: device(options), precision, submission };
-    let kinds: [(&str, Draw, usize); 21] = [
+    let kinds: [(&str, Draw, usize); 22] = [
         ("map", map, 60),
         ("index_map", index_map, 40),
         ("concatenate", concatenate, 25),
@@ -569,6 +600,7 @@ fn forms(precision: Precision, submission: Submission, options: DeviceOptions) {
         ("whole_sum", whole_sum, 30),
         ("byte_contract", byte_contract, 120),
         ("byte_moves", byte_moves, 60),
+        ("rows", rows, 60),
     ];
     let mut seen = BTreeSet::new();
     for (seed, (label, draw, count)) in kinds.into_iter().enumerate() {
@@ -578,7 +610,9 @@ fn forms(precision: Precision, submission: Submission, options: DeviceOptions) {
             seen.extend(check(&form, &mut random, label, program));
         }
     }
-    for variant in ["contract", "contract_bytes", "contract_dense", "contract_depthwise", "contract_depthwise_bytes"] {
+    let contractions =
+        ["contract", "contract_bytes", "contract_dense", "contract_depthwise", "contract_depthwise_bytes"];
+    for variant in contractions.into_iter().chain(["rows", "rows_group"]) {
         assert!(seen.contains(variant), "no case took {variant}");
     }
     assert_eq!(seen.contains("halves"), precision != Precision::F32);

@@ -14,6 +14,8 @@ mod multiply;
 mod reduce;
 mod reduce_group;
 mod resample;
+mod rows;
+mod rows_group;
 mod scan;
 mod tile;
 mod top_k;
@@ -56,6 +58,8 @@ static TABLE: &[Variant] = &[
     reduce::VARIANT,
     reduce_group::VARIANT,
     resample::VARIANT,
+    rows::VARIANT,
+    rows_group::VARIANT,
     scan::VARIANT,
     top_k::VARIANT,
     unpool::VARIANT,

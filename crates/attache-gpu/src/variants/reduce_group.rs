@@ -15,11 +15,11 @@ pub(super) const VARIANT: Variant = Variant { name: "reduce_group", applies, cos
 const GROUP: u32 = 128;
 
 /// Results up to which a work group each is worth it.
-const MANY_RESULTS: usize = 16384;
+pub(super) const MANY_RESULTS: usize = 16384;
 
 /// Elements of a result beyond which a work group folds them. Up to here one invocation does, in order, as TensorFlow
 /// Lite's reference kernels do: a sum that nearly cancels then has the very rounding errors that users compare with.
-const MANY_ELEMENTS: usize = 8192;
+pub(super) const MANY_ELEMENTS: usize = 8192;
 
 fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     let results = context.program.shape(kernel.outputs[0]).elements();

@@ -1,0 +1,364 @@
+//! Chains of reductions and maps along the same rows become one kernel: a normalisation is one dispatch.
+//!
+//! A chain begins with a reduction. It takes in what reads the chain's results, while that is a reduction of the same rows
+//! or a map of rows or of their elements, and a map that makes nothing but a reduction's input. What such a map makes is
+//! computed where it is needed, again if need be, instead of stored.
+
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
+
+use attache_base::Shape;
+use attache_gpu_ir::{Expression, Primitive, Program, RowStep, Rows, Scalar, ValueId};
+
+use super::{Epilogue, Kernel, MAX_SIZE};
+
+/// Kernels that one chain may have.
+const MAX_MEMBERS: usize = 32;
+
+/// Elements of a row beyond which a work group would keep the device waiting: reductions then stay apart.
+const MAX_EXTENT: usize = 16384;
+
+/// As an expression's input: the first number that a chain makes for each row.
+const MADE: usize = 1 << 16;
+
+/// The kernels with their chains joined.
+pub(super) fn join(program: &Program, kernels: Vec<Kernel>, max_bindings: usize) -> Vec<Kernel> {
+    let mut chains = Chains::new(program, kernels, max_bindings);
+    for start in 0..chains.kernels.len() {
+        chains.join_from(start);
+    }
+    chains.kernels.into_iter().flatten().collect()
+}
+
+struct Chains<'a> {
+    program: &'a Program,
+    kernels: Vec<Option<Kernel>>,
+    /// For each value the kernels that read it.
+    readers: Vec<BTreeSet<usize>>,
+    /// For each value the kernel that makes it.
+    makers: Vec<Option<usize>>,
+    /// Whether something other than a kernel needs the value.
+    is_seen: Vec<bool>,
+    max_bindings: usize,
+}
+
+impl<'a> Chains<'a> {
+    fn new(program: &'a Program, kernels: Vec<Kernel>, max_bindings: usize) -> Self {
+        let mut readers = vec![BTreeSet::new(); program.values.len()];
+        let mut makers = vec![None; program.values.len()];
+        for (index, kernel) in kernels.iter().enumerate() {
+            for id in kernel.reads() {
+                readers[id.index()].insert(index);
+            }
+            for id in &kernel.outputs {
+                makers[id.index()] = Some(index);
+            }
+        }
+        let mut is_seen = vec![false; program.values.len()];
+        let reshapes = program.steps.iter().filter(|step| matches!(step.primitive, Primitive::Reshape(_)));
+        let reshaped = reshapes.flat_map(|step| &step.inputs);
+        reshaped.chain(&program.outputs).for_each(|id| is_seen[id.index()] = true);
+        Self { program, kernels: kernels.into_iter().map(Some).collect(), readers, makers, is_seen, max_bindings }
+    }
+
+    fn kernel(&self, index: usize) -> &Kernel {
+        self.kernels[index].as_ref().expect("a kernel that was joined is read by nobody")
+    }
+
+    /// Joins the longest chain that begins with this kernel.
+    fn join_from(&mut self, start: usize) {
+        let Some(axes) = self.kernels[start].as_ref().and_then(|kernel| folded_axes(self.program, kernel)) else {
+            return;
+        };
+        let shape = self.program.shape(self.kernel(start).inputs[0]).clone();
+        let mut members = self.members(start, &shape, &axes);
+        while let Some(last) = members.last().copied() {
+            let all = self.with_sources(&members, &shape);
+            if let Some(kernel) = (all.len() > 1).then(|| self.joined(&all, &shape, &axes)).flatten() {
+                for member in all {
+                    let gone = self.kernels[member].take();
+                    for id in gone.iter().flat_map(Kernel::reads) {
+                        self.readers[id.index()].remove(&member);
+                    }
+                }
+                for id in kernel.reads() {
+                    self.readers[id.index()].insert(last);
+                }
+                self.kernels[last] = Some(kernel);
+                return;
+            }
+            members.pop();
+        }
+    }
+
+    /// The kernels that could make up the chain, in order.
+    fn members(&self, start: usize, shape: &Shape, axes: &Range<usize>) -> Vec<usize> {
+        let mut members = vec![start];
+        let readers = |index: usize| self.kernel(index).outputs.iter().flat_map(|id| &self.readers[id.index()]);
+        let mut waiting: BTreeSet<usize> = readers(start).copied().collect();
+        while let Some(index) = waiting.pop_first() {
+            if members.len() == MAX_MEMBERS || !self.fits(self.kernel(index), shape, axes) {
+                break;
+            }
+            members.push(index);
+            waiting.extend(readers(index));
+        }
+        members
+    }
+
+    fn fits(&self, kernel: &Kernel, shape: &Shape, axes: &Range<usize>) -> bool {
+        let reads_reals = kernel.reads().all(|id| self.program.value(id).scalar == Scalar::F32);
+        let Primitive::Map { shape: output, .. } = &kernel.primitive else {
+            let same = || self.program.shape(kernel.inputs[0]) == shape;
+            return folded_axes(self.program, kernel).is_some_and(|other| other == *axes) && same();
+        };
+        reads_reals && (output == shape || *output == folded(shape, axes))
+    }
+
+    /// The members, and before them the maps that make nothing but the input of a reduction among them.
+    fn with_sources(&self, members: &[usize], shape: &Shape) -> Vec<usize> {
+        let source = |index: &usize| {
+            let kernel = self.kernel(*index);
+            let id = kernel.inputs.first().filter(|_| matches!(kernel.primitive, Primitive::Reduce { .. }))?;
+            let maker = self.makers[id.index()].filter(|maker| !members.contains(maker))?;
+            let alone = !self.is_seen[id.index()] && self.readers[id.index()].len() == 1;
+            let is_map = matches!(&self.kernel(maker).primitive, Primitive::Map { shape: made, .. } if made == shape);
+            (alone && is_map).then_some(maker)
+        };
+        let mut all: Vec<usize> = members.iter().filter_map(source).chain(members.iter().copied()).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// These kernels as one, the last of them being what others may read.
+    fn joined(&self, members: &[usize], shape: &Shape, axes: &Range<usize>) -> Option<Kernel> {
+        let (last, inner) = members.split_last()?;
+        let is_own =
+            |id: &ValueId| !self.is_seen[id.index()] && self.readers[id.index()].iter().all(|r| members.contains(r));
+        if !inner.iter().flat_map(|index| &self.kernel(*index).outputs).all(is_own) {
+            return None;
+        }
+        let mut chain =
+            Chain { program: self.program, shape, inputs: Vec::new(), steps: Vec::new(), known: HashMap::new() };
+        members.iter().for_each(|index| chain.add(self.kernel(*index)));
+        let mut origins: Vec<usize> = members.iter().flat_map(|index| &self.kernel(*index).origins).copied().collect();
+        origins.sort_unstable();
+        origins.dedup();
+        chain.finish(self.kernel(*last), axes, origins, self.max_bindings)
+    }
+}
+
+/// The axes that a reduction of reals folds, where they are neighbours: of one more extent than 1 between them the rows
+/// would not be evenly spaced.
+fn folded_axes(program: &Program, kernel: &Kernel) -> Option<Range<usize>> {
+    let Primitive::Reduce { axes, .. } = &kernel.primitive else { return None };
+    let shape = program.shape(kernel.inputs[0]);
+    let range = *axes.first()?..*axes.last()? + 1;
+    let even = range.clone().all(|axis| shape[axis] == 1 || axes.contains(&axis));
+    let real = program.value(kernel.inputs[0]).scalar == Scalar::F32 && matches!(kernel.epilogue, Epilogue::Real(_));
+    let reals = kernel.reads().all(|id| program.value(id).scalar == Scalar::F32);
+    (even && real && reals && shape.elements() > 0).then_some(range)
+}
+
+fn folded(shape: &Shape, axes: &Range<usize>) -> Shape {
+    shape.iter().enumerate().map(|(axis, extent)| if axes.contains(&axis) { 1 } else { *extent }).collect()
+}
+
+/// A chain under construction.
+struct Chain<'a> {
+    program: &'a Program,
+    shape: &'a Shape,
+    /// What it reads.
+    inputs: Vec<ValueId>,
+    steps: Vec<RowStep>,
+    /// What its kernels make, as expressions.
+    known: HashMap<ValueId, Expression>,
+}
+
+impl Chain<'_> {
+    /// The value as an expression.
+    fn of(&mut self, id: ValueId) -> Expression {
+        if let Some(known) = self.known.get(&id) {
+            return known.clone();
+        }
+        let place = self.inputs.iter().position(|input| *input == id).unwrap_or_else(|| {
+            self.inputs.push(id);
+            self.inputs.len() - 1
+        });
+        Expression::Input(place)
+    }
+
+    fn step(&mut self, step: RowStep) -> Expression {
+        self.steps.push(step);
+        Expression::Input(MADE + self.steps.len() - 1)
+    }
+
+    /// The expression with its inputs' own expressions in their place.
+    fn with(&mut self, expression: &Expression, inputs: &[ValueId]) -> Expression {
+        // What it doesn't read needn't be there.
+        let read = |(index, id): (usize, &ValueId)| expression.reads(index).then(|| self.of(*id));
+        let inputs: Vec<Option<Expression>> = inputs.iter().enumerate().map(read).collect();
+        expression.substitute(&|input| inputs[input].clone().expect("the input is read"))
+    }
+
+    fn add(&mut self, kernel: &Kernel) {
+        let made = match (&kernel.primitive, &kernel.epilogue) {
+            (Primitive::Map { expression, shape, .. }, _) => {
+                let made = self.with(expression, &kernel.inputs);
+                if shape == self.shape { made } else { self.step(RowStep::Map(made)) }
+            }
+            (Primitive::Reduce { reduction, .. }, Epilogue::Real(epilogue)) => {
+                let of = self.of(kernel.inputs[0]);
+                let folded = self.step(RowStep::Fold(*reduction, of));
+                let own = [&kernel.outputs[..], &kernel.operands].concat();
+                self.known.insert(own[0], folded.clone());
+                let made = self.with(epilogue, &own);
+                if epilogue.is_identity() { folded } else { self.step(RowStep::Map(made)) }
+            }
+            (other, _) => unreachable!("{} is in no chain", other.name()),
+        };
+        self.known.insert(kernel.outputs[0], made);
+    }
+
+    /// The chain as a kernel that makes what its last one made; `None` where that is too much for one.
+    fn finish(
+        mut self,
+        last: &Kernel,
+        axes: &Range<usize>,
+        origins: Vec<usize>,
+        max_bindings: usize,
+    ) -> Option<Kernel> {
+        let output = last.outputs[0];
+        let (result, inputs) = (self.of(output), self.inputs.len());
+        let number = |expression: &Expression| {
+            expression.substitute(&|input| match input.checked_sub(MADE) {
+                Some(step) => Expression::Input(inputs + step),
+                None => Expression::Input(input),
+            })
+        };
+        let steps = self.steps.iter().map(|step| match step {
+            RowStep::Fold(reduction, expression) => RowStep::Fold(*reduction, number(expression)),
+            RowStep::Map(expression) => RowStep::Map(number(expression)),
+        });
+        let rows = Rows {
+            shape: self.shape.clone(),
+            axes: axes.clone(),
+            steps: steps.collect(),
+            result: number(&result),
+            is_folded: self.program.shape(output) != self.shape,
+            scalar: self.program.value(output).scalar,
+        };
+        let folds = rows.steps.iter().filter(|step| matches!(step, RowStep::Fold(..))).count();
+        let is_short = rows.extent() <= MAX_EXTENT || (folds == 1 && rows.is_folded);
+        let fits = rows.expressions().all(|(expression, _)| expression.size() <= MAX_SIZE) && inputs < max_bindings;
+        let epilogue = Epilogue::Real(Expression::Input(0));
+        let (primitive, inputs, operands, outputs) = (Primitive::Rows(rows), self.inputs, Vec::new(), vec![output]);
+        (is_short && fits).then_some(Kernel { primitive, inputs, epilogue, operands, outputs, origins })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fuse;
+    use super::*;
+    use attache_gpu_ir::Expression::{Constant, Input};
+    use attache_gpu_ir::{Binary, Reduction, Tensor, Unary, interpret};
+
+    fn reduce(program: &mut Program, reduction: Reduction, axes: &[usize], input: ValueId) -> ValueId {
+        program.step(Primitive::Reduce { reduction, axes: axes.into() }, &[input], 0).unwrap()[0]
+    }
+
+    fn map(program: &mut Program, expression: Expression, inputs: &[ValueId]) -> ValueId {
+        let shape = program.shape(inputs[0]).clone();
+        program.step(Primitive::Map { expression, shape, scalar: Scalar::F32 }, inputs, 1).unwrap()[0]
+    }
+
+    /// The kernels, after it was checked that the only one of rows means what the program does.
+    fn joined(program: &Program) -> Vec<Kernel> {
+        let kernels = fuse(program, 4);
+        let Some(kernel) = kernels.iter().find(|kernel| matches!(kernel.primitive, Primitive::Rows(_))) else {
+            return kernels;
+        };
+        let number = |place: usize| f64::from((place * 7 % 11) as f32 / 4.0 - 1.0);
+        let tensors: Vec<Tensor> = (program.inputs.iter())
+            .map(|id| Tensor::new(program.shape(*id).clone(), (0..program.shape(*id).elements()).map(number).collect()))
+            .collect();
+        let mut alone = Program::default();
+        let inputs: Vec<ValueId> =
+            kernel.inputs.iter().map(|id| alone.input(Scalar::F32, program.shape(*id).clone())).collect();
+        alone.outputs = alone.step(kernel.primitive.clone(), &inputs, 0).unwrap();
+        let place =
+            |id: &ValueId| program.inputs.iter().position(|input| input == id).expect("an input of the program");
+        let given: Vec<Tensor> = kernel.inputs.iter().map(|id| tensors[place(id)].clone()).collect();
+        let [found, expected] =
+            [(&alone, &given), (program, &tensors)].map(|(p, t)| interpret(p, t).unwrap().remove(0));
+        let differs = |(a, b): (&f64, &f64)| (a - b).abs() > 1e-6;
+        assert!(!found.elements.iter().zip(&expected.elements).any(differs), "{found:?} is not {expected:?}");
+        kernels
+    }
+
+    fn softmax(shape: &[usize]) -> (Program, ValueId) {
+        let mut program = Program::default();
+        let (input, axis) = (program.input(Scalar::F32, shape.into()), shape.len() - 1);
+        let largest = reduce(&mut program, Reduction::Maximum, &[axis], input);
+        let powers = map(&mut program, Input(0).subtract(Input(1)).unary(Unary::Exponential), &[input, largest]);
+        let sum = reduce(&mut program, Reduction::Sum, &[axis], powers);
+        program.outputs = vec![map(&mut program, Input(0).divide(Input(1)), &[powers, sum])];
+        (program, sum)
+    }
+
+    #[test]
+    fn a_softmax_is_one_kernel() {
+        let kernels = joined(&softmax(&[2, 5]).0);
+        let [Kernel { primitive: Primitive::Rows(rows), .. }] = &*kernels else { panic!("{kernels:?}") };
+        assert_eq!((rows.steps.len(), rows.is_folded, rows.axes.clone()), (2, false, 1..2));
+    }
+
+    #[test]
+    fn a_normalisation_over_the_image_is_one_kernel() {
+        let mut program = Program::default();
+        let (input, scale) = (program.input(Scalar::F32, [2, 3, 4, 5].into()), program.input(Scalar::F32, [5].into()));
+        let mean = reduce(&mut program, Reduction::Mean, &[1, 2], input);
+        let difference = || Input(0).subtract(Input(1));
+        let squares = map(&mut program, difference().multiply(difference()), &[input, mean]);
+        let variance = reduce(&mut program, Reduction::Mean, &[1, 2], squares);
+        let root = map(&mut program, Input(0).add(Constant(1e-3)).unary(Unary::InverseSquareRoot), &[variance]);
+        let scaled = difference().multiply(Input(2)).multiply(Input(3));
+        program.outputs = vec![map(&mut program, scaled, &[input, mean, root, scale])];
+        assert_eq!(joined(&program).len(), 1);
+    }
+
+    #[test]
+    fn what_only_a_reduction_reads_is_computed_there() {
+        let mut program = Program::default();
+        let input = program.input(Scalar::F32, [3, 4].into());
+        let squares = map(&mut program, Input(0).multiply(Input(0)), &[input]);
+        let sum = reduce(&mut program, Reduction::Sum, &[1], squares);
+        let norm = Input(1).unary(Unary::SquareRoot).binary(Binary::Maximum, Constant(1e-6));
+        program.outputs = vec![map(&mut program, Input(0).divide(norm), &[input, sum])];
+        assert_eq!(joined(&program).len(), 1);
+        program.outputs.push(squares);
+        assert_eq!(fuse(&program, 4).len(), 2, "the squares are an output");
+    }
+
+    #[test]
+    fn what_others_read_ends_a_chain() {
+        let (mut program, sum) = softmax(&[2, 5]);
+        program.outputs.push(sum);
+        assert_eq!(fuse(&program, 4).len(), 3, "powers and sums are both needed");
+        let (program, _) = softmax(&[2, MAX_EXTENT + 1]);
+        assert_eq!(fuse(&program, 4).len(), 4, "a row is too long");
+    }
+
+    #[test]
+    fn other_rows_end_a_chain() {
+        let mut program = Program::default();
+        let input = program.input(Scalar::F32, [2, 3, 4].into());
+        let outer = reduce(&mut program, Reduction::Maximum, &[0, 2], input);
+        let inner = map(&mut program, Input(0).subtract(Input(1)), &[input, outer]);
+        program.outputs = vec![reduce(&mut program, Reduction::Sum, &[2], inner)];
+        let kernels = fuse(&program, 4);
+        assert!(matches!(&kernels[0].primitive, Primitive::Reduce { .. }), "axes that are no neighbours: {kernels:?}");
+        assert_eq!(kernels.len(), 2, "the map is computed in the sum");
+    }
+}

@@ -1,0 +1,108 @@
+//! Rows, a work group for each: for few and long rows.
+
+use attache_gpu_ir::{Expression, Primitive, Reduction, RowStep};
+
+use super::Variant;
+use super::reduce::{folding, share};
+use super::reduce_group::{MANY_ELEMENTS, MANY_RESULTS};
+use super::rows::Parts;
+use crate::context::Context;
+use crate::fuse::Kernel;
+use crate::shader::{Shader, Writer};
+use crate::text::expression;
+
+pub(super) const VARIANT: Variant = Variant { name: "rows_group", applies, cost: 1, write };
+
+/// Invocations of a work group, a power of two.
+const GROUP: u32 = 128;
+
+/// Elements of a row beyond which a work group is worth it.
+const FEW_ELEMENTS: usize = 32;
+
+fn applies(_: &Context<'_>, kernel: &Kernel) -> bool {
+    let Primitive::Rows(rows) = &kernel.primitive else { return false };
+    rows.extent() > FEW_ELEMENTS && rows.folded().elements() <= MANY_RESULTS
+}
+
+/// Whether the elements are to be folded one after the other: where the order changes the result, the input's counts, for
+/// up to as many as a reduction by itself folds in order.
+fn is_in_order(reduction: Reduction, of: &Expression, extent: usize) -> bool {
+    let differs = match reduction {
+        Reduction::Sum | Reduction::Mean => !of.is_never_negative(),
+        Reduction::Product => true,
+        Reduction::Maximum | Reduction::Minimum => false,
+    };
+    differs && extent <= MANY_ELEMENTS
+}
+
+/// WGSL that leaves what all elements fold to in the first shared place, each invocation folding its own before.
+fn halving(parts: &Parts<'_>, of: &Expression, fold: &str) -> String {
+    let (each, element, value) = (each(parts), parts.element(of), expression(of, 1));
+    format!(
+        "{each}{element}        let value = {value};
+        {fold}
+    }}
+    shared_folded[local.x] = folded;
+    for (var half = {half}u; half > 0u; half = half / 2u) {{
+        workgroupBarrier();
+        if (local.x < half) {{
+            let value = shared_folded[local.x + half];
+            {fold}
+            shared_folded[local.x] = folded;
+        }}
+    }}\n",
+        half = GROUP / 2
+    )
+}
+
+/// The same, all elements folded in their order by one invocation.
+fn one_by_one(parts: &Parts<'_>, of: &Expression, fold: &str) -> String {
+    let (extent, element, value) = (&parts.extent, parts.element(of), expression(of, 1));
+    format!(
+        "    for (var start = 0u; start < {extent}; start += {GROUP}u) {{
+        let r = min(start + local.x, {extent} - 1u);
+{element}        shared_folded[local.x] = {value};
+        workgroupBarrier();
+        for (var place = 0u; local.x == 0u && place < min({GROUP}u, {extent} - start); place++) {{
+            let value = shared_folded[place];
+            {fold}
+        }}
+        workgroupBarrier();
+    }}
+    if (local.x == 0u) {{ shared_folded[0] = folded; }}\n"
+    )
+}
+
+fn each(parts: &Parts<'_>) -> String {
+    parts.each("local.x", &format!("{GROUP}u"))
+}
+
+fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
+    let mut writer = Writer::new(VARIANT.name, context);
+    let parts = Parts::new(&mut writer, context, kernel);
+    let mut body = "    let row = group.x;\n".to_owned() + &parts.start("row");
+    for (index, step) in parts.rows.steps.iter().enumerate() {
+        let made = parts.made(index);
+        body += &match step {
+            RowStep::Map(of) => format!("    let x{made} = {};\n", expression(of, 1)),
+            RowStep::Fold(reduction, of) => {
+                let extent = parts.rows.extent();
+                let (fold, start) = folding(&mut writer, *reduction);
+                let share = share(&mut writer, "f32", *reduction, extent);
+                let way = if is_in_order(*reduction, of, extent) { one_by_one } else { halving };
+                let text = way(&parts, of, fold);
+                format!(
+                    "    var x{made}: f32;\n    {{
+    var folded = f32({start});
+{text}    workgroupBarrier();
+    x{made} = shared_folded[0]{share};
+    workgroupBarrier();\n    }}\n"
+                )
+            }
+        };
+    }
+    body += &parts.finish("row", &each(&parts));
+    let declarations = format!("var<workgroup> shared_folded: array<f32, {GROUP}>;\n");
+    let rows = parts.rows.folded().elements() as u32;
+    vec![writer.finish([GROUP, 1, 1], [rows, 1, 1], &declarations, &body)]
+}
