@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use attache::{Delegate, Error, ErrorKind, Interpreter, InterpreterBuilder, Limits, Model, stages};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::arguments::{
     BackendName, DelegateName, DeviceArguments, PrecisionName, QuantizedName, ShapeArguments, SubmissionName, assign,
@@ -40,6 +40,15 @@ pub(crate) struct Adapter {
     pub(crate) features: Vec<String>,
     /// Its limits, by name.
     pub(crate) limits: serde_json::Map<String, serde_json::Value>,
+}
+
+/// What a GPU does at best, measured.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Ceilings {
+    /// Bytes read and written by a copy.
+    pub(crate) bytes_per_second: f64,
+    /// Operations in f32, two for each multiply-add.
+    pub(crate) operations_per_second: f64,
 }
 
 /// A GPU that is ready for use.
@@ -193,6 +202,23 @@ impl Device {
     /// An interpreter to be, without this device's GPU.
     fn builder(&self, model: &Model) -> InterpreterBuilder {
         Interpreter::builder(model).threads(self.threads).limits(self.limits.clone())
+    }
+
+    /// The same device, such that interpreters that use it can tell the time of each dispatch.
+    pub(crate) fn profiled(&self) -> Result<Self, Failure> {
+        let Self { precision, quantized, threads, require_delegation, milliseconds, .. } = *self;
+        let gpu = Some(gpu::profiled(self.timed_gpu()?)?);
+        Ok(Self { gpu, precision, quantized, threads, limits: self.limits.clone(), require_delegation, milliseconds })
+    }
+
+    /// What the GPU does at best.
+    pub(crate) fn ceilings(&self) -> Result<Ceilings, Failure> {
+        gpu::ceilings(self.timed_gpu()?)
+    }
+
+    fn timed_gpu(&self) -> Result<&Gpu, Failure> {
+        let text = "a profile is of the GPU's dispatches; --delegate gpu takes a software adapter as well";
+        self.gpu.as_ref().ok_or_else(|| Failure::unsupported(text))
     }
 
     /// The delegates: one, or none on the CPU.

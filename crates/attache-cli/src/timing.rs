@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 
@@ -40,7 +40,7 @@ pub(crate) fn milliseconds(since: Instant) -> f64 {
 
 /// Durations in few numbers. A percentile is the element at `floor(count · percent / 100)` of the sorted ones, as
 /// TensorFlow Lite's benchmark has it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Durations {
     pub(crate) median: f64,
     pub(crate) p5: f64,

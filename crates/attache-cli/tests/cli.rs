@@ -270,6 +270,77 @@ fn bench_has_all_its_keys() {
     assert_eq!((object["nodes"].as_u64(), object["nodes_delegated"].as_u64()), (Some(1), Some(0)));
 }
 
+#[cfg(feature = "gpu")]
+#[test]
+fn a_profile_tells_where_the_time_goes() {
+    let scratch = Scratch::new();
+    let model = scratch.write("relu.tflite", &relu());
+    let [out, trace, svg] = ["a.json", "trace.json", "a.svg"].map(|name| scratch.path(name));
+    let gpu = ["bench", &model, "--delegate", "gpu", "--runs", "2", "--warmup", "0"];
+    let arguments = ["--profile", "--out", &out, "--chrome-trace", &trace, "--svg", &svg, "--json"];
+    let answer = attache(&[&gpu[..], &arguments].concat());
+    assert_eq!(answer.status, 0, "{}", answer.stderr);
+    let object = answer.object();
+    let read = |path: &str| std::fs::read_to_string(path).unwrap();
+    let parse = |path: &str| serde_json::from_str::<Value>(&read(path)).unwrap();
+    assert_eq!(parse(&out), object);
+
+    let profile = &object["profile"];
+    let expected = [
+        "runs",
+        "ceilings",
+        "gpu_us",
+        "dispatches_us",
+        "between_us",
+        "between_percent",
+        "barriers",
+        "totals",
+        "dispatches",
+    ];
+    assert_keys(profile, &expected);
+    let number = |value: &Value| value.as_f64().unwrap();
+    assert!(number(&profile["ceilings"]["bytes_per_second"]) > 0.0);
+    let dispatches = profile["dispatches"].as_array().unwrap();
+    assert_eq!(dispatches.len() as u64, object["dispatches"].as_u64().unwrap());
+    let sum: f64 = dispatches.iter().map(|dispatch| number(&dispatch["us"])).sum();
+    assert!(dispatches.iter().all(|dispatch| number(&dispatch["us"]) >= 0.0));
+    assert!((sum - number(&profile["dispatches_us"])).abs() < 1e-6);
+    assert_eq!(dispatches[0]["operators"], serde_json::json!([{ "index": 0, "name": "RELU" }]));
+    assert_eq!(dispatches[0]["bytes_written"], 16);
+
+    assert_eq!(parse(&trace)["traceEvents"].as_array().unwrap().len(), 2 + dispatches.len());
+    assert!(read(&svg).starts_with("<svg ") && read(&svg).contains("0 RELU"));
+    let text = attache(&[&gpu[..], &["--profile"]].concat()).stdout;
+    assert!(text.contains("0 RELU") && text.contains("% roofline"), "{text}");
+    assert_eq!(attache(&["bench", &model, "--delegate", "cpu", "--profile"]).status, 4);
+
+    let answer = attache(&["bench", "--compare", &out, &out]);
+    assert_eq!(answer.status, 0, "{}", answer.stderr);
+    assert_eq!(answer.stdout.matches("1.00×").count(), 6, "{}", answer.stdout);
+    let object = attache(&["bench", "--compare", &out, &out, "--json"]).object();
+    assert_keys(&object, &["models", "times", "operators"]);
+}
+
+#[test]
+fn what_is_compared_must_be_measurements() {
+    let scratch = Scratch::new();
+    let model = scratch.write("relu.tflite", &relu());
+    let out = scratch.path("a.json");
+    let arguments = ["bench", &model, "--delegate", "cpu", "--runs", "1", "--warmup", "0", "--out", &out];
+    assert_eq!(attache(&arguments).status, 0);
+    assert_eq!(attache(&["bench", "--compare", &out, &out]).stdout.matches("1.00×").count(), 4);
+    for arguments in [
+        &["bench", "--compare", &out, &model][..],
+        &["bench", "--compare", &out, "no-such.json"],
+        &["bench", "--compare", &out],
+        &["bench", &model, "--compare", &out, &out],
+        &["bench"],
+    ] {
+        let answer = attache(arguments);
+        assert_eq!((answer.status, answer.stdout.is_empty()), (2, true), "{arguments:?}: {}", answer.stderr);
+    }
+}
+
 #[test]
 fn inspect_lists_every_gap() {
     let scratch = Scratch::new();

@@ -1,5 +1,11 @@
-//! `attache bench`: how long a model takes, from its bytes to its outputs, and what it needs.
+//! `attache bench`: how long a model takes, from its bytes to its outputs, what it needs, and where its time goes.
 
+mod compare;
+mod profile;
+mod svg;
+mod trace;
+
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use attache::{Interpreter, Model, Report as Figures};
@@ -7,7 +13,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::Command;
-use crate::arguments::{DeviceArguments, ModelArgument, ShapeArguments};
+use crate::arguments::{DeviceArguments, ShapeArguments};
 use crate::console::{Console, Report};
 use crate::device::Device;
 use crate::failure::Failure;
@@ -31,14 +37,31 @@ const RUNS_PER_ROUND: usize = 5;
 
 #[derive(Args, Debug)]
 pub(super) struct Bench {
-    #[command(flatten)]
-    model: ModelArgument,
+    /// A .tflite file, or the name of a built-in model (`attache zoo` lists them)
+    #[arg(required_unless_present = "compare")]
+    model: Option<PathBuf>,
     /// Measured runs [default: at least 50, and as many as take a second]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     runs: Option<u32>,
     /// Runs before the measured ones, beside the first [default: at least 1, and as many as take half a second]
     #[arg(long, value_name = "N")]
     warmup: Option<u32>,
+    /// Say where the time goes on the GPU, dispatch by dispatch
+    #[arg(long)]
+    profile: bool,
+    /// A file for the profile as a trace, for Perfetto or chrome://tracing
+    #[arg(long, value_name = "FILE")]
+    chrome_trace: Option<PathBuf>,
+    /// A file for the profile as a picture
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// A file for the answer as --json prints it, for --compare
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Say what changed between two measurements, by their files, instead of measuring
+    #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"])]
+    #[arg(conflicts_with_all = ["model", "runs", "warmup", "profile", "chrome_trace", "svg", "out"])]
+    compare: Option<Vec<PathBuf>>,
     #[command(flatten)]
     shapes: ShapeArguments,
     #[command(flatten)]
@@ -62,7 +85,17 @@ struct Caller {
 
 impl Command for Bench {
     fn run(self, console: &Console) -> Result<Report, Failure> {
-        let source = Source::find(&self.model.model)?;
+        match (self.compare.as_deref(), &self.model) {
+            (Some([before, after]), _) => compare::compare(console, before, after),
+            (_, Some(model)) => self.measure(console, model),
+            _ => Err(Failure::usage("name a model, or two files to --compare")),
+        }
+    }
+}
+
+impl Bench {
+    fn measure(&self, console: &Console, model: &Path) -> Result<Report, Failure> {
+        let source = Source::find(model)?;
         let name = source.name.clone();
         let bytes = source.read()?;
 
@@ -71,8 +104,30 @@ impl Command for Bench {
         let model = Model::from_shared(bytes)?;
         let interpreter = device.interpreter(&model, &self.shapes)?;
         let init = milliseconds(start);
+        // What can't be profiled is told before anything takes long.
+        let profiled = self.wants_profile().then(|| device.profiled()).transpose()?;
 
         let mut caller = Caller::new(interpreter)?;
+        let times = self.times(console, &mut caller, init)?;
+        let figures = caller.interpreter.report();
+        let profile = match &profiled {
+            Some(device) => {
+                let interpreter = device.interpreter(&model, &self.shapes)?;
+                Some(profile::measure(device, interpreter, figures.partitions)?)
+            }
+            None => None,
+        };
+        let log = &caller.interpreter.placement().log;
+        let mut text = text(console, &name, &device, &times, &figures, log);
+        text.extend(profile.iter().map(|profile| format!("\n{}", profile.text(console))));
+        let mut json = answer(&name, &device, &times, &figures);
+        json["profile"] = json!(profile);
+        self.write_files(&name, profile.as_ref(), &json)?;
+        Ok(Report::new(text, json))
+    }
+
+    /// Everything that is measured by the clock of the host.
+    fn times(&self, console: &Console, caller: &mut Caller, init: f64) -> Result<Times, Failure> {
         let start = Instant::now();
         caller.end_to_end()?;
         let first = milliseconds(start);
@@ -86,16 +141,28 @@ impl Command for Bench {
         progress.set_message("back to back");
         let rounds = self.rounds().time(|| caller.pipelined())?;
         let each: Vec<f64> = rounds.iter().map(|round| round / PIPELINED as f64).collect();
-        let times = Times { init, first, end_to_end, pipelined: durations(&each)? };
         progress.finish_and_clear();
-
-        let figures = caller.interpreter.report();
-        let log = &caller.interpreter.placement().log;
-        Ok(Report::new(text(console, &name, &device, &times, &figures, log), answer(&name, &device, &times, &figures)))
+        Ok(Times { init, first, end_to_end, pipelined: durations(&each)? })
     }
-}
 
-impl Bench {
+    /// Whether anything was asked for that a profile tells.
+    fn wants_profile(&self) -> bool {
+        self.profile || self.chrome_trace.is_some() || self.svg.is_some()
+    }
+
+    fn write_files(&self, name: &str, profile: Option<&profile::Profile>, json: &Value) -> Result<(), Failure> {
+        let write = |path: &Option<PathBuf>, text: &dyn Fn() -> String| match path {
+            Some(path) => {
+                std::fs::write(path, text()).map_err(|error| Failure::usage(error.to_string()).at(path.display()))
+            }
+            None => Ok(()),
+        };
+        write(&self.out, &|| json.to_string())?;
+        let Some(profile) = profile else { return Ok(()) };
+        write(&self.chrome_trace, &|| trace::trace(name, profile).to_string())?;
+        write(&self.svg, &|| svg::svg(name, profile))
+    }
+
     fn measured(&self) -> Stop {
         match self.runs {
             Some(runs) => Stop { runs: runs as usize, seconds: 0.0, most: f64::INFINITY },

@@ -7,7 +7,7 @@ use attache::graph::{Graph, NodeId};
 use attache::{ErrorKind, Limits, Model};
 use serde_json::json;
 
-use super::{Adapter, Gpu, Wish};
+use super::{Adapter, Ceilings, Gpu, Wish};
 use crate::arguments::{BackendName, PrecisionName, QuantizedName, SubmissionName};
 use crate::commands::Stage;
 use crate::failure::Failure;
@@ -80,6 +80,17 @@ fn describe(adapter: &gpu::Adapter) -> Adapter {
         features: features.iter().filter(|feature| feature.1).map(|feature| feature.0.to_owned()).collect(),
         limits: limits.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
     }
+}
+
+/// The same GPU, its dispatches timed.
+pub(super) fn profiled(gpu: &Gpu) -> Result<Gpu, Failure> {
+    Ok(Gpu { delegate: Arc::new(gpu.delegate.profiled()?), adapter: gpu.adapter.clone() })
+}
+
+/// What it does at best.
+pub(super) fn ceilings(gpu: &Gpu) -> Result<Ceilings, Failure> {
+    let gpu::Ceilings { bytes_per_second, operations_per_second, .. } = gpu.delegate.ceilings()?;
+    Ok(Ceilings { bytes_per_second, operations_per_second })
 }
 
 /// A stage of the way to the device.

@@ -3,7 +3,7 @@
 use attache::graph::{Graph, NodeId, Refusal};
 use attache::{Claim, DelegateError, DelegateKernel, Island, Limits, Model};
 
-use super::{Adapter, Gpu, Wish};
+use super::{Adapter, Ceilings, Gpu, Wish};
 use crate::arguments::QuantizedName;
 use crate::commands::Stage;
 use crate::failure::Failure;
@@ -35,6 +35,16 @@ pub(crate) fn adapters() -> Vec<Adapter> {
 /// No GPU; an error where one was asked for.
 pub(super) fn open(wish: &Wish) -> Result<Option<Gpu>, Failure> {
     if wish.software { Err(Failure::unsupported(ABSENT)) } else { Ok(None) }
+}
+
+/// Nothing can be timed.
+pub(super) fn profiled(_: &Gpu) -> Result<Gpu, Failure> {
+    Err(Failure::unsupported(ABSENT))
+}
+
+/// Nor measured.
+pub(super) fn ceilings(_: &Gpu) -> Result<Ceilings, Failure> {
+    Err(Failure::unsupported(ABSENT))
 }
 
 /// There is no such stage.

@@ -1,0 +1,334 @@
+//! Where a model's time goes on the GPU: each dispatch with whose work it is, what it does and how near it comes to what
+//! the device does at best. Times are medians of several runs, and everything else is reckoned from them.
+
+use attache::{Interpreter, ProfiledDispatch};
+use serde::{Deserialize, Serialize};
+
+use super::Caller;
+use crate::console::Console;
+use crate::device::{Ceilings, Device};
+use crate::failure::Failure;
+use crate::timing::{Durations, Stop};
+
+/// Runs before those that count.
+const WARM_UP: usize = 3;
+/// Runs that count, unless they take too long.
+const RUNS: usize = 30;
+const MOST_SECONDS: f64 = 20.0;
+
+/// An operator of the file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Operator {
+    pub(super) index: usize,
+    pub(super) name: String,
+}
+
+/// One dispatch. Microseconds are medians.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Dispatch {
+    pub(super) partition: usize,
+    /// The kernel's variant.
+    pub(super) kernel: String,
+    /// Whose work it is.
+    pub(super) operators: Vec<Operator>,
+    /// Between the one before it and this one.
+    pub(super) wait_us: f64,
+    pub(super) us: f64,
+    pub(super) operations: u64,
+    pub(super) bytes_read: u64,
+    pub(super) bytes_written: u64,
+    /// Of the time of a run, in percent.
+    pub(super) time_percent: f64,
+    /// Of the bytes that the device copies in that time, in percent.
+    pub(super) bandwidth_percent: f64,
+    /// Of the operations that the device does in that time, in percent.
+    pub(super) arithmetic_percent: f64,
+    /// The larger of the two: 100 where no shader could be faster.
+    pub(super) roofline_percent: f64,
+}
+
+/// All dispatches of operators of the same names.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Total {
+    pub(super) operators: String,
+    pub(super) dispatches: usize,
+    pub(super) us: f64,
+    pub(super) time_percent: f64,
+}
+
+/// Where the time of a run goes on the GPU.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Profile {
+    pub(super) runs: usize,
+    pub(super) ceilings: Ceilings,
+    /// From the begin of the first dispatch to the end of the last, what lies between partitions left out.
+    pub(super) gpu_us: f64,
+    /// What the dispatches take.
+    pub(super) dispatches_us: f64,
+    /// What passes between them: barriers and starts.
+    pub(super) between_us: f64,
+    pub(super) between_percent: f64,
+    /// Barriers between dispatches, where it is known.
+    pub(super) barriers: Option<usize>,
+    /// By the names of operators, those that take longest first.
+    pub(super) totals: Vec<Total>,
+    /// In the order in which they run.
+    pub(super) dispatches: Vec<Dispatch>,
+}
+
+/// Runs a model on a device whose interpreters note the time of each dispatch.
+pub(super) fn measure(device: &Device, interpreter: Interpreter, placed: usize) -> Result<Profile, Failure> {
+    let partitions = interpreter.placement().partitions;
+    if partitions == 0 {
+        return Err(Failure::unsupported("there is nothing to profile: no operator of the model runs on the GPU"));
+    }
+    if partitions != placed {
+        let log = interpreter.placement().log.join("\n");
+        return Err(Failure::unsupported(format!("what the GPU takes cannot all be timed\n{log}")));
+    }
+    let mut caller = Caller::new(interpreter)?;
+    Stop { runs: WARM_UP, seconds: 0.0, most: MOST_SECONDS }.time(|| caller.end_to_end())?;
+    let mut runs = Vec::new();
+    Stop { runs: RUNS, seconds: 0.0, most: MOST_SECONDS }.time(|| {
+        caller.end_to_end()?;
+        runs.push(caller.interpreter.profile()?);
+        Ok(())
+    })?;
+    Ok(Profile::of(&runs, device.ceilings()?))
+}
+
+impl Profile {
+    fn of(runs: &[attache::Profile], ceilings: Ceilings) -> Self {
+        let count = runs.iter().map(|run| run.dispatches.len()).min().unwrap_or(0);
+        let timed: Vec<(f64, f64)> = (0..count)
+            .map(|index| {
+                let waits: Vec<f64> = runs.iter().map(|run| wait(&run.dispatches, index)).collect();
+                let spans = runs.iter().map(|run| &run.dispatches[index].dispatch);
+                let times: Vec<f64> = spans.map(|span| (span.end_ns - span.begin_ns).max(0.0) / 1e3).collect();
+                (median(&waits), median(&times))
+            })
+            .collect();
+        let (between_us, dispatches_us) = timed.iter().fold((0.0, 0.0), |sum, time| (sum.0 + time.0, sum.1 + time.1));
+        let gpu_us = between_us + dispatches_us;
+        let made = runs.first().map_or(&[][..], |run| &run.dispatches[..count]);
+        let dispatches: Vec<Dispatch> = (made.iter().zip(&timed))
+            .map(|(made, (wait_us, us))| dispatch(made, *wait_us, *us, percent(*us, gpu_us), &ceilings))
+            .collect();
+        Self {
+            runs: runs.len(),
+            ceilings,
+            gpu_us,
+            dispatches_us,
+            between_us,
+            between_percent: percent(between_us, gpu_us),
+            barriers: runs.first().and_then(|run| run.barriers),
+            totals: totals(&dispatches, gpu_us),
+            dispatches,
+        }
+    }
+
+    /// When each dispatch begins, in microseconds, one partition right after the other.
+    pub(super) fn begins(&self) -> impl Iterator<Item = (f64, &Dispatch)> {
+        self.dispatches.iter().scan(0.0, |clock, dispatch| {
+            let begin = *clock + dispatch.wait_us;
+            *clock = begin + dispatch.us;
+            Some((begin, dispatch))
+        })
+    }
+
+    /// What it comes to, in a line.
+    pub(super) fn summary(&self) -> String {
+        let barriers = self.barriers.map_or(String::new(), |barriers| format!(" and {barriers} barriers"));
+        format!(
+            "GPU {:.1} µs: {} dispatches{barriers}, {:.1} µs ({:.1} %) of it between dispatches; medians of {} runs with timestamps",
+            self.gpu_us,
+            self.dispatches.len(),
+            self.between_us,
+            self.between_percent,
+            self.runs
+        )
+    }
+
+    /// The tables for people.
+    pub(super) fn text(&self, console: &Console) -> String {
+        let Ceilings { bytes_per_second, operations_per_second } = self.ceilings;
+        let ceilings = format!(
+            "at best the device copies {:.1} GB/s and does {:.1} Gop/s in f32",
+            bytes_per_second / 1e9,
+            operations_per_second / 1e9
+        );
+        let one = |number: f64| format!("{number:.1}");
+        let row = |(index, dispatch): (usize, &Dispatch)| {
+            let numbers = [
+                dispatch.us,
+                dispatch.time_percent,
+                dispatch.operations as f64 / 1e6,
+                (dispatch.bytes_read + dispatch.bytes_written) as f64 / 1e3,
+                dispatch.bandwidth_percent,
+                dispatch.arithmetic_percent,
+                dispatch.roofline_percent,
+            ];
+            let words = [index.to_string(), dispatch.label(), dispatch.kernel.clone()];
+            words.into_iter().chain(numbers.map(one)).collect()
+        };
+        let rows: Vec<Vec<String>> = self.dispatches.iter().enumerate().map(row).collect();
+        let heading = ["", "operators", "kernel", "µs", "% time", "Mop", "kB", "% bytes", "% op", "% roofline"];
+        let total = |total: &Total| {
+            vec![total.operators.clone(), total.dispatches.to_string(), one(total.us), one(total.time_percent)]
+        };
+        let totals: Vec<Vec<String>> = self.totals.iter().map(total).collect();
+        let totals = console.table(&["operators", "dispatches", "µs", "% time"], &totals);
+        [console.table(&heading, &rows), totals, self.summary(), ceilings].join("\n")
+    }
+}
+
+impl Dispatch {
+    /// Whose work it is, in few words: the first operators, and how many more.
+    pub(super) fn label(&self) -> String {
+        label(&self.operators)
+    }
+
+    /// The names of its operators, each once.
+    pub(super) fn names(&self) -> String {
+        let mut names: Vec<&str> = Vec::new();
+        for operator in &self.operators {
+            if !names.contains(&operator.name.as_str()) {
+                names.push(&operator.name);
+            }
+        }
+        if names.is_empty() { "-".to_owned() } else { names.join(" + ") }
+    }
+}
+
+/// Operators in few words: the first ones, and how many more.
+pub(super) fn label(operators: &[Operator]) -> String {
+    const MOST: usize = 3;
+    let named = operators.iter().take(MOST).map(|operator| format!("{} {}", operator.index, operator.name));
+    let named = named.collect::<Vec<_>>().join(", ");
+    match operators.len() {
+        0 => "-".to_owned(),
+        count if count > MOST => format!("{named} and {} more", count - MOST),
+        _ => named,
+    }
+}
+
+/// Microseconds between a dispatch and the one before it in its partition.
+fn wait(dispatches: &[ProfiledDispatch], index: usize) -> f64 {
+    let this = &dispatches[index];
+    let before = index.checked_sub(1).map(|before| &dispatches[before]);
+    let before = before.filter(|before| before.partition == this.partition);
+    before.map_or(0.0, |before| (this.dispatch.begin_ns - before.dispatch.end_ns).max(0.0) / 1e3)
+}
+
+fn median(times: &[f64]) -> f64 {
+    Durations::of(times).map_or(0.0, |durations| durations.median)
+}
+
+/// What share `part` is of `whole`; 0 where there is no whole.
+fn percent(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { 100.0 * part / whole } else { 0.0 }
+}
+
+fn dispatch(made: &ProfiledDispatch, wait_us: f64, us: f64, time_percent: f64, ceilings: &Ceilings) -> Dispatch {
+    let attache::DispatchProfile { name, operations, bytes_read, bytes_written, .. } = made.dispatch;
+    let seconds = us / 1e6;
+    let bandwidth_percent = percent((bytes_read + bytes_written) as f64, ceilings.bytes_per_second * seconds);
+    let arithmetic_percent = percent(operations as f64, ceilings.operations_per_second * seconds);
+    let operator = |(index, name): &(usize, String)| Operator { index: *index, name: name.clone() };
+    Dispatch {
+        partition: made.partition,
+        kernel: name.to_owned(),
+        operators: made.operators.iter().map(operator).collect(),
+        wait_us,
+        us,
+        operations,
+        bytes_read,
+        bytes_written,
+        time_percent,
+        bandwidth_percent,
+        arithmetic_percent,
+        roofline_percent: bandwidth_percent.max(arithmetic_percent),
+    }
+}
+
+fn totals(dispatches: &[Dispatch], gpu_us: f64) -> Vec<Total> {
+    let mut totals: Vec<Total> = Vec::new();
+    for dispatch in dispatches {
+        let operators = dispatch.names();
+        let at = totals.iter().position(|total| total.operators == operators).unwrap_or_else(|| {
+            totals.push(Total { operators, dispatches: 0, us: 0.0, time_percent: 0.0 });
+            totals.len() - 1
+        });
+        totals[at].dispatches += 1;
+        totals[at].us += dispatch.us;
+        totals[at].time_percent = percent(totals[at].us, gpu_us);
+    }
+    totals.sort_by(|a, b| b.us.total_cmp(&a.us));
+    totals
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use attache::DispatchProfile;
+
+    use super::*;
+
+    /// A dispatch of the work of these operators from `begin` to `end`.
+    fn profiled(operators: &[(usize, &str)], begin_ns: f64, end_ns: f64) -> ProfiledDispatch {
+        let (operations, bytes_read, bytes_written) = (2000, 300, 100);
+        let name = "map";
+        let dispatch =
+            DispatchProfile { name, begin_ns, end_ns, operations, bytes_read, bytes_written, ..Default::default() };
+        let operators = operators.iter().map(|(index, name)| (*index, (*name).to_owned())).collect();
+        ProfiledDispatch { partition: 0, operators, dispatch }
+    }
+
+    /// Two dispatches, of 2 and of 7 µs with 1 µs between them.
+    pub(crate) fn profile() -> Profile {
+        let run = |slower: f64| attache::Profile {
+            dispatches: vec![
+                profiled(&[(0, "CONV_2D"), (1, "<&\">")], 0.0, 2000.0 + slower),
+                profiled(&[(3, "CONV_2D")], 3000.0 + slower, 10000.0 + slower),
+            ],
+            barriers: Some(1),
+        };
+        let ceilings = Ceilings { bytes_per_second: 4e8, operations_per_second: 4e9 };
+        Profile::of(&[run(0.0), run(-500.0), run(900.0)], ceilings)
+    }
+
+    #[test]
+    fn times_are_medians_and_add_up() {
+        let profile = profile();
+        assert_eq!((profile.gpu_us, profile.dispatches_us, profile.between_us), (10.0, 9.0, 1.0));
+        assert_eq!((profile.between_percent, profile.barriers, profile.runs), (10.0, Some(1), 3));
+        let shares: f64 = profile.dispatches.iter().map(|dispatch| dispatch.time_percent).sum();
+        assert_eq!(shares + profile.between_percent, 100.0);
+        let begins: Vec<f64> = profile.begins().map(|(begin, _)| begin).collect();
+        assert_eq!(begins, [0.0, 3.0]);
+        let totals: f64 = profile.totals.iter().map(|total| total.us).sum();
+        assert_eq!((totals, profile.totals[0].operators.as_str()), (9.0, "CONV_2D"));
+    }
+
+    #[test]
+    fn a_dispatch_is_held_to_the_ceilings() {
+        let first = &profile().dispatches[0];
+        // 400 bytes and 2,000 operations in 2 µs; the device moves 800 and does 8,000.
+        assert_eq!((first.bandwidth_percent, first.arithmetic_percent, first.roofline_percent), (50.0, 25.0, 50.0));
+        assert_eq!(percent(1.0, 0.0), 0.0);
+    }
+
+    #[test]
+    fn long_lists_of_operators_are_cut() {
+        let operators: Vec<Operator> = (0..5).map(|index| Operator { index, name: "ADD".to_owned() }).collect();
+        assert_eq!(label(&operators), "0 ADD, 1 ADD, 2 ADD and 2 more");
+        assert_eq!((label(&operators[..1]), label(&[])), ("0 ADD".to_owned(), "-".to_owned()));
+    }
+
+    #[test]
+    fn the_tables_name_operators() {
+        let text = profile().text(&Console::new(false));
+        for part in ["0 CONV_2D", "3 CONV_2D", "% roofline", "2 dispatches and 1 barriers", "0.4 GB/s"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+}
