@@ -105,6 +105,9 @@ pub(crate) struct DeviceArguments {
     /// Fail unless every operator runs on the GPU
     #[arg(long)]
     pub(crate) require_delegation: bool,
+    /// Go on on the CPU, with a warning, where the GPU is lost or runs out of memory
+    #[arg(long)]
+    pub(crate) cpu_fallback: bool,
     /// Threads on the CPU; by default as many as the machine has, at most 4
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,

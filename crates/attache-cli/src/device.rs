@@ -80,6 +80,7 @@ pub(crate) struct Device {
     /// What a model may ask for.
     pub(crate) limits: Limits,
     require_delegation: bool,
+    cpu_fallback: bool,
     /// Milliseconds that it took to choose and open it.
     pub(crate) milliseconds: f64,
 }
@@ -145,6 +146,7 @@ impl Device {
             threads: arguments.threads.map_or(available.min(DEFAULT_THREADS), usize::from),
             limits: arguments.limits.limits(),
             require_delegation: arguments.require_delegation,
+            cpu_fallback: arguments.cpu_fallback,
             milliseconds: milliseconds(start),
         };
         Ok(device)
@@ -194,7 +196,8 @@ impl Device {
     ) -> Result<Interpreter, Failure> {
         let mut builder = self.builder(model);
         if let Some(gpu) = &self.gpu {
-            builder = builder.delegate(gpu.delegate.clone()).require_delegation(self.require_delegation);
+            builder = builder.delegate(gpu.delegate.clone());
+            builder = builder.require_delegation(self.require_delegation).cpu_fallback(self.cpu_fallback);
         }
         build(builder, model, shapes)
     }
@@ -206,9 +209,8 @@ impl Device {
 
     /// The same device, such that interpreters that use it can tell the time of each dispatch.
     pub(crate) fn profiled(&self) -> Result<Self, Failure> {
-        let Self { precision, quantized, threads, require_delegation, milliseconds, .. } = *self;
         let gpu = Some(gpu::profiled(self.timed_gpu()?)?);
-        Ok(Self { gpu, precision, quantized, threads, limits: self.limits.clone(), require_delegation, milliseconds })
+        Ok(Self { gpu, limits: self.limits.clone(), ..*self })
     }
 
     /// What the GPU does at best.
@@ -289,6 +291,7 @@ mod tests {
             quantized: QuantizedName::View,
             submission: None,
             require_delegation: false,
+            cpu_fallback: false,
             threads: None,
             limits: LimitArguments::default(),
         }

@@ -115,7 +115,7 @@ impl From<attache::Error> for Failure {
             ErrorKind::Usage | ErrorKind::Io => Kind::Usage,
             ErrorKind::Model => Kind::Model,
             ErrorKind::NotDelegated => Kind::NotDelegated,
-            ErrorKind::Device => Kind::Device,
+            ErrorKind::Device | ErrorKind::OutOfMemory | ErrorKind::DeviceLost => Kind::Device,
             // `Unsupported`, and whatever sort of error is yet to come.
             _ => Kind::Unsupported,
         };

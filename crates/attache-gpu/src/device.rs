@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::error::{GpuError, GpuErrorKind};
 use crate::limits::{Limits, Params};
 use crate::parallel::each;
-use crate::recording::Submission;
+use crate::recording::{Fault, Planted, Submission};
 use crate::vulkan::Vulkan;
 
 /// A graphics interface.
@@ -99,6 +99,8 @@ pub struct DeviceOptions {
     /// Without binary16 as a type of shaders, on a device that has it as well: 16-bit precisions then do as on one that
     /// does not. For tests.
     pub no_shader_f16: bool,
+    /// With a failure to come. For tests.
+    pub fault: Option<Fault>,
 }
 
 /// An open device. Cheap to clone; clones share it and its pipelines.
@@ -117,6 +119,7 @@ struct Inner {
     limits: Limits,
     pipelines: Mutex<HashMap<String, wgpu::ComputePipeline>>,
     failure: Failure,
+    fault: Option<Planted>,
     open_ms: f64,
 }
 
@@ -142,13 +145,19 @@ impl Device {
             tracing::error!(%error, "device");
             seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert_with(|| error.into());
         }));
+        let seen = failure.clone();
+        device.set_device_lost_callback(move |reason, message| {
+            if reason == wgpu::DeviceLostReason::Unknown {
+                *seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(GpuError::lost(message));
+            }
+        });
         let open_ms = start.elapsed().as_secs_f64() * 1e3;
         let mut described = describe(&adapter);
         described.shader_f16 &= !options.no_shader_f16;
         if options.frugal {
             described = Adapter { max_storage_buffers: 4, ..described };
         }
-        Ok(Self::new(device, queue, described, failure, Some(open_ms)))
+        Ok(Self::new(device, queue, described, failure, options.fault, Some(open_ms)))
     }
 
     /// A device that the caller opened. Its errors go where the caller sends them.
@@ -157,11 +166,18 @@ impl Device {
         let info = device.adapter_info();
         let adapter =
             Adapter { shader_f16: device.features().contains(wgpu::Features::SHADER_F16), ..facts(&info, &limits) };
-        Self::new(device, queue, adapter, Arc::default(), None)
+        Self::new(device, queue, adapter, Arc::default(), None, None)
     }
 
     /// `open_ms` is there where the device was opened here: nobody else then hands anything to its queue.
-    fn new(device: wgpu::Device, queue: wgpu::Queue, adapter: Adapter, failure: Failure, open_ms: Option<f64>) -> Self {
+    fn new(
+        device: wgpu::Device,
+        queue: wgpu::Queue,
+        adapter: Adapter,
+        failure: Failure,
+        fault: Option<Fault>,
+        open_ms: Option<f64>,
+    ) -> Self {
         let max_binding_bytes = usize::try_from(adapter.max_binding_bytes).unwrap_or(usize::MAX);
         let storage_buffers = adapter.max_storage_buffers as usize;
         let as_software = adapter.is_software && storage_buffers > 4;
@@ -172,8 +188,8 @@ impl Device {
         let shader_f16 = adapter.shader_f16;
         let limits = Limits { max_bindings, params, max_binding_bytes, shader_f16, shares_sums: !as_software };
         let vulkan = open_ms.and_then(|_| Vulkan::of(&device, &limits));
-        let (pipelines, open_ms) = (Mutex::default(), open_ms.unwrap_or(0.0));
-        Self(Arc::new(Inner { vulkan, device, queue, adapter, limits, pipelines, failure, open_ms }))
+        let (pipelines, fault, open_ms) = (Mutex::default(), fault.map(Planted::new), open_ms.unwrap_or(0.0));
+        Self(Arc::new(Inner { vulkan, device, queue, adapter, limits, pipelines, failure, fault, open_ms }))
     }
 
     /// What is known about it.
@@ -220,6 +236,21 @@ impl Device {
     pub(crate) fn check(&self) -> Result<(), GpuError> {
         let failure = self.0.failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         failure.as_ref().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    /// The result, remembered where it is the loss of the device: from then on nothing else comes of it.
+    pub(crate) fn noted<T>(&self, result: Result<T, GpuError>) -> Result<T, GpuError> {
+        result.inspect_err(|error| {
+            if error.kind() == GpuErrorKind::DeviceLost {
+                let mut failure = self.0.failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+                failure.get_or_insert_with(|| error.clone());
+            }
+        })
+    }
+
+    /// The failure to come, where a test asked for one.
+    pub(crate) fn fault(&self) -> Option<&Planted> {
+        self.0.fault.as_ref()
     }
 
     /// Does `work`, and takes what the device reports meanwhile on this thread for its failure.

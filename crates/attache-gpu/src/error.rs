@@ -19,13 +19,20 @@ pub enum GpuErrorKind {
     Unsupported,
     /// The device ran out of memory.
     OutOfMemory,
-    /// The device failed, was lost, or refused what it was given.
+    /// The device was lost: reset, removed or hung. Nothing that was made on it works any more.
+    DeviceLost,
+    /// The device failed, or refused what it was given.
     Failed,
 }
 
 impl GpuError {
     pub(crate) fn new(kind: GpuErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
+    }
+
+    /// The loss of a device, noticed at this.
+    pub(crate) fn lost(what: impl fmt::Display) -> Self {
+        Self::new(GpuErrorKind::DeviceLost, format!("the device was lost ({what}); open it anew"))
     }
 
     /// What kind of failure.

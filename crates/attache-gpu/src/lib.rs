@@ -36,7 +36,7 @@ pub use layout::{Layout, Place};
 pub use limits::{Limits, Params};
 pub use plan::{Dispatch, Plan};
 pub use precision::Precision;
-pub use recording::{Cost, Encoder, Recorder, Recording, Span, Submission, Times};
+pub use recording::{Cost, Encoder, Fault, FaultMoment, Recorder, Recording, Span, Submission, Times};
 pub use roofline::Ceilings;
 pub use session::{Session, SessionReport};
 pub use shader::{Binding, Shader};

@@ -5,6 +5,7 @@
 
 mod clock;
 mod encoder;
+mod faulty;
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
 mod hazards;
 mod pieces;
@@ -16,6 +17,9 @@ use crate::error::{GpuError, GpuErrorKind};
 use crate::plan::Plan;
 
 pub use encoder::Encoder;
+use faulty::Faulty;
+pub(crate) use faulty::Planted;
+pub use faulty::{Fault, FaultMoment};
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
 use replay::Replay;
 
@@ -40,8 +44,20 @@ impl Submission {
         }
     }
 
-    /// The recorder for this way.
-    pub(crate) fn recorder(self) -> &'static dyn Recorder {
+    /// Records a plan in this way.
+    pub(crate) fn record(
+        self,
+        device: &Device,
+        plan: &Plan,
+        timed: bool,
+    ) -> Result<(Box<dyn Recording>, Cost), GpuError> {
+        match device.fault() {
+            None => self.recorder().record(device, plan, timed),
+            Some(_) => Faulty(self.recorder()).record(device, plan, timed),
+        }
+    }
+
+    fn recorder(self) -> &'static dyn Recorder {
         match self {
             #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
             Submission::Replay => &Replay,

@@ -91,7 +91,7 @@ impl Bench<'_> {
 
     /// Nanoseconds of the fastest dispatch of a plan, the device being awake.
     fn fastest(&self, plan: &Plan) -> Result<f64, GpuError> {
-        let (mut recording, _) = self.submission.recorder().record(self.device, plan, true)?;
+        let (mut recording, _) = self.submission.record(self.device, plan, true)?;
         recording.submit()?;
         recording.submit()?;
         let spans = recording.times()?.spans;

@@ -67,7 +67,7 @@ impl Session {
             return Err(GpuError::new(GpuErrorKind::Unsupported, message));
         }
         let plan = Plan::new(program, precision, device.limits())?;
-        let (recording, cost) = submission.recorder().record(device, &plan, timed)?;
+        let (recording, cost) = submission.record(device, &plan, timed)?;
         Ok(Self { plan, recording, cost, ran: false })
     }
 

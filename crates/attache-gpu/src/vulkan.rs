@@ -84,6 +84,7 @@ impl Use {
 pub(crate) fn failed(what: &str) -> impl Fn(vk::Result) -> GpuError + '_ {
     move |result| {
         let kind = match result {
+            vk::Result::ERROR_DEVICE_LOST => return GpuError::lost(what),
             vk::Result::ERROR_OUT_OF_DEVICE_MEMORY | vk::Result::ERROR_OUT_OF_HOST_MEMORY => GpuErrorKind::OutOfMemory,
             _ => GpuErrorKind::Failed,
         };

@@ -16,7 +16,15 @@ pub(crate) struct Options {
     pub(crate) threads: usize,
     pub(crate) delegates: Vec<Arc<dyn Delegate>>,
     pub(crate) required: bool,
+    pub(crate) cpu_fallback: bool,
     pub(crate) limits: Limits,
+}
+
+impl Options {
+    /// Of an interpreter without delegates.
+    pub(crate) fn new(threads: usize, limits: &Limits) -> Self {
+        Self { threads, delegates: Vec::new(), required: false, cpu_fallback: false, limits: limits.clone() }
+    }
 }
 
 /// Describes an [`Interpreter`] and makes it.
@@ -31,12 +39,7 @@ pub struct InterpreterBuilder {
 impl InterpreterBuilder {
     pub(crate) fn new(model: &Model) -> Self {
         let available = std::thread::available_parallelism().map_or(1, |threads| threads.get());
-        let options = Options {
-            threads: available.min(DEFAULT_THREADS),
-            delegates: Vec::new(),
-            required: false,
-            limits: Limits::default(),
-        };
+        let options = Options::new(available.min(DEFAULT_THREADS), &Limits::default());
         Self { model: model.clone(), options, signature: None, shapes: Vec::new() }
     }
 
@@ -64,6 +67,14 @@ impl InterpreterBuilder {
         self.require_delegation(required)
     }
 
+    /// Has the CPU take over for good where a device is lost or out of memory, or a delegate fails otherwise, instead of
+    /// an error: a run that fails is done again from its inputs and variables as they were. The report and the placement
+    /// say so, and so does a warning in the log.
+    pub fn cpu_fallback(mut self, fallback: bool) -> Self {
+        self.options.cpu_fallback = fallback;
+        self
+    }
+
     /// The most that the model may ask for.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.options.limits = limits;
@@ -87,7 +98,8 @@ impl InterpreterBuilder {
 
     /// Makes the interpreter. Fails where the model is wrong, where an operator is neither implemented nor taken by a
     /// delegate, or where delegation was required and something was left behind. A delegate that fails is reported in
-    /// the placement, and its operators run elsewhere.
+    /// the placement, and its operators run elsewhere; but a device that is lost or out of memory is an error, unless
+    /// [`InterpreterBuilder::cpu_fallback`] was asked for.
     pub fn build(self) -> Result<Interpreter, Error> {
         let subgraph = match &self.signature {
             None => 0,

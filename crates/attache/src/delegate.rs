@@ -141,13 +141,33 @@ pub struct KernelReport {
 #[derive(Debug, thiserror::Error)]
 #[error("{reason}")]
 pub struct DelegateError {
+    /// What sort of failure it is.
+    pub kind: DelegateErrorKind,
     /// What went wrong, and what to do about it where that is known.
     pub reason: String,
+}
+
+/// What sort of failure it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DelegateErrorKind {
+    /// The delegate can't: others may.
+    #[default]
+    Failed,
+    /// The device ran out of memory.
+    OutOfMemory,
+    /// The device was lost: nothing that was made on it works any more.
+    DeviceLost,
 }
 
 impl DelegateError {
     /// A failure for this reason.
     pub fn new(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into() }
+        Self { kind: DelegateErrorKind::default(), reason: reason.into() }
+    }
+
+    /// The same, of this kind.
+    pub fn with_kind(self, kind: DelegateErrorKind) -> Self {
+        Self { kind, ..self }
     }
 }

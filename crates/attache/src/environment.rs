@@ -28,7 +28,7 @@ pub(crate) struct Environment {
     subgraphs: BTreeMap<usize, Option<Executor>>,
     /// Subgraphs that run at the first run only and did.
     done: BTreeSet<usize>,
-    variables: Variables,
+    resources: Resources,
     /// The subgraphs that run, the outermost first.
     active: Vec<usize>,
     /// Runs of subgraphs so far in this run.
@@ -39,23 +39,31 @@ pub(crate) struct Environment {
 
 /// Resource variables, by handle.
 #[derive(Default)]
-struct Variables {
+struct Resources {
     /// Handles by container and name.
     handles: BTreeMap<(String, String), usize>,
     values: Vec<Option<Constant>>,
+}
+
+/// Everything that a run of subgraphs leaves behind for the next one.
+pub(crate) struct Variables {
+    resources: Vec<Option<Constant>>,
+    tensors: BTreeMap<usize, Vec<Vec<u8>>>,
+    done: BTreeSet<usize>,
 }
 
 impl Environment {
     /// Of an interpreter that runs this subgraph of the model.
     pub(crate) fn new(model: &Model, subgraph: usize, options: &Options) -> Self {
         // Those that are called use their caller's threads, and what they leave to the CPU was never promised away.
-        let options = Options { threads: 1, required: false, ..options.clone() };
+        // A delegate that fails in one of them is for the interpreter to do without.
+        let options = Options { threads: 1, required: false, cpu_fallback: false, ..options.clone() };
         Self {
             model: model.clone(),
             options,
             subgraphs: BTreeMap::new(),
             done: BTreeSet::new(),
-            variables: Variables::default(),
+            resources: Resources::default(),
             active: vec![subgraph],
             steps: 0,
             failure: None,
@@ -64,7 +72,7 @@ impl Environment {
 
     /// How the interpreter's own subgraph is to be prepared now.
     pub(crate) fn moment(&self) -> Moment {
-        let is_empty = self.variables.values.iter().all(Option::is_none);
+        let is_empty = self.resources.values.iter().all(Option::is_none);
         if is_empty { Moment::First } else { Moment::Later }
     }
 
@@ -76,9 +84,46 @@ impl Environment {
 
     /// Makes everything as it was before the first run.
     pub(crate) fn reset_variables(&mut self) {
-        self.variables.values.fill(None);
+        self.resources.values.fill(None);
         self.done.clear();
         self.subgraphs.values_mut().flatten().for_each(Executor::reset_variables);
+    }
+
+    /// The variables as they are now.
+    pub(crate) fn variables(&self) -> Variables {
+        let tensors =
+            self.subgraphs.iter().filter_map(|(index, executor)| Some((*index, executor.as_ref()?.variables())));
+        Variables { resources: self.resources.values.clone(), tensors: tensors.collect(), done: self.done.clone() }
+    }
+
+    /// Makes the variables what [`Environment::variables`] gave; those that came later have no value.
+    pub(crate) fn set_variables(&mut self, variables: Variables) {
+        let Variables { mut resources, tensors, done } = variables;
+        resources.resize(self.resources.values.len(), None);
+        (self.resources.values, self.done) = (resources, done);
+        for (index, executor) in &mut self.subgraphs {
+            let Some(executor) = executor else { continue };
+            match tensors.get(index) {
+                Some(values) => executor.set_variables(values),
+                None => executor.reset_variables(),
+            }
+        }
+    }
+
+    /// Does without delegates from now on. Where that fails everything stays as it was.
+    pub(crate) fn leave_delegates(&mut self) -> Result<(), Error> {
+        let options = Options { delegates: Vec::new(), ..self.options.clone() };
+        let mut prepared = BTreeMap::new();
+        for (index, executor) in &self.subgraphs {
+            let Some(executor) = executor else { continue };
+            let shapes: Vec<_> =
+                executor.graph().inputs.iter().map(|id| executor.graph().fact(*id).shape.clone()).collect();
+            let mut made = prepare(&self.model, *index, &options, &shapes, Moment::Later)?.executor;
+            made.keep_values_of(executor);
+            prepared.insert(*index, Some(made));
+        }
+        (self.subgraphs, self.options) = (prepared, options);
+        Ok(())
     }
 
     /// The error of a subgraph that made an operator fail, or else the operator's.
@@ -123,10 +168,16 @@ impl Environment {
             if fits(executor.graph(), inputs) {
                 return Ok(executor);
             }
-            let made = self.prepare(subgraph, inputs);
-            let mut made = made.inspect_err(|_| drop(self.subgraphs.insert(subgraph, None)))?;
-            made.keep_values_of(&executor);
-            return Ok(made);
+            return match self.prepare(subgraph, inputs) {
+                Ok(mut made) => {
+                    made.keep_values_of(&executor);
+                    Ok(made)
+                }
+                Err(error) => {
+                    self.subgraphs.insert(subgraph, Some(executor));
+                    Err(error)
+                }
+            };
         }
         self.prepare(subgraph, inputs)
     }
@@ -225,7 +276,7 @@ impl Host for Offer<'_> {
     }
 
     fn variable_handle(&mut self, container: &str, name: &str) -> Result<Handle, OpError> {
-        let Variables { handles, values } = &mut self.environment.variables;
+        let Resources { handles, values } = &mut self.environment.resources;
         let next = values.len();
         let handle = *handles.entry((container.to_owned(), name.to_owned())).or_insert(next);
         if handle == next {
@@ -235,12 +286,12 @@ impl Host for Offer<'_> {
     }
 
     fn variable(&self, handle: Handle) -> Result<Option<Constant>, OpError> {
-        let value = usize::try_from(handle.0).ok().and_then(|index| self.environment.variables.values.get(index));
+        let value = usize::try_from(handle.0).ok().and_then(|index| self.environment.resources.values.get(index));
         value.cloned().ok_or_else(no_variable)
     }
 
     fn set_variable(&mut self, handle: Handle, value: Constant) -> Result<(), OpError> {
-        let values = &mut self.environment.variables.values;
+        let values = &mut self.environment.resources.values;
         let slot = usize::try_from(handle.0).ok().and_then(|index| values.get_mut(index));
         *slot.ok_or_else(no_variable)? = Some(value);
         Ok(())

@@ -5,6 +5,8 @@ use std::fmt;
 use attache_graph::OpError;
 use attache_model::{ModelError, ModelErrorKind, Place};
 
+use crate::{DelegateError, DelegateErrorKind};
+
 /// What sort of error it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -19,6 +21,10 @@ pub enum ErrorKind {
     NotDelegated,
     /// A device failed, or there is none.
     Device,
+    /// A device ran out of memory.
+    OutOfMemory,
+    /// A device was lost: reset, removed or hung. Delegates on it are of no use any more.
+    DeviceLost,
     /// A file could not be read.
     Io,
 }
@@ -63,6 +69,21 @@ impl Error {
             _ => ErrorKind::Unsupported,
         };
         Self::list(kind, "", vec![(place, error.to_string())])
+    }
+
+    /// A delegate's failure.
+    pub(crate) fn delegate(delegate: &str, error: &DelegateError) -> Self {
+        let kind = match error.kind {
+            DelegateErrorKind::Failed => ErrorKind::Device,
+            DelegateErrorKind::OutOfMemory => ErrorKind::OutOfMemory,
+            DelegateErrorKind::DeviceLost => ErrorKind::DeviceLost,
+        };
+        Self::new(kind, format!("{delegate} delegate: {error}"))
+    }
+
+    /// Whether it is a delegate's failure, which the CPU would not have had.
+    pub(crate) fn is_delegates(&self) -> bool {
+        matches!(self.kind(), ErrorKind::Device | ErrorKind::OutOfMemory | ErrorKind::DeviceLost)
     }
 
     /// What sort of error it is.

@@ -14,7 +14,7 @@ use crate::memory::{Memory, Readable, writable};
 use crate::partition::Unit;
 use crate::plan::Plan;
 use crate::poison::poison;
-use crate::{DelegateError, Error, ErrorKind, KernelProfile, Limits};
+use crate::{Error, ErrorKind, KernelProfile, Limits};
 
 /// One step of a run.
 enum Step {
@@ -89,6 +89,26 @@ impl Executor {
         }
     }
 
+    /// The bytes of every variable tensor.
+    pub(crate) fn variables(&self) -> Vec<Vec<u8>> {
+        let bytes = |id| self.memory.tensor(&self.graph, id).map_or(Vec::new(), |(_, bytes)| bytes.to_vec());
+        variables(&self.graph).map(bytes).collect()
+    }
+
+    /// Sets every variable tensor to what [`Executor::variables`] gave.
+    pub(crate) fn set_variables(&mut self, values: &[Vec<u8>]) {
+        for (id, value) in variables(&self.graph).zip(values) {
+            if let Some(bytes) = self.memory.bytes_mut(id).filter(|bytes| bytes.len() == value.len()) {
+                bytes.copy_from_slice(value);
+            }
+        }
+    }
+
+    /// Whether a run is one island's, which changes nothing but outputs.
+    pub(crate) fn is_whole_island(&self) -> bool {
+        matches!(self.steps[..], [Step::Island(_)])
+    }
+
     /// Copies the inputs and variables that are of the same shape in `other`, which runs the same subgraph.
     pub(crate) fn keep_values_of(&mut self, other: &Self) {
         let ids: Vec<_> = self.graph.inputs.iter().copied().chain(variables(&self.graph)).collect();
@@ -108,7 +128,9 @@ impl Executor {
             Step::Island(island) => Some(island),
             Step::Node { .. } => None,
         });
-        islands.map(|island| island.kernel.profile().map_err(|error| failure(&island.delegate, &error))).collect()
+        islands
+            .map(|island| island.kernel.profile().map_err(|error| Error::delegate(&island.delegate, &error)))
+            .collect()
     }
 
     /// Runs everything `times` over.
@@ -177,11 +199,7 @@ fn run_island(graph: &Graph, memory: &mut Memory, island: &mut Delegated, times:
         1 => island.kernel.invoke(&inputs, &mut outputs),
         _ => island.kernel.invoke_repeatedly(times, &inputs, &mut outputs),
     };
-    result.map_err(|error| failure(&island.delegate, &error))
-}
-
-fn failure(delegate: &str, error: &DelegateError) -> Error {
-    Error::new(ErrorKind::Device, format!("{delegate} delegate: {error}"))
+    result.map_err(|error| Error::delegate(&island.delegate, &error))
 }
 
 fn read<'a>(graph: &'a Graph, node: &Node, readable: &Readable<'a>) -> Result<Vec<Option<TensorRef<'a>>>, OpError> {

@@ -7,7 +7,10 @@ mod kernel;
 mod options;
 mod stages;
 
-pub use attache_gpu::{Adapter, Backend, Ceilings, Device, DeviceOptions, Precision, Submission, Work, adapters, wgpu};
+pub use attache_gpu::{
+    Adapter, Backend, Ceilings, Device, DeviceOptions, Fault, FaultMoment, GpuErrorKind, Precision, Submission, Work,
+    adapters, wgpu,
+};
 pub use attache_graph::Quantized;
 pub use delegate::GpuDelegate;
 pub use options::{GpuDelegateOptions, InferencePreference, InferencePriority};

@@ -6,6 +6,7 @@ use attache_model::{Model, Tensor};
 
 use crate::builder::{InterpreterBuilder, Options};
 use crate::environment::Environment;
+use crate::fallback::State;
 use crate::prepare::{Moment, Prepared, prepare};
 use crate::{Error, Placement, Profile, Report};
 
@@ -188,7 +189,7 @@ impl Interpreter {
     /// Runs the subgraph several times on the same inputs. Where one delegate has all of it, the runs follow each other
     /// without waiting for their outputs, which are those of the last run.
     pub fn invoke_repeatedly(&mut self, times: usize) -> Result<(), Error> {
-        self.prepared.executor.run(times, &mut self.environment)?;
+        self.run(times)?;
         for (index, info) in self.outputs.iter_mut().enumerate() {
             if let Some((shape, _)) = self.prepared.executor.output(index)
                 && info.shape != *shape
@@ -196,6 +197,42 @@ impl Interpreter {
                 info.shape = shape.clone();
             }
         }
+        Ok(())
+    }
+
+    /// Runs; where a delegate fails and the CPU is to take over, it does the rest.
+    fn run(&mut self, times: usize) -> Result<(), Error> {
+        if !self.options.cpu_fallback || self.options.delegates.is_empty() {
+            return self.prepared.executor.run(times, &mut self.environment);
+        }
+        let mut left = times;
+        while left > 0 {
+            let now = if self.prepared.executor.is_whole_island() { left } else { 1 };
+            let state = State::of(&self.prepared.executor, &self.environment);
+            match self.prepared.executor.run(now, &mut self.environment) {
+                Ok(()) => left -= now,
+                Err(error) if error.is_delegates() => {
+                    self.leave_delegates(&error, state)?;
+                    return self.prepared.executor.run(left, &mut self.environment);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the CPU in the place of delegates, after a failure, with the variables as they were before. Where that fails
+    /// too, delegates keep their place.
+    fn leave_delegates(&mut self, error: &Error, state: State) -> Result<(), Error> {
+        let also = |other: Error| Error::new(other.kind(), format!("{error}; and the CPU cannot take over: {other}"));
+        let options = Options { delegates: Vec::new(), required: false, ..self.options.clone() };
+        state.restore(&mut self.prepared.executor, &mut self.environment);
+        self.environment.leave_delegates().map_err(also)?;
+        let moment = self.environment.moment();
+        let mut prepared = prepare(&self.model, self.subgraph, &options, &self.shapes, moment).map_err(also)?;
+        prepared.executor.keep_values_of(&self.prepared.executor);
+        prepared.blame(&self.prepared.placement, error);
+        (self.prepared, self.options) = (prepared, options);
         Ok(())
     }
 

@@ -22,6 +22,7 @@ pub mod diff;
 mod environment;
 mod error;
 mod executor;
+mod fallback;
 #[cfg(feature = "gpu")]
 pub mod gpu;
 mod interpreter;
@@ -45,7 +46,9 @@ pub use attache_model::{
 };
 pub use builder::InterpreterBuilder;
 pub use cost::Cost;
-pub use delegate::{Claim, Delegate, DelegateError, DelegateKernel, Island, KernelReport, Partitioning};
+pub use delegate::{
+    Claim, Delegate, DelegateError, DelegateErrorKind, DelegateKernel, Island, KernelReport, Partitioning,
+};
 pub use error::{Error, ErrorKind};
 #[cfg(feature = "gpu")]
 pub use gpu::{GpuDelegate, GpuDelegateOptions};

@@ -161,6 +161,16 @@ impl Placement {
         node.origins.iter().for_each(|origin| change(&mut self.nodes[*origin]));
     }
 
+    /// Says of operators that were on delegates before why they aren't any more.
+    pub(crate) fn fall_back(&mut self, before: &Placement, reason: &str) {
+        for (node, before) in self.nodes.iter_mut().zip(&before.nodes) {
+            if node.outcome == Outcome::Cpu && before.outcome != Outcome::Cpu {
+                node.reason = Some(reason.to_owned());
+            }
+        }
+        self.log.push(format!("{reason}; the CPU takes over: all {} operations run there.", self.nodes.len()));
+    }
+
     /// Says it in the words of TensorFlow Lite, delegate by delegate.
     fn write_log(&mut self, assignment: &Assignment, delegates: &[Arc<dyn Delegate>]) {
         let total = self.nodes.len();

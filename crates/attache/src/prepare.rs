@@ -1,5 +1,6 @@
 //! From a model to an interpreter's insides: import, passes, assignment, plan.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use attache_base::Shape;
@@ -11,13 +12,22 @@ use crate::builder::Options;
 use crate::executor::Executor;
 use crate::placement::{NodePlacement, Placement};
 use crate::plan::plan;
-use crate::{Error, ErrorKind, Report};
+use crate::{Delegate, DelegateErrorKind, Error, ErrorKind, Report};
 
 /// An interpreter's insides.
 pub(crate) struct Prepared {
     pub(crate) executor: Executor,
     pub(crate) placement: Placement,
     pub(crate) report: Report,
+}
+
+impl Prepared {
+    /// Says that the CPU runs what delegates ran before, and why.
+    pub(crate) fn blame(&mut self, before: &Placement, error: &Error) {
+        tracing::warn!("{error}; the CPU takes over");
+        self.placement.fall_back(before, &error.to_string());
+        self.report.fallback = Some(error.to_string());
+    }
 }
 
 /// Where a subgraph is prepared.
@@ -46,12 +56,17 @@ pub(crate) fn prepare(
     let log = attache_passes::run(&mut graph);
     options.limits.check_graph(&graph, subgraph)?;
     let assignment = assign(&graph, &options.delegates);
+    let fault = match fault(&assignment, &options.delegates) {
+        Some(fault) if !options.cpu_fallback => return Err(fault),
+        fault => fault,
+    };
     check_implemented(&graph, subgraph, &assignment)?;
     let placement = crate::placement::placement(model, subgraph, &graph, &log, &assignment, &options.delegates);
     if options.required {
         check_delegated(subgraph, &placement)?;
     }
     let mut report = delegates_report(&assignment);
+    report.fallback = fault.map(|fault| fault.to_string());
     let mut work = assignment.work;
     let plan = plan(&graph, subgraph, &mut work, &options.limits)?;
     let executor = Executor::new(graph, subgraph, work, &plan, options.threads)?;
@@ -144,6 +159,15 @@ fn check_delegated(subgraph: usize, placement: &Placement) -> Result<(), Error> 
     }
     let heading = format!("{} of {} operators are not delegated", left.len(), placement.nodes.len());
     Err(Error::list(ErrorKind::NotDelegated, &heading, left))
+}
+
+/// The first loss of a device, or of its memory, while delegates prepared: no refusal to be worked around unasked.
+fn fault(assignment: &Assignment, delegates: &[Arc<dyn Delegate>]) -> Option<Error> {
+    let mut failures = delegates.iter().zip(&assignment.failures).filter_map(|(delegate, failure)| {
+        let failure = failure.as_ref().filter(|failure| failure.kind != DelegateErrorKind::Failed)?;
+        Some(Error::delegate(delegate.name(), failure))
+    });
+    failures.next()
 }
 
 fn delegates_report(assignment: &Assignment) -> Report {

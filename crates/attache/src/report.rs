@@ -25,6 +25,8 @@ pub struct Report {
     pub cpu_arena_bytes: usize,
     /// The least that any plan could need for them.
     pub cpu_arena_lower_bound_bytes: usize,
+    /// Why the CPU took over from a delegate that failed; `None` where none did.
+    pub fallback: Option<String>,
     /// Milliseconds from the model to an interpreter that is ready to run.
     pub prepare_ms: f64,
 }

@@ -44,7 +44,7 @@ pub fn partition(
     limits: &Limits,
 ) -> Result<String, Error> {
     check(model, subgraph)?;
-    let options = Options { threads: 1, delegates: delegates.to_vec(), required: false, limits: limits.clone() };
+    let options = Options { delegates: delegates.to_vec(), ..Options::new(1, limits) };
     Ok(prepare(model, subgraph, &options, &[], moment(subgraph))?.placement.to_string())
 }
 

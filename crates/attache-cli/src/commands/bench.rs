@@ -259,6 +259,7 @@ fn answer(name: &str, device: &Device, times: &Times, figures: &Figures) -> Valu
         "nodes": figures.nodes,
         "nodes_delegated": figures.nodes_delegated,
         "partitions": figures.partitions,
+        "fallback": figures.fallback,
         "dispatches": figures.dispatches,
         "arena_bytes": arena_bytes,
         "arena_lower_bound_bytes": arena_lower_bound_bytes,

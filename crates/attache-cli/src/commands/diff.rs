@@ -69,9 +69,9 @@ impl Command for Diff {
         let tolerance = Tolerance { relative, steps: self.ulp.unwrap_or_default() };
         let reference = device.reference(&model, &self.shapes)?;
         let test = device.interpreter(&model, &self.shapes)?;
-        let (outputs, worst) = self.compare(console, &model, (reference, test), &tolerance)?;
+        let (outputs, worst, fallback) = self.compare(console, &model, (reference, test), &tolerance)?;
         let delegates = device.delegates();
-        let mut answer = Answer { device, tolerance, outputs, operators: None, bisection: None };
+        let mut answer = Answer { device, tolerance, outputs, fallback, operators: None, bisection: None };
         if self.per_operator || self.bisect {
             let trace = Trace::new(&model, 0, &worst, answer.device.threads, &answer.device.limits)?;
             answer.operators =
@@ -95,14 +95,14 @@ impl Diff {
         Ok(device)
     }
 
-    /// All runs, and the inputs of the first one that doesn't pass, or else of the first one.
+    /// All runs, the inputs of the first one that doesn't pass, or else of the first one, and why the CPU took over.
     fn compare(
         &self,
         console: &Console,
         model: &Model,
         (mut reference, mut test): (Interpreter, Interpreter),
         tolerance: &Tolerance,
-    ) -> Result<(Outputs, Vec<TraceInput>), Failure> {
+    ) -> Result<(Outputs, Vec<TraceInput>, Option<String>), Failure> {
         let open = self.inputs.fill(model, &mut reference)?;
         let runs = self.runs.unwrap_or(if open.is_empty() { 1 } else { 10 });
         let mut random = Random::new(self.inputs.seed);
@@ -123,7 +123,7 @@ impl Diff {
             progress.inc(1);
         }
         progress.finish_and_clear();
-        Ok((outputs, kept.unwrap_or_default()))
+        Ok((outputs, kept.unwrap_or_default(), test.report().fallback))
     }
 }
 
@@ -143,6 +143,8 @@ struct Answer {
     device: Device,
     tolerance: Tolerance,
     outputs: Outputs,
+    /// Why the CPU took over from the device, if it did.
+    fallback: Option<String>,
     operators: Option<Operators>,
     bisection: Option<Bisection>,
 }
@@ -170,6 +172,7 @@ impl Answer {
             "quantized": self.device.quantized.word(),
             "tolerance": self.tolerance.relative,
             "ulp": self.tolerance.steps.to_string(),
+            "fallback": self.fallback,
             "runs": self.outputs.runs(),
             "outputs": self.outputs.json(&self.tolerance),
         });

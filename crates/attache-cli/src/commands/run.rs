@@ -183,6 +183,7 @@ fn answer(device: &Device, interpreter: &Interpreter, outputs: &[Output], meanin
         "outputs": outputs.iter().map(output).collect::<Vec<_>>(),
         "top": top,
         "detections": detections,
+        "fallback": interpreter.report().fallback,
         "placement": interpreter.placement().nodes.iter().map(placement).collect::<Vec<_>>(),
     })
 }

@@ -180,8 +180,15 @@ impl Encoded {
     /// Waits for every run that was started.
     fn wait(&mut self) -> Result<(), GpuError> {
         self.pending = 0;
-        let waited = self.device.wgpu().poll(wgpu::PollType::wait_indefinitely());
-        waited.map(drop).map_err(|error| GpuError::new(GpuErrorKind::Failed, format!("the device stopped: {error}")))
+        // Where the device is lost meanwhile, wgpu panics.
+        let poll = || self.device.wgpu().poll(wgpu::PollType::wait_indefinitely());
+        let waited = std::panic::catch_unwind(std::panic::AssertUnwindSafe(poll));
+        self.device.check()?;
+        match waited {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(GpuError::new(GpuErrorKind::Failed, format!("the device stopped: {error}"))),
+            Err(_) => self.device.noted(Err(GpuError::lost("a run"))),
+        }
     }
 }
 

@@ -74,7 +74,7 @@ impl Recorder for Replay {
             fences: Vec::new(),
             queries: vk::QueryPool::null(),
         };
-        let (recording, weights_bytes) = Builder { vulkan, plan, owned, timed }.build()?;
+        let (recording, weights_bytes) = device.noted(Builder { vulkan, plan, owned, timed }.build())?;
         let upload_ms = start.elapsed().as_secs_f64() * 1e3;
         Ok((Box::new(recording), Cost { compile_ms, upload_ms, weights_bytes }))
     }
@@ -408,8 +408,14 @@ impl Replayed {
         self.owned.vulkan()
     }
 
-    /// Waits until so many runs in all have ended: for a while by looking, then asleep.
+    /// Waits until so many runs in all have ended.
     fn wait(&mut self, runs: usize) -> Result<(), GpuError> {
+        let waited = self.look(runs);
+        self.owned.device.noted(waited)
+    }
+
+    /// Waits: for a while by looking, then asleep.
+    fn look(&mut self, runs: usize) -> Result<(), GpuError> {
         let start = Instant::now();
         // Software needs this thread's core for the work itself.
         let spin = if self.owned.device.adapter().is_software { Duration::ZERO } else { SPIN };
@@ -418,9 +424,9 @@ impl Replayed {
             let raw = &self.vulkan().raw;
             // SAFETY: the fence was handed to the queue by the run, and is the recording's own.
             unsafe {
-                while !raw.get_fence_status(fence[0]).map_err(failed("the device stopped"))? {
+                while !raw.get_fence_status(fence[0]).map_err(failed("a run"))? {
                     if start.elapsed() >= spin {
-                        raw.wait_for_fences(&fence, true, u64::MAX).map_err(failed("the device stopped"))?;
+                        raw.wait_for_fences(&fence, true, u64::MAX).map_err(failed("a run"))?;
                     }
                     std::hint::spin_loop();
                 }
@@ -455,8 +461,9 @@ impl Recording for Replayed {
         let vulkan = self.vulkan();
         let queue = vulkan.queue();
         // SAFETY: the command buffer is whole and may be under way several times; the fence is not in use.
-        unsafe { vulkan.raw.queue_submit(*queue, &[submit], fence) }.map_err(failed("the queue"))?;
+        let submitted = unsafe { vulkan.raw.queue_submit(*queue, &[submit], fence) };
         drop(queue);
+        self.owned.device.noted(submitted.map_err(failed("the queue")))?;
         self.started += 1;
         Ok(())
     }

@@ -94,7 +94,7 @@ impl Trace {
         outputs.dedup();
         let kept = outputs.iter().enumerate().map(|(index, id)| (*id, index)).collect();
         let values: Vec<_> = inputs.iter().map(|input| &input.bytes[..]).collect();
-        let options = Options { threads, delegates: Vec::new(), required: false, limits: limits.clone() };
+        let options = Options::new(threads, limits);
         let executor = run(Graph { outputs, ..graph.clone() }, (model, subgraph), &options, &values)?;
         Ok(Self { model: model.clone(), subgraph, graph, options, executor, kept })
     }

@@ -7,7 +7,7 @@ use attache_gpu::{Adapter, Ceilings, Device, DeviceOptions, GpuError, GpuErrorKi
 use attache_gpu_ir::{Expression, Primitive, Program, Scalar, ValueId};
 use attache_graph::{Graph, Grid, Lowered, Lowering, NodeId, Quantized, Refusal, TensorId};
 
-use super::kernel::GpuKernel;
+use super::kernel::{GpuKernel, failure};
 use super::options::GpuDelegateOptions;
 use crate::{Claim, Delegate, DelegateError, DelegateKernel, Error, ErrorKind, Island, Partitioning};
 
@@ -36,6 +36,7 @@ impl GpuDelegate {
             validation: options.validation,
             frugal: false,
             no_shader_f16: options.no_shader_f16,
+            fault: options.fault.or_else(super::fault::of_device),
         });
         Self::on(device.map_err(failed)?, options)
     }
@@ -156,8 +157,7 @@ impl Delegate for GpuDelegate {
             },
             None => prepared(stitched, Submission::Encoder),
         };
-        let failed = |error| DelegateError::new(format!("TfLiteGpuDelegate Prepare: {error}"));
-        Ok(Box::new(kernel.map_err(failed)?))
+        Ok(Box::new(kernel.map_err(|error| failure("Prepare", &error))?))
     }
 }
 

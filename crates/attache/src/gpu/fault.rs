@@ -1,7 +1,37 @@
-//! A test's fault: with the feature `fault`, the GPU scales by 1.01 whatever floats the operator of the file makes that
-//! the environment variable `ATTACHE_FAULT_NODE` has the index of. Without it nothing happens.
+//! A test's faults, planted where the feature `fault` is there and the environment asks for them. With
+//! `ATTACHE_FAULT_NODE`, the index of an operator of the file, the GPU scales by 1.01 whatever floats that operator makes.
+//! `ATTACHE_FAULT_DEVICE` has the device lost or out of memory: `lost` or `memory`, at `record`, `submit` or `wait`, after
+//! so many times that went well, as `lost,submit,2`. Without the feature nothing happens.
 
+use attache_gpu::Fault;
 use attache_graph::{Lowered, Node};
+
+/// The device's fault, where there is to be one.
+#[cfg(feature = "fault")]
+pub(super) fn of_device() -> Option<Fault> {
+    use attache_gpu::{FaultMoment, GpuErrorKind};
+
+    let text = std::env::var("ATTACHE_FAULT_DEVICE").ok()?;
+    let mut words = text.split(',');
+    let kind = match words.next()? {
+        "lost" => GpuErrorKind::DeviceLost,
+        "memory" => GpuErrorKind::OutOfMemory,
+        other => panic!("ATTACHE_FAULT_DEVICE: {other} is neither lost nor memory"),
+    };
+    let moment = match words.next()? {
+        "record" => FaultMoment::Record,
+        "submit" => FaultMoment::Submit,
+        "wait" => FaultMoment::Wait,
+        other => panic!("ATTACHE_FAULT_DEVICE: {other} is no moment"),
+    };
+    Some(Fault { kind, moment, after: words.next().map_or(0, |count| count.parse().expect("a number of times")) })
+}
+
+/// The device's fault: none.
+#[cfg(not(feature = "fault"))]
+pub(super) fn of_device() -> Option<Fault> {
+    None
+}
 
 /// The node's program, with the fault where it is the node's turn.
 #[cfg(feature = "fault")]

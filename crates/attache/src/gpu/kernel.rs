@@ -1,11 +1,11 @@
 //! An island on the GPU: bytes of tensors in, bytes of tensors out.
 
-use attache_gpu::{Device, GpuError, Precision, Session, Storage, Submission};
+use attache_gpu::{Device, GpuError, GpuErrorKind, Precision, Session, Storage, Submission};
 use attache_graph::{NodeId, TensorMut, TensorRef};
 
 use super::delegate::Stitched;
 use super::exchange;
-use crate::{DelegateError, DelegateKernel, DispatchProfile, KernelProfile, KernelReport};
+use crate::{DelegateError, DelegateErrorKind, DelegateKernel, DispatchProfile, KernelProfile, KernelReport};
 
 pub(super) struct GpuKernel {
     session: Session,
@@ -66,7 +66,17 @@ impl GpuKernel {
 }
 
 fn failed(error: GpuError) -> DelegateError {
-    DelegateError::new(format!("TfLiteGpuDelegate Invoke: {error}"))
+    failure("Invoke", &error)
+}
+
+/// A device's failure as the delegate's.
+pub(super) fn failure(moment: &str, error: &GpuError) -> DelegateError {
+    let kind = match error.kind() {
+        GpuErrorKind::OutOfMemory => DelegateErrorKind::OutOfMemory,
+        GpuErrorKind::DeviceLost => DelegateErrorKind::DeviceLost,
+        _ => DelegateErrorKind::Failed,
+    };
+    DelegateError::new(format!("TfLiteGpuDelegate {moment}: {error}")).with_kind(kind)
 }
 
 impl DelegateKernel for GpuKernel {

@@ -1,6 +1,6 @@
 //! The GPU delegate's options, under the names of `TfLiteGpuDelegateOptionsV2`.
 
-use attache_gpu::{Backend, Precision, Submission};
+use attache_gpu::{Backend, Fault, Precision, Submission};
 use attache_graph::Quantized;
 
 use crate::{Error, Partitioning};
@@ -47,6 +47,7 @@ pub struct GpuDelegateOptions {
     pub(crate) hardware_only: bool,
     pub(crate) validation: bool,
     pub(crate) no_shader_f16: bool,
+    pub(crate) fault: Option<Fault>,
 }
 
 impl Default for GpuDelegateOptions {
@@ -63,6 +64,7 @@ impl Default for GpuDelegateOptions {
             hardware_only: false,
             validation: false,
             no_shader_f16: false,
+            fault: None,
         }
     }
 }
@@ -165,6 +167,12 @@ impl GpuDelegateOptions {
     /// does not. For tests.
     pub fn no_shader_f16(mut self, without: bool) -> Self {
         self.no_shader_f16 = without;
+        self
+    }
+
+    /// With a failure to come. For tests.
+    pub fn fault(mut self, fault: Fault) -> Self {
+        self.fault = Some(fault);
         self
     }
 

@@ -1,0 +1,93 @@
+//! Failures on demand: a recorder around another one, whose recordings fail as on a device that is lost or out of memory.
+//! For tests, which ask for it when they open the device.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::{Cost, Recorder, Recording, Times};
+use crate::device::Device;
+use crate::error::{GpuError, GpuErrorKind};
+use crate::plan::Plan;
+
+/// A failure to come. From then on the same fails again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// What kind of failure.
+    pub kind: GpuErrorKind,
+    /// What fails.
+    pub moment: FaultMoment,
+    /// How often that goes well before, on the whole device.
+    pub after: usize,
+}
+
+/// What a fault makes fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultMoment {
+    /// Recording a plan, with the memory that it takes.
+    Record,
+    /// Handing a run to the device.
+    Submit,
+    /// Waiting for runs.
+    Wait,
+}
+
+/// A fault, and how often its moment came.
+pub(crate) struct Planted {
+    fault: Fault,
+    met: AtomicUsize,
+}
+
+impl Planted {
+    pub(crate) fn new(fault: Fault) -> Self {
+        Self { fault, met: AtomicUsize::new(0) }
+    }
+}
+
+/// Fails where the device's fault has it.
+fn pass(device: &Device, moment: FaultMoment) -> Result<(), GpuError> {
+    let Some(Planted { fault, met }) = device.fault().filter(|planted| planted.fault.moment == moment) else {
+        return Ok(());
+    };
+    if met.fetch_add(1, Ordering::Relaxed) < fault.after {
+        return Ok(());
+    }
+    device.noted(Err(match fault.kind {
+        GpuErrorKind::DeviceLost => GpuError::lost("a planted fault"),
+        kind => GpuError::new(kind, "a planted fault"),
+    }))
+}
+
+/// Makes another's recordings fail.
+pub(super) struct Faulty(pub(super) &'static dyn Recorder);
+
+impl Recorder for Faulty {
+    fn record(&self, device: &Device, plan: &Plan, timed: bool) -> Result<(Box<dyn Recording>, Cost), GpuError> {
+        pass(device, FaultMoment::Record)?;
+        let (inner, cost) = self.0.record(device, plan, timed)?;
+        Ok((Box::new(Failing { device: device.clone(), inner }), cost))
+    }
+}
+
+struct Failing {
+    device: Device,
+    inner: Box<dyn Recording>,
+}
+
+impl Recording for Failing {
+    fn write(&mut self, input: usize, bytes: &[u8]) -> Result<(), GpuError> {
+        self.inner.write(input, bytes)
+    }
+
+    fn submit(&mut self) -> Result<(), GpuError> {
+        pass(&self.device, FaultMoment::Submit)?;
+        self.inner.submit()
+    }
+
+    fn read(&mut self, outputs: &mut [&mut [u8]]) -> Result<(), GpuError> {
+        pass(&self.device, FaultMoment::Wait)?;
+        self.inner.read(outputs)
+    }
+
+    fn times(&mut self) -> Result<Times, GpuError> {
+        self.inner.times()
+    }
+}
