@@ -54,6 +54,30 @@ impl Index {
         Index::Modulo(Box::new(self), divisor)
     }
 
+    /// The same with each of the output's coordinates replaced.
+    pub fn substitute(&self, axis: &dyn Fn(usize) -> Index) -> Self {
+        let of = |index: &Index| Box::new(index.substitute(axis));
+        match self {
+            Index::Axis(index) => axis(*index),
+            Index::Constant(value) => Index::Constant(*value),
+            Index::Add(a, b) => Index::Add(of(a), of(b)),
+            Index::Multiply(a, factor) => Index::Multiply(of(a), *factor),
+            Index::Divide(a, divisor) => Index::Divide(of(a), *divisor),
+            Index::Modulo(a, divisor) => Index::Modulo(of(a), *divisor),
+            Index::Mirror { of: a, extent, edge } => Index::Mirror { of: of(a), extent: *extent, edge: *edge },
+        }
+    }
+
+    /// Number of nodes of the tree.
+    pub fn size(&self) -> usize {
+        match self {
+            Index::Axis(_) | Index::Constant(_) => 1,
+            Index::Add(a, b) => 1 + a.size() + b.size(),
+            Index::Multiply(a, _) | Index::Divide(a, _) | Index::Modulo(a, _) => 1 + a.size(),
+            Index::Mirror { of, .. } => 1 + of.size(),
+        }
+    }
+
     /// The value at these output coordinates.
     pub fn evaluate(&self, coordinates: &[usize]) -> i64 {
         match self {
@@ -105,6 +129,13 @@ pub struct IndexMap {
 }
 
 impl IndexMap {
+    /// What `next` makes of what this map makes, in one; `None` where `next` fills in elements itself.
+    pub fn then(&self, next: &IndexMap) -> Option<IndexMap> {
+        let axis = |axis: usize| next.coordinates[axis].clone();
+        let coordinates = self.coordinates.iter().map(|index| index.substitute(&axis)).collect();
+        next.fill.is_none().then(|| IndexMap { output: next.output.clone(), coordinates, fill: self.fill })
+    }
+
     /// The elements before the input along each axis, where the map only shifts: a padding (or, negative, a crop).
     pub fn shifts(&self) -> Option<Vec<i64>> {
         if self.coordinates.len() != self.output.len() {

@@ -11,16 +11,30 @@ pub(crate) struct Array {
     name: String,
     storage: Storage,
     lanes: usize,
+    /// The function that fetches a unit, where units don't lie one after the other.
+    fetch: Option<String>,
 }
 
 impl Array {
     pub(crate) fn new(name: String, storage: Storage, lanes: usize) -> Self {
-        Self { name, storage, lanes }
+        Self { name, storage, lanes, fetch: None }
+    }
+
+    /// The units, of so many elements, that a function fetches from this array.
+    pub(crate) fn fetched(self, function: String, lanes: usize) -> Self {
+        Self { lanes, fetch: Some(function), ..self }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// WGSL for unit `at`, of type `u32` or `i32`, as reals.
     pub(crate) fn reals(&self, at: &str) -> String {
         let name = &self.name;
+        if let Some(fetch) = &self.fetch {
+            return format!("{}({fetch}(u32({at})))", vector("f32", self.lanes));
+        }
         match self.storage {
             Storage::F32 | Storage::I32 | Storage::Half => format!("{}({name}[{at}])", vector("f32", self.lanes)),
             Storage::HalfPairs => format!("read_{name}(u32({at}))"),
@@ -30,6 +44,9 @@ impl Array {
 
     /// WGSL for unit `at` as integers, of an array of such.
     pub(crate) fn integers(&self, at: &str) -> String {
+        if let Some(fetch) = &self.fetch {
+            return format!("{fetch}(u32({at}))");
+        }
         match self.storage {
             Storage::Bytes(_) => format!("read_{}(u32({at}))", self.name),
             storage => {
@@ -45,7 +62,7 @@ impl Array {
     }
 
     /// Whether it holds integers.
-    fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         matches!(self.storage, Storage::I32 | Storage::Bytes(_))
     }
 

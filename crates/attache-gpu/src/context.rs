@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use attache_gpu_ir::{Program, Source, ValueId};
 
+use crate::fuse::View;
 use crate::limits::Limits;
 use crate::storage::Storages;
 
@@ -12,6 +13,8 @@ pub(crate) struct Context<'a> {
     pub(crate) program: &'a Program,
     pub(crate) storages: &'a Storages,
     pub(crate) limits: &'a Limits,
+    /// What the kernel reads through index maps.
+    pub(crate) views: &'a [View],
 }
 
 impl<'a> Context<'a> {

@@ -1,12 +1,16 @@
 //! Program to kernels: which steps run in one dispatch.
 //!
 //! Rules, applied in the order of the steps: a map joins the kernel that makes one of its inputs, as its epilogue; a
-//! padding with what stands for zero joins the contraction that reads it; integers that are but read as reals are read
-//! where they lie; a reshape is no kernel at all. Reductions and maps along the same rows are joined in the end.
+//! padding with what stands for zero joins the contraction that reads it; what is but moved, and integers that are but read
+//! as reals, are read where they lie; a reshape is no kernel at all. Reductions and maps along the same rows are joined in the end.
 
 mod rows;
+mod views;
 
-use attache_gpu_ir::{Contraction, Expression, IndexMap, Primitive, Program, Scalar, Source, Step, ValueId, Whole};
+use attache_gpu_ir::{Expression, IndexMap, Primitive, Program, Scalar, Source, Step, ValueId, Whole};
+
+pub use self::views::View;
+use self::views::Views;
 
 use crate::access::carried;
 
@@ -56,6 +60,8 @@ pub struct Kernel {
     pub epilogue: Epilogue,
     /// Further operands of the epilogue, broadcast to the output.
     pub operands: Vec<ValueId>,
+    /// Those of its inputs and operands that lie nowhere, but are read where they come from.
+    pub views: Vec<View>,
     /// What it makes.
     pub outputs: Vec<ValueId>,
     /// Whose work it is, ascending.
@@ -63,18 +69,27 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Everything that it reads.
+    /// Everything that it reads, where it lies.
     pub fn reads(&self) -> impl Iterator<Item = ValueId> + '_ {
-        self.inputs.iter().chain(&self.operands).copied()
+        self.inputs.iter().chain(&self.operands).map(|id| self.source(*id))
+    }
+
+    /// What holds the elements of an input or operand.
+    pub fn source(&self, id: ValueId) -> ValueId {
+        self.views.iter().find(|view| view.value == id).map_or(id, |view| view.source)
     }
 }
 
 /// The program's kernels, in an order in which they can run. No kernel binds more than `max_bindings` buffers that
 /// would not have to anyway.
 pub fn fuse(program: &Program, max_bindings: usize) -> Vec<Kernel> {
-    let mut fuser = Fuser { program, uses: uses(program), kernels: Vec::new(), max_bindings };
+    let (views, kernels) = (Views::default(), Vec::new());
+    let mut fuser = Fuser { program, uses: uses(program), views, kernels, max_bindings };
     for step in &program.steps {
         fuser.add(step);
+    }
+    for id in &program.outputs {
+        fuser.store(*id);
     }
     rows::join(program, fuser.kernels, max_bindings)
 }
@@ -95,30 +110,58 @@ fn uses(program: &Program) -> Vec<usize> {
 struct Fuser<'a> {
     program: &'a Program,
     uses: Vec<usize>,
+    views: Views,
     kernels: Vec<Kernel>,
     max_bindings: usize,
 }
 
 impl Fuser<'_> {
     fn add(&mut self, step: &Step) {
-        let kernel = Kernel {
+        if let Some(map) = views::moves(self.program, step) {
+            if !self.views.note(step, &map) {
+                self.store(step.inputs[0]);
+                self.views.note(step, &map);
+            }
+            return;
+        }
+        let mut kernel = Kernel {
             primitive: step.primitive.clone(),
             inputs: step.inputs.clone(),
             epilogue: Epilogue::Real(Expression::Input(0)),
             operands: Vec::new(),
+            views: Vec::new(),
             outputs: step.outputs.clone(),
             origins: vec![step.origin],
         };
+        if let Primitive::Contract(_) = step.primitive {
+            self.absorb_padding(&mut kernel);
+        }
+        for id in self.views.resolve(&mut kernel, &self.uses) {
+            self.store(id);
+        }
         let kernel = match &step.primitive {
             Primitive::Reshape(_) => return,
             Primitive::Map { .. } | Primitive::WholeMap { .. } => self.join_producer(read_once(kernel)),
-            Primitive::Contract(_) => self.absorb_padding(kernel),
             Primitive::Window(_) | Primitive::Resample(_) | Primitive::ArgReduce { .. } | Primitive::TopK { .. } => {
                 self.read_integers(kernel)
             }
             _ => kernel,
         };
         self.kernels.push(kernel);
+    }
+
+    /// Makes a view a value that lies somewhere.
+    fn store(&mut self, id: ValueId) {
+        let Some((View { value, source, map }, origins)) = self.views.take(id) else { return };
+        self.kernels.push(Kernel {
+            primitive: Primitive::IndexMap(map),
+            inputs: vec![source],
+            epilogue: Epilogue::Real(Expression::Input(0)),
+            operands: Vec::new(),
+            views: Vec::new(),
+            outputs: vec![value],
+            origins,
+        });
     }
 
     /// The kernel that makes `id`, where nothing else reads it and it makes nothing else.
@@ -153,6 +196,7 @@ impl Fuser<'_> {
         let value = map.inputs[index];
         let mut kernel = producer.clone();
         kernel.outputs = map.outputs.clone();
+        kernel.views.extend(map.views.iter().filter(|view| !producer.views.contains(view)).cloned());
         kernel.origins.extend(&map.origins);
         kernel.origins.sort_unstable();
         kernel.origins.dedup();
@@ -181,7 +225,7 @@ impl Fuser<'_> {
                 }
             }
         }
-        let mut bound: Vec<ValueId> = kernel.reads().collect();
+        let mut bound: Vec<ValueId> = kernel.inputs.iter().chain(&kernel.operands).copied().collect();
         bound.sort_unstable();
         bound.dedup();
         (bound.len() < self.max_bindings).then_some(kernel)
@@ -204,25 +248,20 @@ impl Fuser<'_> {
     }
 
     /// A padding of the two middle axes with what stands for zero becomes the contraction's own.
-    fn absorb_padding(&mut self, mut kernel: Kernel) -> Kernel {
+    fn absorb_padding(&self, kernel: &mut Kernel) {
         if kernel.inputs[1..].contains(&kernel.inputs[0]) {
-            return kernel;
+            return;
         }
-        let Some(padding) = self.sole_producer(kernel.inputs[0]) else { return kernel };
-        let Primitive::Contract(contraction) = &mut kernel.primitive else { return kernel };
-        let producer = &self.kernels[padding];
-        let Primitive::IndexMap(map) = &producer.primitive else { return kernel };
-        if !producer.epilogue.is_identity() || contraction.transposed {
-            return kernel;
+        let Some((view, origins)) = self.views.get(kernel.inputs[0]) else { return };
+        let Primitive::Contract(contraction) = &mut kernel.primitive else { return };
+        if contraction.transposed {
+            return;
         }
         let zero = contraction.zero_points[0] as f32;
-        let Some([top, left]) = padding_with(zero, map, self.program.shape(producer.inputs[0])) else { return kernel };
-        let before = [contraction.before[0] + top, contraction.before[1] + left];
-        *contraction = Contraction { before, ..contraction.clone() };
-        kernel.inputs[0] = producer.inputs[0];
-        kernel.origins.splice(0..0, producer.origins.iter().copied());
-        self.kernels.remove(padding);
-        kernel
+        let Some([top, left]) = padding_with(zero, &view.map, self.program.shape(view.source)) else { return };
+        contraction.before = [contraction.before[0] + top, contraction.before[1] + left];
+        kernel.inputs[0] = view.source;
+        kernel.origins.splice(0..0, origins.iter().copied());
     }
 }
 
@@ -307,7 +346,7 @@ fn padding_with(zero: f32, map: &IndexMap, input: &[usize]) -> Option<[usize; 2]
 mod tests {
     use super::*;
     use attache_base::{Constant, Shape};
-    use attache_gpu_ir::{Index, Unary};
+    use attache_gpu_ir::{Contraction, Index, Unary};
 
     fn pointwise(output: [usize; 2]) -> Primitive {
         let (strides, dilations, before) = ([1, 1], [1, 1], [0, 0]);

@@ -8,6 +8,7 @@ mod array;
 mod context;
 mod device;
 mod error;
+mod fetch;
 mod fuse;
 mod layout;
 mod limits;
@@ -31,7 +32,7 @@ mod work;
 
 pub use device::{Adapter, Backend, Device, DeviceOptions, adapters};
 pub use error::{GpuError, GpuErrorKind};
-pub use fuse::{Epilogue, Kernel, fuse};
+pub use fuse::{Epilogue, Kernel, View, fuse};
 pub use layout::{Layout, Place};
 pub use limits::{Limits, Params};
 pub use plan::{Dispatch, Plan};

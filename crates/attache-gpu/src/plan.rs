@@ -123,7 +123,8 @@ fn narrow_outputs(program: &mut Program, storages: &mut Storages, made: &[Kernel
         program.outputs[place] = narrow;
         let epilogue = Epilogue::Real(Expression::Input(0));
         let operands = Vec::new();
-        kernels.push(Kernel { primitive, inputs: vec![wide], epilogue, operands, outputs: vec![narrow], origins });
+        let (inputs, outputs, views) = (vec![wide], vec![narrow], Vec::new());
+        kernels.push(Kernel { primitive, inputs, epilogue, operands, views, outputs, origins });
     }
     kernels
 }

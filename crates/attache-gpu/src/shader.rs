@@ -6,10 +6,12 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use attache_gpu_ir::ValueId;
+use attache_gpu_ir::{IndexMap, Program, ValueId};
 
 use crate::array::Array;
 use crate::context::Context;
+use crate::fetch::{fetching, keeps_vectors};
+use crate::fuse::View;
 use crate::storage::{Storage, Storages};
 use crate::text::vector;
 
@@ -49,7 +51,9 @@ pub struct Shader {
 
 /// Builds a [`Shader`].
 pub(crate) struct Writer<'a> {
+    program: &'a Program,
     storages: &'a Storages,
+    views: &'a [View],
     variant: &'static str,
     bindings: Vec<(Binding, String)>,
     params: Vec<u32>,
@@ -62,9 +66,10 @@ pub(crate) struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     pub(crate) fn new(variant: &'static str, context: &Context<'a>) -> Self {
-        let (storages, space) = (context.storages, context.limits.params.space());
+        let Context { program, storages, views, limits } = context;
         let (bindings, params, functions) = (Vec::new(), Vec::new(), String::new());
-        Self { storages, variant, bindings, params, functions, space, halves: false, collected: None }
+        let (space, halves, collected) = (limits.params.space(), false, None);
+        Self { program, storages, views, variant, bindings, params, functions, space, halves, collected }
     }
 
     /// The WGSL for a number that may differ from dispatch to dispatch, of type `u32`.
@@ -92,9 +97,25 @@ impl<'a> Writer<'a> {
 
     /// Binds a value of the program, to read `lanes` elements at a time.
     pub(crate) fn read(&mut self, id: ValueId, lanes: usize) -> Array {
+        let views = self.views;
+        if let Some(view) = views.iter().find(|view| view.value == id) {
+            return self.fetch(view.source, &view.map, lanes);
+        }
         let array = self.bind(Binding::Read(id), self.storages.of(id), lanes);
         self.functions.push_str(&array.reader());
         array
+    }
+
+    /// Binds a value of the program, to read what an index map makes of it, `lanes` elements at a time.
+    pub(crate) fn fetch(&mut self, source: ValueId, map: &IndexMap, lanes: usize) -> Array {
+        let shape = self.program.shape(source);
+        let width = if keeps_vectors(map, shape) { lanes } else { 1 };
+        let array = self.bind(Binding::Read(source), self.storages.of(source), width);
+        self.functions.push_str(&array.reader());
+        let text = fetching(self, &array, (map, shape), [width, lanes]);
+        self.functions.push_str(&text);
+        let name = format!("fetch_{}", array.name());
+        array.fetched(name, lanes)
     }
 
     /// Binds numbers made from constants, to read `lanes` elements at a time.
@@ -132,6 +153,11 @@ impl<'a> Writer<'a> {
         self.halves |= storage == Storage::Half;
         self.bindings.push((binding, storage.place(lanes)));
         Array::new(format!("b{}", self.bindings.len()), storage, lanes)
+    }
+
+    /// The function's text, but for one that is there already.
+    pub(crate) fn once(&self, text: &str) -> String {
+        if self.functions.contains(text) { String::new() } else { text.to_owned() }
     }
 
     /// Adds a function.

@@ -43,7 +43,12 @@ impl Work {
         let bound: Vec<ValueId> = read(dispatch).collect();
         let joins = matches!(kernel.primitive, Primitive::Concatenate { .. });
         let written = match joins {
-            true => kernel.inputs.iter().filter(|id| bound.contains(id)).map(|id| elements(program, *id)).sum(),
+            true => kernel
+                .inputs
+                .iter()
+                .filter(|id| bound.contains(&kernel.source(**id)))
+                .map(|id| elements(program, *id))
+                .sum(),
             false => elements(program, kernel.outputs[0]),
         };
         let picks = matches!(kernel.primitive, Primitive::IndexMap(_) | Primitive::Gather(_));

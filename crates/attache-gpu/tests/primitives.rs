@@ -207,6 +207,50 @@ fn index_map(random: &mut Random) -> Program {
     one(Primitive::IndexMap(IndexMap { output, coordinates, fill: Some(0.0) }), &[(scalar, input)])
 }
 
+/// Moved elements, perhaps moved again, read by one or two steps of other kinds.
+fn views(random: &mut Random) -> Program {
+    let mut program = index_map(random);
+    for value in &mut program.values {
+        value.scalar = Scalar::F32;
+    }
+    let step = |program: &mut Program, primitive, inputs: &[ValueId]| program.step(primitive, inputs, 0).unwrap()[0];
+    let mut moved = program.outputs[0];
+    if random.below(2) == 0 {
+        let shape = program.shape(moved).to_vec();
+        let swapped = vec![shape[0], shape[2], shape[1], shape[3]];
+        let coordinates = [0, 2, 1, 3].map(Index::Axis).to_vec();
+        moved =
+            step(&mut program, Primitive::IndexMap(IndexMap { output: swapped, coordinates, fill: None }), &[moved]);
+    }
+    let mut outputs = Vec::new();
+    for _ in 0..1 + random.below(2) {
+        let shape = program.shape(moved).clone();
+        let output = [shape[1] * 2, shape[2] * (1 + random.below(3))];
+        let sampling = random.pick(&[Sampling::Bilinear, Sampling::Nearest]);
+        let (size, middle) = ([2, 3], [shape[1], shape[2]]);
+        outputs.push(match random.below(4) {
+            0 => {
+                let other = program.input(Scalar::F32, shape.clone());
+                let expression = Expression::Input(0).add(Expression::Input(1));
+                step(&mut program, Primitive::Map { expression, shape, scalar: Scalar::F32 }, &[other, moved])
+            }
+            1 => step(&mut program, Primitive::Concatenate { axis: random.below(4) }, &[moved, moved]),
+            2 => {
+                let kind = random.pick(&[WindowKind::Average, WindowKind::Maximum]);
+                let window = Window { kind, size, strides: [1, 1], before: [1, 1], output: middle };
+                step(&mut program, Primitive::Window(window), &[moved])
+            }
+            _ => {
+                let half_pixel_centers = random.below(2) == 0;
+                let resample = Resample { sampling, output, align_corners: false, half_pixel_centers };
+                step(&mut program, Primitive::Resample(resample), &[moved])
+            }
+        });
+    }
+    program.outputs = outputs;
+    program
+}
+
 fn concatenate(random: &mut Random) -> Program {
     let (shape, axis) = (random.image(), random.below(4));
     let scalar = random.pick(&[Scalar::F32, Scalar::I32]);
@@ -578,7 +622,7 @@ fn devices_compute_what_primitives_mean() {
 /// The same in one more form.
 fn forms(precision: Precision, submission: Submission, options: DeviceOptions) {
     let form = Form { device: device(options), precision, submission };
-    let kinds: [(&str, Draw, usize); 22] = [
+    let kinds: [(&str, Draw, usize); 23] = [
         ("map", map, 60),
         ("index_map", index_map, 40),
         ("concatenate", concatenate, 25),
@@ -601,6 +645,7 @@ fn forms(precision: Precision, submission: Submission, options: DeviceOptions) {
         ("byte_contract", byte_contract, 120),
         ("byte_moves", byte_moves, 60),
         ("rows", rows, 60),
+        ("views", views, 80),
     ];
     let mut seen = BTreeSet::new();
     for (seed, (label, draw, count)) in kinds.into_iter().enumerate() {

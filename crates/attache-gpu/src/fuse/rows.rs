@@ -10,7 +10,7 @@ use std::ops::Range;
 use attache_base::Shape;
 use attache_gpu_ir::{Expression, Primitive, Program, RowStep, Rows, Scalar, ValueId};
 
-use super::{Epilogue, Kernel, MAX_SIZE};
+use super::{Epilogue, Kernel, MAX_SIZE, View};
 
 /// Kernels that one chain may have.
 const MAX_MEMBERS: usize = 32;
@@ -138,13 +138,33 @@ impl<'a> Chains<'a> {
         if !inner.iter().flat_map(|index| &self.kernel(*index).outputs).all(is_own) {
             return None;
         }
+        // What is made on the way lies nowhere that a view could look.
+        let mut views: Vec<View> = Vec::new();
+        for view in members.iter().flat_map(|index| &self.kernel(*index).views) {
+            if members.iter().any(|index| self.kernel(*index).outputs.contains(&view.source)) {
+                return None;
+            }
+            if !views.contains(view) {
+                views.push(view.clone());
+            }
+        }
         let mut chain =
             Chain { program: self.program, shape, inputs: Vec::new(), steps: Vec::new(), known: HashMap::new() };
         members.iter().for_each(|index| chain.add(self.kernel(*index)));
+        let outputs = self.kernel(*last).outputs.clone();
+        let (rows, inputs) = chain.finish(outputs[0], axes);
+        let folds = rows.steps.iter().filter(|step| matches!(step, RowStep::Fold(..))).count();
+        let is_short = rows.extent() <= MAX_EXTENT || (folds == 1 && rows.is_folded);
+        let is_small = rows.expressions().all(|(expression, _)| expression.size() <= MAX_SIZE);
+        if !is_short || !is_small || inputs.len() >= self.max_bindings {
+            return None;
+        }
         let mut origins: Vec<usize> = members.iter().flat_map(|index| &self.kernel(*index).origins).copied().collect();
         origins.sort_unstable();
         origins.dedup();
-        chain.finish(self.kernel(*last), axes, origins, self.max_bindings)
+        let (primitive, operands) = (Primitive::Rows(rows), Vec::new());
+        let epilogue = Epilogue::Real(Expression::Input(0));
+        Some(Kernel { primitive, inputs, epilogue, operands, views, outputs, origins })
     }
 }
 
@@ -220,15 +240,8 @@ impl Chain<'_> {
         self.known.insert(kernel.outputs[0], made);
     }
 
-    /// The chain as a kernel that makes what its last one made; `None` where that is too much for one.
-    fn finish(
-        mut self,
-        last: &Kernel,
-        axes: &Range<usize>,
-        origins: Vec<usize>,
-        max_bindings: usize,
-    ) -> Option<Kernel> {
-        let output = last.outputs[0];
+    /// The rows that make this value, and what they read.
+    fn finish(mut self, output: ValueId, axes: &Range<usize>) -> (Rows, Vec<ValueId>) {
         let (result, inputs) = (self.of(output), self.inputs.len());
         let number = |expression: &Expression| {
             expression.substitute(&|input| match input.checked_sub(MADE) {
@@ -248,12 +261,7 @@ impl Chain<'_> {
             is_folded: self.program.shape(output) != self.shape,
             scalar: self.program.value(output).scalar,
         };
-        let folds = rows.steps.iter().filter(|step| matches!(step, RowStep::Fold(..))).count();
-        let is_short = rows.extent() <= MAX_EXTENT || (folds == 1 && rows.is_folded);
-        let fits = rows.expressions().all(|(expression, _)| expression.size() <= MAX_SIZE) && inputs < max_bindings;
-        let epilogue = Epilogue::Real(Expression::Input(0));
-        let (primitive, inputs, operands, outputs) = (Primitive::Rows(rows), self.inputs, Vec::new(), vec![output]);
-        (is_short && fits).then_some(Kernel { primitive, inputs, epilogue, operands, outputs, origins })
+        (rows, self.inputs)
     }
 }
 

@@ -68,7 +68,7 @@ static TABLE: &[Variant] = &[
 
 /// The shaders of a kernel, to run one after the other. The values that it reads are settled in `storages`.
 pub fn write(program: &Program, kernel: &Kernel, storages: &Storages, limits: &Limits) -> Vec<Shader> {
-    let context = Context { program, storages, limits };
+    let context = Context { program, storages, limits, views: &kernel.views };
     let applying = TABLE.iter().filter(|variant| (variant.applies)(&context, kernel));
     let variant =
         applying.min_by_key(|variant| variant.cost).expect("every primitive has a variant without conditions");
@@ -78,7 +78,7 @@ pub fn write(program: &Program, kernel: &Kernel, storages: &Storages, limits: &L
 
 /// WGSL that names the output coordinates of unit `g`: `o0`, `o1`, … of type `i32`, the innermost counting vectors of
 /// `lanes` elements. `extents` yields the WGSL of each axis's extent, in such vectors.
-fn coordinates(extents: &[String]) -> String {
+pub(crate) fn coordinates(extents: &[String]) -> String {
     let mut text = "    var rest = i32(g);\n".to_owned();
     for (axis, extent) in extents.iter().enumerate().skip(1).rev() {
         text += &format!("    let o{axis} = rest % i32({extent});\n    rest = rest / i32({extent});\n");

@@ -1,0 +1,203 @@
+//! Views: elements that are but moved are read where they come from, instead of stored in their new place first.
+//!
+//! An index map is no kernel where whoever reads its result computes little for each element that it reads. Where one reader
+//! can't, the map is stored for it and those after it.
+
+use std::collections::HashMap;
+
+use attache_gpu_ir::{Index, IndexMap, Primitive, Program, Resample, Sampling, Step, ValueId};
+
+use super::Kernel;
+
+/// A value that is read where its elements come from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct View {
+    /// The value.
+    pub value: ValueId,
+    /// What holds its elements.
+    pub source: ValueId,
+    /// Where there each of them is.
+    pub map: IndexMap,
+}
+
+/// Readers beyond which a value is stored after all: fetching takes longer than reading.
+const MAX_READERS: usize = 2;
+
+/// Nodes that one coordinate may have.
+const MAX_SIZE: usize = 24;
+
+/// The views that are not stored so far, each with whose work it is.
+#[derive(Default)]
+pub(super) struct Views {
+    pending: HashMap<ValueId, (View, Vec<usize>)>,
+}
+
+impl Views {
+    /// Notes that a step only moves elements; whether that could be. A view of a view becomes one of what that one views;
+    /// where it can't, that one is to be stored first.
+    pub(super) fn note(&mut self, step: &Step, map: &IndexMap) -> bool {
+        let (value, source, mut origins) = (step.outputs[0], step.inputs[0], vec![step.origin]);
+        let is_small = |map: &IndexMap| map.coordinates.iter().all(|index| index.size() <= MAX_SIZE);
+        let view = match self.pending.get(&source) {
+            None => View { value, source, map: map.clone() },
+            Some((first, before)) => {
+                let Some(map) = first.map.then(map).filter(is_small) else { return false };
+                origins.splice(0..0, before.iter().copied());
+                View { value, source: first.source, map }
+            }
+        };
+        self.pending.insert(value, (view, origins));
+        true
+    }
+
+    /// The value as a view, with whose work that is.
+    pub(super) fn get(&self, id: ValueId) -> Option<&(View, Vec<usize>)> {
+        self.pending.get(&id)
+    }
+
+    /// The view, which is to be stored now.
+    pub(super) fn take(&mut self, id: ValueId) -> Option<(View, Vec<usize>)> {
+        self.pending.remove(&id)
+    }
+
+    /// Makes the kernel read what it can where it comes from; the values that it needs stored.
+    pub(super) fn resolve(&self, kernel: &mut Kernel, uses: &[usize]) -> Vec<ValueId> {
+        let fetches = reads_each_once(&kernel.primitive);
+        let mut stored = Vec::new();
+        for id in kernel.inputs.clone() {
+            let Some((view, origins)) = self.get(id) else { continue };
+            if !fetches || uses[id.index()] > MAX_READERS {
+                stored.push(id);
+            } else if !kernel.views.contains(view) {
+                kernel.views.push(view.clone());
+                kernel.origins.splice(0..0, origins.iter().copied());
+            }
+        }
+        kernel.origins.sort_unstable();
+        kernel.origins.dedup();
+        stored
+    }
+}
+
+/// Whether the primitive reads each element of its inputs once or a few times, and by many invocations.
+fn reads_each_once(primitive: &Primitive) -> bool {
+    match primitive {
+        Primitive::Map { .. } | Primitive::WholeMap { .. } | Primitive::Concatenate { .. } => true,
+        Primitive::Window(_) | Primitive::Resample(_) => true,
+        Primitive::Contract(_) | Primitive::Multiply { .. } | Primitive::TopK { .. } | Primitive::Scan { .. } => false,
+        Primitive::Reduce { .. } | Primitive::Rows(_) | Primitive::ArgReduce { .. } => false,
+        Primitive::Gather(_) | Primitive::Unpool { .. } | Primitive::Reshape(_) | Primitive::IndexMap(_) => false,
+    }
+}
+
+/// What a step moves, where it does nothing else.
+pub(super) fn moves(program: &Program, step: &Step) -> Option<IndexMap> {
+    match &step.primitive {
+        Primitive::IndexMap(map) => Some(map.clone()),
+        Primitive::Resample(resample) => repeated(resample, program.shape(step.inputs[0])),
+        _ => None,
+    }
+}
+
+/// Sampling that repeats each element as often as any other, as an index map.
+fn repeated(resample: &Resample, input: &[usize]) -> Option<IndexMap> {
+    let size = [input[1], input[2]];
+    let output = vec![input[0], resample.output[0], resample.output[1], input[3]];
+    let times = [0, 1].map(|axis| resample.output[axis].checked_div(size[axis]).unwrap_or(0));
+    let point = if resample.half_pixel_centers { 0.5 } else { 0.0 };
+    let repeats = |axis: usize| {
+        let (scale, times) = (resample.scales(size)[axis], times[axis]);
+        let is_same = |o: usize| ((o as f32 + point) * scale).floor() as usize == o / times;
+        times > 0 && size[axis] * times == resample.output[axis] && (0..resample.output[axis]).all(is_same)
+    };
+    let applies = resample.sampling == Sampling::Nearest && !resample.align_corners && repeats(0) && repeats(1);
+    let middle = |axis: usize| Index::Axis(axis).divided_by(times[axis - 1] as i64);
+    applies.then(|| IndexMap {
+        output,
+        coordinates: vec![Index::Axis(0), middle(1), middle(2), Index::Axis(3)],
+        fill: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fuse;
+    use super::*;
+    use attache_gpu_ir::{Expression, Reduction, Scalar};
+
+    /// One channel more, of zeros.
+    fn wider(program: &mut Program, input: ValueId) -> ValueId {
+        let mut output = program.shape(input).to_vec();
+        output[3] += 1;
+        let map = IndexMap { output, coordinates: (0..4).map(Index::Axis).collect(), fill: Some(0.0) };
+        program.step(Primitive::IndexMap(map), &[input], 0).unwrap()[0]
+    }
+
+    fn sum(program: &mut Program, inputs: [ValueId; 2]) -> ValueId {
+        let (expression, shape) = (Expression::Input(0).add(Expression::Input(1)), program.shape(inputs[0]).clone());
+        program.step(Primitive::Map { expression, shape, scalar: Scalar::F32 }, &inputs, 1).unwrap()[0]
+    }
+
+    fn start() -> (Program, [ValueId; 2]) {
+        let mut program = Program::default();
+        let inputs = [3, 4].map(|channels| program.input(Scalar::F32, [1, 2, 2, channels].into()));
+        (program, inputs)
+    }
+
+    #[test]
+    fn a_sum_reads_what_is_padded_where_it_lies() {
+        let (mut program, [narrow, wide]) = start();
+        let padded = wider(&mut program, narrow);
+        program.outputs = vec![sum(&mut program, [padded, wide])];
+        let kernels = fuse(&program, 4);
+        assert_eq!((kernels.len(), kernels[0].origins.clone()), (1, vec![0, 1]));
+        assert_eq!(kernels[0].reads().collect::<Vec<_>>(), [narrow, wide]);
+    }
+
+    #[test]
+    fn what_is_read_often_or_goes_out_is_stored() {
+        let (mut program, [narrow, wide]) = start();
+        let padded = wider(&mut program, narrow);
+        program.outputs = vec![sum(&mut program, [padded, wide]), padded];
+        assert_eq!(fuse(&program, 4).len(), 2);
+        let (mut program, [narrow, wide]) = start();
+        let padded = wider(&mut program, narrow);
+        program.outputs = (0..3).map(|_| sum(&mut program, [padded, wide])).collect();
+        assert_eq!(fuse(&program, 4).len(), 4);
+    }
+
+    #[test]
+    fn what_a_reduction_reads_is_stored() {
+        let (mut program, [narrow, _]) = start();
+        let padded = wider(&mut program, narrow);
+        let reduce = Primitive::Reduce { reduction: Reduction::Sum, axes: vec![1] };
+        program.outputs = program.step(reduce, &[padded], 1).unwrap();
+        assert_eq!(fuse(&program, 4).len(), 2);
+    }
+
+    #[test]
+    fn moves_are_joined_where_the_second_fills_nothing_in() {
+        let (mut program, [narrow, wide]) = start();
+        let padded = wider(&mut program, narrow);
+        let coordinates = vec![Index::Axis(0), Index::Axis(2), Index::Axis(1), Index::Axis(3)];
+        let swap = Primitive::IndexMap(IndexMap { output: vec![1, 2, 2, 4], coordinates, fill: None });
+        let swapped = program.step(swap, &[padded], 0).unwrap()[0];
+        program.outputs = vec![sum(&mut program, [swapped, wide])];
+        assert_eq!(fuse(&program, 4).len(), 1);
+        let (mut program, [narrow, _]) = start();
+        let twice = [0; 2].iter().fold(narrow, |id, _| wider(&mut program, id));
+        program.outputs = vec![sum(&mut program, [twice, twice])];
+        assert_eq!(fuse(&program, 4).len(), 2);
+    }
+
+    #[test]
+    fn repeated_elements_are_moved() {
+        let resample = |output, half_pixel_centers| {
+            let sampling = Sampling::Nearest;
+            repeated(&Resample { sampling, output, align_corners: false, half_pixel_centers }, &[1, 4, 6, 3])
+        };
+        let map = resample([8, 18], true).unwrap();
+        assert_eq!(map.coordinates[1..3], [Index::Axis(1).divided_by(2), Index::Axis(2).divided_by(3)]);
+        assert_eq!((resample([8, 9], false), resample([2, 6], false)), (None, None));
+    }
+}
