@@ -149,6 +149,19 @@ pub struct Contraction {
     pub zero_points: [i32; 2],
 }
 
+impl Contraction {
+    /// Whether each output position reads the one input position of the same number.
+    pub fn is_pointwise(&self, data: &[usize], filter: &[usize]) -> bool {
+        let is_in_place = self.strides == [1, 1] && self.before == [0, 0] && data[1..3] == self.output;
+        filter[1..3] == [1, 1] && is_in_place && !self.transposed
+    }
+
+    /// Whether each channel is a group of its own that makes one channel.
+    pub fn is_depthwise(&self, data: &[usize], filter: &[usize]) -> bool {
+        self.groups == data[3] && filter[0] == data[3] && !self.transposed
+    }
+}
+
 /// Slices of data that indices name: with `data = [B…, O…, N…, I…]` and `indices = [B…, J…, n]`,
 /// `out[b…, o…, j…, i…] = data[b…, o…, indices[b…, j…, 0], …, indices[b…, j…, n - 1], i…]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

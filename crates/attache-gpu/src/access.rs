@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use attache_base::{Shape, broadcast_strides};
-use attache_gpu_ir::{Primitive, Program, Reduction, Scalar, Value, ValueId, Whole};
+use attache_gpu_ir::{Expression, Primitive, Program, Reduction, Scalar, Value, ValueId, Whole};
 
 use crate::array::Array;
 use crate::context::Context;
@@ -98,12 +98,18 @@ pub(crate) fn operand(
     writer.function(&text);
 }
 
-/// Reals as elements of this scalar: integers through a function that is added to the text.
-fn converted(scalar: Scalar, lanes: usize, reals: String, text: &mut String) -> String {
+/// WGSL of an expression of reals as elements of this scalar; the functions that it calls are added.
+fn real_lanes(writer: &mut Writer<'_>, expression: &Expression, scalar: Scalar, lanes: usize) -> String {
+    functions(expression, lanes).iter().for_each(|function| writer.function(function));
+    converted(writer, scalar, lanes, self::expression(expression, lanes))
+}
+
+/// Reals as elements of this scalar: integers through a function that is added.
+fn converted(writer: &mut Writer<'_>, scalar: Scalar, lanes: usize, reals: String) -> String {
     match scalar {
         Scalar::F32 => reals,
         Scalar::I32 => {
-            *text += &integer(lanes);
+            writer.function(&integer(lanes));
             format!("integer{lanes}({reals})")
         }
     }
@@ -124,45 +130,61 @@ pub(crate) fn store_anywhere(writer: &mut Writer<'_>, context: &Context<'_>, ker
     store_into(writer, context, kernel, lanes, &array);
 }
 
+/// Adds the function `name(g, value)`: what becomes of the 4 reals that the kernel's primitive makes as unit `g` of its
+/// output. A kernel of one position's channels at a time has no operands where those are no multiple of 4.
+pub(crate) fn finish(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, name: &str) {
+    let Epilogue::Real(expression) = &kernel.epilogue else { unreachable!("reals are finished as reals") };
+    let variables = variables(writer, context, kernel, name, 4);
+    let value = real_lanes(writer, expression, Scalar::F32, 4);
+    writer.function(&format!(
+        "fn {name}(g: u32, value: vec4<f32>) -> vec4<f32> {{\n{variables}    return {value};\n}}\n"
+    ));
+}
+
+/// WGSL that names the epilogue's variables `x0`, `x1`, … of unit `g`; the operands' functions, which are added, have names
+/// that start with `name`.
+fn variables(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, name: &str, lanes: usize) -> String {
+    let (program, element) = (context.program, kernel.epilogue.element());
+    let mut text = "    let x0 = value;\n".to_owned();
+    for (index, id) in kernel.operands.iter().enumerate() {
+        let (index, output) = (index + 1, program.shape(kernel.outputs[0]));
+        operand(writer, &format!("{name}{index}"), (*id, program.value(*id)), output, (element, lanes));
+        let _ = writeln!(text, "    let x{index} = {name}{index}(g);");
+    }
+    text
+}
+
 fn store_into(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, lanes: usize, array: &Array) {
     let program = context.program;
     let output = program.value(kernel.outputs[0]);
     let carried = carried(program, kernel);
     let operands = kernel.operands.len();
-    for (index, id) in kernel.operands.iter().enumerate() {
-        let element = kernel.epilogue.element();
-        operand(writer, &format!("operand{}", index + 1), (*id, program.value(*id)), &output.shape, (element, lanes));
-    }
-    let (value, mut text) = match &kernel.epilogue {
-        epilogue if epilogue.is_identity() => ("value".to_owned(), String::new()),
-        Epilogue::Real(expression) => (self::expression(expression, lanes), functions(expression, lanes)),
+    let variables = variables(writer, context, kernel, "operand", lanes);
+    let is_whole = carried == "i32";
+    let value = match &kernel.epilogue {
+        epilogue if epilogue.is_identity() && is_whole => "value".to_owned(),
+        epilogue if epilogue.is_identity() => converted(writer, output.scalar, lanes, "value".to_owned()),
+        Epilogue::Real(expression) => real_lanes(writer, expression, output.scalar, lanes),
         Epilogue::Whole(expression) => whole_lanes(writer, expression, operands + 1, lanes),
     };
-    let is_whole = carried == "i32" && (kernel.epilogue.is_identity() || matches!(kernel.epilogue, Epilogue::Whole(_)));
-    let value = if is_whole { value } else { converted(output.scalar, lanes, value, &mut text) };
-    let _ = writeln!(text, "fn store(g: u32, value: {}) {{", vector(carried, lanes));
-    if !kernel.epilogue.is_identity() {
-        let _ = writeln!(text, "    let x0 = value;");
-        for index in 1..=operands {
-            let _ = writeln!(text, "    let x{index} = operand{index}(g);");
-        }
-    }
-    let _ = write!(text, "    {}\n}}\n", array.write("g", &value));
-    writer.function(&text);
+    let variables = if kernel.epilogue.is_identity() { String::new() } else { variables };
+    let value = array.write("g", &value);
+    let element = vector(carried, lanes);
+    writer.function(&format!("fn store(g: u32, value: {element}) {{\n{variables}    {value}\n}}\n"));
 }
 
-/// WGSL of an expression of integers over so many variables of `lanes` elements, and the functions that it calls.
-fn whole_lanes(writer: &mut Writer<'_>, expression: &Whole, variables: usize, lanes: usize) -> (String, String) {
+/// WGSL of an expression of integers over so many variables of `lanes` elements; the functions that it calls are added.
+fn whole_lanes(writer: &mut Writer<'_>, expression: &Whole, variables: usize, lanes: usize) -> String {
     let functions = whole_value(expression, variables, &mut |number| writer.signed_param(number.into()));
+    writer.function(&functions);
     let of = |part: &str| {
         let variables: Vec<String> = (0..variables).map(|index| format!("x{index}{part}")).collect();
         format!("whole_value({})", variables.join(", "))
     };
-    let value = match lanes {
+    match lanes {
         1 => of(""),
         _ => format!("vec4<i32>({})", [".x", ".y", ".z", ".w"].map(of).join(", ")),
-    };
-    (value, functions)
+    }
 }
 
 /// Adds the function `store(g)` for a map of reals or integers: its inputs are the operands.
@@ -176,20 +198,13 @@ pub(crate) fn store_map(writer: &mut Writer<'_>, context: &Context<'_>, kernel: 
         operand(writer, &format!("operand{index}"), (*id, program.value(*id)), &output.shape, (element, lanes));
     }
     let array = if lanes == 1 { writer.write_own(id) } else { writer.write(id, lanes) };
-    let (value, mut text) = match &kernel.primitive {
-        Primitive::Map { expression, .. } => {
-            let mut text = functions(expression, lanes);
-            (converted(output.scalar, lanes, self::expression(expression, lanes), &mut text), text)
-        }
+    let value = match &kernel.primitive {
+        Primitive::Map { expression, .. } => real_lanes(writer, expression, output.scalar, lanes),
         Primitive::WholeMap { expression, .. } => whole_lanes(writer, expression, inputs, lanes),
         other => unreachable!("{} is no map", other.name()),
     };
-    text += "fn store(g: u32) {\n";
-    for index in 0..inputs {
-        let _ = writeln!(text, "    let x{index} = operand{index}(g);");
-    }
-    let _ = write!(text, "    {}\n}}\n", array.write("g", &value));
-    writer.function(&text);
+    let variables: String = (0..inputs).map(|index| format!("    let x{index} = operand{index}(g);\n")).collect();
+    writer.function(&format!("fn store(g: u32) {{\n{variables}    {}\n}}\n", array.write("g", &value)));
 }
 
 #[cfg(test)]

@@ -186,7 +186,9 @@ impl Device {
             false => (storage_buffers, Params::Uniform),
         };
         let shader_f16 = adapter.shader_f16;
-        let limits = Limits { max_bindings, params, max_binding_bytes, shader_f16, shares_sums: !as_software };
+        let work_group_bytes = adapter.work_group_bytes as usize;
+        let shares_sums = !as_software;
+        let limits = Limits { max_bindings, params, max_binding_bytes, work_group_bytes, shader_f16, shares_sums };
         let vulkan = open_ms.and_then(|_| Vulkan::of(&device, &limits));
         let (pipelines, fault, open_ms) = (Mutex::default(), fault.map(Planted::new), open_ms.unwrap_or(0.0));
         Self(Arc::new(Inner { vulkan, device, queue, adapter, limits, pipelines, failure, fault, open_ms }))

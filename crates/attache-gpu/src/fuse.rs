@@ -1,8 +1,9 @@
 //! Program to kernels: which steps run in one dispatch.
 //!
 //! Rules, applied in the order of the steps: a map joins the kernel that makes one of its inputs, as its epilogue; a
-//! padding with what stands for zero joins the contraction that reads it; what is but moved, and integers that are but read
-//! as reals, are read where they lie; a reshape is no kernel at all. Reductions and maps along the same rows are joined in the end.
+//! padding with what stands for zero joins the contraction that reads it; a depthwise contraction joins the pointwise one
+//! that reads it, as its prologue; what is but moved, and integers that are but read as reals, are read where they lie; a
+//! reshape is no kernel at all. Reductions and maps along the same rows are joined in the end.
 
 mod rows;
 mod views;
@@ -12,7 +13,8 @@ use attache_gpu_ir::{Expression, IndexMap, Primitive, Program, Scalar, Source, S
 pub use self::views::View;
 use self::views::Views;
 
-use crate::access::carried;
+use crate::access::{carried, lanes};
+use crate::limits::Limits;
 
 /// What becomes of each element that a kernel's primitive makes before it is stored: `Input(0)` is that element,
 /// `Input(k)` the k-th operand's.
@@ -48,14 +50,22 @@ const MAX_SIZE: usize = 200;
 /// Nodes that an expression may have where another needs its value twice.
 const MAX_REPEATED: usize = 8;
 
+/// Taps that a depthwise contraction may have that is computed again for each block of channels.
+const MAX_TAPS: usize = 25;
+
+/// Memory of a work group that a prologue asks for.
+const WORK_GROUP_BYTES: usize = 16384;
+
 /// What one dispatch (or a few, where a binding limit asks for it) computes: a primitive, then an expression of its
 /// result and further operands.
 #[derive(Clone, Debug)]
 pub struct Kernel {
     /// What is done. Never a reshape.
     pub primitive: Primitive,
-    /// What it reads.
+    /// What it reads. With a prologue, the first is made by that and lies nowhere.
     pub inputs: Vec<ValueId>,
+    /// A kernel that makes the first input as it is read.
+    pub prologue: Option<Box<Kernel>>,
     /// What becomes of each element before it is stored. The identity for a map, whose expression already holds all.
     pub epilogue: Epilogue,
     /// Further operands of the epilogue, broadcast to the output.
@@ -70,8 +80,10 @@ pub struct Kernel {
 
 impl Kernel {
     /// Everything that it reads, where it lies.
-    pub fn reads(&self) -> impl Iterator<Item = ValueId> + '_ {
-        self.inputs.iter().chain(&self.operands).map(|id| self.source(*id))
+    pub fn reads(&self) -> Box<dyn Iterator<Item = ValueId> + '_> {
+        let made = usize::from(self.prologue.is_some());
+        let own = self.inputs[made..].iter().chain(&self.operands).map(|id| self.source(*id));
+        Box::new(own.chain(self.prologue.iter().flat_map(|first| first.reads())))
     }
 
     /// What holds the elements of an input or operand.
@@ -80,18 +92,18 @@ impl Kernel {
     }
 }
 
-/// The program's kernels, in an order in which they can run. No kernel binds more than `max_bindings` buffers that
-/// would not have to anyway.
-pub fn fuse(program: &Program, max_bindings: usize) -> Vec<Kernel> {
+/// The program's kernels, in an order in which they can run. No kernel binds more buffers than the limits allow that would
+/// not have to anyway.
+pub fn fuse(program: &Program, limits: &Limits) -> Vec<Kernel> {
     let (views, kernels) = (Views::default(), Vec::new());
-    let mut fuser = Fuser { program, uses: uses(program), views, kernels, max_bindings };
+    let mut fuser = Fuser { program, uses: uses(program), views, kernels, limits };
     for step in &program.steps {
         fuser.add(step);
     }
     for id in &program.outputs {
         fuser.store(*id);
     }
-    rows::join(program, fuser.kernels, max_bindings)
+    rows::join(program, fuser.kernels, limits.max_bindings)
 }
 
 /// How many steps read each value; outputs of the program count as one more reader.
@@ -112,7 +124,7 @@ struct Fuser<'a> {
     uses: Vec<usize>,
     views: Views,
     kernels: Vec<Kernel>,
-    max_bindings: usize,
+    limits: &'a Limits,
 }
 
 impl Fuser<'_> {
@@ -127,6 +139,7 @@ impl Fuser<'_> {
         let mut kernel = Kernel {
             primitive: step.primitive.clone(),
             inputs: step.inputs.clone(),
+            prologue: None,
             epilogue: Epilogue::Real(Expression::Input(0)),
             operands: Vec::new(),
             views: Vec::new(),
@@ -142,6 +155,7 @@ impl Fuser<'_> {
         let kernel = match &step.primitive {
             Primitive::Reshape(_) => return,
             Primitive::Map { .. } | Primitive::WholeMap { .. } => self.join_producer(read_once(kernel)),
+            Primitive::Contract(_) => self.join_depthwise(kernel),
             Primitive::Window(_) | Primitive::Resample(_) | Primitive::ArgReduce { .. } | Primitive::TopK { .. } => {
                 self.read_integers(kernel)
             }
@@ -156,6 +170,7 @@ impl Fuser<'_> {
         self.kernels.push(Kernel {
             primitive: Primitive::IndexMap(map),
             inputs: vec![source],
+            prologue: None,
             epilogue: Epilogue::Real(Expression::Input(0)),
             operands: Vec::new(),
             views: Vec::new(),
@@ -225,10 +240,77 @@ impl Fuser<'_> {
                 }
             }
         }
-        let mut bound: Vec<ValueId> = kernel.inputs.iter().chain(&kernel.operands).copied().collect();
+        (self.bindings(&kernel) < self.limits.max_bindings).then_some(kernel)
+    }
+
+    /// Buffers that a kernel reads. Filters and biases around a prologue are packed into one.
+    fn bindings(&self, kernel: &Kernel) -> usize {
+        let packed = |id: &ValueId| {
+            let weights = [Some(kernel), kernel.prologue.as_deref()].into_iter().flatten().flat_map(|k| &k.inputs[1..]);
+            kernel.prologue.is_some() && weights.into_iter().any(|weight| weight == id)
+        };
+        let made = usize::from(kernel.prologue.is_some());
+        let first = kernel.prologue.iter().flat_map(|first| first.inputs.iter().chain(&first.operands));
+        let read = kernel.inputs[made..].iter().chain(&kernel.operands).chain(first);
+        let mut bound: Vec<ValueId> = read.copied().filter(|id| !packed(id)).collect();
         bound.sort_unstable();
         bound.dedup();
-        (bound.len() < self.max_bindings).then_some(kernel)
+        bound.len() + usize::from(kernel.prologue.is_some())
+    }
+
+    /// A depthwise contraction that nothing else reads becomes the prologue of the pointwise one that does.
+    fn join_depthwise(&mut self, mut kernel: Kernel) -> Kernel {
+        let Some(first) = self.sole_producer(kernel.inputs[0]) else { return kernel };
+        if !self.is_plain_pointwise(&kernel) || !self.can_come_first(&self.kernels[first]) {
+            return kernel;
+        }
+        let first_kernel = self.kernels[first].clone();
+        let (origins, views) = (first_kernel.origins.clone(), first_kernel.views.clone());
+        kernel.prologue = Some(Box::new(first_kernel));
+        let (data, outputs) = (self.program.shape(kernel.inputs[0])[3], self.program.shape(kernel.inputs[1])[0]);
+        let numbers =
+            (1 + data.next_multiple_of(4)) * outputs.next_multiple_of(4) + (1 + MAX_TAPS) * data.next_multiple_of(4);
+        let fits = numbers * 4 <= self.limits.max_binding_bytes && self.limits.work_group_bytes >= WORK_GROUP_BYTES;
+        if !fits || self.bindings(&kernel) >= self.limits.max_bindings {
+            kernel.prologue = None;
+            return kernel;
+        }
+        kernel.views.extend(views);
+        kernel.origins.splice(0..0, origins);
+        kernel.origins.sort_unstable();
+        kernel.origins.dedup();
+        self.kernels.remove(first);
+        kernel
+    }
+
+    fn are_real_constants(&self, weights: &[ValueId]) -> bool {
+        let constant = |id: &ValueId| {
+            let value = self.program.value(*id);
+            value.scalar == Scalar::F32 && matches!(value.source, Source::Constant(_))
+        };
+        weights.iter().all(constant)
+    }
+
+    /// Whether the kernel is a contraction of reals that takes each position by itself, with a constant filter.
+    fn is_plain_pointwise(&self, kernel: &Kernel) -> bool {
+        let Primitive::Contract(contraction) = &kernel.primitive else { return false };
+        let [data, filter] = [0, 1].map(|input| self.program.shape(kernel.inputs[input]));
+        contraction.groups == 1
+            && contraction.is_pointwise(data, filter)
+            && self.are_real_constants(&kernel.inputs[1..])
+    }
+
+    /// Whether the kernel is a depthwise contraction of reals, small and with a constant filter, of which any quad of
+    /// channels can be computed alone.
+    fn can_come_first(&self, kernel: &Kernel) -> bool {
+        let Primitive::Contract(contraction) = &kernel.primitive else { return false };
+        let [data, filter] = [0, 1].map(|input| self.program.shape(kernel.inputs[input]));
+        let in_quads = lanes(self.program, kernel) == 4 && data[3].is_multiple_of(4);
+        contraction.is_depthwise(data, filter)
+            && filter[1] * filter[2] <= MAX_TAPS
+            && matches!(kernel.epilogue, Epilogue::Real(_))
+            && (in_quads || kernel.operands.is_empty())
+            && self.are_real_constants(&kernel.inputs[1..])
     }
 
     /// Integers that a map only hands on as reals are read where they lie.
@@ -373,11 +455,36 @@ mod tests {
         let expression = Expression::Input(0).unary(Unary::Tanh);
         let map = Primitive::Map { expression, shape: Shape::from([1, 6, 8, 1]), scalar: Scalar::F32 };
         program.outputs = program.step(map, &[product], 2).unwrap();
-        let kernels = fuse(&program, 4);
+        let kernels = fuse(&program, &Limits::default());
         assert_eq!(kernels.len(), 1);
         let Primitive::Contract(contraction) = &kernels[0].primitive else { panic!("{kernels:?}") };
         assert_eq!((contraction.before, &*kernels[0].origins), ([1, 2], &[0, 1, 2][..]));
         assert_eq!(kernels[0].epilogue, Epilogue::Real(Expression::Input(0).unary(Unary::Tanh)));
+    }
+
+    #[test]
+    fn a_depthwise_contraction_becomes_the_prologue_of_a_pointwise_one() {
+        let fused = |filter: [usize; 4], is_read_twice: bool| {
+            let mut program = Program::default();
+            let data = program.input(Scalar::F32, [1, 6, 6, 8].into());
+            let weights = |program: &mut Program, shape: [usize; 4]| {
+                let numbers = vec![1.0f32; shape.iter().product()];
+                program.constant(Scalar::F32, Constant::from_values(Shape::from(shape), &numbers))
+            };
+            let taps = weights(&mut program, filter);
+            let Primitive::Contract(plain) = pointwise([6, 6]) else { unreachable!("it is a contraction") };
+            let each = Contraction { before: [1, 1], groups: 8, ..plain };
+            let first = program.step(Primitive::Contract(each), &[data, taps], 0).unwrap()[0];
+            let filter = weights(&mut program, [12, 1, 1, 8]);
+            program.outputs = program.step(pointwise([6, 6]), &[first, filter], 1).unwrap();
+            if is_read_twice {
+                program.outputs.push(first);
+            }
+            fuse(&program, &Limits::default()).len()
+        };
+        assert_eq!(fused([8, 3, 3, 1], false), 1);
+        assert_eq!(fused([8, 3, 3, 1], true), 2, "somebody else reads it");
+        assert_eq!(fused([8, 7, 7, 1], false), 2, "it is too large to be computed again");
     }
 
     #[test]
@@ -388,7 +495,7 @@ mod tests {
         let pad = IndexMap { output: vec![1, 5, 5, 4], coordinates, fill: Some(0.0) };
         let padded = program.step(Primitive::IndexMap(pad), &[input], 0).unwrap()[0];
         program.outputs = program.step(pointwise([1, 1]), &[padded, padded], 1).unwrap();
-        assert_eq!(fuse(&program, 4).len(), 2);
+        assert_eq!(fuse(&program, &Limits::default()).len(), 2);
     }
 
     #[test]
@@ -401,8 +508,8 @@ mod tests {
         let first = program.step(map.clone(), &[input], 0).unwrap()[0];
         let second = program.step(map, &[first], 1).unwrap()[0];
         program.outputs = vec![second];
-        assert_eq!(fuse(&program, 4).len(), 1, "the second square reads the first twice, but alone");
+        assert_eq!(fuse(&program, &Limits::default()).len(), 1, "the second square reads the first twice, but alone");
         program.outputs = vec![first, second];
-        assert_eq!(fuse(&program, 4).len(), 2);
+        assert_eq!(fuse(&program, &Limits::default()).len(), 2);
     }
 }

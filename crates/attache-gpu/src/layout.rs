@@ -133,6 +133,7 @@ fn colour(program: &Program, kernels: &[Kernel], roots: &[ValueId]) -> Vec<Optio
 mod tests {
     use super::*;
     use crate::fuse::fuse;
+    use crate::limits::Limits;
     use crate::storage::Storage;
     use attache_gpu_ir::{Reduction, Scalar};
 
@@ -146,7 +147,7 @@ mod tests {
         let reshaped = program.step(Primitive::Reshape([1].into()), &[b], 0).unwrap()[0];
         let c = program.step(reduce(vec![0]), &[reshaped], 0).unwrap()[0];
         program.outputs = vec![c, reshaped, input];
-        let kernels = fuse(&program, 4);
+        let kernels = fuse(&program, &Limits::default());
         let layout = Layout::new(&program, &kernels, Vec::new(), &Storages::new(&program, Storage::F32));
         assert_eq!(layout.places[reshaped.index()], layout.places[b.index()]);
         assert_eq!(layout.places[input.index()], Place::Input(0));

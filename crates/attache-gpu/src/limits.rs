@@ -9,11 +9,27 @@ pub struct Limits {
     pub params: Params,
     /// Bytes that one binding can reach.
     pub max_binding_bytes: usize,
+    /// Bytes of memory of a work group.
+    pub work_group_bytes: usize,
     /// Whether shaders have binary16 as a type.
     pub shader_f16: bool,
     /// Whether invocations had better share a long sum. Software computes them one after the other, and meetings of a work
     /// group cost it more than they save.
     pub shares_sums: bool,
+}
+
+impl Default for Limits {
+    /// What every device has.
+    fn default() -> Self {
+        Self {
+            max_bindings: 4,
+            params: Params::Uniform,
+            max_binding_bytes: 128 << 20,
+            work_group_bytes: 16384,
+            shader_f16: false,
+            shares_sums: true,
+        }
+    }
 }
 
 /// Where a shader's parameters lie.

@@ -44,7 +44,7 @@ impl Plan {
     pub fn new(mut program: Program, precision: Precision, limits: &Limits) -> Result<Self, GpuError> {
         program.validate().map_err(|error| GpuError::new(GpuErrorKind::Failed, error.to_string()))?;
         settle_reshapes(&mut program);
-        let mut kernels = fuse(&program, limits.max_bindings);
+        let mut kernels = fuse(&program, limits);
         let mut storages = Storages::new(&program, precision.storage(limits.shader_f16));
         let mut dispatches = Vec::new();
         for (index, kernel) in kernels.iter().enumerate() {
@@ -123,8 +123,8 @@ fn narrow_outputs(program: &mut Program, storages: &mut Storages, made: &[Kernel
         program.outputs[place] = narrow;
         let epilogue = Epilogue::Real(Expression::Input(0));
         let operands = Vec::new();
-        let (inputs, outputs, views) = (vec![wide], vec![narrow], Vec::new());
-        kernels.push(Kernel { primitive, inputs, epilogue, operands, views, outputs, origins });
+        let (inputs, prologue, outputs, views) = (vec![wide], None, vec![narrow], Vec::new());
+        kernels.push(Kernel { primitive, inputs, prologue, epilogue, operands, views, outputs, origins });
     }
     kernels
 }

@@ -160,9 +160,11 @@ impl<'a> Writer<'a> {
         if self.functions.contains(text) { String::new() } else { text.to_owned() }
     }
 
-    /// Adds a function.
+    /// Adds a function, once where it is asked for again.
     pub(crate) fn function(&mut self, text: &str) {
-        self.functions.push_str(text);
+        if !self.functions.contains(text) {
+            self.functions.push_str(text);
+        }
     }
 
     /// The shader whose main function computes one of `count` units, numbered `g`, per invocation.

@@ -66,7 +66,7 @@ pub(crate) fn expression(expression: &Expression, lanes: usize) -> String {
 }
 
 /// The functions that [`expression`] calls, for `lanes` elements, but for those that the expression has no use for.
-pub(crate) fn functions(whole: &Expression, lanes: usize) -> String {
+pub(crate) fn functions(whole: &Expression, lanes: usize) -> Vec<String> {
     let calls = expression(whole, lanes);
     // In the order in which one builds on another.
     let functions = [

@@ -107,7 +107,8 @@ fn operations(program: &Program, kernel: &Kernel) -> u64 {
     let outputs = elements(program, kernel.outputs[0]);
     let inputs: Vec<&Shape> = kernel.inputs.iter().map(|id| program.shape(*id)).collect();
     let after = outputs.saturating_mul(functions(&kernel.epilogue));
-    primitive(&kernel.primitive, &inputs, outputs).saturating_add(after)
+    let first = kernel.prologue.as_ref().map_or(0, |first| operations(program, first));
+    primitive(&kernel.primitive, &inputs, outputs).saturating_add(after).saturating_add(first)
 }
 
 /// Of a primitive that makes so many elements from inputs of these shapes.
@@ -159,15 +160,14 @@ fn primitive(primitive: &Primitive, inputs: &[&Shape], outputs: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::{Limits, Params};
+    use crate::limits::Limits;
     use crate::precision::Precision;
     use attache_base::Constant;
     use attache_gpu_ir::{Contraction, Expression, Index, IndexMap, Scalar};
 
     /// The work of each dispatch of a program.
     fn work(program: Program, precision: Precision) -> Vec<Work> {
-        let (max_bindings, params, max_binding_bytes) = (4, Params::Uniform, 128 << 20);
-        let limits = Limits { max_bindings, params, max_binding_bytes, shader_f16: true, shares_sums: true };
+        let limits = Limits { shader_f16: true, ..Limits::default() };
         Work::of(&Plan::new(program, precision, &limits).unwrap())
     }
 

@@ -363,6 +363,67 @@ fn contract(random: &mut Random) -> Program {
     program
 }
 
+/// A depthwise contraction and a pointwise one that reads it.
+fn separable(random: &mut Random) -> Program {
+    let channels = random.pick(&[3, 4, 10, 24, 36]);
+    let data = [1 + random.below(2), 5 + random.below(6), 5 + random.below(6), channels];
+    let (rows, columns) = (1 + random.below(5), 1 + random.below(5));
+    let each = Contraction {
+        strides: [1 + random.below(2), 1 + random.below(2)],
+        dilations: [1 + random.below(2), 1 + random.below(2)],
+        before: [random.below(3), random.below(3)],
+        output: [1 + random.below(12), 1 + random.below(12)],
+        groups: channels,
+        transposed: false,
+        zero_points: [0; 2],
+    };
+    let (strides, dilations, before) = ([1, 1], [1, 1], [0, 0]);
+    let across = Contraction { strides, dilations, before, groups: 1, ..each.clone() };
+    let mut program = Program::default();
+    let mut weights = |program: &mut Program, shape: Shape| {
+        let numbers = random.numbers(shape.elements());
+        program.constant(Scalar::F32, Constant::from_values(shape, &numbers))
+    };
+    let data = program.input(Scalar::F32, data.into());
+    let inputs =
+        [data, weights(&mut program, [channels, rows, columns, 1].into()), weights(&mut program, [channels].into())];
+    let first = program.step(Primitive::Contract(each), &inputs, 0).unwrap()[0];
+    let slopes = weights(&mut program, [channels].into());
+    let shape = program.shape(first).clone();
+    let expression = Expression::Input(0).multiply(Expression::Input(1)).clamp(-1.0, 6.0);
+    let first =
+        program.step(Primitive::Map { expression, shape, scalar: Scalar::F32 }, &[first, slopes], 0).unwrap()[0];
+    // Where the two stay apart, what lies between them is no less exact.
+    program.values[first.index()].is_inner = true;
+    let outputs = [5, 8, 36, 68][channels % 4];
+    let filter = weights(&mut program, [outputs, 1, 1, channels].into());
+    let second = program.step(Primitive::Contract(across), &[first, filter], 1).unwrap()[0];
+    let shape = program.shape(second).clone();
+    let residual = program.input(Scalar::F32, shape.clone());
+    let expression = Expression::Input(0).add(Expression::Input(1));
+    program.outputs =
+        program.step(Primitive::Map { expression, shape, scalar: Scalar::F32 }, &[second, residual], 1).unwrap();
+    program
+}
+
+/// Contractions large enough for blocks of every form.
+fn large_contract(random: &mut Random) -> Program {
+    let (channels, outputs) = (random.pick(&[6, 16, 40, 130]), random.pick(&[5, 32, 70, 128]));
+    let [height, width]: [usize; 2] = random.pick(&[[1, 1], [1, 3], [7, 7], [20, 21]]);
+    let extent: usize = random.pick(&[1, 1, 3]);
+    let output = [height.div_ceil(extent), width.div_ceil(extent)];
+    let (strides, before) = ([extent; 2], [extent / 2; 2]);
+    let contraction =
+        Contraction { strides, dilations: [1, 1], before, output, groups: 1, transposed: false, zero_points: [0; 2] };
+    let mut program = Program::default();
+    let data = program.input(Scalar::F32, [1, height, width, channels].into());
+    let shape = Shape::from([outputs, extent, extent, channels]);
+    let numbers = random.numbers(shape.elements());
+    let filter = program.constant(Scalar::F32, Constant::from_values(shape, &numbers));
+    program.outputs = program.step(Primitive::Contract(contraction), &[data, filter], 0).unwrap();
+    program
+}
+
 fn resample(random: &mut Random) -> Program {
     let shape = random.image();
     let corners = random.below(3);
@@ -622,7 +683,7 @@ fn devices_compute_what_primitives_mean() {
 /// The same in one more form.
 fn forms(precision: Precision, submission: Submission, options: DeviceOptions) {
     let form = Form { device: device(options), precision, submission };
-    let kinds: [(&str, Draw, usize); 23] = [
+    let kinds: [(&str, Draw, usize); 25] = [
         ("map", map, 60),
         ("index_map", index_map, 40),
         ("concatenate", concatenate, 25),
@@ -646,6 +707,8 @@ fn forms(precision: Precision, submission: Submission, options: DeviceOptions) {
         ("byte_moves", byte_moves, 60),
         ("rows", rows, 60),
         ("views", views, 80),
+        ("separable", separable, 40),
+        ("large_contract", large_contract, 30),
     ];
     let mut seen = BTreeSet::new();
     for (seed, (label, draw, count)) in kinds.into_iter().enumerate() {
@@ -655,8 +718,8 @@ fn forms(precision: Precision, submission: Submission, options: DeviceOptions) {
             seen.extend(check(&form, &mut random, label, program));
         }
     }
-    let contractions =
-        ["contract", "contract_bytes", "contract_dense", "contract_depthwise", "contract_depthwise_bytes"];
+    let blocked = if form.device.limits().shares_sums { "contract_blocked" } else { "contract_dense" };
+    let contractions = ["contract", "contract_bytes", blocked, "contract_depthwise", "contract_depthwise_bytes"];
     for variant in contractions.into_iter().chain(["rows", "rows_group"]) {
         assert!(seen.contains(variant), "no case took {variant}");
     }

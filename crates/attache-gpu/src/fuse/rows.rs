@@ -164,7 +164,8 @@ impl<'a> Chains<'a> {
         origins.dedup();
         let (primitive, operands) = (Primitive::Rows(rows), Vec::new());
         let epilogue = Epilogue::Real(Expression::Input(0));
-        Some(Kernel { primitive, inputs, epilogue, operands, views, outputs, origins })
+        let prologue = None;
+        Some(Kernel { primitive, inputs, prologue, epilogue, operands, views, outputs, origins })
     }
 }
 
@@ -269,6 +270,7 @@ impl Chain<'_> {
 mod tests {
     use super::super::fuse;
     use super::*;
+    use crate::limits::Limits;
     use attache_gpu_ir::Expression::{Constant, Input};
     use attache_gpu_ir::{Binary, Reduction, Tensor, Unary, interpret};
 
@@ -283,7 +285,7 @@ mod tests {
 
     /// The kernels, after it was checked that the only one of rows means what the program does.
     fn joined(program: &Program) -> Vec<Kernel> {
-        let kernels = fuse(program, 4);
+        let kernels = fuse(program, &Limits::default());
         let Some(kernel) = kernels.iter().find(|kernel| matches!(kernel.primitive, Primitive::Rows(_))) else {
             return kernels;
         };
@@ -346,16 +348,16 @@ mod tests {
         program.outputs = vec![map(&mut program, Input(0).divide(norm), &[input, sum])];
         assert_eq!(joined(&program).len(), 1);
         program.outputs.push(squares);
-        assert_eq!(fuse(&program, 4).len(), 2, "the squares are an output");
+        assert_eq!(fuse(&program, &Limits::default()).len(), 2, "the squares are an output");
     }
 
     #[test]
     fn what_others_read_ends_a_chain() {
         let (mut program, sum) = softmax(&[2, 5]);
         program.outputs.push(sum);
-        assert_eq!(fuse(&program, 4).len(), 3, "powers and sums are both needed");
+        assert_eq!(fuse(&program, &Limits::default()).len(), 3, "powers and sums are both needed");
         let (program, _) = softmax(&[2, MAX_EXTENT + 1]);
-        assert_eq!(fuse(&program, 4).len(), 4, "a row is too long");
+        assert_eq!(fuse(&program, &Limits::default()).len(), 4, "a row is too long");
     }
 
     #[test]
@@ -365,7 +367,7 @@ mod tests {
         let outer = reduce(&mut program, Reduction::Maximum, &[0, 2], input);
         let inner = map(&mut program, Input(0).subtract(Input(1)), &[input, outer]);
         program.outputs = vec![reduce(&mut program, Reduction::Sum, &[2], inner)];
-        let kernels = fuse(&program, 4);
+        let kernels = fuse(&program, &Limits::default());
         assert!(matches!(&kernels[0].primitive, Primitive::Reduce { .. }), "axes that are no neighbours: {kernels:?}");
         assert_eq!(kernels.len(), 2, "the map is computed in the sum");
     }

@@ -123,6 +123,7 @@ fn repeated(resample: &Resample, input: &[usize]) -> Option<IndexMap> {
 mod tests {
     use super::super::fuse;
     use super::*;
+    use crate::limits::Limits;
     use attache_gpu_ir::{Expression, Reduction, Scalar};
 
     /// One channel more, of zeros.
@@ -149,7 +150,7 @@ mod tests {
         let (mut program, [narrow, wide]) = start();
         let padded = wider(&mut program, narrow);
         program.outputs = vec![sum(&mut program, [padded, wide])];
-        let kernels = fuse(&program, 4);
+        let kernels = fuse(&program, &Limits::default());
         assert_eq!((kernels.len(), kernels[0].origins.clone()), (1, vec![0, 1]));
         assert_eq!(kernels[0].reads().collect::<Vec<_>>(), [narrow, wide]);
     }
@@ -159,11 +160,11 @@ mod tests {
         let (mut program, [narrow, wide]) = start();
         let padded = wider(&mut program, narrow);
         program.outputs = vec![sum(&mut program, [padded, wide]), padded];
-        assert_eq!(fuse(&program, 4).len(), 2);
+        assert_eq!(fuse(&program, &Limits::default()).len(), 2);
         let (mut program, [narrow, wide]) = start();
         let padded = wider(&mut program, narrow);
         program.outputs = (0..3).map(|_| sum(&mut program, [padded, wide])).collect();
-        assert_eq!(fuse(&program, 4).len(), 4);
+        assert_eq!(fuse(&program, &Limits::default()).len(), 4);
     }
 
     #[test]
@@ -172,7 +173,7 @@ mod tests {
         let padded = wider(&mut program, narrow);
         let reduce = Primitive::Reduce { reduction: Reduction::Sum, axes: vec![1] };
         program.outputs = program.step(reduce, &[padded], 1).unwrap();
-        assert_eq!(fuse(&program, 4).len(), 2);
+        assert_eq!(fuse(&program, &Limits::default()).len(), 2);
     }
 
     #[test]
@@ -183,11 +184,11 @@ mod tests {
         let swap = Primitive::IndexMap(IndexMap { output: vec![1, 2, 2, 4], coordinates, fill: None });
         let swapped = program.step(swap, &[padded], 0).unwrap()[0];
         program.outputs = vec![sum(&mut program, [swapped, wide])];
-        assert_eq!(fuse(&program, 4).len(), 1);
+        assert_eq!(fuse(&program, &Limits::default()).len(), 1);
         let (mut program, [narrow, _]) = start();
         let twice = [0; 2].iter().fold(narrow, |id, _| wider(&mut program, id));
         program.outputs = vec![sum(&mut program, [twice, twice])];
-        assert_eq!(fuse(&program, 4).len(), 2);
+        assert_eq!(fuse(&program, &Limits::default()).len(), 2);
     }
 
     #[test]

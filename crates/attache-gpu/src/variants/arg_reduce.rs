@@ -10,8 +10,9 @@ use crate::shader::{Shader, Writer};
 
 pub(super) const VARIANT: Variant = Variant {
     name: "arg_reduce",
+    takes_prologues: false,
     applies: |_, kernel| matches!(kernel.primitive, Primitive::ArgReduce { .. }),
-    cost: 1,
+    cost: |_, _| 1,
     write,
 };
 

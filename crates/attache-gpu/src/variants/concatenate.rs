@@ -12,8 +12,9 @@ use crate::shader::{Shader, Writer};
 
 pub(super) const VARIANT: Variant = Variant {
     name: "concatenate",
+    takes_prologues: false,
     applies: |_, kernel| matches!(kernel.primitive, Primitive::Concatenate { .. }),
-    cost: 1,
+    cost: |_, _| 1,
     write,
 };
 

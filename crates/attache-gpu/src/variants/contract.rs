@@ -12,8 +12,9 @@ use crate::shader::{Shader, Writer};
 
 pub(super) const VARIANT: Variant = Variant {
     name: "contract",
+    takes_prologues: false,
     applies: |_, kernel| matches!(kernel.primitive, Primitive::Contract(_)),
-    cost: 100,
+    cost: |_, _| 100,
     write,
 };
 

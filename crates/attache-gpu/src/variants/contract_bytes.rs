@@ -15,7 +15,8 @@ use crate::fuse::Kernel;
 use crate::shader::{Shader, Writer};
 use crate::storage::Storage;
 
-pub(super) const VARIANT: Variant = Variant { name: "contract_bytes", applies, cost: 2, write };
+pub(super) const VARIANT: Variant =
+    Variant { name: "contract_bytes", takes_prologues: false, applies, cost: |_, _| 2, write };
 
 /// Whether the filter is a constant of bytes.
 pub(super) fn has_byte_filter(context: &Context<'_>, kernel: &Kernel) -> bool {

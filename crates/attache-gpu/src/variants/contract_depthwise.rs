@@ -11,7 +11,8 @@ use crate::context::Context;
 use crate::fuse::Kernel;
 use crate::shader::{Shader, Writer};
 
-pub(super) const VARIANT: Variant = Variant { name: "contract_depthwise", applies, cost: 1, write };
+pub(super) const VARIANT: Variant =
+    Variant { name: "contract_depthwise", takes_prologues: false, applies, cost: |_, _| 1, write };
 
 fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     let Primitive::Contract(contraction) = &kernel.primitive else { return false };
@@ -22,25 +23,25 @@ fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
         kernel.inputs.get(index).is_none_or(|id| matches!(context.program.value(*id).source, Source::Constant(_)))
     };
     let (data, filter) = (context.program.shape(kernel.inputs[0]), context.program.shape(kernel.inputs[1]));
-    let one_to_one = contraction.groups == data[3] && filter[0] == data[3];
     let vectors = data[3].is_multiple_of(4) && lanes(context.program, kernel) == 4;
-    !contraction.transposed && one_to_one && vectors && constant(1) && constant(2)
+    contraction.is_depthwise(data, filter) && vectors && constant(1) && constant(2)
 }
 
-/// Bias, then the filter with channels innermost: `[1 + height × width][channels]`.
-fn pack(context: &Context<'_>, kernel: &Kernel) -> Arc<[f32]> {
+/// Bias, then the filter, channels innermost and padded to a multiple of 4: `[1 + height × width][channels]`.
+pub(super) fn pack(context: &Context<'_>, kernel: &Kernel) -> Arc<[f32]> {
     let shape = context.program.shape(kernel.inputs[1]);
     let (channels, taps) = (shape[0], shape[1] * shape[2]);
+    let width = channels.next_multiple_of(4);
     let filter = context.floats(kernel.inputs[1]);
-    let mut packed = match kernel.inputs.get(2) {
-        Some(bias) => context.floats(*bias).into_owned(),
-        None => vec![0.0; channels],
-    };
-    packed.extend(
-        (0..taps)
-            .flat_map(|tap| (0..channels).map(move |channel| (tap, channel)))
-            .map(|(tap, channel)| filter[channel * taps + tap]),
-    );
+    let mut packed = vec![0.0; (1 + taps) * width];
+    if let Some(bias) = kernel.inputs.get(2) {
+        packed[..channels].copy_from_slice(&context.floats(*bias));
+    }
+    for (channel, weights) in filter.chunks_exact(taps.max(1)).enumerate() {
+        for (tap, weight) in weights.iter().enumerate() {
+            packed[(1 + tap) * width + channel] = *weight;
+        }
+    }
     packed.into()
 }
 

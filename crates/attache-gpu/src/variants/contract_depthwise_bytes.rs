@@ -12,14 +12,14 @@ use crate::context::Context;
 use crate::fuse::Kernel;
 use crate::shader::{Shader, Writer};
 
-pub(super) const VARIANT: Variant = Variant { name: "contract_depthwise_bytes", applies, cost: 1, write };
+pub(super) const VARIANT: Variant =
+    Variant { name: "contract_depthwise_bytes", takes_prologues: false, applies, cost: |_, _| 1, write };
 
 fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     let Primitive::Contract(contraction) = &kernel.primitive else { return false };
     let (data, filter) = (context.program.shape(kernel.inputs[0]), context.program.shape(kernel.inputs[1]));
-    let one_to_one = contraction.groups == data[3] && filter[0] == data[3] && !contraction.transposed;
     let vectors = data[3].is_multiple_of(4) && lanes(context.program, kernel) == 4;
-    one_to_one
+    contraction.is_depthwise(data, filter)
         && vectors
         && signed_data(context, kernel).is_some()
         && has_byte_filter(context, kernel)

@@ -8,8 +8,13 @@ use crate::context::Context;
 use crate::fuse::Kernel;
 use crate::shader::{Shader, Writer};
 
-pub(super) const VARIANT: Variant =
-    Variant { name: "gather", applies: |_, kernel| matches!(kernel.primitive, Primitive::Gather(_)), cost: 1, write };
+pub(super) const VARIANT: Variant = Variant {
+    name: "gather",
+    takes_prologues: false,
+    applies: |_, kernel| matches!(kernel.primitive, Primitive::Gather(_)),
+    cost: |_, _| 1,
+    write,
+};
 
 fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let Primitive::Gather(gather) = &kernel.primitive else { unreachable!("applies") };

@@ -11,8 +11,9 @@ use crate::shader::{Shader, Writer};
 
 pub(super) const VARIANT: Variant = Variant {
     name: "index_map",
+    takes_prologues: false,
     applies: |_, kernel| matches!(kernel.primitive, Primitive::IndexMap(_)),
-    cost: 1,
+    cost: |_, _| 1,
     write,
 };
 

@@ -10,8 +10,9 @@ use crate::shader::{Shader, Writer};
 
 pub(super) const VARIANT: Variant = Variant {
     name: "map",
+    takes_prologues: false,
     applies: |_, kernel| matches!(kernel.primitive, Primitive::Map { .. } | Primitive::WholeMap { .. }),
-    cost: 1,
+    cost: |_, _| 1,
     write,
 };
 

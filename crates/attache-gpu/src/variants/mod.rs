@@ -3,6 +3,7 @@
 mod arg_reduce;
 mod concatenate;
 mod contract;
+mod contract_blocked;
 mod contract_bytes;
 mod contract_dense;
 mod contract_depthwise;
@@ -17,6 +18,7 @@ mod resample;
 mod rows;
 mod rows_group;
 mod scan;
+mod supply;
 mod tile;
 mod top_k;
 mod unpool;
@@ -34,10 +36,12 @@ use crate::storage::Storages;
 pub(crate) struct Variant {
     /// Its name, as the file's.
     pub(crate) name: &'static str,
+    /// Whether it can compute a prologue as it reads.
+    pub(crate) takes_prologues: bool,
     /// Whether it can write this kernel.
     pub(crate) applies: fn(&Context<'_>, &Kernel) -> bool,
     /// How it compares to other variants of the same kernel; the least is taken.
-    pub(crate) cost: u32,
+    pub(crate) cost: fn(&Context<'_>, &Kernel) -> u32,
     /// The shaders, to run one after the other.
     pub(crate) write: fn(&Context<'_>, &Kernel) -> Vec<Shader>,
 }
@@ -47,6 +51,7 @@ static TABLE: &[Variant] = &[
     arg_reduce::VARIANT,
     concatenate::VARIANT,
     contract::VARIANT,
+    contract_blocked::VARIANT,
     contract_bytes::VARIANT,
     contract_dense::VARIANT,
     contract_depthwise::VARIANT,
@@ -69,9 +74,11 @@ static TABLE: &[Variant] = &[
 /// The shaders of a kernel, to run one after the other. The values that it reads are settled in `storages`.
 pub fn write(program: &Program, kernel: &Kernel, storages: &Storages, limits: &Limits) -> Vec<Shader> {
     let context = Context { program, storages, limits, views: &kernel.views };
-    let applying = TABLE.iter().filter(|variant| (variant.applies)(&context, kernel));
-    let variant =
-        applying.min_by_key(|variant| variant.cost).expect("every primitive has a variant without conditions");
+    let takes_prologues = |variant: &Variant| variant.takes_prologues || kernel.prologue.is_none();
+    let applying = TABLE.iter().filter(|variant| takes_prologues(variant) && (variant.applies)(&context, kernel));
+    let variant = applying
+        .min_by_key(|variant| (variant.cost)(&context, kernel))
+        .expect("every primitive has a variant without conditions");
     tracing::trace!(variant = variant.name, primitive = kernel.primitive.name(), "chosen");
     (variant.write)(&context, kernel)
 }

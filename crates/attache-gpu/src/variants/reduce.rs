@@ -12,8 +12,9 @@ use crate::text::vector;
 
 pub(super) const VARIANT: Variant = Variant {
     name: "reduce",
+    takes_prologues: false,
     applies: |_, kernel| matches!(kernel.primitive, Primitive::Reduce { .. }),
-    cost: 2,
+    cost: |_, _| 2,
     write,
 };
 

@@ -9,7 +9,8 @@ use crate::context::Context;
 use crate::fuse::Kernel;
 use crate::shader::{Shader, Writer};
 
-pub(super) const VARIANT: Variant = Variant { name: "reduce_group", applies, cost: 1, write };
+pub(super) const VARIANT: Variant =
+    Variant { name: "reduce_group", takes_prologues: false, applies, cost: |_, _| 1, write };
 
 /// Invocations of a work group, a power of two.
 const GROUP: u32 = 128;

@@ -12,8 +12,13 @@ use crate::fuse::Kernel;
 use crate::shader::{Shader, Writer};
 use crate::text::{expression, functions};
 
-pub(super) const VARIANT: Variant =
-    Variant { name: "rows", applies: |_, kernel| matches!(kernel.primitive, Primitive::Rows(_)), cost: 2, write };
+pub(super) const VARIANT: Variant = Variant {
+    name: "rows",
+    takes_prologues: false,
+    applies: |_, kernel| matches!(kernel.primitive, Primitive::Rows(_)),
+    cost: |_, _| 2,
+    write,
+};
 
 /// What both ways to write rows share: `input0`, `input1`, … read the inputs, and `x0`, `x1`, … are what they read, then what
 /// the steps make.
@@ -41,7 +46,7 @@ impl<'a> Parts<'a> {
         }
         store_anywhere(writer, context, kernel, 1);
         let all = rows.expressions().map(|(expression, _)| expression.clone()).reduce(Expression::add);
-        writer.function(&functions(&all.expect("there is a result"), 1));
+        functions(&all.expect("there is a result"), 1).iter().for_each(|function| writer.function(function));
         let (extent, inner) = (rows.extent(), rows.shape[rows.axes.end..].iter().product::<usize>());
         let [extent, inner, outer] = [extent, inner, extent * inner].map(|number| writer.param(number));
         Self { rows, varying, extent, inner, outer }

@@ -11,7 +11,8 @@ use crate::fuse::Kernel;
 use crate::shader::{Shader, Writer};
 use crate::text::expression;
 
-pub(super) const VARIANT: Variant = Variant { name: "rows_group", applies, cost: 1, write };
+pub(super) const VARIANT: Variant =
+    Variant { name: "rows_group", takes_prologues: false, applies, cost: |_, _| 1, write };
 
 /// Invocations of a work group, a power of two.
 const GROUP: u32 = 128;

@@ -8,8 +8,13 @@ use crate::context::Context;
 use crate::fuse::Kernel;
 use crate::shader::{Shader, Writer};
 
-pub(super) const VARIANT: Variant =
-    Variant { name: "scan", applies: |_, kernel| matches!(kernel.primitive, Primitive::Scan { .. }), cost: 1, write };
+pub(super) const VARIANT: Variant = Variant {
+    name: "scan",
+    takes_prologues: false,
+    applies: |_, kernel| matches!(kernel.primitive, Primitive::Scan { .. }),
+    cost: |_, _| 1,
+    write,
+};
 
 fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let Primitive::Scan { axis, exclusive, reverse } = kernel.primitive else { unreachable!("applies") };

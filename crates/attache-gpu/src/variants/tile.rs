@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use attache_gpu_ir::{Contraction, Primitive};
+use attache_gpu_ir::Primitive;
 
 use super::contract::source;
 use crate::access::{lanes, store_anywhere};
@@ -13,7 +13,7 @@ use crate::fuse::Kernel;
 use crate::shader::{GROUP, Shader, Writer};
 
 /// Work groups along one axis of a dispatch, at most.
-const MAX_GROUPS: usize = 65535;
+pub(super) const MAX_GROUPS: usize = 65535;
 
 /// Results, in vectors of 4, up to which invocations share the products of one.
 const FEW_RESULTS: usize = 32768;
@@ -68,14 +68,6 @@ pub(super) struct Loops {
     pub(super) bias: String,
 }
 
-/// Whether each output position reads the one input position of the same number.
-fn is_pointwise(contraction: &Contraction, data: &[usize], filter: &[usize]) -> bool {
-    filter[1..3] == [1, 1]
-        && contraction.strides == [1, 1]
-        && contraction.before == [0, 0]
-        && data[1..3] == contraction.output
-}
-
 impl Tile {
     /// That of a contraction which goes through the channels of a position in `depth` steps.
     pub(super) fn new(context: &Context<'_>, kernel: &Kernel, depth: usize) -> Self {
@@ -98,7 +90,7 @@ impl Tile {
             split,
             across,
             down: GROUP as usize / split / across,
-            pointwise: is_pointwise(contraction, data, filter),
+            pointwise: contraction.is_pointwise(data, filter),
             out_lanes: if filter[0].is_multiple_of(4) { lanes(context.program, kernel) } else { 1 },
             positions,
             quads,
@@ -160,7 +152,11 @@ impl Tile {
         let _ = writeln!(body, "    if (!is_there) {{ return; }}\n    let bias = {};", loops.bias);
         let outputs = writer.param(context.program.shape(kernel.inputs[1])[0]);
         for p in 0..each {
-            let _ = writeln!(body, "    if (first + {p}u < {total}) {{ {} }}", self.put(p, &wide, &outputs));
+            let _ = writeln!(
+                body,
+                "    if (first + {p}u < {total}) {{ {} }}",
+                put(self.out_lanes, &format!("at{p}"), &format!("sum{p}"), &wide, &outputs)
+            );
         }
         let rows_of_groups = tiles.div_ceil(MAX_GROUPS);
         let groups = [self.quads.div_ceil(across), tiles.min(MAX_GROUPS), rows_of_groups].map(|count| count as u32);
@@ -220,18 +216,17 @@ impl Tile {
         );
         text
     }
+}
 
-    /// Stores the sums of position `p`.
-    fn put(&self, p: usize, wide: &str, outputs: &str) -> String {
-        if self.out_lanes == 4 {
-            return format!("store(at{p} * {wide} + quad, sum{p} + bias);");
-        }
-        let one = |(k, part): (usize, &str)| {
-            format!(
-                "if (quad * 4u + {k}u < {outputs}) {{ store(at{p} * {outputs} + quad * 4u + {k}u, \
-                 sum{p}.{part} + bias.{part}); }} "
-            )
-        };
-        ["x", "y", "z", "w"].into_iter().enumerate().map(one).collect()
+/// WGSL that stores `sum` as the quad `quad` of channels of output position `at`, in vectors or one after the other.
+pub(super) fn put(out_lanes: usize, at: &str, sum: &str, wide: &str, outputs: &str) -> String {
+    if out_lanes == 4 {
+        return format!("store({at} * {wide} + quad, {sum} + bias);");
     }
+    let one = |(k, part): (usize, &str)| {
+        format!(
+            "if (quad * 4u + {k}u < {outputs}) {{ store({at} * {outputs} + quad * 4u + {k}u, {sum}.{part} + bias.{part}); }} "
+        )
+    };
+    ["x", "y", "z", "w"].into_iter().enumerate().map(one).collect()
 }

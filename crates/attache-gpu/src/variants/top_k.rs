@@ -7,8 +7,13 @@ use crate::context::Context;
 use crate::fuse::Kernel;
 use crate::shader::{Shader, Writer};
 
-pub(super) const VARIANT: Variant =
-    Variant { name: "top_k", applies: |_, kernel| matches!(kernel.primitive, Primitive::TopK { .. }), cost: 1, write };
+pub(super) const VARIANT: Variant = Variant {
+    name: "top_k",
+    takes_prologues: false,
+    applies: |_, kernel| matches!(kernel.primitive, Primitive::TopK { .. }),
+    cost: |_, _| 1,
+    write,
+};
 
 fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let Primitive::TopK { count } = kernel.primitive else { unreachable!("applies") };

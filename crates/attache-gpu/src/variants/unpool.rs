@@ -11,8 +11,9 @@ use crate::text::vector;
 
 pub(super) const VARIANT: Variant = Variant {
     name: "unpool",
+    takes_prologues: false,
     applies: |_, kernel| matches!(kernel.primitive, Primitive::Unpool { .. }),
-    cost: 1,
+    cost: |_, _| 1,
     write,
 };
 

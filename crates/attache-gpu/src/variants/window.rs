@@ -9,8 +9,13 @@ use crate::fuse::Kernel;
 use crate::shader::{Shader, Writer};
 use crate::text::vector;
 
-pub(super) const VARIANT: Variant =
-    Variant { name: "window", applies: |_, kernel| matches!(kernel.primitive, Primitive::Window(_)), cost: 1, write };
+pub(super) const VARIANT: Variant = Variant {
+    name: "window",
+    takes_prologues: false,
+    applies: |_, kernel| matches!(kernel.primitive, Primitive::Window(_)),
+    cost: |_, _| 1,
+    write,
+};
 
 fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let Primitive::Window(window) = &kernel.primitive else { unreachable!("applies") };
