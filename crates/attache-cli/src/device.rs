@@ -49,6 +49,8 @@ pub(crate) struct Ceilings {
     pub(crate) bytes_per_second: f64,
     /// Operations in f32, two for each multiply-add.
     pub(crate) operations_per_second: f64,
+    /// The same of matrices of 16-bit numbers, where the device has units for them.
+    pub(crate) matrix_operations_per_second: Option<f64>,
 }
 
 /// A GPU that is ready for use.

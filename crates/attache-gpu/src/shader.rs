@@ -49,6 +49,13 @@ pub struct Shader {
     pub groups: [u32; 3],
 }
 
+impl Shader {
+    /// Whether its subgroups multiply matrices together.
+    pub fn multiplies_matrices(&self) -> bool {
+        self.source.contains("coopMultiplyAdd")
+    }
+}
+
 /// Builds a [`Shader`].
 pub(crate) struct Writer<'a> {
     program: &'a Program,

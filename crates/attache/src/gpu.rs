@@ -8,7 +8,7 @@ mod options;
 mod stages;
 
 pub use attache_gpu::{
-    Adapter, Backend, Ceilings, Device, DeviceOptions, Fault, FaultMoment, GpuErrorKind, Precision, Submission, Work,
+    Adapter, Backend, Ceilings, Device, DeviceOptions, Fault, FaultMoment, GpuErrorKind, Precision, Submission,
     adapters, wgpu,
 };
 pub use attache_graph::Quantized;

@@ -16,6 +16,8 @@ pub struct DispatchProfile {
     pub end_ns: f64,
     /// Arithmetic operations, two for each multiply-add.
     pub operations: u64,
+    /// Whether the device's units for matrices do them.
+    pub on_matrices: bool,
     /// Bytes read from the device's memory.
     pub bytes_read: u64,
     /// Bytes written to the device's memory.

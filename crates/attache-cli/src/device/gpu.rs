@@ -89,8 +89,9 @@ pub(super) fn profiled(gpu: &Gpu) -> Result<Gpu, Failure> {
 
 /// What it does at best.
 pub(super) fn ceilings(gpu: &Gpu) -> Result<Ceilings, Failure> {
-    let gpu::Ceilings { bytes_per_second, operations_per_second, .. } = gpu.delegate.ceilings()?;
-    Ok(Ceilings { bytes_per_second, operations_per_second })
+    let gpu::Ceilings { bytes_per_second, operations_per_second, matrix_operations_per_second } =
+        gpu.delegate.ceilings()?;
+    Ok(Ceilings { bytes_per_second, operations_per_second, matrix_operations_per_second })
 }
 
 /// A stage of the way to the device.

@@ -132,6 +132,7 @@ impl DelegateKernel for GpuKernel {
             begin_ns: span.begin,
             end_ns: span.end,
             operations: work.operations,
+            on_matrices: dispatch.shader.multiplies_matrices(),
             bytes_read: work.bytes_read,
             bytes_written: work.bytes_written,
         });

@@ -35,6 +35,9 @@ pub(super) struct Dispatch {
     pub(super) wait_us: f64,
     pub(super) us: f64,
     pub(super) operations: u64,
+    /// Whether units for matrices do them: they have a ceiling of their own.
+    #[serde(default)]
+    pub(super) on_matrices: bool,
     pub(super) bytes_read: u64,
     pub(super) bytes_written: u64,
     /// Of the time of a run, in percent.
@@ -151,9 +154,12 @@ impl Profile {
 
     /// The tables for people.
     pub(super) fn text(&self, console: &Console) -> String {
-        let Ceilings { bytes_per_second, operations_per_second } = self.ceilings;
+        let Ceilings { bytes_per_second, operations_per_second, matrix_operations_per_second } = self.ceilings;
+        let matrices = matrix_operations_per_second.map_or(String::new(), |rate| {
+            format!(", {:.1} with matrices of f16 (kernels that use these, marked *, are held to it)", rate / 1e9)
+        });
         let ceilings = format!(
-            "at best the device copies {:.1} GB/s and does {:.1} Gop/s in f32",
+            "at best the device copies {:.1} GB/s and does {:.1} Gop/s in f32{matrices}",
             bytes_per_second / 1e9,
             operations_per_second / 1e9
         );
@@ -168,7 +174,8 @@ impl Profile {
                 dispatch.arithmetic_percent,
                 dispatch.roofline_percent,
             ];
-            let words = [index.to_string(), dispatch.label(), dispatch.kernel.clone()];
+            let mark = if dispatch.on_matrices { " *" } else { "" };
+            let words = [index.to_string(), dispatch.label(), format!("{}{mark}", dispatch.kernel)];
             words.into_iter().chain(numbers.map(one)).collect()
         };
         let rows: Vec<Vec<String>> = self.dispatches.iter().enumerate().map(row).collect();
@@ -230,10 +237,12 @@ fn percent(part: f64, whole: f64) -> f64 {
 }
 
 fn dispatch(made: &ProfiledDispatch, wait_us: f64, us: f64, time_percent: f64, ceilings: &Ceilings) -> Dispatch {
-    let attache::DispatchProfile { name, operations, bytes_read, bytes_written, .. } = made.dispatch;
+    let attache::DispatchProfile { name, operations, on_matrices, bytes_read, bytes_written, .. } = made.dispatch;
     let seconds = us / 1e6;
+    let of_matrices = ceilings.matrix_operations_per_second.filter(|_| on_matrices);
+    let operations_per_second = of_matrices.unwrap_or(ceilings.operations_per_second);
     let bandwidth_percent = percent((bytes_read + bytes_written) as f64, ceilings.bytes_per_second * seconds);
-    let arithmetic_percent = percent(operations as f64, ceilings.operations_per_second * seconds);
+    let arithmetic_percent = percent(operations as f64, operations_per_second * seconds);
     let operator = |(index, name): &(usize, String)| Operator { index: *index, name: name.clone() };
     Dispatch {
         partition: made.partition,
@@ -242,6 +251,7 @@ fn dispatch(made: &ProfiledDispatch, wait_us: f64, us: f64, time_percent: f64, c
         wait_us,
         us,
         operations,
+        on_matrices,
         bytes_read,
         bytes_written,
         time_percent,
@@ -292,9 +302,11 @@ pub(super) mod tests {
             ],
             barriers: Some(1),
         };
-        let ceilings = Ceilings { bytes_per_second: 4e8, operations_per_second: 4e9 };
-        Profile::of(&[run(0.0), run(-500.0), run(900.0)], ceilings)
+        Profile::of(&[run(0.0), run(-500.0), run(900.0)], CEILINGS)
     }
+
+    const CEILINGS: Ceilings =
+        Ceilings { bytes_per_second: 4e8, operations_per_second: 4e9, matrix_operations_per_second: Some(8e9) };
 
     #[test]
     fn times_are_medians_and_add_up() {
@@ -314,6 +326,9 @@ pub(super) mod tests {
         let first = &profile().dispatches[0];
         // 400 bytes and 2,000 operations in 2 µs; the device moves 800 and does 8,000.
         assert_eq!((first.bandwidth_percent, first.arithmetic_percent, first.roofline_percent), (50.0, 25.0, 50.0));
+        let mut made = profiled(&[], 0.0, 2000.0);
+        made.dispatch.on_matrices = true;
+        assert_eq!(dispatch(&made, 0.0, 2.0, 100.0, &CEILINGS).arithmetic_percent, 12.5);
         assert_eq!(percent(1.0, 0.0), 0.0);
     }
 
