@@ -43,18 +43,15 @@ impl Work {
         let bound: Vec<ValueId> = read(dispatch).collect();
         let joins = matches!(kernel.primitive, Primitive::Concatenate { .. });
         let written = match joins {
-            true => kernel
-                .inputs
-                .iter()
-                .filter(|id| bound.contains(&kernel.source(**id)))
-                .map(|id| elements(program, *id))
-                .sum(),
+            true => {
+                let joined = kernel.inputs.iter().filter(|id| bound.contains(&kernel.source(**id)));
+                joined.map(|id| elements(program, *id)).sum()
+            }
             false => elements(program, kernel.outputs[0]),
         };
-        let picks = matches!(kernel.primitive, Primitive::IndexMap(_) | Primitive::Gather(_));
-        let read = |id: &ValueId| match picks && kernel.inputs.contains(id) {
-            true => elements(program, *id).min(written) * plan.storages.of(*id).bytes() as u64,
-            false => plan.bytes(*id) as u64,
+        let read = |id: &ValueId| {
+            let reached = elements(program, *id).min(reached(program, kernel, *id, written));
+            reached * plan.storages.of(*id).bytes() as u64
         };
         let packed = dispatch.shader.bindings.iter().map(|binding| match binding {
             Binding::Packed(numbers) => (numbers.len() * plan.storages.packed().bytes()) as u64,
@@ -77,6 +74,19 @@ impl Work {
             bytes_written: made.sum(),
         }
     }
+}
+
+/// As many elements of a value as a kernel that writes so many can reach, with what stands in front of it.
+fn reached(program: &Program, kernel: &Kernel, id: ValueId, written: u64) -> u64 {
+    let picks = matches!(kernel.primitive, Primitive::IndexMap(_) | Primitive::Gather(_));
+    if kernel.operands.contains(&id) || (kernel.inputs.contains(&id) && !picks) {
+        return u64::MAX;
+    }
+    let direct = if kernel.inputs.contains(&id) { written } else { 0 };
+    let views = kernel.views.iter().filter(|view| view.source == id);
+    let seen = views.map(|view| elements(program, view.value));
+    let first = kernel.prologue.as_ref().map(|first| reached(program, first, id, u64::MAX));
+    seen.chain(first).fold(direct, u64::saturating_add)
 }
 
 /// The values that a dispatch reads, each once.
@@ -213,6 +223,18 @@ mod tests {
     }
 
     #[test]
+    fn what_stands_in_front_counts_as_well() {
+        let mut program = contracted([8, 3, 3, 1], 8, contraction([2, 2], 8, false), None);
+        let numbers = vec![0.5f32; 8 * 16];
+        let filter = program.constant(Scalar::F32, Constant::from_values([16, 1, 1, 8], &numbers));
+        let data = program.outputs[0];
+        program.outputs = program.step(contraction([2, 2], 1, false), &[data, filter], 1).unwrap();
+        let works = work(program, Precision::F32);
+        assert_eq!(works.iter().map(|work| work.operations).sum::<u64>(), 2 * 4 * 8 * 9 + 2 * 4 * 8 * 16);
+        assert!(works[0].bytes_read >= 4 * (16 * 8 + 8 * 9), "the data and the first filter: {works:?}");
+    }
+
+    #[test]
     fn products_count_their_depth() {
         let mut program = Program::default();
         let left = program.input(Scalar::F32, Shape::from([3, 2, 5]));
@@ -229,6 +251,18 @@ mod tests {
         let slice = IndexMap { output: vec![8], coordinates: vec![Index::Axis(0).plus(5)], fill: None };
         program.outputs = program.step(Primitive::IndexMap(slice), &[input], 0).unwrap();
         assert_eq!(work(program, Precision::F32), [Work { operations: 0, bytes_read: 32, bytes_written: 32 }]);
+    }
+
+    #[test]
+    fn what_is_seen_through_a_view_is_all_that_is_read() {
+        let mut program = Program::default();
+        let input = program.input(Scalar::F32, Shape::from([1000]));
+        let slice = IndexMap { output: vec![8], coordinates: vec![Index::Axis(0).plus(5)], fill: None };
+        let slice = program.step(Primitive::IndexMap(slice), &[input], 0).unwrap()[0];
+        let expression = Expression::Input(0).add(Expression::Constant(1.0));
+        let map = Primitive::Map { expression, shape: Shape::from([8]), scalar: Scalar::F32 };
+        program.outputs = program.step(map, &[slice], 1).unwrap();
+        assert_eq!(work(program, Precision::F32), [Work { operations: 8, bytes_read: 32, bytes_written: 32 }]);
     }
 
     #[test]
