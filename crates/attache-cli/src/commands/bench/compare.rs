@@ -208,6 +208,19 @@ mod tests {
     }
 
     #[test]
+    fn operators_of_other_models_are_not_compared() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, other] = ["a.json", "b.json"].map(|name| folder.path().join(name));
+        let mut json = answer(profile());
+        std::fs::write(&one, json.to_string()).unwrap();
+        json["model"] = json!("n");
+        std::fs::write(&other, json.to_string()).unwrap();
+        let report = compare(&Console::new(false), &one, &other).unwrap();
+        assert!(report.text.contains("another model, n"), "{}", report.text);
+        assert_eq!((report.text.matches("1.00×").count(), &report.json["operators"]), (5, &json!([])));
+    }
+
+    #[test]
     fn operators_that_share_a_dispatch_belong_together() {
         let dispatch = |operators: &[usize], us: f64| {
             let operators = operators.iter().map(|index| Operator { index: *index, name: "ADD".to_owned() }).collect();
