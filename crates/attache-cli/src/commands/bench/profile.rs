@@ -141,7 +141,7 @@ impl Profile {
 
     /// What it comes to, in a line.
     pub(super) fn summary(&self) -> String {
-        let barriers = self.barriers.map_or(String::new(), |barriers| format!(" and {barriers} barriers"));
+        let barriers = self.barriers.map_or(String::new(), |barriers| format!(" ({barriers} behind a barrier)"));
         format!(
             "GPU {:.1} µs: {} dispatches{barriers}, {:.1} µs ({:.1} %) of it between dispatches; medians of {} runs with timestamps",
             self.gpu_us,
@@ -342,7 +342,7 @@ pub(super) mod tests {
     #[test]
     fn the_tables_name_operators() {
         let text = profile().text(&Console::new(false));
-        for part in ["0 CONV_2D", "3 CONV_2D", "% roofline", "2 dispatches and 1 barriers", "0.4 GB/s"] {
+        for part in ["0 CONV_2D", "3 CONV_2D", "% roofline", "2 dispatches (1 behind a barrier)", "0.4 GB/s"] {
             assert!(text.contains(part), "{part}: {text}");
         }
     }
