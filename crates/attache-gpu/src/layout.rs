@@ -1,8 +1,8 @@
 //! Memory: where each value of a program lies.
 //!
-//! Intermediate values live in banks, each a buffer planned like an arena. No kernel reads a bank that it writes, so
-//! that inputs stay cacheable loads and a device's rule against reading and writing one buffer at once holds. A reshaped
-//! value lies where the value it reshapes lies.
+//! Intermediate values live in banks, each a buffer planned like an arena. Where a way to submit has a rule against reading
+//! and writing one buffer at once, no kernel reads a bank that it writes; elsewhere one bank holds all. A reshaped value
+//! lies where the value it reshapes lies.
 
 use attache_base::arena::{self, Lifetime};
 use attache_gpu_ir::{Primitive, Program, Source, ValueId};
@@ -10,8 +10,11 @@ use attache_gpu_ir::{Primitive, Program, Source, ValueId};
 use crate::fuse::Kernel;
 use crate::storage::Storages;
 
-/// Every value starts at a multiple of this: the strictest alignment that devices ask of a binding.
+/// The strictest alignment that devices ask of a binding.
 pub(crate) const ALIGNMENT: usize = 256;
+
+/// Bytes of which the size of a buffer is a multiple.
+const WORD: usize = 4;
 
 /// Where a value lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,11 +45,30 @@ pub struct Layout {
     pub constants: Vec<ValueId>,
     /// The largest sum of bytes of intermediate values live at one kernel: no banks can be smaller together.
     pub lower_bound: usize,
+    /// What the banks take beyond that, and why.
+    pub excess: Excess,
+}
+
+/// Bytes of banks beyond the lower bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Excess {
+    /// Those that one bank for everything would save.
+    pub banks: usize,
+    /// Of the rest, those that values without alignment would save.
+    pub alignment: usize,
+    /// The rest: the planner found no better places.
+    pub planner: usize,
 }
 
 impl Layout {
     /// Lays out the values that `kernels` make and read; `constants` are those read as they are.
-    pub fn new(program: &Program, kernels: &[Kernel], constants: Vec<ValueId>, storages: &Storages) -> Self {
+    pub fn new(
+        program: &Program,
+        kernels: &[Kernel],
+        constants: Vec<ValueId>,
+        storages: &Storages,
+        Rules { alignment, apart }: Rules,
+    ) -> Self {
         let roots = roots(program);
         let root = |id: ValueId| roots[id.index()];
         let mut lives: Vec<Option<Lifetime>> = vec![None; program.values.len()];
@@ -68,17 +90,19 @@ impl Layout {
         }
         let made: Vec<(usize, Lifetime)> =
             lives.iter().enumerate().filter_map(|(id, life)| Some((id, (*life)?))).collect();
-        let banks = colour(program, kernels, &roots);
+        let banks = if apart { colour(program, kernels, &roots) } else { together(kernels, program.values.len()) };
         let mut layout = Layout { places: vec![Place::Nowhere; program.values.len()], ..Layout::default() };
-        layout.lower_bound = arena::lower_bound(&made.iter().map(|(_, life)| *life).collect::<Vec<_>>());
+        let all: Vec<Lifetime> = made.iter().map(|(_, life)| *life).collect();
+        layout.lower_bound = arena::lower_bound(&all);
         for bank in 0..banks.iter().flatten().max().map_or(0, |most| most + 1) {
             let members: Vec<&(usize, Lifetime)> = made.iter().filter(|(id, _)| banks[*id] == Some(bank)).collect();
-            let plan = arena::plan(&members.iter().map(|(_, life)| *life).collect::<Vec<_>>(), ALIGNMENT);
+            let plan = arena::plan(&members.iter().map(|(_, life)| *life).collect::<Vec<_>>(), alignment);
             for ((id, _), offset) in members.iter().zip(&plan.offsets) {
                 layout.places[*id] = Place::Bank { bank, offset: *offset };
             }
-            layout.banks.push(plan.size.next_multiple_of(ALIGNMENT));
+            layout.banks.push(plan.size.next_multiple_of(WORD));
         }
+        layout.excess = Excess::new(&all, alignment, layout.banks.iter().sum(), layout.lower_bound);
         for (index, id) in program.inputs.iter().enumerate() {
             layout.places[id.index()] = Place::Input(index);
         }
@@ -91,6 +115,32 @@ impl Layout {
         layout.constants = constants;
         layout
     }
+}
+
+/// What a device and a way to submit ask of places.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// Every value starts at a multiple of so many bytes.
+    pub alignment: usize,
+    /// Whether no kernel may read the bank that it writes.
+    pub apart: bool,
+}
+
+impl Excess {
+    fn new(lives: &[Lifetime], alignment: usize, total: usize, lower_bound: usize) -> Self {
+        let [aligned, dense] = [alignment, 1].map(|alignment| arena::plan(lives, alignment).size);
+        // Greedy plans may be better by chance where there is more to heed.
+        let aligned = aligned.next_multiple_of(WORD).min(total);
+        let dense = dense.min(aligned);
+        Self { banks: total - aligned, alignment: aligned - dense, planner: dense - lower_bound }
+    }
+}
+
+/// One bank for every value that a kernel makes.
+fn together(kernels: &[Kernel], values: usize) -> Vec<Option<usize>> {
+    let mut banks = vec![None; values];
+    kernels.iter().flat_map(|kernel| &kernel.outputs).for_each(|id| banks[id.index()] = Some(0));
+    banks
 }
 
 /// The value in whose place each value lies: itself, but for reshapes.
@@ -148,7 +198,10 @@ mod tests {
         let c = program.step(reduce(vec![0]), &[reshaped], 0).unwrap()[0];
         program.outputs = vec![c, reshaped, input];
         let kernels = fuse(&program, &Limits::default());
-        let layout = Layout::new(&program, &kernels, Vec::new(), &Storages::new(&program, Storage::F32));
+        let storages = Storages::new(&program, Storage::F32);
+        let rules = |apart| Rules { alignment: 256, apart };
+        let lay_out = |apart| Layout::new(&program, &kernels, Vec::new(), &storages, rules(apart));
+        let layout = lay_out(true);
         assert_eq!(layout.places[reshaped.index()], layout.places[b.index()]);
         assert_eq!(layout.places[input.index()], Place::Input(0));
         let bank = |id: ValueId| match layout.places[id.index()] {
@@ -157,5 +210,9 @@ mod tests {
         };
         assert!(bank(a) != bank(b) && bank(b) != bank(c));
         assert_eq!(layout.lower_bound, 16 + 4);
+        let one = lay_out(false);
+        assert_eq!((one.banks.len(), one.lower_bound), (1, 16 + 4));
+        let Excess { banks, alignment, planner } = one.excess;
+        assert_eq!((banks, planner, alignment), (0, 0, one.banks[0] - 20));
     }
 }

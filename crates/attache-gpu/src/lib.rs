@@ -33,7 +33,7 @@ mod work;
 pub use device::{Adapter, Backend, Device, DeviceOptions, adapters};
 pub use error::{GpuError, GpuErrorKind};
 pub use fuse::{Epilogue, Kernel, View, fuse};
-pub use layout::{Layout, Place};
+pub use layout::{Excess, Layout, Place, Rules};
 pub use limits::{Limits, Params};
 pub use plan::{Dispatch, Plan};
 pub use precision::Precision;

@@ -11,6 +11,8 @@ pub struct Limits {
     pub max_binding_bytes: usize,
     /// Bytes of memory of a work group.
     pub work_group_bytes: usize,
+    /// Bytes of which a binding's offset is a multiple, at least 16.
+    pub alignment: usize,
     /// Whether shaders have binary16 as a type.
     pub shader_f16: bool,
     /// Whether invocations had better share a long sum. Software computes them one after the other, and meetings of a work
@@ -26,6 +28,7 @@ impl Default for Limits {
             params: Params::Uniform,
             max_binding_bytes: 128 << 20,
             work_group_bytes: 16384,
+            alignment: 256,
             shader_f16: false,
             shares_sums: true,
         }

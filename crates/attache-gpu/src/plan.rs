@@ -6,9 +6,10 @@ use attache_gpu_ir::{Expression, Primitive, Program, Source, Value, ValueId, Who
 
 use crate::error::{GpuError, GpuErrorKind};
 use crate::fuse::{Epilogue, Kernel, fuse};
-use crate::layout::{Layout, roots};
+use crate::layout::{Excess, Layout, Rules, roots};
 use crate::limits::Limits;
 use crate::precision::Precision;
+use crate::recording::Submission;
 use crate::shader::{Binding, Shader};
 use crate::storage::{Storage, Storages};
 use crate::variants::write;
@@ -40,8 +41,13 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Plans a program for a device of these limits.
-    pub fn new(mut program: Program, precision: Precision, limits: &Limits) -> Result<Self, GpuError> {
+    /// Plans a program for a device of these limits and a way to submit.
+    pub fn new(
+        mut program: Program,
+        precision: Precision,
+        limits: &Limits,
+        submission: Submission,
+    ) -> Result<Self, GpuError> {
         program.validate().map_err(|error| GpuError::new(GpuErrorKind::Failed, error.to_string()))?;
         settle_reshapes(&mut program);
         let mut kernels = fuse(&program, limits);
@@ -55,7 +61,8 @@ impl Plan {
             kernels.push(narrowing);
         }
         let constants = constants(&program, &dispatches);
-        let layout = Layout::new(&program, &kernels, constants, &storages);
+        let rules = Rules { alignment: limits.alignment, apart: submission.keeps_apart() };
+        let layout = Layout::new(&program, &kernels, constants, &storages, rules);
         Ok(Self { program, precision, storages, kernels, dispatches, layout })
     }
 
@@ -174,7 +181,10 @@ impl fmt::Display for Plan {
         for (index, bytes) in self.layout.banks.iter().enumerate() {
             writeln!(f, "bank {index}: {bytes} bytes")?;
         }
-        writeln!(f, "arena: {} bytes, lower bound {}", self.arena_bytes(), self.layout.lower_bound)?;
+        let Excess { banks, alignment, planner } = self.layout.excess;
+        let bound = self.layout.lower_bound;
+        write!(f, "arena: {} bytes, lower bound {bound}, excess: ", self.arena_bytes())?;
+        writeln!(f, "banks {banks}, alignment {alignment}, planner {planner}")?;
         for (index, dispatch) in self.dispatches.iter().enumerate() {
             let kernel = &self.kernels[dispatch.kernel];
             let [x, y, z] = dispatch.shader.groups;

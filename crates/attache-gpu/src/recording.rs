@@ -44,6 +44,14 @@ impl Submission {
         }
     }
 
+    /// Whether no dispatch may read the buffer that it writes, not even in other places.
+    pub(crate) fn keeps_apart(self) -> bool {
+        match self {
+            Submission::Replay => false,
+            Submission::Encoder => true,
+        }
+    }
+
     /// Records a plan in this way.
     pub(crate) fn record(
         self,

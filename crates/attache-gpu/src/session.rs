@@ -66,7 +66,7 @@ impl Session {
             let message = "replay needs a device of its own, through Vulkan";
             return Err(GpuError::new(GpuErrorKind::Unsupported, message));
         }
-        let plan = Plan::new(program, precision, device.limits())?;
+        let plan = Plan::new(program, precision, device.limits(), submission)?;
         let (recording, cost) = submission.record(device, &plan, timed)?;
         Ok(Self { plan, recording, cost, ran: false })
     }

@@ -172,13 +172,14 @@ mod tests {
     use super::*;
     use crate::limits::Limits;
     use crate::precision::Precision;
+    use crate::recording::Submission;
     use attache_base::Constant;
     use attache_gpu_ir::{Contraction, Expression, Index, IndexMap, Scalar};
 
     /// The work of each dispatch of a program.
     fn work(program: Program, precision: Precision) -> Vec<Work> {
         let limits = Limits { shader_f16: true, ..Limits::default() };
-        Work::of(&Plan::new(program, precision, &limits).unwrap())
+        Work::of(&Plan::new(program, precision, &limits, Submission::Encoder).unwrap())
     }
 
     fn contraction(output: [usize; 2], groups: usize, transposed: bool) -> Primitive {

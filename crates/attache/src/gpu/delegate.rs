@@ -77,7 +77,7 @@ impl GpuDelegate {
     }
 
     /// The way that commands take to the device unless there is too little room for it.
-    fn usual_submission(&self) -> Submission {
+    pub(super) fn usual_submission(&self) -> Submission {
         let possible = if self.device.replays() { Submission::Replay } else { Submission::Encoder };
         self.submission.unwrap_or(possible)
     }

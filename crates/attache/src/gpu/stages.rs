@@ -49,7 +49,8 @@ impl Printer {
         if self.stage == GpuStage::Program {
             return Ok(program.to_string());
         }
-        let plan = Plan::new(program, self.delegate.precision(), self.delegate.device().limits());
+        let (device, submission) = (self.delegate.device(), self.delegate.usual_submission());
+        let plan = Plan::new(program, self.delegate.precision(), device.limits(), submission);
         let plan = plan.map_err(|error| DelegateError::new(error.to_string()))?;
         if self.stage == GpuStage::Plan {
             return Ok(plan.to_string());
