@@ -3,13 +3,15 @@
 //! Rules, applied in the order of the steps: a map joins the kernel that makes one of its inputs, as its epilogue; a
 //! padding with what stands for zero joins the contraction that reads it; a depthwise contraction joins the pointwise one
 //! that reads it, as its prologue; what is but moved, and integers that are but read as reals, are read where they lie; a
-//! reshape is no kernel at all. Reductions and maps along the same rows are joined in the end.
+//! reshape is no kernel at all. Reductions and maps along the same rows are joined in the end, and long folds split.
 
 mod rows;
+mod split;
 mod views;
 
 use attache_gpu_ir::{Expression, IndexMap, Primitive, Program, Scalar, Source, Step, ValueId, Whole};
 
+pub(crate) use self::split::split;
 pub use self::views::View;
 use self::views::Views;
 

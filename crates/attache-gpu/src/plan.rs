@@ -5,7 +5,7 @@ use std::fmt;
 use attache_gpu_ir::{Expression, Primitive, Program, Source, Value, ValueId, Whole};
 
 use crate::error::{GpuError, GpuErrorKind};
-use crate::fuse::{Epilogue, Kernel, fuse};
+use crate::fuse::{Epilogue, Kernel, fuse, split};
 use crate::layout::{Excess, Layout, Rules, roots};
 use crate::limits::Limits;
 use crate::precision::Precision;
@@ -50,7 +50,8 @@ impl Plan {
     ) -> Result<Self, GpuError> {
         program.validate().map_err(|error| GpuError::new(GpuErrorKind::Failed, error.to_string()))?;
         settle_reshapes(&mut program);
-        let mut kernels = fuse(&program, limits);
+        let fused = fuse(&program, limits);
+        let mut kernels = split(&mut program, fused);
         let mut storages = Storages::new(&program, precision.storage(limits.shader_f16));
         let mut dispatches = Vec::new();
         for (index, kernel) in kernels.iter().enumerate() {

@@ -10,7 +10,7 @@ use std::ops::Range;
 use attache_base::Shape;
 use attache_gpu_ir::{Expression, Primitive, Program, RowStep, Rows, Scalar, ValueId};
 
-use super::{Epilogue, Kernel, MAX_SIZE, View};
+use super::{Epilogue, Kernel, MAX_SIZE, View, split};
 
 /// Kernels that one chain may have.
 const MAX_MEMBERS: usize = 32;
@@ -74,7 +74,9 @@ impl<'a> Chains<'a> {
         let mut members = self.members(start, &shape, &axes);
         while let Some(last) = members.last().copied() {
             let all = self.with_sources(&members, &shape);
-            if let Some(kernel) = (all.len() > 1).then(|| self.joined(&all, &shape, &axes)).flatten() {
+            // A long fold is one of rows even by itself, since such can be split.
+            let is_long = shape[axes.clone()].iter().product::<usize>() > split::MAX_EXTENT;
+            if let Some(kernel) = (is_long || all.len() > 1).then(|| self.joined(&all, &shape, &axes)).flatten() {
                 for member in all {
                     let gone = self.kernels[member].take();
                     for id in gone.iter().flat_map(Kernel::reads) {
