@@ -1,15 +1,17 @@
 //! Program to kernels: which steps run in one dispatch.
 //!
 //! Rules, applied in the order of the steps: a map joins the kernel that makes one of its inputs, as its epilogue; a
-//! padding with what stands for zero joins the contraction that reads it; a depthwise contraction joins the pointwise one
-//! that reads it, as its prologue; what is but moved, and integers that are but read as reals, are read where they lie; a
+//! padding with what stands for zero joins the contraction that reads it; a depthwise contraction, or the mean of a whole
+//! image, joins the pointwise one that reads it, as its prologue; what is but moved, and integers that are but read as reals, are read where they lie; a
 //! reshape is no kernel at all. Reductions and maps along the same rows are joined in the end, and long folds split.
 
 mod rows;
 mod split;
 mod views;
 
-use attache_gpu_ir::{Expression, IndexMap, Primitive, Program, Scalar, Source, Step, ValueId, Whole};
+use attache_gpu_ir::{
+    Expression, IndexMap, Primitive, Program, Scalar, Source, Step, ValueId, Whole, Window, WindowKind,
+};
 
 pub(crate) use self::split::split;
 pub use self::views::View;
@@ -54,6 +56,9 @@ const MAX_REPEATED: usize = 8;
 
 /// Taps that a depthwise contraction may have that is computed again for each block of channels.
 const MAX_TAPS: usize = 25;
+
+/// Positions of an image whose mean is computed again for each block of channels.
+const MAX_POOLED: usize = 64;
 
 /// Memory of a work group that a prologue asks for.
 const WORK_GROUP_BYTES: usize = 16384;
@@ -157,7 +162,7 @@ impl Fuser<'_> {
         let kernel = match &step.primitive {
             Primitive::Reshape(_) => return,
             Primitive::Map { .. } | Primitive::WholeMap { .. } => self.join_producer(read_once(kernel)),
-            Primitive::Contract(_) => self.join_depthwise(kernel),
+            Primitive::Contract(_) => self.join_first(kernel),
             Primitive::Window(_) | Primitive::Resample(_) | Primitive::ArgReduce { .. } | Primitive::TopK { .. } => {
                 self.read_integers(kernel)
             }
@@ -260,9 +265,10 @@ impl Fuser<'_> {
         bound.len() + usize::from(kernel.prologue.is_some())
     }
 
-    /// A depthwise contraction that nothing else reads becomes the prologue of the pointwise one that does.
-    fn join_depthwise(&mut self, mut kernel: Kernel) -> Kernel {
-        let Some(first) = self.sole_producer(kernel.inputs[0]) else { return kernel };
+    /// What nothing else reads becomes the prologue of the pointwise contraction that does: a depthwise contraction, or the
+    /// mean of each image's channels.
+    fn join_first(&mut self, mut kernel: Kernel) -> Kernel {
+        let Some(first) = self.sole_producer(self.unreshaped(kernel.inputs[0])) else { return kernel };
         if !self.is_plain_pointwise(&kernel) || !self.can_come_first(&self.kernels[first]) {
             return kernel;
         }
@@ -302,14 +308,32 @@ impl Fuser<'_> {
             && self.are_real_constants(&kernel.inputs[1..])
     }
 
-    /// Whether the kernel is a depthwise contraction of reals, small and with a constant filter, of which any quad of
-    /// channels can be computed alone.
+    /// The value of the same shape that this one is reshaped from, with nothing else reading it on the way.
+    fn unreshaped(&self, id: ValueId) -> ValueId {
+        let mut at = id;
+        while let Source::Step(step) = self.program.value(at).source
+            && let Step { primitive: Primitive::Reshape(_), inputs, .. } = &self.program.steps[step]
+            && self.uses[at.index()] == 1
+        {
+            at = inputs[0];
+        }
+        if self.program.shape(at) == self.program.shape(id) { at } else { id }
+    }
+
+    /// Whether the kernel is of reals, small and without weights that are made at a run, and any quad of channels can be
+    /// computed alone.
     fn can_come_first(&self, kernel: &Kernel) -> bool {
-        let Primitive::Contract(contraction) = &kernel.primitive else { return false };
-        let [data, filter] = [0, 1].map(|input| self.program.shape(kernel.inputs[input]));
+        let data = self.program.shape(kernel.inputs[0]);
         let in_quads = lanes(self.program, kernel) == 4 && data[3].is_multiple_of(4);
-        contraction.is_depthwise(data, filter)
-            && filter[1] * filter[2] <= MAX_TAPS
+        let is_small = match &kernel.primitive {
+            Primitive::Contract(contraction) => {
+                let filter = self.program.shape(kernel.inputs[1]);
+                contraction.is_depthwise(data, filter) && filter[1] * filter[2] <= MAX_TAPS
+            }
+            Primitive::Window(window) => is_one_mean(window, data) && window.size[0] * window.size[1] <= MAX_POOLED,
+            _ => false,
+        };
+        is_small
             && matches!(kernel.epilogue, Epilogue::Real(_))
             && (in_quads || kernel.operands.is_empty())
             && self.are_real_constants(&kernel.inputs[1..])
@@ -347,6 +371,12 @@ impl Fuser<'_> {
         kernel.inputs[0] = view.source;
         kernel.origins.splice(0..0, origins.iter().copied());
     }
+}
+
+/// Whether the window takes the mean of one place of each image, without padding.
+fn is_one_mean(window: &Window, data: &[usize]) -> bool {
+    let is_inside = window.before == [0, 0] && window.size[0] <= data[1] && window.size[1] <= data[2];
+    window.kind == WindowKind::Average && window.output == [1, 1] && is_inside
 }
 
 /// A map after what makes one of its inputs, as one expression.
@@ -487,6 +517,25 @@ mod tests {
         assert_eq!(fused([8, 3, 3, 1], false), 1);
         assert_eq!(fused([8, 3, 3, 1], true), 2, "somebody else reads it");
         assert_eq!(fused([8, 7, 7, 1], false), 2, "it is too large to be computed again");
+    }
+
+    #[test]
+    fn the_mean_of_an_image_becomes_the_prologue_of_what_reads_it() {
+        let fused = |kind: WindowKind, size: usize, output: usize| {
+            let mut program = Program::default();
+            let data = program.input(Scalar::F32, [1, 9, 9, 8].into());
+            let window = Window { kind, size: [size; 2], strides: [1; 2], before: [0; 2], output: [output; 2] };
+            let pooled = program.step(Primitive::Window(window), &[data], 0).unwrap()[0];
+            let flat = program.step(Primitive::Reshape([output, output * 8].into()), &[pooled], 0).unwrap()[0];
+            let again = program.step(Primitive::Reshape([1, output, output, 8].into()), &[flat], 0).unwrap()[0];
+            let filter = program.constant(Scalar::F32, Constant::from_values([4, 1, 1, 8], &[1.0f32; 32]));
+            program.outputs = program.step(pointwise([output; 2]), &[again, filter], 1).unwrap();
+            fuse(&program, &Limits::default()).len()
+        };
+        assert_eq!(fused(WindowKind::Average, 7, 1), 1);
+        assert_eq!(fused(WindowKind::Average, 9, 1), 2, "it is too large to be computed again");
+        assert_eq!(fused(WindowKind::Average, 7, 3), 2, "it is computed for several positions");
+        assert_eq!(fused(WindowKind::Maximum, 7, 1), 2);
     }
 
     #[test]

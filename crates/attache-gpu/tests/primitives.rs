@@ -424,6 +424,35 @@ fn large_contract(random: &mut Random) -> Program {
     program
 }
 
+/// The mean of each image's channels, and what is contracted from it.
+fn pooled(random: &mut Random) -> Program {
+    let shape = random.image();
+    let (kind, channels, outputs) = (WindowKind::Average, shape[3], random.channels());
+    let size = [1 + random.below(shape[1].min(8)), 1 + random.below(shape[2].min(8))];
+    let mut program = Program::default();
+    let data = program.input(Scalar::F32, shape.clone());
+    let window = Window { kind, size, strides: [1, 1], before: [0, 0], output: [1, 1] };
+    let mean = program.step(Primitive::Window(window), &[data], 0).unwrap()[0];
+    let expression = Expression::Input(0).clamp(-0.25, 0.5);
+    let of_mean = Primitive::Map { expression, shape: program.shape(mean).clone(), scalar: Scalar::F32 };
+    let mean = if random.below(2) == 0 { mean } else { program.step(of_mean, &[mean], 0).unwrap()[0] };
+    let numbers = random.numbers(outputs * (1 + channels));
+    let (bias, filter) = numbers.split_at(outputs);
+    let filter = program.constant(Scalar::F32, Constant::from_values([outputs, 1, 1, channels], filter));
+    let bias = program.constant(Scalar::F32, Constant::from_values([outputs], bias));
+    let contraction = Contraction {
+        strides: [1, 1],
+        dilations: [1, 1],
+        before: [0, 0],
+        output: [1, 1],
+        groups: 1,
+        transposed: false,
+        zero_points: [0; 2],
+    };
+    program.outputs = program.step(Primitive::Contract(contraction), &[mean, filter, bias], 0).unwrap();
+    program
+}
+
 fn resample(random: &mut Random) -> Program {
     let shape = random.image();
     let corners = random.below(3);
@@ -683,7 +712,7 @@ fn devices_compute_what_primitives_mean() {
 /// The same in one more form.
 fn forms(precision: Precision, submission: Submission, options: DeviceOptions) {
     let form = Form { device: device(options), precision, submission };
-    let kinds: [(&str, Draw, usize); 25] = [
+    let kinds: [(&str, Draw, usize); 26] = [
         ("map", map, 60),
         ("index_map", index_map, 40),
         ("concatenate", concatenate, 25),
@@ -707,6 +736,7 @@ fn forms(precision: Precision, submission: Submission, options: DeviceOptions) {
         ("byte_moves", byte_moves, 60),
         ("rows", rows, 60),
         ("views", views, 80),
+        ("pooled", pooled, 20),
         ("separable", separable, 40),
         ("large_contract", large_contract, 30),
     ];
@@ -726,6 +756,8 @@ fn forms(precision: Precision, submission: Submission, options: DeviceOptions) {
     assert_eq!(seen.contains("halves"), precision != Precision::F32);
     let large = Primitive::Reduce { reduction: Reduction::Mean, axes: vec![1, 2] };
     check(&form, &mut Random(99), "reduce_group", one(large, &[float(&[2, 120, 90, 3].into())]));
+    let long = Primitive::Reduce { reduction: Reduction::Maximum, axes: vec![1, 2] };
+    check(&form, &mut Random(97), "rows_group", one(long, &[float(&[2, 127, 89, 3].into())]));
     let large = Primitive::Reduce { reduction: Reduction::Sum, axes: vec![1, 2] };
     check(&form, &mut Random(98), "reduce_group", one(large, &[(Scalar::I32, [2, 120, 90, 3].into())]));
 }

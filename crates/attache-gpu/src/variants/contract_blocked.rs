@@ -141,7 +141,7 @@ fn pack(context: &Context<'_>, kernel: &Kernel) -> (Arc<[f32]>, usize) {
         }
     }
     let start = packed.len() / 4;
-    if let Some(first) = &kernel.prologue {
+    if let Some(first) = kernel.prologue.as_ref().filter(|first| matches!(first.primitive, Primitive::Contract(_))) {
         packed.extend_from_slice(&contract_depthwise::pack(context, first));
     }
     (packed.into(), start)

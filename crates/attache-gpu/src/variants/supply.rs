@@ -1,7 +1,7 @@
 //! Where a contraction that goes through the memory of a work group takes its data from: the value as it lies, the taps of
-//! a window over it, or a depthwise contraction that is computed as it is read.
+//! a window over it, or a depthwise contraction or a mean that is computed as it is read.
 
-use attache_gpu_ir::Primitive;
+use attache_gpu_ir::{Primitive, Window};
 
 use super::contract::source;
 use crate::access::finish;
@@ -28,8 +28,8 @@ enum Kind {
     Pointwise,
     /// Each tap of the window reads a position of its own.
     Window,
-    /// A depthwise contraction comes first.
-    Depthwise,
+    /// Another kernel comes first.
+    Prologue,
 }
 
 impl Supply {
@@ -52,8 +52,11 @@ impl Supply {
                 let input = context.program.shape(first.inputs[0]);
                 read_quads(writer, context, first);
                 let extents = extents(writer, input, data);
-                depthwise(writer, context, first, (weights, start), &extents);
-                (Kind::Depthwise, extents)
+                match &first.primitive {
+                    Primitive::Window(window) => mean(writer, context, first, window, &extents),
+                    _ => depthwise(writer, context, first, (weights, start), &extents),
+                }
+                (Kind::Prologue, extents)
             }
             None => {
                 read_quads(writer, context, kernel);
@@ -83,7 +86,7 @@ impl Supply {
     let y{slot} = i32(p{slot} / {width} % {height});
     let b{slot}_ = i32(p{slot} / {width} / {height});\n"
             ),
-            Kind::Pointwise | Kind::Depthwise => String::new(),
+            Kind::Pointwise | Kind::Prologue => String::new(),
         }
     }
 
@@ -97,7 +100,7 @@ impl Supply {
         let inside{slot} = sy{slot} >= 0 && sx{slot} >= 0;
         let from{slot} = u32(max((b{slot}_ * i32({height}) + sy{slot}) * i32({width}) + sx{slot}, 0));\n"
             ),
-            Kind::Pointwise | Kind::Depthwise => String::new(),
+            Kind::Pointwise | Kind::Prologue => String::new(),
         }
     }
 
@@ -106,7 +109,7 @@ impl Supply {
         match self.kind {
             Kind::Pointwise => format!("quad_at(p{slot}, {c})"),
             Kind::Window => format!("select(vec4<f32>(), quad_at(from{slot}, {c}), inside{slot})"),
-            Kind::Depthwise => format!("prologue(p{slot}, {c})"),
+            Kind::Prologue => format!("prologue(p{slot}, {c})"),
         }
     }
 }
@@ -191,5 +194,31 @@ fn depthwise(
     }
     text +=
         &format!("    return select(vec4<f32>(), prologue_result(position * {depth} + quad, sum), c < {depth});\n}}\n");
+    writer.function(&text);
+}
+
+/// Adds `prologue(position, c)`: 4 channels of the mean of an image, added up column by column as a window is.
+fn mean(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, window: &Window, extents: &[String]) {
+    finish(writer, context, kernel, "prologue_result");
+    let depth = writer.param(context.program.shape(kernel.inputs[0])[3].div_ceil(4));
+    let [height, width, ..] = extents else { unreachable!("there are four extents") };
+    let [rows, columns] = window.size;
+    let mut text = format!(
+        "fn prologue(position: u32, c: u32) -> vec4<f32> {{
+    let quad = min(c, {depth} - 1u);
+    let start = position * {height} * {width};\n"
+    );
+    let taps = || (0..columns).flat_map(|j| (0..rows).map(move |i| (i, j)));
+    for (i, j) in taps() {
+        text += &format!("    let d{i}_{j} = quad_at(start + {i}u * {width} + {j}u, quad);\n");
+    }
+    text += "    var sum = vec4<f32>();\n";
+    for (i, j) in taps() {
+        text += &format!("    sum += d{i}_{j};\n");
+    }
+    let mean = format!("sum / {}.0", rows * columns);
+    text += &format!(
+        "    return select(vec4<f32>(), prologue_result(position * {depth} + quad, {mean}), c < {depth});\n}}\n"
+    );
     writer.function(&text);
 }
