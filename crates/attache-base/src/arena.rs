@@ -60,8 +60,8 @@ const MAX_TRIES: usize = 64;
 
 /// Places every lifetime at a multiple of `alignment`, no two that meet in time overlapping in space.
 ///
-/// The best of two greedy orders: by size, and by breadth (the tensors of the fullest step first), each placing a
-/// tensor into the smallest gap that fits among those it meets. Source: Pisarchyk and Lee, "Efficient Memory
+/// The best of three greedy orders: by size, by breadth (the tensors of the fullest step first), and as they begin, each
+/// placing a tensor into the smallest gap that fits among those it meets. Source: Pisarchyk and Lee, "Efficient Memory
 /// Management for Deep Neural Net Inference", 2020. Where the lower bound is not reached, whatever lies on top is placed
 /// first in the next try.
 pub fn plan(lifetimes: &[Lifetime], alignment: usize) -> Arena {
@@ -69,12 +69,14 @@ pub fn plan(lifetimes: &[Lifetime], alignment: usize) -> Arena {
         return place_in_time(lifetimes, alignment);
     }
     let bound = lower_bound(lifetimes);
-    let by_size = improved(lifetimes, alignment, bound, size_order(lifetimes));
-    if by_size.size == bound {
-        return by_size;
+    let mut best = improved(lifetimes, alignment, bound, size_order(lifetimes));
+    for order in [breadth_order, time_order] {
+        if best.size > bound {
+            let other = improved(lifetimes, alignment, bound, order(lifetimes));
+            best = if other.size < best.size { other } else { best };
+        }
     }
-    let by_breadth = improved(lifetimes, alignment, bound, breadth_order(lifetimes));
-    if by_breadth.size < by_size.size { by_breadth } else { by_size }
+    best
 }
 
 /// The best plan of an order and those that follow from it by placing first what lay on top.
@@ -100,6 +102,12 @@ fn improved(lifetimes: &[Lifetime], alignment: usize, bound: usize, mut order: V
 fn size_order(lifetimes: &[Lifetime]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..lifetimes.len()).collect();
     order.sort_by_key(|&index| std::cmp::Reverse(lifetimes[index].size));
+    order
+}
+
+fn time_order(lifetimes: &[Lifetime]) -> Vec<usize> {
+    let mut order = size_order(lifetimes);
+    order.sort_by_key(|&index| lifetimes[index].first);
     order
 }
 
