@@ -185,13 +185,19 @@ impl Device {
             true => (storage_buffers - 1, Params::Storage),
             false => (storage_buffers, Params::Uniform),
         };
-        let shader_f16 = adapter.shader_f16;
-        let work_group_bytes = adapter.work_group_bytes as usize;
-        // Vectors of four words ask for 16 bytes themselves.
-        let alignment = (device.limits().min_storage_buffer_offset_alignment as usize).max(16);
-        let shares_sums = !as_software;
-        let limits =
-            Limits { max_bindings, params, max_binding_bytes, work_group_bytes, alignment, shader_f16, shares_sums };
+        let allowed = device.limits();
+        let most_invocations = allowed.max_compute_invocations_per_workgroup.min(allowed.max_compute_workgroup_size_x);
+        let limits = Limits {
+            max_bindings,
+            params,
+            max_binding_bytes,
+            work_group_bytes: adapter.work_group_bytes as usize,
+            max_invocations: most_invocations as usize,
+            // Vectors of four words ask for 16 bytes themselves.
+            alignment: (allowed.min_storage_buffer_offset_alignment as usize).max(16),
+            shader_f16: adapter.shader_f16,
+            shares_sums: !as_software,
+        };
         let vulkan = open_ms.and_then(|_| Vulkan::of(&device, &limits));
         let (pipelines, fault, open_ms) = (Mutex::default(), fault.map(Planted::new), open_ms.unwrap_or(0.0));
         Self(Arc::new(Inner { vulkan, device, queue, adapter, limits, pipelines, failure, fault, open_ms }))

@@ -11,6 +11,8 @@ pub struct Limits {
     pub max_binding_bytes: usize,
     /// Bytes of memory of a work group.
     pub work_group_bytes: usize,
+    /// Invocations of a work group, at least 128.
+    pub max_invocations: usize,
     /// Bytes of which a binding's offset is a multiple, at least 16.
     pub alignment: usize,
     /// Whether shaders have binary16 as a type.
@@ -28,6 +30,7 @@ impl Default for Limits {
             params: Params::Uniform,
             max_binding_bytes: 128 << 20,
             work_group_bytes: 16384,
+            max_invocations: 128,
             alignment: 256,
             shader_f16: false,
             shares_sums: true,

@@ -14,8 +14,11 @@ use crate::text::expression;
 pub(super) const VARIANT: Variant =
     Variant { name: "rows_group", takes_prologues: false, applies, cost: |_, _| 1, write };
 
-/// Invocations of a work group, a power of two.
-const GROUP: u32 = 128;
+/// Invocations of a work group, at least and, where the device allows it, at most.
+const GROUP: [usize; 2] = [64, 1024];
+
+/// Elements of a row for each of them: fewer would spend more time meeting than folding.
+const EACH: usize = 4;
 
 /// Elements of a row beyond which a work group is worth it.
 const FEW_ELEMENTS: usize = 32;
@@ -23,6 +26,16 @@ const FEW_ELEMENTS: usize = 32;
 fn applies(_: &Context<'_>, kernel: &Kernel) -> bool {
     let Primitive::Rows(rows) = &kernel.primitive else { return false };
     rows.extent() > FEW_ELEMENTS && rows.folded().elements() <= MANY_RESULTS
+}
+
+/// Invocations for a row of so many elements, a power of two.
+fn group(context: &Context<'_>, extent: usize) -> u32 {
+    let most = GROUP[1].min(context.limits.max_invocations);
+    let mut group = GROUP[0];
+    while group * 2 <= most && group * EACH < extent {
+        group *= 2;
+    }
+    group as u32
 }
 
 /// Whether the elements are to be folded one after the other: where the order changes the result, the input's counts, for
@@ -37,8 +50,8 @@ fn is_in_order(reduction: Reduction, of: &Expression, extent: usize) -> bool {
 }
 
 /// WGSL that leaves what all elements fold to in the first shared place, each invocation folding its own before.
-fn halving(parts: &Parts<'_>, of: &Expression, fold: &str) -> String {
-    let (each, element, value) = (each(parts), parts.element(of), expression(of, 1));
+fn halving(parts: &Parts<'_>, of: &Expression, fold: &str, group: u32) -> String {
+    let (each, element, value) = (each(parts, group), parts.element(of), expression(of, 1));
     format!(
         "{each}{element}        let value = {value};
         {fold}
@@ -52,19 +65,19 @@ fn halving(parts: &Parts<'_>, of: &Expression, fold: &str) -> String {
             shared_folded[local.x] = folded;
         }}
     }}\n",
-        half = GROUP / 2
+        half = group / 2
     )
 }
 
 /// The same, all elements folded in their order by one invocation.
-fn one_by_one(parts: &Parts<'_>, of: &Expression, fold: &str) -> String {
+fn one_by_one(parts: &Parts<'_>, of: &Expression, fold: &str, group: u32) -> String {
     let (extent, element, value) = (&parts.extent, parts.element(of), expression(of, 1));
     format!(
-        "    for (var start = 0u; start < {extent}; start += {GROUP}u) {{
+        "    for (var start = 0u; start < {extent}; start += {group}u) {{
         let r = min(start + local.x, {extent} - 1u);
 {element}        shared_folded[local.x] = {value};
         workgroupBarrier();
-        for (var place = 0u; local.x == 0u && place < min({GROUP}u, {extent} - start); place++) {{
+        for (var place = 0u; local.x == 0u && place < min({group}u, {extent} - start); place++) {{
             let value = shared_folded[place];
             {fold}
         }}
@@ -74,13 +87,14 @@ fn one_by_one(parts: &Parts<'_>, of: &Expression, fold: &str) -> String {
     )
 }
 
-fn each(parts: &Parts<'_>) -> String {
-    parts.each("local.x", &format!("{GROUP}u"))
+fn each(parts: &Parts<'_>, group: u32) -> String {
+    parts.each("local.x", &format!("{group}u"))
 }
 
 fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let mut writer = Writer::new(VARIANT.name, context);
     let parts = Parts::new(&mut writer, context, kernel);
+    let group = group(context, parts.rows.extent());
     let mut body = "    let row = group.x;\n".to_owned() + &parts.start("row");
     for (index, step) in parts.rows.steps.iter().enumerate() {
         let made = parts.made(index);
@@ -91,7 +105,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
                 let (fold, start) = folding(&mut writer, *reduction);
                 let share = share(&mut writer, "f32", *reduction, extent);
                 let way = if is_in_order(*reduction, of, extent) { one_by_one } else { halving };
-                let text = way(&parts, of, fold);
+                let text = way(&parts, of, fold, group);
                 format!(
                     "    var x{made}: f32;\n    {{
     var folded = f32({start});
@@ -102,8 +116,8 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
             }
         };
     }
-    body += &parts.finish("row", &each(&parts));
-    let declarations = format!("var<workgroup> shared_folded: array<f32, {GROUP}>;\n");
+    body += &parts.finish("row", &each(&parts, group));
+    let declarations = format!("var<workgroup> shared_folded: array<f32, {group}>;\n");
     let rows = parts.rows.folded().elements() as u32;
-    vec![writer.finish([GROUP, 1, 1], [rows, 1, 1], &declarations, &body)]
+    vec![writer.finish([group, 1, 1], [rows, 1, 1], &declarations, &body)]
 }
