@@ -23,6 +23,9 @@ pub struct View {
 /// Readers beyond which a value is stored after all: fetching takes longer than reading.
 const MAX_READERS: usize = 2;
 
+/// Views of one kernel beyond which values are stored after all, since each is looked for among the others.
+const MAX_VIEWS: usize = 64;
+
 /// Nodes that one coordinate may have.
 const MAX_SIZE: usize = 24;
 
@@ -66,9 +69,12 @@ impl Views {
         let mut stored = Vec::new();
         for id in kernel.inputs.clone() {
             let Some((view, origins)) = self.get(id) else { continue };
-            if !fetches || uses[id.index()] > MAX_READERS {
+            if kernel.views.contains(view) {
+                continue;
+            }
+            if !fetches || uses[id.index()] > MAX_READERS || kernel.views.len() == MAX_VIEWS {
                 stored.push(id);
-            } else if !kernel.views.contains(view) {
+            } else {
                 kernel.views.push(view.clone());
                 kernel.origins.splice(0..0, origins.iter().copied());
             }
