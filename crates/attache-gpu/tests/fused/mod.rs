@@ -1,0 +1,156 @@
+//! Programs of several steps that become one kernel, or few.
+
+use attache_base::{Constant, Shape};
+use attache_gpu_ir::{
+    Contraction, Expression, Index, IndexMap, Primitive, Program, Reduction, Resample, Sampling, Scalar, Unary,
+    ValueId, Window, WindowKind,
+};
+
+use super::{Random, index_map};
+
+/// Moved elements, perhaps moved again, read by one or two steps of other kinds.
+pub(crate) fn views(random: &mut Random) -> Program {
+    let mut program = index_map(random);
+    for value in &mut program.values {
+        value.scalar = Scalar::F32;
+    }
+    let step = |program: &mut Program, primitive, inputs: &[ValueId]| program.step(primitive, inputs, 0).unwrap()[0];
+    let mut moved = program.outputs[0];
+    if random.below(2) == 0 {
+        let shape = program.shape(moved).to_vec();
+        let swapped = vec![shape[0], shape[2], shape[1], shape[3]];
+        let coordinates = [0, 2, 1, 3].map(Index::Axis).to_vec();
+        moved =
+            step(&mut program, Primitive::IndexMap(IndexMap { output: swapped, coordinates, fill: None }), &[moved]);
+    }
+    let mut outputs = Vec::new();
+    for _ in 0..1 + random.below(2) {
+        let shape = program.shape(moved).clone();
+        let output = [shape[1] * 2, shape[2] * (1 + random.below(3))];
+        let sampling = random.pick(&[Sampling::Bilinear, Sampling::Nearest]);
+        let (size, middle) = ([2, 3], [shape[1], shape[2]]);
+        outputs.push(match random.below(4) {
+            0 => {
+                let other = program.input(Scalar::F32, shape.clone());
+                let expression = Expression::Input(0).add(Expression::Input(1));
+                step(&mut program, Primitive::Map { expression, shape, scalar: Scalar::F32 }, &[other, moved])
+            }
+            1 => step(&mut program, Primitive::Concatenate { axis: random.below(4) }, &[moved, moved]),
+            2 => {
+                let kind = random.pick(&[WindowKind::Average, WindowKind::Maximum]);
+                let window = Window { kind, size, strides: [1, 1], before: [1, 1], output: middle };
+                step(&mut program, Primitive::Window(window), &[moved])
+            }
+            _ => {
+                let half_pixel_centers = random.below(2) == 0;
+                let resample = Resample { sampling, output, align_corners: false, half_pixel_centers };
+                step(&mut program, Primitive::Resample(resample), &[moved])
+            }
+        });
+    }
+    program.outputs = outputs;
+    program
+}
+
+/// Rows brought to a common mean and length, by reductions and maps.
+pub(crate) fn rows(random: &mut Random) -> Program {
+    let shape: Shape = (0..4).map(|_| random.pick(&[1, 2, 3, 4, 7, 24])).collect();
+    let first = random.below(4);
+    let axes: Vec<usize> = (first..first + 1 + random.below(4 - first)).collect();
+    let mut program = Program::default();
+    let input = program.input(Scalar::F32, shape.clone());
+    let channels = program.input(Scalar::F32, shape[3..].into());
+    let step = |program: &mut Program, primitive, inputs: &[ValueId]| program.step(primitive, inputs, 0).unwrap()[0];
+    let fold = |reduction| Primitive::Reduce { reduction, axes: axes.clone() };
+    let map = |expression, scalar| Primitive::Map { expression, shape: shape.clone(), scalar };
+    let [x, y, z] = [0, 1, 2].map(Expression::Input);
+    let first = step(&mut program, fold(random.pick(&[Reduction::Mean, Reduction::Maximum])), &[input]);
+    let lengthen = match random.below(3) {
+        0 => x.clone().subtract(y.clone()).unary(Unary::Exponential),
+        1 => x.clone().subtract(y.clone()).multiply(x.clone().subtract(y.clone())),
+        _ => x.clone().multiply(z.clone()).add(y.clone()),
+    };
+    let longer = step(&mut program, map(lengthen, Scalar::F32), &[input, first, channels]);
+    let sum = step(&mut program, fold(random.pick(&[Reduction::Sum, Reduction::Mean])), &[longer]);
+    let scalar = random.pick(&[Scalar::F32, Scalar::F32, Scalar::I32]);
+    let quotient = x.multiply(z).divide(y.unary(Unary::Absolute).add(Expression::Constant(4.0)));
+    let whole = quotient.clone().multiply(Expression::Constant(0.0)).add(Expression::Input(2).unary(Unary::Floor));
+    let last = if scalar == Scalar::F32 { quotient } else { whole };
+    program.outputs = match random.below(3) {
+        0 => vec![sum],
+        _ => vec![step(&mut program, map(last, scalar), &[longer, sum, channels])],
+    };
+    program
+}
+
+/// A depthwise contraction and a pointwise one that reads it.
+pub(crate) fn separable(random: &mut Random) -> Program {
+    let channels = random.pick(&[3, 4, 10, 24, 36]);
+    let data = [1 + random.below(2), 5 + random.below(6), 5 + random.below(6), channels];
+    let (rows, columns) = (1 + random.below(5), 1 + random.below(5));
+    let each = Contraction {
+        strides: [1 + random.below(2), 1 + random.below(2)],
+        dilations: [1 + random.below(2), 1 + random.below(2)],
+        before: [random.below(3), random.below(3)],
+        output: [1 + random.below(12), 1 + random.below(12)],
+        groups: channels,
+        transposed: false,
+        zero_points: [0; 2],
+    };
+    let (strides, dilations, before) = ([1, 1], [1, 1], [0, 0]);
+    let across = Contraction { strides, dilations, before, groups: 1, ..each.clone() };
+    let mut program = Program::default();
+    let mut weights = |program: &mut Program, shape: Shape| {
+        let numbers = random.numbers(shape.elements());
+        program.constant(Scalar::F32, Constant::from_values(shape, &numbers))
+    };
+    let data = program.input(Scalar::F32, data.into());
+    let inputs =
+        [data, weights(&mut program, [channels, rows, columns, 1].into()), weights(&mut program, [channels].into())];
+    let first = program.step(Primitive::Contract(each), &inputs, 0).unwrap()[0];
+    let slopes = weights(&mut program, [channels].into());
+    let shape = program.shape(first).clone();
+    let expression = Expression::Input(0).multiply(Expression::Input(1)).clamp(-1.0, 6.0);
+    let first =
+        program.step(Primitive::Map { expression, shape, scalar: Scalar::F32 }, &[first, slopes], 0).unwrap()[0];
+    // Where the two stay apart, what lies between them is no less exact.
+    program.values[first.index()].is_inner = true;
+    let outputs = [5, 8, 36, 68][channels % 4];
+    let filter = weights(&mut program, [outputs, 1, 1, channels].into());
+    let second = program.step(Primitive::Contract(across), &[first, filter], 1).unwrap()[0];
+    let shape = program.shape(second).clone();
+    let residual = program.input(Scalar::F32, shape.clone());
+    let expression = Expression::Input(0).add(Expression::Input(1));
+    program.outputs =
+        program.step(Primitive::Map { expression, shape, scalar: Scalar::F32 }, &[second, residual], 1).unwrap();
+    program
+}
+
+/// The mean of each image's channels, and what is contracted from it.
+pub(crate) fn pooled(random: &mut Random) -> Program {
+    let shape = random.image();
+    let (kind, channels, outputs) = (WindowKind::Average, shape[3], random.channels());
+    let size = [1 + random.below(shape[1].min(8)), 1 + random.below(shape[2].min(8))];
+    let mut program = Program::default();
+    let data = program.input(Scalar::F32, shape.clone());
+    let window = Window { kind, size, strides: [1, 1], before: [0, 0], output: [1, 1] };
+    let mean = program.step(Primitive::Window(window), &[data], 0).unwrap()[0];
+    let expression = Expression::Input(0).clamp(-0.25, 0.5);
+    let of_mean = Primitive::Map { expression, shape: program.shape(mean).clone(), scalar: Scalar::F32 };
+    let mean = if random.below(2) == 0 { mean } else { program.step(of_mean, &[mean], 0).unwrap()[0] };
+    let numbers = random.numbers(outputs * (1 + channels));
+    let (bias, filter) = numbers.split_at(outputs);
+    let filter = program.constant(Scalar::F32, Constant::from_values([outputs, 1, 1, channels], filter));
+    let bias = program.constant(Scalar::F32, Constant::from_values([outputs], bias));
+    let contraction = Contraction {
+        strides: [1, 1],
+        dilations: [1, 1],
+        before: [0, 0],
+        output: [1, 1],
+        groups: 1,
+        transposed: false,
+        zero_points: [0; 2],
+    };
+    program.outputs = program.step(Primitive::Contract(contraction), &[mean, filter, bias], 0).unwrap();
+    program
+}
