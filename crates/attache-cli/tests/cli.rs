@@ -252,6 +252,7 @@ fn bench_has_all_its_keys() {
         "first_ms",
         "e2e_ms",
         "pipelined_ms",
+        "submit_us",
         "nodes",
         "nodes_delegated",
         "partitions",

@@ -35,6 +35,7 @@ pub use error::{GpuError, GpuErrorKind};
 pub use fuse::{Epilogue, Kernel, View, fuse};
 pub use layout::{Excess, Layout, Place, Rules};
 pub use limits::{Limits, Params};
+pub use parallel::copy;
 pub use plan::{Dispatch, Plan};
 pub use precision::Precision;
 pub use recording::{Cost, Encoder, Fault, FaultMoment, Recorder, Recording, Span, Submission, Times};

@@ -1,6 +1,10 @@
 //! Work on several threads, where the system gives any.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bytes from which on a copy is worth another thread.
+const THREADED: usize = 1 << 20;
 
 /// Calls `work` with each item once, on up to so many threads, this one among them.
 pub(crate) fn each<T: Sync>(items: &[T], threads: usize, work: impl Fn(&T) + Sync) {
@@ -20,9 +24,33 @@ pub(crate) fn each<T: Sync>(items: &[T], threads: usize, work: impl Fn(&T) + Syn
     });
 }
 
+/// Copies bytes, many of them on several threads: one alone is slower than the bus.
+pub fn copy(to: &mut [u8], from: &[u8]) {
+    let threads = (from.len() / THREADED).clamp(1, 4);
+    if threads == 1 {
+        return to.copy_from_slice(from);
+    }
+    let part = from.len().div_ceil(threads);
+    let parts: Vec<_> = to.chunks_mut(part).zip(from.chunks(part)).map(Mutex::new).collect();
+    each(&parts, threads, |part| {
+        let (to, from) = &mut *part.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        to.copy_from_slice(from);
+    });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_copies_are_whole() {
+        for count in [0, 5, THREADED, 3 * THREADED + 7] {
+            let from: Vec<u8> = (0..count).map(|place| (place % 251) as u8).collect();
+            let mut to = vec![0; count];
+            copy(&mut to, &from);
+            assert_eq!(to, from);
+        }
+    }
 
     #[test]
     fn each_item_is_taken_once() {

@@ -38,6 +38,8 @@ pub struct Plan {
     pub dispatches: Vec<Dispatch>,
     /// Where values lie.
     pub layout: Layout,
+    /// Runs on inputs of their own that may be under way at once.
+    pub slots: usize,
 }
 
 impl Plan {
@@ -64,7 +66,7 @@ impl Plan {
         let constants = constants(&program, &dispatches);
         let rules = Rules { alignment: limits.alignment, apart: submission.keeps_apart() };
         let layout = Layout::new(&program, &kernels, constants, &storages, rules);
-        Ok(Self { program, precision, storages, kernels, dispatches, layout })
+        Ok(Self { program, precision, storages, kernels, dispatches, layout, slots: 1 })
     }
 
     /// Bytes of a value on the device.

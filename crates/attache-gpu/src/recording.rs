@@ -129,16 +129,21 @@ fn no_timestamps() -> GpuError {
     GpuError::new(GpuErrorKind::Unsupported, "the device has no timestamps that would tell when a dispatch begins")
 }
 
-/// A plan, ready to run.
+/// A plan, ready to run. Each of its slots ([`Plan::slots`]) has memory for the inputs and outputs of a run, so that runs of
+/// several may be under way at once. Runs follow each other in the order in which they are started.
 pub trait Recording: Send {
-    /// Hands over an input's bytes, as the device stores them.
-    fn write(&mut self, input: usize, bytes: &[u8]) -> Result<(), GpuError>;
+    /// Hands over an input's bytes, as the device stores them, once no run of the slot reads the ones before.
+    fn write(&mut self, slot: usize, input: usize, bytes: &[u8]) -> Result<(), GpuError>;
 
-    /// Starts a run on what was last written. Runs follow each other in the order in which they are started.
-    fn submit(&mut self) -> Result<(), GpuError>;
+    /// Starts a run on what was last written to the slot.
+    fn submit(&mut self, slot: usize) -> Result<(), GpuError>;
 
-    /// Waits for the last run and copies its outputs' bytes, as the device stores them.
-    fn read(&mut self, outputs: &mut [&mut [u8]]) -> Result<(), GpuError>;
+    /// Waits for the slot's last run.
+    fn wait(&mut self, slot: usize) -> Result<(), GpuError>;
+
+    /// An output's bytes, as the device stores them and perhaps a few more, where they lie; `None` unless the slot's last
+    /// run was waited for.
+    fn output(&self, slot: usize, output: usize) -> Option<&[u8]>;
 
     /// Waits for the last run, of which there must be one, and tells when its dispatches began and ended; an error unless
     /// the recording is timed.

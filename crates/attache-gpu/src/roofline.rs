@@ -110,8 +110,8 @@ impl Bench<'_> {
     /// Nanoseconds of the fastest dispatch of a plan, the device being awake.
     fn fastest(&self, plan: &Plan) -> Result<f64, GpuError> {
         let (mut recording, _) = self.submission.record(self.device, plan, true)?;
-        recording.submit()?;
-        recording.submit()?;
+        recording.submit(0)?;
+        recording.submit(0)?;
         let spans = recording.times()?.spans;
         let fastest = spans.iter().map(|span| span.end - span.begin).filter(|time| *time > 0.0).reduce(f64::min);
         fastest.ok_or_else(|| GpuError::new(GpuErrorKind::Failed, "the device's timestamps stand still"))
@@ -217,7 +217,7 @@ fn plan(variant: &'static str, source: String, params: Vec<u32>, elements: [usiz
     };
     let storages = Storages::new(&program, Storage::F32);
     let dispatches = vec![Dispatch { shader, kernel: 0 }; REPEATS];
-    Plan { program, precision: Precision::F32, storages, kernels: Vec::new(), dispatches, layout }
+    Plan { program, precision: Precision::F32, storages, kernels: Vec::new(), dispatches, layout, slots: 1 }
 }
 
 /// A value that nobody has to make.

@@ -4,6 +4,7 @@ use attache_gpu_ir::Program;
 
 use crate::device::Device;
 use crate::error::{GpuError, GpuErrorKind};
+use crate::parallel::copy;
 use crate::plan::Plan;
 use crate::precision::Precision;
 use crate::recording::{Cost, Recording, Submission, Times};
@@ -42,7 +43,7 @@ impl Session {
         precision: Precision,
         submission: Submission,
     ) -> Result<Self, GpuError> {
-        Self::prepare(device, program, precision, submission, false)
+        Self::prepare(device, program, (precision, submission), 1, false)
     }
 
     /// Prepares a program such that every run notes when each dispatch begins and ends, which costs time of its own.
@@ -52,21 +53,32 @@ impl Session {
         precision: Precision,
         submission: Submission,
     ) -> Result<Self, GpuError> {
-        Self::prepare(device, program, precision, submission, true)
+        Self::prepare(device, program, (precision, submission), 1, true)
+    }
+
+    /// Prepares a program of which several runs may be under way at once, each in a slot of its own.
+    pub fn with_slots(
+        device: &Device,
+        program: Program,
+        precision: Precision,
+        submission: Submission,
+        slots: usize,
+    ) -> Result<Self, GpuError> {
+        Self::prepare(device, program, (precision, submission), slots.max(1), false)
     }
 
     fn prepare(
         device: &Device,
         program: Program,
-        precision: Precision,
-        submission: Submission,
+        (precision, submission): (Precision, Submission),
+        slots: usize,
         timed: bool,
     ) -> Result<Self, GpuError> {
         if submission == Submission::Replay && !device.replays() {
             let message = "replay needs a device of its own, through Vulkan";
             return Err(GpuError::new(GpuErrorKind::Unsupported, message));
         }
-        let plan = Plan::new(program, precision, device.limits(), submission)?;
+        let plan = Plan { slots, ..Plan::new(program, precision, device.limits(), submission)? };
         let (recording, cost) = submission.record(device, &plan, timed)?;
         Ok(Self { plan, recording, cost, ran: false })
     }
@@ -76,20 +88,48 @@ impl Session {
         &self.plan
     }
 
-    /// Hands over an input's elements: binary32, 32-bit integers, or bytes where the plan stores such; little-endian.
+    /// Hands over an input's elements: binary32, 32-bit integers, or bytes where the plan stores such; little-endian. What
+    /// says nothing of slots is about the first.
     pub fn write(&mut self, input: usize, bytes: &[u8]) -> Result<(), GpuError> {
-        self.recording.write(input, bytes)
+        self.write_to(0, input, bytes)
     }
 
     /// Starts a run on what was last written.
     pub fn submit(&mut self) -> Result<(), GpuError> {
-        self.ran = true;
-        self.recording.submit()
+        self.submit_in(0)
     }
 
     /// Waits for the last run and copies its outputs' elements, as [`Session::write`] takes them.
     pub fn read(&mut self, outputs: &mut [&mut [u8]]) -> Result<(), GpuError> {
-        self.recording.read(outputs)
+        self.wait_for(0)?;
+        let missing = || GpuError::new(GpuErrorKind::Failed, "there is no such output, or it is shorter");
+        for (index, output) in outputs.iter_mut().enumerate() {
+            let from = self.output(0, index).filter(|from| from.len() >= output.len()).ok_or_else(missing)?;
+            copy(output, &from[..output.len()]);
+        }
+        Ok(())
+    }
+
+    /// As [`Session::write`], for the runs of a slot.
+    pub fn write_to(&mut self, slot: usize, input: usize, bytes: &[u8]) -> Result<(), GpuError> {
+        self.recording.write(slot, input, bytes)
+    }
+
+    /// Starts a run on what was last written to the slot.
+    pub fn submit_in(&mut self, slot: usize) -> Result<(), GpuError> {
+        self.ran = true;
+        self.recording.submit(slot)
+    }
+
+    /// Waits for the slot's last run.
+    pub fn wait_for(&mut self, slot: usize) -> Result<(), GpuError> {
+        self.recording.wait(slot)
+    }
+
+    /// An output's elements of the slot's last run, where they lie, and perhaps a few bytes more; `None` unless that run
+    /// was waited for.
+    pub fn output(&self, slot: usize, output: usize) -> Option<&[u8]> {
+        self.recording.output(slot, output)
     }
 
     /// Waits for the last run and tells when its dispatches began and ended; an error unless the session is timed and ran.

@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};
 
 use ash::vk;
@@ -313,30 +314,30 @@ impl Vulkan {
 }
 
 impl Buffer {
-    /// The bytes as the host sees them; none where it doesn't.
+    /// A range of the bytes as the host sees them; none where it doesn't.
     ///
     /// # Safety
     ///
     /// The device writes none of them meanwhile.
-    pub(crate) unsafe fn bytes(&self) -> &[u8] {
-        match self.mapped.is_null() {
-            true => &[],
-            // SAFETY: the mapping has that many bytes and lives as long as the buffer.
-            false => unsafe { std::slice::from_raw_parts(self.mapped, self.size) },
+    pub(crate) unsafe fn bytes(&self, range: Range<usize>) -> &[u8] {
+        if self.mapped.is_null() || range.start > range.end || range.end > self.size {
+            return &[];
         }
+        // SAFETY: the mapping has that many bytes and lives as long as the buffer.
+        unsafe { std::slice::from_raw_parts(self.mapped.add(range.start), range.len()) }
     }
 
-    /// The bytes, to write.
+    /// A range of the bytes, to write.
     ///
     /// # Safety
     ///
     /// The device uses none of them meanwhile.
-    pub(crate) unsafe fn bytes_mut(&mut self) -> &mut [u8] {
-        match self.mapped.is_null() {
-            true => &mut [],
-            // SAFETY: as for `bytes`; the borrow is exclusive.
-            false => unsafe { std::slice::from_raw_parts_mut(self.mapped, self.size) },
+    pub(crate) unsafe fn bytes_mut(&mut self, range: Range<usize>) -> &mut [u8] {
+        if self.mapped.is_null() || range.start > range.end || range.end > self.size {
+            return &mut [];
         }
+        // SAFETY: as for `bytes`; the borrow is exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.mapped.add(range.start), range.len()) }
     }
 }
 

@@ -107,6 +107,16 @@ pub trait DelegateKernel: Send {
         (0..times).try_for_each(|_| self.invoke(inputs, outputs))
     }
 
+    /// The kernel as a queue, where it can have several runs under way.
+    fn queue(&self) -> Option<&dyn DelegateQueue> {
+        None
+    }
+
+    /// As [`DelegateKernel::queue`], to use it.
+    fn queue_mut(&mut self) -> Option<&mut dyn DelegateQueue> {
+        None
+    }
+
     /// What preparing it cost and what it holds.
     fn report(&self) -> KernelReport {
         KernelReport::default()
@@ -116,6 +126,26 @@ pub trait DelegateKernel: Send {
     fn profile(&mut self) -> Result<KernelProfile, DelegateError> {
         Ok(KernelProfile::default())
     }
+}
+
+/// A kernel of which several runs may be under way at once, each in a slot with memory of its own for inputs and outputs.
+/// Runs follow each other in the order in which they are started.
+pub trait DelegateQueue {
+    /// How many runs that is.
+    fn slots(&self) -> usize;
+
+    /// Sets an input of a slot, by its place in [`Island::inputs`], once no run of the slot reads it any more.
+    fn write(&mut self, slot: usize, input: usize, bytes: &[u8]) -> Result<(), DelegateError>;
+
+    /// Starts a run on what was last written to the slot, and doesn't wait for it.
+    fn submit(&mut self, slot: usize) -> Result<(), DelegateError>;
+
+    /// Waits for the slot's last run.
+    fn wait(&mut self, slot: usize) -> Result<(), DelegateError>;
+
+    /// An output of the slot's last run, by its place in [`Island::outputs`], where the device left it if the host sees
+    /// that memory; `None` unless the run was waited for.
+    fn output(&self, slot: usize, output: usize) -> Option<&[u8]>;
 }
 
 /// What preparing an island cost and what it holds. Zero where a delegate doesn't know.

@@ -10,6 +10,7 @@ use attache_model::Place;
 
 use crate::assign::{Delegated, Work};
 use crate::environment::{Environment, Offer};
+use crate::flight::{Flight, Run, gone};
 use crate::memory::{Memory, Readable, writable};
 use crate::partition::Unit;
 use crate::plan::Plan;
@@ -30,6 +31,8 @@ pub(crate) struct Executor {
     subgraph: usize,
     steps: Vec<Step>,
     memory: Memory,
+    /// Where one island is all there is to run and several of its runs may be under way.
+    flight: Option<Flight>,
     parallel: Box<dyn Parallel + Send>,
     limits: Limits,
 }
@@ -59,8 +62,12 @@ impl Executor {
                 Step::Node { id, cache: Cache::default(), runtime_shapes: unknown.then(Vec::new) }
             }
         };
-        let steps = work.into_iter().map(step).collect();
-        let mut executor = Self { graph, subgraph, steps, memory, parallel, limits: plan.limits.clone() };
+        let steps: Vec<Step> = work.into_iter().map(step).collect();
+        let flight = match &steps[..] {
+            [Step::Island(island)] => Flight::new(&graph, island),
+            _ => None,
+        };
+        let mut executor = Self { graph, subgraph, steps, memory, flight, parallel, limits: plan.limits.clone() };
         executor.reset_variables();
         Ok(executor)
     }
@@ -70,14 +77,58 @@ impl Executor {
         &self.graph
     }
 
-    /// The bytes of an input.
+    /// The bytes of an input, to be changed.
     pub(crate) fn input_mut(&mut self, input: usize) -> Option<&mut [u8]> {
+        if let Some(flight) = &mut self.flight {
+            flight.touch(input);
+        }
         self.memory.bytes_mut(*self.graph.inputs.get(input)?)
+    }
+
+    /// Hands inputs on to where they are needed, as far as that means no wait. What fails here fails again at the run.
+    pub(crate) fn prefetch(&mut self) {
+        let Self { graph, steps, memory, flight, .. } = self;
+        if let (Some(flight), [Step::Island(island)]) = (flight, &mut steps[..]) {
+            drop(flight.prefetch(graph, memory, island));
+        }
     }
 
     /// Shape and bytes of an output; `None` where no run has made it yet.
     pub(crate) fn output(&self, output: usize) -> Option<(&Shape, &[u8])> {
-        self.memory.tensor(&self.graph, *self.graph.outputs.get(output)?)
+        let id = *self.graph.outputs.get(output)?;
+        if let (Some(flight), [Step::Island(island)]) = (&self.flight, &self.steps[..])
+            && let Some(bytes) = flight.output(output, island)
+        {
+            return Some((self.graph.fact(id).shape.as_ref()?, bytes?));
+        }
+        self.memory.tensor(&self.graph, id)
+    }
+
+    /// How many runs may be under way at once; 1 where a run ends before it can be waited for.
+    pub(crate) fn depth(&self) -> usize {
+        self.flight.as_ref().map_or(1, Flight::depth)
+    }
+
+    /// Whether so many runs were started that nobody waited for.
+    pub(crate) fn is_full(&self) -> bool {
+        self.flight.as_ref().is_some_and(Flight::is_full)
+    }
+
+    /// Starts a run that is to be waited for; `None` where that can't be done without waiting here.
+    pub(crate) fn start(&mut self, run: Run, times: usize) -> Option<Result<(), Error>> {
+        let Self { graph, steps, memory, flight, .. } = self;
+        match (flight, &mut steps[..]) {
+            (Some(flight), [Step::Island(island)]) => Some(flight.start((run, times), graph, memory, island)),
+            _ => None,
+        }
+    }
+
+    /// Waits for a run that was started.
+    pub(crate) fn wait(&mut self, run: Run) -> Result<(), Error> {
+        match (&mut self.flight, &mut self.steps[..]) {
+            (Some(flight), [Step::Island(island)]) => flight.wait(run, island),
+            _ => Err(gone(run)),
+        }
     }
 
     /// Sets all variables to what they are at first.
@@ -135,6 +186,13 @@ impl Executor {
 
     /// Runs everything `times` over.
     pub(crate) fn run(&mut self, times: usize, environment: &mut Environment) -> Result<(), Error> {
+        if times == 0 {
+            return Ok(());
+        }
+        if let Some(started) = self.start(Run::UNCOUNTED, times) {
+            started?;
+            return self.wait(Run::UNCOUNTED);
+        }
         let Self { graph, steps, memory, .. } = self;
         if let [Step::Island(island)] = &mut steps[..] {
             return run_island(graph, memory, island, times);
@@ -151,6 +209,9 @@ impl Executor {
 
     /// Runs everything once, with the threads of a caller.
     pub(crate) fn run_with(&mut self, parallel: &dyn Parallel, environment: &mut Environment) -> Result<(), Error> {
+        if self.flight.is_some() {
+            return self.run(1, environment);
+        }
         self.memory.clear_own();
         let Self { graph, subgraph, steps, memory, limits, .. } = self;
         for step in steps {

@@ -7,6 +7,7 @@ use attache_model::{Model, Tensor};
 use crate::builder::{InterpreterBuilder, Options};
 use crate::environment::Environment;
 use crate::fallback::State;
+use crate::flight::Run;
 use crate::prepare::{Moment, Prepared, prepare};
 use crate::{Error, Placement, Profile, Report};
 
@@ -38,6 +39,10 @@ pub struct Interpreter {
     outputs: Vec<TensorInfo>,
     prepared: Prepared,
     environment: Environment,
+    /// Runs that were started, to be waited for.
+    started: u64,
+    /// The last of them, where it ended at once and nothing ran since, and whether it was waited for.
+    ended: Option<(Run, bool)>,
 }
 
 impl Interpreter {
@@ -59,7 +64,7 @@ impl Interpreter {
         let prepared = prepare(&model, subgraph, &options, &shapes, Moment::First)?;
         let (inputs, outputs) = infos(&model, subgraph, prepared.executor.graph());
         let environment = Environment::new(&model, subgraph, &options);
-        Ok(Self { model, subgraph, options, shapes, inputs, outputs, prepared, environment })
+        Ok(Self { model, subgraph, options, shapes, inputs, outputs, prepared, environment, started: 0, ended: None })
     }
 
     /// The model that runs.
@@ -113,6 +118,7 @@ impl Interpreter {
             return Err(Error::usage(format!("input {input} has {} elements, not {}", into.len(), values.len())));
         }
         into.copy_from_slice(values);
+        self.prepared.executor.prefetch();
         Ok(())
     }
 
@@ -123,6 +129,7 @@ impl Interpreter {
             return Err(Error::usage(format!("input {input} has {} bytes, not {}", into.len(), bytes.len())));
         }
         into.copy_from_slice(bytes);
+        self.prepared.executor.prefetch();
         Ok(())
     }
 
@@ -141,7 +148,8 @@ impl Interpreter {
         bytes.ok_or_else(|| no_such("input", input, count))
     }
 
-    /// The elements of an output of the last run.
+    /// The elements of an output of the last run, or of the one that was waited for last: where the device left them, if
+    /// the host sees its memory, so that nothing is copied.
     pub fn read<T: Element>(&self, output: usize) -> Result<&[T], Error> {
         let Some(info) = self.outputs.get(output) else { return Err(no_such("output", output, self.outputs.len())) };
         same_type("output", output, info, T::DATA_TYPE)?;
@@ -177,7 +185,7 @@ impl Interpreter {
         let mut prepared = prepare(&self.model, self.subgraph, &self.options, &shapes, self.environment.moment())?;
         prepared.executor.keep_values_of(&self.prepared.executor);
         (self.inputs, self.outputs) = infos(&self.model, self.subgraph, prepared.executor.graph());
-        (self.prepared, self.shapes) = (prepared, shapes);
+        (self.prepared, self.shapes, self.ended) = (prepared, shapes, None);
         Ok(())
     }
 
@@ -189,7 +197,58 @@ impl Interpreter {
     /// Runs the subgraph several times on the same inputs. Where one delegate has all of it, the runs follow each other
     /// without waiting for their outputs, which are those of the last run.
     pub fn invoke_repeatedly(&mut self, times: usize) -> Result<(), Error> {
+        self.ended = None;
         self.run(times)?;
+        self.note_shapes();
+        Ok(())
+    }
+
+    /// Starts a run on the inputs as they are and returns; [`Interpreter::wait`] gives its outputs. The inputs may be written
+    /// for the next run at once. Up to [`Interpreter::queue_depth`] runs may be under way or not waited for: one more waits
+    /// for the oldest of them, whose outputs are lost.
+    ///
+    /// Where the CPU or several partitions have a part in a run, or where the CPU is to take over from a delegate that
+    /// fails, the run ends before this returns.
+    pub fn invoke_async(&mut self) -> Result<Run, Error> {
+        self.started += 1;
+        let run = Run(self.started);
+        let started = if self.options.cpu_fallback { None } else { self.prepared.executor.start(run, 1) };
+        match started {
+            Some(started) => started?,
+            None => {
+                self.invoke()?;
+                self.ended = Some((run, false));
+            }
+        }
+        Ok(run)
+    }
+
+    /// As [`Interpreter::invoke_async`]; `None` where outputs would be lost.
+    pub fn try_invoke_async(&mut self) -> Result<Option<Run>, Error> {
+        let is_unread = matches!(self.ended, Some((_, false)));
+        if is_unread || self.prepared.executor.is_full() {
+            return Ok(None);
+        }
+        self.invoke_async().map(Some)
+    }
+
+    /// Waits for a run, whose outputs are then read; those that were started before it may be waited for later. An error
+    /// where its outputs were lost, or inputs were resized since.
+    pub fn wait(&mut self, run: Run) -> Result<(), Error> {
+        match &mut self.ended {
+            Some((ended, waited)) if *ended == run => *waited = true,
+            _ => self.prepared.executor.wait(run)?,
+        }
+        Ok(())
+    }
+
+    /// How many runs may be under way or not waited for; 1 where each ends before [`Interpreter::invoke_async`] returns.
+    pub fn queue_depth(&self) -> usize {
+        if self.options.cpu_fallback { 1 } else { self.prepared.executor.depth() }
+    }
+
+    /// Outputs' shapes are those of the last run.
+    fn note_shapes(&mut self) {
         for (index, info) in self.outputs.iter_mut().enumerate() {
             if let Some((shape, _)) = self.prepared.executor.output(index)
                 && info.shape != *shape
@@ -197,7 +256,6 @@ impl Interpreter {
                 info.shape = shape.clone();
             }
         }
-        Ok(())
     }
 
     /// Runs; where a delegate fails and the CPU is to take over, it does the rest.

@@ -23,6 +23,7 @@ mod environment;
 mod error;
 mod executor;
 mod fallback;
+mod flight;
 #[cfg(feature = "gpu")]
 pub mod gpu;
 mod interpreter;
@@ -47,9 +48,11 @@ pub use attache_model::{
 pub use builder::InterpreterBuilder;
 pub use cost::Cost;
 pub use delegate::{
-    Claim, Delegate, DelegateError, DelegateErrorKind, DelegateKernel, Island, KernelReport, Partitioning,
+    Claim, Delegate, DelegateError, DelegateErrorKind, DelegateKernel, DelegateQueue, Island, KernelReport,
+    Partitioning,
 };
 pub use error::{Error, ErrorKind};
+pub use flight::Run;
 #[cfg(feature = "gpu")]
 pub use gpu::{GpuDelegate, GpuDelegateOptions};
 pub use interpreter::{Interpreter, TensorInfo};

@@ -74,6 +74,8 @@ struct Times {
     first: f64,
     end_to_end: Durations,
     pipelined: Durations,
+    /// In microseconds, from asking for a run, its inputs written, until it is the device's; where runs can be so started.
+    submit_us: Option<Durations>,
 }
 
 /// The caller's side of a model: memory for every input and output.
@@ -141,8 +143,22 @@ impl Bench {
         progress.set_message("back to back");
         let rounds = self.rounds().time(|| caller.pipelined())?;
         let each: Vec<f64> = rounds.iter().map(|round| round / PIPELINED as f64).collect();
+        let submit_us = self.submissions(caller)?;
         progress.finish_and_clear();
-        Ok(Times { init, first, end_to_end, pipelined: durations(&each)? })
+        Ok(Times { init, first, end_to_end, pipelined: durations(&each)?, submit_us })
+    }
+
+    /// Microseconds until a run is the device's; `None` where it would have ended by then.
+    fn submissions(&self, caller: &mut Caller) -> Result<Option<Durations>, Failure> {
+        if caller.interpreter.queue_depth() == 1 {
+            return Ok(None);
+        }
+        let mut times = Vec::new();
+        Stop { seconds: 0.0, ..self.measured() }.time(|| {
+            times.push(caller.submit()?);
+            Ok(())
+        })?;
+        durations(&times).map(Some)
     }
 
     /// Whether anything was asked for that a profile tells.
@@ -221,6 +237,16 @@ impl Caller {
         self.read()
     }
 
+    /// One run; the microseconds until it was the device's.
+    fn submit(&mut self) -> Result<f64, Failure> {
+        self.write()?;
+        let start = Instant::now();
+        let run = self.interpreter.invoke_async()?;
+        let time = milliseconds(start) * 1e3;
+        self.interpreter.wait(run)?;
+        Ok(time)
+    }
+
     /// Many invokes of one input.
     fn pipelined(&mut self) -> Result<(), Failure> {
         self.write()?;
@@ -256,6 +282,7 @@ fn answer(name: &str, device: &Device, times: &Times, figures: &Figures) -> Valu
         "first_ms": times.first,
         "e2e_ms": times.end_to_end,
         "pipelined_ms": times.pipelined,
+        "submit_us": times.submit_us,
         "nodes": figures.nodes,
         "nodes_delegated": figures.nodes_delegated,
         "partitions": figures.partitions,
@@ -282,6 +309,9 @@ fn text(console: &Console, name: &str, device: &Device, times: &Times, figures: 
     ));
     let rows = [row("end to end", &times.end_to_end), row("pipelined", &times.pipelined)];
     parts.push(console.table(&["ms", "median", "p5", "p95", "min", "mean"], &rows));
+    if let Some(Durations { median, p95, .. }) = times.submit_us {
+        parts.push(format!("{median:.1} us until a run is the device's (p95 {p95:.1})"));
+    }
     let megabytes = |bytes: u64| format!("{:.2} MB", bytes as f64 / 1e6);
     let (arena, bound) = arena(figures);
     parts.push(format!(

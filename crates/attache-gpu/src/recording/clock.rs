@@ -38,17 +38,16 @@ impl Clock {
         Ok(Self { queries, count, resolved, staging: buffer(Usages::MAP_READ | Usages::COPY_DST) })
     }
 
-    /// Encodes the dispatches with their timestamps, and the way of these to the host.
-    pub(super) fn encode(&self, encoder: &mut wgpu::CommandEncoder, commands: &[Command]) {
+    /// Encodes the dispatches of a slot's run with their timestamps, and the way of these to the host.
+    pub(super) fn encode(&self, encoder: &mut wgpu::CommandEncoder, commands: &[Command], slot: usize) {
         for (command, at) in commands.iter().zip((0..).step_by(2)) {
             let timestamp_writes = Some(wgpu::ComputePassTimestampWrites {
                 query_set: &self.queries,
                 beginning_of_pass_write_index: Some(at),
                 end_of_pass_write_index: Some(at + 1),
             });
-            command.encode(
-                &mut encoder.begin_compute_pass(&wgpu::ComputePassDescriptor { label: None, timestamp_writes }),
-            );
+            let descriptor = wgpu::ComputePassDescriptor { label: None, timestamp_writes };
+            command.encode(&mut encoder.begin_compute_pass(&descriptor), slot);
         }
         if self.count > 0 {
             encoder.resolve_query_set(&self.queries, 0..self.count, &self.resolved, 0);

@@ -10,6 +10,7 @@ use super::{Cost, MAX_PENDING, Recorder, Recording, Times, no_timestamps};
 use crate::device::Device;
 use crate::error::{GpuError, GpuErrorKind};
 use crate::layout::Place;
+use crate::parallel::copy;
 use crate::plan::Plan;
 use crate::shader::Binding;
 
@@ -27,25 +28,43 @@ struct Slice {
 
 pub(super) struct Command {
     pipeline: wgpu::ComputePipeline,
-    bindings: wgpu::BindGroup,
+    /// For the runs of each slot.
+    bindings: Vec<wgpu::BindGroup>,
     groups: [u32; 3],
 }
 
 impl Command {
-    pub(super) fn encode(&self, pass: &mut wgpu::ComputePass<'_>) {
+    pub(super) fn encode(&self, pass: &mut wgpu::ComputePass<'_>, slot: usize) {
         pass.set_pipeline(&self.pipeline);
-        pass.set_bind_group(0, &self.bindings, &[]);
+        pass.set_bind_group(0, &self.bindings[slot], &[]);
         let [x, y, z] = self.groups;
         pass.dispatch_workgroups(x, y, z);
     }
 }
 
-struct Encoded {
-    device: Device,
+/// What the runs of one slot need for themselves.
+struct Slot {
     inputs: Vec<Slice>,
-    commands: Vec<Command>,
     outputs: Vec<Slice>,
     staging: wgpu::Buffer,
+    /// The staged bytes of the last run, once it was waited for.
+    read: Vec<u8>,
+    state: State,
+}
+
+/// Where the last run of a slot is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    None,
+    Started,
+    Read,
+}
+
+struct Encoded {
+    device: Device,
+    slots: Vec<Slot>,
+    commands: Vec<Command>,
+    /// Where each output is staged.
     staged: Vec<u64>,
     clock: Option<Clock>,
     /// Runs started since the last wait.
@@ -78,46 +97,66 @@ impl Builder<'_> {
         let banks: Vec<wgpu::Buffer> = (plan.layout.banks.iter())
             .map(|bytes| self.buffer(*bytes as u64, Usages::STORAGE | Usages::COPY_SRC))
             .collect::<Result<_, _>>()?;
-        let inputs: Vec<Slice> = (plan.program.inputs.iter())
-            .map(|id| self.alone(plan.bytes(*id), Usages::STORAGE | Usages::COPY_SRC | Usages::COPY_DST))
-            .collect::<Result<_, _>>()?;
+        let inputs: Vec<Vec<Slice>> = (0..plan.slots).map(|_| self.inputs()).collect::<Result<_, _>>()?;
         let (constants, packed) = (Pieces::constants(plan)?, Pieces::packed(plan));
         let weights_bytes = constants.total() + packed.total();
         let constants = self.upload(&constants, Usages::STORAGE | Usages::COPY_SRC)?;
-        let mut packed = self.upload(&packed, Usages::STORAGE)?.into_iter();
-        let mut params = self.upload(&Pieces::params(plan), Usages::UNIFORM | Usages::STORAGE)?.into_iter();
+        let packed = self.upload(&packed, Usages::STORAGE)?;
+        let params = self.upload(&Pieces::params(plan), Usages::UNIFORM | Usages::STORAGE)?;
         let upload_ms = start.elapsed().as_secs_f64() * 1e3;
 
-        let place = |id: ValueId| match plan.layout.places[id.index()] {
-            Place::Input(index) => inputs[index].clone(),
+        let place = |slot: usize, id: ValueId| match plan.layout.places[id.index()] {
+            Place::Input(index) => inputs[slot][index].clone(),
             Place::Constant(index) => constants[index].clone(),
             Place::Bank { bank, offset } => {
                 Slice { buffer: banks[bank].clone(), offset: offset as u64, size: padded(plan.bytes(id)) as u64 }
             }
             Place::Nowhere => unreachable!("a kernel makes whatever another reads"),
         };
+        let mut packed = packed.iter();
         let mut commands = Vec::with_capacity(plan.dispatches.len());
-        for (dispatch, pipeline) in plan.dispatches.iter().zip(pipelines) {
-            let mut slices = vec![params.next().expect("parameters for each dispatch")];
-            slices.extend(dispatch.shader.bindings.iter().map(|binding| match binding {
-                Binding::Read(id) | Binding::Write(id, _) => place(*id),
-                Binding::Packed(_) | Binding::Words(_) => packed.next().expect("a buffer for each packed binding"),
-            }));
-            let bindings = self.bind(&pipeline, &slices);
+        for ((dispatch, pipeline), params) in plan.dispatches.iter().zip(pipelines).zip(&params) {
+            let bound = dispatch.shader.bindings.iter().map(|binding| match binding {
+                Binding::Read(id) | Binding::Write(id, _) => place(0, *id),
+                Binding::Packed(_) | Binding::Words(_) => {
+                    packed.next().expect("a buffer for each packed binding").clone()
+                }
+            });
+            let bound: Vec<Slice> = bound.collect();
+            let bindings = (0..plan.slots).map(|slot| {
+                let slices = dispatch.shader.bindings.iter().zip(&bound).map(|(binding, bound)| match binding {
+                    Binding::Read(id) => place(slot, *id),
+                    Binding::Packed(_) | Binding::Words(_) | Binding::Write(..) => bound.clone(),
+                });
+                self.bind(&pipeline, &[params.clone()].into_iter().chain(slices).collect::<Vec<_>>())
+            });
+            let bindings = bindings.collect();
             commands.push(Command { pipeline, bindings, groups: dispatch.shader.groups });
         }
-        let outputs: Vec<Slice> = plan.program.outputs.iter().map(|id| place(*id)).collect();
-        let mut staged = Vec::with_capacity(outputs.len());
+        let outputs = |slot: usize| plan.program.outputs.iter().map(|id| place(slot, *id)).collect::<Vec<_>>();
+        let mut staged = Vec::new();
         let mut size = 0;
-        for output in &outputs {
+        for output in outputs(0) {
             staged.push(size);
             size += output.size.next_multiple_of(8);
         }
-        let staging = self.buffer(size.max(8), Usages::MAP_READ | Usages::COPY_DST)?;
+        let mut slots = Vec::with_capacity(plan.slots);
+        for (slot, inputs) in inputs.iter().enumerate() {
+            let staging = self.buffer(size.max(8), Usages::MAP_READ | Usages::COPY_DST)?;
+            let read = vec![0; size as usize];
+            slots.push(Slot { inputs: inputs.clone(), outputs: outputs(slot), staging, read, state: State::None });
+        }
         let clock = if self.timed { Some(Clock::new(self.device, commands.len())?) } else { None };
         let device = self.device.clone();
-        let encoded = Encoded { device, inputs, commands, outputs, staging, staged, clock, pending: 0 };
+        let encoded = Encoded { device, slots, commands, staged, clock, pending: 0 };
         Ok((Box::new(encoded), Cost { compile_ms, upload_ms, weights_bytes }))
+    }
+
+    /// Memory for the inputs of a slot.
+    fn inputs(&self) -> Result<Vec<Slice>, GpuError> {
+        use wgpu::BufferUsages as Usages;
+        let usage = Usages::STORAGE | Usages::COPY_SRC | Usages::COPY_DST;
+        self.plan.program.inputs.iter().map(|id| self.alone(self.plan.bytes(*id), usage)).collect()
     }
 
     fn buffer(&self, size: u64, usage: wgpu::BufferUsages) -> Result<wgpu::Buffer, GpuError> {
@@ -178,7 +217,7 @@ impl Builder<'_> {
 
 impl Encoded {
     /// Waits for every run that was started.
-    fn wait(&mut self) -> Result<(), GpuError> {
+    fn wait_for_all(&mut self) -> Result<(), GpuError> {
         self.pending = 0;
         // Where the device is lost meanwhile, wgpu panics.
         let poll = || self.device.wgpu().poll(wgpu::PollType::wait_indefinitely());
@@ -193,8 +232,8 @@ impl Encoded {
 }
 
 impl Recording for Encoded {
-    fn write(&mut self, input: usize, bytes: &[u8]) -> Result<(), GpuError> {
-        let slice = &self.inputs[input];
+    fn write(&mut self, slot: usize, input: usize, bytes: &[u8]) -> Result<(), GpuError> {
+        let slice = &self.slots[slot].inputs[input];
         let whole = bytes.len() / 4 * 4;
         self.device.queue().write_buffer(&slice.buffer, 0, &bytes[..whole]);
         if whole < bytes.len() {
@@ -205,23 +244,25 @@ impl Recording for Encoded {
         Ok(())
     }
 
-    fn submit(&mut self) -> Result<(), GpuError> {
+    fn submit(&mut self, slot: usize) -> Result<(), GpuError> {
         self.pending += 1;
         if self.pending > MAX_PENDING {
-            self.wait()?;
+            self.wait_for_all()?;
         }
         let descriptor = wgpu::CommandEncoderDescriptor { label: None };
         let mut encoder = self.device.wgpu().create_command_encoder(&descriptor);
         match &self.clock {
-            Some(clock) => clock.encode(&mut encoder, &self.commands),
+            Some(clock) => clock.encode(&mut encoder, &self.commands, slot),
             None => {
                 let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-                self.commands.iter().for_each(|command| command.encode(&mut pass));
+                self.commands.iter().for_each(|command| command.encode(&mut pass, slot));
             }
         }
-        for (output, at) in self.outputs.iter().zip(&self.staged) {
-            encoder.copy_buffer_to_buffer(&output.buffer, output.offset, &self.staging, *at, output.size);
+        let Slot { outputs, staging, state, .. } = &mut self.slots[slot];
+        for (output, at) in outputs.iter().zip(&self.staged) {
+            encoder.copy_buffer_to_buffer(&output.buffer, output.offset, staging, *at, output.size);
         }
+        *state = State::Started;
         let commands = encoder.finish();
         let alone = self.device.vulkan().map(|vulkan| vulkan.queue());
         self.device.queue().submit([commands]);
@@ -229,23 +270,34 @@ impl Recording for Encoded {
         self.device.check()
     }
 
-    fn read(&mut self, outputs: &mut [&mut [u8]]) -> Result<(), GpuError> {
+    fn wait(&mut self, slot: usize) -> Result<(), GpuError> {
+        if self.slots[slot].state != State::Started {
+            return self.device.check();
+        }
         let failed = |error: &dyn std::fmt::Display| {
             GpuError::new(GpuErrorKind::Failed, format!("the outputs cannot be read: {error}"))
         };
         let (sender, receiver) = std::sync::mpsc::channel();
-        self.staging.map_async(wgpu::MapMode::Read, .., move |result| drop(sender.send(result)));
-        self.wait()?;
+        let staging = self.slots[slot].staging.clone();
+        staging.map_async(wgpu::MapMode::Read, .., move |result| drop(sender.send(result)));
+        self.wait_for_all()?;
         receiver.recv().map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
         {
-            let mapped = self.staging.get_mapped_range(..).map_err(|error| failed(&error))?;
-            for (output, at) in outputs.iter_mut().zip(&self.staged) {
-                output.copy_from_slice(&mapped[*at as usize..][..output.len()]);
-            }
+            let mapped = staging.get_mapped_range(..).map_err(|error| failed(&error))?;
+            let read = &mut self.slots[slot].read;
+            let size = read.len();
+            copy(read, &mapped[..size]);
         }
-        self.staging.unmap();
+        staging.unmap();
+        self.slots[slot].state = State::Read;
         self.device.check()
     }
+
+    fn output(&self, slot: usize, output: usize) -> Option<&[u8]> {
+        let slot = self.slots.get(slot).filter(|slot| slot.state == State::Read)?;
+        slot.read.get(*self.staged.get(output)? as usize..)
+    }
+
     fn times(&mut self) -> Result<Times, GpuError> {
         let spans = self.clock.as_ref().ok_or_else(no_timestamps)?.read(&self.device)?;
         self.pending = 0;

@@ -73,18 +73,22 @@ struct Failing {
 }
 
 impl Recording for Failing {
-    fn write(&mut self, input: usize, bytes: &[u8]) -> Result<(), GpuError> {
-        self.inner.write(input, bytes)
+    fn write(&mut self, slot: usize, input: usize, bytes: &[u8]) -> Result<(), GpuError> {
+        self.inner.write(slot, input, bytes)
     }
 
-    fn submit(&mut self) -> Result<(), GpuError> {
+    fn submit(&mut self, slot: usize) -> Result<(), GpuError> {
         pass(&self.device, FaultMoment::Submit)?;
-        self.inner.submit()
+        self.inner.submit(slot)
     }
 
-    fn read(&mut self, outputs: &mut [&mut [u8]]) -> Result<(), GpuError> {
+    fn wait(&mut self, slot: usize) -> Result<(), GpuError> {
         pass(&self.device, FaultMoment::Wait)?;
-        self.inner.read(outputs)
+        self.inner.wait(slot)
+    }
+
+    fn output(&self, slot: usize, output: usize) -> Option<&[u8]> {
+        self.inner.output(slot, output)
     }
 
     fn times(&mut self) -> Result<Times, GpuError> {

@@ -16,16 +16,13 @@ use super::{Cost, MAX_PENDING, Recorder, Recording, Span, Times, no_timestamps};
 use crate::device::Device;
 use crate::error::{GpuError, GpuErrorKind};
 use crate::layout::{ALIGNMENT, Place};
-use crate::parallel::each;
+use crate::parallel::{copy, each};
 use crate::plan::Plan;
 use crate::shader::Binding;
 use crate::vulkan::{Buffer, Use, Vulkan, failed};
 
 /// How long a wait looks again and again before it sleeps: waking up takes about as long as a small network.
 const SPIN: Duration = Duration::from_micros(500);
-
-/// Bytes from which on a copy is worth another thread.
-const THREADED: usize = 1 << 20;
 
 /// Records command buffers for devices that were opened here through Vulkan.
 #[derive(Debug)]
@@ -42,11 +39,18 @@ struct Owned {
     queries: vk::QueryPool,
 }
 
-struct Replayed {
-    owned: Owned,
+/// What the runs of one slot need for themselves.
+struct Slot {
     commands: vk::CommandBuffer,
     inputs: Vec<Slice>,
     outputs: Vec<Slice>,
+    /// How many runs had been started with the slot's last one.
+    last: usize,
+}
+
+struct Replayed {
+    owned: Owned,
+    slots: Vec<Slot>,
     /// Timestamps of a run.
     stamps: usize,
     /// Barriers between dispatches.
@@ -115,54 +119,56 @@ struct Map {
     constants: Vec<Slice>,
     packed: Vec<Slice>,
     params: Vec<Slice>,
-    inputs: Vec<Slice>,
-    outputs: Vec<Slice>,
+    /// Of every slot.
+    inputs: Vec<Vec<Slice>>,
+    outputs: Vec<Vec<Slice>>,
 }
 
-/// Ranges one after the other in a buffer, each aligned.
-fn in_order(buffer: usize, sizes: impl Iterator<Item = usize>) -> (Vec<Slice>, usize) {
+/// Ranges one after the other in a buffer, each aligned, for every slot; and the end of the last.
+fn in_order(buffer: usize, slots: usize, sizes: &[usize]) -> (Vec<Vec<Slice>>, usize) {
     let mut end = 0;
-    let slices = sizes.map(|size| {
+    let mut slice = |size: &usize| {
         let start = usize::next_multiple_of(end, ALIGNMENT);
-        end = start + padded(size);
+        end = start + padded(*size);
         Slice { buffer, range: start..end }
-    });
-    (slices.collect(), end)
+    };
+    let slices = (0..slots).map(|_| sizes.iter().map(&mut slice).collect()).collect();
+    (slices, end)
 }
 
 impl Builder<'_> {
     fn build(mut self) -> Result<(Replayed, usize), GpuError> {
         let (map, weights_bytes) = self.allocate()?;
-        let commands = self.command_buffer()?;
-        self.begin(commands)?;
-        let sets = self.descriptor_sets(&map)?;
-        let stamps = if self.timed { self.query_pool(commands)? } else { 0 };
-        let barriers = self.record(commands, &map, &sets);
-        // SAFETY: recording began above, and nobody else uses the buffer.
-        unsafe { self.vulkan.raw.end_command_buffer(commands) }.map_err(failed("recording"))?;
+        let mut sets = self.descriptor_sets(&map)?.into_iter();
+        let stamps = if self.timed { self.query_pool()? } else { 0 };
+        let (mut slots, mut barriers) = (Vec::with_capacity(self.plan.slots), 0);
+        for slot in 0..self.plan.slots {
+            let commands = self.command_buffer()?;
+            self.begin(commands)?;
+            let own: Vec<vk::DescriptorSet> = sets.by_ref().take(self.plan.dispatches.len()).collect();
+            barriers = self.record(commands, &map, slot, &own);
+            // SAFETY: recording began above, and nobody else uses the buffer.
+            unsafe { self.vulkan.raw.end_command_buffer(commands) }.map_err(failed("recording"))?;
+            let (inputs, outputs) = (map.inputs[slot].clone(), map.outputs[slot].clone());
+            slots.push(Slot { commands, inputs, outputs, last: 0 });
+        }
         for _ in 0..MAX_PENDING {
             // SAFETY: the device lives.
             let fence = unsafe { self.vulkan.raw.create_fence(&vk::FenceCreateInfo::default(), None) };
             self.owned.fences.push(fence.map_err(failed("a fence"))?);
         }
-        let Map { inputs, outputs, .. } = map;
-        let owned = self.owned;
-        let recording = Replayed { owned, commands, inputs, outputs, stamps, barriers, started: 0, ended: 0 };
-        Ok((recording, weights_bytes))
+        Ok((Replayed { owned: self.owned, slots, stamps, barriers, started: 0, ended: 0 }, weights_bytes))
     }
 
-    /// Makes room for two timestamps for each dispatch, which every run empties first; how many they are.
-    fn query_pool(&mut self, commands: vk::CommandBuffer) -> Result<usize, GpuError> {
+    /// Makes room for two timestamps for each dispatch; how many they are.
+    fn query_pool(&mut self) -> Result<usize, GpuError> {
         self.vulkan.ticks.ok_or_else(no_timestamps)?;
         let stamps = 2 * self.plan.dispatches.len() as u32;
         if stamps > 0 {
-            let raw = &self.vulkan.raw;
             let info = vk::QueryPoolCreateInfo::default().query_type(vk::QueryType::TIMESTAMP).query_count(stamps);
-            // SAFETY: the device lives, the command buffer records, and the pool lives as long as it.
-            unsafe {
-                self.owned.queries = raw.create_query_pool(&info, None).map_err(failed("timestamps"))?;
-                raw.cmd_reset_query_pool(commands, self.owned.queries, 0, stamps);
-            }
+            // SAFETY: the device lives.
+            let pool = unsafe { self.vulkan.raw.create_query_pool(&info, None) };
+            self.owned.queries = pool.map_err(failed("timestamps"))?;
         }
         Ok(stamps as usize)
     }
@@ -189,10 +195,10 @@ impl Builder<'_> {
         });
         self.add(bytes.len(), Use::Device)?;
         self.upload(&bytes)?;
-        let size = |id: &ValueId| plan.bytes(*id);
-        let (inputs, end) = in_order(INPUTS, plan.program.inputs.iter().map(size));
+        let sizes = |ids: &[ValueId]| ids.iter().map(|id| plan.bytes(*id)).collect::<Vec<_>>();
+        let (inputs, end) = in_order(INPUTS, plan.slots, &sizes(&plan.program.inputs));
         self.add(end, Use::Write)?;
-        let (outputs, end) = in_order(OUTPUTS, plan.program.outputs.iter().map(size));
+        let (outputs, end) = in_order(OUTPUTS, plan.slots, &sizes(&plan.program.outputs));
         self.add(end, Use::Read)?;
         let [constants, packed, params] = slices.each_mut().map(std::mem::take);
         Ok((Map { banks, constants, packed, params, inputs, outputs }, weights_bytes))
@@ -213,8 +219,8 @@ impl Builder<'_> {
     fn upload(&mut self, bytes: &[u8]) -> Result<(), GpuError> {
         let mut staging = self.vulkan.buffer(bytes.len(), Use::Write)?;
         // SAFETY: the device doesn't know the buffer yet.
-        let place = unsafe { staging.bytes_mut() };
-        place[..bytes.len()].copy_from_slice(bytes);
+        let place = unsafe { staging.bytes_mut(0..bytes.len()) };
+        place.copy_from_slice(bytes);
         let copied = self.copy_once(&staging, bytes.len());
         // SAFETY: the copy has ended, or the device is idle.
         unsafe { self.vulkan.free(staging) };
@@ -257,9 +263,9 @@ impl Builder<'_> {
         unsafe { self.vulkan.raw.begin_command_buffer(commands, &info) }.map_err(failed("recording"))
     }
 
-    fn place(&self, map: &Map, id: ValueId) -> Slice {
+    fn place(&self, map: &Map, slot: usize, id: ValueId) -> Slice {
         match self.plan.layout.places[id.index()] {
-            Place::Input(index) => map.inputs[index].clone(),
+            Place::Input(index) => map.inputs[slot][index].clone(),
             Place::Constant(index) => map.constants[index].clone(),
             Place::Bank { bank, offset } => {
                 let start = map.banks[bank] + offset;
@@ -269,14 +275,14 @@ impl Builder<'_> {
         }
     }
 
-    /// What each dispatch binds, its parameters first.
-    fn bound(&self, map: &Map) -> Vec<Vec<Slice>> {
+    /// What each dispatch binds in a slot's runs, its parameters first.
+    fn bound(&self, map: &Map, slot: usize) -> Vec<Vec<Slice>> {
         let mut packed = map.packed.iter();
         let dispatches = self.plan.dispatches.iter().zip(&map.params);
         dispatches
             .map(|(dispatch, params)| {
                 let slices = dispatch.shader.bindings.iter().map(|binding| match binding {
-                    Binding::Read(id) | Binding::Write(id, _) => self.place(map, *id),
+                    Binding::Read(id) | Binding::Write(id, _) => self.place(map, slot, *id),
                     Binding::Packed(_) | Binding::Words(_) => {
                         packed.next().expect("one for each packed binding").clone()
                     }
@@ -286,10 +292,10 @@ impl Builder<'_> {
             .collect()
     }
 
-    /// A descriptor set for each dispatch.
+    /// A descriptor set for each dispatch of each slot.
     fn descriptor_sets(&mut self, map: &Map) -> Result<Vec<vk::DescriptorSet>, GpuError> {
         let raw = &self.vulkan.raw;
-        let bound = self.bound(map);
+        let bound: Vec<Vec<Slice>> = (0..self.plan.slots).flat_map(|slot| self.bound(map, slot)).collect();
         let (sets, buffers) = (bound.len() as u32, bound.iter().map(|slices| slices.len() as u32 - 1).sum::<u32>());
         if sets == 0 {
             return Ok(Vec::new());
@@ -331,17 +337,22 @@ impl Builder<'_> {
     }
 
     /// Records every dispatch, and the copies of the outputs to where the host reads them; the barriers between dispatches.
-    fn record(&self, commands: vk::CommandBuffer, map: &Map, sets: &[vk::DescriptorSet]) -> usize {
+    fn record(&self, commands: vk::CommandBuffer, map: &Map, slot: usize, sets: &[vk::DescriptorSet]) -> usize {
         use vk::{AccessFlags as Access, PipelineStageFlags as Stage};
         let raw = &self.vulkan.raw;
         let all = Stage::COMPUTE_SHADER | Stage::TRANSFER;
         let written = Access::SHADER_WRITE | Access::TRANSFER_WRITE;
         let shader = Access::SHADER_READ | Access::SHADER_WRITE | Access::UNIFORM_READ;
         let used = shader | Access::TRANSFER_READ | Access::TRANSFER_WRITE;
+        if self.timed && !self.plan.dispatches.is_empty() {
+            let stamps = 2 * self.plan.dispatches.len() as u32;
+            // SAFETY: the command buffer records, and the pool has as many timestamps.
+            unsafe { raw.cmd_reset_query_pool(commands, self.owned.queries, 0, stamps) };
+        }
         // What the run before still does comes first.
         self.barrier(commands, (all, written), (all, used));
         let (mut hazards, mut barriers) = (Hazards::default(), 0);
-        let bound = self.bound(map);
+        let bound = self.bound(map, slot);
         for (index, ((dispatch, set), slices)) in self.plan.dispatches.iter().zip(sets).zip(&bound).enumerate() {
             let uses = dispatch.shader.bindings.iter().zip(&slices[1..]);
             let uses: Vec<(&Slice, bool)> =
@@ -366,8 +377,8 @@ impl Builder<'_> {
             self.stamp(commands, 2 * index + 1);
         }
         self.barrier(commands, (Stage::COMPUTE_SHADER, Access::SHADER_WRITE), (Stage::TRANSFER, Access::TRANSFER_READ));
-        for (id, to) in self.plan.program.outputs.iter().zip(&map.outputs) {
-            let from = self.place(map, *id);
+        for (id, to) in self.plan.program.outputs.iter().zip(&map.outputs[slot]) {
+            let from = self.place(map, slot, *id);
             let region = vk::BufferCopy {
                 src_offset: from.range.start as u64,
                 dst_offset: to.range.start as u64,
@@ -409,7 +420,7 @@ impl Replayed {
     }
 
     /// Waits until so many runs in all have ended.
-    fn wait(&mut self, runs: usize) -> Result<(), GpuError> {
+    fn wait_until(&mut self, runs: usize) -> Result<(), GpuError> {
         let waited = self.look(runs);
         self.owned.device.noted(waited)
     }
@@ -439,23 +450,23 @@ impl Replayed {
 }
 
 impl Recording for Replayed {
-    fn write(&mut self, input: usize, bytes: &[u8]) -> Result<(), GpuError> {
-        // Runs under way still read what was written before.
-        self.wait(self.started)?;
-        let range = self.inputs[input].range.clone();
-        // SAFETY: no run is under way.
-        let place = &mut unsafe { self.owned.buffers[INPUTS].bytes_mut() }[range];
+    fn write(&mut self, slot: usize, input: usize, bytes: &[u8]) -> Result<(), GpuError> {
+        // A run under way still reads what was written before.
+        self.wait(slot)?;
+        let range = self.slots[slot].inputs[input].range.clone();
+        // SAFETY: no run of the slot is under way, and others have other ranges.
+        let place = unsafe { self.owned.buffers[INPUTS].bytes_mut(range) };
         let count = bytes.len().min(place.len());
         copy(&mut place[..count], &bytes[..count]);
         Ok(())
     }
 
-    fn submit(&mut self) -> Result<(), GpuError> {
+    fn submit(&mut self, slot: usize) -> Result<(), GpuError> {
         self.owned.device.check()?;
         if self.started - self.ended == MAX_PENDING {
-            self.wait(self.ended + 1)?;
+            self.wait_until(self.ended + 1)?;
         }
-        let buffers = [self.commands];
+        let buffers = [self.slots[slot].commands];
         let submit = vk::SubmitInfo::default().command_buffers(&buffers);
         let fence = self.owned.fences[self.started % MAX_PENDING];
         let vulkan = self.vulkan();
@@ -465,22 +476,23 @@ impl Recording for Replayed {
         drop(queue);
         self.owned.device.noted(submitted.map_err(failed("the queue")))?;
         self.started += 1;
+        self.slots[slot].last = self.started;
         Ok(())
     }
 
-    fn read(&mut self, outputs: &mut [&mut [u8]]) -> Result<(), GpuError> {
-        self.wait(self.started)?;
-        // SAFETY: no run is under way.
-        let bytes = unsafe { self.owned.buffers[OUTPUTS].bytes() };
-        for (output, slice) in outputs.iter_mut().zip(&self.outputs) {
-            let count = output.len();
-            copy(output, &bytes[slice.range.clone()][..count]);
-        }
-        Ok(())
+    fn wait(&mut self, slot: usize) -> Result<(), GpuError> {
+        self.wait_until(self.slots[slot].last)
+    }
+
+    fn output(&self, slot: usize, output: usize) -> Option<&[u8]> {
+        let slot = self.slots.get(slot).filter(|slot| (1..=self.ended).contains(&slot.last))?;
+        let range = slot.outputs.get(output)?.range.clone();
+        // SAFETY: no run of the slot is under way, and none starts while this is borrowed; others have other ranges.
+        Some(unsafe { self.owned.buffers[OUTPUTS].bytes(range) })
     }
 
     fn times(&mut self) -> Result<Times, GpuError> {
-        self.wait(self.started)?;
+        self.wait_until(self.started)?;
         let ticks = self.vulkan().ticks.filter(|_| self.owned.queries != vk::QueryPool::null());
         let ticks = ticks.ok_or_else(no_timestamps)?;
         let mut stamps = vec![0u64; self.stamps];
@@ -493,17 +505,6 @@ impl Recording for Replayed {
     }
 }
 
-/// Copies bytes, many of them on several threads: one alone is slower than the bus.
-fn copy(to: &mut [u8], from: &[u8]) {
-    let threads = (from.len() / THREADED).clamp(1, 4);
-    let part = from.len().div_ceil(threads).max(1);
-    let parts: Vec<_> = to.chunks_mut(part).zip(from.chunks(part)).map(Mutex::new).collect();
-    each(&parts, threads, |part| {
-        let (to, from) = &mut *part.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        to.copy_from_slice(from);
-    });
-}
-
 impl Owned {
     fn vulkan(&self) -> &Vulkan {
         self.device.vulkan().expect("recordings are made where it is")
@@ -512,7 +513,7 @@ impl Owned {
 
 impl Drop for Replayed {
     fn drop(&mut self) {
-        if let Err(error) = self.wait(self.started) {
+        if let Err(error) = self.wait_until(self.started) {
             tracing::error!(%error, "device");
             self.vulkan().settle();
         }
@@ -531,21 +532,6 @@ impl Drop for Owned {
             vulkan.raw.destroy_command_pool(self.commands, None);
             vulkan.raw.destroy_descriptor_pool(self.descriptors, None);
             std::mem::take(&mut self.buffers).into_iter().for_each(|buffer| vulkan.free(buffer));
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_copies_are_whole() {
-        for count in [0, 5, THREADED, 3 * THREADED + 7] {
-            let from: Vec<u8> = (0..count).map(|place| (place % 251) as u8).collect();
-            let mut to = vec![0; count];
-            copy(&mut to, &from);
-            assert_eq!(to, from);
         }
     }
 }

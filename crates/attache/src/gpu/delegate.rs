@@ -166,6 +166,11 @@ impl Delegate for GpuDelegate {
 pub(super) struct Stitched {
     pub(super) program: Program,
     pub(super) nodes: Vec<NodeId>,
+    /// Types of the island's inputs and outputs.
+    pub(super) inputs: Vec<DataType>,
+    pub(super) outputs: Vec<DataType>,
+    /// Whether the island is the whole graph.
+    pub(super) is_whole: bool,
 }
 
 /// The programs of an island's nodes as one, its inputs and outputs in the island's order.
@@ -219,7 +224,10 @@ pub(super) fn stitch(island: Island<'_>) -> Result<Stitched, DelegateError> {
         program.outputs.push(output);
     }
     program.validate().map_err(|error| DelegateError::new(error.to_string()))?;
-    Ok(Stitched { program, nodes: claims.into_iter().map(|(id, _)| id).collect() })
+    let types = |tensors: &[TensorId]| tensors.iter().map(|tensor| graph.fact(*tensor).data_type).collect();
+    let (inputs, outputs) = (types(&island.inputs), types(&island.outputs));
+    let is_whole = claims.len() == graph.nodes.len();
+    Ok(Stitched { program, nodes: claims.into_iter().map(|(id, _)| id).collect(), inputs, outputs, is_whole })
 }
 
 /// The numbers that a quantized tensor stores, where the program holds the reals that they stand for.

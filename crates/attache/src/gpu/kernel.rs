@@ -1,18 +1,51 @@
 //! An island on the GPU: bytes of tensors in, bytes of tensors out.
 
-use attache_gpu::{Device, GpuError, GpuErrorKind, Precision, Session, Storage, Submission};
+use attache_base::DataType;
+use attache_gpu::{Device, GpuError, GpuErrorKind, Plan, Precision, Session, Storage, Submission, copy};
+use attache_gpu_ir::{Scalar, ValueId};
 use attache_graph::{NodeId, TensorMut, TensorRef};
 
 use super::delegate::Stitched;
 use super::exchange;
-use crate::{DelegateError, DelegateErrorKind, DelegateKernel, DispatchProfile, KernelProfile, KernelReport};
+use crate::{
+    DelegateError, DelegateErrorKind, DelegateKernel, DelegateQueue, DispatchProfile, KernelProfile, KernelReport,
+};
+
+/// Runs that may be under way at once where the island is the whole graph.
+const SLOTS: usize = 3;
+
+/// A tensor that crosses to the device, or back.
+struct Port {
+    data_type: DataType,
+    scalar: Scalar,
+    storage: Storage,
+    elements: usize,
+}
+
+impl Port {
+    fn of(plan: &Plan, id: ValueId, data_type: DataType) -> Self {
+        let value = plan.program.value(id);
+        Self { data_type, scalar: value.scalar, storage: plan.storages.of(id), elements: value.shape.elements() }
+    }
+
+    /// Whether the device holds the tensor's elements as they are.
+    fn is_stored(&self) -> bool {
+        exchange::is_stored(self.data_type, self.storage)
+    }
+
+    fn device_bytes(&self) -> usize {
+        self.elements * self.storage.bytes()
+    }
+}
 
 pub(super) struct GpuKernel {
     session: Session,
     nodes: Vec<NodeId>,
     profiled: bool,
-    /// Outputs of a type that the device doesn't store, in the type that it does.
-    wide: Vec<Vec<u8>>,
+    inputs: Vec<Port>,
+    outputs: Vec<Port>,
+    /// By slot, the outputs of a type that the device doesn't store, in their own type.
+    converted: Vec<Vec<Vec<u8>>>,
 }
 
 impl GpuKernel {
@@ -23,45 +56,60 @@ impl GpuKernel {
         submission: Submission,
         profiled: bool,
     ) -> Result<Self, GpuError> {
-        let prepare = if profiled { Session::timed } else { Session::new };
-        let session = prepare(device, stitched.program, precision, submission)?;
-        Ok(Self { session, nodes: stitched.nodes, profiled, wide: Vec::new() })
+        let Stitched { program, nodes, inputs, outputs, is_whole } = stitched;
+        let slots = if is_whole && !profiled { SLOTS } else { 1 };
+        let session = match profiled {
+            true => Session::timed(device, program, precision, submission)?,
+            false => Session::with_slots(device, program, precision, submission, slots)?,
+        };
+        let plan = session.plan();
+        let ports = |ids: &[ValueId], types: Vec<DataType>| -> Vec<Port> {
+            ids.iter().zip(types).map(|(id, data_type)| Port::of(plan, *id, data_type)).collect()
+        };
+        let (inputs, outputs) = (ports(&plan.program.inputs, inputs), ports(&plan.program.outputs, outputs));
+        let empty = |port: &Port| match port.data_type.byte_size(port.elements) {
+            Some(size) if !port.is_stored() => vec![0; size],
+            _ => Vec::new(),
+        };
+        let converted = (0..slots).map(|_| outputs.iter().map(empty).collect()).collect();
+        Ok(Self { session, nodes, profiled, inputs, outputs, converted })
+    }
+}
+
+impl DelegateQueue for GpuKernel {
+    fn slots(&self) -> usize {
+        self.converted.len()
     }
 
-    fn write(&mut self, inputs: &[TensorRef<'_>]) -> Result<(), DelegateError> {
-        for (index, input) in inputs.iter().enumerate() {
-            let program = &self.session.plan().program;
-            let value = program.value(program.inputs[index]);
-            if value.shape.elements() > 0 {
-                let storage = self.session.plan().storages.of(program.inputs[index]);
-                let words = exchange::to_device(input.data_type, value.scalar, storage, input.bytes);
-                self.session.write(index, &words).map_err(failed)?;
+    fn write(&mut self, slot: usize, input: usize, bytes: &[u8]) -> Result<(), DelegateError> {
+        let port = &self.inputs[input];
+        if port.elements == 0 {
+            return Ok(());
+        }
+        let words = exchange::to_device(port.data_type, port.scalar, port.storage, bytes);
+        self.session.write_to(slot, input, &words).map_err(failed)
+    }
+
+    fn submit(&mut self, slot: usize) -> Result<(), DelegateError> {
+        self.session.submit_in(slot).map_err(failed)
+    }
+
+    fn wait(&mut self, slot: usize) -> Result<(), DelegateError> {
+        self.session.wait_for(slot).map_err(failed)?;
+        for (index, (port, elements)) in self.outputs.iter().zip(&mut self.converted[slot]).enumerate() {
+            if let (false, Some(words)) = (port.is_stored(), self.session.output(slot, index)) {
+                exchange::from_device(port.data_type, port.storage, &words[..port.device_bytes()], elements);
             }
         }
         Ok(())
     }
 
-    fn read(&mut self, outputs: &mut [TensorMut<'_>]) -> Result<(), DelegateError> {
-        self.wide.resize(outputs.len(), Vec::new());
-        let plan = self.session.plan();
-        let storages: Vec<Storage> = plan.program.outputs.iter().map(|id| plan.storages.of(*id)).collect();
-        let mut slices: Vec<&mut [u8]> = Vec::with_capacity(outputs.len());
-        for ((output, wide), storage) in outputs.iter_mut().zip(&mut self.wide).zip(&storages) {
-            slices.push(if exchange::is_stored(output.data_type, *storage) {
-                &mut *output.bytes
-            } else {
-                let size = if matches!(storage, Storage::Bytes(_)) { 1 } else { 4 };
-                wide.resize(output.shape.elements() * size, 0);
-                wide
-            });
+    fn output(&self, slot: usize, output: usize) -> Option<&[u8]> {
+        let (port, words) = (self.outputs.get(output)?, self.session.output(slot, output)?);
+        match port.is_stored() {
+            true => words.get(..port.device_bytes()),
+            false => Some(&self.converted[slot][output]),
         }
-        self.session.read(&mut slices).map_err(failed)?;
-        for ((output, wide), storage) in outputs.iter_mut().zip(&self.wide).zip(storages) {
-            if !exchange::is_stored(output.data_type, storage) {
-                exchange::from_device(output.data_type, storage, wide, output.bytes);
-            }
-        }
-        Ok(())
     }
 }
 
@@ -81,9 +129,7 @@ pub(super) fn failure(moment: &str, error: &GpuError) -> DelegateError {
 
 impl DelegateKernel for GpuKernel {
     fn invoke(&mut self, inputs: &[TensorRef<'_>], outputs: &mut [TensorMut<'_>]) -> Result<(), DelegateError> {
-        self.write(inputs)?;
-        self.session.submit().map_err(failed)?;
-        self.read(outputs)
+        self.invoke_repeatedly(1, inputs, outputs)
     }
 
     fn invoke_repeatedly(
@@ -95,9 +141,24 @@ impl DelegateKernel for GpuKernel {
         if times == 0 {
             return Ok(());
         }
-        self.write(inputs)?;
-        (0..times).try_for_each(|_| self.session.submit()).map_err(failed)?;
-        self.read(outputs)
+        for (index, input) in inputs.iter().enumerate() {
+            self.write(0, index, input.bytes)?;
+        }
+        (0..times).try_for_each(|_| self.submit(0))?;
+        self.wait(0)?;
+        for (index, output) in outputs.iter_mut().enumerate() {
+            let made = self.output(0, index).filter(|made| made.len() == output.bytes.len());
+            copy(output.bytes, made.ok_or_else(|| DelegateError::new("an output is of another size"))?);
+        }
+        Ok(())
+    }
+
+    fn queue(&self) -> Option<&dyn DelegateQueue> {
+        Some(self)
+    }
+
+    fn queue_mut(&mut self) -> Option<&mut dyn DelegateQueue> {
+        Some(self)
     }
 
     fn report(&self) -> KernelReport {
