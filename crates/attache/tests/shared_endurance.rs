@@ -1,13 +1,15 @@
-//! Interpreters on a GPU, again and again: the same bits at every run, memory that doesn't grow, two threads on one device.
+//! Interpreters on a GPU, again and again, in both ways of submitting and with runs under way: the same bits at every run,
+//! memory that doesn't grow, two threads on one device.
 //!
-//! Takes blazeface from the shared models. How often is for the environment to say: `ATTACHE_INVOKES` (unless set: 200)
-//! and `ATTACHE_CYCLES` (25).
+//! Takes blazeface from the shared models. How often is for the environment to say: `ATTACHE_INVOKES` (unless set: 120)
+//! and `ATTACHE_CYCLES` (12), each in every way.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use attache::gpu::Backend;
-use attache::{GpuDelegate, GpuDelegateOptions, Interpreter, Model};
+use attache::gpu::{Backend, Submission};
+use attache::{GpuDelegate, GpuDelegateOptions, Interpreter, Model, Run};
 
 fn times(variable: &str, otherwise: usize) -> usize {
     std::env::var(variable).map_or(otherwise, |value| value.parse().expect("a number of times"))
@@ -20,23 +22,31 @@ fn model() -> Model {
     Model::from_path(&path).expect("ATTACHE_SHARED names the folder of the shared models")
 }
 
-fn delegate() -> GpuDelegate {
-    let options = GpuDelegateOptions::default().backend(Backend::Vulkan);
+fn delegate(submission: Submission) -> GpuDelegate {
+    let options = GpuDelegateOptions::default().backend(Backend::Vulkan).submission(submission);
     GpuDelegate::new(options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on")
 }
 
 fn interpreter(model: &Model, delegate: &GpuDelegate, seed: usize) -> Interpreter {
     let builder = Interpreter::builder(model).threads(1).delegate(Arc::new(delegate.clone())).require_gpu(true);
     let mut interpreter = builder.build().unwrap();
+    write(&mut interpreter, seed);
+    interpreter
+}
+
+fn write(interpreter: &mut Interpreter, seed: usize) {
     let input = interpreter.input_mut::<f32>(0).unwrap();
     input.iter_mut().enumerate().for_each(|(i, x)| *x = ((i + seed) * 7919 % 2003) as f32 / 1001.0 - 1.0);
-    interpreter
+}
+
+fn outputs(interpreter: &Interpreter) -> Vec<Vec<u8>> {
+    (0..interpreter.outputs().len()).map(|output| interpreter.read_bytes(output).unwrap().to_vec()).collect()
 }
 
 /// The bits of every output after one more run.
 fn run(interpreter: &mut Interpreter) -> Vec<Vec<u8>> {
     interpreter.invoke().unwrap();
-    (0..interpreter.outputs().len()).map(|output| interpreter.read_bytes(output).unwrap().to_vec()).collect()
+    outputs(interpreter)
 }
 
 fn resident_bytes() -> usize {
@@ -49,11 +59,18 @@ fn resident_bytes() -> usize {
 /// One after the other, so that nobody else's memory counts.
 #[test]
 fn runs_and_cycles_and_threads() {
-    let (model, delegate) = (model(), delegate());
-    println!("on {} through {}", delegate.adapter().name, delegate.adapter().backend);
-    threads(&model, &delegate);
-    invokes(&model, &delegate);
-    cycles(&model, &delegate);
+    let model = model();
+    let mut bits = Vec::new();
+    for submission in [Submission::Replay, Submission::Encoder] {
+        let delegate = delegate(submission);
+        println!("on {} through {}, {}", delegate.adapter().name, delegate.adapter().backend, submission.name());
+        threads(&model, &delegate);
+        invokes(&model, &delegate);
+        in_flight(&model, &delegate);
+        cycles(&model, &delegate);
+        bits.push(run(&mut interpreter(&model, &delegate, 0)));
+    }
+    assert_eq!(bits[0], bits[1], "both ways give the same bits");
 }
 
 fn threads(model: &Model, delegate: &GpuDelegate) {
@@ -70,7 +87,7 @@ fn threads(model: &Model, delegate: &GpuDelegate) {
 }
 
 fn invokes(model: &Model, delegate: &GpuDelegate) {
-    let count = times("ATTACHE_INVOKES", 200);
+    let count = times("ATTACHE_INVOKES", 120);
     let mut interpreter = interpreter(model, delegate, 0);
     let first = run(&mut interpreter);
     let mut before = 0;
@@ -88,12 +105,41 @@ fn invokes(model: &Model, delegate: &GpuDelegate) {
     assert!(after as f64 <= before as f64 * 1.02, "{before} bytes grew to {after}");
 }
 
+/// Each run is started while the two before it are under way, on other inputs than these.
+fn in_flight(model: &Model, delegate: &GpuDelegate) {
+    let count = times("ATTACHE_INVOKES", 120);
+    let expected = [0, 1].map(|seed| run(&mut interpreter(model, delegate, seed)));
+    let mut interpreter = interpreter(model, delegate, 0);
+    let mut under_way: VecDeque<Run> = VecDeque::new();
+    let mut before = 0;
+    for index in 0..count {
+        if under_way.len() == interpreter.queue_depth() {
+            interpreter.wait(under_way.pop_front().unwrap()).unwrap();
+            assert_eq!(outputs(&interpreter), expected[(index - interpreter.queue_depth()) % 2], "run {index}");
+        }
+        write(&mut interpreter, index % 2);
+        under_way.push_back(interpreter.invoke_async().unwrap());
+        if index == 100 {
+            before = resident_bytes();
+        }
+    }
+    let after = resident_bytes();
+    println!("{count} runs under way: resident {before} bytes after run 100, {after} after the last");
+    assert!(after as f64 <= before as f64 * 1.02, "{before} bytes grew to {after}");
+}
+
 fn cycles(model: &Model, delegate: &GpuDelegate) {
-    let count = times("ATTACHE_CYCLES", 25);
+    let count = times("ATTACHE_CYCLES", 12);
     let expected = run(&mut interpreter(model, delegate, 0));
     let mut before = 0;
     for index in 0..count {
-        assert_eq!(run(&mut interpreter(model, delegate, 0)), expected);
+        let mut interpreter = interpreter(model, delegate, 0);
+        assert_eq!(run(&mut interpreter), expected);
+        // Every other one goes while it runs.
+        if index % 2 == 1 {
+            interpreter.invoke_async().unwrap();
+        }
+        drop(interpreter);
         if index == count / 5 {
             before = resident_bytes();
         }
