@@ -9,7 +9,7 @@ use crate::error::{GpuError, GpuErrorKind};
 use crate::limits::{Limits, Params};
 use crate::parallel::each;
 use crate::recording::{Fault, Planted, Submission};
-use crate::vulkan::Vulkan;
+use crate::vulkan::{Vulkan, validated};
 
 /// A graphics interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -123,6 +123,14 @@ struct Inner {
     open_ms: f64,
 }
 
+/// How a device was opened here: nobody else then hands anything to its queue.
+#[derive(Default)]
+struct Opened {
+    validation: bool,
+    fault: Option<Fault>,
+    open_ms: f64,
+}
+
 impl Device {
     /// Opens a device.
     pub fn open(options: &DeviceOptions) -> Result<Self, GpuError> {
@@ -157,7 +165,8 @@ impl Device {
         if options.frugal {
             described = Adapter { max_storage_buffers: 4, ..described };
         }
-        Ok(Self::new(device, queue, described, failure, options.fault, Some(open_ms)))
+        let opened = Opened { validation: options.validation, fault: options.fault, open_ms };
+        Ok(Self::new(device, queue, described, failure, Some(opened)))
     }
 
     /// A device that the caller opened. Its errors go where the caller sends them.
@@ -166,17 +175,15 @@ impl Device {
         let info = device.adapter_info();
         let adapter =
             Adapter { shader_f16: device.features().contains(wgpu::Features::SHADER_F16), ..facts(&info, &limits) };
-        Self::new(device, queue, adapter, Arc::default(), None, None)
+        Self::new(device, queue, adapter, Arc::default(), None)
     }
 
-    /// `open_ms` is there where the device was opened here: nobody else then hands anything to its queue.
     fn new(
         device: wgpu::Device,
         queue: wgpu::Queue,
         adapter: Adapter,
         failure: Failure,
-        fault: Option<Fault>,
-        open_ms: Option<f64>,
+        opened: Option<Opened>,
     ) -> Self {
         let max_binding_bytes = usize::try_from(adapter.max_binding_bytes).unwrap_or(usize::MAX);
         let storage_buffers = adapter.max_storage_buffers as usize;
@@ -198,8 +205,9 @@ impl Device {
             shader_f16: adapter.shader_f16,
             shares_sums: !as_software,
         };
-        let vulkan = open_ms.and_then(|_| Vulkan::of(&device, &limits));
-        let (pipelines, fault, open_ms) = (Mutex::default(), fault.map(Planted::new), open_ms.unwrap_or(0.0));
+        let vulkan = opened.as_ref().and_then(|opened| Vulkan::of(&device, &limits, opened.validation));
+        let Opened { fault, open_ms, .. } = opened.unwrap_or_default();
+        let (pipelines, fault) = (Mutex::default(), fault.map(Planted::new));
         Self(Arc::new(Inner { vulkan, device, queue, adapter, limits, pipelines, failure, fault, open_ms }))
     }
 
@@ -326,12 +334,15 @@ pub fn adapters() -> Vec<Adapter> {
 }
 
 fn enumerate(backends: wgpu::Backends, validation: bool) -> Vec<wgpu::Adapter> {
-    let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
-    descriptor.backends = backends;
-    // Never the debug flag, which unoptimised builds have by default: the layers of older distributions do not know the
-    // source language that it makes shaders name.
-    descriptor.flags = if validation { wgpu::InstanceFlags::VALIDATION } else { wgpu::InstanceFlags::empty() };
-    let instance = wgpu::Instance::new(descriptor);
+    let is_vulkan = backends == wgpu::Backends::VULKAN;
+    let instance = if validation && is_vulkan { validated() } else { None };
+    let instance = instance.unwrap_or_else(|| {
+        let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
+        descriptor.backends = backends;
+        // Never the debug flag, which unoptimised builds have by default.
+        descriptor.flags = if validation { wgpu::InstanceFlags::VALIDATION } else { wgpu::InstanceFlags::empty() };
+        wgpu::Instance::new(descriptor)
+    });
     let adapters = pollster::block_on(instance.enumerate_adapters(backends));
     adapters.into_iter().filter(|adapter| Backend::of(adapter.get_info().backend).is_some()).collect()
 }

@@ -21,6 +21,8 @@ mod session;
 mod shader;
 mod storage;
 mod text;
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
+mod traceable;
 mod variants;
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
 mod vulkan;

@@ -14,6 +14,7 @@ use wgpu::naga::{front, proc, valid};
 
 use crate::error::{GpuError, GpuErrorKind};
 use crate::limits::{Limits, Params};
+use crate::traceable::traceable;
 
 /// Vulkan's side of an open device.
 pub(crate) struct Vulkan {
@@ -25,6 +26,7 @@ pub(crate) struct Vulkan {
     queue: Mutex<vk::Queue>,
     params: vk::DescriptorType,
     spirv: spv::Options<'static>,
+    validation: bool,
     /// By how many buffers a shader binds after its parameters.
     layouts: Mutex<HashMap<usize, Layout>>,
     pipelines: Mutex<HashMap<String, vk::Pipeline>>,
@@ -81,6 +83,26 @@ impl Use {
     }
 }
 
+/// An instance whose validation layer speaks to the log; `None` where there is no Vulkan. wgpu lets it speak only together
+/// with making shaders name their source language, which the layers of older distributions don't know.
+pub(crate) fn validated() -> Option<wgpu::Instance> {
+    use wgpu::hal;
+    let descriptor = hal::InstanceDescriptor {
+        name: "attache",
+        flags: wgpu::InstanceFlags::VALIDATION,
+        memory_budget_thresholds: wgpu::MemoryBudgetThresholds::default(),
+        backend_options: wgpu::BackendOptions::default(),
+        telemetry: None,
+        display: None,
+    };
+    let speaking: Box<hal::vulkan::CreateInstanceCallback<'_>> =
+        Box::new(|instance| instance.extensions.push(ash::ext::debug_utils::NAME));
+    // SAFETY: nothing is taken away, and where the extension is missing there is no instance.
+    let instance = unsafe { hal::vulkan::Instance::init_with_callback(&descriptor, Some(speaking)) }.ok()?;
+    // SAFETY: the instance is new, and nobody else has it.
+    Some(unsafe { wgpu::Instance::from_hal::<hal::api::Vulkan>(instance) })
+}
+
 /// The error that Vulkan's result stands for.
 pub(crate) fn failed(what: &str) -> impl Fn(vk::Result) -> GpuError + '_ {
     move |result| {
@@ -94,8 +116,9 @@ pub(crate) fn failed(what: &str) -> impl Fn(vk::Result) -> GpuError + '_ {
 }
 
 impl Vulkan {
-    /// That of a device that wgpu opened through Vulkan; `None` for one of another interface.
-    pub(crate) fn of(device: &wgpu::Device, limits: &Limits) -> Option<Self> {
+    /// That of a device that wgpu opened through Vulkan; `None` for one of another interface. `validation` says whether a
+    /// validation layer looks on.
+    pub(crate) fn of(device: &wgpu::Device, limits: &Limits, validation: bool) -> Option<Self> {
         // SAFETY: nothing that the guard gives is destroyed here, and all of it is used while the device lives: `Vulkan`
         // lies beside the device and is dropped before it.
         let hal = unsafe { device.as_hal::<wgpu::hal::api::Vulkan>() }?;
@@ -129,6 +152,7 @@ impl Vulkan {
                 Params::Storage => vk::DescriptorType::STORAGE_BUFFER,
             },
             spirv: options(version, limits.shader_f16, dot.shader_integer_dot_product == vk::TRUE),
+            validation,
             layouts: Mutex::default(),
             pipelines: Mutex::default(),
             raw,
@@ -215,6 +239,8 @@ impl Vulkan {
 
     /// SPIR-V of a shader's text.
     fn words(&self, source: &str) -> Result<Vec<u32>, String> {
+        let traceable = if self.validation { Some(traceable(source)) } else { None };
+        let source = traceable.as_deref().unwrap_or(source);
         let module = front::wgsl::parse_str(source).map_err(|error| error.emit_to_string(source))?;
         let mut validator = valid::Validator::new(valid::ValidationFlags::all(), valid::Capabilities::all());
         let info = validator.validate(&module).map_err(|error| error.emit_to_string(source))?;

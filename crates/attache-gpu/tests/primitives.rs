@@ -616,57 +616,6 @@ fn forms(precision: Precision, submission: Submission, options: DeviceOptions) {
     check(&form, &mut Random(98), "reduce_group", one(large, &[(Scalar::I32, [2, 120, 90, 3].into())]));
 }
 
-/// Runs without a wait between them, writes while runs are under way, two ways of submitting side by side, and recordings
-/// that go while they run.
-#[test]
-fn runs_follow_each_other() {
-    let device = device(DeviceOptions { frugal: true, ..DeviceOptions::default() });
-    let shape = Shape::from([3000]);
-    let step = |program: &mut Program, from: ValueId| {
-        let expression = Expression::Input(0).multiply(Expression::Constant(2.0)).add(Expression::Constant(1.0));
-        let map = Primitive::Map { expression, shape: shape.clone(), scalar: Scalar::F32 };
-        let doubled = program.step(map, &[from], 0).unwrap()[0];
-        program.step(Primitive::Scan { axis: 0, exclusive: false, reverse: false }, &[doubled], 0).unwrap()[0]
-    };
-    let session = |submission| {
-        let mut program = Program::default();
-        let input = program.input(Scalar::F32, shape.clone());
-        let once = step(&mut program, input);
-        program.outputs = vec![step(&mut program, once)];
-        Session::new(&device, program, Precision::F32, submission).unwrap()
-    };
-    let write = |session: &mut Session, first: f32| {
-        let input: Vec<u8> = (0..3000).flat_map(|at| (if at == 0 { first } else { -0.5 }).to_le_bytes()).collect();
-        session.write(0, &input).unwrap();
-    };
-    // All but the first element becomes 0 first; then each sum is one more than twice the first, and the sums' sums count.
-    let read = |session: &mut Session, first: f32| {
-        let mut bytes = vec![0; 12000];
-        session.read(&mut [&mut bytes]).unwrap();
-        let found: Vec<f32> = bytes.as_chunks::<4>().0.iter().map(|word| f32::from_le_bytes(*word)).collect();
-        let each = 2.0 * (2.0 * first + 1.0) + 1.0;
-        assert_eq!([found[0], found[2999]], [each, each * 3000.0]);
-    };
-    let mut sessions = [Submission::Replay, Submission::Encoder].map(session);
-    for round in 0..3 {
-        let first = round as f32;
-        for session in &mut sessions {
-            write(session, first + 7.0);
-            session.submit().unwrap();
-            write(session, first);
-        }
-        for _ in 0..150 {
-            sessions.iter_mut().for_each(|session| session.submit().unwrap());
-        }
-        sessions.iter_mut().for_each(|session| read(session, first));
-    }
-    for session in &mut sessions {
-        (0..20).for_each(|_| session.submit().unwrap());
-    }
-    drop(sessions);
-    validation::assert_silent();
-}
-
 /// What a kernel stores for another is the nearest number of binary16; infinity beyond the largest.
 #[test]
 fn halves_are_rounded_to_the_nearest() {

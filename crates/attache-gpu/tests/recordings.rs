@@ -1,0 +1,106 @@
+//! Recordings under the Khronos validation layer: runs that follow each other without a wait, and several at once.
+//!
+//! Runs on the first Vulkan device, software included; without it or the layer it fails.
+
+mod validation;
+
+use attache_base::Shape;
+use attache_gpu::{Backend, Device, DeviceOptions, Precision, Session, Submission};
+use attache_gpu_ir::{Expression, Primitive, Program, Scalar, ValueId};
+
+fn device(options: DeviceOptions) -> Device {
+    validation::listen();
+    let options = DeviceOptions { backend: Some(Backend::Vulkan), validation: true, ..options };
+    Device::open(&options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on")
+}
+
+/// Runs without a wait between them, writes while runs are under way, two ways of submitting side by side, and recordings
+/// that go while they run.
+#[test]
+fn runs_follow_each_other() {
+    let device = device(DeviceOptions { frugal: true, ..DeviceOptions::default() });
+    let shape = Shape::from([3000]);
+    let step = |program: &mut Program, from: ValueId| {
+        let expression = Expression::Input(0).multiply(Expression::Constant(2.0)).add(Expression::Constant(1.0));
+        let map = Primitive::Map { expression, shape: shape.clone(), scalar: Scalar::F32 };
+        let doubled = program.step(map, &[from], 0).unwrap()[0];
+        program.step(Primitive::Scan { axis: 0, exclusive: false, reverse: false }, &[doubled], 0).unwrap()[0]
+    };
+    let session = |submission| {
+        let mut program = Program::default();
+        let input = program.input(Scalar::F32, shape.clone());
+        let once = step(&mut program, input);
+        program.outputs = vec![step(&mut program, once)];
+        Session::new(&device, program, Precision::F32, submission).unwrap()
+    };
+    let write = |session: &mut Session, first: f32| {
+        let input: Vec<u8> = (0..3000).flat_map(|at| (if at == 0 { first } else { -0.5 }).to_le_bytes()).collect();
+        session.write(0, &input).unwrap();
+    };
+    // All but the first element becomes 0 first; then each sum is one more than twice the first, and the sums' sums count.
+    let read = |session: &mut Session, first: f32| {
+        let mut bytes = vec![0; 12000];
+        session.read(&mut [&mut bytes]).unwrap();
+        let found: Vec<f32> = bytes.as_chunks::<4>().0.iter().map(|word| f32::from_le_bytes(*word)).collect();
+        let each = 2.0 * (2.0 * first + 1.0) + 1.0;
+        assert_eq!([found[0], found[2999]], [each, each * 3000.0]);
+    };
+    let mut sessions = [Submission::Replay, Submission::Encoder].map(session);
+    for round in 0..3 {
+        let first = round as f32;
+        for session in &mut sessions {
+            write(session, first + 7.0);
+            session.submit().unwrap();
+            write(session, first);
+        }
+        for _ in 0..150 {
+            sessions.iter_mut().for_each(|session| session.submit().unwrap());
+        }
+        sessions.iter_mut().for_each(|session| read(session, first));
+    }
+    for session in &mut sessions {
+        (0..20).for_each(|_| session.submit().unwrap());
+    }
+    drop(sessions);
+    validation::assert_silent();
+}
+
+/// Two threads, each with recordings of its own on one device, and runs of several slots under way.
+#[test]
+fn recordings_share_a_device() {
+    let device = device(DeviceOptions::default());
+    let shape = Shape::from([64, 16]);
+    let session = |submission| {
+        let mut program = Program::default();
+        let input = program.input(Scalar::F32, shape.clone());
+        let scan = |axis| Primitive::Scan { axis, exclusive: false, reverse: false };
+        let rows = program.step(scan(1), &[input], 0).unwrap()[0];
+        program.outputs = program.step(scan(0), &[rows], 1).unwrap();
+        Session::with_slots(&device, program, Precision::F32, submission, 3).unwrap()
+    };
+    let work = |submission, seed: usize| {
+        let mut session = session(submission);
+        let number = |run: usize| (run * 2 + seed + 1) as f32;
+        for run in 0..60 {
+            let slot = run % 3;
+            if run >= 3 {
+                session.wait_for(slot).unwrap();
+                let last = session.output(slot, 0).unwrap()[4 * 1023..4 * 1024].try_into().unwrap();
+                assert_eq!(f32::from_le_bytes(last), number(run - 3) * 1024.0, "run {run}");
+            }
+            let input: Vec<u8> = (0..1024).flat_map(|_| number(run).to_le_bytes()).collect();
+            session.write_to(slot, 0, &input).unwrap();
+            session.submit_in(slot).unwrap();
+            assert!(session.output(slot, 0).is_none(), "what is under way cannot be read");
+        }
+    };
+    std::thread::scope(|scope| {
+        for seed in 0..2 {
+            for submission in [Submission::Replay, Submission::Encoder] {
+                let work = &work;
+                scope.spawn(move || work(submission, seed));
+            }
+        }
+    });
+    validation::assert_silent();
+}
