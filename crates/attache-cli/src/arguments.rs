@@ -102,6 +102,9 @@ pub(crate) struct DeviceArguments {
     /// How commands get to the GPU; by default replayed where that is possible
     #[arg(long)]
     pub(crate) submission: Option<SubmissionName>,
+    /// The variant that writes a GPU's kernels wherever it applies; `check` takes `all` for each in turn
+    #[arg(long, value_name = "NAME")]
+    pub(crate) variant: Option<String>,
     /// Fail unless every operator runs on the GPU
     #[arg(long)]
     pub(crate) require_delegation: bool,

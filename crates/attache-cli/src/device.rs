@@ -54,6 +54,7 @@ pub(crate) struct Ceilings {
 }
 
 /// A GPU that is ready for use.
+#[derive(Clone)]
 pub(crate) struct Gpu {
     delegate: Arc<gpu::Delegate>,
     adapter: Adapter,
@@ -69,11 +70,13 @@ pub(crate) struct Wish {
     pub(crate) no_shader_f16: bool,
     pub(crate) quantized: QuantizedName,
     pub(crate) submission: Option<SubmissionName>,
+    pub(crate) variant: Option<String>,
     /// Whether an adapter that is no hardware will do.
     pub(crate) software: bool,
 }
 
 /// Where models run.
+#[derive(Clone)]
 pub(crate) struct Device {
     gpu: Option<Gpu>,
     pub(crate) precision: PrecisionName,
@@ -97,6 +100,7 @@ fn wish(arguments: &DeviceArguments) -> Result<Option<Wish>, Failure> {
         no_shader_f16,
         quantized,
         submission,
+        variant,
         require_delegation,
         ..
     } = arguments;
@@ -120,6 +124,7 @@ fn wish(arguments: &DeviceArguments) -> Result<Option<Wish>, Failure> {
         no_shader_f16: *no_shader_f16,
         quantized: *quantized,
         submission: *submission,
+        variant: variant.clone(),
         software,
     }))
 }
@@ -135,6 +140,11 @@ impl Device {
         if gpu.is_none() && arguments.precision != PrecisionName::F32 {
             let text = "there is no hardware GPU, and the CPU computes in f32; --delegate gpu takes a software adapter as well";
             return Err(Failure::unsupported(text));
+        }
+        if gpu.is_none() && arguments.variant.is_some() {
+            return Err(Failure::unsupported(
+                "variants are the GPU's; --delegate gpu takes a software adapter as well",
+            ));
         }
         if gpu.is_none() && arguments.require_delegation {
             let text = "there is no hardware GPU to delegate to; --delegate gpu takes a software adapter as well";
@@ -212,7 +222,7 @@ impl Device {
     /// The same device, such that interpreters that use it can tell the time of each dispatch.
     pub(crate) fn profiled(&self) -> Result<Self, Failure> {
         let gpu = Some(gpu::profiled(self.timed_gpu()?)?);
-        Ok(Self { gpu, limits: self.limits.clone(), ..*self })
+        Ok(Self { gpu, ..self.clone() })
     }
 
     /// What the GPU does at best.
@@ -223,6 +233,16 @@ impl Device {
     fn timed_gpu(&self) -> Result<&Gpu, Failure> {
         let text = "a profile is of the GPU's dispatches; --delegate gpu takes a software adapter as well";
         self.gpu.as_ref().ok_or_else(|| Failure::unsupported(text))
+    }
+
+    /// The same device, with this variant wherever it applies.
+    pub(crate) fn with_variant(&self, name: &'static str) -> Self {
+        Self { gpu: self.gpu.as_ref().map(|gpu| gpu.with_variant(name)), ..self.clone() }
+    }
+
+    /// Every variant of the GPU's kernels, and what is missing here before it has any to write.
+    pub(crate) fn variants(&self) -> Vec<(&'static str, Option<&'static str>)> {
+        self.gpu.as_ref().map_or(Vec::new(), Gpu::variants)
     }
 
     /// The delegates: one, or none on the CPU.
@@ -292,6 +312,7 @@ mod tests {
             no_shader_f16: false,
             quantized: QuantizedName::View,
             submission: None,
+            variant: None,
             require_delegation: false,
             cpu_fallback: false,
             threads: None,

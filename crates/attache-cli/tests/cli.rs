@@ -231,6 +231,36 @@ fn check_compares_golden_cases() {
 }
 
 #[test]
+fn check_counts_the_cases_of_variants() {
+    let scratch = Scratch::new();
+    scratch.write("case/model.tflite", &relu());
+    scratch.write("case/in_0.npy", &floats(&[1, 2, 2, 1], &[1.0, 2.0, -3.0, -4.0]));
+    scratch.write("case/out_0.npy", &floats(&[1, 2, 2, 1], &[1.0, 2.0, 0.0, 0.0]));
+    let case = scratch.folder("case");
+    let check = ["check", &case, "--delegate", "gpu"];
+    let answer = attache(&[&check[..], &["--variant", "all", "--json"]].concat());
+    assert_eq!(answer.status, 1, "{}", answer.stdout);
+    let object = answer.object();
+    assert_eq!((object["failed"].as_u64(), object["variants"]["map"].as_u64()), (Some(0), Some(1)));
+    let unseen: Vec<_> = object["unseen"].as_array().unwrap().iter().filter_map(|name| name.as_str()).collect();
+    assert!(
+        unseen.contains(&"contract") && !unseen.contains(&"map") && !unseen.contains(&"contract_bytes"),
+        "{unseen:?}"
+    );
+    let text = attache(&[&check[..], &["--variant", "all"]].concat()).stdout;
+    assert!(text.contains("\nmap: 1 case\n") && text.contains("contract_bytes: no case: it needs"), "{text}");
+    assert_eq!(attache(&[&check[..], &["--variant", "map"]].concat()).status, 0);
+    for (variant, delegate, status) in [("none", "gpu", 2), ("all", "cpu", 4), ("map", "cpu", 4)] {
+        assert_eq!(
+            attache(&["check", &case, "--delegate", delegate, "--variant", variant]).status,
+            status,
+            "{variant}"
+        );
+    }
+    assert_eq!(attache(&["bench", "mobilenet_v1", "--delegate", "gpu", "--variant", "all"]).status, 2);
+}
+
+#[test]
 fn bench_has_all_its_keys() {
     let scratch = Scratch::new();
     let model = scratch.write("relu.tflite", &relu());

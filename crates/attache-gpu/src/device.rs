@@ -9,6 +9,7 @@ use crate::error::{GpuError, GpuErrorKind};
 use crate::limits::{Limits, Params};
 use crate::parallel::each;
 use crate::recording::{Fault, Planted, Submission};
+use crate::variants::Variants;
 use crate::vulkan::{Vulkan, validated};
 
 /// A graphics interface.
@@ -103,9 +104,9 @@ pub struct DeviceOptions {
     pub fault: Option<Fault>,
 }
 
-/// An open device. Cheap to clone; clones share it and its pipelines.
+/// An open device, and what it allows. Cheap to clone; clones share it and its pipelines.
 #[derive(Clone)]
-pub struct Device(Arc<Inner>);
+pub struct Device(Arc<Inner>, Limits);
 
 /// The first failure that nobody was waiting for: after it, nothing that the device gives can be trusted.
 type Failure = Arc<Mutex<Option<GpuError>>>;
@@ -116,7 +117,6 @@ struct Inner {
     device: wgpu::Device,
     queue: wgpu::Queue,
     adapter: Adapter,
-    limits: Limits,
     pipelines: Mutex<HashMap<String, wgpu::ComputePipeline>>,
     failure: Failure,
     fault: Option<Planted>,
@@ -204,11 +204,12 @@ impl Device {
             alignment: (allowed.min_storage_buffer_offset_alignment as usize).max(16),
             shader_f16: adapter.shader_f16,
             shares_sums: !as_software,
+            variants: Variants::Cheapest,
         };
         let vulkan = opened.as_ref().and_then(|opened| Vulkan::of(&device, &limits, opened.validation));
         let Opened { fault, open_ms, .. } = opened.unwrap_or_default();
         let (pipelines, fault) = (Mutex::default(), fault.map(Planted::new));
-        Self(Arc::new(Inner { vulkan, device, queue, adapter, limits, pipelines, failure, fault, open_ms }))
+        Self(Arc::new(Inner { vulkan, device, queue, adapter, pipelines, failure, fault, open_ms }), limits)
     }
 
     /// What is known about it.
@@ -218,7 +219,12 @@ impl Device {
 
     /// What it allows shaders.
     pub fn limits(&self) -> &Limits {
-        &self.0.limits
+        &self.1
+    }
+
+    /// The same device, with another choice among the variants of kernels.
+    pub fn with_variants(&self, variants: Variants) -> Self {
+        Self(self.0.clone(), Limits { variants, ..self.1.clone() })
     }
 
     /// Milliseconds that opening it took; 0 where the caller opened it.

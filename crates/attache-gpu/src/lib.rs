@@ -45,6 +45,6 @@ pub use roofline::Ceilings;
 pub use session::{Session, SessionReport};
 pub use shader::{Binding, Shader};
 pub use storage::{Storage, Storages};
-pub use variants::write;
+pub use variants::{Needs, Variants, Written, variants, write};
 pub use wgpu;
 pub use work::Work;

@@ -1,5 +1,7 @@
 //! What a device allows a shader, and which of two ways suits its driver better.
 
+use crate::variants::Variants;
+
 /// What a device allows a shader, and which of two ways suits its driver better.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -20,6 +22,8 @@ pub struct Limits {
     /// Whether invocations had better share a long sum. Software computes them one after the other, and meetings of a work
     /// group cost it more than they save.
     pub shares_sums: bool,
+    /// Which variant writes a kernel where several apply.
+    pub variants: Variants,
 }
 
 impl Default for Limits {
@@ -34,6 +38,7 @@ impl Default for Limits {
             alignment: 256,
             shader_f16: false,
             shares_sums: true,
+            variants: Variants::Cheapest,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The plan: everything that happens at a run, fixed beforehand. Data only; a recorder turns it into commands.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use attache_gpu_ir::{Expression, Primitive, Program, Source, Value, ValueId, Whole};
@@ -40,6 +41,8 @@ pub struct Plan {
     pub layout: Layout,
     /// Runs on inputs of their own that may be under way at once.
     pub slots: usize,
+    /// Variants that could have written some kernel that another wrote.
+    pub alternatives: BTreeSet<&'static str>,
 }
 
 impl Plan {
@@ -55,18 +58,24 @@ impl Plan {
         let fused = fuse(&program, limits);
         let mut kernels = split(&mut program, fused);
         let mut storages = Storages::new(&program, precision.storage(limits.shader_f16));
-        let mut dispatches = Vec::new();
+        let (mut dispatches, mut alternatives) = (Vec::new(), BTreeSet::new());
+        let mut add = |program: &Program, kernel: &Kernel, index: usize, storages: &mut Storages| {
+            let written = write(program, kernel, storages, limits);
+            settle(&written.shaders, storages);
+            alternatives.extend(written.alternatives);
+            dispatches.extend(written.shaders.into_iter().map(|shader| Dispatch { shader, kernel: index }));
+        };
         for (index, kernel) in kernels.iter().enumerate() {
-            dispatches.extend(written(&program, kernel, index, &mut storages, limits));
+            add(&program, kernel, index, &mut storages);
         }
         for narrowing in narrow_outputs(&mut program, &mut storages, &kernels) {
-            dispatches.extend(written(&program, &narrowing, kernels.len(), &mut storages, limits));
+            add(&program, &narrowing, kernels.len(), &mut storages);
             kernels.push(narrowing);
         }
         let constants = constants(&program, &dispatches);
         let rules = Rules { alignment: limits.alignment, apart: submission.keeps_apart() };
         let layout = Layout::new(&program, &kernels, constants, &storages, rules);
-        Ok(Self { program, precision, storages, kernels, dispatches, layout, slots: 1 })
+        Ok(Self { program, precision, storages, kernels, dispatches, layout, alternatives, slots: 1 })
     }
 
     /// Bytes of a value on the device.
@@ -77,6 +86,11 @@ impl Plan {
     /// Bytes of all intermediate values' banks.
     pub fn arena_bytes(&self) -> usize {
         self.layout.banks.iter().sum()
+    }
+
+    /// The variants that wrote its dispatches.
+    pub fn variants(&self) -> BTreeSet<&'static str> {
+        self.dispatches.iter().map(|dispatch| dispatch.shader.variant).collect()
     }
 
     /// For each step's origin that no longer runs by itself, into which origins' kernel it went.
@@ -92,21 +106,13 @@ impl Plan {
     }
 }
 
-/// A kernel's dispatches; what it writes is settled.
-fn written(
-    program: &Program,
-    kernel: &Kernel,
-    index: usize,
-    storages: &mut Storages,
-    limits: &Limits,
-) -> Vec<Dispatch> {
-    let shaders = write(program, kernel, storages, limits);
+/// Settles how what shaders write is stored.
+fn settle(shaders: &[Shader], storages: &mut Storages) {
     for binding in shaders.iter().flat_map(|shader| &shader.bindings) {
         if let Binding::Write(id, storage) = binding {
             storages.settle(*id, *storage);
         }
     }
-    shaders.into_iter().map(|shader| Dispatch { shader, kernel: index }).collect()
 }
 
 /// Outputs whose elements fit bytes but which a kernel had to store wider become bytes after all, since those cross the

@@ -4,6 +4,8 @@
 //! does its operations faster. Both ceilings are shaders that do nothing else, run and timed as any other; of several
 //! runs the fastest counts.
 
+use std::collections::BTreeSet;
+
 use attache_gpu_ir::{Expression, Primitive, Program, Scalar, ValueId};
 
 use crate::device::Device;
@@ -217,7 +219,8 @@ fn plan(variant: &'static str, source: String, params: Vec<u32>, elements: [usiz
     };
     let storages = Storages::new(&program, Storage::F32);
     let dispatches = vec![Dispatch { shader, kernel: 0 }; REPEATS];
-    Plan { program, precision: Precision::F32, storages, kernels: Vec::new(), dispatches, layout, slots: 1 }
+    let (precision, kernels, alternatives) = (Precision::F32, Vec::new(), BTreeSet::new());
+    Plan { program, precision, storages, kernels, dispatches, layout, alternatives, slots: 1 }
 }
 
 /// A value that nobody has to make.

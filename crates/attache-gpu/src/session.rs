@@ -1,5 +1,7 @@
 //! A session: a program planned, recorded and ready to run on a device.
 
+use std::collections::BTreeSet;
+
 use attache_gpu_ir::Program;
 
 use crate::device::Device;
@@ -23,6 +25,10 @@ pub struct Session {
 pub struct SessionReport {
     /// Dispatches of one run.
     pub dispatches: usize,
+    /// The variants that wrote them.
+    pub variants: BTreeSet<&'static str>,
+    /// Variants that could have written some of them as well.
+    pub alternatives: BTreeSet<&'static str>,
     /// Bytes of the banks of intermediate values.
     pub arena_bytes: usize,
     /// The largest sum of bytes of intermediate values live at one kernel.
@@ -149,6 +155,8 @@ impl Session {
     pub fn report(&self) -> SessionReport {
         SessionReport {
             dispatches: self.plan.dispatches.len(),
+            variants: self.plan.variants(),
+            alternatives: self.plan.alternatives.clone(),
             arena_bytes: self.plan.arena_bytes(),
             arena_lower_bound_bytes: self.plan.layout.lower_bound,
             weights_bytes: self.cost.weights_bytes,

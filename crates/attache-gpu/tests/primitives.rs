@@ -9,7 +9,9 @@ mod validation;
 use std::collections::BTreeSet;
 
 use attache_base::{Constant, DataType, Shape};
-use attache_gpu::{Backend, Binding, Device, DeviceOptions, Precision, Session, Storage, Submission};
+use attache_gpu::{
+    Backend, Binding, Device, DeviceOptions, Precision, Session, Storage, Submission, Variants, variants,
+};
 use attache_gpu_ir::{
     Binary, Bytes, Contraction, Expression, Gather, Index, IndexMap, Primitive, Program, Reduction, Resample, Sampling,
     Scalar, Tensor, Unary, ValueId, Whole, WholeBinary, WholeRounding, Window, WindowKind, interpret,
@@ -55,8 +57,9 @@ fn device(options: DeviceOptions) -> Device {
     Device::open(&options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on")
 }
 
-/// Runs a program of one step on the device and by its meaning; the variants that it took, and `halves` where it stored such.
-fn check(form: &Form, random: &mut Random, label: &str, program: Program) -> Vec<&'static str> {
+/// Runs a program of one step on the device and by its meaning; the variants that it took, and `halves` where it stored
+/// such. When replayed also with each variant that it could have taken.
+fn check(form: &Form, random: &mut Random, label: &str, program: Program) -> BTreeSet<&'static str> {
     let program = if form.precision == Precision::F32 { program } else { between_others(&program) };
     let tensors: Vec<Tensor> = (program.inputs.iter())
         .map(|id| {
@@ -74,8 +77,32 @@ fn check(form: &Form, random: &mut Random, label: &str, program: Program) -> Vec
         })
         .collect();
     let expected = interpret(&program, &tensors).unwrap();
+    let mut seen = BTreeSet::new();
+    let mut choices = vec![Variants::Cheapest];
+    while let Some(choice) = choices.pop() {
+        let device = form.device.with_variants(choice);
+        let mut session = Session::new(&device, program.clone(), form.precision, form.submission).unwrap();
+        if choice == Variants::Cheapest && form.submission == Submission::Replay {
+            choices.extend(session.report().alternatives.into_iter().map(Variants::Named));
+        }
+        check_session(form, &format!("{label}, {choice:?}"), &program, &mut session, (&tensors, &expected));
+        let halves = |binding: &Binding| matches!(binding, Binding::Write(_, Storage::Half | Storage::HalfPairs));
+        let mut bindings = session.plan().dispatches.iter().flat_map(|dispatch| &dispatch.shader.bindings);
+        seen.extend(bindings.any(halves).then_some("halves"));
+        seen.extend(session.plan().variants());
+    }
+    seen
+}
+
+/// Compares what a session makes of a program's inputs with what it should.
+fn check_session(
+    form: &Form,
+    label: &str,
+    program: &Program,
+    session: &mut Session,
+    (tensors, expected): (&[Tensor], &[Tensor]),
+) {
     let scalars: Vec<Scalar> = program.outputs.iter().map(|id| program.value(*id).scalar).collect();
-    let mut session = Session::new(&form.device, program.clone(), form.precision, form.submission).unwrap();
     let is_byte = |id: ValueId| matches!(session.plan().storages.of(id), Storage::Bytes(_));
     let bytes: Vec<bool> = session.plan().program.outputs.iter().map(|id| is_byte(*id)).collect();
     let stored: Vec<bool> = program.inputs.iter().map(|id| is_byte(*id)).collect();
@@ -116,10 +143,6 @@ fn check(form: &Form, random: &mut Random, label: &str, program: Program) -> Vec
             assert!((found - expected).abs() <= limit, "{label}: {found}, not {expected}, at {place} of\n{program}");
         }
     }
-    let shaders = || session.plan().dispatches.iter().map(|dispatch| &dispatch.shader);
-    let halves = |binding: &Binding| matches!(binding, Binding::Write(_, Storage::Half | Storage::HalfPairs));
-    let halves = shaders().flat_map(|shader| &shader.bindings).any(halves).then_some("halves");
-    shaders().map(|shader| shader.variant).chain(halves).collect()
 }
 
 /// The program between maps that change nothing, so that it reads and makes what the device stores as it does between
@@ -602,18 +625,17 @@ fn forms(precision: Precision, submission: Submission, options: DeviceOptions) {
             seen.extend(check(&form, &mut random, label, program));
         }
     }
-    let blocked = if form.device.limits().shares_sums { "contract_blocked" } else { "contract_dense" };
-    let contractions = ["contract", "contract_bytes", blocked, "contract_depthwise", "contract_depthwise_bytes"];
-    for variant in contractions.into_iter().chain(["rows", "rows_group"]) {
-        assert!(seen.contains(variant), "no case took {variant}");
-    }
     assert_eq!(seen.contains("halves"), precision != Precision::F32);
     let large = Primitive::Reduce { reduction: Reduction::Mean, axes: vec![1, 2] };
-    check(&form, &mut Random(99), "reduce_group", one(large, &[float(&[2, 120, 90, 3].into())]));
+    seen.extend(check(&form, &mut Random(99), "reduce_group", one(large, &[float(&[2, 120, 90, 3].into())])));
     let long = Primitive::Reduce { reduction: Reduction::Maximum, axes: vec![1, 2] };
-    check(&form, &mut Random(97), "rows_group", one(long, &[float(&[2, 127, 89, 3].into())]));
+    seen.extend(check(&form, &mut Random(97), "rows_group", one(long, &[float(&[2, 127, 89, 3].into())])));
     let large = Primitive::Reduce { reduction: Reduction::Sum, axes: vec![1, 2] };
-    check(&form, &mut Random(98), "reduce_group", one(large, &[(Scalar::I32, [2, 120, 90, 3].into())]));
+    seen.extend(check(&form, &mut Random(98), "reduce_group", one(large, &[(Scalar::I32, [2, 120, 90, 3].into())])));
+    // Those that are never the cheapest on software are seen where all are taken in turn.
+    let mut missing: Vec<_> = variants().map(|(name, _)| name).filter(|name| !seen.contains(name)).collect();
+    missing.retain(|_| form.submission == Submission::Replay);
+    assert!(missing.is_empty(), "no case took {missing:?}");
 }
 
 /// What a kernel stores for another is the nearest number of binary16; infinity beyond the largest.

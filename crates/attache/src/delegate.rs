@@ -5,6 +5,7 @@
 //! delegate that fails to prepare an island leaves its nodes to the CPU.
 
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::fmt;
 
 use attache_graph::{Graph, NodeId, Refusal, TensorId, TensorMut, TensorRef};
@@ -153,6 +154,10 @@ pub trait DelegateQueue {
 pub struct KernelReport {
     /// Dispatches of one run.
     pub dispatches: usize,
+    /// The forms in which dispatches were written, where a delegate names such.
+    pub variants: BTreeSet<&'static str>,
+    /// Forms in which some of them could have been written as well.
+    pub alternatives: BTreeSet<&'static str>,
     /// Bytes of device memory for intermediate tensors.
     pub arena_bytes: usize,
     /// The largest sum of bytes of intermediate tensors live at one step: no arena can be smaller.

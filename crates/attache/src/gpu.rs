@@ -8,8 +8,8 @@ mod options;
 mod stages;
 
 pub use attache_gpu::{
-    Adapter, Backend, Ceilings, Device, DeviceOptions, Fault, FaultMoment, GpuErrorKind, Precision, Submission,
-    adapters, wgpu,
+    Adapter, Backend, Ceilings, Device, DeviceOptions, Fault, FaultMoment, GpuErrorKind, Needs, Precision, Submission,
+    Variants, adapters, variants, wgpu,
 };
 pub use attache_graph::Quantized;
 pub use delegate::GpuDelegate;

@@ -176,6 +176,8 @@ fn delegates_report(assignment: &Assignment) -> Report {
         let Work::Island(island) = work else { continue };
         let report = island.kernel.report();
         sum.dispatches += report.dispatches;
+        sum.variants.extend(report.variants);
+        sum.alternatives.extend(report.alternatives);
         sum.arena_bytes += report.arena_bytes;
         sum.arena_lower_bound_bytes += report.arena_lower_bound_bytes;
         sum.weights_bytes += report.weights_bytes;

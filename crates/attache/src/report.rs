@@ -1,5 +1,7 @@
 //! Figures about a prepared interpreter.
 
+use std::collections::BTreeSet;
+
 /// What preparing an interpreter came to. Figures of delegates are sums over their partitions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
@@ -11,6 +13,10 @@ pub struct Report {
     pub partitions: usize,
     /// Dispatches of one run on delegates.
     pub dispatches: usize,
+    /// The forms in which dispatches were written, where a delegate names such.
+    pub variants: BTreeSet<&'static str>,
+    /// Forms in which some of them could have been written as well.
+    pub alternatives: BTreeSet<&'static str>,
     /// Bytes of device memory for intermediate tensors.
     pub arena_bytes: usize,
     /// The least that any plan could need for them.

@@ -20,7 +20,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use attache::diff::Tolerance;
-use attache::gpu::{Backend, Precision, Quantized};
+use attache::gpu::{Backend, Precision, Quantized, Variants, variants};
 use attache::{Delegate, ErrorKind, GpuDelegate, GpuDelegateOptions};
 use goldens::{Case, assert_none, cases};
 
@@ -149,5 +149,42 @@ fn the_gpu_agrees_in_steps() {
     let others: Vec<&&str> = listed.keys().filter(|name| !failures.contains_key(**name)).collect();
     assert!(others.is_empty(), "these agree, and are listed as not agreeing: {others:?}");
     failures.retain(|name, _| !listed.contains_key(name.as_str()));
+    assert_none(&described(&failures));
+}
+
+/// Each variant that applies to a case, cheap or not, in the precisions and ways with quantized tensors in which there may
+/// be such; every variant sees a case in one of them, unless it needs what software lacks.
+#[test]
+fn every_variant_agrees() {
+    let forms =
+        [(Precision::F32, Quantized::View), (Precision::F32, Quantized::Exact), (Precision::F16, Quantized::View)];
+    let delegates = forms
+        .map(|(precision, quantized)| open(GpuDelegateOptions::default().precision(precision).quantized(quantized)));
+    let (mut failures, mut seen) = (BTreeMap::new(), BTreeSet::new());
+    for (delegate, (precision, quantized)) in delegates.iter().zip(forms) {
+        let tolerance = if precision == Precision::F32 { TOLERANCE } else { TOLERANCE_OF_HALVES };
+        let cheapest: Arc<dyn Delegate> = Arc::new(delegate.clone());
+        // What is seen as reals has limits of its own, and a suite.
+        let cases = cases().into_iter().filter(|case| case.is_quantized() == (quantized == Quantized::Exact));
+        for case in cases {
+            let Ok(interpreter) = case.interpreter(|builder| builder.delegate(cheapest.clone())) else { continue };
+            let report = interpreter.report();
+            seen.extend(report.variants);
+            for name in report.alternatives {
+                seen.insert(name);
+                let forced: Arc<dyn Delegate> = Arc::new(delegate.with_variants(Variants::Named(name)));
+                if let Err(error) = run(&case, &forced, tolerance) {
+                    failures.insert(format!("{} {name}", case.name), error);
+                }
+            }
+        }
+    }
+    let lacks = |needs| delegates.iter().all(|delegate| delegate.lacks(needs).is_some());
+    let unseen: Vec<_> =
+        variants().filter(|(name, needs)| !seen.contains(name) && !lacks(*needs)).map(|(name, _)| name).collect();
+    assert!(unseen.is_empty(), "these variants saw no case: {unseen:?}");
+    let listed = include_str!("../../../conformance/expectations/gpu_f16.txt").lines();
+    let listed: Vec<&str> = listed.map(|line| line.split_once(": ").expect("a case and a reason").0).collect();
+    failures.retain(|name, _| !listed.contains(&name.split(' ').next().unwrap_or_default()));
     assert_none(&described(&failures));
 }

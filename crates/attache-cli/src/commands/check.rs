@@ -1,10 +1,13 @@
 //! `attache check`: golden cases against what comes out here.
 
+mod coverage;
+
 use std::path::{Path, PathBuf};
 
 use attache::diff::{Steps, Tolerance};
-use attache::{DataType, Interpreter, Model};
+use attache::{DataType, Interpreter, Model, Report as Figures};
 use clap::Args;
+use coverage::Coverage;
 use serde::Serialize;
 use serde_json::json;
 
@@ -56,7 +59,11 @@ struct Mismatch {
 impl Command for Check {
     fn run(self, console: &Console) -> Result<Report, Failure> {
         let cases = self.cases()?;
-        let device = Device::open(&self.device)?;
+        // Each variant in turn is this command's own affair.
+        let all = self.device.variant.as_deref() == Some("all");
+        let variant = self.device.variant.clone().filter(|_| !all);
+        let device = Device::open(&DeviceArguments { variant, ..self.device.clone() })?;
+        let mut coverage = all.then(|| Coverage::of(&device)).transpose()?;
         let relative = self.tolerance.unwrap_or_else(|| default_limit(&device));
         let tolerance = Tolerance { relative, steps: self.ulp.unwrap_or_default() };
         let progress = console.progress(cases.len());
@@ -64,13 +71,13 @@ impl Command for Check {
         let mut failed = 0;
         for folder in &cases {
             progress.set_message(folder.display().to_string());
-            let mismatches = check(folder, &device, &tolerance);
+            let mismatches = check(folder, &device, &tolerance, coverage.as_mut());
             failed += usize::from(!mismatches.is_empty());
             failures.extend(mismatches);
             progress.inc(1);
         }
         progress.finish_and_clear();
-        Ok(report(console, &device, cases.len() - failed, failed, &failures))
+        Ok(report(console, &device, [cases.len() - failed, failed], &failures, coverage.as_ref()))
     }
 }
 
@@ -98,8 +105,8 @@ impl Check {
     }
 }
 
-/// Everything that is wrong with a case.
-fn check(folder: &Path, device: &Device, tolerance: &Tolerance) -> Vec<Mismatch> {
+/// Everything that is wrong with a case, in every form that its kernels can take where those are counted.
+fn check(folder: &Path, device: &Device, tolerance: &Tolerance, coverage: Option<&mut Coverage>) -> Vec<Mismatch> {
     let case = folder.display().to_string();
     let whole = |operator: String, failure: Failure| {
         let message = failure.message;
@@ -115,24 +122,30 @@ fn check(folder: &Path, device: &Device, tolerance: &Tolerance) -> Vec<Mismatch>
         Err(error) => return whole(noted.unwrap_or_default(), error.into()),
     };
     let operator = noted.unwrap_or_else(|| name(&model));
-    let found = match outputs(&model, &golden, device) {
-        Ok(found) => found,
-        Err(failure) => return whole(operator, failure),
+    let compared = |device: &Device| -> Result<(Vec<Mismatch>, Figures), Failure> {
+        let (found, figures) = outputs(&model, &golden, device)?;
+        let pairs = golden.outputs.iter().zip(&found).enumerate();
+        let mismatch = |(index, (golden_output, found)): (usize, (&Array, &Array))| {
+            let difference = compare(golden_output, found, golden.notes.scale, tolerance)?;
+            let limit = compare::limit(golden_output.data_type, tolerance);
+            Some(Mismatch {
+                case: case.clone(),
+                operator: operator.clone(),
+                output: Some(index),
+                error: difference.error().filter(|error| error.is_finite()),
+                limit: Some(limit),
+                message: difference.describe(limit),
+            })
+        };
+        Ok((pairs.filter_map(mismatch).collect(), figures))
     };
-    let pairs = golden.outputs.iter().zip(&found).enumerate();
-    let mismatch = |(index, (golden_output, found)): (usize, (&Array, &Array))| {
-        let difference = compare(golden_output, found, golden.notes.scale, tolerance)?;
-        let limit = compare::limit(golden_output.data_type, tolerance);
-        Some(Mismatch {
-            case: case.clone(),
-            operator: operator.clone(),
-            output: Some(index),
-            error: difference.error().filter(|error| error.is_finite()),
-            limit: Some(limit),
-            message: difference.describe(limit),
-        })
+    let checked = |device: &Device| {
+        compared(device).unwrap_or_else(|failure| (whole(operator.clone(), failure), Figures::default()))
     };
-    pairs.filter_map(mismatch).collect()
+    match coverage {
+        None => checked(device).0,
+        Some(coverage) => coverage.check(device, checked),
+    }
 }
 
 /// The operators of the model, in short.
@@ -144,8 +157,8 @@ fn name(model: &Model) -> String {
     }
 }
 
-/// What the model makes of the case's inputs.
-fn outputs(model: &Model, case: &Case, device: &Device) -> Result<Vec<Array>, Failure> {
+/// What the model makes of the case's inputs, and figures of what made it.
+fn outputs(model: &Model, case: &Case, device: &Device) -> Result<(Vec<Array>, Figures), Failure> {
     let subgraph = &model.subgraphs()[0];
     let counts =
         [("in", subgraph.inputs.len(), case.inputs.len()), ("out", subgraph.outputs.len(), case.outputs.len())];
@@ -167,7 +180,8 @@ fn outputs(model: &Model, case: &Case, device: &Device) -> Result<Vec<Array>, Fa
         interpreter.write_bytes(index, &input.bytes)?;
     }
     interpreter.invoke()?;
-    (0..case.outputs.len()).map(|index| output(&interpreter, index)).collect()
+    let outputs: Result<_, _> = (0..case.outputs.len()).map(|index| output(&interpreter, index)).collect();
+    Ok((outputs?, interpreter.report()))
 }
 
 fn output(interpreter: &Interpreter, index: usize) -> Result<Array, Failure> {
@@ -176,12 +190,21 @@ fn output(interpreter: &Interpreter, index: usize) -> Result<Array, Failure> {
     Ok(Array { data_type: info.data_type, shape: info.shape.clone(), bytes })
 }
 
-fn report(console: &Console, device: &Device, passed: usize, failed: usize, failures: &[Mismatch]) -> Report {
+fn report(
+    console: &Console,
+    device: &Device,
+    [passed, failed]: [usize; 2],
+    failures: &[Mismatch],
+    coverage: Option<&Coverage>,
+) -> Report {
     let mut lines = vec![device.describe()];
     lines.extend(failures.iter().map(|failure| line(console, failure)));
+    lines.extend(coverage.iter().flat_map(|coverage| coverage.lines(console)));
+    let unseen = coverage.map_or(Vec::new(), Coverage::unseen);
     let last = format!("{passed} passed, {failed} failed");
-    lines.push(if failed == 0 { console.green(&last) } else { console.red(&last) });
-    let json = json!({
+    let good = failed == 0 && unseen.is_empty();
+    lines.push(if good { console.green(&last) } else { console.red(&last) });
+    let mut json = json!({
         "delegate": device.delegate(),
         "device": device.adapter().map(|adapter| &adapter.name),
         "precision": device.precision.word(),
@@ -190,7 +213,11 @@ fn report(console: &Console, device: &Device, passed: usize, failed: usize, fail
         "failed": failed,
         "failures": failures,
     });
-    let status = if failed == 0 { Status::Success } else { Status::Comparison };
+    if let Some(coverage) = coverage {
+        json["variants"] = coverage.cases();
+        json["unseen"] = json!(unseen);
+    }
+    let status = if good { Status::Success } else { Status::Comparison };
     Report { text: lines.join("\n"), json, status }
 }
 

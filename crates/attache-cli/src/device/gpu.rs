@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use attache::gpu::{self, Backend, GpuDelegate, GpuDelegateOptions, GpuStage, Precision, Quantized, Submission};
+use attache::gpu::{
+    self, Backend, GpuDelegate, GpuDelegateOptions, GpuStage, Precision, Quantized, Submission, Variants,
+};
 use attache::graph::{Graph, NodeId};
 use attache::{ErrorKind, Limits, Model};
 use serde_json::json;
@@ -46,10 +48,31 @@ pub(super) fn open(wish: &Wish) -> Result<Option<Gpu>, Failure> {
     if let Some(text) = &wish.adapter {
         options = options.adapter(text);
     }
+    if let Some(text) = &wish.variant {
+        options = options.variants(variant(text)?);
+    }
     match GpuDelegate::new(options) {
         Ok(delegate) => Ok(Some(Gpu { adapter: describe(delegate.adapter()), delegate: Arc::new(delegate) })),
         Err(error) if error.kind() == ErrorKind::Device && !wish.software => Ok(None),
         Err(error) => Err(error.into()),
+    }
+}
+
+fn variant(text: &str) -> Result<Variants, Failure> {
+    let names = || gpu::variants().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
+    Variants::named(text).ok_or_else(|| Failure::usage(format!("\"{text}\" is none of the variants {}", names())))
+}
+
+impl Gpu {
+    /// The same, with this variant wherever it applies.
+    pub(super) fn with_variant(&self, name: &'static str) -> Self {
+        let delegate = Arc::new(self.delegate.with_variants(Variants::Named(name)));
+        Self { delegate, adapter: self.adapter.clone() }
+    }
+
+    /// Every variant, and what is missing here before it has any kernel to write.
+    pub(super) fn variants(&self) -> Vec<(&'static str, Option<&'static str>)> {
+        gpu::variants().map(|(name, needs)| (name, self.delegate.lacks(needs))).collect()
     }
 }
 

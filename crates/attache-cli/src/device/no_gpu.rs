@@ -47,6 +47,18 @@ pub(super) fn ceilings(_: &Gpu) -> Result<Ceilings, Failure> {
     Err(Failure::unsupported(ABSENT))
 }
 
+impl Gpu {
+    /// There is none that could have variants.
+    pub(super) fn with_variant(&self, _: &'static str) -> Self {
+        match *self.delegate {}
+    }
+
+    /// As above.
+    pub(super) fn variants(&self) -> Vec<(&'static str, Option<&'static str>)> {
+        match *self.delegate {}
+    }
+}
+
 /// There is no such stage.
 pub(super) fn stage(_: &Gpu, _: &Model, _: Stage, _: &Limits) -> Result<String, Failure> {
     Err(Failure::unsupported(ABSENT))

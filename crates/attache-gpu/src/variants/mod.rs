@@ -46,6 +46,32 @@ pub(crate) struct Variant {
     pub(crate) write: fn(&Context<'_>, &Kernel) -> Vec<Shader>,
 }
 
+/// What has to be there before a variant applies to anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// Nothing that would not be everywhere.
+    Nothing,
+    /// Programs that contract integers.
+    Bytes,
+}
+
+/// Which variant writes a kernel where several apply.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Variants {
+    /// The cheapest.
+    #[default]
+    Cheapest,
+    /// The one of this name where it applies, else the cheapest.
+    Named(&'static str),
+}
+
+impl Variants {
+    /// The choice of a variant by its name, where there is one.
+    pub fn named(text: &str) -> Option<Self> {
+        variants().map(|(name, _)| name).find(|name| *name == text).map(Variants::Named)
+    }
+}
+
 /// Every variant, sorted by file.
 static TABLE: &[Variant] = &[
     arg_reduce::VARIANT,
@@ -71,16 +97,37 @@ static TABLE: &[Variant] = &[
     window::VARIANT,
 ];
 
-/// The shaders of a kernel, to run one after the other. The values that it reads are settled in `storages`.
-pub fn write(program: &Program, kernel: &Kernel, storages: &Storages, limits: &Limits) -> Vec<Shader> {
+/// The variants that need something; the others need nothing.
+static NEEDS: &[(Variant, Needs)] =
+    &[(contract_bytes::VARIANT, Needs::Bytes), (contract_depthwise_bytes::VARIANT, Needs::Bytes)];
+
+/// Every variant's name, and what it needs.
+pub fn variants() -> impl Iterator<Item = (&'static str, Needs)> {
+    let needs = |name| NEEDS.iter().find(|(variant, _)| variant.name == name).map_or(Needs::Nothing, |need| need.1);
+    TABLE.iter().map(move |variant| (variant.name, needs(variant.name)))
+}
+
+/// How a kernel was written.
+pub struct Written {
+    /// The shaders, to run one after the other.
+    pub shaders: Vec<Shader>,
+    /// The variants that could have written it as well.
+    pub alternatives: Vec<&'static str>,
+}
+
+/// Writes a kernel. The values that it reads are settled in `storages`.
+pub fn write(program: &Program, kernel: &Kernel, storages: &Storages, limits: &Limits) -> Written {
     let context = Context { program, storages, limits, views: &kernel.views };
     let takes_prologues = |variant: &Variant| variant.takes_prologues || kernel.prologue.is_none();
-    let applying = TABLE.iter().filter(|variant| takes_prologues(variant) && (variant.applies)(&context, kernel));
-    let variant = applying
-        .min_by_key(|variant| (variant.cost)(&context, kernel))
-        .expect("every primitive has a variant without conditions");
+    let applies = |variant: &&Variant| takes_prologues(variant) && (variant.applies)(&context, kernel);
+    let applying: Vec<&Variant> = TABLE.iter().filter(applies).collect();
+    let rank = |variant: &&&Variant| {
+        (Variants::Named(variant.name) != limits.variants, (variant.cost)(&context, kernel))
+    };
+    let variant = applying.iter().min_by_key(rank).expect("every primitive has a variant without conditions");
     tracing::trace!(variant = variant.name, primitive = kernel.primitive.name(), "chosen");
-    (variant.write)(&context, kernel)
+    let others = applying.iter().map(|other| other.name).filter(|name| *name != variant.name);
+    Written { shaders: (variant.write)(&context, kernel), alternatives: others.collect() }
 }
 
 /// WGSL that names the output coordinates of unit `g`: `o0`, `o1`, … of type `i32`, the innermost counting vectors of

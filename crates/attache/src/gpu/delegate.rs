@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use attache_base::DataType;
-use attache_gpu::{Adapter, Ceilings, Device, DeviceOptions, GpuError, GpuErrorKind, Precision, Submission, wgpu};
+use attache_gpu::{
+    Adapter, Ceilings, Device, DeviceOptions, GpuError, GpuErrorKind, Needs, Precision, Submission, Variants, wgpu,
+};
 use attache_gpu_ir::{Expression, Primitive, Program, Scalar, ValueId};
 use attache_graph::{Graph, Grid, Lowered, Lowering, NodeId, Quantized, Refusal, TensorId};
 
@@ -57,8 +59,22 @@ impl GpuDelegate {
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let precision = options.resolved_precision()?;
-        let GpuDelegateOptions { quantized, submission, partitioning, .. } = options;
+        let GpuDelegateOptions { quantized, submission, partitioning, variants, .. } = options;
+        let device = device.with_variants(variants);
         Ok(Self { device, precision, quantized, submission, partitioning, profiled: false })
+    }
+
+    /// The same delegate on the same device, with another choice among the variants of kernels.
+    pub fn with_variants(&self, variants: Variants) -> Self {
+        Self { device: self.device.with_variants(variants), ..self.clone() }
+    }
+
+    /// What is missing here before a variant has any kernel to write; `None` where nothing is.
+    pub fn lacks(&self, needs: Needs) -> Option<&'static str> {
+        match needs {
+            Needs::Nothing => None,
+            Needs::Bytes => (self.quantized != Quantized::Exact).then_some("integers, contracted as they are stored"),
+        }
     }
 
     /// The same delegate on the same device, such that each run notes when its dispatches begin and end, for

@@ -170,6 +170,8 @@ impl DelegateKernel for GpuKernel {
         });
         KernelReport {
             dispatches: report.dispatches,
+            variants: report.variants,
+            alternatives: report.alternatives,
             arena_bytes: report.arena_bytes,
             arena_lower_bound_bytes: report.arena_lower_bound_bytes,
             weights_bytes: report.weights_bytes,

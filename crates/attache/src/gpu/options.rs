@@ -1,6 +1,6 @@
 //! The GPU delegate's options, under the names of `TfLiteGpuDelegateOptionsV2`.
 
-use attache_gpu::{Backend, Fault, Precision, Submission};
+use attache_gpu::{Backend, Fault, Precision, Submission, Variants};
 use attache_graph::Quantized;
 
 use crate::{Error, Partitioning};
@@ -48,6 +48,7 @@ pub struct GpuDelegateOptions {
     pub(crate) validation: bool,
     pub(crate) no_shader_f16: bool,
     pub(crate) fault: Option<Fault>,
+    pub(crate) variants: Variants,
 }
 
 impl Default for GpuDelegateOptions {
@@ -65,6 +66,7 @@ impl Default for GpuDelegateOptions {
             validation: false,
             no_shader_f16: false,
             fault: None,
+            variants: Variants::default(),
         }
     }
 }
@@ -173,6 +175,12 @@ impl GpuDelegateOptions {
     /// With a failure to come. For tests.
     pub fn fault(mut self, fault: Fault) -> Self {
         self.fault = Some(fault);
+        self
+    }
+
+    /// Which variant writes a kernel where several apply; by default the cheapest.
+    pub fn variants(mut self, variants: Variants) -> Self {
+        self.variants = variants;
         self
     }
 
