@@ -10,7 +10,7 @@ use crate::limits::{Limits, Params};
 use crate::parallel::each;
 use crate::recording::{Fault, Planted, Submission};
 use crate::variants::Variants;
-use crate::vulkan::{Vulkan, validated};
+use crate::vulkan::{Vulkan, experiments, validated};
 
 /// A graphics interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -73,7 +73,8 @@ pub struct Adapter {
     pub shader_f16: bool,
     /// Whether shaders can use subgroups.
     pub subgroups: bool,
-    /// Whether shaders can use cooperative matrices.
+    /// Whether the invocations of a subgroup, 32 of them, can multiply matrices of 16×16 numbers together: of binary16, with
+    /// sums in binary32.
     pub cooperative_matrices: bool,
     /// Bytes that one binding can reach.
     pub max_binding_bytes: u64,
@@ -136,12 +137,17 @@ impl Device {
     pub fn open(options: &DeviceOptions) -> Result<Self, GpuError> {
         let start = Instant::now();
         let adapter = choose(options)?;
-        let half = if options.no_shader_f16 { wgpu::Features::empty() } else { wgpu::Features::SHADER_F16 };
-        let wanted = half | wgpu::Features::TIMESTAMP_QUERY;
+        let mut described = describe(&adapter);
+        described.shader_f16 &= !options.no_shader_f16;
+        described.cooperative_matrices &= !options.no_shader_f16 && !options.frugal;
+        let mut wanted = wgpu::Features::TIMESTAMP_QUERY;
+        wanted.set(wgpu::Features::SHADER_F16, described.shader_f16);
+        wanted.set(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX, described.cooperative_matrices);
         let open = adapter.request_device(&wgpu::DeviceDescriptor {
             label: Some("attache"),
             required_features: wanted & adapter.features(),
             required_limits: adapter.limits(),
+            experimental_features: experiments(),
             memory_hints: wgpu::MemoryHints::Performance,
             ..Default::default()
         });
@@ -160,8 +166,6 @@ impl Device {
             }
         });
         let open_ms = start.elapsed().as_secs_f64() * 1e3;
-        let mut described = describe(&adapter);
-        described.shader_f16 &= !options.no_shader_f16;
         if options.frugal {
             described = Adapter { max_storage_buffers: 4, ..described };
         }
@@ -203,6 +207,7 @@ impl Device {
             // Vectors of four words ask for 16 bytes themselves.
             alignment: (allowed.min_storage_buffer_offset_alignment as usize).max(16),
             shader_f16: adapter.shader_f16,
+            cooperative_matrices: adapter.cooperative_matrices,
             shares_sums: !as_software,
             variants: Variants::Cheapest,
         };
@@ -389,9 +394,23 @@ fn describe(adapter: &wgpu::Adapter) -> Adapter {
     Adapter {
         shader_f16: features.contains(wgpu::Features::SHADER_F16),
         subgroups: features.contains(wgpu::Features::SUBGROUP),
-        cooperative_matrices: features.contains(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX),
+        cooperative_matrices: multiplies_matrices(adapter),
         ..facts(&adapter.get_info(), &adapter.limits())
     }
+}
+
+/// Whether the adapter has the matrices that variants are written for.
+fn multiplies_matrices(adapter: &wgpu::Adapter) -> bool {
+    use wgpu::CooperativeScalarType::{F16, F32};
+    let (info, features) = (adapter.get_info(), adapter.features());
+    let is_known = |matrices: &wgpu::CooperativeMatrixProperties| {
+        let wgpu::CooperativeMatrixProperties { m_size, n_size, k_size, ab_type, cr_type, .. } = *matrices;
+        [m_size, n_size, k_size] == [16; 3] && (ab_type, cr_type) == (F16, F32)
+    };
+    Backend::of(info.backend) == Some(Backend::Vulkan)
+        && features.contains(wgpu::Features::SHADER_F16 | wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX)
+        && [info.subgroup_min_size, info.subgroup_max_size] == [32; 2]
+        && adapter.cooperative_matrix_properties().iter().any(is_known)
 }
 
 fn facts(info: &wgpu::AdapterInfo, limits: &wgpu::Limits) -> Adapter {

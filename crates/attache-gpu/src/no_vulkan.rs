@@ -12,6 +12,11 @@ pub(crate) fn validated() -> Option<wgpu::Instance> {
     None
 }
 
+/// None that wgpu would have to be allowed.
+pub(crate) fn experiments() -> wgpu::ExperimentalFeatures {
+    wgpu::ExperimentalFeatures::disabled()
+}
+
 impl Vulkan {
     pub(crate) fn of(_: &wgpu::Device, _: &Limits, _: bool) -> Option<Self> {
         None

@@ -115,6 +115,13 @@ pub(crate) fn failed(what: &str) -> impl Fn(vk::Result) -> GpuError + '_ {
     }
 }
 
+/// The leave that wgpu asks for before shaders may use cooperative matrices.
+pub(crate) fn experiments() -> wgpu::ExperimentalFeatures {
+    // SAFETY: no other experiment is asked for; shaders use matrices only of the sizes and types that the adapter lists, and
+    // read and write them within their bindings.
+    unsafe { wgpu::ExperimentalFeatures::enabled() }
+}
+
 impl Vulkan {
     /// That of a device that wgpu opened through Vulkan; `None` for one of another interface. `validation` says whether a
     /// validation layer looks on.
@@ -151,7 +158,7 @@ impl Vulkan {
                 Params::Uniform => vk::DescriptorType::UNIFORM_BUFFER,
                 Params::Storage => vk::DescriptorType::STORAGE_BUFFER,
             },
-            spirv: options(version, limits.shader_f16, dot.shader_integer_dot_product == vk::TRUE),
+            spirv: options(version, limits, dot.shader_integer_dot_product == vk::TRUE),
             validation,
             layouts: Mutex::default(),
             pipelines: Mutex::default(),
@@ -383,11 +390,14 @@ impl Drop for Vulkan {
 }
 
 /// How SPIR-V is written: without checks of bounds, which every shader keeps by itself.
-fn options(version: u32, shader_f16: bool, dot: bool) -> spv::Options<'static> {
+fn options(version: u32, limits: &Limits, dot: bool) -> spv::Options<'static> {
     use spv::Capability as C;
     let mut capabilities = vec![C::Shader, C::Matrix];
-    if shader_f16 {
+    if limits.shader_f16 {
         capabilities.push(C::Float16);
+    }
+    if limits.cooperative_matrices {
+        capabilities.extend([C::CooperativeMatrixKHR, C::VulkanMemoryModel]);
     }
     if dot {
         capabilities.extend([
