@@ -96,6 +96,10 @@ def depthwise(suite):
     case("no_bias", "i8", image, filters, scales=5, bias=False, version=3, **window(dilation=one, depthMultiplier=1))
     case("filter_exceeds_image", "u8", (1, 2, 2, 3), (1, 5, 5, 3), weight_point=121,
          **window(dilation=one, depthMultiplier=1))
+    case("quads", "i8", (2, 6, 5, 12), (1, 3, 3, 12), scales=12, version=3,
+         **window(stride=(2, 1), dilation=one, depthMultiplier=1))
+    case("quads_dilated", "u8", (1, 7, 8, 8), (1, 3, 2, 8), weight_point=131,
+         **window(VALID, dilation=(1, 2), depthMultiplier=1))
     case("dynamic_multiplier_2", "f32", (3, 6, 7, 5), (1, 3, 3, 10), scales=10, version=6,
          **window(dilation=one, activation=Activation.RELU6, depthMultiplier=2))
 

@@ -1,5 +1,7 @@
 """Whole graphs whose inputs, outputs and constants meet in unusual ways."""
 
+import numpy as np
+
 from model_writer import Activation, options
 
 
@@ -22,7 +24,24 @@ def ends(suite):
     suite.case("GRAPH", "dead_operator", lambda m, draw: chain(m, draw)[1:2])
 
 
+def contractions(model, draw):
+    """Convolutions that read what others make: windows of several forms over 8 channels and more."""
+    value, channels = model.input(draw(2, 9, 20, 8)), 8
+    for produced, (rows, columns), stride, dilation, activation in (
+            (16, (1, 1), 1, (1, 1), Activation.RELU), (24, (3, 3), 1, (1, 1), Activation.NONE),
+            (32, (3, 3), 2, (1, 1), Activation.RELU6), (16, (1, 5), 1, (1, 2), Activation.NONE),
+            (8, (1, 1), 2, (1, 1), Activation.NONE), (10, (3, 2), 1, (1, 1), Activation.NONE)):
+        weights = draw(produced, rows, columns, channels) / np.float32(rows * columns * channels) ** 0.5
+        fields = options("Conv2DOptions", padding=0, strideH=stride, strideW=stride, dilationHFactor=dilation[0],
+                         dilationWFactor=dilation[1], fusedActivationFunction=activation)
+        inputs = [value, model.constant(weights), model.constant(draw(produced))]
+        value, channels = model.operator("CONV_2D", inputs, fields), produced
+    return [value]
+
+
 def structures(suite):
+    suite.case("GRAPH", "contractions", contractions)
+
     def folded(model, draw):
         total = model.operator("ADD", [model.constant(draw(2, 3)), model.constant(draw(3))], options("AddOptions"))
         return [model.operator("MUL", [model.input(draw(2, 3)), total], options("MulOptions"))]

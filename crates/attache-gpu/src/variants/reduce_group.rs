@@ -9,8 +9,7 @@ use crate::context::Context;
 use crate::fuse::Kernel;
 use crate::shader::{Shader, Writer};
 
-pub(super) const VARIANT: Variant =
-    Variant { name: "reduce_group", takes_prologues: false, applies, cost: |_, _| 1, write };
+pub(super) const VARIANT: Variant = Variant { name: "reduce_group", takes_prologues: false, applies, cost, write };
 
 /// Invocations of a work group, a power of two.
 const GROUP: u32 = 128;
@@ -22,11 +21,20 @@ pub(super) const MANY_RESULTS: usize = 16384;
 /// Lite's reference kernels do: a sum that nearly cancels then has the very rounding errors that users compare with.
 pub(super) const MANY_ELEMENTS: usize = 8192;
 
-fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
+/// Results, and elements of each.
+fn sizes(context: &Context<'_>, kernel: &Kernel) -> [usize; 2] {
     let results = context.program.shape(kernel.outputs[0]).elements();
     let elements = kernel.inputs.first().map_or(0, |id| context.program.shape(*id).elements());
-    let reduces = matches!(kernel.primitive, Primitive::Reduce { .. });
-    reduces && results <= MANY_RESULTS && results > 0 && elements / results > MANY_ELEMENTS
+    [results, elements / results.max(1)]
+}
+
+fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
+    let [results, elements] = sizes(context, kernel);
+    matches!(kernel.primitive, Primitive::Reduce { .. }) && (1..=MANY_RESULTS).contains(&results) && elements > 0
+}
+
+fn cost(context: &Context<'_>, kernel: &Kernel) -> u32 {
+    if sizes(context, kernel)[1] > MANY_ELEMENTS { 1 } else { 50 }
 }
 
 fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {

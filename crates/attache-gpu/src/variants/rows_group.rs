@@ -11,8 +11,7 @@ use crate::fuse::Kernel;
 use crate::shader::{Shader, Writer};
 use crate::text::expression;
 
-pub(super) const VARIANT: Variant =
-    Variant { name: "rows_group", takes_prologues: false, applies, cost: |_, _| 1, write };
+pub(super) const VARIANT: Variant = Variant { name: "rows_group", takes_prologues: false, applies, cost, write };
 
 /// Invocations of a work group, at least and, where the device allows it, at most.
 const GROUP: [usize; 2] = [64, 1024];
@@ -25,7 +24,12 @@ const FEW_ELEMENTS: usize = 32;
 
 fn applies(_: &Context<'_>, kernel: &Kernel) -> bool {
     let Primitive::Rows(rows) = &kernel.primitive else { return false };
-    rows.extent() > FEW_ELEMENTS && rows.folded().elements() <= MANY_RESULTS
+    rows.extent() > 0 && rows.folded().elements() <= MANY_RESULTS
+}
+
+fn cost(_: &Context<'_>, kernel: &Kernel) -> u32 {
+    let Primitive::Rows(rows) = &kernel.primitive else { unreachable!("applies") };
+    if rows.extent() > FEW_ELEMENTS { 1 } else { 50 }
 }
 
 /// Invocations for a row of so many elements, a power of two.
