@@ -67,6 +67,7 @@ pub(crate) struct Writer<'a> {
     functions: String,
     space: &'static str,
     halves: bool,
+    matrices: bool,
     /// The output, where an invocation makes four elements one after the other and collects their bytes into a word.
     collected: Option<Array>,
 }
@@ -75,8 +76,8 @@ impl<'a> Writer<'a> {
     pub(crate) fn new(variant: &'static str, context: &Context<'a>) -> Self {
         let Context { program, storages, views, limits } = context;
         let (bindings, params, functions) = (Vec::new(), Vec::new(), String::new());
-        let (space, halves, collected) = (limits.params.space(), false, None);
-        Self { program, storages, views, variant, bindings, params, functions, space, halves, collected }
+        let (space, halves, matrices, collected) = (limits.params.space(), false, false, None);
+        Self { program, storages, views, variant, bindings, params, functions, space, halves, matrices, collected }
     }
 
     /// The WGSL for a number that may differ from dispatch to dispatch, of type `u32`.
@@ -150,6 +151,11 @@ impl<'a> Writer<'a> {
         array
     }
 
+    /// Lets the shader use cooperative matrices of binary16.
+    pub(crate) fn use_matrices(&mut self) {
+        (self.halves, self.matrices) = (true, true);
+    }
+
     /// Binds words made from constants, to read `lanes` at a time; its name.
     pub(crate) fn words(&mut self, words: Arc<[u32]>, lanes: usize) -> String {
         self.bindings.push((Binding::Words(words), vector("u32", lanes)));
@@ -203,6 +209,9 @@ impl<'a> Writer<'a> {
         let mut source = String::new();
         if self.halves {
             source.push_str("enable f16;\n");
+        }
+        if self.matrices {
+            source.push_str("enable wgpu_cooperative_matrix;\n");
         }
         let vectors = self.params.len().div_ceil(4).max(1);
         let _ = writeln!(source, "@group(0) @binding(0) var<{}> params: array<vec4<u32>, {vectors}>;", self.space);

@@ -8,6 +8,7 @@ mod contract_bytes;
 mod contract_dense;
 mod contract_depthwise;
 mod contract_depthwise_bytes;
+mod contract_matrix;
 mod gather;
 mod index_map;
 mod map;
@@ -53,6 +54,8 @@ pub enum Needs {
     Nothing,
     /// Programs that contract integers.
     Bytes,
+    /// Cooperative matrices, and values stored as binary16.
+    Matrices,
 }
 
 /// Which variant writes a kernel where several apply.
@@ -82,6 +85,7 @@ static TABLE: &[Variant] = &[
     contract_dense::VARIANT,
     contract_depthwise::VARIANT,
     contract_depthwise_bytes::VARIANT,
+    contract_matrix::VARIANT,
     gather::VARIANT,
     index_map::VARIANT,
     map::VARIANT,
@@ -98,8 +102,11 @@ static TABLE: &[Variant] = &[
 ];
 
 /// The variants that need something; the others need nothing.
-static NEEDS: &[(Variant, Needs)] =
-    &[(contract_bytes::VARIANT, Needs::Bytes), (contract_depthwise_bytes::VARIANT, Needs::Bytes)];
+static NEEDS: &[(Variant, Needs)] = &[
+    (contract_bytes::VARIANT, Needs::Bytes),
+    (contract_depthwise_bytes::VARIANT, Needs::Bytes),
+    (contract_matrix::VARIANT, Needs::Matrices),
+];
 
 /// Every variant's name, and what it needs.
 pub fn variants() -> impl Iterator<Item = (&'static str, Needs)> {
@@ -121,9 +128,8 @@ pub fn write(program: &Program, kernel: &Kernel, storages: &Storages, limits: &L
     let takes_prologues = |variant: &Variant| variant.takes_prologues || kernel.prologue.is_none();
     let applies = |variant: &&Variant| takes_prologues(variant) && (variant.applies)(&context, kernel);
     let applying: Vec<&Variant> = TABLE.iter().filter(applies).collect();
-    let rank = |variant: &&&Variant| {
-        (Variants::Named(variant.name) != limits.variants, (variant.cost)(&context, kernel))
-    };
+    let rank =
+        |variant: &&&Variant| (Variants::Named(variant.name) != limits.variants, (variant.cost)(&context, kernel));
     let variant = applying.iter().min_by_key(rank).expect("every primitive has a variant without conditions");
     tracing::trace!(variant = variant.name, primitive = kernel.primitive.name(), "chosen");
     let others = applying.iter().map(|other| other.name).filter(|name| *name != variant.name);
