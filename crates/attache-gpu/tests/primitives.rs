@@ -330,6 +330,22 @@ fn large_contract(random: &mut Random) -> Program {
     program
 }
 
+/// A contraction over an image of many tiles.
+fn wide_image(channels: usize, outputs: usize, window: [usize; 2]) -> Program {
+    let (height, width) = (9 * 8, 45 * 64 + 3);
+    let output = [height + 1, width - 1];
+    let (strides, dilations, before) = ([1, 1], [1, 1], [1, window[1] / 2]);
+    let contraction =
+        Contraction { strides, dilations, before, output, groups: 1, transposed: false, zero_points: [0; 2] };
+    let mut program = Program::default();
+    let data = program.input(Scalar::F32, [1, height, width, channels].into());
+    let shape = Shape::from([outputs, window[0], window[1], channels]);
+    let numbers = Random(5).numbers(shape.elements());
+    let filter = program.constant(Scalar::F32, Constant::from_values(shape, &numbers));
+    program.outputs = program.step(Primitive::Contract(contraction), &[data, filter], 0).unwrap();
+    program
+}
+
 fn resample(random: &mut Random) -> Program {
     let shape = random.image();
     let corners = random.below(3);
@@ -626,6 +642,19 @@ fn forms(precision: Precision, submission: Submission, options: DeviceOptions) {
         }
     }
     assert_eq!(seen.contains("halves"), precision != Precision::F32);
+    if form.device.limits().shares_sums {
+        for (channels, outputs, window) in [(8, 4, [3, 3]), (9, 2, [1, 4])] {
+            let variants = check(&form, &mut Random(96), "contract_direct", wide_image(channels, outputs, window));
+            assert!(variants.contains(&"contract_direct"), "{variants:?}");
+        }
+    }
+    for (kind, channels) in [(WindowKind::Average, 20), (WindowKind::Maximum, 5), (WindowKind::Average, 68)] {
+        let before = [2, 0];
+        let large = Primitive::Window(Window { kind, size: [9, 8], strides: [5, 3], before, output: [3, 2] });
+        let variants =
+            check(&form, &mut Random(97), "window_group", one(large, &[float(&[2, 16, 11, channels].into())]));
+        assert!(variants.contains(&"window_group"), "{variants:?}");
+    }
     let large = Primitive::Reduce { reduction: Reduction::Mean, axes: vec![1, 2] };
     seen.extend(check(&form, &mut Random(99), "reduce_group", one(large, &[float(&[2, 120, 90, 3].into())])));
     let long = Primitive::Reduce { reduction: Reduction::Maximum, axes: vec![1, 2] };

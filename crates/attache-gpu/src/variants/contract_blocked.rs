@@ -11,6 +11,7 @@ use super::supply::Supply;
 use super::tile::{MAX_GROUPS, put};
 use super::{Variant, contract_depthwise};
 use crate::access::{lanes, store_anywhere};
+use crate::array::Array;
 use crate::context::Context;
 use crate::fuse::Kernel;
 use crate::shader::{Shader, Writer};
@@ -21,7 +22,7 @@ fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     let Primitive::Contract(contraction) = &kernel.primitive else { return false };
     let constant = |id: &ValueId| matches!(context.program.value(*id).source, Source::Constant(_));
     let is_real = context.program.value(kernel.inputs[0]).scalar == Scalar::F32;
-    let is_dense = contraction.groups == 1 && !contraction.transposed;
+    let is_dense = contraction.groups == 1;
     let has_elements = [kernel.inputs[1], kernel.outputs[0]].iter().all(|id| context.program.shape(*id).elements() > 0);
     is_real && is_dense && has_elements && kernel.inputs[1..].iter().all(constant) && fits(context, kernel)
 }
@@ -34,7 +35,7 @@ fn fits(context: &Context<'_>, kernel: &Kernel) -> bool {
 
 /// Meetings of a work group cost software more than what they save it.
 fn cost(context: &Context<'_>, _: &Kernel) -> u32 {
-    if context.limits.shares_sums { 1 } else { 50 }
+    if context.limits.shares_sums { 2 } else { 50 }
 }
 
 /// How a block is spread over a work group.
@@ -125,7 +126,7 @@ impl Block {
 
 /// Bias, then the filter, output channels innermost and padded to a multiple of 4, the data's channels likewise:
 /// `[1 + height × width × channels][outputs]`. Then what a depthwise contraction in front has packed.
-fn pack(context: &Context<'_>, kernel: &Kernel) -> (Arc<[f32]>, usize) {
+pub(super) fn pack(context: &Context<'_>, kernel: &Kernel) -> (Arc<[f32]>, usize) {
     let shape = context.program.shape(kernel.inputs[1]);
     let (outputs, channels) = (shape[0], shape[3]);
     let (width, depth) = (outputs.next_multiple_of(4), channels.next_multiple_of(4));
@@ -151,7 +152,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let [data, filter, output] =
         [kernel.inputs[0], kernel.inputs[1], kernel.outputs[0]].map(|id| context.program.shape(id));
     let (positions, quads): (usize, usize) = (output[..3].iter().product(), filter[0].div_ceil(4));
-    let sizes = [positions, quads, data[3].div_ceil(4)];
+    let sizes = [positions, quads, filter[1] * filter[2] * data[3].div_ceil(4)];
     let block = Block::new(sizes, kernel.prologue.is_some(), context.limits.work_group_bytes);
     let mut writer = Writer::new(VARIANT.name, context);
     let (packed, start) = pack(context, kernel);
@@ -236,11 +237,11 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    fn sweep(&self, weights: &crate::array::Array) -> String {
+    fn sweep(&self, weights: &Array) -> String {
         let (block, supply) = (self.block, self.supply);
         let (chunk, columns, invocations) = (block.chunk(), block.columns, block.invocations());
-        let [data, filter] = [block.rows * chunk, chunk * 4 * columns];
-        let slots = [data, filter].map(|count| count.div_ceil(invocations));
+        let counts = [block.rows * chunk, chunk * 4 * columns];
+        let slots = counts.map(|count| count.div_ceil(invocations));
         let mut text = String::new();
         for slot in 0..slots[0] {
             let at = slot * invocations;
@@ -249,9 +250,9 @@ impl Stage<'_> {
                 "    let r{slot} = (local.x + {at}u) / {chunk}u;
     let k{slot} = (local.x + {at}u) % {chunk}u;
     let p{slot} = min(first + r{slot}, {total} - 1u);
-{before}    var data{slot} = vec4<f32>();\n",
+{declared}",
                 total = self.total,
-                before = supply.before(slot),
+                declared = supply.declare(slot),
             );
         }
         for slot in 0..slots[1] {
@@ -265,38 +266,34 @@ impl Stage<'_> {
             );
         }
         let fetch = self.fetch(weights, slots);
-        let keep = self.keep([data, filter], slots);
-        let multiply = self.multiply();
-        let chunks = format!(
+        let (keep, multiply) = (self.keep(counts, slots), self.multiply());
+        let settle: String = (0..slots[0]).map(|slot| supply.settle(slot)).collect();
+        let settle_next = if settle.is_empty() {
+            String::new()
+        } else {
+            format!("        if (c < {}) {{\n{settle}        }}\n", self.depth)
+        };
+        text + &format!(
             "    var c = 0u;
-{fetch}    for (; c < {depth};) {{
+{fetch}{settle}    for (; c < {depth};) {{
         workgroupBarrier();
 {keep}        workgroupBarrier();
         c += {chunk}u;
         if (c < {depth}) {{
 {fetch}        }}
-{multiply}    }}\n",
+{multiply}{settle_next}    }}\n",
             depth = self.depth,
-        );
-        if !supply.is_window() {
-            return format!("{text}    let tap = 1u;\n{chunks}");
-        }
-        let [down, across] = supply.taps;
-        let _ =
-            writeln!(text, "    for (var i = 0u; i < {down}u; i++) {{\n    for (var j = 0u; j < {across}u; j++) {{");
-        (0..slots[0]).for_each(|slot| text += &supply.within(slot));
-        let _ = writeln!(text, "    let tap = 1u + (i * {across}u + j) * {} * 4u;\n{chunks}    }}\n    }}", self.depth);
-        text
+        )
     }
 
     /// Reads the chunk that starts with quad `c`.
-    fn fetch(&self, weights: &crate::array::Array, slots: [usize; 2]) -> String {
+    fn fetch(&self, weights: &Array, slots: [usize; 2]) -> String {
         let mut text = String::new();
         for slot in 0..slots[0] {
-            let _ = writeln!(text, "    data{slot} = {};", self.supply.quad(slot, &format!("c + k{slot}")));
+            text += &self.supply.fetch(slot, &format!("c + k{slot}"));
         }
         for slot in 0..slots[1] {
-            let row = format!("tap + min(c + f{slot} / 4u, {} - 1u) * 4u + f{slot} % 4u", self.depth);
+            let row = format!("1u + min(c + f{slot} / 4u, {} - 1u) * 4u + f{slot} % 4u", self.depth);
             let _ =
                 writeln!(text, "    filter{slot} = {};", weights.reals(&format!("({row}) * {} + n{slot}", self.wide)));
         }
@@ -313,7 +310,8 @@ impl Stage<'_> {
         let mut text = String::new();
         for slot in 0..slots[0] {
             let place = format!("r{slot} * {stride}u + k{slot}");
-            let _ = writeln!(text, "        {}{{ memory[{place}] = data{slot}; }}", guard(slot, counts[0]));
+            let guard = guard(slot, counts[0]);
+            let _ = writeln!(text, "        {guard}{{ memory[{place}] = data{slot}; }}");
         }
         for slot in 0..slots[1] {
             let place = format!("{}u + local.x", behind + slot * invocations);

@@ -14,7 +14,7 @@ use crate::shader::{Shader, Writer};
 use crate::text::vector;
 
 pub(super) const VARIANT: Variant =
-    Variant { name: "contract_dense", takes_prologues: false, applies, cost: |_, _| 2, write };
+    Variant { name: "contract_dense", takes_prologues: false, applies, cost: |_, _| 3, write };
 
 fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     let Primitive::Contract(contraction) = &kernel.primitive else { return false };

@@ -8,6 +8,7 @@ mod contract_bytes;
 mod contract_dense;
 mod contract_depthwise;
 mod contract_depthwise_bytes;
+mod contract_direct;
 mod contract_matrix;
 mod gather;
 mod index_map;
@@ -24,6 +25,7 @@ mod tile;
 mod top_k;
 mod unpool;
 mod window;
+mod window_group;
 
 use attache_gpu_ir::Program;
 
@@ -85,6 +87,7 @@ static TABLE: &[Variant] = &[
     contract_dense::VARIANT,
     contract_depthwise::VARIANT,
     contract_depthwise_bytes::VARIANT,
+    contract_direct::VARIANT,
     contract_matrix::VARIANT,
     gather::VARIANT,
     index_map::VARIANT,
@@ -99,6 +102,7 @@ static TABLE: &[Variant] = &[
     top_k::VARIANT,
     unpool::VARIANT,
     window::VARIANT,
+    window_group::VARIANT,
 ];
 
 /// The variants that need something; the others need nothing.

@@ -1,7 +1,7 @@
 //! Where a contraction that goes through the memory of a work group takes its data from: the value as it lies, the taps of
 //! a window over it, or a depthwise contraction or a mean that is computed as it is read.
 
-use attache_gpu_ir::{Primitive, Window};
+use attache_gpu_ir::{Contraction, Primitive, Window};
 
 use super::contract::source;
 use crate::access::finish;
@@ -10,17 +10,14 @@ use crate::context::Context;
 use crate::fuse::Kernel;
 use crate::shader::Writer;
 
-/// Taps of a depthwise contraction that are written out, so that they are all under way at once.
-const MAX_UNROLLED: usize = 49;
-
-/// The data of a contraction, in quads: vectors of 4 neighbouring channels of one position.
+/// The data of a contraction, in quads: vectors of 4 neighbouring channels of one position. An invocation reads several at
+/// a time, each into a *slot* of its own.
 pub(super) struct Supply {
-    /// Quads of a position.
+    /// Quads that are multiplied for one output position: those of all taps, one tap after the other.
     pub(super) depth: usize,
-    /// The filter's height and width.
-    pub(super) taps: [usize; 2],
     kind: Kind,
-    extents: Vec<String>,
+    /// WGSL of the height and width of what is read, and of the output.
+    extents: [String; 4],
 }
 
 enum Kind {
@@ -28,8 +25,10 @@ enum Kind {
     Pointwise,
     /// Each tap of the window reads a position of its own.
     Window,
-    /// Another kernel comes first.
-    Prologue,
+    /// A depthwise contraction of so many taps, given by row and column, comes first.
+    Depthwise(Vec<[usize; 2]>),
+    /// The mean of a whole image comes first.
+    Mean,
 }
 
 impl Supply {
@@ -41,81 +40,78 @@ impl Supply {
         (weights, start): (&Array, usize),
     ) -> Self {
         let Primitive::Contract(contraction) = &kernel.primitive else { unreachable!("a contraction has a supply") };
-        let (data, filter) = (context.program.shape(kernel.inputs[0]), context.program.shape(kernel.inputs[1]));
-        let (depth, taps) = (data[3].div_ceil(4), [filter[1], filter[2]]);
-        let extents = |writer: &mut Writer<'_>, input: &[usize], output: &[usize]| {
-            [input[1], input[2], output[1], output[2]].map(|extent| writer.param(extent)).to_vec()
-        };
-        let output = context.program.shape(kernel.outputs[0]);
-        let (kind, extents) = match &kernel.prologue {
-            Some(first) => {
-                let input = context.program.shape(first.inputs[0]);
-                read_quads(writer, context, first);
-                let extents = extents(writer, input, data);
-                match &first.primitive {
-                    Primitive::Window(window) => mean(writer, context, first, window, &extents),
-                    _ => depthwise(writer, context, first, (weights, start), &extents),
+        let shape = |id| context.program.shape(id);
+        let (data, filter, output) = (shape(kernel.inputs[0]), shape(kernel.inputs[1]), shape(kernel.outputs[0]));
+        let channels = data[3].div_ceil(4);
+        let read = kernel.prologue.as_ref().map_or(data, |first| shape(first.inputs[0]));
+        let extents = [read[1], read[2], output[1], output[2]].map(|extent| writer.param(extent));
+        read_quads(writer, context, kernel.prologue.as_deref().unwrap_or(kernel));
+        let kind = match kernel.prologue.as_deref() {
+            Some(first) => match &first.primitive {
+                Primitive::Window(window) => {
+                    mean(writer, context, first, window, &extents);
+                    Kind::Mean
                 }
-                (Kind::Prologue, extents)
-            }
+                _ => Kind::Depthwise(depthwise(writer, context, first, (weights, start), &extents)),
+            },
+            None if contraction.is_pointwise(data, filter) => Kind::Pointwise,
             None => {
-                read_quads(writer, context, kernel);
-                match contraction.is_pointwise(data, filter) {
-                    true => (Kind::Pointwise, Vec::new()),
-                    false => {
-                        source(writer, contraction);
-                        (Kind::Window, extents(writer, data, output))
-                    }
-                }
+                window(writer, contraction, ([filter[1], filter[2]], channels), &extents);
+                Kind::Window
             }
         };
-        Self { depth, taps, kind, extents }
+        Self { depth: filter[1] * filter[2] * channels, kind, extents }
     }
 
-    /// Whether one position is read for each of the window's taps.
-    pub(super) fn is_window(&self) -> bool {
-        matches!(self.kind, Kind::Window)
-    }
-
-    /// WGSL before the loops over the taps, for the output position named `p{slot}`.
-    pub(super) fn before(&self, slot: usize) -> String {
-        let [_, _, height, width] = &self.extents[..] else { return String::new() };
-        match self.kind {
-            Kind::Window => format!(
-                "    let x{slot} = i32(p{slot} % {width});
+    /// WGSL that declares a slot's variables, for the output position named `p{slot}`.
+    pub(super) fn declare(&self, slot: usize) -> String {
+        let [_, _, height, width] = &self.extents;
+        let place = format!(
+            "    let x{slot} = i32(p{slot} % {width});
     let y{slot} = i32(p{slot} / {width} % {height});
     let b{slot}_ = i32(p{slot} / {width} / {height});\n"
-            ),
-            Kind::Pointwise | Kind::Prologue => String::new(),
+        );
+        let data = format!("    var data{slot} = vec4<f32>();\n");
+        match &self.kind {
+            Kind::Pointwise | Kind::Mean => data,
+            Kind::Window => place + &data,
+            Kind::Depthwise(taps) => {
+                let held = |[i, j]: &[usize; 2]| format!("    var data{slot}_{i}_{j} = vec4<f32>();\n");
+                place + &data + &format!("    var held{slot} = 0u;\n") + &taps.iter().map(held).collect::<String>()
+            }
         }
     }
 
-    /// WGSL inside the loops over the taps `i` and `j`.
-    pub(super) fn within(&self, slot: usize) -> String {
-        let [height, width, ..] = &self.extents[..] else { return String::new() };
-        match self.kind {
-            Kind::Window => format!(
-                "        let sy{slot} = source_y(y{slot}, i, i32({height}));
-        let sx{slot} = source_x(x{slot}, j, i32({width}));
-        let inside{slot} = sy{slot} >= 0 && sx{slot} >= 0;
-        let from{slot} = u32(max((b{slot}_ * i32({height}) + sy{slot}) * i32({width}) + sx{slot}, 0));\n"
-            ),
-            Kind::Pointwise | Kind::Prologue => String::new(),
+    /// WGSL that starts to read quad `k` into a slot.
+    pub(super) fn fetch(&self, slot: usize, k: &str) -> String {
+        match &self.kind {
+            Kind::Pointwise => format!("    data{slot} = quad_at(p{slot}, {k});\n"),
+            Kind::Mean => format!("    data{slot} = mean_at(p{slot}, {k});\n"),
+            Kind::Window => format!("    data{slot} = window_at(x{slot}, y{slot}, b{slot}_, {k});\n"),
+            Kind::Depthwise(taps) => {
+                let tap = |[i, j]: &[usize; 2]| {
+                    format!("    data{slot}_{i}_{j} = tap_at(x{slot}, y{slot}, b{slot}_, {i}u, {j}u, held{slot});\n")
+                };
+                format!("    held{slot} = {k};\n") + &taps.iter().map(tap).collect::<String>()
+            }
         }
     }
 
-    /// WGSL for quad `c` of the data of output position `p{slot}`, a `vec4<f32>`: zeros beyond the channels and in padding.
-    pub(super) fn quad(&self, slot: usize, c: &str) -> String {
-        match self.kind {
-            Kind::Pointwise => format!("quad_at(p{slot}, {c})"),
-            Kind::Window => format!("select(vec4<f32>(), quad_at(from{slot}, {c}), inside{slot})"),
-            Kind::Prologue => format!("prologue(p{slot}, {c})"),
+    /// WGSL that makes `data{slot}` what was read, a `vec4<f32>`: zeros beyond the channels and in padding. It waits for what
+    /// is read, and so comes as late as can be.
+    pub(super) fn settle(&self, slot: usize) -> String {
+        match &self.kind {
+            Kind::Pointwise | Kind::Window | Kind::Mean => String::new(),
+            Kind::Depthwise(taps) => {
+                let taps: String = taps.iter().map(|[i, j]| format!(", data{slot}_{i}_{j}")).collect();
+                format!("    data{slot} = prologue(x{slot}, y{slot}, p{slot}, held{slot}{taps});\n")
+            }
         }
     }
 }
 
 /// Adds `quad_at(position, c)`: 4 channels of the kernel's data, zeros beyond the last.
-fn read_quads(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel) {
+pub(super) fn read_quads(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel) {
     let channels = context.program.shape(kernel.inputs[0])[3];
     let whole = channels.is_multiple_of(4);
     let array = writer.read(kernel.inputs[0], if whole { 4 } else { 1 });
@@ -134,77 +130,83 @@ fn read_quads(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel) {
     writer.function(&format!("fn quad_at(position: u32, c: u32) -> vec4<f32> {{\n{text}}}\n"));
 }
 
-/// Adds `prologue(position, c)`: 4 channels of what a depthwise contraction makes.
+/// Adds `window_at(x, y, b, k)`: quad `k` of what the output position reads, through a window of so many rows and columns over
+/// data of so many quads of channels; zeros beyond its last tap.
+fn window(
+    writer: &mut Writer<'_>,
+    contraction: &Contraction,
+    ([rows, columns], channels): ([usize; 2], usize),
+    [height, width, ..]: &[String; 4],
+) {
+    source(writer, contraction);
+    let channels = writer.param(channels);
+    writer.function(&format!(
+        "fn window_at(x: i32, y: i32, b: i32, k: u32) -> vec4<f32> {{
+    let tap = k / {channels};
+    let sy = source_y(y, tap / {columns}u, i32({height}));
+    let sx = source_x(x, tap % {columns}u, i32({width}));
+    let start = u32((b * i32({height}) + max(sy, 0)) * i32({width}) + max(sx, 0));
+    return select(vec4<f32>(), quad_at(start, k % {channels}), tap < {taps}u && sy >= 0 && sx >= 0);
+}}\n",
+        taps = rows * columns
+    ));
+}
+
+/// Adds `tap_at(x, y, b, i, j, c)`, which reads for one tap, and `prologue(x, y, position, c, …)`, 4 channels of what a
+/// depthwise contraction makes of what was read for all of its taps; those taps.
 fn depthwise(
     writer: &mut Writer<'_>,
     context: &Context<'_>,
     kernel: &Kernel,
     (weights, start): (&Array, usize),
-    extents: &[String],
-) {
+    [height, width, ..]: &[String; 4],
+) -> Vec<[usize; 2]> {
     let Primitive::Contract(contraction) = &kernel.primitive else { unreachable!("only a contraction comes first") };
-    let (filter, depth) =
-        (context.program.shape(kernel.inputs[1]), context.program.shape(kernel.inputs[0])[3].div_ceil(4));
+    let filter = context.program.shape(kernel.inputs[1]);
     let [rows, columns] = [filter[1], filter[2]];
+    let taps: Vec<[usize; 2]> = (0..rows).flat_map(|i| (0..columns).map(move |j| [i, j])).collect();
     finish(writer, context, kernel, "prologue_result");
     source(writer, contraction);
-    let (depth, start) = (writer.param(depth), writer.param(start));
-    let [height, width, out_height, out_width] = extents else { unreachable!("there are four extents") };
-    let row = |i: &str| format!("source_y(y, {i}, i32({height}))");
-    let column = |j: &str| format!("source_x(x, {j}, i32({width}))");
-    let value = |sy: &str, sx: &str| {
-        format!("quad_at(u32((b * i32({height}) + max({sy}, 0)) * i32({width}) + max({sx}, 0)), quad)")
-    };
-    let weight = |tap: &str| weights.reals(&format!("{start} + (1u + {tap}) * {depth} + quad"));
+    let (depth, start) = (writer.param(filter[0].div_ceil(4)), writer.param(start));
+    writer.function(&format!(
+        "fn tap_at(x: i32, y: i32, b: i32, i: u32, j: u32, c: u32) -> vec4<f32> {{
+    let sy = max(source_y(y, i, i32({height})), 0);
+    let sx = max(source_x(x, j, i32({width})), 0);
+    return quad_at(u32((b * i32({height}) + sy) * i32({width}) + sx), min(c, {depth} - 1u));
+}}\n"
+    ));
+    let read: String = taps.iter().map(|[i, j]| format!(", d{i}_{j}: vec4<f32>")).collect();
     let mut text = format!(
-        "fn prologue(position: u32, c: u32) -> vec4<f32> {{
+        "fn prologue(x: i32, y: i32, position: u32, c: u32{read}) -> vec4<f32> {{
     let quad = min(c, {depth} - 1u);
-    let x = i32(position % {out_width});
-    let y = i32(position / {out_width} % {out_height});
-    let b = i32(position / {out_width} / {out_height});
     var sum = {};\n",
         weights.reals(&format!("{start} + quad"))
     );
-    if rows * columns <= MAX_UNROLLED {
-        (0..rows).for_each(|i| text += &format!("    let sy{i} = {};\n", row(&format!("{i}u"))));
-        (0..columns).for_each(|j| text += &format!("    let sx{j} = {};\n", column(&format!("{j}u"))));
-        let taps = || (0..rows).flat_map(|i| (0..columns).map(move |j| (i, j)));
-        for (i, j) in taps() {
-            text += &format!("    let d{i}_{j} = {};\n", value(&format!("sy{i}"), &format!("sx{j}")));
-        }
-        for (i, j) in taps() {
-            let inside = format!("sy{i} >= 0 && sx{j} >= 0");
-            let weight = weight(&format!("{}u", i * columns + j));
-            text += &format!("    sum = fma(select(vec4<f32>(), d{i}_{j}, {inside}), {weight}, sum);\n");
-        }
-    } else {
-        text += &format!(
-            "    for (var i = 0u; i < {rows}u; i++) {{
-        let sy = {};
-        for (var j = 0u; j < {columns}u; j++) {{
-            let sx = {};
-            if (sy >= 0 && sx >= 0) {{ sum = fma({}, {}, sum); }}
-        }}
-    }}\n",
-            row("i"),
-            column("j"),
-            value("sy", "sx"),
-            weight(&format!("i * {columns}u + j")),
-        );
+    (0..rows).for_each(|i| text += &format!("    let iy{i} = source_y(y, {i}u, i32({height})) >= 0;\n"));
+    (0..columns).for_each(|j| text += &format!("    let ix{j} = source_x(x, {j}u, i32({width})) >= 0;\n"));
+    for [i, j] in &taps {
+        let weight = weights.reals(&format!("{start} + {}u * {depth} + quad", 1 + i * columns + j));
+        text += &format!("    sum = fma(select(vec4<f32>(), d{i}_{j}, iy{i} && ix{j}), {weight}, sum);\n");
     }
-    text +=
-        &format!("    return select(vec4<f32>(), prologue_result(position * {depth} + quad, sum), c < {depth});\n}}\n");
-    writer.function(&text);
+    writer.function(&format!(
+        "{text}    return select(vec4<f32>(), prologue_result(position * {depth} + quad, sum), c < {depth});\n}}\n"
+    ));
+    taps
 }
 
-/// Adds `prologue(position, c)`: 4 channels of the mean of an image, added up column by column as a window is.
-fn mean(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, window: &Window, extents: &[String]) {
-    finish(writer, context, kernel, "prologue_result");
+/// Adds `mean_at(position, c)`: 4 channels of the mean of an image, added up column by column as a window is.
+fn mean(
+    writer: &mut Writer<'_>,
+    context: &Context<'_>,
+    kernel: &Kernel,
+    window: &Window,
+    [height, width, ..]: &[String; 4],
+) {
+    finish(writer, context, kernel, "mean_result");
     let depth = writer.param(context.program.shape(kernel.inputs[0])[3].div_ceil(4));
-    let [height, width, ..] = extents else { unreachable!("there are four extents") };
     let [rows, columns] = window.size;
     let mut text = format!(
-        "fn prologue(position: u32, c: u32) -> vec4<f32> {{
+        "fn mean_at(position: u32, c: u32) -> vec4<f32> {{
     let quad = min(c, {depth} - 1u);
     let start = position * {height} * {width};\n"
     );
@@ -217,8 +219,7 @@ fn mean(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, window:
         text += &format!("    sum += d{i}_{j};\n");
     }
     let mean = format!("sum / {}.0", rows * columns);
-    text += &format!(
-        "    return select(vec4<f32>(), prologue_result(position * {depth} + quad, {mean}), c < {depth});\n}}\n"
-    );
+    text +=
+        &format!("    return select(vec4<f32>(), mean_result(position * {depth} + quad, {mean}), c < {depth});\n}}\n");
     writer.function(&text);
 }
