@@ -135,8 +135,9 @@ pub trait Recording: Send {
     /// Hands over an input's bytes, as the device stores them, once no run of the slot reads the ones before.
     fn write(&mut self, slot: usize, input: usize, bytes: &[u8]) -> Result<(), GpuError>;
 
-    /// Starts a run on what was last written to the slot.
-    fn submit(&mut self, slot: usize) -> Result<(), GpuError>;
+    /// Starts a run on what was last written to the slot. Runs follow each other in the order in which they are started. The
+    /// host sees the outputs of one that `is_read`; another's would only be written over.
+    fn submit(&mut self, slot: usize, is_read: bool) -> Result<(), GpuError>;
 
     /// Waits for the slot's last run.
     fn wait(&mut self, slot: usize) -> Result<(), GpuError>;

@@ -112,8 +112,8 @@ impl Bench<'_> {
     /// Nanoseconds of the fastest dispatch of a plan, the device being awake.
     fn fastest(&self, plan: &Plan) -> Result<f64, GpuError> {
         let (mut recording, _) = self.submission.record(self.device, plan, true)?;
-        recording.submit(0)?;
-        recording.submit(0)?;
+        recording.submit(0, true)?;
+        recording.submit(0, true)?;
         let spans = recording.times()?.spans;
         let fastest = spans.iter().map(|span| span.end - span.begin).filter(|time| *time > 0.0).reduce(f64::min);
         fastest.ok_or_else(|| GpuError::new(GpuErrorKind::Failed, "the device's timestamps stand still"))

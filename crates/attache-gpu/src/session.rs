@@ -102,7 +102,7 @@ impl Session {
 
     /// Starts a run on what was last written.
     pub fn submit(&mut self) -> Result<(), GpuError> {
-        self.submit_in(0)
+        self.submit_in(0, 1)
     }
 
     /// Waits for the last run and copies its outputs' elements, as [`Session::write`] takes them.
@@ -121,10 +121,10 @@ impl Session {
         self.recording.write(slot, input, bytes)
     }
 
-    /// Starts a run on what was last written to the slot.
-    pub fn submit_in(&mut self, slot: usize) -> Result<(), GpuError> {
-        self.ran = true;
-        self.recording.submit(slot)
+    /// Starts so many runs, one after the other, on what was last written to the slot; its outputs are those of the last.
+    pub fn submit_in(&mut self, slot: usize, times: usize) -> Result<(), GpuError> {
+        self.ran |= times > 0;
+        (1..=times).try_for_each(|time| self.recording.submit(slot, time == times))
     }
 
     /// Waits for the slot's last run.

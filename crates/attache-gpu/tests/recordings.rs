@@ -90,7 +90,7 @@ fn recordings_share_a_device() {
             }
             let input: Vec<u8> = (0..1024).flat_map(|_| number(run).to_le_bytes()).collect();
             session.write_to(slot, 0, &input).unwrap();
-            session.submit_in(slot).unwrap();
+            session.submit_in(slot, 1).unwrap();
             assert!(session.output(slot, 0).is_none(), "what is under way cannot be read");
         }
     };

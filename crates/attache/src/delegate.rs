@@ -138,8 +138,9 @@ pub trait DelegateQueue {
     /// Sets an input of a slot, by its place in [`Island::inputs`], once no run of the slot reads it any more.
     fn write(&mut self, slot: usize, input: usize, bytes: &[u8]) -> Result<(), DelegateError>;
 
-    /// Starts a run on what was last written to the slot, and doesn't wait for it.
-    fn submit(&mut self, slot: usize) -> Result<(), DelegateError>;
+    /// Starts so many runs, one after the other, on what was last written to the slot, and doesn't wait for them. The slot's
+    /// outputs are those of the last.
+    fn submit(&mut self, slot: usize, times: usize) -> Result<(), DelegateError>;
 
     /// Waits for the slot's last run.
     fn wait(&mut self, slot: usize) -> Result<(), DelegateError>;

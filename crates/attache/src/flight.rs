@@ -123,8 +123,7 @@ impl Flight {
         self.shown = self.shown.filter(|(shown, _)| *shown != slot);
         self.hand_over(slot, graph, memory, island)?;
         let queue = queue(&mut *island.kernel)?;
-        let submitted = (0..times).try_for_each(|_| queue.submit(slot));
-        submitted.map_err(|error| Error::delegate(&island.delegate, &error))?;
+        queue.submit(slot, times).map_err(|error| Error::delegate(&island.delegate, &error))?;
         self.last = slot;
         self.slots[slot].run = Some(run);
         Ok(())

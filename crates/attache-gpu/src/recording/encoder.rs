@@ -244,7 +244,7 @@ impl Recording for Encoded {
         Ok(())
     }
 
-    fn submit(&mut self, slot: usize) -> Result<(), GpuError> {
+    fn submit(&mut self, slot: usize, is_read: bool) -> Result<(), GpuError> {
         self.pending += 1;
         if self.pending > MAX_PENDING {
             self.wait_for_all()?;
@@ -259,7 +259,7 @@ impl Recording for Encoded {
             }
         }
         let Slot { outputs, staging, state, .. } = &mut self.slots[slot];
-        for (output, at) in outputs.iter().zip(&self.staged) {
+        for (output, at) in outputs.iter().zip(&self.staged).filter(|_| is_read) {
             encoder.copy_buffer_to_buffer(&output.buffer, output.offset, staging, *at, output.size);
         }
         *state = State::Started;

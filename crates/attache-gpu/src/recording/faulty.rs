@@ -77,9 +77,9 @@ impl Recording for Failing {
         self.inner.write(slot, input, bytes)
     }
 
-    fn submit(&mut self, slot: usize) -> Result<(), GpuError> {
+    fn submit(&mut self, slot: usize, is_read: bool) -> Result<(), GpuError> {
         pass(&self.device, FaultMoment::Submit)?;
-        self.inner.submit(slot)
+        self.inner.submit(slot, is_read)
     }
 
     fn wait(&mut self, slot: usize) -> Result<(), GpuError> {

@@ -41,7 +41,10 @@ struct Owned {
 
 /// What the runs of one slot need for themselves.
 struct Slot {
+    /// The dispatches.
     commands: vk::CommandBuffer,
+    /// What brings the outputs to where the host reads them.
+    copies: vk::CommandBuffer,
     inputs: Vec<Slice>,
     outputs: Vec<Slice>,
     /// How many runs had been started with the slot's last one.
@@ -147,10 +150,13 @@ impl Builder<'_> {
             self.begin(commands)?;
             let own: Vec<vk::DescriptorSet> = sets.by_ref().take(self.plan.dispatches.len()).collect();
             barriers = self.record(commands, &map, slot, &own);
-            // SAFETY: recording began above, and nobody else uses the buffer.
-            unsafe { self.vulkan.raw.end_command_buffer(commands) }.map_err(failed("recording"))?;
+            self.end(commands)?;
+            let copies = self.command_buffer()?;
+            self.begin(copies)?;
+            self.record_copies(copies, &map, slot);
+            self.end(copies)?;
             let (inputs, outputs) = (map.inputs[slot].clone(), map.outputs[slot].clone());
-            slots.push(Slot { commands, inputs, outputs, last: 0 });
+            slots.push(Slot { commands, copies, inputs, outputs, last: 0 });
         }
         for _ in 0..MAX_PENDING {
             // SAFETY: the device lives.
@@ -263,6 +269,11 @@ impl Builder<'_> {
         unsafe { self.vulkan.raw.begin_command_buffer(commands, &info) }.map_err(failed("recording"))
     }
 
+    fn end(&self, commands: vk::CommandBuffer) -> Result<(), GpuError> {
+        // SAFETY: the buffer records, and nobody else uses it.
+        unsafe { self.vulkan.raw.end_command_buffer(commands) }.map_err(failed("recording"))
+    }
+
     fn place(&self, map: &Map, slot: usize, id: ValueId) -> Slice {
         match self.plan.layout.places[id.index()] {
             Place::Input(index) => map.inputs[slot][index].clone(),
@@ -336,7 +347,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Records every dispatch, and the copies of the outputs to where the host reads them; the barriers between dispatches.
+    /// Records every dispatch; the barriers between dispatches.
     fn record(&self, commands: vk::CommandBuffer, map: &Map, slot: usize, sets: &[vk::DescriptorSet]) -> usize {
         use vk::{AccessFlags as Access, PipelineStageFlags as Stage};
         let raw = &self.vulkan.raw;
@@ -376,7 +387,16 @@ impl Builder<'_> {
             }
             self.stamp(commands, 2 * index + 1);
         }
-        self.barrier(commands, (Stage::COMPUTE_SHADER, Access::SHADER_WRITE), (Stage::TRANSFER, Access::TRANSFER_READ));
+        barriers
+    }
+
+    /// Records the copies of the outputs to where the host reads them.
+    fn record_copies(&self, commands: vk::CommandBuffer, map: &Map, slot: usize) {
+        use vk::{AccessFlags as Access, PipelineStageFlags as Stage};
+        let raw = &self.vulkan.raw;
+        let copies = Access::TRANSFER_READ | Access::TRANSFER_WRITE;
+        let before = (Stage::COMPUTE_SHADER | Stage::TRANSFER, Access::SHADER_WRITE | Access::TRANSFER_WRITE);
+        self.barrier(commands, before, (Stage::TRANSFER, copies));
         for (id, to) in self.plan.program.outputs.iter().zip(&map.outputs[slot]) {
             let from = self.place(map, slot, *id);
             let region = vk::BufferCopy {
@@ -389,7 +409,6 @@ impl Builder<'_> {
             unsafe { raw.cmd_copy_buffer(commands, from, to, &[region]) };
         }
         self.barrier(commands, (Stage::TRANSFER, Access::TRANSFER_WRITE), (Stage::HOST, Access::HOST_READ));
-        barriers
     }
 
     /// Notes the time at which every dispatch so far has ended, in a recording that is timed.
@@ -461,13 +480,13 @@ impl Recording for Replayed {
         Ok(())
     }
 
-    fn submit(&mut self, slot: usize) -> Result<(), GpuError> {
+    fn submit(&mut self, slot: usize, is_read: bool) -> Result<(), GpuError> {
         self.owned.device.check()?;
         if self.started - self.ended == MAX_PENDING {
             self.wait_until(self.ended + 1)?;
         }
-        let buffers = [self.slots[slot].commands];
-        let submit = vk::SubmitInfo::default().command_buffers(&buffers);
+        let buffers = [self.slots[slot].commands, self.slots[slot].copies];
+        let submit = vk::SubmitInfo::default().command_buffers(&buffers[..if is_read { 2 } else { 1 }]);
         let fence = self.owned.fences[self.started % MAX_PENDING];
         let vulkan = self.vulkan();
         let queue = vulkan.queue();

@@ -23,7 +23,7 @@ const EACH: usize = 8;
 const ROWS: usize = 8;
 
 /// Work groups from which on a device is busy for several rounds. Smaller images share the work in other ways.
-const ENOUGH_GROUPS: usize = 400;
+const ENOUGH_GROUPS: usize = 250;
 
 /// How the work is spread over work groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,12 +39,12 @@ struct Tile {
 }
 
 impl Tile {
-    /// For so many quads of output channels and a window of this size, within so many bytes of memory.
-    fn new(quads: usize, window: [usize; 2], bytes: usize) -> Option<Self> {
+    /// For so many quads of output channels and of the data's, and a window of this size, within so many bytes of memory.
+    fn new([quads, data]: [usize; 2], window: [usize; 2], bytes: usize) -> Option<Self> {
         let quads = quads.next_power_of_two().min(8);
         let columns = if quads < 4 { 64 } else { 32 };
         let tile = |depth| Self { quads, columns, window, depth };
-        [2, 1].map(tile).into_iter().find(|tile| tile.vectors() * 16 <= bytes)
+        [data.clamp(1, 2), 1].map(tile).into_iter().find(|tile| tile.vectors() * 16 <= bytes)
     }
 
     fn invocations(&self) -> usize {
@@ -73,7 +73,8 @@ impl Tile {
 
 fn tile(context: &Context<'_>, kernel: &Kernel) -> Option<Tile> {
     let filter = context.program.shape(kernel.inputs[1]);
-    Tile::new(filter[0].div_ceil(4), [filter[1], filter[2]], context.limits.work_group_bytes)
+    let quads = [filter[0], filter[3]].map(|channels| channels.div_ceil(4));
+    Tile::new(quads, [filter[1], filter[2]], context.limits.work_group_bytes)
 }
 
 /// Work groups along the width, the height, and the batch and the channels.
@@ -106,11 +107,10 @@ fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
 }
 
 fn cost(context: &Context<'_>, kernel: &Kernel) -> u32 {
-    let channels = context.program.shape(kernel.inputs[0])[3];
     let many = tile(context, kernel)
         .is_some_and(|tile| groups(context, kernel, tile).iter().product::<usize>() >= ENOUGH_GROUPS);
     match context.limits.shares_sums {
-        true if many && channels >= 8 => 0,
+        true if many => 0,
         true => 40,
         false => 60,
     }
@@ -212,8 +212,8 @@ mod tests {
 
     #[test]
     fn tiles_fit_the_memory() {
-        assert_eq!(Tile::new(8, [3, 3], 49152), Some(Tile { quads: 8, columns: 32, window: [3, 3], depth: 2 }));
-        assert_eq!(Tile::new(1, [9, 9], 32768), Some(Tile { quads: 1, columns: 64, window: [9, 9], depth: 1 }));
-        assert_eq!(Tile::new(8, [9, 9], 16384), None);
+        assert_eq!(Tile::new([8, 8], [3, 3], 49152), Some(Tile { quads: 8, columns: 32, window: [3, 3], depth: 2 }));
+        assert_eq!(Tile::new([1, 8], [9, 9], 32768), Some(Tile { quads: 1, columns: 64, window: [9, 9], depth: 1 }));
+        assert_eq!(Tile::new([8, 8], [9, 9], 16384), None);
     }
 }

@@ -1,6 +1,6 @@
-//! Rows, a work group for each: for few and long rows.
+//! Rows, a work group for each, or for a few whose elements lie beside each other: for few and long rows.
 
-use attache_gpu_ir::{Expression, Primitive, Reduction, RowStep};
+use attache_gpu_ir::{Expression, Primitive, Reduction, RowStep, Rows};
 
 use super::Variant;
 use super::reduce::{folding, share};
@@ -19,6 +19,9 @@ const GROUP: [usize; 2] = [64, 1024];
 /// Elements of a row for each of them: fewer would spend more time meeting than folding.
 const EACH: usize = 4;
 
+/// Rows of a work group where neighbours lie beside each other: together they read what memory hands out at once.
+const ABREAST: usize = 8;
+
 /// Elements of a row beyond which a work group is worth it.
 const FEW_ELEMENTS: usize = 32;
 
@@ -32,7 +35,29 @@ fn cost(_: &Context<'_>, kernel: &Kernel) -> u32 {
     if rows.extent() > FEW_ELEMENTS { 1 } else { 50 }
 }
 
-/// Invocations for a row of so many elements, a power of two.
+/// How rows are spread over a work group: `local.x % abreast` is the row, `local.x / abreast` the invocation among those that
+/// fold it.
+#[derive(Clone, Copy)]
+struct Team {
+    /// Rows.
+    abreast: usize,
+    /// Invocations of a row, a power of two.
+    workers: usize,
+}
+
+impl Team {
+    fn new(context: &Context<'_>, rows: &Rows) -> Self {
+        let inner: usize = rows.shape[rows.axes.end..].iter().product();
+        let abreast = if inner.is_multiple_of(ABREAST) { ABREAST } else { 1 };
+        Self { abreast, workers: group(context, rows.extent() * abreast) as usize / abreast }
+    }
+
+    fn invocations(&self) -> usize {
+        self.abreast * self.workers
+    }
+}
+
+/// Invocations for so many elements, a power of two.
 fn group(context: &Context<'_>, extent: usize) -> u32 {
     let most = GROUP[1].min(context.limits.max_invocations);
     let mut group = GROUP[0];
@@ -53,9 +78,10 @@ fn is_in_order(reduction: Reduction, of: &Expression, extent: usize) -> bool {
     differs && extent <= MANY_ELEMENTS
 }
 
-/// WGSL that leaves what all elements fold to in the first shared place, each invocation folding its own before.
-fn halving(parts: &Parts<'_>, of: &Expression, fold: &str, group: u32) -> String {
-    let (each, element, value) = (each(parts, group), parts.element(of), expression(of, 1));
+/// WGSL that leaves what all elements fold to in the row's first shared place, each invocation folding its own before.
+fn halving(parts: &Parts<'_>, of: &Expression, fold: &str, team: Team) -> String {
+    let (each, element, value) = (each(parts, team), parts.element(of), expression(of, 1));
+    let Team { abreast, workers } = team;
     format!(
         "{each}{element}        let value = {value};
         {fold}
@@ -63,43 +89,48 @@ fn halving(parts: &Parts<'_>, of: &Expression, fold: &str, group: u32) -> String
     shared_folded[local.x] = folded;
     for (var half = {half}u; half > 0u; half = half / 2u) {{
         workgroupBarrier();
-        if (local.x < half) {{
-            let value = shared_folded[local.x + half];
+        if (worker < half) {{
+            let value = shared_folded[local.x + half * {abreast}u];
             {fold}
             shared_folded[local.x] = folded;
         }}
     }}\n",
-        half = group / 2
+        half = workers / 2
     )
 }
 
 /// The same, all elements folded in their order by one invocation.
-fn one_by_one(parts: &Parts<'_>, of: &Expression, fold: &str, group: u32) -> String {
+fn one_by_one(parts: &Parts<'_>, of: &Expression, fold: &str, team: Team) -> String {
     let (extent, element, value) = (&parts.extent, parts.element(of), expression(of, 1));
+    let Team { abreast, workers } = team;
     format!(
-        "    for (var start = 0u; start < {extent}; start += {group}u) {{
-        let r = min(start + local.x, {extent} - 1u);
+        "    for (var start = 0u; start < {extent}; start += {workers}u) {{
+        let r = min(start + worker, {extent} - 1u);
 {element}        shared_folded[local.x] = {value};
         workgroupBarrier();
-        for (var place = 0u; local.x == 0u && place < min({group}u, {extent} - start); place++) {{
-            let value = shared_folded[place];
+        for (var place = 0u; worker == 0u && place < min({workers}u, {extent} - start); place++) {{
+            let value = shared_folded[place * {abreast}u + local.x];
             {fold}
         }}
         workgroupBarrier();
     }}
-    if (local.x == 0u) {{ shared_folded[0] = folded; }}\n"
+    if (worker == 0u) {{ shared_folded[local.x] = folded; }}\n"
     )
 }
 
-fn each(parts: &Parts<'_>, group: u32) -> String {
-    parts.each("local.x", &format!("{group}u"))
+fn each(parts: &Parts<'_>, team: Team) -> String {
+    parts.each("worker", &format!("{}u", team.workers))
 }
 
 fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let mut writer = Writer::new(VARIANT.name, context);
     let parts = Parts::new(&mut writer, context, kernel);
-    let group = group(context, parts.rows.extent());
-    let mut body = "    let row = group.x;\n".to_owned() + &parts.start("row");
+    let team = Team::new(context, parts.rows);
+    let abreast = team.abreast;
+    let mut body = format!(
+        "    let worker = local.x / {abreast}u;\n    let row = group.x * {abreast}u + local.x % {abreast}u;\n{}",
+        parts.start("row")
+    );
     for (index, step) in parts.rows.steps.iter().enumerate() {
         let made = parts.made(index);
         body += &match step {
@@ -109,19 +140,20 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
                 let (fold, start) = folding(&mut writer, *reduction);
                 let share = share(&mut writer, "f32", *reduction, extent);
                 let way = if is_in_order(*reduction, of, extent) { one_by_one } else { halving };
-                let text = way(&parts, of, fold, group);
+                let text = way(&parts, of, fold, team);
                 format!(
                     "    var x{made}: f32;\n    {{
     var folded = f32({start});
 {text}    workgroupBarrier();
-    x{made} = shared_folded[0]{share};
+    x{made} = shared_folded[local.x % {abreast}u]{share};
     workgroupBarrier();\n    }}\n"
                 )
             }
         };
     }
-    body += &parts.finish("row", &each(&parts, group));
-    let declarations = format!("var<workgroup> shared_folded: array<f32, {group}>;\n");
-    let rows = parts.rows.folded().elements() as u32;
-    vec![writer.finish([group, 1, 1], [rows, 1, 1], &declarations, &body)]
+    body += &parts.finish("row", &each(&parts, team));
+    let declarations = format!("var<workgroup> shared_folded: array<f32, {}>;\n", team.invocations());
+    // As many rows lie beside each other as are a multiple of those abreast.
+    let groups = (parts.rows.folded().elements() / abreast) as u32;
+    vec![writer.finish([team.invocations() as u32, 1, 1], [groups, 1, 1], &declarations, &body)]
 }

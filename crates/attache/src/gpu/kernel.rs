@@ -90,8 +90,8 @@ impl DelegateQueue for GpuKernel {
         self.session.write_to(slot, input, &words).map_err(failed)
     }
 
-    fn submit(&mut self, slot: usize) -> Result<(), DelegateError> {
-        self.session.submit_in(slot).map_err(failed)
+    fn submit(&mut self, slot: usize, times: usize) -> Result<(), DelegateError> {
+        self.session.submit_in(slot, times).map_err(failed)
     }
 
     fn wait(&mut self, slot: usize) -> Result<(), DelegateError> {
@@ -144,7 +144,7 @@ impl DelegateKernel for GpuKernel {
         for (index, input) in inputs.iter().enumerate() {
             self.write(0, index, input.bytes)?;
         }
-        (0..times).try_for_each(|_| self.submit(0))?;
+        self.submit(0, times)?;
         self.wait(0)?;
         for (index, output) in outputs.iter_mut().enumerate() {
             let made = self.output(0, index).filter(|made| made.len() == output.bytes.len());
