@@ -7,7 +7,7 @@ pub mod arena;
 mod buffer;
 mod constant;
 mod data_type;
-mod parallel;
+pub mod parallel;
 mod quantization;
 mod shape;
 mod window;

@@ -1,4 +1,8 @@
-//! The seam between kernels, which split work, and whoever owns threads.
+//! The seam between kernels, which split work, and whoever owns threads; and work on threads of the moment, for what
+//! happens seldom or is large.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Someone who runs independent tasks, on one thread or several.
 pub trait Parallel: Sync {
@@ -20,5 +24,64 @@ impl Parallel for Serial {
 
     fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
         (0..tasks).for_each(task);
+    }
+}
+
+/// Bytes from which on a copy is worth another thread.
+const THREADED: usize = 1 << 20;
+
+/// Calls `work` with each item once, on up to so many threads, this one among them.
+pub fn each<T: Sync>(items: &[T], threads: usize, work: impl Fn(&T) + Sync) {
+    let next = AtomicUsize::new(0);
+    let take = || {
+        while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+            work(item);
+        }
+    };
+    let available = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 1..threads.min(available).min(items.len()) {
+            // Where there is no thread to be had, the others do its part.
+            drop(std::thread::Builder::new().spawn_scoped(scope, take));
+        }
+        take();
+    });
+}
+
+/// Copies bytes, many of them on several threads: one alone is slower than the bus.
+pub fn copy(to: &mut [u8], from: &[u8]) {
+    let threads = (from.len() / THREADED).clamp(1, 4);
+    if threads == 1 {
+        return to.copy_from_slice(from);
+    }
+    let part = from.len().div_ceil(threads);
+    let parts: Vec<_> = to.chunks_mut(part).zip(from.chunks(part)).map(Mutex::new).collect();
+    each(&parts, threads, |part| {
+        let (to, from) = &mut *part.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        to.copy_from_slice(from);
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_copies_are_whole() {
+        for count in [0, 5, THREADED, 3 * THREADED + 7] {
+            let from: Vec<u8> = (0..count).map(|place| (place % 251) as u8).collect();
+            let mut to = vec![0; count];
+            copy(&mut to, &from);
+            assert_eq!(to, from);
+        }
+    }
+
+    #[test]
+    fn each_item_is_taken_once() {
+        let taken: Vec<AtomicUsize> = (0..100).map(|_| AtomicUsize::new(0)).collect();
+        each(&taken, 4, |count| {
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+        assert!(taken.iter().all(|count| count.load(Ordering::Relaxed) == 1));
     }
 }

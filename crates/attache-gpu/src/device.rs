@@ -5,9 +5,10 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use attache_base::parallel::each;
+
 use crate::error::{GpuError, GpuErrorKind};
 use crate::limits::{Limits, Params};
-use crate::parallel::each;
 use crate::recording::{Fault, Planted, Submission};
 use crate::variants::Variants;
 use crate::vulkan::{Vulkan, experiments, validated};

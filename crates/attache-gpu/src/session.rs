@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use attache_base::parallel::copy;
 use attache_gpu_ir::Program;
 
 use crate::device::Device;
 use crate::error::{GpuError, GpuErrorKind};
-use crate::parallel::copy;
 use crate::plan::Plan;
 use crate::precision::Precision;
 use crate::recording::{Cost, Recording, Submission, Times};

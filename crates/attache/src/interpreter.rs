@@ -1,5 +1,6 @@
 //! The interpreter: tensors in, run, tensors out.
 
+use attache_base::parallel::copy;
 use attache_base::{DataType, Element, Quantization, Shape};
 use attache_graph::{Graph, TensorId};
 use attache_model::{Model, Tensor};
@@ -117,7 +118,7 @@ impl Interpreter {
         if into.len() != values.len() {
             return Err(Error::usage(format!("input {input} has {} elements, not {}", into.len(), values.len())));
         }
-        into.copy_from_slice(values);
+        copy(bytemuck::cast_slice_mut(into), bytemuck::cast_slice(values));
         self.prepared.executor.prefetch();
         Ok(())
     }
@@ -128,7 +129,7 @@ impl Interpreter {
         if into.len() != bytes.len() {
             return Err(Error::usage(format!("input {input} has {} bytes, not {}", into.len(), bytes.len())));
         }
-        into.copy_from_slice(bytes);
+        copy(into, bytes);
         self.prepared.executor.prefetch();
         Ok(())
     }
@@ -166,6 +167,26 @@ impl Interpreter {
         tensor
             .map(|(_, bytes)| bytes)
             .ok_or_else(|| Error::usage(format!("output {output} has no value before the first run")))
+    }
+
+    /// Copies an output of the last run, as [`Interpreter::read`] shows it, a large one on several threads.
+    pub fn read_into<T: Element>(&self, output: usize, values: &mut [T]) -> Result<(), Error> {
+        let from = self.read::<T>(output)?;
+        if from.len() != values.len() {
+            return Err(Error::usage(format!("output {output} has {} elements, not {}", from.len(), values.len())));
+        }
+        copy(bytemuck::cast_slice_mut(values), bytemuck::cast_slice(from));
+        Ok(())
+    }
+
+    /// As [`Interpreter::read_into`], the output's bytes.
+    pub fn read_bytes_into(&self, output: usize, bytes: &mut [u8]) -> Result<(), Error> {
+        let from = self.read_bytes(output)?;
+        if from.len() != bytes.len() {
+            return Err(Error::usage(format!("output {output} has {} bytes, not {}", from.len(), bytes.len())));
+        }
+        copy(bytes, from);
+        Ok(())
     }
 
     /// Gives an input another shape, and plans and prepares everything anew. The other inputs and the variables keep

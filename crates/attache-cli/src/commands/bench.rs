@@ -223,9 +223,8 @@ impl Caller {
 
     fn read(&mut self) -> Result<(), Failure> {
         for (index, memory) in self.outputs.iter_mut().enumerate() {
-            let bytes = self.interpreter.read_bytes(index)?;
-            memory.resize(bytes.len(), 0);
-            memory.copy_from_slice(bytes);
+            memory.resize(self.interpreter.read_bytes(index)?.len(), 0);
+            self.interpreter.read_bytes_into(index, memory)?;
         }
         Ok(())
     }

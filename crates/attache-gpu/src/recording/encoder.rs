@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use attache_base::parallel::copy;
 use attache_gpu_ir::ValueId;
 
 use super::clock::Clock;
@@ -10,7 +11,6 @@ use super::{Cost, MAX_PENDING, Recorder, Recording, Times, no_timestamps};
 use crate::device::Device;
 use crate::error::{GpuError, GpuErrorKind};
 use crate::layout::Place;
-use crate::parallel::copy;
 use crate::plan::Plan;
 use crate::shader::Binding;
 

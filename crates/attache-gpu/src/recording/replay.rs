@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use ash::vk;
+use attache_base::parallel::{copy, each};
 use attache_gpu_ir::ValueId;
 
 use super::hazards::{Hazards, Slice};
@@ -16,7 +17,6 @@ use super::{Cost, MAX_PENDING, Recorder, Recording, Span, Times, no_timestamps};
 use crate::device::Device;
 use crate::error::{GpuError, GpuErrorKind};
 use crate::layout::{ALIGNMENT, Place};
-use crate::parallel::{copy, each};
 use crate::plan::Plan;
 use crate::shader::Binding;
 use crate::vulkan::{Buffer, Use, Vulkan, failed};

@@ -110,7 +110,7 @@ fn cost(context: &Context<'_>, kernel: &Kernel) -> u32 {
     let many = tile(context, kernel)
         .is_some_and(|tile| groups(context, kernel, tile).iter().product::<usize>() >= ENOUGH_GROUPS);
     match context.limits.shares_sums {
-        true if many => 0,
+        true if many => 1,
         true => 40,
         false => 60,
     }

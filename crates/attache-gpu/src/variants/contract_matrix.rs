@@ -21,8 +21,7 @@ use crate::fuse::Kernel;
 use crate::shader::{Shader, Writer};
 use crate::storage::Storage;
 
-pub(super) const VARIANT: Variant =
-    Variant { name: "contract_matrix", takes_prologues: false, applies, cost: |_, _| 0, write };
+pub(super) const VARIANT: Variant = Variant { name: "contract_matrix", takes_prologues: false, applies, cost, write };
 
 /// Rows and columns of a matrix.
 const SIDE: usize = 16;
@@ -54,6 +53,13 @@ fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
         && filter[1] <= MAX_ROWS
         && output.elements() > 0
         && fits(context, &Spread::new(context, kernel))
+}
+
+/// A tile with margins brings in what a window of one tap that skips positions never reads.
+fn cost(context: &Context<'_>, kernel: &Kernel) -> u32 {
+    let Primitive::Contract(contraction) = &kernel.primitive else { unreachable!("applies") };
+    let filter = context.program.shape(kernel.inputs[1]);
+    if filter[1..3] == [1, 1] && contraction.strides != [1, 1] { 10 } else { 0 }
 }
 
 fn fits(context: &Context<'_>, spread: &Spread) -> bool {

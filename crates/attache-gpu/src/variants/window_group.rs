@@ -10,8 +10,7 @@ use crate::fuse::Kernel;
 use crate::shader::{Shader, Writer};
 use crate::text::vector;
 
-pub(super) const VARIANT: Variant =
-    Variant { name: "window_group", takes_prologues: false, applies, cost: |_, _| 0, write };
+pub(super) const VARIANT: Variant = Variant { name: "window_group", takes_prologues: false, applies, cost, write };
 
 /// Elements of a window from which on a work group folds it.
 const MANY_ELEMENTS: usize = 48;
@@ -25,11 +24,16 @@ const FOLDERS: usize = 32;
 
 fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     let Primitive::Window(window) = &kernel.primitive else { return false };
-    let results = context.program.shape(kernel.outputs[0]).elements();
-    let is_fold = matches!(window.kind, WindowKind::Average | WindowKind::Maximum);
-    let is_large = window.size[0] * window.size[1] > MANY_ELEMENTS;
     let positions = window.output[0] * window.output[1] * context.program.shape(kernel.inputs[0])[0];
-    is_fold && is_large && results > 0 && results <= MANY_RESULTS && positions <= MAX_GROUPS
+    let has_elements = context.program.shape(kernel.outputs[0]).elements() > 0;
+    matches!(window.kind, WindowKind::Average | WindowKind::Maximum) && has_elements && positions <= MAX_GROUPS
+}
+
+/// It pays where few results cover much each.
+fn cost(context: &Context<'_>, kernel: &Kernel) -> u32 {
+    let Primitive::Window(window) = &kernel.primitive else { unreachable!("applies") };
+    let is_large = window.size[0] * window.size[1] > MANY_ELEMENTS;
+    if is_large && context.program.shape(kernel.outputs[0]).elements() <= MANY_RESULTS { 0 } else { 70 }
 }
 
 fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {

@@ -1,7 +1,8 @@
 //! An island on the GPU: bytes of tensors in, bytes of tensors out.
 
 use attache_base::DataType;
-use attache_gpu::{Device, GpuError, GpuErrorKind, Plan, Precision, Session, Storage, Submission, copy};
+use attache_base::parallel::copy;
+use attache_gpu::{Device, GpuError, GpuErrorKind, Plan, Precision, Session, Storage, Submission};
 use attache_gpu_ir::{Scalar, ValueId};
 use attache_graph::{NodeId, TensorMut, TensorRef};
 
