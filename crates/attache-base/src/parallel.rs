@@ -27,6 +27,22 @@ impl Parallel for Serial {
     }
 }
 
+/// Does `there` on a thread of its own and `here` on this one, or one after the other where there is no thread to be had.
+pub fn both<A: Send, B>(there: impl FnOnce() -> A + Send, here: impl FnOnce() -> B) -> (A, B) {
+    let work = Mutex::new(Some(there));
+    let take = || work.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().spawn_scoped(scope, || take().map(|there| there()));
+        let made_here = here();
+        let made_there = match thread.map(std::thread::ScopedJoinHandle::join) {
+            Ok(Ok(made)) => made,
+            Ok(Err(panic)) => std::panic::resume_unwind(panic),
+            Err(_) => take().map(|there| there()),
+        };
+        (made_there.expect("what the thread did not take is still there"), made_here)
+    })
+}
+
 /// Bytes from which on a copy is worth another thread.
 const THREADED: usize = 1 << 20;
 
@@ -74,6 +90,13 @@ mod tests {
             copy(&mut to, &from);
             assert_eq!(to, from);
         }
+    }
+
+    #[test]
+    fn both_are_done() {
+        let mut here = 0;
+        assert_eq!(both(|| 2, || here += 1), (2, ()));
+        assert_eq!(here, 1);
     }
 
     #[test]

@@ -89,7 +89,7 @@ pub trait Recorder {
 pub struct Cost {
     /// Milliseconds spent on making pipelines.
     pub compile_ms: f64,
-    /// Milliseconds spent on packing and uploading constants.
+    /// Milliseconds spent on packing and uploading constants, but for those in which pipelines were made meanwhile.
     pub upload_ms: f64,
     /// Bytes of constants on the device.
     pub weights_bytes: usize,

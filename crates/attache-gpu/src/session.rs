@@ -37,7 +37,7 @@ pub struct SessionReport {
     pub weights_bytes: usize,
     /// Milliseconds spent on making pipelines.
     pub compile_ms: f64,
-    /// Milliseconds spent on packing and uploading constants.
+    /// Milliseconds spent on packing and uploading constants, but for those in which pipelines were made meanwhile.
     pub upload_ms: f64,
 }
 

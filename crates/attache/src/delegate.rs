@@ -167,7 +167,7 @@ pub struct KernelReport {
     pub weights_bytes: usize,
     /// Milliseconds spent on making pipelines.
     pub compile_ms: f64,
-    /// Milliseconds spent on packing and uploading constants.
+    /// Milliseconds spent on packing and uploading constants, but for those in which pipelines were made meanwhile.
     pub upload_ms: f64,
     /// For nodes that no longer run by themselves: into what they were folded, as text.
     pub merged: Vec<(NodeId, String)>,

@@ -25,7 +25,7 @@ pub struct Report {
     pub weights_bytes: usize,
     /// Milliseconds spent on making pipelines.
     pub compile_ms: f64,
-    /// Milliseconds spent on packing and uploading constants.
+    /// Milliseconds spent on packing and uploading constants, but for those in which pipelines were made meanwhile.
     pub upload_ms: f64,
     /// Bytes of the CPU's arena: inputs, outputs, what runs on the CPU, and what crosses to delegates.
     pub cpu_arena_bytes: usize,

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use ash::vk;
-use attache_base::parallel::{copy, each};
+use attache_base::parallel::{both, copy, each};
 use attache_gpu_ir::ValueId;
 
 use super::hazards::{Hazards, Slice};
@@ -70,9 +70,7 @@ impl Recorder for Replay {
             || GpuError::new(GpuErrorKind::Unsupported, "replay needs a device of its own through Vulkan");
         let vulkan = device.vulkan().ok_or_else(unsupported)?;
         let start = Instant::now();
-        compile(vulkan, plan)?;
-        let compile_ms = start.elapsed().as_secs_f64() * 1e3;
-        let start = Instant::now();
+        let elapsed = || start.elapsed().as_secs_f64() * 1e3;
         let owned = Owned {
             device: device.clone(),
             buffers: Vec::new(),
@@ -81,8 +79,14 @@ impl Recorder for Replay {
             fences: Vec::new(),
             queries: vk::QueryPool::null(),
         };
-        let (recording, weights_bytes) = device.noted(Builder { vulkan, plan, owned, timed }.build())?;
-        let upload_ms = start.elapsed().as_secs_f64() * 1e3;
+        let mut builder = Builder { vulkan, plan, owned, timed };
+        // Constants are packed and uploaded while the driver compiles.
+        let compile = || compile(vulkan, plan).map(|()| elapsed());
+        let (compiled, allocated) = both(compile, || builder.allocate());
+        let compile_ms = compiled?;
+        let (map, weights_bytes) = device.noted(allocated)?;
+        let recording = device.noted(builder.build(map))?;
+        let upload_ms = elapsed() - compile_ms;
         Ok((Box::new(recording), Cost { compile_ms, upload_ms, weights_bytes }))
     }
 }
@@ -140,8 +144,7 @@ fn in_order(buffer: usize, slots: usize, sizes: &[usize]) -> (Vec<Vec<Slice>>, u
 }
 
 impl Builder<'_> {
-    fn build(mut self) -> Result<(Replayed, usize), GpuError> {
-        let (map, weights_bytes) = self.allocate()?;
+    fn build(mut self, map: Map) -> Result<Replayed, GpuError> {
         let mut sets = self.descriptor_sets(&map)?.into_iter();
         let stamps = if self.timed { self.query_pool()? } else { 0 };
         let (mut slots, mut barriers) = (Vec::with_capacity(self.plan.slots), 0);
@@ -163,7 +166,7 @@ impl Builder<'_> {
             let fence = unsafe { self.vulkan.raw.create_fence(&vk::FenceCreateInfo::default(), None) };
             self.owned.fences.push(fence.map_err(failed("a fence"))?);
         }
-        Ok((Replayed { owned: self.owned, slots, stamps, barriers, started: 0, ended: 0 }, weights_bytes))
+        Ok(Replayed { owned: self.owned, slots, stamps, barriers, started: 0, ended: 0 })
     }
 
     /// Makes room for two timestamps for each dispatch; how many they are.

@@ -33,10 +33,21 @@ fn fits(context: &Context<'_>, kernel: &Kernel) -> bool {
     rows * filter[0].next_multiple_of(4) * 4 <= context.limits.max_binding_bytes
 }
 
-/// Meetings of a work group cost software more than what they save it.
-fn cost(context: &Context<'_>, _: &Kernel) -> u32 {
-    if context.limits.shares_sums { 2 } else { 50 }
+/// Meetings of a work group cost software more than what they save it. Spread over the output, most taps of a window miss, and
+/// here they are multiplied all the same.
+fn cost(context: &Context<'_>, kernel: &Kernel) -> u32 {
+    let Primitive::Contract(contraction) = &kernel.primitive else { unreachable!("applies") };
+    let misses = contraction.transposed && contraction.strides != [1, 1];
+    let positions: usize = context.program.shape(kernel.outputs[0])[..3].iter().product();
+    match context.limits.shares_sums {
+        true if misses && positions > MANY_POSITIONS => 30,
+        true => 2,
+        false => 50,
+    }
 }
+
+/// Positions from which on a device is busy without invocations that share a sum.
+const MANY_POSITIONS: usize = 16384;
 
 /// How a block is spread over a work group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -55,11 +55,14 @@ fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
         && fits(context, &Spread::new(context, kernel))
 }
 
-/// A tile with margins brings in what a window of one tap that skips positions never reads.
+/// A tile with margins brings in what a window of one tap that skips positions never reads, and a few positions leave most rows
+/// of a matrix empty.
 fn cost(context: &Context<'_>, kernel: &Kernel) -> u32 {
     let Primitive::Contract(contraction) = &kernel.primitive else { unreachable!("applies") };
     let filter = context.program.shape(kernel.inputs[1]);
-    if filter[1..3] == [1, 1] && contraction.strides != [1, 1] { 10 } else { 0 }
+    let positions: usize = context.program.shape(kernel.outputs[0])[..3].iter().product();
+    let skips = filter[1..3] == [1, 1] && contraction.strides != [1, 1];
+    if skips || positions < SIDE / 2 { 10 } else { 0 }
 }
 
 fn fits(context: &Context<'_>, spread: &Spread) -> bool {
@@ -140,7 +143,7 @@ impl Tile {
 /// Tiles in the order in which they are tried, as rows, blocks, down, across, wide, shares and chunk: the first that makes
 /// enough work groups, else the last.
 const WINDOWS: [[usize; 7]; 4] =
-    [[2, 2, 4, 2, 1, 1, 4], [4, 2, 1, 1, 2, 2, 4], [4, 1, 1, 1, 1, 4, 4], [2, 1, 1, 1, 1, 8, 8]];
+    [[4, 1, 2, 2, 2, 1, 4], [4, 2, 1, 1, 2, 2, 4], [4, 1, 1, 1, 1, 4, 4], [2, 1, 1, 1, 1, 8, 8]];
 
 /// The same where each result reads one position.
 const POINTS: [[usize; 7]; 3] = [[1, 2, 2, 1, 2, 1, 4], [1, 2, 1, 1, 1, 8, 16], [1, 1, 1, 1, 1, 8, 16]];

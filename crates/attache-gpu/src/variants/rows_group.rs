@@ -22,6 +22,9 @@ const EACH: usize = 4;
 /// Rows of a work group where neighbours lie beside each other: together they read what memory hands out at once.
 const ABREAST: usize = 8;
 
+/// Elements that are read before the first of them is folded, where one invocation folds them all: it waits once for all.
+const AT_ONCE: usize = 8;
+
 /// Elements of a row beyond which a work group is worth it.
 const FEW_ELEMENTS: usize = 32;
 
@@ -103,12 +106,19 @@ fn halving(parts: &Parts<'_>, of: &Expression, fold: &str, team: Team) -> String
 fn one_by_one(parts: &Parts<'_>, of: &Expression, fold: &str, team: Team) -> String {
     let (extent, element, value) = (&parts.extent, parts.element(of), expression(of, 1));
     let Team { abreast, workers } = team;
+    let read = |n: usize| format!("            let value{n} = shared_folded[(place + {n}u) * {abreast}u + local.x];\n");
+    let add = |n: usize| format!("            {{ let value = value{n}; {fold} }}\n");
+    let at_once = (0..AT_ONCE).map(read).chain((0..AT_ONCE).map(add)).collect::<String>();
     format!(
         "    for (var start = 0u; start < {extent}; start += {workers}u) {{
         let r = min(start + worker, {extent} - 1u);
 {element}        shared_folded[local.x] = {value};
         workgroupBarrier();
-        for (var place = 0u; worker == 0u && place < min({workers}u, {extent} - start); place++) {{
+        let count = select(0u, min({workers}u, {extent} - start), worker == 0u);
+        var place = 0u;
+        for (; place + {AT_ONCE}u <= count; place += {AT_ONCE}u) {{
+{at_once}        }}
+        for (; place < count; place++) {{
             let value = shared_folded[place * {abreast}u + local.x];
             {fold}
         }}
