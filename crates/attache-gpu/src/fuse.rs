@@ -2,8 +2,9 @@
 //!
 //! Rules, applied in the order of the steps: a map joins the kernel that makes one of its inputs, as its epilogue; a
 //! padding with what stands for zero joins the contraction that reads it; a depthwise contraction, or the mean of a whole
-//! image, joins the pointwise one that reads it, as its prologue; what is but moved, and integers that are but read as reals, are read where they lie; a
-//! reshape is no kernel at all. Reductions and maps along the same rows are joined in the end, and long folds split.
+//! image, joins the pointwise one that reads it, as its prologue; what is but moved, and integers that are but read as
+//! reals, are read where they lie; a reshape is no kernel at all. Reductions and maps along the same rows are joined in the
+//! end, and long folds split.
 
 mod rows;
 mod split;
@@ -18,7 +19,7 @@ pub use self::views::View;
 use self::views::Views;
 
 use crate::access::{carried, lanes};
-use crate::limits::Limits;
+use crate::limits::{Limits, MAX_OUTPUTS};
 
 /// What becomes of each element that a kernel's primitive makes before it is stored: `Input(0)` is that element,
 /// `Input(k)` the k-th operand's.
@@ -269,7 +270,11 @@ impl Fuser<'_> {
     /// mean of each image's channels.
     fn join_first(&mut self, mut kernel: Kernel) -> Kernel {
         let Some(first) = self.sole_producer(self.unreshaped(kernel.inputs[0])) else { return kernel };
-        if !self.is_plain_pointwise(&kernel) || !self.can_come_first(&self.kernels[first]) {
+        let made = self.kernels[first].outputs[0];
+        if self.views.are_read_of(made, &self.uses)
+            || !self.is_plain_pointwise(&kernel)
+            || !self.can_come_first(&self.kernels[first])
+        {
             return kernel;
         }
         let first_kernel = self.kernels[first].clone();
@@ -278,7 +283,9 @@ impl Fuser<'_> {
         let (data, outputs) = (self.program.shape(kernel.inputs[0])[3], self.program.shape(kernel.inputs[1])[0]);
         let numbers =
             (1 + data.next_multiple_of(4)) * outputs.next_multiple_of(4) + (1 + MAX_TAPS) * data.next_multiple_of(4);
-        let fits = numbers * 4 <= self.limits.max_binding_bytes && self.limits.work_group_bytes >= WORK_GROUP_BYTES;
+        let fits = numbers * 4 <= self.limits.max_binding_bytes
+            && outputs <= MAX_OUTPUTS
+            && self.limits.work_group_bytes >= WORK_GROUP_BYTES;
         if !fits || self.bindings(&kernel) >= self.limits.max_bindings {
             kernel.prologue = None;
             return kernel;
@@ -303,7 +310,8 @@ impl Fuser<'_> {
     fn is_plain_pointwise(&self, kernel: &Kernel) -> bool {
         let Primitive::Contract(contraction) = &kernel.primitive else { return false };
         let [data, filter] = [0, 1].map(|input| self.program.shape(kernel.inputs[input]));
-        contraction.groups == 1
+        [kernel.inputs[1], kernel.outputs[0]].iter().all(|id| self.program.shape(*id).elements() > 0)
+            && contraction.groups == 1
             && contraction.is_pointwise(data, filter)
             && self.are_real_constants(&kernel.inputs[1..])
     }
@@ -334,8 +342,9 @@ impl Fuser<'_> {
             _ => false,
         };
         is_small
+            && kernel.prologue.is_none()
             && matches!(kernel.epilogue, Epilogue::Real(_))
-            && (in_quads || kernel.operands.is_empty())
+            && (in_quads || kernel.epilogue.is_identity())
             && self.are_real_constants(&kernel.inputs[1..])
     }
 
@@ -536,6 +545,41 @@ mod tests {
         assert_eq!(fused(WindowKind::Average, 9, 1), 2, "it is too large to be computed again");
         assert_eq!(fused(WindowKind::Average, 7, 3), 2, "it is computed for several positions");
         assert_eq!(fused(WindowKind::Maximum, 7, 1), 2);
+    }
+
+    #[test]
+    fn a_prologue_has_none_of_its_own() {
+        let mut program = Program::default();
+        let mut value = program.input(Scalar::F32, [1, 5, 5, 1].into());
+        for extent in [3, 1, 1] {
+            let filter = Constant::from_values(Shape::from([1, extent, extent, 1]), &vec![1.0f32; extent * extent]);
+            let filter = program.constant(Scalar::F32, filter);
+            let Primitive::Contract(plain) = pointwise([5, 5]) else { unreachable!("it is a contraction") };
+            let window = Contraction { before: [extent / 2; 2], ..plain };
+            value = program.step(Primitive::Contract(window), &[value, filter], 0).unwrap()[0];
+        }
+        program.outputs = vec![value];
+        assert_eq!(fuse(&program, &Limits::default()).len(), 2);
+    }
+
+    #[test]
+    fn what_is_read_through_a_view_as_well_is_no_prologue() {
+        let mut program = Program::default();
+        let input = program.input(Scalar::F32, [1, 5, 5, 1].into());
+        let weights = |program: &mut Program| {
+            program.constant(Scalar::F32, Constant::from_values(Shape::from([1, 1, 1, 1]), &[2.0f32]))
+        };
+        let filters = [weights(&mut program), weights(&mut program)];
+        let first = program.step(pointwise([5, 5]), &[input, filters[0]], 0).unwrap()[0];
+        let coordinates = (0..4).map(Index::Axis).collect();
+        let same = IndexMap { output: vec![1, 5, 5, 1], coordinates, fill: Some(0.0) };
+        let padded = program.step(Primitive::IndexMap(same), &[first], 1).unwrap()[0];
+        let second = program.step(pointwise([5, 5]), &[padded, filters[1]], 2).unwrap()[0];
+        let (expression, shape) = (Expression::Input(0).multiply(Expression::Input(0)), Shape::from([1, 5, 5, 1]));
+        let square = Primitive::Map { expression, shape, scalar: Scalar::F32 };
+        program.outputs = vec![second, program.step(square, &[padded], 3).unwrap()[0]];
+        let kernels = fuse(&program, &Limits::default());
+        assert!(kernels.iter().any(|kernel| kernel.outputs == [first]), "{kernels:?}");
     }
 
     #[test]

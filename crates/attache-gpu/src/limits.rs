@@ -28,6 +28,9 @@ pub struct Limits {
     pub variants: Variants,
 }
 
+/// Output channels that work groups along one axis reach in blocks of the fewest, 16: devices allow 65,535 work groups.
+pub(crate) const MAX_OUTPUTS: usize = 65535 * 16;
+
 impl Default for Limits {
     /// What every device has.
     fn default() -> Self {

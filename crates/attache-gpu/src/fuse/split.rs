@@ -39,7 +39,8 @@ fn halves(program: &mut Program, kernel: &Kernel) -> Option<[Kernel; 2]> {
     let fits = |parts: &usize| rows.extent().is_multiple_of(*parts) && parts * outer * inner <= MANY_PARTS;
     let parts = PARTS.rev().find(fits)?;
     let whole = Shape::from([outer, parts, rows.extent() / parts, inner]);
-    let inputs: Vec<ValueId> = kernel.inputs.iter().map(|id| laid(program, *id, &whole)).collect::<Option<_>>()?;
+    let inputs: Vec<ValueId> =
+        kernel.inputs.iter().map(|id| laid(program, *id, rows, &whole)).collect::<Option<_>>()?;
     let mean = (*reduction == Reduction::Mean).then_some(Expression::Constant(1.0 / rows.extent() as f32));
     let reduction = if mean.is_some() { Reduction::Sum } else { *reduction };
     let long = Long { rows, reduction, mean, inputs, whole };
@@ -112,10 +113,11 @@ fn position(of: &[usize], input: usize) -> usize {
 }
 
 /// The value in the shape `[outer, parts, extent, inner]`, or of one element for each row; `None` where it is neither.
-fn laid(program: &mut Program, id: ValueId, whole: &Shape) -> Option<ValueId> {
+fn laid(program: &mut Program, id: ValueId, rows: &Rows, whole: &Shape) -> Option<ValueId> {
     let elements = program.shape(id).elements();
     let row = Shape::from([whole[0], 1, 1, whole[3]]);
-    let shapes = [whole.clone(), row, Shape::from([1])];
+    // As many elements as there are rows may still be others for each element of a row.
+    let shapes = if rows.varies(program.shape(id)) { vec![whole.clone()] } else { vec![row, Shape::from([1])] };
     let shape = shapes.into_iter().find(|shape| shape.elements() == elements)?;
     Some(program.step(Primitive::Reshape(shape), &[id], 0).ok()?[0])
 }

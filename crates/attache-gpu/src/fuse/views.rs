@@ -58,6 +58,11 @@ impl Views {
         self.pending.get(&id)
     }
 
+    /// Whether others than the kernel that is being made may still read the value through a view of it.
+    pub(super) fn are_read_of(&self, source: ValueId, uses: &[usize]) -> bool {
+        self.pending.values().any(|(view, _)| view.source == source && uses[view.value.index()] > 1)
+    }
+
     /// The view, which is to be stored now.
     pub(super) fn take(&mut self, id: ValueId) -> Option<(View, Vec<usize>)> {
         self.pending.remove(&id)

@@ -14,6 +14,7 @@ use crate::access::{lanes, store_anywhere};
 use crate::array::Array;
 use crate::context::Context;
 use crate::fuse::Kernel;
+use crate::limits::MAX_OUTPUTS;
 use crate::shader::{Shader, Writer};
 
 pub(super) const VARIANT: Variant = Variant { name: "contract_blocked", takes_prologues: true, applies, cost, write };
@@ -30,7 +31,8 @@ fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
 fn fits(context: &Context<'_>, kernel: &Kernel) -> bool {
     let (data, filter) = (context.program.shape(kernel.inputs[0]), context.program.shape(kernel.inputs[1]));
     let rows = 1 + filter[1] * filter[2] * data[3].next_multiple_of(4);
-    rows * filter[0].next_multiple_of(4) * 4 <= context.limits.max_binding_bytes
+    let bytes = rows * filter[0].next_multiple_of(4) * 4;
+    bytes <= context.limits.max_binding_bytes && filter[0] <= MAX_OUTPUTS
 }
 
 /// Meetings of a work group cost software more than what they save it. Spread over the output, most taps of a window miss, and
@@ -76,11 +78,13 @@ const BLOCKS: [[usize; 2]; 5] = [[32, 16], [16, 16], [32, 8], [16, 8], [8, 8]];
 const BLOCKS_BEHIND_DEPTHWISE: [[usize; 2]; 6] = [[16, 32], [32, 16], [16, 16], [8, 16], [16, 8], [8, 8]];
 
 impl Block {
-    /// For so many positions, quads of channels and quads of the data's channels, within so many bytes of memory.
-    fn new([positions, quads, depth]: [usize; 3], is_behind_depthwise: bool, bytes: usize) -> Self {
+    /// For so many positions, quads of channels and quads of the data's channels, within so many bytes of memory and
+    /// invocations.
+    fn new([positions, quads, depth]: [usize; 3], is_behind_depthwise: bool, [bytes, invocations]: [usize; 2]) -> Self {
+        let invocations = invocations.min(MAX_INVOCATIONS);
         if positions < 4 {
-            let shares = depth.next_power_of_two().clamp(1, MAX_INVOCATIONS / 4);
-            return Self { rows: 1, columns: 4, each: 1, shares, step: 1 };
+            let shares = depth.next_power_of_two().clamp(1, invocations / 4);
+            return Self { rows: 1, columns: 4, each: 1, shares, step: 1 }.within(bytes);
         }
         let choices = if is_behind_depthwise { &BLOCKS_BEHIND_DEPTHWISE[..] } else { &BLOCKS[..] };
         let groups = |[rows, columns]: [usize; 2]| positions.div_ceil(rows) * quads.div_ceil(columns);
@@ -88,7 +92,7 @@ impl Block {
         let fitting = |choice: &&[usize; 2]| !is_wide(**choice) && groups(**choice) >= ENOUGH_GROUPS;
         let [rows, columns] = *choices.iter().find(fitting).unwrap_or(&choices[choices.len() - 1]);
         let many = groups([rows, columns]) >= 3 * ENOUGH_GROUPS;
-        let most = if many { 1 } else { MAX_INVOCATIONS * 4 / (rows * columns) };
+        let most = if many { 1 } else { invocations * 4 / (rows * columns) };
         let mut block = Self { rows, columns, each: 4, shares: 1, step: 4 };
         while block.shares * 2 <= most && block.shares * 2 * 2 <= depth {
             block.shares *= 2;
@@ -96,13 +100,18 @@ impl Block {
         let most_steps = if block.shares <= 2 && !is_behind_depthwise { 8 } else { 4 };
         let meetings = depth.div_ceil(block.shares * most_steps).max(1);
         block.step = depth.div_ceil(block.shares * meetings).max(1);
-        while block.bytes() > bytes && block.step > 1 {
-            block.step = block.step.div_ceil(2);
+        block.within(bytes)
+    }
+
+    /// The same with less held at once, where that is more than so many bytes.
+    fn within(mut self, bytes: usize) -> Self {
+        while self.bytes() > bytes && self.step > 1 {
+            self.step = self.step.div_ceil(2);
         }
-        while block.bytes() > bytes && block.shares > 1 {
-            block.shares /= 2;
+        while self.bytes() > bytes && self.shares > 1 {
+            self.shares /= 2;
         }
-        block
+        self
     }
 
     fn invocations(&self) -> usize {
@@ -164,7 +173,8 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
         [kernel.inputs[0], kernel.inputs[1], kernel.outputs[0]].map(|id| context.program.shape(id));
     let (positions, quads): (usize, usize) = (output[..3].iter().product(), filter[0].div_ceil(4));
     let sizes = [positions, quads, filter[1] * filter[2] * data[3].div_ceil(4)];
-    let block = Block::new(sizes, kernel.prologue.is_some(), context.limits.work_group_bytes);
+    let block =
+        Block::new(sizes, kernel.prologue.is_some(), [context.limits.work_group_bytes, context.limits.max_invocations]);
     let mut writer = Writer::new(VARIANT.name, context);
     let (packed, start) = pack(context, kernel);
     let weights = writer.packed(packed, 4);
@@ -363,15 +373,15 @@ mod tests {
 
     #[test]
     fn blocks_fill_the_device_and_fit_its_memory() {
-        let of = |sizes, behind| Block::new(sizes, behind, 32768);
+        let of = |sizes, behind| Block::new(sizes, behind, [32768, 1024]);
         assert_eq!(of([3136, 64, 16], false), Block { rows: 32, columns: 16, each: 4, shares: 1, step: 8 });
         assert_eq!(of([196, 64, 256], false), Block { rows: 16, columns: 8, each: 4, shares: 8, step: 4 });
         assert_eq!(of([49, 256, 256], true), Block { rows: 8, columns: 16, each: 4, shares: 8, step: 2 });
         assert_eq!(of([1, 251, 256], false), Block { rows: 1, columns: 4, each: 1, shares: 64, step: 1 });
-        for (positions, quads, depth) in (1..40).flat_map(|p| (1..40).map(move |q| (p * p * 7, q * 3, p * q))) {
-            for (behind, bytes) in [(false, 16384), (true, 16384), (true, 32768)] {
-                let block = Block::new([positions, quads, depth], behind, bytes);
-                assert!(block.bytes() <= bytes && block.invocations() <= MAX_INVOCATIONS, "{block:?}");
+        for (positions, quads, depth) in (1..40).flat_map(|p| (1..40).map(move |q| (p * p * 7 - 6, q * 3, p * q))) {
+            for (behind, bytes, most) in [(false, 16384, 128), (true, 16384, 256), (true, 32768, 1024)] {
+                let block = Block::new([positions, quads, depth], behind, [bytes, most]);
+                assert!(block.bytes() <= bytes && block.invocations() <= most.min(MAX_INVOCATIONS), "{block:?}");
             }
         }
     }

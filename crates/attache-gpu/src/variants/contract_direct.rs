@@ -93,8 +93,12 @@ fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     let is_dense = contraction.strides == [1, 1] && contraction.dilations == [1, 1];
     let has_elements = [kernel.inputs[1], kernel.outputs[0]].iter().all(|id| context.program.shape(*id).elements() > 0);
     let is_small = filter[2] > 1 && filter[1] <= 9 && filter[2] <= 9;
-    let fits =
-        || tile(context, kernel).is_some_and(|tile| groups(context, kernel, tile).iter().all(|n| *n <= MAX_GROUPS));
+    let fits = || {
+        tile(context, kernel).is_some_and(|tile| {
+            tile.invocations() <= context.limits.max_invocations
+                && groups(context, kernel, tile).iter().all(|n| *n <= MAX_GROUPS)
+        })
+    };
     let numbers = (1 + filter[1] * filter[2] * data[3].next_multiple_of(4)) * filter[0].next_multiple_of(4);
     is_real
         && is_plain

@@ -51,6 +51,8 @@ fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
         && data[3].is_multiple_of(EIGHT)
         && filter[0] >= SIDE / 2
         && filter[1] <= MAX_ROWS
+        && data.elements() > 0
+        && filter.elements() > 0
         && output.elements() > 0
         && fits(context, &Spread::new(context, kernel))
 }
@@ -68,6 +70,7 @@ fn cost(context: &Context<'_>, kernel: &Kernel) -> u32 {
 fn fits(context: &Context<'_>, spread: &Spread) -> bool {
     spread.weights() * 2 <= context.limits.max_binding_bytes
         && spread.bytes() <= context.limits.work_group_bytes
+        && spread.tile.subgroups() * SUBGROUP <= context.limits.max_invocations
         && spread.groups().iter().all(|count| *count <= MAX_GROUPS)
 }
 
@@ -120,7 +123,9 @@ impl Window {
 
     /// Positions that so many results in a row cover along an axis.
     fn span(&self, axis: usize, results: usize) -> usize {
-        (results - 1) * self.strides[axis] + (self.taps[axis] - 1) * self.dilations[axis] + 1
+        let moves = (results - 1).saturating_mul(self.strides[axis]);
+        let reaches = self.taps[axis].saturating_sub(1).saturating_mul(self.dilations[axis]);
+        moves.saturating_add(reaches).saturating_add(1)
     }
 }
 
@@ -215,7 +220,7 @@ impl Spread {
 
     /// Vectors of memory for the data.
     fn vectors(&self) -> usize {
-        self.under().iter().product::<usize>() * self.stride()
+        self.under().iter().fold(self.stride(), |product, extent| product.saturating_mul(*extent))
     }
 
     /// Vectors of memory for the sums of one matrix of each subgroup.
@@ -224,7 +229,7 @@ impl Spread {
     }
 
     fn bytes(&self) -> usize {
-        self.vectors() * 8 + self.sums() * 16
+        self.vectors().saturating_mul(8).saturating_add(self.sums() * 16)
     }
 
     /// Output channels, padded to whole blocks of a work group.
@@ -498,7 +503,13 @@ mod tests {
     #[test]
     fn shaders_are_valid() {
         let work_group_bytes = 49152;
-        let limits = Limits { work_group_bytes, shader_f16: true, cooperative_matrices: true, ..Limits::default() };
+        let limits = Limits {
+            max_invocations: 1024,
+            work_group_bytes,
+            shader_f16: true,
+            cooperative_matrices: true,
+            ..Limits::default()
+        };
         for (image, filter, stride, groups) in [
             ([1, 540, 960, 32], [32, 3, 3], 1, [30, 68, 1]),
             ([1, 56, 56, 64], [64, 3, 3], 1, [4, 14, 4]),

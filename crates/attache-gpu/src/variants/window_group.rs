@@ -25,8 +25,13 @@ const FOLDERS: usize = 32;
 fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     let Primitive::Window(window) = &kernel.primitive else { return false };
     let positions = window.output[0] * window.output[1] * context.program.shape(kernel.inputs[0])[0];
+    let channels = context.program.shape(kernel.inputs[0])[3];
     let has_elements = context.program.shape(kernel.outputs[0]).elements() > 0;
-    matches!(window.kind, WindowKind::Average | WindowKind::Maximum) && has_elements && positions <= MAX_GROUPS
+    matches!(window.kind, WindowKind::Average | WindowKind::Maximum)
+        && has_elements
+        && UNITS * FOLDERS <= context.limits.max_invocations
+        && positions <= MAX_GROUPS
+        && channels.div_ceil(UNITS) <= MAX_GROUPS
 }
 
 /// It pays where few results cover much each.
