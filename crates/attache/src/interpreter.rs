@@ -306,9 +306,9 @@ impl Interpreter {
         let also = |other: Error| Error::new(other.kind(), format!("{error}; and the CPU cannot take over: {other}"));
         let options = Options { delegates: Vec::new(), required: false, ..self.options.clone() };
         state.restore(&mut self.prepared.executor, &mut self.environment);
-        self.environment.leave_delegates().map_err(also)?;
         let moment = self.environment.moment();
         let mut prepared = prepare(&self.model, self.subgraph, &options, &self.shapes, moment).map_err(also)?;
+        self.environment.leave_delegates().map_err(also)?;
         prepared.executor.keep_values_of(&self.prepared.executor);
         prepared.blame(&self.prepared.placement, error);
         (self.prepared, self.options) = (prepared, options);
