@@ -28,8 +28,11 @@ pub struct Limits {
     pub variants: Variants,
 }
 
-/// Output channels that work groups along one axis reach in blocks of the fewest, 16: devices allow 65,535 work groups.
-pub(crate) const MAX_OUTPUTS: usize = 65535 * 16;
+/// Work groups along one axis of a dispatch, on any device.
+pub(crate) const MAX_GROUPS: usize = 65535;
+
+/// Output channels that work groups along one axis reach in blocks of the fewest, 16.
+pub(crate) const MAX_OUTPUTS: usize = MAX_GROUPS * 16;
 
 impl Default for Limits {
     /// What every device has.

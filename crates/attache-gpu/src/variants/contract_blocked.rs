@@ -8,13 +8,13 @@ use std::sync::Arc;
 use attache_gpu_ir::{Primitive, Scalar, Source, ValueId};
 
 use super::supply::Supply;
-use super::tile::{MAX_GROUPS, put};
+use super::tile::put;
 use super::{Variant, contract_depthwise};
 use crate::access::{lanes, store_anywhere};
 use crate::array::Array;
 use crate::context::Context;
 use crate::fuse::Kernel;
-use crate::limits::MAX_OUTPUTS;
+use crate::limits::{MAX_GROUPS, MAX_OUTPUTS};
 use crate::shader::{Shader, Writer};
 
 pub(super) const VARIANT: Variant = Variant { name: "contract_blocked", takes_prologues: true, applies, cost, write };
@@ -28,7 +28,8 @@ fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     is_real && is_dense && has_elements && kernel.inputs[1..].iter().all(constant) && fits(context, kernel)
 }
 
-fn fits(context: &Context<'_>, kernel: &Kernel) -> bool {
+/// Whether what [`pack`] makes, and the dispatch, are within limits.
+pub(super) fn fits(context: &Context<'_>, kernel: &Kernel) -> bool {
     let (data, filter) = (context.program.shape(kernel.inputs[0]), context.program.shape(kernel.inputs[1]));
     let rows = 1 + filter[1] * filter[2] * data[3].next_multiple_of(4);
     let bytes = rows * filter[0].next_multiple_of(4) * 4;

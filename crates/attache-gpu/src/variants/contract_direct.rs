@@ -6,12 +6,13 @@ use std::fmt::Write;
 use attache_gpu_ir::{Primitive, Scalar, Source, ValueId};
 
 use super::Variant;
-use super::contract_blocked::pack;
+use super::contract_blocked::{fits, pack};
 use super::supply::read_quads;
-use super::tile::{MAX_GROUPS, put};
+use super::tile::put;
 use crate::access::{lanes, store_anywhere};
 use crate::context::Context;
 use crate::fuse::Kernel;
+use crate::limits::MAX_GROUPS;
 use crate::shader::{Shader, Writer};
 
 pub(super) const VARIANT: Variant = Variant { name: "contract_direct", takes_prologues: false, applies, cost, write };
@@ -87,27 +88,26 @@ fn groups(context: &Context<'_>, kernel: &Kernel, tile: Tile) -> [usize; 3] {
 fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     let Primitive::Contract(contraction) = &kernel.primitive else { return false };
     let constant = |id: &ValueId| matches!(context.program.value(*id).source, Source::Constant(_));
-    let (data, filter) = (context.program.shape(kernel.inputs[0]), context.program.shape(kernel.inputs[1]));
+    let filter = context.program.shape(kernel.inputs[1]);
     let is_real = context.program.value(kernel.inputs[0]).scalar == Scalar::F32;
     let is_plain = contraction.groups == 1 && !contraction.transposed;
     let is_dense = contraction.strides == [1, 1] && contraction.dilations == [1, 1];
     let has_elements = [kernel.inputs[1], kernel.outputs[0]].iter().all(|id| context.program.shape(*id).elements() > 0);
     let is_small = filter[2] > 1 && filter[1] <= 9 && filter[2] <= 9;
-    let fits = || {
+    let is_spread = || {
         tile(context, kernel).is_some_and(|tile| {
             tile.invocations() <= context.limits.max_invocations
                 && groups(context, kernel, tile).iter().all(|n| *n <= MAX_GROUPS)
         })
     };
-    let numbers = (1 + filter[1] * filter[2] * data[3].next_multiple_of(4)) * filter[0].next_multiple_of(4);
     is_real
         && is_plain
         && is_dense
         && is_small
         && has_elements
         && kernel.inputs[1..].iter().all(constant)
-        && numbers * 4 <= context.limits.max_binding_bytes
-        && fits()
+        && fits(context, kernel)
+        && is_spread()
 }
 
 fn cost(context: &Context<'_>, kernel: &Kernel) -> u32 {

@@ -13,11 +13,12 @@ use std::sync::Arc;
 use attache_gpu_ir::{Contraction, Primitive, Source, ValueId};
 
 use super::Variant;
-use super::tile::{MAX_GROUPS, put};
+use super::tile::put;
 use crate::access::{lanes, store_anywhere};
 use crate::array::Array;
 use crate::context::Context;
 use crate::fuse::Kernel;
+use crate::limits::MAX_GROUPS;
 use crate::shader::{Shader, Writer};
 use crate::storage::Storage;
 

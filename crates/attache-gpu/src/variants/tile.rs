@@ -10,10 +10,8 @@ use super::contract::source;
 use crate::access::{lanes, store_anywhere};
 use crate::context::Context;
 use crate::fuse::Kernel;
+use crate::limits::MAX_GROUPS;
 use crate::shader::{GROUP, Shader, Writer};
-
-/// Work groups along one axis of a dispatch, at most.
-pub(super) const MAX_GROUPS: usize = 65535;
 
 /// Results, in vectors of 4, up to which invocations share the products of one.
 const FEW_RESULTS: usize = 32768;

@@ -3,10 +3,10 @@
 use attache_gpu_ir::{Primitive, WindowKind};
 
 use super::Variant;
-use super::tile::MAX_GROUPS;
 use crate::access::{lanes, store_anywhere};
 use crate::context::Context;
 use crate::fuse::Kernel;
+use crate::limits::MAX_GROUPS;
 use crate::shader::{Shader, Writer};
 use crate::text::vector;
 
