@@ -135,6 +135,10 @@ pub trait Recording: Send {
     /// Hands over an input's bytes, as the device stores them, once no run of the slot reads the ones before.
     fn write(&mut self, slot: usize, input: usize, bytes: &[u8]) -> Result<(), GpuError>;
 
+    /// Where the host may write an input itself, as the device stores it, once no run of the slot reads the one before;
+    /// `None` where the device has its memory for itself. It may be very slow to read.
+    fn input_mut(&mut self, slot: usize, input: usize) -> Result<Option<&mut [u8]>, GpuError>;
+
     /// Starts a run on what was last written to the slot. Runs follow each other in the order in which they are started. The
     /// host sees the outputs of one that `is_read`; another's would only be written over.
     fn submit(&mut self, slot: usize, is_read: bool) -> Result<(), GpuError>;

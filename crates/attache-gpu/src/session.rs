@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use attache_base::parallel::copy;
+use attache_base::copy;
 use attache_gpu_ir::Program;
 
 use crate::device::Device;
@@ -119,6 +119,12 @@ impl Session {
     /// As [`Session::write`], for the runs of a slot.
     pub fn write_to(&mut self, slot: usize, input: usize, bytes: &[u8]) -> Result<(), GpuError> {
         self.recording.write(slot, input, bytes)
+    }
+
+    /// Where the host may write an input of a slot itself, once no run reads the one before, with perhaps a few bytes more;
+    /// `None` where it can't. It may be very slow to read.
+    pub fn input_mut(&mut self, slot: usize, input: usize) -> Result<Option<&mut [u8]>, GpuError> {
+        self.recording.input_mut(slot, input)
     }
 
     /// Starts so many runs, one after the other, on what was last written to the slot; its outputs are those of the last.

@@ -3,12 +3,11 @@
 
 use std::time::Instant;
 
-use attache_base::{Activation, Serial};
+use attache_base::{Activation, Pool, Serial};
 use attache_kernels::convolution::{Convolution, PackedFilter, convolve};
 use attache_kernels::depthwise::{PackedDepthwise, depthwise};
 use attache_kernels::elementwise::{Binary, Unary, binary, unary};
 use attache_kernels::gemm::{PackedMatrix, gemm};
-use attache_kernels::pool::Pool;
 use attache_kernels::pooling::{Pooling, average_pool, max_pool};
 use attache_kernels::reduce::{Reduction, reduce};
 use attache_kernels::resize::{Resize, bilinear};

@@ -474,7 +474,7 @@ mod tests {
 
     #[test]
     fn threads_and_bands_meet() {
-        let pool = crate::pool::Pool::new(3);
+        let pool = attache_base::Pool::new(3);
         let mut random = Random::new(4);
         for (input, outputs) in [([60, 60, 40], 24), ([9, 9, 128], 200)] {
             let [h, w, _] = input;

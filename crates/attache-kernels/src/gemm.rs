@@ -403,7 +403,7 @@ mod tests {
 
     #[test]
     fn threads_share_rows_and_panels() {
-        let pool = crate::pool::Pool::new(3);
+        let pool = attache_base::Pool::new(3);
         let mut random = Random::new(2);
         for [rows, depth, outputs] in [[1, 700, 1000], [300, 128, 96], [49, 256, 300]] {
             let (a, weights) = (random.floats(rows * depth), random.floats(outputs * depth));

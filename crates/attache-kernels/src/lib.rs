@@ -1,5 +1,5 @@
-//! CPU maths on slices for the operators of TensorFlow Lite: float32 kernels over channels-last tensors, the
-//! instruction sets they are built for, and the thread pool they run on.
+//! CPU maths on slices for the operators of TensorFlow Lite: float32 kernels over channels-last tensors, and the
+//! instruction sets they are built for.
 //!
 //! Shapes are the caller's promise: every function asserts the lengths of its slices and computes what it is asked.
 //! Knows nothing of graphs, operators' options or files. AVX-512, AVX2 and NEON's dot product are chosen at run
@@ -14,7 +14,6 @@ mod engine;
 pub mod gemm;
 mod math;
 pub mod movement;
-pub mod pool;
 pub mod pooling;
 pub mod quantized;
 pub mod reduce;

@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn every_level_and_axis_matches_the_fold() {
         let mut random = Random::new(12);
-        let pool = crate::pool::Pool::new(2);
+        let pool = attache_base::Pool::new(2);
         for round in 0..300 {
             let rank = random.below(6);
             let shape: Vec<usize> = (0..rank).map(|_| 1 + random.below(if round % 10 == 0 { 14 } else { 6 })).collect();

@@ -138,6 +138,12 @@ pub trait DelegateQueue {
     /// Sets an input of a slot, by its place in [`Island::inputs`], once no run of the slot reads it any more.
     fn write(&mut self, slot: usize, input: usize, bytes: &[u8]) -> Result<(), DelegateError>;
 
+    /// Where the host may write an input of a slot itself, once no run of the slot reads it any more: the tensor's bytes, in
+    /// memory that may be very slow to read. `None` where there is only [`DelegateQueue::write`].
+    fn input_mut(&mut self, _slot: usize, _input: usize) -> Result<Option<&mut [u8]>, DelegateError> {
+        Ok(None)
+    }
+
     /// Starts so many runs, one after the other, on what was last written to the slot, and doesn't wait for them. The slot's
     /// outputs are those of the last.
     fn submit(&mut self, slot: usize, times: usize) -> Result<(), DelegateError>;

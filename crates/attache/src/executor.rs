@@ -3,9 +3,8 @@
 //! Contract: outputs stay as they are until the next run, inputs and variables until someone writes them. What only a
 //! run can size is inferred again at each run, from the values at hand, and lies in buffers of its own.
 
-use attache_base::{Buffer, Bytes, Constant, Parallel, Serial, Shape};
+use attache_base::{Buffer, Bytes, Constant, Parallel, Pool, Serial, Shape, copy};
 use attache_graph::{Cache, Eval, Fact, Graph, Inferred, Node, NodeId, OpError, TensorId, TensorRef};
-use attache_kernels::pool::Pool;
 use attache_model::Place;
 
 use crate::assign::{Delegated, Work};
@@ -85,11 +84,22 @@ impl Executor {
         self.memory.bytes_mut(*self.graph.inputs.get(input)?)
     }
 
-    /// Hands inputs on to where they are needed, as far as that means no wait. What fails here fails again at the run.
-    pub(crate) fn prefetch(&mut self) {
+    /// The bytes of an input.
+    pub(crate) fn input(&self, input: usize) -> Option<&[u8]> {
+        let id = *self.graph.inputs.get(input)?;
+        self.memory.tensor(&self.graph, id).map(|(_, bytes)| bytes)
+    }
+
+    /// Sets an input to as many bytes as it has.
+    pub(crate) fn write(&mut self, input: usize, bytes: &[u8]) {
         let Self { graph, steps, memory, flight, .. } = self;
-        if let (Some(flight), [Step::Island(island)]) = (flight, &mut steps[..]) {
-            drop(flight.prefetch(graph, memory, island));
+        match (flight, &mut steps[..]) {
+            (Some(flight), [Step::Island(island)]) => flight.write((input, bytes), graph, memory, island),
+            _ => {
+                if let Some(into) = memory.bytes_mut(graph.inputs[input]) {
+                    copy(into, bytes);
+                }
+            }
         }
     }
 

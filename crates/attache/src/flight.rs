@@ -1,8 +1,10 @@
 //! Runs under way, where one delegate has the whole graph and its kernel is a queue.
 //!
-//! Inputs live in the arena; a slot gets those that changed since it last had them, at the latest when its run starts.
+//! Inputs live in the arena. One that is written goes to the slot of the next run at the same time, where that is free;
+//! else a slot gets those that changed since it last had them, at the latest when its run starts.
 //! Outputs stay where the device left them. A slot whose run nobody waited for yet is only taken when there is no other.
 
+use attache_base::{copy, copy_to_all};
 use attache_graph::{Graph, TensorId};
 
 use crate::assign::Delegated;
@@ -90,8 +92,35 @@ impl Flight {
         self.slots[self.next()].run.is_some()
     }
 
-    /// Hands the next slot what changed, where that means no wait: before a run is asked for, there is time.
-    pub(crate) fn prefetch(&mut self, graph: &Graph, memory: &Memory, island: &mut Delegated) -> Result<(), Error> {
+    /// Sets an input of the graph, in the next slot too where that means no wait: before a run is asked for, there is time.
+    /// What fails there fails again at the run.
+    pub(crate) fn write(
+        &mut self,
+        (input, bytes): (usize, &[u8]),
+        graph: &Graph,
+        memory: &mut Memory,
+        island: &mut Delegated,
+    ) {
+        self.touch(input);
+        let Some(kept) = memory.bytes_mut(graph.inputs[input]) else { return };
+        let (slot, fits) = (self.next(), kept.len());
+        let place = self.inputs[input].filter(|_| !self.is_full());
+        let there = place.and_then(|place| {
+            let memory = island.kernel.queue_mut()?.input_mut(slot, place).ok()??;
+            (memory.len() == fits).then_some((place, memory))
+        });
+        match there {
+            Some((place, there)) => {
+                copy_to_all([kept, there], bytes);
+                self.slots[slot].inputs[place] = self.versions[place];
+            }
+            None => copy(kept, bytes),
+        }
+        drop(self.prefetch(graph, memory, island));
+    }
+
+    /// Hands the next slot what changed, where that means no wait.
+    fn prefetch(&mut self, graph: &Graph, memory: &Memory, island: &mut Delegated) -> Result<(), Error> {
         if self.is_full() { Ok(()) } else { self.hand_over(self.next(), graph, memory, island) }
     }
 

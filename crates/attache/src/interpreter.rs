@@ -1,7 +1,6 @@
 //! The interpreter: tensors in, run, tensors out.
 
-use attache_base::parallel::copy;
-use attache_base::{DataType, Element, Quantization, Shape};
+use attache_base::{DataType, Element, Quantization, Shape, copy};
 use attache_graph::{Graph, TensorId};
 use attache_model::{Model, Tensor};
 
@@ -114,24 +113,29 @@ impl Interpreter {
 
     /// Sets an input.
     pub fn write<T: Element>(&mut self, input: usize, values: &[T]) -> Result<(), Error> {
-        let into = self.input_mut::<T>(input)?;
-        if into.len() != values.len() {
-            return Err(Error::usage(format!("input {input} has {} elements, not {}", into.len(), values.len())));
+        let Some(info) = self.inputs.get(input) else { return Err(no_such("input", input, self.inputs.len())) };
+        same_type("input", input, info, T::DATA_TYPE)?;
+        let size = self.input_size(input)? / size_of::<T>();
+        if size != values.len() {
+            return Err(Error::usage(format!("input {input} has {size} elements, not {}", values.len())));
         }
-        copy(bytemuck::cast_slice_mut(into), bytemuck::cast_slice(values));
-        self.prepared.executor.prefetch();
+        self.prepared.executor.write(input, bytemuck::cast_slice(values));
         Ok(())
     }
 
     /// Sets an input from its bytes: little-endian elements.
     pub fn write_bytes(&mut self, input: usize, bytes: &[u8]) -> Result<(), Error> {
-        let into = self.input_bytes_mut(input)?;
-        if into.len() != bytes.len() {
-            return Err(Error::usage(format!("input {input} has {} bytes, not {}", into.len(), bytes.len())));
+        let size = self.input_size(input)?;
+        if size != bytes.len() {
+            return Err(Error::usage(format!("input {input} has {size} bytes, not {}", bytes.len())));
         }
-        copy(into, bytes);
-        self.prepared.executor.prefetch();
+        self.prepared.executor.write(input, bytes);
         Ok(())
+    }
+
+    fn input_size(&self, input: usize) -> Result<usize, Error> {
+        let bytes = self.prepared.executor.input(input);
+        Ok(bytes.ok_or_else(|| no_such("input", input, self.inputs.len()))?.len())
     }
 
     /// The elements of an input, to be filled in place.

@@ -86,6 +86,28 @@ fn runs_keep_the_inputs_that_they_were_started_with() {
 }
 
 #[test]
+fn what_is_written_can_be_changed_in_place() {
+    for submission in WAYS {
+        let mut interpreter = interpreter(options(submission));
+        interpreter.write(0, &[3.0f32, 1.0, -3.0]).unwrap();
+        interpreter.write(1, &[0.0f32, 4.0, 8.0]).unwrap();
+        interpreter.input_mut::<f32>(1).unwrap()[0] = 2.0;
+        assert_eq!(interpreter.input_mut::<f32>(0).unwrap(), [3.0, 1.0, -3.0]);
+        interpreter.invoke().unwrap();
+        assert_outputs(&interpreter, 3.0);
+        // In the slot that has it already, and in others that never had it.
+        interpreter.input_bytes_mut(0).unwrap()[..4].copy_from_slice(&5.0f32.to_le_bytes());
+        interpreter.input_bytes_mut(0).unwrap()[8..].copy_from_slice(&(-5.0f32).to_le_bytes());
+        let runs = [0, 1, 2].map(|_| interpreter.invoke_async().unwrap());
+        for run in runs {
+            interpreter.wait(run).unwrap();
+            assert_outputs(&interpreter, 5.0);
+        }
+    }
+    validation::assert_silent();
+}
+
+#[test]
 fn the_queue_is_bounded() {
     for submission in WAYS {
         let mut interpreter = interpreter(options(submission));

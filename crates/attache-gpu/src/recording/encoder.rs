@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use attache_base::parallel::copy;
+use attache_base::copy;
 use attache_gpu_ir::ValueId;
 
 use super::clock::Clock;
@@ -242,6 +242,10 @@ impl Recording for Encoded {
             self.device.queue().write_buffer(&slice.buffer, whole as u64, &rest);
         }
         Ok(())
+    }
+
+    fn input_mut(&mut self, _: usize, _: usize) -> Result<Option<&mut [u8]>, GpuError> {
+        Ok(None)
     }
 
     fn submit(&mut self, slot: usize, is_read: bool) -> Result<(), GpuError> {

@@ -77,6 +77,10 @@ impl Recording for Failing {
         self.inner.write(slot, input, bytes)
     }
 
+    fn input_mut(&mut self, slot: usize, input: usize) -> Result<Option<&mut [u8]>, GpuError> {
+        self.inner.input_mut(slot, input)
+    }
+
     fn submit(&mut self, slot: usize, is_read: bool) -> Result<(), GpuError> {
         pass(&self.device, FaultMoment::Submit)?;
         self.inner.submit(slot, is_read)

@@ -8,7 +8,8 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use ash::vk;
-use attache_base::parallel::{both, copy, each};
+use attache_base::copy;
+use attache_base::parallel::{both, each};
 use attache_gpu_ir::ValueId;
 
 use super::hazards::{Hazards, Slice};
@@ -473,14 +474,18 @@ impl Replayed {
 
 impl Recording for Replayed {
     fn write(&mut self, slot: usize, input: usize, bytes: &[u8]) -> Result<(), GpuError> {
+        let place = self.input_mut(slot, input)?.unwrap_or_default();
+        let count = bytes.len().min(place.len());
+        copy(&mut place[..count], &bytes[..count]);
+        Ok(())
+    }
+
+    fn input_mut(&mut self, slot: usize, input: usize) -> Result<Option<&mut [u8]>, GpuError> {
         // A run under way still reads what was written before.
         self.wait(slot)?;
         let range = self.slots[slot].inputs[input].range.clone();
         // SAFETY: no run of the slot is under way, and others have other ranges.
-        let place = unsafe { self.owned.buffers[INPUTS].bytes_mut(range) };
-        let count = bytes.len().min(place.len());
-        copy(&mut place[..count], &bytes[..count]);
-        Ok(())
+        Ok(Some(unsafe { self.owned.buffers[INPUTS].bytes_mut(range) }))
     }
 
     fn submit(&mut self, slot: usize, is_read: bool) -> Result<(), GpuError> {

@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn every_pattern_broadcasts() {
         let mut random = Random::new(11);
-        let pool = crate::pool::Pool::new(2);
+        let pool = attache_base::Pool::new(2);
         for round in 0..300 {
             let rank = 1 + random.below(5);
             let full: Vec<usize> = (0..rank).map(|_| 1 + random.below(6)).collect();

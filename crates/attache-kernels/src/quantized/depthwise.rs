@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn threads_share_rows() {
-        let pool = crate::pool::Pool::new(3);
+        let pool = attache_base::Pool::new(3);
         let mut random = Random::new(52);
         for _ in 0..15 {
             check(Engine::new(&pool), &mut random, 8);

@@ -15,6 +15,11 @@ pub(super) fn is_stored(data_type: DataType, storage: Storage) -> bool {
     }
 }
 
+/// Whether a device that stores a value of this scalar so takes elements of this type as they are.
+pub(super) fn is_taken(data_type: DataType, scalar: Scalar, storage: Storage) -> bool {
+    is_stored(data_type, storage) && !(data_type == DataType::Int32 && scalar == Scalar::F32)
+}
+
 /// Bytes of `N` each, as the numbers that they stand for.
 fn numbers<const N: usize, T>(bytes: &[u8], number: fn([u8; N]) -> T) -> impl Iterator<Item = T> {
     bytes.as_chunks::<N>().0.iter().map(move |bytes| number(*bytes))
@@ -23,14 +28,14 @@ fn numbers<const N: usize, T>(bytes: &[u8], number: fn([u8; N]) -> T) -> impl It
 /// A tensor's elements as words of this scalar, or as they are where the device stores bytes. Integers that 32 bits don't
 /// hold become the nearest that they do.
 pub(super) fn to_device(data_type: DataType, scalar: Scalar, storage: Storage, bytes: &[u8]) -> Cow<'_, [u8]> {
-    if matches!(storage, Storage::Bytes(_)) && is_stored(data_type, storage) {
+    if is_taken(data_type, scalar, storage) {
         return Cow::Borrowed(bytes);
     }
     let integers: Box<dyn Iterator<Item = i64>> = match data_type {
         DataType::Float16 => {
             return numbers(bytes, f16::from_le_bytes).flat_map(|half| half.to_f32().to_le_bytes()).collect();
         }
-        DataType::Int32 if scalar == Scalar::F32 => Box::new(numbers(bytes, i32::from_le_bytes).map(i64::from)),
+        DataType::Int32 => Box::new(numbers(bytes, i32::from_le_bytes).map(i64::from)),
         DataType::Int8 => Box::new(numbers(bytes, i8::from_le_bytes).map(i64::from)),
         DataType::UInt8 => Box::new(numbers(bytes, u8::from_le_bytes).map(i64::from)),
         DataType::Bool => Box::new(bytes.iter().map(|truth| i64::from(*truth != 0))),

@@ -1,7 +1,7 @@
 //! An island on the GPU: bytes of tensors in, bytes of tensors out.
 
 use attache_base::DataType;
-use attache_base::parallel::copy;
+use attache_base::copy;
 use attache_gpu::{Device, GpuError, GpuErrorKind, Plan, Precision, Session, Storage, Submission};
 use attache_gpu_ir::{Scalar, ValueId};
 use attache_graph::{NodeId, TensorMut, TensorRef};
@@ -27,6 +27,11 @@ impl Port {
     fn of(plan: &Plan, id: ValueId, data_type: DataType) -> Self {
         let value = plan.program.value(id);
         Self { data_type, scalar: value.scalar, storage: plan.storages.of(id), elements: value.shape.elements() }
+    }
+
+    /// Whether the device takes the tensor's elements as they are.
+    fn is_taken(&self) -> bool {
+        exchange::is_taken(self.data_type, self.scalar, self.storage)
     }
 
     /// Whether the device holds the tensor's elements as they are.
@@ -89,6 +94,15 @@ impl DelegateQueue for GpuKernel {
         }
         let words = exchange::to_device(port.data_type, port.scalar, port.storage, bytes);
         self.session.write_to(slot, input, &words).map_err(failed)
+    }
+
+    fn input_mut(&mut self, slot: usize, input: usize) -> Result<Option<&mut [u8]>, DelegateError> {
+        let port = &self.inputs[input];
+        if port.elements == 0 || !port.is_taken() {
+            return Ok(None);
+        }
+        let memory = self.session.input_mut(slot, input).map_err(failed)?;
+        Ok(memory.and_then(|memory| memory.get_mut(..port.device_bytes())))
     }
 
     fn submit(&mut self, slot: usize, times: usize) -> Result<(), DelegateError> {

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use attache_base::Parallel;
+use crate::Parallel;
 
 /// Turns of a worker's wait before it sleeps: some tens of microseconds.
 const SPINS: usize = 1000;

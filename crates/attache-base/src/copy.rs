@@ -1,0 +1,79 @@
+//! Copies of many bytes, on several threads: one alone is slower than memory, and than the bus to a device.
+//!
+//! The threads are the process's own. They are started at the first large copy, sleep between copies, and are half as many
+//! as there are cores, since callers have work for the others.
+
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use crate::{Parallel, Pool};
+
+/// Most threads that copy: more find no memory that is idle.
+const THREADS: usize = 8;
+
+/// Bytes that a thread takes at once.
+const BLOCK: usize = 64 << 10;
+
+/// Bytes from which on a copy is worth waking threads up.
+const LARGE: usize = 512 << 10;
+
+static THREADED: LazyLock<Pool> = LazyLock::new(|| {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    Pool::new((cores / 2).clamp(1, THREADS))
+});
+
+/// Copies bytes to a place as long.
+pub fn copy(to: &mut [u8], from: &[u8]) {
+    copy_to_all([to], from);
+}
+
+/// Copies bytes to several places as long, and reads them but once.
+pub fn copy_to_all<const N: usize>(places: [&mut [u8]; N], from: &[u8]) {
+    match from.len() {
+        ..LARGE => places.into_iter().for_each(|place| place.copy_from_slice(from)),
+        LARGE.. => copy_in_blocks(&*THREADED, places, from),
+    }
+}
+
+fn copy_in_blocks<const N: usize>(parallel: &dyn Parallel, places: [&mut [u8]; N], from: &[u8]) {
+    assert!(places.iter().all(|place| place.len() == from.len()), "a copy is as long as what is copied");
+    let mut places = places.map(|place| place.chunks_mut(BLOCK));
+    let blocks = from.chunks(BLOCK).map(|from| {
+        let places = places.each_mut().map(|place| place.next().expect("places are as long"));
+        Mutex::new((places, from))
+    });
+    let blocks: Vec<_> = blocks.collect();
+    parallel.run(blocks.len(), &|block| {
+        let (places, from) = &mut *blocks[block].lock().unwrap_or_else(PoisonError::into_inner);
+        places.iter_mut().for_each(|place| place.copy_from_slice(from));
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(count: usize) -> Vec<u8> {
+        (0..count).map(|place| (place % 251) as u8).collect()
+    }
+
+    #[test]
+    fn copies_are_whole() {
+        for count in [0, 5, BLOCK, LARGE - 1, LARGE, 3 * LARGE + 7] {
+            let from = bytes(count);
+            let (mut one, mut other) = (vec![0; count], vec![0; count]);
+            copy_to_all([&mut one, &mut other], &from);
+            assert!(one == from && other == from, "{count} bytes");
+        }
+    }
+
+    #[test]
+    fn blocks_are_shared_out() {
+        let pool = Pool::new(3);
+        for count in [0, 1, BLOCK, 20 * BLOCK + 3] {
+            let from = bytes(count);
+            let (mut one, mut other) = (vec![0; count], vec![0; count]);
+            copy_in_blocks(&pool, [&mut one, &mut other], &from);
+            assert!(one == from && other == from, "{count} bytes");
+        }
+    }
+}
