@@ -11,6 +11,8 @@ mod hazards;
 mod pieces;
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
 mod replay;
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
+mod submissions;
 
 use crate::device::Device;
 use crate::error::{GpuError, GpuErrorKind};
@@ -23,7 +25,7 @@ pub use faulty::{Fault, FaultMoment};
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
 use replay::Replay;
 
-/// Runs of one recording that may be under way at once.
+/// Submissions of one recording that may be under way at once.
 const MAX_PENDING: usize = 64;
 
 /// How commands get to the device.
@@ -143,12 +145,12 @@ pub trait Recording: Send {
     /// host sees the outputs of one that `is_read`; another's would only be written over.
     fn submit(&mut self, slot: usize, is_read: bool) -> Result<(), GpuError>;
 
-    /// Waits for the slot's last run.
+    /// Waits for the slot's last run. Outputs may be on their way still.
     fn wait(&mut self, slot: usize) -> Result<(), GpuError>;
 
-    /// An output's bytes, as the device stores them and perhaps a few more, where they lie; `None` unless the slot's last
-    /// run was waited for.
-    fn output(&self, slot: usize, output: usize) -> Option<&[u8]>;
+    /// An output's bytes from its first on, as the device stores them and perhaps a few more, where they lie: those that
+    /// are there, once they are as many as `least`, or all. `None` unless the slot's last run is read and was waited for.
+    fn output(&self, slot: usize, output: usize, least: usize) -> Result<Option<&[u8]>, GpuError>;
 
     /// Waits for the last run, of which there must be one, and tells when its dispatches began and ended; an error unless
     /// the recording is timed.

@@ -110,7 +110,8 @@ impl Session {
         self.wait_for(0)?;
         let missing = || GpuError::new(GpuErrorKind::Failed, "there is no such output, or it is shorter");
         for (index, output) in outputs.iter_mut().enumerate() {
-            let from = self.output(0, index).filter(|from| from.len() >= output.len()).ok_or_else(missing)?;
+            let from = self.output(0, index, output.len())?.filter(|from| from.len() >= output.len());
+            let from = from.ok_or_else(missing)?;
             copy(output, &from[..output.len()]);
         }
         Ok(())
@@ -133,15 +134,15 @@ impl Session {
         (1..=times).try_for_each(|time| self.recording.submit(slot, time == times))
     }
 
-    /// Waits for the slot's last run.
+    /// Waits for the slot's last run, whose outputs may still be on their way.
     pub fn wait_for(&mut self, slot: usize) -> Result<(), GpuError> {
         self.recording.wait(slot)
     }
 
-    /// An output's elements of the slot's last run, where they lie, and perhaps a few bytes more; `None` unless that run
-    /// was waited for.
-    pub fn output(&self, slot: usize, output: usize) -> Option<&[u8]> {
-        self.recording.output(slot, output)
+    /// The bytes of an output's elements of the slot's last run, from the first on, where they lie, and perhaps a few more:
+    /// those that are there, once they are as many as `least`. `None` unless that run was waited for.
+    pub fn output(&self, slot: usize, output: usize, least: usize) -> Result<Option<&[u8]>, GpuError> {
+        self.recording.output(slot, output, least)
     }
 
     /// Waits for the last run and tells when its dispatches began and ended; an error unless the session is timed and ran.

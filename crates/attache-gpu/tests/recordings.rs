@@ -85,13 +85,13 @@ fn recordings_share_a_device() {
             let slot = run % 3;
             if run >= 3 {
                 session.wait_for(slot).unwrap();
-                let last = session.output(slot, 0).unwrap()[4 * 1023..4 * 1024].try_into().unwrap();
+                let last = session.output(slot, 0, 4096).unwrap().unwrap()[4092..4096].try_into().unwrap();
                 assert_eq!(f32::from_le_bytes(last), number(run - 3) * 1024.0, "run {run}");
             }
             let input: Vec<u8> = (0..1024).flat_map(|_| number(run).to_le_bytes()).collect();
             session.write_to(slot, 0, &input).unwrap();
             session.submit_in(slot, 1).unwrap();
-            assert!(session.output(slot, 0).is_none(), "what is under way cannot be read");
+            assert!(session.output(slot, 0, 0).unwrap().is_none(), "what is under way cannot be read");
         }
     };
     std::thread::scope(|scope| {
@@ -102,5 +102,47 @@ fn recordings_share_a_device() {
             }
         }
     });
+    validation::assert_silent();
+}
+
+/// Outputs of several megabytes come in parts, of which the first can be read while others come; the next run writes over
+/// those that nobody read.
+#[test]
+fn large_outputs_come_in_parts() {
+    let device = device(DeviceOptions::default());
+    let shape = Shape::from([700_001]);
+    for submission in [Submission::Replay, Submission::Encoder] {
+        let mut program = Program::default();
+        let input = program.input(Scalar::F32, shape.clone());
+        let mut map = |factor: f32| {
+            let expression = Expression::Input(0).multiply(Expression::Constant(factor));
+            let map = Primitive::Map { expression, shape: shape.clone(), scalar: Scalar::F32 };
+            program.step(map, &[input], 0).unwrap()[0]
+        };
+        program.outputs = vec![map(2.0), map(-1.0)];
+        let mut session = Session::with_slots(&device, program, Precision::F32, submission, 2).unwrap();
+        let size = 700_001 * 4;
+        for run in 0..4 {
+            let (slot, number) = (run % 2, |at: usize| (at + run) as f32);
+            let input: Vec<u8> = (0..700_001).flat_map(|at| number(at).to_le_bytes()).collect();
+            session.write_to(slot, 0, &input).unwrap();
+            session.submit_in(slot, 2).unwrap();
+            session.submit_in(slot, 1).unwrap();
+            session.wait_for(slot).unwrap();
+            for (output, factor) in [(0, 2.0), (1, -1.0)] {
+                let mut read = Vec::new();
+                while read.len() < size {
+                    let there = session.output(slot, output, read.len() + 1).unwrap().unwrap();
+                    let more = &there[read.len()..there.len().min(size)];
+                    assert!(!more.is_empty(), "more is there once it is asked for");
+                    read.extend_from_slice(more);
+                }
+                let numbers = read.as_chunks::<4>().0.iter().map(|word| f32::from_le_bytes(*word));
+                assert!(numbers.eq((0..700_001).map(|at| number(at) * factor)), "output {output} of run {run}");
+                assert!(session.output(slot, output, size).unwrap().is_some_and(|all| all.len() >= size));
+            }
+        }
+        session.submit_in(0, 1).unwrap();
+    }
     validation::assert_silent();
 }

@@ -8,6 +8,7 @@ use std::any::Any;
 use std::collections::BTreeSet;
 use std::fmt;
 
+use attache_base::copy;
 use attache_graph::{Graph, NodeId, Refusal, TensorId, TensorMut, TensorRef};
 
 use crate::KernelProfile;
@@ -148,12 +149,28 @@ pub trait DelegateQueue {
     /// outputs are those of the last.
     fn submit(&mut self, slot: usize, times: usize) -> Result<(), DelegateError>;
 
-    /// Waits for the slot's last run.
+    /// Waits for the slot's last run. Its outputs may still be on their way.
     fn wait(&mut self, slot: usize) -> Result<(), DelegateError>;
 
-    /// An output of the slot's last run, by its place in [`Island::outputs`], where the device left it if the host sees
-    /// that memory; `None` unless the run was waited for.
-    fn output(&self, slot: usize, output: usize) -> Option<&[u8]>;
+    /// The bytes of an output of the slot's last run, by its place in [`Island::outputs`], from the first on, where the
+    /// device left them if the host sees that memory: those that are there, once they are as many as `least`. `None` unless
+    /// the run was waited for.
+    fn output(&self, slot: usize, output: usize, least: usize) -> Result<Option<&[u8]>, DelegateError>;
+
+    /// Copies an output of the slot's last run, what comes first while the rest comes; false unless the run was waited for.
+    fn read(&self, slot: usize, output: usize, into: &mut [u8]) -> Result<bool, DelegateError> {
+        let mut done = 0;
+        while done < into.len() {
+            let Some(there) = self.output(slot, output, done + 1)? else { return Ok(false) };
+            let end = there.len().min(into.len());
+            if end <= done {
+                return Err(DelegateError::new("an output is of another size"));
+            }
+            copy(&mut into[done..end], &there[done..end]);
+            done = end;
+        }
+        Ok(true)
+    }
 }
 
 /// What preparing an island cost and what it holds. Zero where a delegate doesn't know.

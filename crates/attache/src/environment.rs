@@ -232,7 +232,7 @@ fn run(
     }
     executor.run_with(parallel, environment)?;
     let output = |index: usize| {
-        let value = executor.output(index).map(|(shape, bytes)| (shape.clone(), bytes.to_vec()));
+        let value = executor.output(index)?.map(|(shape, bytes)| (shape.clone(), bytes.to_vec()));
         value.ok_or_else(|| Error::new(ErrorKind::Unsupported, format!("output {index} of a subgraph has no value")))
     };
     (0..executor.graph().outputs.len()).map(output).collect()

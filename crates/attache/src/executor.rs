@@ -103,15 +103,47 @@ impl Executor {
         }
     }
 
-    /// Shape and bytes of an output; `None` where no run has made it yet.
-    pub(crate) fn output(&self, output: usize) -> Option<(&Shape, &[u8])> {
+    /// Shape and size in bytes of an output; `None` where no run has told them yet.
+    pub(crate) fn output_size(&self, output: usize) -> Option<(&Shape, usize)> {
         let id = *self.graph.outputs.get(output)?;
-        if let (Some(flight), [Step::Island(island)]) = (&self.flight, &self.steps[..])
-            && let Some(bytes) = flight.output(output, island)
-        {
-            return Some((self.graph.fact(id).shape.as_ref()?, bytes?));
+        let fact = self.graph.fact(id);
+        match self.maker(output) {
+            Some(_) => Some((fact.shape.as_ref()?, fact.byte_size()?)),
+            None => self.memory.tensor(&self.graph, id).map(|(shape, bytes)| (shape, bytes.len())),
         }
-        self.memory.tensor(&self.graph, id)
+    }
+
+    /// Shape and bytes of an output, once all of it is there; `None` where no run has made it yet.
+    pub(crate) fn output(&self, output: usize) -> Result<Option<(&Shape, &[u8])>, Error> {
+        let Some((shape, size)) = self.output_size(output) else { return Ok(None) };
+        let bytes = match self.maker(output) {
+            Some((flight, island)) => flight.output(output, size, island)?,
+            None => self.memory.tensor(&self.graph, self.graph.outputs[output]).map(|(_, bytes)| bytes),
+        };
+        Ok(bytes.map(|bytes| (shape, bytes)))
+    }
+
+    /// Copies an output, all of it or as much as there is room for; false where no run has made it yet.
+    pub(crate) fn read(&self, output: usize, into: &mut [u8]) -> Result<bool, Error> {
+        if let Some((flight, island)) = self.maker(output) {
+            return flight.read(output, into, island);
+        }
+        let made = self.output(output)?;
+        made.iter().for_each(|(_, bytes)| copy(into, bytes));
+        Ok(made.is_some())
+    }
+
+    /// The island whose runs make an output, where it may have several under way.
+    fn maker(&self, output: usize) -> Option<(&Flight, &Delegated)> {
+        match (&self.flight, &self.steps[..]) {
+            (Some(flight), [Step::Island(island)]) => flight.makes(output).then_some((flight, island)),
+            _ => None,
+        }
+    }
+
+    /// Waits until all outputs are there: a failure of the device shows then, at the latest.
+    pub(crate) fn settle(&self) -> Result<(), Error> {
+        (0..self.graph.outputs.len()).try_for_each(|output| self.output(output).map(drop))
     }
 
     /// How many runs may be under way at once; 1 where a run ends before it can be waited for.

@@ -47,7 +47,7 @@ mod tests {
         executor.input_mut(0).unwrap().fill(0x3f);
         let run = |executor: &mut Executor, environment: &mut Environment| {
             executor.run(1, environment).unwrap();
-            executor.output(0).unwrap().1.to_vec()
+            executor.output(0).unwrap().unwrap().1.to_vec()
         };
         let first = run(&mut executor, &mut environment);
         let state = State::of(&executor, &environment);

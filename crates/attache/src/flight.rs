@@ -171,10 +171,31 @@ impl Flight {
         Ok(())
     }
 
-    /// An output of the graph, of the run that was waited for last; `None` where it is a constant.
-    pub(crate) fn output<'a>(&self, output: usize, island: &'a Delegated) -> Option<Option<&'a [u8]>> {
-        let place = (*self.outputs.get(output)?)?;
-        Some(self.shown.and_then(|(slot, _)| island.kernel.queue()?.output(slot, place)))
+    /// Whether an output of the graph is the island's, rather than a constant.
+    pub(crate) fn makes(&self, output: usize) -> bool {
+        self.outputs.get(output).is_some_and(Option::is_some)
+    }
+
+    /// The bytes of an output, of the run that was waited for last, once they are there.
+    pub(crate) fn output<'a>(
+        &self,
+        output: usize,
+        size: usize,
+        island: &'a Delegated,
+    ) -> Result<Option<&'a [u8]>, Error> {
+        let Some((queue, slot, place)) = self.shown(output, island) else { return Ok(None) };
+        let bytes = queue.output(slot, place, size).map_err(|error| Error::delegate(&island.delegate, &error))?;
+        Ok(bytes.and_then(|bytes| bytes.get(..size)))
+    }
+
+    /// Copies an output, of the run that was waited for last; false where there is none.
+    pub(crate) fn read(&self, output: usize, into: &mut [u8], island: &Delegated) -> Result<bool, Error> {
+        let Some((queue, slot, place)) = self.shown(output, island) else { return Ok(false) };
+        queue.read(slot, place, into).map_err(|error| Error::delegate(&island.delegate, &error))
+    }
+
+    fn shown<'a>(&self, output: usize, island: &'a Delegated) -> Option<(&'a dyn DelegateQueue, usize, usize)> {
+        Some((island.kernel.queue()?, self.shown?.0, (*self.outputs.get(output)?)?))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The interpreter: tensors in, run, tensors out.
 
-use attache_base::{DataType, Element, Quantization, Shape, copy};
+use attache_base::{DataType, Element, Quantization, Shape};
 use attache_graph::{Graph, TensorId};
 use attache_model::{Model, Tensor};
 
@@ -167,30 +167,36 @@ impl Interpreter {
         if output >= self.outputs.len() {
             return Err(no_such("output", output, self.outputs.len()));
         }
-        let tensor = self.prepared.executor.output(output);
-        tensor
-            .map(|(_, bytes)| bytes)
-            .ok_or_else(|| Error::usage(format!("output {output} has no value before the first run")))
+        let tensor = self.prepared.executor.output(output)?;
+        tensor.map(|(_, bytes)| bytes).ok_or_else(|| no_value(output))
     }
 
-    /// Copies an output of the last run, as [`Interpreter::read`] shows it, a large one on several threads.
+    /// Copies an output of the last run, as [`Interpreter::read`] shows it: a large one on several threads, and its first
+    /// part while the device hands over the next.
     pub fn read_into<T: Element>(&self, output: usize, values: &mut [T]) -> Result<(), Error> {
-        let from = self.read::<T>(output)?;
-        if from.len() != values.len() {
-            return Err(Error::usage(format!("output {output} has {} elements, not {}", from.len(), values.len())));
+        let Some(info) = self.outputs.get(output) else { return Err(no_such("output", output, self.outputs.len())) };
+        same_type("output", output, info, T::DATA_TYPE)?;
+        let size = self.output_size(output)? / size_of::<T>();
+        if size != values.len() {
+            return Err(Error::usage(format!("output {output} has {size} elements, not {}", values.len())));
         }
-        copy(bytemuck::cast_slice_mut(values), bytemuck::cast_slice(from));
-        Ok(())
+        self.read_bytes_into(output, bytemuck::cast_slice_mut(values))
     }
 
     /// As [`Interpreter::read_into`], the output's bytes.
     pub fn read_bytes_into(&self, output: usize, bytes: &mut [u8]) -> Result<(), Error> {
-        let from = self.read_bytes(output)?;
-        if from.len() != bytes.len() {
-            return Err(Error::usage(format!("output {output} has {} bytes, not {}", from.len(), bytes.len())));
+        let size = self.output_size(output)?;
+        if size != bytes.len() {
+            return Err(Error::usage(format!("output {output} has {size} bytes, not {}", bytes.len())));
         }
-        copy(bytes, from);
-        Ok(())
+        if self.prepared.executor.read(output, bytes)? { Ok(()) } else { Err(no_value(output)) }
+    }
+
+    fn output_size(&self, output: usize) -> Result<usize, Error> {
+        if output >= self.outputs.len() {
+            return Err(no_such("output", output, self.outputs.len()));
+        }
+        self.prepared.executor.output_size(output).map(|(_, size)| size).ok_or_else(|| no_value(output))
     }
 
     /// Gives an input another shape, and plans and prepares everything anew. The other inputs and the variables keep
@@ -275,7 +281,7 @@ impl Interpreter {
     /// Outputs' shapes are those of the last run.
     fn note_shapes(&mut self) {
         for (index, info) in self.outputs.iter_mut().enumerate() {
-            if let Some((shape, _)) = self.prepared.executor.output(index)
+            if let Some((shape, _)) = self.prepared.executor.output_size(index)
                 && info.shape != *shape
             {
                 info.shape = shape.clone();
@@ -292,7 +298,8 @@ impl Interpreter {
         while left > 0 {
             let now = if self.prepared.executor.is_whole_island() { left } else { 1 };
             let state = State::of(&self.prepared.executor, &self.environment);
-            match self.prepared.executor.run(now, &mut self.environment) {
+            let run = self.prepared.executor.run(now, &mut self.environment);
+            match run.and_then(|()| self.prepared.executor.settle()) {
                 Ok(()) => left -= now,
                 Err(error) if error.is_delegates() => {
                     self.leave_delegates(&error, state)?;
@@ -362,6 +369,10 @@ fn info(tensor: &Tensor, graph: &Graph, id: TensorId) -> TensorInfo {
 
 fn no_such(what: &str, index: usize, count: usize) -> Error {
     Error::usage(format!("there is no {what} {index}: the model has {count}"))
+}
+
+fn no_value(output: usize) -> Error {
+    Error::usage(format!("output {output} has no value before the first run"))
 }
 
 fn same_type(what: &str, index: usize, info: &TensorInfo, asked: DataType) -> Result<(), Error> {

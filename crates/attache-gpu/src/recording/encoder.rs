@@ -297,9 +297,10 @@ impl Recording for Encoded {
         self.device.check()
     }
 
-    fn output(&self, slot: usize, output: usize) -> Option<&[u8]> {
-        let slot = self.slots.get(slot).filter(|slot| slot.state == State::Read)?;
-        slot.read.get(*self.staged.get(output)? as usize..)
+    fn output(&self, slot: usize, output: usize, _: usize) -> Result<Option<&[u8]>, GpuError> {
+        let slot = self.slots.get(slot).filter(|slot| slot.state == State::Read);
+        let there = slot.zip(self.staged.get(output)).and_then(|(slot, start)| slot.read.get(*start as usize..));
+        Ok(there)
     }
 
     fn times(&mut self) -> Result<Times, GpuError> {

@@ -91,8 +91,8 @@ impl Recording for Failing {
         self.inner.wait(slot)
     }
 
-    fn output(&self, slot: usize, output: usize) -> Option<&[u8]> {
-        self.inner.output(slot, output)
+    fn output(&self, slot: usize, output: usize, least: usize) -> Result<Option<&[u8]>, GpuError> {
+        self.inner.output(slot, output, least)
     }
 
     fn times(&mut self) -> Result<Times, GpuError> {

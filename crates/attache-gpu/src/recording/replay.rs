@@ -4,8 +4,9 @@
 //! and reads outputs from memory that it sees; barriers stand only where one dispatch needs what another did.
 #![allow(unsafe_code)]
 
+use std::ops::Range;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ash::vk;
 use attache_base::copy;
@@ -14,7 +15,8 @@ use attache_gpu_ir::ValueId;
 
 use super::hazards::{Hazards, Slice};
 use super::pieces::{Pieces, padded};
-use super::{Cost, MAX_PENDING, Recorder, Recording, Span, Times, no_timestamps};
+use super::submissions::Submissions;
+use super::{Cost, Recorder, Recording, Span, Times, no_timestamps};
 use crate::device::Device;
 use crate::error::{GpuError, GpuErrorKind};
 use crate::layout::{ALIGNMENT, Place};
@@ -22,8 +24,11 @@ use crate::plan::Plan;
 use crate::shader::Binding;
 use crate::vulkan::{Buffer, Use, Vulkan, failed};
 
-/// How long a wait looks again and again before it sleeps: waking up takes about as long as a small network.
-const SPIN: Duration = Duration::from_micros(500);
+/// Bytes of outputs from which on two parts come one after the other, so that the host has the first while the second comes.
+const PART: usize = 512 << 10;
+
+/// Most parts.
+const PARTS: usize = 4;
 
 /// Records command buffers for devices that were opened here through Vulkan.
 #[derive(Debug)]
@@ -35,7 +40,6 @@ struct Owned {
     buffers: Vec<Buffer>,
     descriptors: vk::DescriptorPool,
     commands: vk::CommandPool,
-    fences: Vec<vk::Fence>,
     /// A timestamp before and after each dispatch, where the recording is timed.
     queries: vk::QueryPool,
 }
@@ -44,24 +48,32 @@ struct Owned {
 struct Slot {
     /// The dispatches.
     commands: vk::CommandBuffer,
-    /// What brings the outputs to where the host reads them.
-    copies: vk::CommandBuffer,
+    /// What brings the outputs to where the host reads them, at least one.
+    parts: Vec<Part>,
     inputs: Vec<Slice>,
     outputs: Vec<Slice>,
-    /// How many runs had been started with the slot's last one.
+    /// The submission of the slot's last run, 0 before the first. It takes the first part along; others follow it.
     last: usize,
+    /// How many parts were submitted.
+    submitted: usize,
+}
+
+/// Copies of a range among the outputs to where the host reads them.
+struct Part {
+    copies: vk::CommandBuffer,
+    /// Where the range ends in that buffer; it begins where the part before ends.
+    end: usize,
 }
 
 struct Replayed {
+    /// Before what they use: they are waited for as they go.
+    submissions: Submissions,
     owned: Owned,
     slots: Vec<Slot>,
     /// Timestamps of a run.
     stamps: usize,
     /// Barriers between dispatches.
     barriers: usize,
-    /// Runs started, and how many of them are known to have ended.
-    started: usize,
-    ended: usize,
 }
 
 impl Recorder for Replay {
@@ -77,7 +89,6 @@ impl Recorder for Replay {
             buffers: Vec::new(),
             descriptors: vk::DescriptorPool::null(),
             commands: vk::CommandPool::null(),
-            fences: Vec::new(),
             queries: vk::QueryPool::null(),
         };
         let mut builder = Builder { vulkan, plan, owned, timed };
@@ -144,6 +155,15 @@ fn in_order(buffer: usize, slots: usize, sizes: &[usize]) -> (Vec<Vec<Slice>>, u
     (slices, end)
 }
 
+/// What comes together of outputs that lie one after the other.
+fn in_parts(outputs: &[Slice]) -> Vec<Range<usize>> {
+    let start = outputs.first().map_or(0, |slice| slice.range.start);
+    let end = outputs.last().map_or(start, |slice| slice.range.end);
+    let parts = ((end - start) / PART).clamp(1, PARTS);
+    let size = (end - start).div_ceil(parts).next_multiple_of(ALIGNMENT);
+    (0..parts).map(|part| start + part * size..end.min(start + (part + 1) * size)).collect()
+}
+
 impl Builder<'_> {
     fn build(mut self, map: Map) -> Result<Replayed, GpuError> {
         let mut sets = self.descriptor_sets(&map)?.into_iter();
@@ -155,19 +175,12 @@ impl Builder<'_> {
             let own: Vec<vk::DescriptorSet> = sets.by_ref().take(self.plan.dispatches.len()).collect();
             barriers = self.record(commands, &map, slot, &own);
             self.end(commands)?;
-            let copies = self.command_buffer()?;
-            self.begin(copies)?;
-            self.record_copies(copies, &map, slot);
-            self.end(copies)?;
+            let parts = self.parts(&map, slot)?;
             let (inputs, outputs) = (map.inputs[slot].clone(), map.outputs[slot].clone());
-            slots.push(Slot { commands, copies, inputs, outputs, last: 0 });
+            slots.push(Slot { commands, parts, inputs, outputs, last: 0, submitted: 0 });
         }
-        for _ in 0..MAX_PENDING {
-            // SAFETY: the device lives.
-            let fence = unsafe { self.vulkan.raw.create_fence(&vk::FenceCreateInfo::default(), None) };
-            self.owned.fences.push(fence.map_err(failed("a fence"))?);
-        }
-        Ok(Replayed { owned: self.owned, slots, stamps, barriers, started: 0, ended: 0 })
+        let submissions = Submissions::new(&self.owned.device)?;
+        Ok(Replayed { submissions, owned: self.owned, slots, stamps, barriers })
     }
 
     /// Makes room for two timestamps for each dispatch; how many they are.
@@ -394,25 +407,42 @@ impl Builder<'_> {
         barriers
     }
 
-    /// Records the copies of the outputs to where the host reads them.
-    fn record_copies(&self, commands: vk::CommandBuffer, map: &Map, slot: usize) {
+    /// Records the copies of a slot's outputs to where the host reads them.
+    fn parts(&mut self, map: &Map, slot: usize) -> Result<Vec<Part>, GpuError> {
         use vk::{AccessFlags as Access, PipelineStageFlags as Stage};
-        let raw = &self.vulkan.raw;
-        let copies = Access::TRANSFER_READ | Access::TRANSFER_WRITE;
-        let before = (Stage::COMPUTE_SHADER | Stage::TRANSFER, Access::SHADER_WRITE | Access::TRANSFER_WRITE);
-        self.barrier(commands, before, (Stage::TRANSFER, copies));
-        for (id, to) in self.plan.program.outputs.iter().zip(&map.outputs[slot]) {
-            let from = self.place(map, slot, *id);
+        let mut parts = Vec::new();
+        for range in in_parts(&map.outputs[slot]) {
+            let copies = self.command_buffer()?;
+            self.begin(copies)?;
+            if parts.is_empty() {
+                let before = (Stage::COMPUTE_SHADER | Stage::TRANSFER, Access::SHADER_WRITE | Access::TRANSFER_WRITE);
+                self.barrier(copies, before, (Stage::TRANSFER, Access::TRANSFER_READ | Access::TRANSFER_WRITE));
+            }
+            for (id, to) in self.plan.program.outputs.iter().zip(&map.outputs[slot]) {
+                self.record_copy(copies, &self.place(map, slot, *id), to, &range);
+            }
+            self.barrier(copies, (Stage::TRANSFER, Access::TRANSFER_WRITE), (Stage::HOST, Access::HOST_READ));
+            self.end(copies)?;
+            parts.push(Part { copies, end: range.end });
+        }
+        Ok(parts)
+    }
+
+    /// Records the copy of a value, as far as its copy lies in this range.
+    fn record_copy(&self, commands: vk::CommandBuffer, from: &Slice, to: &Slice, range: &Range<usize>) {
+        let start = range.start.max(to.range.start);
+        let end = range.end.min(to.range.end).min(to.range.start + from.range.len());
+        if start < end {
+            let (skipped, size) = (start - to.range.start, end - start);
             let region = vk::BufferCopy {
-                src_offset: from.range.start as u64,
-                dst_offset: to.range.start as u64,
-                size: from.range.len().min(to.range.len()) as u64,
+                src_offset: (from.range.start + skipped) as u64,
+                dst_offset: start as u64,
+                size: size as u64,
             };
             let [from, to] = [from.buffer, to.buffer].map(|buffer| self.owned.buffers[buffer].raw);
             // SAFETY: both ranges lie in their buffers.
-            unsafe { raw.cmd_copy_buffer(commands, from, to, &[region]) };
+            unsafe { self.vulkan.raw.cmd_copy_buffer(commands, from, to, &[region]) };
         }
-        self.barrier(commands, (Stage::TRANSFER, Access::TRANSFER_WRITE), (Stage::HOST, Access::HOST_READ));
     }
 
     /// Notes the time at which every dispatch so far has ended, in a recording that is timed.
@@ -441,35 +471,6 @@ impl Replayed {
     fn vulkan(&self) -> &Vulkan {
         self.owned.vulkan()
     }
-
-    /// Waits until so many runs in all have ended.
-    fn wait_until(&mut self, runs: usize) -> Result<(), GpuError> {
-        let waited = self.look(runs);
-        self.owned.device.noted(waited)
-    }
-
-    /// Waits: for a while by looking, then asleep.
-    fn look(&mut self, runs: usize) -> Result<(), GpuError> {
-        let start = Instant::now();
-        // Software needs this thread's core for the work itself.
-        let spin = if self.owned.device.adapter().is_software { Duration::ZERO } else { SPIN };
-        while self.ended < runs {
-            let fence = [self.owned.fences[self.ended % MAX_PENDING]];
-            let raw = &self.vulkan().raw;
-            // SAFETY: the fence was handed to the queue by the run, and is the recording's own.
-            unsafe {
-                while !raw.get_fence_status(fence[0]).map_err(failed("a run"))? {
-                    if start.elapsed() >= spin {
-                        raw.wait_for_fences(&fence, true, u64::MAX).map_err(failed("a run"))?;
-                    }
-                    std::hint::spin_loop();
-                }
-                raw.reset_fences(&fence).map_err(failed("a fence"))?;
-            }
-            self.ended += 1;
-        }
-        Ok(())
-    }
 }
 
 impl Recording for Replayed {
@@ -490,36 +491,41 @@ impl Recording for Replayed {
 
     fn submit(&mut self, slot: usize, is_read: bool) -> Result<(), GpuError> {
         self.owned.device.check()?;
-        if self.started - self.ended == MAX_PENDING {
-            self.wait_until(self.ended + 1)?;
+        let slot = &mut self.slots[slot];
+        if !is_read {
+            (slot.last, slot.submitted) = (self.submissions.submit(&[slot.commands])?, 0);
+            return Ok(());
         }
-        let buffers = [self.slots[slot].commands, self.slots[slot].copies];
-        let submit = vk::SubmitInfo::default().command_buffers(&buffers[..if is_read { 2 } else { 1 }]);
-        let fence = self.owned.fences[self.started % MAX_PENDING];
-        let vulkan = self.vulkan();
-        let queue = vulkan.queue();
-        // SAFETY: the command buffer is whole and may be under way several times; the fence is not in use.
-        let submitted = unsafe { vulkan.raw.queue_submit(*queue, &[submit], fence) };
-        drop(queue);
-        self.owned.device.noted(submitted.map_err(failed("the queue")))?;
-        self.started += 1;
-        self.slots[slot].last = self.started;
+        (slot.last, slot.submitted) = (self.submissions.submit(&[slot.commands, slot.parts[0].copies])?, 1);
+        for part in &slot.parts[1..] {
+            self.submissions.submit(&[part.copies])?;
+            slot.submitted += 1;
+        }
         Ok(())
     }
 
     fn wait(&mut self, slot: usize) -> Result<(), GpuError> {
-        self.wait_until(self.slots[slot].last)
+        self.submissions.wait(self.slots[slot].last)
     }
 
-    fn output(&self, slot: usize, output: usize) -> Option<&[u8]> {
-        let slot = self.slots.get(slot).filter(|slot| (1..=self.ended).contains(&slot.last))?;
-        let range = slot.outputs.get(output)?.range.clone();
-        // SAFETY: no run of the slot is under way, and none starts while this is borrowed; others have other ranges.
-        Some(unsafe { self.owned.buffers[OUTPUTS].bytes(range) })
+    fn output(&self, slot: usize, output: usize, least: usize) -> Result<Option<&[u8]>, GpuError> {
+        let Some(slot) = self.slots.get(slot).filter(|slot| self.submissions.has_ended(slot.last)) else {
+            return Ok(None);
+        };
+        let Some(Slice { range, .. }) = slot.outputs.get(output) else { return Ok(None) };
+        let submitted = &slot.parts[..slot.submitted];
+        let Some(part) = submitted.iter().position(|part| part.end >= range.end.min(range.start.saturating_add(least)))
+        else {
+            return Ok(None);
+        };
+        self.submissions.look(slot.last + part)?;
+        let there = range.start..range.end.min(submitted[part].end);
+        // SAFETY: the copies up to there have ended, and none starts while this is borrowed; others have other ranges.
+        Ok(Some(unsafe { self.owned.buffers[OUTPUTS].bytes(there) }))
     }
 
     fn times(&mut self) -> Result<Times, GpuError> {
-        self.wait_until(self.started)?;
+        self.submissions.wait_for_all()?;
         let ticks = self.vulkan().ticks.filter(|_| self.owned.queries != vk::QueryPool::null());
         let ticks = ticks.ok_or_else(no_timestamps)?;
         let mut stamps = vec![0u64; self.stamps];
@@ -538,27 +544,39 @@ impl Owned {
     }
 }
 
-impl Drop for Replayed {
-    fn drop(&mut self) {
-        if let Err(error) = self.wait_until(self.started) {
-            tracing::error!(%error, "device");
-            self.vulkan().settle();
-        }
-    }
-}
-
 impl Drop for Owned {
     fn drop(&mut self) {
         let device = self.device.clone();
         let vulkan = device.vulkan().expect("recordings are made where it is");
-        // SAFETY: no run is under way: a recording waits for its runs before this, and one that was never finished
-        // had none.
+        // SAFETY: no run is under way: a recording's submissions go before this, and one that was never finished had none.
         unsafe {
-            self.fences.iter().for_each(|fence| vulkan.raw.destroy_fence(*fence, None));
             vulkan.raw.destroy_query_pool(self.queries, None);
             vulkan.raw.destroy_command_pool(self.commands, None);
             vulkan.raw.destroy_descriptor_pool(self.descriptors, None);
             std::mem::take(&mut self.buffers).into_iter().for_each(|buffer| vulkan.free(buffer));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_outputs_come_in_parts() {
+        let outputs = |sizes: &[usize]| in_order(OUTPUTS, 2, sizes).0.remove(1);
+        let whole = |sizes: &[usize]| in_parts(&outputs(sizes)).try_into().map(|[part]: [Range<usize>; 1]| part);
+        assert_eq!(whole(&[]), Ok(0..0));
+        assert_eq!(whole(&[100, PART]), Ok(PART + 256..2 * PART + 512));
+        for sizes in [&[3 * PART - 4][..], &[2 * PART, 5, 9 * PART], &[20 * PART]] {
+            let outputs = outputs(sizes);
+            let parts = in_parts(&outputs);
+            assert_eq!(parts.len(), (sizes.iter().sum::<usize>() / PART).min(PARTS));
+            assert_eq!(
+                [parts[0].start, parts[parts.len() - 1].end],
+                [outputs[0].range.start, outputs[outputs.len() - 1].range.end]
+            );
+            assert!(parts.windows(2).all(|pair| pair[0].end == pair[1].start && pair[0].end % ALIGNMENT == 0));
         }
     }
 }

@@ -118,8 +118,9 @@ impl Trace {
             let outputs = graph.outputs.clone();
             let inputs: Vec<_> = graph.inputs.iter().filter_map(|id| Some(self.value(*id)?.1)).collect();
             let executor = run(graph, (&self.model, self.subgraph), &self.options_with(delegates), &inputs)?;
-            let difference = |(index, id)| self.difference(id, executor.output(index)).unwrap_or_else(incomparable);
-            Ok(outputs.into_iter().enumerate().map(difference).collect())
+            let difference =
+                |(index, id)| Ok(self.difference(id, executor.output(index)?).unwrap_or_else(incomparable));
+            Ok(outputs.into_iter().enumerate().map(difference).collect::<Result<_, Error>>()?)
         } else {
             Err(refusal(&assignment.reasons[0]))
         };
@@ -172,8 +173,9 @@ impl Trace {
         let inputs: Vec<_> = graph.inputs.iter().filter_map(|id| Some(self.value(*id)?.1)).collect();
         let executor = run(graph, (&self.model, self.subgraph), &self.options_with(delegates), &inputs)?;
         let producers = self.graph.producers();
-        let departure = |(index, id): (usize, TensorId)| {
-            let difference = self.difference(id, executor.output(index));
+        let difference = |(index, id): (usize, &TensorId)| Ok(self.difference(*id, executor.output(index)?));
+        let differences: Vec<_> = tensors.iter().enumerate().map(difference).collect::<Result<_, Error>>()?;
+        let departure = |(id, difference): (TensorId, Option<Difference>)| {
             if difference.as_ref().is_some_and(|difference| difference.is_within(tolerance)) {
                 return None;
             }
@@ -182,7 +184,7 @@ impl Trace {
             let (operator, name) = (origin(made_by), made_by.op.name().to_owned());
             Some(Departure { node, operator, name, tensor, difference })
         };
-        Ok(tensors.into_iter().enumerate().filter_map(departure).min_by_key(|departure| departure.node))
+        Ok(tensors.into_iter().zip(differences).filter_map(departure).min_by_key(|departure| departure.node))
     }
 
     /// The tensors that the first `nodes` nodes make, in that order.
@@ -231,7 +233,7 @@ impl Trace {
 
     /// Shape and bytes of a tensor on the CPU.
     pub(super) fn value(&self, id: TensorId) -> Option<(&Shape, &[u8])> {
-        self.executor.output(*self.kept.get(&id)?)
+        self.executor.output(*self.kept.get(&id)?).ok()?
     }
 
     /// How far a tensor's value is from the CPU's; `None` where shapes differ or a value is missing.

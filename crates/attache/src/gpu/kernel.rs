@@ -1,7 +1,6 @@
 //! An island on the GPU: bytes of tensors in, bytes of tensors out.
 
 use attache_base::DataType;
-use attache_base::copy;
 use attache_gpu::{Device, GpuError, GpuErrorKind, Plan, Precision, Session, Storage, Submission};
 use attache_gpu_ir::{Scalar, ValueId};
 use attache_graph::{NodeId, TensorMut, TensorRef};
@@ -39,6 +38,10 @@ impl Port {
         exchange::is_stored(self.data_type, self.storage)
     }
 
+    fn host_bytes(&self) -> Option<usize> {
+        self.data_type.byte_size(self.elements)
+    }
+
     fn device_bytes(&self) -> usize {
         self.elements * self.storage.bytes()
     }
@@ -73,7 +76,7 @@ impl GpuKernel {
             ids.iter().zip(types).map(|(id, data_type)| Port::of(plan, *id, data_type)).collect()
         };
         let (inputs, outputs) = (ports(&plan.program.inputs, inputs), ports(&plan.program.outputs, outputs));
-        let empty = |port: &Port| match port.data_type.byte_size(port.elements) {
+        let empty = |port: &Port| match port.host_bytes() {
             Some(size) if !port.is_stored() => vec![0; size],
             _ => Vec::new(),
         };
@@ -112,19 +115,23 @@ impl DelegateQueue for GpuKernel {
     fn wait(&mut self, slot: usize) -> Result<(), DelegateError> {
         self.session.wait_for(slot).map_err(failed)?;
         for (index, (port, elements)) in self.outputs.iter().zip(&mut self.converted[slot]).enumerate() {
-            if let (false, Some(words)) = (port.is_stored(), self.session.output(slot, index)) {
-                exchange::from_device(port.data_type, port.storage, &words[..port.device_bytes()], elements);
+            let bytes = port.device_bytes();
+            if !port.is_stored()
+                && let Some(words) = self.session.output(slot, index, bytes).map_err(failed)?
+            {
+                exchange::from_device(port.data_type, port.storage, &words[..bytes], elements);
             }
         }
         Ok(())
     }
 
-    fn output(&self, slot: usize, output: usize) -> Option<&[u8]> {
-        let (port, words) = (self.outputs.get(output)?, self.session.output(slot, output)?);
-        match port.is_stored() {
-            true => words.get(..port.device_bytes()),
-            false => Some(&self.converted[slot][output]),
-        }
+    fn output(&self, slot: usize, output: usize, least: usize) -> Result<Option<&[u8]>, DelegateError> {
+        let Some(port) = self.outputs.get(output) else { return Ok(None) };
+        let words = self.session.output(slot, output, least.min(port.device_bytes())).map_err(failed)?;
+        Ok(words.map(|words| match port.is_stored() {
+            true => &words[..words.len().min(port.device_bytes())],
+            false => &self.converted[slot][output],
+        }))
     }
 }
 
@@ -162,8 +169,10 @@ impl DelegateKernel for GpuKernel {
         self.submit(0, times)?;
         self.wait(0)?;
         for (index, output) in outputs.iter_mut().enumerate() {
-            let made = self.output(0, index).filter(|made| made.len() == output.bytes.len());
-            copy(output.bytes, made.ok_or_else(|| DelegateError::new("an output is of another size"))?);
+            let fits = self.outputs[index].host_bytes() == Some(output.bytes.len());
+            if !fits || !self.read(0, index, output.bytes)? {
+                return Err(DelegateError::new("an output is of another size"));
+            }
         }
         Ok(())
     }

@@ -1,0 +1,119 @@
+//! What a recording hands to the queue, one after the other, each with a fence that tells when it has ended.
+#![allow(unsafe_code)]
+
+use std::time::{Duration, Instant};
+
+use ash::vk;
+
+use super::MAX_PENDING;
+use crate::device::Device;
+use crate::error::GpuError;
+use crate::vulkan::{Vulkan, failed};
+
+/// How long a wait looks again and again before it sleeps: waking up takes about as long as a small network.
+const SPIN: Duration = Duration::from_micros(500);
+
+/// Submissions of one recording. They are numbered from 1, and none ends before those ahead of it.
+pub(super) struct Submissions {
+    device: Device,
+    /// That of a submission is the one at its number, counted around.
+    fences: Vec<vk::Fence>,
+    started: usize,
+    /// How many are known to have ended, their fences ready for others.
+    ended: usize,
+}
+
+impl Submissions {
+    pub(super) fn new(device: &Device) -> Result<Self, GpuError> {
+        let mut submissions = Self { device: device.clone(), fences: Vec::new(), started: 0, ended: 0 };
+        for _ in 0..MAX_PENDING {
+            // SAFETY: the device lives.
+            let fence = unsafe { submissions.vulkan().raw.create_fence(&vk::FenceCreateInfo::default(), None) };
+            submissions.fences.push(fence.map_err(failed("a fence"))?);
+        }
+        Ok(submissions)
+    }
+
+    fn vulkan(&self) -> &Vulkan {
+        self.device.vulkan().expect("recordings are made where it is")
+    }
+
+    fn fence(&self, number: usize) -> vk::Fence {
+        self.fences[number % MAX_PENDING]
+    }
+
+    /// Hands whole command buffers over, which may be under way already, and gives the submission's number. Where too many
+    /// are under way it waits for the first of them.
+    pub(super) fn submit(&mut self, buffers: &[vk::CommandBuffer]) -> Result<usize, GpuError> {
+        if self.started - self.ended == MAX_PENDING {
+            self.wait(self.ended + 1)?;
+        }
+        let submit = vk::SubmitInfo::default().command_buffers(buffers);
+        let (vulkan, fence) = (self.vulkan(), self.fence(self.started + 1));
+        let queue = vulkan.queue();
+        // SAFETY: the command buffers are whole and may be under way several times; the fence is not in use.
+        let submitted = unsafe { vulkan.raw.queue_submit(*queue, &[submit], fence) };
+        drop(queue);
+        self.device.noted(submitted.map_err(failed("the queue")))?;
+        self.started += 1;
+        Ok(self.started)
+    }
+
+    /// Whether a submission was waited for.
+    pub(super) fn has_ended(&self, number: usize) -> bool {
+        (1..=self.ended).contains(&number)
+    }
+
+    /// Waits until a submission has ended.
+    pub(super) fn wait(&mut self, number: usize) -> Result<(), GpuError> {
+        while self.ended < number {
+            self.look(self.ended + 1)?;
+            let reset = [self.fence(self.ended + 1)];
+            // SAFETY: the submission has ended, and its fence is the recording's own.
+            let reset = unsafe { self.vulkan().raw.reset_fences(&reset) };
+            self.device.noted(reset.map_err(failed("a fence")))?;
+            self.ended += 1;
+        }
+        Ok(())
+    }
+
+    /// Waits until all have ended.
+    pub(super) fn wait_for_all(&mut self) -> Result<(), GpuError> {
+        self.wait(self.started)
+    }
+
+    /// As [`Submissions::wait`], for those that only look on: for a while by looking again and again, then asleep.
+    pub(super) fn look(&self, number: usize) -> Result<(), GpuError> {
+        if number <= self.ended {
+            return Ok(());
+        }
+        let start = Instant::now();
+        // Software needs this thread's core for the work itself.
+        let spin = if self.device.adapter().is_software { Duration::ZERO } else { SPIN };
+        let (raw, fence) = (&self.vulkan().raw, self.fence(number));
+        // SAFETY: the fence was handed to the queue with the submission, and is the recording's own.
+        let is_over = || unsafe { raw.get_fence_status(fence) };
+        // SAFETY: as above.
+        let asleep = || unsafe { raw.wait_for_fences(&[fence], true, u64::MAX) };
+        loop {
+            match is_over() {
+                Ok(true) => return Ok(()),
+                Ok(false) if start.elapsed() < spin => std::hint::spin_loop(),
+                Ok(false) => return self.device.noted(asleep().map_err(failed("a run"))),
+                Err(error) => return self.device.noted(Err(failed("a run")(error))),
+            }
+        }
+    }
+}
+
+impl Drop for Submissions {
+    fn drop(&mut self) {
+        if let Err(error) = self.wait_for_all() {
+            tracing::error!(%error, "device");
+            self.vulkan().settle();
+        }
+        let raw = &self.vulkan().raw;
+        // SAFETY: nothing that was submitted is under way.
+        unsafe { self.fences.iter().for_each(|fence| raw.destroy_fence(*fence, None)) };
+    }
+}
