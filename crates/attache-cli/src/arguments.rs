@@ -96,6 +96,9 @@ pub(crate) struct DeviceArguments {
     /// Keep binary16 in pairs, as on a GPU whose shaders have no such type, even if this one's do
     #[arg(long)]
     pub(crate) no_shader_f16: bool,
+    /// Give a software device the kernels that hardware would have
+    #[arg(long)]
+    pub(crate) as_hardware: bool,
     /// How the GPU computes on quantized tensors
     #[arg(long, default_value = "view")]
     pub(crate) quantized: QuantizedName,

@@ -68,6 +68,8 @@ pub(crate) struct Wish {
     pub(crate) precision: PrecisionName,
     /// Whether to do without binary16 as a type of shaders.
     pub(crate) no_shader_f16: bool,
+    /// Whether a software device is treated as hardware.
+    pub(crate) as_hardware: bool,
     pub(crate) quantized: QuantizedName,
     pub(crate) submission: Option<SubmissionName>,
     pub(crate) variant: Option<String>,
@@ -98,6 +100,7 @@ fn wish(arguments: &DeviceArguments) -> Result<Option<Wish>, Failure> {
         adapter,
         precision,
         no_shader_f16,
+        as_hardware,
         quantized,
         submission,
         variant,
@@ -122,6 +125,7 @@ fn wish(arguments: &DeviceArguments) -> Result<Option<Wish>, Failure> {
         adapter: adapter.clone(),
         precision: *precision,
         no_shader_f16: *no_shader_f16,
+        as_hardware: *as_hardware,
         quantized: *quantized,
         submission: *submission,
         variant: variant.clone(),
@@ -310,6 +314,7 @@ mod tests {
             adapter: None,
             precision: PrecisionName::F32,
             no_shader_f16: false,
+            as_hardware: false,
             quantized: QuantizedName::View,
             submission: None,
             variant: None,

@@ -96,6 +96,8 @@ pub struct DeviceOptions {
     pub hardware_only: bool,
     /// With the graphics interface's own validation layer, whose messages go to the log. For tests.
     pub validation: bool,
+    /// Treated as hardware is, though it be software. For tests.
+    pub as_hardware: bool,
     /// With no more than every device has: four storage buffers to a shader, and all else as hardware likes it. For tests
     /// on software.
     pub frugal: bool,
@@ -129,6 +131,7 @@ struct Inner {
 #[derive(Default)]
 struct Opened {
     validation: bool,
+    as_hardware: bool,
     fault: Option<Fault>,
     open_ms: f64,
 }
@@ -170,7 +173,8 @@ impl Device {
         if options.frugal {
             described = Adapter { max_storage_buffers: 4, ..described };
         }
-        let opened = Opened { validation: options.validation, fault: options.fault, open_ms };
+        let as_hardware = options.as_hardware || options.frugal;
+        let opened = Opened { validation: options.validation, as_hardware, fault: options.fault, open_ms };
         Ok(Self::new(device, queue, described, failure, Some(opened)))
     }
 
@@ -192,10 +196,11 @@ impl Device {
     ) -> Self {
         let max_binding_bytes = usize::try_from(adapter.max_binding_bytes).unwrap_or(usize::MAX);
         let storage_buffers = adapter.max_storage_buffers as usize;
-        let as_software = adapter.is_software && storage_buffers > 4;
+        let as_hardware = opened.as_ref().is_some_and(|opened| opened.as_hardware);
+        let as_software = adapter.is_software && storage_buffers > 4 && !as_hardware;
         let (max_bindings, params) = match as_software {
             true => (storage_buffers - 1, Params::Storage),
-            false => (storage_buffers, Params::Uniform),
+            false => (storage_buffers, Params::Text),
         };
         let allowed = device.limits();
         let most_invocations = allowed.max_compute_invocations_per_workgroup.min(allowed.max_compute_workgroup_size_x);

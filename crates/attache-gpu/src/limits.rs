@@ -55,7 +55,9 @@ impl Default for Limits {
 /// Where a shader's parameters lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Params {
-    /// In a uniform buffer, as hardware likes it.
+    /// In the text: the driver then counts loops and divides by constants when it compiles.
+    Text,
+    /// In a uniform buffer, so that fewer texts are compiled.
     Uniform,
     /// In a storage buffer. Mesa's software driver compiles a shader again at every dispatch, and keeps what it compiled,
     /// where a loop's bound comes from a uniform buffer.
@@ -63,11 +65,12 @@ pub enum Params {
 }
 
 impl Params {
-    /// The address space of the parameters, in WGSL.
-    pub(crate) fn space(self) -> &'static str {
+    /// The address space of the parameters' buffer, in WGSL, where they have one.
+    pub(crate) fn space(self) -> Option<&'static str> {
         match self {
-            Params::Uniform => "uniform",
-            Params::Storage => "storage, read",
+            Params::Text => None,
+            Params::Uniform => Some("uniform"),
+            Params::Storage => Some("storage, read"),
         }
     }
 }

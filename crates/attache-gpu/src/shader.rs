@@ -1,7 +1,7 @@
 //! A shader under construction: bindings, parameters, text.
 //!
-//! Whatever differs between two layers of one kind (extents, strides, offsets) is a parameter, read from a small
-//! buffer, so that few texts and few pipelines serve many layers.
+//! Whatever differs between two layers of one kind (extents, strides, offsets) is a parameter: part of the text, or read from a
+//! small buffer, as the device likes it.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub struct Shader {
     pub source: String,
     /// The buffers, in the order of the bindings after the parameters' own.
     pub bindings: Vec<Binding>,
-    /// The parameters.
+    /// The parameters, where the text doesn't hold them.
     pub params: Vec<u32>,
     /// Work groups along each axis.
     pub groups: [u32; 3],
@@ -65,7 +65,7 @@ pub(crate) struct Writer<'a> {
     bindings: Vec<(Binding, String)>,
     params: Vec<u32>,
     functions: String,
-    space: &'static str,
+    space: Option<&'static str>,
     halves: bool,
     matrices: bool,
     /// The output, where an invocation makes four elements one after the other and collects their bytes into a word.
@@ -82,25 +82,43 @@ impl<'a> Writer<'a> {
 
     /// The WGSL for a number that may differ from dispatch to dispatch, of type `u32`.
     pub(crate) fn param(&mut self, value: usize) -> String {
-        self.params.push(u32::try_from(value).expect("extents of checked values fit 32 bits"));
-        self.last_param()
+        self.word(u32::try_from(value).expect("extents of checked values fit 32 bits"))
     }
 
     /// The WGSL for a number that may differ from dispatch to dispatch, of type `i32`.
     pub(crate) fn signed_param(&mut self, value: i64) -> String {
-        self.params.push(i32::try_from(value).expect("offsets of checked values fit 32 bits") as u32);
-        format!("i32({})", self.last_param())
+        let word = self.word(i32::try_from(value).expect("offsets of checked values fit 32 bits") as u32);
+        format!("i32({word})")
     }
 
     /// The WGSL for a number that may differ from dispatch to dispatch, of type `f32`.
     pub(crate) fn float_param(&mut self, value: f32) -> String {
-        self.params.push(value.to_bits());
-        format!("bitcast<f32>({})", self.last_param())
+        if self.space.is_none() {
+            return self.float(value);
+        }
+        format!("bitcast<f32>({})", self.word(value.to_bits()))
     }
 
-    fn last_param(&self) -> String {
-        let index = self.params.len() - 1;
+    /// A parameter of 32 bits.
+    fn word(&mut self, value: u32) -> String {
+        if self.space.is_none() {
+            return format!("{value}u");
+        }
+        let index = self.params.len();
+        self.params.push(value);
         format!("params[{}].{}", index / 4, ["x", "y", "z", "w"][index % 4])
+    }
+
+    /// A number as the text holds it. WGSL has no literal for infinities, and takes no constant's bits for a number's.
+    fn float(&mut self, value: f32) -> String {
+        if value == 0.0 || value.is_normal() {
+            return format!("({value:?}f)");
+        }
+        let bits = value.to_bits();
+        self.function(&format!(
+            "fn float_{bits}() -> f32 {{\n    var bits = {bits}u;\n    return bitcast<f32>(bits);\n}}\n"
+        ));
+        format!("float_{bits}()")
     }
 
     /// Binds a value of the program, to read `lanes` elements at a time.
@@ -213,8 +231,9 @@ impl<'a> Writer<'a> {
         if self.matrices {
             source.push_str("enable wgpu_cooperative_matrix;\n");
         }
-        let vectors = self.params.len().div_ceil(4).max(1);
-        let _ = writeln!(source, "@group(0) @binding(0) var<{}> params: array<vec4<u32>, {vectors}>;", self.space);
+        if let (Some(space), vectors @ 1..) = (self.space, self.params.len().div_ceil(4)) {
+            let _ = writeln!(source, "@group(0) @binding(0) var<{space}> params: array<vec4<u32>, {vectors}>;");
+        }
         for (index, (binding, place)) in self.bindings.iter().enumerate() {
             let access = if matches!(binding, Binding::Write(..)) { "read_write" } else { "read" };
             let index = index + 1;

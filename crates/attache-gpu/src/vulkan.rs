@@ -155,7 +155,7 @@ impl Vulkan {
             memory,
             queue: Mutex::new(hal.raw_queue()),
             params: match limits.params {
-                Params::Uniform => vk::DescriptorType::UNIFORM_BUFFER,
+                Params::Text | Params::Uniform => vk::DescriptorType::UNIFORM_BUFFER,
                 Params::Storage => vk::DescriptorType::STORAGE_BUFFER,
             },
             spirv: options(version, limits, dot.shader_integer_dot_product == vk::TRUE),

@@ -117,6 +117,13 @@ fn the_gpu_agrees_with_every_case() {
     assert_none(&described(&failures(delegate(Precision::F32, false), TOLERANCE)));
 }
 
+/// With the kernels that hardware has: other variants, and parameters in the text.
+#[test]
+fn the_gpu_agrees_as_hardware() {
+    let options = GpuDelegateOptions::default().quantized(Quantized::Exact).as_hardware(true);
+    assert_none(&described(&failures(open(options), TOLERANCE)));
+}
+
 /// Binary16 in pairs, and as a type of shaders where the interface can have that.
 #[test]
 fn the_gpu_agrees_in_16_bits() {

@@ -18,7 +18,7 @@ fn every_shader_can_be_written_for_every_interface() {
     let mut failures = Vec::new();
     for (precision, no_shader_f16) in [(Precision::F32, false), (Precision::F16, false), (Precision::F16, true)] {
         let options = GpuDelegateOptions::default().backend(Backend::Vulkan).precision(precision);
-        let options = options.no_shader_f16(no_shader_f16);
+        let options = options.no_shader_f16(no_shader_f16).as_hardware(true);
         let delegate = GpuDelegate::new(options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on");
         for case in cases() {
             let text = stage(case.model(), 0, &delegate, GpuStage::Wgsl, &Limits::default()).unwrap_or_default();

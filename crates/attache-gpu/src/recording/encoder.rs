@@ -128,7 +128,8 @@ impl Builder<'_> {
                     Binding::Read(id) => place(slot, *id),
                     Binding::Packed(_) | Binding::Words(_) | Binding::Write(..) => bound.clone(),
                 });
-                self.bind(&pipeline, &[params.clone()].into_iter().chain(slices).collect::<Vec<_>>())
+                let params = Some((0, params.clone())).filter(|_| !dispatch.shader.params.is_empty());
+                self.bind(&pipeline, &params.into_iter().chain((1..).zip(slices)).collect::<Vec<_>>())
             });
             let bindings = bindings.collect();
             commands.push(Command { pipeline, bindings, groups: dispatch.shader.groups });
@@ -196,10 +197,11 @@ impl Builder<'_> {
         Ok(slices)
     }
 
-    fn bind(&self, pipeline: &wgpu::ComputePipeline, slices: &[Slice]) -> wgpu::BindGroup {
-        let entries: Vec<wgpu::BindGroupEntry<'_>> = (slices.iter().enumerate())
+    /// The slices at their bindings.
+    fn bind(&self, pipeline: &wgpu::ComputePipeline, slices: &[(u32, Slice)]) -> wgpu::BindGroup {
+        let entries: Vec<wgpu::BindGroupEntry<'_>> = (slices.iter())
             .map(|(binding, slice)| wgpu::BindGroupEntry {
-                binding: binding as u32,
+                binding: *binding,
                 resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
                     buffer: &slice.buffer,
                     offset: slice.offset,

@@ -19,7 +19,7 @@ use crate::shader::{Shader, Writer};
 
 pub(super) const VARIANT: Variant = Variant { name: "contract_blocked", takes_prologues: true, applies, cost, write };
 
-fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
+pub(super) fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     let Primitive::Contract(contraction) = &kernel.primitive else { return false };
     let constant = |id: &ValueId| matches!(context.program.value(*id).source, Source::Constant(_));
     let is_real = context.program.value(kernel.inputs[0]).scalar == Scalar::F32;
@@ -84,8 +84,8 @@ impl Block {
     fn new([positions, quads, depth]: [usize; 3], is_behind_depthwise: bool, [bytes, invocations]: [usize; 2]) -> Self {
         let invocations = invocations.min(MAX_INVOCATIONS);
         if positions < 4 {
-            let shares = depth.next_power_of_two().clamp(1, invocations / 4);
-            return Self { rows: 1, columns: 4, each: 1, shares, step: 1 }.within(bytes);
+            let shares = depth.next_power_of_two().clamp(1, invocations / 2);
+            return Self { rows: 1, columns: 2, each: 1, shares, step: 1 }.within(bytes);
         }
         let choices = if is_behind_depthwise { &BLOCKS_BEHIND_DEPTHWISE[..] } else { &BLOCKS[..] };
         let groups = |[rows, columns]: [usize; 2]| positions.div_ceil(rows) * quads.div_ceil(columns);
@@ -378,7 +378,7 @@ mod tests {
         assert_eq!(of([3136, 64, 16], false), Block { rows: 32, columns: 16, each: 4, shares: 1, step: 8 });
         assert_eq!(of([196, 64, 256], false), Block { rows: 16, columns: 8, each: 4, shares: 8, step: 4 });
         assert_eq!(of([49, 256, 256], true), Block { rows: 8, columns: 16, each: 4, shares: 8, step: 2 });
-        assert_eq!(of([1, 251, 256], false), Block { rows: 1, columns: 4, each: 1, shares: 64, step: 1 });
+        assert_eq!(of([1, 251, 256], false), Block { rows: 1, columns: 2, each: 1, shares: 128, step: 1 });
         for (positions, quads, depth) in (1..40).flat_map(|p| (1..40).map(move |q| (p * p * 7 - 6, q * 3, p * q))) {
             for (behind, bytes, most) in [(false, 16384, 128), (true, 16384, 256), (true, 32768, 1024)] {
                 let block = Block::new([positions, quads, depth], behind, [bytes, most]);

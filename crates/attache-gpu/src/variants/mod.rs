@@ -9,6 +9,7 @@ mod contract_dense;
 mod contract_depthwise;
 mod contract_depthwise_bytes;
 mod contract_direct;
+mod contract_held;
 mod contract_matrix;
 mod gather;
 mod index_map;
@@ -19,6 +20,7 @@ mod reduce_group;
 mod resample;
 mod rows;
 mod rows_group;
+mod rows_held;
 mod scan;
 mod supply;
 mod tile;
@@ -88,6 +90,7 @@ static TABLE: &[Variant] = &[
     contract_depthwise::VARIANT,
     contract_depthwise_bytes::VARIANT,
     contract_direct::VARIANT,
+    contract_held::VARIANT,
     contract_matrix::VARIANT,
     gather::VARIANT,
     index_map::VARIANT,
@@ -98,6 +101,7 @@ static TABLE: &[Variant] = &[
     resample::VARIANT,
     rows::VARIANT,
     rows_group::VARIANT,
+    rows_held::VARIANT,
     scan::VARIANT,
     top_k::VARIANT,
     unpool::VARIANT,

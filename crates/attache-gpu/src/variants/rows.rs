@@ -29,7 +29,7 @@ pub(super) struct Parts<'a> {
     /// WGSL of a row's elements.
     pub(super) extent: String,
     /// WGSL of the distance between two neighbours of them.
-    inner: String,
+    pub(super) inner: String,
     /// WGSL of the distance between rows of neighbouring outer coordinates.
     outer: String,
 }
@@ -62,6 +62,11 @@ impl<'a> Parts<'a> {
         text
     }
 
+    /// The inputs that vary along a row.
+    pub(super) fn varying(&self) -> impl Iterator<Item = usize> {
+        (0..self.varying.len()).filter(|index| self.varying[*index])
+    }
+
     /// The number of the variable that holds what step `step` makes.
     pub(super) fn made(&self, step: usize) -> usize {
         self.varying.len() + step
@@ -70,7 +75,7 @@ impl<'a> Parts<'a> {
     /// WGSL that names `at`, the place of element `r`, and what the inputs that the expression reads hold there.
     pub(super) fn element(&self, of: &Expression) -> String {
         let mut text = format!("        let at = base + r * {};\n", self.inner);
-        for index in (0..self.varying.len()).filter(|index| self.varying[*index] && of.reads(*index)) {
+        for index in self.varying().filter(|index| of.reads(*index)) {
             let _ = writeln!(text, "        let x{index} = input{index}(at);");
         }
         text

@@ -41,21 +41,22 @@ fn cost(_: &Context<'_>, kernel: &Kernel) -> u32 {
 /// How rows are spread over a work group: `local.x % abreast` is the row, `local.x / abreast` the invocation among those that
 /// fold it.
 #[derive(Clone, Copy)]
-struct Team {
+pub(super) struct Team {
     /// Rows.
-    abreast: usize,
+    pub(super) abreast: usize,
     /// Invocations of a row, a power of two.
-    workers: usize,
+    pub(super) workers: usize,
 }
 
 impl Team {
-    fn new(context: &Context<'_>, rows: &Rows) -> Self {
+    /// For so many rows, where as many lie beside each other, else one.
+    pub(super) fn new(context: &Context<'_>, rows: &Rows, abreast: usize) -> Self {
         let inner: usize = rows.shape[rows.axes.end..].iter().product();
-        let abreast = if inner.is_multiple_of(ABREAST) { ABREAST } else { 1 };
+        let abreast = if inner.is_multiple_of(abreast) { abreast } else { 1 };
         Self { abreast, workers: group(context, rows.extent() * abreast) as usize / abreast }
     }
 
-    fn invocations(&self) -> usize {
+    pub(super) fn invocations(&self) -> usize {
         self.abreast * self.workers
     }
 }
@@ -72,7 +73,7 @@ fn group(context: &Context<'_>, extent: usize) -> u32 {
 
 /// Whether the elements are to be folded one after the other: where the order changes the result, the input's counts, for
 /// up to as many as a reduction by itself folds in order.
-fn is_in_order(reduction: Reduction, of: &Expression, extent: usize) -> bool {
+pub(super) fn is_in_order(reduction: Reduction, of: &Expression, extent: usize) -> bool {
     let differs = match reduction {
         Reduction::Sum | Reduction::Mean => !of.is_never_negative(),
         Reduction::Product => true,
@@ -81,15 +82,11 @@ fn is_in_order(reduction: Reduction, of: &Expression, extent: usize) -> bool {
     differs && extent <= MANY_ELEMENTS
 }
 
-/// WGSL that leaves what all elements fold to in the row's first shared place, each invocation folding its own before.
-fn halving(parts: &Parts<'_>, of: &Expression, fold: &str, team: Team) -> String {
-    let (each, element, value) = (each(parts, team), parts.element(of), expression(of, 1));
+/// WGSL that leaves what the invocations have folded in the row's first shared place.
+pub(super) fn meet(fold: &str, team: Team) -> String {
     let Team { abreast, workers } = team;
     format!(
-        "{each}{element}        let value = {value};
-        {fold}
-    }}
-    shared_folded[local.x] = folded;
+        "    shared_folded[local.x] = folded;
     for (var half = {half}u; half > 0u; half = half / 2u) {{
         workgroupBarrier();
         if (worker < half) {{
@@ -97,9 +94,16 @@ fn halving(parts: &Parts<'_>, of: &Expression, fold: &str, team: Team) -> String
             {fold}
             shared_folded[local.x] = folded;
         }}
-    }}\n",
+    }}
+    workgroupBarrier();\n",
         half = workers / 2
     )
+}
+
+/// WGSL that leaves what all elements fold to in the row's first shared place, each invocation folding its own before.
+fn halving(parts: &Parts<'_>, of: &Expression, fold: &str, team: Team) -> String {
+    let (each, element, value) = (each(parts, team), parts.element(of), expression(of, 1));
+    format!("{each}{element}        let value = {value};\n        {fold}\n    }}\n{}", meet(fold, team))
 }
 
 /// The same, all elements folded in their order by one invocation.
@@ -124,7 +128,8 @@ fn one_by_one(parts: &Parts<'_>, of: &Expression, fold: &str, team: Team) -> Str
         }}
         workgroupBarrier();
     }}
-    if (worker == 0u) {{ shared_folded[local.x] = folded; }}\n"
+    if (worker == 0u) {{ shared_folded[local.x] = folded; }}
+    workgroupBarrier();\n"
     )
 }
 
@@ -135,7 +140,7 @@ fn each(parts: &Parts<'_>, team: Team) -> String {
 fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let mut writer = Writer::new(VARIANT.name, context);
     let parts = Parts::new(&mut writer, context, kernel);
-    let team = Team::new(context, parts.rows);
+    let team = Team::new(context, parts.rows, ABREAST);
     let abreast = team.abreast;
     let mut body = format!(
         "    let worker = local.x / {abreast}u;\n    let row = group.x * {abreast}u + local.x % {abreast}u;\n{}",
@@ -154,8 +159,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
                 format!(
                     "    var x{made}: f32;\n    {{
     var folded = f32({start});
-{text}    workgroupBarrier();
-    x{made} = shared_folded[local.x % {abreast}u]{share};
+{text}    x{made} = shared_folded[local.x % {abreast}u]{share};
     workgroupBarrier();\n    }}\n"
                 )
             }

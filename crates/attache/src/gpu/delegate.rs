@@ -36,6 +36,7 @@ impl GpuDelegate {
             adapter: options.adapter.clone(),
             hardware_only: options.hardware_only,
             validation: options.validation,
+            as_hardware: options.as_hardware,
             frugal: false,
             no_shader_f16: options.no_shader_f16,
             fault: options.fault.or_else(super::fault::of_device),

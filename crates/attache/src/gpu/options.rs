@@ -47,6 +47,7 @@ pub struct GpuDelegateOptions {
     pub(crate) hardware_only: bool,
     pub(crate) validation: bool,
     pub(crate) no_shader_f16: bool,
+    pub(crate) as_hardware: bool,
     pub(crate) fault: Option<Fault>,
     pub(crate) variants: Variants,
 }
@@ -65,6 +66,7 @@ impl Default for GpuDelegateOptions {
             hardware_only: false,
             validation: false,
             no_shader_f16: false,
+            as_hardware: false,
             fault: None,
             variants: Variants::default(),
         }
@@ -169,6 +171,12 @@ impl GpuDelegateOptions {
     /// does not. For tests.
     pub fn no_shader_f16(mut self, without: bool) -> Self {
         self.no_shader_f16 = without;
+        self
+    }
+
+    /// With the kernels that hardware would have, on a software device too. For tests.
+    pub fn as_hardware(mut self, as_hardware: bool) -> Self {
+        self.as_hardware = as_hardware;
         self
     }
 
