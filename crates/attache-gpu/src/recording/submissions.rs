@@ -10,7 +10,8 @@ use crate::device::Device;
 use crate::error::GpuError;
 use crate::vulkan::{Vulkan, failed};
 
-/// How long a wait looks again and again before it sleeps: waking up takes about as long as a small network.
+/// How long a wait looks again and again on either side of the time at which it should be over: waking up takes about as
+/// long as a small network.
 const SPIN: Duration = Duration::from_micros(500);
 
 /// Submissions of one recording. They are numbered from 1, and none ends before those ahead of it.
@@ -21,11 +22,14 @@ pub(super) struct Submissions {
     started: usize,
     /// How many are known to have ended, their fences ready for others.
     ended: usize,
+    /// How long the last wait took, if its end was not slept through.
+    usual: Duration,
 }
 
 impl Submissions {
     pub(super) fn new(device: &Device) -> Result<Self, GpuError> {
-        let mut submissions = Self { device: device.clone(), fences: Vec::new(), started: 0, ended: 0 };
+        let mut submissions =
+            Self { device: device.clone(), fences: Vec::new(), started: 0, ended: 0, usual: Duration::ZERO };
         for _ in 0..MAX_PENDING {
             // SAFETY: the device lives.
             let fence = unsafe { submissions.vulkan().raw.create_fence(&vk::FenceCreateInfo::default(), None) };
@@ -64,10 +68,17 @@ impl Submissions {
         (1..=self.ended).contains(&number)
     }
 
-    /// Waits until a submission has ended.
+    /// Waits until a submission has ended: asleep, but for the time around that at which the last wait was over.
     pub(super) fn wait(&mut self, number: usize) -> Result<(), GpuError> {
+        if number <= self.ended {
+            return Ok(());
+        }
+        let start = Instant::now();
+        let overslept = self.sleep(number, self.usual.saturating_sub(SPIN))?;
+        self.look(number)?;
+        let taken = start.elapsed();
+        self.usual = if overslept { taken - taken / 8 } else { taken };
         while self.ended < number {
-            self.look(self.ended + 1)?;
             let reset = [self.fence(self.ended + 1)];
             // SAFETY: the submission has ended, and its fence is the recording's own.
             let reset = unsafe { self.vulkan().raw.reset_fences(&reset) };
@@ -82,16 +93,30 @@ impl Submissions {
         self.wait(self.started)
     }
 
-    /// As [`Submissions::wait`], for those that only look on: for a while by looking again and again, then asleep.
+    /// Sleeps for a while, or until a submission has ended; whether it has.
+    fn sleep(&self, number: usize, time: Duration) -> Result<bool, GpuError> {
+        if time.is_zero() {
+            return Ok(false);
+        }
+        let (raw, fence) = (&self.vulkan().raw, [self.fence(number)]);
+        // SAFETY: the fence was handed to the queue with the submission, and is the recording's own.
+        match unsafe { raw.wait_for_fences(&fence, true, u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)) } {
+            Ok(()) => Ok(true),
+            Err(vk::Result::TIMEOUT) => Ok(false),
+            Err(error) => self.device.noted(Err(failed("a run")(error))),
+        }
+    }
+
+    /// As [`Submissions::wait`], for those that only look on: again and again at first, then asleep.
     pub(super) fn look(&self, number: usize) -> Result<(), GpuError> {
         if number <= self.ended {
             return Ok(());
         }
         let start = Instant::now();
         // Software needs this thread's core for the work itself.
-        let spin = if self.device.adapter().is_software { Duration::ZERO } else { SPIN };
+        let spin = if self.device.adapter().is_software { Duration::ZERO } else { 2 * SPIN };
         let (raw, fence) = (&self.vulkan().raw, self.fence(number));
-        // SAFETY: the fence was handed to the queue with the submission, and is the recording's own.
+        // SAFETY: as above.
         let is_over = || unsafe { raw.get_fence_status(fence) };
         // SAFETY: as above.
         let asleep = || unsafe { raw.wait_for_fences(&[fence], true, u64::MAX) };
