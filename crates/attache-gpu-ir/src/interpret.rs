@@ -181,6 +181,9 @@ fn rows(rows: &Rows, inputs: &[&Tensor]) -> Tensor {
         known.push(match step {
             RowStep::Fold(reduction, expression) => reduce(*reduction, &axes, &map(expression, &rows.shape, &known)),
             RowStep::Map(expression) => map(expression, &rows.folded(), &known),
+            RowStep::Across(reduction, expression) => {
+                reduce(*reduction, &[rows.axes.start - 1], &map(expression, &rows.folded(), &known))
+            }
         });
     }
     map(&rows.result, &rows.output(), &known)

@@ -251,6 +251,7 @@ impl fmt::Display for Details<'_> {
                     match step {
                         RowStep::Fold(reduction, expression) => write!(f, "{reduction:?}({expression}), ")?,
                         RowStep::Map(expression) => write!(f, "{expression}, ")?,
+                        RowStep::Across(reduction, expression) => write!(f, "across {reduction:?}({expression}), ")?,
                     }
                 }
                 write!(f, "{}", rows.result)

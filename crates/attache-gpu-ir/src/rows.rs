@@ -22,6 +22,8 @@ pub struct Rows {
     pub result: Expression,
     /// Whether that is one element for each row, or one for each of its elements.
     pub is_folded: bool,
+    /// Whether rows are parts of longer ones, whose elements nobody adds in order.
+    pub is_part: bool,
     /// What the output's elements mean; integers are the result rounded towards zero.
     pub scalar: Scalar,
 }
@@ -33,6 +35,8 @@ pub enum RowStep {
     Fold(Reduction, Expression),
     /// An expression of what doesn't vary along the row.
     Map(Expression),
+    /// The same, folded over the axis in front of those of a row: rows that are parts of a longer one share what it makes.
+    Across(Reduction, Expression),
 }
 
 impl Rows {
@@ -50,6 +54,11 @@ impl Rows {
         if self.is_folded { self.folded() } else { self.shape.clone() }
     }
 
+    /// Rows that an [`RowStep::Across`] folds together.
+    pub fn parts(&self) -> usize {
+        self.axes.start.checked_sub(1).map_or(1, |axis| self.shape[axis])
+    }
+
     /// Elements of a row.
     pub fn extent(&self) -> usize {
         self.shape[self.axes.clone()].iter().product()
@@ -65,7 +74,7 @@ impl Rows {
     pub fn expressions(&self) -> impl Iterator<Item = (&Expression, bool)> {
         let steps = self.steps.iter().map(|step| match step {
             RowStep::Fold(_, expression) => (expression, true),
-            RowStep::Map(expression) => (expression, false),
+            RowStep::Map(expression) | RowStep::Across(_, expression) => (expression, false),
         });
         steps.chain([(&self.result, !self.is_folded)])
     }
@@ -74,6 +83,9 @@ impl Rows {
     pub(crate) fn check(&self, inputs: &[&Shape]) -> Result<(), String> {
         if self.axes.start > self.axes.end || self.axes.end > self.shape.rank() {
             return Err(format!("{} has no axes {:?}", self.shape, self.axes));
+        }
+        if self.axes.start == 0 && self.steps.iter().any(|step| matches!(step, RowStep::Across(..))) {
+            return Err(format!("{} has no axis in front of a row's", self.shape));
         }
         for (made, (expression, is_of_elements)) in self.expressions().enumerate() {
             if expression.arity() > inputs.len() + made {

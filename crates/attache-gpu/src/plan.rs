@@ -56,7 +56,7 @@ impl Plan {
         program.validate().map_err(|error| GpuError::new(GpuErrorKind::Failed, error.to_string()))?;
         settle_reshapes(&mut program);
         let fused = fuse(&program, limits);
-        let mut kernels = split(&mut program, fused);
+        let mut kernels = split(&mut program, fused, limits.max_bindings);
         let mut storages = Storages::new(&program, precision.storage(limits.shader_f16));
         let (mut dispatches, mut alternatives) = (Vec::new(), BTreeSet::new());
         let mut add = |program: &Program, kernel: &Kernel, index: usize, storages: &mut Storages| {

@@ -133,6 +133,9 @@ fn primitive(primitive: &Primitive, inputs: &[&Shape], outputs: u64) -> u64 {
             let step = |step: &RowStep| match step {
                 RowStep::Fold(_, expression) => each.saturating_mul(1 + expression.functions() as u64),
                 RowStep::Map(expression) => row.saturating_mul(expression.functions() as u64),
+                RowStep::Across(_, expression) => {
+                    row.saturating_mul(rows.parts() as u64).saturating_mul(1 + expression.functions() as u64)
+                }
             };
             let last = outputs.saturating_mul(rows.result.functions() as u64);
             rows.steps.iter().map(step).fold(last, u64::saturating_add)

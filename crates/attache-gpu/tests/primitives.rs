@@ -605,7 +605,7 @@ fn devices_compute_what_primitives_mean() {
 /// The same in one more form.
 fn forms(precision: Precision, submission: Submission, options: DeviceOptions) {
     let form = Form { device: device(options), precision, submission };
-    let kinds: [(&str, Draw, usize); 26] = [
+    let kinds: [(&str, Draw, usize); 27] = [
         ("map", map, 60),
         ("index_map", index_map, 40),
         ("concatenate", concatenate, 25),
@@ -632,6 +632,7 @@ fn forms(precision: Precision, submission: Submission, options: DeviceOptions) {
         ("pooled", fused::pooled, 20),
         ("separable", fused::separable, 40),
         ("large_contract", large_contract, 30),
+        ("long_rows", fused::long_rows, 4),
     ];
     let mut seen = BTreeSet::new();
     for (seed, (label, draw, count)) in kinds.into_iter().enumerate() {

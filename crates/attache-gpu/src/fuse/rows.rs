@@ -15,7 +15,8 @@ use super::{Epilogue, Kernel, MAX_SIZE, View, split};
 /// Kernels that one chain may have.
 const MAX_MEMBERS: usize = 32;
 
-/// Elements of a row beyond which a work group would keep the device waiting: reductions then stay apart.
+/// Elements of a row beyond which a work group would keep the device waiting: reductions then stay apart, but where rows are
+/// folded in parts.
 const MAX_EXTENT: usize = 16384;
 
 /// As an expression's input: the first number that a chain makes for each row.
@@ -156,7 +157,9 @@ impl<'a> Chains<'a> {
         let outputs = self.kernel(*last).outputs.clone();
         let (rows, inputs) = chain.finish(outputs[0], axes);
         let folds = rows.steps.iter().filter(|step| matches!(step, RowStep::Fold(..))).count();
-        let is_short = rows.extent() <= MAX_EXTENT || (folds == 1 && rows.is_folded);
+        let shapes: Vec<&Shape> = inputs.iter().map(|id| self.program.shape(*id)).collect();
+        let is_split = || views.is_empty() && split::parts(&rows, &shapes, self.max_bindings).is_some();
+        let is_short = rows.extent() <= MAX_EXTENT || (folds == 1 && rows.is_folded) || is_split();
         let is_small = rows.expressions().all(|(expression, _)| expression.size() <= MAX_SIZE);
         if !is_short || !is_small || inputs.len() >= self.max_bindings {
             return None;
@@ -255,6 +258,7 @@ impl Chain<'_> {
         let steps = self.steps.iter().map(|step| match step {
             RowStep::Fold(reduction, expression) => RowStep::Fold(*reduction, number(expression)),
             RowStep::Map(expression) => RowStep::Map(number(expression)),
+            RowStep::Across(..) => unreachable!("only a fold that is split has parts"),
         });
         let rows = Rows {
             shape: self.shape.clone(),
@@ -262,6 +266,7 @@ impl Chain<'_> {
             steps: steps.collect(),
             result: number(&result),
             is_folded: self.program.shape(output) != self.shape,
+            is_part: false,
             scalar: self.program.value(output).scalar,
         };
         (rows, self.inputs)

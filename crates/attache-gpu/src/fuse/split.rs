@@ -1,5 +1,5 @@
-//! Long folds in two: few rows of many elements would keep few work groups busy for long, so parts of them are folded
-//! first, many at once, and then what these parts made.
+//! Long rows in parts: few rows of many elements would keep few work groups busy for long, so parts of them are folded
+//! first, many at once, and whoever needs the whole folds what these made.
 
 use std::ops::RangeInclusive;
 
@@ -17,109 +17,168 @@ const PARTS: RangeInclusive<usize> = 8..=128;
 /// Parts of all rows beyond which a device is busy anyway.
 const MANY_PARTS: usize = 4096;
 
-/// The kernels, those of long folds in two.
-pub(crate) fn split(program: &mut Program, kernels: Vec<Kernel>) -> Vec<Kernel> {
-    let halves = |kernel: Kernel| match halves(program, &kernel) {
-        Some(both) => both.into(),
+/// The kernels, those of long folds in parts, on a device with so many bindings.
+pub(crate) fn split(program: &mut Program, kernels: Vec<Kernel>, max_bindings: usize) -> Vec<Kernel> {
+    let in_parts = |kernel: Kernel| match in_parts(program, &kernel, max_bindings) {
+        Some(kernels) => kernels,
         None => vec![kernel],
     };
-    kernels.into_iter().flat_map(halves).collect()
+    kernels.into_iter().flat_map(in_parts).collect()
 }
 
-/// A fold of parts and a fold of what those made, which together do what the kernel does.
-fn halves(program: &mut Program, kernel: &Kernel) -> Option<[Kernel; 2]> {
-    let Primitive::Rows(rows) = &kernel.primitive else { return None };
-    let [RowStep::Fold(reduction, of), after @ ..] = &rows.steps[..] else { return None };
-    let is_last = after.iter().all(|step| matches!(step, RowStep::Map(_)));
-    if !is_last || !rows.is_folded || rows.extent() <= MAX_EXTENT || !kernel.views.is_empty() {
-        return None;
-    }
-    let extents = [&rows.shape[..rows.axes.start], &rows.shape[rows.axes.end..]];
-    let [outer, inner] = extents.map(|extents| extents.iter().product::<usize>());
+/// How many parts rows are folded in, which read inputs of these shapes; `None` where they are folded at once.
+pub(super) fn parts(rows: &Rows, inputs: &[&Shape], max_bindings: usize) -> Option<usize> {
+    let folds = rows.steps.iter().filter(|step| matches!(step, RowStep::Fold(..))).count();
+    let [outer, inner] = around(rows);
+    // Rows that lie one after the other are read fast by one work group, too.
+    let is_worth_it = folds > 0 && rows.extent() > MAX_EXTENT && (inner > 1 || (folds == 1 && rows.is_folded));
     let fits = |parts: &usize| rows.extent().is_multiple_of(*parts) && parts * outer * inner <= MANY_PARTS;
-    let parts = PARTS.rev().find(fits)?;
-    let whole = Shape::from([outer, parts, rows.extent() / parts, inner]);
-    let inputs: Vec<ValueId> =
-        kernel.inputs.iter().map(|id| laid(program, *id, rows, &whole)).collect::<Option<_>>()?;
-    let mean = (*reduction == Reduction::Mean).then_some(Expression::Constant(1.0 / rows.extent() as f32));
-    let reduction = if mean.is_some() { Reduction::Sum } else { *reduction };
-    let long = Long { rows, reduction, mean, inputs, whole };
-
-    let (first, inputs) = long.parts(of);
-    let made = program.step(Primitive::Rows(first.clone()), &inputs, 0).ok()?[0];
-    program.values[made.index()].is_inner = true;
-    let first = Kernel { primitive: Primitive::Rows(first), inputs, outputs: vec![made], ..kernel.clone() };
-    let (second, inputs) = long.whole(made, after);
-    let second = Kernel { primitive: Primitive::Rows(second), inputs, ..kernel.clone() };
-    Some([first, second])
+    let parts = PARTS.rev().find(fits).filter(|_| is_worth_it && inputs.len() + folds < max_bindings)?;
+    inputs.iter().all(|input| layout(rows, input, parts).is_some()).then_some(parts)
 }
 
-/// A long fold of one step, with maps of what it makes.
+/// How many rows lie one after the other, and beside each other.
+fn around(rows: &Rows) -> [usize; 2] {
+    [&rows.shape[..rows.axes.start], &rows.shape[rows.axes.end..]].map(|extents| extents.iter().product())
+}
+
+/// An input's shape beside that of the parts, `[outer, parts, extent of a part, inner]`; `None` where it differs from some
+/// rows to others only.
+fn layout(rows: &Rows, input: &Shape, parts: usize) -> Option<Shape> {
+    let [outer, inner] = around(rows);
+    let (whole, row) = ([outer, parts, rows.extent() / parts, inner], [outer, 1, 1, inner]);
+    // As many elements as there are rows may still be others for each element of a row.
+    let shapes = if rows.varies(input) { vec![whole.into()] } else { vec![row.into(), Shape::from([1])] };
+    shapes.into_iter().find(|shape| shape.elements() == input.elements())
+}
+
+/// A kernel for each fold, which folds the parts, and one for what is made of them all.
+fn in_parts(program: &mut Program, kernel: &Kernel, max_bindings: usize) -> Option<Vec<Kernel>> {
+    let Primitive::Rows(rows) = &kernel.primitive else { return None };
+    let shapes: Vec<&Shape> = kernel.inputs.iter().map(|id| program.shape(*id)).collect();
+    let parts = parts(rows, &shapes, max_bindings).filter(|_| kernel.views.is_empty())?;
+    let layouts: Option<Vec<Shape>> = shapes.iter().map(|shape| layout(rows, shape, parts)).collect();
+    let reshaped = kernel.inputs.iter().zip(layouts?);
+    let inputs = reshaped.map(|(id, shape)| Some(program.step(Primitive::Reshape(shape), &[*id], 0).ok()?[0]));
+    let mut long = Long { rows, parts, inputs: inputs.collect::<Option<_>>()?, made: Vec::new() };
+    let mut kernels = Vec::new();
+    for (index, step) in rows.steps.iter().enumerate() {
+        if let RowStep::Fold(reduction, of) = step {
+            let (rows, inputs) = long.fold(index, *reduction, of);
+            let made = program.step(Primitive::Rows(rows.clone()), &inputs, 0).ok()?[0];
+            program.values[made.index()].is_inner = true;
+            long.made.push(made);
+            kernels.push(Kernel { primitive: Primitive::Rows(rows), inputs, outputs: vec![made], ..kernel.clone() });
+        }
+    }
+    let (rows, inputs) = long.finish();
+    kernels.push(Kernel { primitive: Primitive::Rows(rows), inputs, ..kernel.clone() });
+    Some(kernels)
+}
+
+/// Long rows, and what is known of their parts.
 struct Long<'a> {
     rows: &'a Rows,
-    /// How parts are folded, and what they make.
-    reduction: Reduction,
-    /// What the sum of all is multiplied by for a mean.
-    mean: Option<Expression>,
-    /// The inputs, laid out as `whole`.
+    parts: usize,
+    /// The inputs, laid out as the parts are.
     inputs: Vec<ValueId>,
-    /// `[outer, parts, extent of a part, inner]`.
-    whole: Shape,
+    /// What each fold so far made of each part.
+    made: Vec<ValueId>,
+}
+
+/// Steps under construction, which read some of the inputs, and then what folds made.
+struct Steps {
+    read: Vec<usize>,
+    made: usize,
+    steps: Vec<RowStep>,
+    /// The step that makes what each of the original steps makes.
+    places: Vec<usize>,
+}
+
+impl Steps {
+    fn inputs(&self) -> usize {
+        self.read.len() + self.made
+    }
+
+    /// What the last step makes.
+    fn last(&self) -> Expression {
+        Expression::Input(self.inputs() + self.steps.len() - 1)
+    }
+
+    /// An expression of the original steps.
+    fn number(&self, expression: &Expression, inputs: usize) -> Expression {
+        expression.substitute(&|input| match input.checked_sub(inputs) {
+            Some(step) => Expression::Input(self.inputs() + self.places[step]),
+            None => Expression::Input(self.read.iter().position(|read| *read == input).expect("the input is read")),
+        })
+    }
+}
+
+/// The reduction of parts, and what the result is multiplied by in the end.
+fn of_parts(reduction: Reduction, extent: usize) -> (Reduction, Option<f32>) {
+    if reduction == Reduction::Mean { (Reduction::Sum, Some(1.0 / extent as f32)) } else { (reduction, None) }
 }
 
 impl Long<'_> {
-    /// The inputs that some expressions read.
-    fn read(&self, expressions: &[&Expression]) -> Vec<usize> {
-        (0..self.inputs.len()).filter(|input| expressions.iter().any(|expression| expression.reads(*input))).collect()
+    /// The first steps, on what was made of the parts instead of on elements, for an expression that follows. `join` says how
+    /// a row's parts become one.
+    fn steps(&self, count: usize, next: &Expression, join: fn(Reduction, Expression) -> RowStep) -> Steps {
+        let before = &self.rows.steps[..count];
+        let reads = |step: &RowStep, input: usize| matches!(step, RowStep::Map(of) if of.reads(input));
+        let is_read = |input: &usize| next.reads(*input) || before.iter().any(|step| reads(step, *input));
+        let read = (0..self.inputs.len()).filter(is_read).collect();
+        let mut steps = Steps { read, made: self.made.len(), steps: Vec::new(), places: Vec::new() };
+        let mut folds = 0..;
+        for step in before {
+            let step = match step {
+                RowStep::Fold(reduction, _) | RowStep::Across(reduction, _) => {
+                    let (reduction, share) = of_parts(*reduction, self.rows.extent());
+                    let made = Expression::Input(steps.read.len() + folds.next().expect("there is always one more"));
+                    steps.steps.push(join(reduction, made));
+                    share.map(|share| RowStep::Map(steps.last().multiply(Expression::Constant(share))))
+                }
+                RowStep::Map(of) => Some(RowStep::Map(steps.number(of, self.inputs.len()))),
+            };
+            steps.steps.extend(step);
+            steps.places.push(steps.steps.len() - 1);
+        }
+        steps
     }
 
-    /// The fold of each part, and what it reads.
-    fn parts(&self, of: &Expression) -> (Rows, Vec<ValueId>) {
-        let read = self.read(&[of]);
-        let place = |input: usize| Expression::Input(position(&read, input));
-        let steps = vec![RowStep::Fold(self.reduction, of.substitute(&place))];
-        let (result, scalar) = (Expression::Input(read.len()), Scalar::F32);
-        let rows = Rows { shape: self.whole.clone(), axes: 2..3, steps, result, is_folded: true, scalar };
-        (rows, read.iter().map(|input| self.inputs[*input]).collect())
+    fn read(&self, steps: &Steps) -> Vec<ValueId> {
+        steps.read.iter().map(|input| self.inputs[*input]).chain(self.made.iter().copied()).collect()
     }
 
-    /// The fold of what the parts made, with the maps after it, and what it reads.
-    fn whole(&self, made: ValueId, after: &[RowStep]) -> (Rows, Vec<ValueId>) {
-        let later: Vec<&Expression> = self.rows.expressions().skip(1).map(|(expression, _)| expression).collect();
-        let read = self.read(&later);
-        let inputs: Vec<ValueId> = [made].into_iter().chain(read.iter().map(|input| self.inputs[*input])).collect();
-        let (folded, added) = (Expression::Input(inputs.len()), usize::from(self.mean.is_some()));
-        let number = |expression: &Expression| {
-            expression.substitute(&|input| match input.checked_sub(self.inputs.len()) {
-                Some(step) => Expression::Input(inputs.len() + step + added),
-                None => Expression::Input(1 + position(&read, input)),
-            })
-        };
-        let fold = RowStep::Fold(self.reduction, Expression::Input(0));
-        let share = self.mean.iter().map(|mean| RowStep::Map(folded.clone().multiply(mean.clone())));
-        let after = after.iter().map(|step| match step {
-            RowStep::Map(expression) => RowStep::Map(number(expression)),
-            RowStep::Fold(..) => unreachable!("there is but one fold"),
-        });
-        let steps = [fold].into_iter().chain(share).chain(after).collect();
-        let (result, scalar) = (number(&self.rows.result), self.rows.scalar);
-        let shape = Shape::from([self.whole[0], self.whole[1], 1, self.whole[3]]);
-        (Rows { shape, axes: 1..2, steps, result, is_folded: true, scalar }, inputs)
+    fn shape(&self) -> Shape {
+        let [outer, inner] = around(self.rows);
+        [outer, self.parts, self.rows.extent() / self.parts, inner].into()
     }
-}
 
-fn position(of: &[usize], input: usize) -> usize {
-    of.iter().position(|other| *other == input).expect("the input is read")
-}
+    /// The fold of each part that is the row's step `index`, and what it reads.
+    fn fold(&self, index: usize, reduction: Reduction, of: &Expression) -> (Rows, Vec<ValueId>) {
+        let mut steps = self.steps(index, of, RowStep::Across);
+        let of = steps.number(of, self.inputs.len());
+        steps.steps.push(RowStep::Fold(of_parts(reduction, 1).0, of));
+        let (inputs, result) = (self.read(&steps), steps.last());
+        let (shape, scalar) = (self.shape(), Scalar::F32);
+        let rows = Rows { shape, axes: 2..3, steps: steps.steps, result, is_folded: true, is_part: true, scalar };
+        (rows, inputs)
+    }
 
-/// The value in the shape `[outer, parts, extent, inner]`, or of one element for each row; `None` where it is neither.
-fn laid(program: &mut Program, id: ValueId, rows: &Rows, whole: &Shape) -> Option<ValueId> {
-    let elements = program.shape(id).elements();
-    let row = Shape::from([whole[0], 1, 1, whole[3]]);
-    // As many elements as there are rows may still be others for each element of a row.
-    let shapes = if rows.varies(program.shape(id)) { vec![whole.clone()] } else { vec![row, Shape::from([1])] };
-    let shape = shapes.into_iter().find(|shape| shape.elements() == elements)?;
-    Some(program.step(Primitive::Reshape(shape), &[id], 0).ok()?[0])
+    /// What is made in the end, and what that reads: of the row's elements, or of what was made of its parts.
+    fn finish(&self) -> (Rows, Vec<ValueId>) {
+        let Rows { steps, result, is_folded, scalar, .. } = self.rows;
+        let join: fn(Reduction, Expression) -> RowStep = if *is_folded { RowStep::Fold } else { RowStep::Across };
+        let mut shape = self.shape();
+        let axes = if *is_folded { 1..2 } else { 2..3 };
+        if *is_folded {
+            shape = [shape[0], shape[1], 1, shape[3]].into();
+        }
+        let steps = self.steps(steps.len(), result, join);
+        let (inputs, result) = (self.read(&steps), steps.number(result, self.inputs.len()));
+        let (steps, is_folded, scalar) = (steps.steps, *is_folded, *scalar);
+        (Rows { shape, axes, steps, result, is_folded, is_part: !is_folded, scalar }, inputs)
+    }
 }
 
 #[cfg(test)]
@@ -162,11 +221,51 @@ mod tests {
             let tensor = Tensor::new(shape.clone(), (0..shape.elements()).map(number).collect());
             let expected = interpret(&program, std::slice::from_ref(&tensor)).unwrap().remove(0).elements;
             let fused = fuse(&program, &Limits::default());
-            let kernels = split(&mut program, fused);
+            let kernels = split(&mut program, fused, 8);
             assert_eq!(kernels.len(), 2, "{kernels:?}");
             let found = run(&program, &kernels, &tensor);
             let differs = |(a, b): (&f64, &f64)| (a - b).abs() > 1e-6 * b.abs().max(1.0);
             assert!(!found.iter().zip(&expected).any(differs), "{found:?} is not {expected:?}");
+        }
+    }
+
+    #[test]
+    fn long_normalisations_come_in_three() {
+        for is_folded in [false, true] {
+            let mut program = Program::default();
+            let shape = Shape::from([2, 96, 100, 3]);
+            let input = program.input(Scalar::F32, shape.clone());
+            let fold = |program: &mut Program, of: ValueId| {
+                program.step(Primitive::Reduce { reduction: Reduction::Mean, axes: vec![1, 2] }, &[of], 0).unwrap()[0]
+            };
+            let map = |program: &mut Program, expression: Expression, shape: Shape, inputs: &[ValueId]| {
+                program.step(Primitive::Map { expression, shape, scalar: Scalar::F32 }, inputs, 0).unwrap()[0]
+            };
+            let difference = || Expression::Input(0).subtract(Expression::Input(1));
+            let mean = fold(&mut program, input);
+            let squares = map(&mut program, difference().multiply(difference()), shape.clone(), &[input, mean]);
+            let variance = fold(&mut program, squares);
+            let result = match is_folded {
+                true => {
+                    let sum = Expression::Input(0).add(Expression::Input(1));
+                    map(&mut program, sum, [2, 1, 1, 3].into(), &[mean, variance])
+                }
+                false => {
+                    let scaled = difference().multiply(Expression::Input(2));
+                    map(&mut program, scaled, shape.clone(), &[input, mean, variance])
+                }
+            };
+            program.outputs = vec![result];
+            let number = |place: usize| f64::from((place * 7 % 11) as f32 / 4.0 - 1.0);
+            let tensor = Tensor::new(shape.clone(), (0..shape.elements()).map(number).collect());
+            let expected = interpret(&program, std::slice::from_ref(&tensor)).unwrap().remove(0).elements;
+            let limits = Limits { max_bindings: 8, ..Limits::default() };
+            let fused = fuse(&program, &limits);
+            let kernels = split(&mut program, fused, limits.max_bindings);
+            assert_eq!(kernels.len(), 3, "{kernels:?}");
+            let found = run(&program, &kernels, &tensor);
+            let differs = |(a, b): (&f64, &f64)| (a - b).abs() > 1e-5 * b.abs().max(1.0);
+            assert!(found.len() == expected.len() && !found.iter().zip(&expected).any(differs), "folded: {is_folded}");
         }
     }
 
@@ -178,7 +277,7 @@ mod tests {
             let reduce = Primitive::Reduce { reduction: Reduction::Sum, axes: vec![1] };
             program.outputs = program.step(reduce, &[input], 0).unwrap();
             let fused = fuse(&program, &Limits::default());
-            split(&mut program, fused).len()
+            split(&mut program, fused, 8).len()
         };
         assert_eq!([[4, 8192], [4, 8209], [4, 16384], [1024, 16384]].map(kernels), [1, 1, 2, 1]);
     }

@@ -32,6 +32,8 @@ pub(super) struct Parts<'a> {
     pub(super) inner: String,
     /// WGSL of the distance between rows of neighbouring outer coordinates.
     outer: String,
+    /// WGSL of how many rows are parts of one.
+    parts: String,
 }
 
 impl<'a> Parts<'a> {
@@ -48,8 +50,9 @@ impl<'a> Parts<'a> {
         let all = rows.expressions().map(|(expression, _)| expression.clone()).reduce(Expression::add);
         functions(&all.expect("there is a result"), 1).iter().for_each(|function| writer.function(function));
         let (extent, inner) = (rows.extent(), rows.shape[rows.axes.end..].iter().product::<usize>());
-        let [extent, inner, outer] = [extent, inner, extent * inner].map(|number| writer.param(number));
-        Self { rows, varying, extent, inner, outer }
+        let numbers = [extent, inner, extent * inner, rows.parts()];
+        let [extent, inner, outer, parts] = numbers.map(|number| writer.param(number));
+        Self { rows, varying, extent, inner, outer, parts }
     }
 
     /// WGSL that names the place `base` of row `row`'s first element, and what inputs hold for the row.
@@ -79,6 +82,22 @@ impl<'a> Parts<'a> {
             let _ = writeln!(text, "        let x{index} = input{index}(at);");
         }
         text
+    }
+
+    /// WGSL that folds the expression over the parts of which row `row` is one, each `step`-th from `first` on.
+    pub(super) fn across(&self, of: &Expression, row: &str, fold: &str, [first, step]: [&str; 2]) -> String {
+        let (inner, parts) = (&self.inner, &self.parts);
+        let constant = (0..self.varying.len()).filter(|index| !self.varying[*index] && of.reads(*index));
+        let read: String = constant.map(|index| format!("        let x{index} = input{index}(part);\n")).collect();
+        format!(
+            "    let part0 = {row} - {row} / {inner} % {parts} * {inner};
+    for (var p = {first}; p < {parts}; p += {step}) {{
+        let part = part0 + p * {inner};
+{read}        let value = {value};
+        {fold}
+    }}\n",
+            value = expression(of, 1)
+        )
     }
 
     /// WGSL of the loop head over the elements of a row that are the invocation's own.
@@ -117,6 +136,14 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
         {fold}
     }}
     x{made} = folded{share};\n    }}\n"
+                )
+            }
+            RowStep::Across(reduction, of) => {
+                let (fold, start) = folding(&mut writer, *reduction);
+                let share = share(&mut writer, "f32", *reduction, parts.rows.parts());
+                let folded = parts.across(of, "g", fold, ["0u", "1u"]);
+                format!(
+                    "    var x{made}: f32;\n    {{\n    var folded = f32({start});\n{folded}    x{made} = folded{share};\n    }}\n"
                 )
             }
         };

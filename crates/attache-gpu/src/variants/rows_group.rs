@@ -73,13 +73,13 @@ fn group(context: &Context<'_>, extent: usize) -> u32 {
 
 /// Whether the elements are to be folded one after the other: where the order changes the result, the input's counts, for
 /// up to as many as a reduction by itself folds in order.
-pub(super) fn is_in_order(reduction: Reduction, of: &Expression, extent: usize) -> bool {
+pub(super) fn is_in_order(rows: &Rows, reduction: Reduction, of: &Expression) -> bool {
     let differs = match reduction {
         Reduction::Sum | Reduction::Mean => !of.is_never_negative(),
         Reduction::Product => true,
         Reduction::Maximum | Reduction::Minimum => false,
     };
-    differs && extent <= MANY_ELEMENTS
+    differs && !rows.is_part && rows.extent() <= MANY_ELEMENTS
 }
 
 /// WGSL that leaves what the invocations have folded in the row's first shared place.
@@ -141,7 +141,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let mut writer = Writer::new(VARIANT.name, context);
     let parts = Parts::new(&mut writer, context, kernel);
     let team = Team::new(context, parts.rows, ABREAST);
-    let abreast = team.abreast;
+    let Team { abreast, workers } = team;
     let mut body = format!(
         "    let worker = local.x / {abreast}u;\n    let row = group.x * {abreast}u + local.x % {abreast}u;\n{}",
         parts.start("row")
@@ -154,13 +154,25 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
                 let extent = parts.rows.extent();
                 let (fold, start) = folding(&mut writer, *reduction);
                 let share = share(&mut writer, "f32", *reduction, extent);
-                let way = if is_in_order(*reduction, of, extent) { one_by_one } else { halving };
+                let way = if is_in_order(parts.rows, *reduction, of) { one_by_one } else { halving };
                 let text = way(&parts, of, fold, team);
                 format!(
                     "    var x{made}: f32;\n    {{
     var folded = f32({start});
 {text}    x{made} = shared_folded[local.x % {abreast}u]{share};
     workgroupBarrier();\n    }}\n"
+                )
+            }
+            RowStep::Across(reduction, of) => {
+                let (fold, start) = folding(&mut writer, *reduction);
+                let share = share(&mut writer, "f32", *reduction, parts.rows.parts());
+                let folded = parts.across(of, "row", fold, ["worker", &format!("{workers}u")]);
+                format!(
+                    "    var x{made}: f32;\n    {{
+    var folded = f32({start});
+{folded}{}    x{made} = shared_folded[local.x % {abreast}u]{share};
+    workgroupBarrier();\n    }}\n",
+                    meet(fold, team)
                 )
             }
         };

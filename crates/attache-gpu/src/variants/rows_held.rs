@@ -30,7 +30,7 @@ const MANY_ELEMENTS: usize = 2048;
 fn folds(rows: &Rows) -> impl Iterator<Item = &Expression> {
     rows.steps.iter().filter_map(|step| match step {
         RowStep::Fold(_, of) => Some(of),
-        RowStep::Map(_) => None,
+        RowStep::Map(_) | RowStep::Across(..) => None,
     })
 }
 
@@ -47,16 +47,17 @@ fn team(context: &Context<'_>, rows: &Rows) -> Team {
 
 fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     let Primitive::Rows(rows) = &kernel.primitive else { return false };
-    let in_order = |step: &RowStep| match step {
-        RowStep::Fold(reduction, of) => is_in_order(*reduction, of, rows.extent()),
+    let stays = |step: &RowStep| match step {
+        RowStep::Fold(reduction, of) => is_in_order(rows, *reduction, of),
         RowStep::Map(_) => false,
+        RowStep::Across(..) => true,
     };
     let times = folds(rows).count() + usize::from(!rows.is_folded);
     let each = rows.extent().div_ceil(team(context, rows).workers);
     rows.extent() > 0
         && times > 1
         && rows.folded().elements() <= MANY_RESULTS
-        && !rows.steps.iter().any(in_order)
+        && !rows.steps.iter().any(stays)
         && each * held(context, kernel, rows).len().max(1) <= MAX_HELD
 }
 
@@ -136,6 +137,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
         let made = parts.made(index);
         body += &match step {
             RowStep::Map(of) => format!("    let x{made} = {};\n", expression(of, 1)),
+            RowStep::Across(..) => unreachable!("applies"),
             RowStep::Fold(reduction, of) => {
                 let (fold, start) = folding(&mut writer, *reduction);
                 let share = share(&mut writer, "f32", *reduction, parts.rows.extent());

@@ -56,7 +56,19 @@ pub(crate) fn views(random: &mut Random) -> Program {
 pub(crate) fn rows(random: &mut Random) -> Program {
     let shape: Shape = (0..4).map(|_| random.pick(&[1, 2, 3, 4, 7, 24])).collect();
     let first = random.below(4);
-    let axes: Vec<usize> = (first..first + 1 + random.below(4 - first)).collect();
+    let axes = (first..first + 1 + random.below(4 - first)).collect();
+    rows_of(random, shape, axes, 3)
+}
+
+/// The same of images, whose rows are long enough to be folded in parts. What is summed is never negative, lest sums of so
+/// many nearly cancel.
+pub(crate) fn long_rows(random: &mut Random) -> Program {
+    let shape = [1 + random.below(2), 96, random.pick(&[90, 100, 172]), random.pick(&[3, 4, 8])];
+    rows_of(random, shape.into(), vec![1, 2], 2)
+}
+
+/// Of this shape along these axes, lengthened in one of the first so many ways.
+fn rows_of(random: &mut Random, shape: Shape, axes: Vec<usize>, ways: usize) -> Program {
     let mut program = Program::default();
     let input = program.input(Scalar::F32, shape.clone());
     let channels = program.input(Scalar::F32, shape[3..].into());
@@ -65,7 +77,7 @@ pub(crate) fn rows(random: &mut Random) -> Program {
     let map = |expression, scalar| Primitive::Map { expression, shape: shape.clone(), scalar };
     let [x, y, z] = [0, 1, 2].map(Expression::Input);
     let first = step(&mut program, fold(random.pick(&[Reduction::Mean, Reduction::Maximum])), &[input]);
-    let lengthen = match random.below(3) {
+    let lengthen = match random.below(ways) {
         0 => x.clone().subtract(y.clone()).unary(Unary::Exponential),
         1 => x.clone().subtract(y.clone()).multiply(x.clone().subtract(y.clone())),
         _ => x.clone().multiply(z.clone()).add(y.clone()),
