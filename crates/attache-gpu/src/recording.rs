@@ -8,6 +8,8 @@ mod encoder;
 mod faulty;
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
 mod hazards;
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
+mod owned;
 mod pieces;
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
 mod replay;
@@ -140,6 +142,9 @@ pub trait Recording: Send {
     /// Where the host may write an input itself, as the device stores it, once no run of the slot reads the one before;
     /// `None` where the device has its memory for itself. It may be very slow to read.
     fn input_mut(&mut self, slot: usize, input: usize) -> Result<Option<&mut [u8]>, GpuError>;
+
+    /// Copies back what the host wrote there last, by way of the device.
+    fn read_input(&mut self, slot: usize, input: usize, bytes: &mut [u8]) -> Result<(), GpuError>;
 
     /// Starts a run on what was last written to the slot. Runs follow each other in the order in which they are started. The
     /// host sees the outputs of one that `is_read`; another's would only be written over.

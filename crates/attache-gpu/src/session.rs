@@ -128,6 +128,12 @@ impl Session {
         self.recording.input_mut(slot, input)
     }
 
+    /// Copies back what was written to an input of a slot, where [`Session::input_mut`] has it; that takes as long as the
+    /// runs under way.
+    pub fn read_input(&mut self, slot: usize, input: usize, bytes: &mut [u8]) -> Result<(), GpuError> {
+        self.recording.read_input(slot, input, bytes)
+    }
+
     /// Starts so many runs, one after the other, on what was last written to the slot; its outputs are those of the last.
     pub fn submit_in(&mut self, slot: usize, times: usize) -> Result<(), GpuError> {
         self.ran |= times > 0;

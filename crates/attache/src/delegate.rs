@@ -145,6 +145,11 @@ pub trait DelegateQueue {
         Ok(None)
     }
 
+    /// Copies back what was written there last. It is asked for seldom, where [`DelegateQueue::input_mut`] gave memory.
+    fn read_input(&mut self, _slot: usize, _input: usize, _bytes: &mut [u8]) -> Result<(), DelegateError> {
+        Err(DelegateError::new("what was written to it cannot be read"))
+    }
+
     /// Starts so many runs, one after the other, on what was last written to the slot, and doesn't wait for them. The slot's
     /// outputs are those of the last.
     fn submit(&mut self, slot: usize, times: usize) -> Result<(), DelegateError>;

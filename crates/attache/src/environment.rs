@@ -225,7 +225,7 @@ fn run(
     environment: &mut Environment,
 ) -> Result<Vec<(Shape, Vec<u8>)>, Error> {
     for (index, input) in inputs.iter().enumerate() {
-        let into = executor.input_mut(index).filter(|into| into.len() == input.bytes.len());
+        let into = executor.input_mut(index)?.filter(|into| into.len() == input.bytes.len());
         let into =
             into.ok_or_else(|| Error::new(ErrorKind::Model, format!("input {index} of a subgraph does not fit")))?;
         into.copy_from_slice(input.bytes);

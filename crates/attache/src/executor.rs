@@ -8,6 +8,7 @@ use attache_graph::{Cache, Eval, Fact, Graph, Inferred, Node, NodeId, OpError, T
 use attache_model::Place;
 
 use crate::assign::{Delegated, Work};
+use crate::builder::Options;
 use crate::environment::{Environment, Offer};
 use crate::flight::{Flight, Run, gone};
 use crate::memory::{Memory, Readable, writable};
@@ -43,7 +44,7 @@ impl Executor {
         subgraph: usize,
         work: Vec<Work>,
         plan: &Plan,
-        threads: usize,
+        options: &Options,
     ) -> Result<Self, Error> {
         let mut touched = vec![false; graph.tensors.len()];
         let ids = work.iter().flat_map(|work| work.inputs(&graph).into_iter().chain(work.outputs(&graph)));
@@ -51,7 +52,7 @@ impl Executor {
         let memory = Memory::new(&graph, plan, &touched)?;
         let on_cpu = work.iter().any(|work| matches!(work, Work::Node(_)));
         let parallel: Box<dyn Parallel + Send> =
-            if on_cpu && threads > 1 { Box::new(Pool::new(threads)) } else { Box::new(Serial) };
+            if on_cpu && options.threads > 1 { Box::new(Pool::new(options.threads)) } else { Box::new(Serial) };
         let step = |work| match work {
             Work::Island(island) => Step::Island(island),
             Work::Node(id) => {
@@ -63,7 +64,8 @@ impl Executor {
         };
         let steps: Vec<Step> = work.into_iter().map(step).collect();
         let flight = match &steps[..] {
-            [Step::Island(island)] => Flight::new(&graph, island),
+            // A CPU that may take over needs the inputs when the device is lost.
+            [Step::Island(island)] => Flight::new(&graph, island, options.cpu_fallback),
             _ => None,
         };
         let mut executor = Self { graph, subgraph, steps, memory, flight, parallel, limits: plan.limits.clone() };
@@ -77,17 +79,31 @@ impl Executor {
     }
 
     /// The bytes of an input, to be changed.
-    pub(crate) fn input_mut(&mut self, input: usize) -> Option<&mut [u8]> {
+    pub(crate) fn input_mut(&mut self, input: usize) -> Result<Option<&mut [u8]>, Error> {
+        self.keep_input(input)?;
         if let Some(flight) = &mut self.flight {
             flight.touch(input);
         }
-        self.memory.bytes_mut(*self.graph.inputs.get(input)?)
+        Ok(self.graph.inputs.get(input).and_then(|id| self.memory.bytes_mut(*id)))
     }
 
-    /// The bytes of an input.
-    pub(crate) fn input(&self, input: usize) -> Option<&[u8]> {
+    /// Brings all inputs to where [`Executor::keep_values_of`] looks for them.
+    pub(crate) fn keep_inputs(&mut self) -> Result<(), Error> {
+        (0..self.graph.inputs.len()).try_for_each(|input| self.keep_input(input))
+    }
+
+    fn keep_input(&mut self, input: usize) -> Result<(), Error> {
+        let Self { graph, steps, memory, flight, .. } = self;
+        match (flight, &mut steps[..]) {
+            (Some(flight), [Step::Island(island)]) => flight.keep(input, graph, memory, island),
+            _ => Ok(()),
+        }
+    }
+
+    /// How many bytes an input has.
+    pub(crate) fn input_size(&self, input: usize) -> Option<usize> {
         let id = *self.graph.inputs.get(input)?;
-        self.memory.tensor(&self.graph, id).map(|(_, bytes)| bytes)
+        self.memory.tensor(&self.graph, id).map(|(_, bytes)| bytes.len())
     }
 
     /// Sets an input to as many bytes as it has.
@@ -202,7 +218,8 @@ impl Executor {
         matches!(self.steps[..], [Step::Island(_)])
     }
 
-    /// Copies the inputs and variables that are of the same shape in `other`, which runs the same subgraph.
+    /// Copies the inputs and variables that are of the same shape in `other`, which runs the same subgraph and keeps its
+    /// inputs.
     pub(crate) fn keep_values_of(&mut self, other: &Self) {
         let ids: Vec<_> = self.graph.inputs.iter().copied().chain(variables(&self.graph)).collect();
         for id in ids {

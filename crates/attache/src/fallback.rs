@@ -44,7 +44,7 @@ mod tests {
         let options = Options::new(1, &Limits::default());
         let mut executor = prepare(&model, 0, &options, &[], Moment::First).unwrap().executor;
         let mut environment = Environment::new(&model, 0, &options);
-        executor.input_mut(0).unwrap().fill(0x3f);
+        executor.input_mut(0).unwrap().unwrap().fill(0x3f);
         let run = |executor: &mut Executor, environment: &mut Environment| {
             executor.run(1, environment).unwrap();
             executor.output(0).unwrap().unwrap().1.to_vec()

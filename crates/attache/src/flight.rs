@@ -1,8 +1,9 @@
 //! Runs under way, where one delegate has the whole graph and its kernel is a queue.
 //!
-//! Inputs live in the arena. One that is written goes to the slot of the next run at the same time, where that is free;
-//! else a slot gets those that changed since it last had them, at the latest when its run starts.
-//! Outputs stay where the device left them. A slot whose run nobody waited for yet is only taken when there is no other.
+//! Inputs live in the arena, or, written by the caller, in the slot of the next run alone, where that is free: from there
+//! the arena gets them when they are asked for, and from then on at once. A slot gets those that changed since it last had
+//! them, at the latest when its run starts. Outputs stay where the device left them. A slot whose run nobody waited for yet
+//! is only taken when there is no other.
 
 use attache_base::{copy, copy_to_all};
 use attache_graph::{Graph, TensorId};
@@ -20,6 +21,25 @@ impl Run {
     pub(crate) const UNCOUNTED: Self = Self(0);
 }
 
+/// An input of the island.
+#[derive(Clone)]
+struct Input {
+    /// How often it was touched.
+    version: u64,
+    /// The version that the arena has.
+    kept: u64,
+    /// Whether the arena gets what is written at once.
+    keeps: bool,
+}
+
+impl Input {
+    /// Notes that the arena has another value now.
+    fn touch(&mut self) {
+        self.version += 1;
+        self.kept = self.version;
+    }
+}
+
 /// A slot of the queue.
 #[derive(Clone, Default)]
 struct Slot {
@@ -34,8 +54,8 @@ pub(crate) struct Flight {
     /// For each input of the graph its place among the island's; for each output likewise.
     inputs: Vec<Option<usize>>,
     outputs: Vec<Option<usize>>,
-    /// How often each of the island's inputs was touched.
-    versions: Vec<u64>,
+    /// The island's inputs, in its order.
+    island: Vec<Input>,
     slots: Vec<Slot>,
     /// The slot that was used last.
     last: usize,
@@ -45,8 +65,8 @@ pub(crate) struct Flight {
 
 impl Flight {
     /// Of an island that is all there is to run; `None` where its kernel is no queue, or where anything but the island's
-    /// own tensors would cross.
-    pub(crate) fn new(graph: &Graph, island: &Delegated) -> Option<Self> {
+    /// own tensors would cross. `keeps` says whether the arena has all inputs at any time.
+    pub(crate) fn new(graph: &Graph, island: &Delegated, keeps: bool) -> Option<Self> {
         let slots = island.kernel.queue()?.slots();
         let is_input = |id: &TensorId| graph.inputs.contains(id) && !graph.fact(*id).is_variable;
         let is_made = |id: &TensorId| island.outputs.contains(id) || graph.fact(*id).constant.is_some();
@@ -60,7 +80,7 @@ impl Flight {
         Some(Self {
             inputs: places(&graph.inputs, &island.inputs),
             outputs: places(&graph.outputs, &island.outputs),
-            versions: vec![1; count],
+            island: vec![Input { version: 1, kept: 1, keeps }; count],
             slots: vec![Slot { inputs: vec![0; count], run: None }; slots],
             last: 0,
             shown: None,
@@ -72,11 +92,44 @@ impl Flight {
         self.slots.len()
     }
 
-    /// Notes that an input of the graph changes.
+    /// Notes that an input of the graph changes in the arena, which has it as it is.
     pub(crate) fn touch(&mut self, input: usize) {
         if let Some(Some(place)) = self.inputs.get(input) {
-            self.versions[*place] += 1;
+            self.island[*place].touch();
         }
+    }
+
+    /// Brings an input of the graph to the arena, where only a slot has it.
+    pub(crate) fn keep(
+        &mut self,
+        input: usize,
+        graph: &Graph,
+        memory: &mut Memory,
+        island: &mut Delegated,
+    ) -> Result<(), Error> {
+        match self.inputs.get(input) {
+            Some(Some(place)) => self.keep_place(*place, graph.inputs[input], memory, island),
+            _ => Ok(()),
+        }
+    }
+
+    fn keep_place(
+        &mut self,
+        place: usize,
+        id: TensorId,
+        memory: &mut Memory,
+        island: &mut Delegated,
+    ) -> Result<(), Error> {
+        let input = &mut self.island[place];
+        if input.kept == input.version {
+            return Ok(());
+        }
+        let slot = self.slots.iter().position(|slot| slot.inputs[place] == input.version);
+        let (slot, bytes) = slot.zip(memory.bytes_mut(id)).ok_or_else(|| Error::usage("an input has no value"))?;
+        let read = queue(&mut *island.kernel)?.read_input(slot, place, bytes);
+        read.map_err(|error| Error::delegate(&island.delegate, &error))?;
+        (input.kept, input.keeps) = (input.version, true);
+        Ok(())
     }
 
     /// The slot for the next run: the last one where it is free, else another free one, else that of the oldest run.
@@ -92,8 +145,7 @@ impl Flight {
         self.slots[self.next()].run.is_some()
     }
 
-    /// Sets an input of the graph, in the next slot too where that means no wait: before a run is asked for, there is time.
-    /// What fails there fails again at the run.
+    /// Sets an input of the graph, in the next slot where that means no wait: before a run is asked for, there is time.
     pub(crate) fn write(
         &mut self,
         (input, bytes): (usize, &[u8]),
@@ -101,40 +153,58 @@ impl Flight {
         memory: &mut Memory,
         island: &mut Delegated,
     ) {
-        self.touch(input);
-        let Some(kept) = memory.bytes_mut(graph.inputs[input]) else { return };
-        let (slot, fits) = (self.next(), kept.len());
-        let place = self.inputs[input].filter(|_| !self.is_full());
-        let there = place.and_then(|place| {
+        let Some(arena) = memory.bytes_mut(graph.inputs[input]) else { return };
+        let (slot, size) = (self.next(), arena.len());
+        let there = self.inputs[input].filter(|_| !self.is_full()).and_then(|place| {
             let memory = island.kernel.queue_mut()?.input_mut(slot, place).ok()??;
-            (memory.len() == fits).then_some((place, memory))
+            (memory.len() == size).then_some((place, memory))
         });
         match there {
             Some((place, there)) => {
-                copy_to_all([kept, there], bytes);
-                self.slots[slot].inputs[place] = self.versions[place];
+                let input = &mut self.island[place];
+                input.version += 1;
+                match input.keeps {
+                    true => {
+                        copy_to_all([arena, there], bytes);
+                        input.kept = input.version;
+                    }
+                    false => copy(there, bytes),
+                }
+                self.slots[slot].inputs[place] = input.version;
             }
-            None => copy(kept, bytes),
+            None => {
+                copy(arena, bytes);
+                self.touch(input);
+            }
         }
-        drop(self.prefetch(graph, memory, island));
+        if !self.is_full() {
+            // What fails here fails again at the run.
+            drop(self.hand_over(slot, |input| input.kept == input.version, graph, memory, island));
+        }
     }
 
-    /// Hands the next slot what changed, where that means no wait.
-    fn prefetch(&mut self, graph: &Graph, memory: &Memory, island: &mut Delegated) -> Result<(), Error> {
-        if self.is_full() { Ok(()) } else { self.hand_over(self.next(), graph, memory, island) }
-    }
-
-    fn hand_over(&mut self, slot: usize, graph: &Graph, memory: &Memory, island: &mut Delegated) -> Result<(), Error> {
-        for (place, id) in island.inputs.iter().enumerate() {
-            let known = &mut self.slots[slot].inputs[place];
-            if *known != self.versions[place] {
-                let missing = || DelegateError::new("a tensor that crosses to it has no value");
-                let written = memory.tensor(graph, *id).ok_or_else(missing);
-                let queue = queue(&mut *island.kernel)?;
-                let written = written.and_then(|(_, bytes)| queue.write(slot, place, bytes));
-                written.map_err(|error| Error::delegate(&island.delegate, &error))?;
-                *known = self.versions[place];
+    /// Hands a slot those inputs that changed since it had them last and are `wanted`.
+    fn hand_over(
+        &mut self,
+        slot: usize,
+        wanted: impl Fn(&Input) -> bool,
+        graph: &Graph,
+        memory: &mut Memory,
+        island: &mut Delegated,
+    ) -> Result<(), Error> {
+        for place in 0..self.island.len() {
+            let version = self.island[place].version;
+            if self.slots[slot].inputs[place] == version || !wanted(&self.island[place]) {
+                continue;
             }
+            let id = island.inputs[place];
+            self.keep_place(place, id, memory, island)?;
+            let missing = || DelegateError::new("a tensor that crosses to it has no value");
+            let written = memory.tensor(graph, id).ok_or_else(missing);
+            let queue = queue(&mut *island.kernel)?;
+            let written = written.and_then(|(_, bytes)| queue.write(slot, place, bytes));
+            written.map_err(|error| Error::delegate(&island.delegate, &error))?;
+            self.slots[slot].inputs[place] = version;
         }
         Ok(())
     }
@@ -144,13 +214,13 @@ impl Flight {
         &mut self,
         (run, times): (Run, usize),
         graph: &Graph,
-        memory: &Memory,
+        memory: &mut Memory,
         island: &mut Delegated,
     ) -> Result<(), Error> {
         let slot = self.next();
         self.slots[slot].run = None;
         self.shown = self.shown.filter(|(shown, _)| *shown != slot);
-        self.hand_over(slot, graph, memory, island)?;
+        self.hand_over(slot, |_| true, graph, memory, island)?;
         let queue = queue(&mut *island.kernel)?;
         queue.submit(slot, times).map_err(|error| Error::delegate(&island.delegate, &error))?;
         self.last = slot;

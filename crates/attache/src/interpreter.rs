@@ -134,8 +134,7 @@ impl Interpreter {
     }
 
     fn input_size(&self, input: usize) -> Result<usize, Error> {
-        let bytes = self.prepared.executor.input(input);
-        Ok(bytes.ok_or_else(|| no_such("input", input, self.inputs.len()))?.len())
+        self.prepared.executor.input_size(input).ok_or_else(|| no_such("input", input, self.inputs.len()))
     }
 
     /// The elements of an input, to be filled in place.
@@ -146,10 +145,11 @@ impl Interpreter {
         bytemuck::try_cast_slice_mut(bytes).map_err(|error| Error::usage(format!("input {input}: {error}")))
     }
 
-    /// The bytes of an input, to be filled in place: little-endian elements.
+    /// The bytes of an input, to be filled in place: little-endian elements. Where they were written before, and a device
+    /// alone has them, it must hand them back the first time.
     pub fn input_bytes_mut(&mut self, input: usize) -> Result<&mut [u8], Error> {
         let count = self.inputs.len();
-        let bytes = self.prepared.executor.input_mut(input);
+        let bytes = self.prepared.executor.input_mut(input)?;
         bytes.ok_or_else(|| no_such("input", input, count))
     }
 
@@ -213,6 +213,7 @@ impl Interpreter {
             let count = self.inputs.len();
             *shapes.get_mut(*input).ok_or_else(|| no_such("input", *input, count))? = Some(Shape::from(*shape));
         }
+        self.prepared.executor.keep_inputs()?;
         let mut prepared = prepare(&self.model, self.subgraph, &self.options, &shapes, self.environment.moment())?;
         prepared.executor.keep_values_of(&self.prepared.executor);
         (self.inputs, self.outputs) = infos(&self.model, self.subgraph, prepared.executor.graph());

@@ -69,7 +69,7 @@ pub(crate) fn prepare(
     report.fallback = fault.map(|fault| fault.to_string());
     let mut work = assignment.work;
     let plan = plan(&graph, subgraph, &mut work, &options.limits)?;
-    let executor = Executor::new(graph, subgraph, work, &plan, options.threads)?;
+    let executor = Executor::new(graph, subgraph, work, &plan, options)?;
     report.nodes = placement.nodes.len();
     report.nodes_delegated = placement.delegated();
     report.partitions = placement.partitions;

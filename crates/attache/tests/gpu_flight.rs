@@ -108,6 +108,24 @@ fn what_is_written_can_be_changed_in_place() {
 }
 
 #[test]
+fn what_is_written_outlives_a_resize_of_others() {
+    for submission in WAYS {
+        let mut interpreter = interpreter(options(submission));
+        interpreter.write(0, &[9.0f32, 9.0, 9.0]).unwrap();
+        interpreter.write(1, &[2.0f32, 4.0, 8.0]).unwrap();
+        let run = interpreter.invoke_async().unwrap();
+        interpreter.write(1, &[0.0f32, 0.0, 0.0]).unwrap();
+        interpreter.wait(run).unwrap();
+        interpreter.write(1, &[2.0f32, 4.0, 8.0]).unwrap();
+        interpreter.resize_input(0, &[1, 3]).unwrap();
+        interpreter.write(0, &[6.0f32, 1.0, -6.0]).unwrap();
+        interpreter.invoke().unwrap();
+        assert_outputs(&interpreter, 6.0);
+    }
+    validation::assert_silent();
+}
+
+#[test]
 fn the_queue_is_bounded() {
     for submission in WAYS {
         let mut interpreter = interpreter(options(submission));

@@ -250,6 +250,10 @@ impl Recording for Encoded {
         Ok(None)
     }
 
+    fn read_input(&mut self, _: usize, _: usize, _: &mut [u8]) -> Result<(), GpuError> {
+        Err(GpuError::new(GpuErrorKind::Failed, "the device has its inputs for itself"))
+    }
+
     fn submit(&mut self, slot: usize, is_read: bool) -> Result<(), GpuError> {
         self.pending += 1;
         if self.pending > MAX_PENDING {

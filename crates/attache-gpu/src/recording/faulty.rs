@@ -81,6 +81,10 @@ impl Recording for Failing {
         self.inner.input_mut(slot, input)
     }
 
+    fn read_input(&mut self, slot: usize, input: usize, bytes: &mut [u8]) -> Result<(), GpuError> {
+        self.inner.read_input(slot, input, bytes)
+    }
+
     fn submit(&mut self, slot: usize, is_read: bool) -> Result<(), GpuError> {
         pass(&self.device, FaultMoment::Submit)?;
         self.inner.submit(slot, is_read)

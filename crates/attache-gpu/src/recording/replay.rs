@@ -14,6 +14,7 @@ use attache_base::parallel::{both, each};
 use attache_gpu_ir::ValueId;
 
 use super::hazards::{Hazards, Slice};
+use super::owned::Owned;
 use super::pieces::{Pieces, padded};
 use super::submissions::Submissions;
 use super::{Cost, Recorder, Recording, Span, Times, no_timestamps};
@@ -22,7 +23,7 @@ use crate::error::{GpuError, GpuErrorKind};
 use crate::layout::{ALIGNMENT, Place};
 use crate::plan::Plan;
 use crate::shader::Binding;
-use crate::vulkan::{Buffer, Use, Vulkan, failed};
+use crate::vulkan::{Use, Vulkan, failed};
 
 /// Bytes of outputs from which on two parts come one after the other, so that the host has the first while the second comes.
 const PART: usize = 512 << 10;
@@ -33,16 +34,6 @@ const PARTS: usize = 4;
 /// Records command buffers for devices that were opened here through Vulkan.
 #[derive(Debug)]
 pub(super) struct Replay;
-
-/// What a recording owns, freed with it.
-struct Owned {
-    device: Device,
-    buffers: Vec<Buffer>,
-    descriptors: vk::DescriptorPool,
-    commands: vk::CommandPool,
-    /// A timestamp before and after each dispatch, where the recording is timed.
-    queries: vk::QueryPool,
-}
 
 /// What the runs of one slot need for themselves.
 struct Slot {
@@ -84,13 +75,7 @@ impl Recorder for Replay {
         let vulkan = device.vulkan().ok_or_else(unsupported)?;
         let start = Instant::now();
         let elapsed = || start.elapsed().as_secs_f64() * 1e3;
-        let owned = Owned {
-            device: device.clone(),
-            buffers: Vec::new(),
-            descriptors: vk::DescriptorPool::null(),
-            commands: vk::CommandPool::null(),
-            queries: vk::QueryPool::null(),
-        };
+        let owned = Owned::new(device);
         let mut builder = Builder { vulkan, plan, owned, timed };
         // Constants are packed and uploaded while the driver compiles.
         let compile = || compile(vulkan, plan).map(|()| elapsed());
@@ -126,7 +111,7 @@ struct Builder<'a> {
     timed: bool,
 }
 
-/// The buffers, by their place in [`Owned::buffers`].
+/// The buffers, by their place in what the recording owns.
 const ARENA: usize = 0;
 const CONSTANTS: usize = 1;
 const INPUTS: usize = 2;
@@ -170,11 +155,10 @@ impl Builder<'_> {
         let stamps = if self.timed { self.query_pool()? } else { 0 };
         let (mut slots, mut barriers) = (Vec::with_capacity(self.plan.slots), 0);
         for slot in 0..self.plan.slots {
-            let commands = self.command_buffer()?;
-            self.begin(commands)?;
+            let commands = self.owned.command_buffer()?;
             let own: Vec<vk::DescriptorSet> = sets.by_ref().take(self.plan.dispatches.len()).collect();
             barriers = self.record(commands, &map, slot, &own);
-            self.end(commands)?;
+            self.owned.end(commands)?;
             let parts = self.parts(&map, slot)?;
             let (inputs, outputs) = (map.inputs[slot].clone(), map.outputs[slot].clone());
             slots.push(Slot { commands, parts, inputs, outputs, last: 0, submitted: 0 });
@@ -205,7 +189,7 @@ impl Builder<'_> {
             banks.push(end);
             end = (end + bytes).next_multiple_of(ALIGNMENT);
         }
-        self.add(end, Use::Device)?;
+        self.owned.add(end, Use::Device)?;
         let kinds = [Pieces::constants(plan)?, Pieces::packed(plan), Pieces::params(plan)];
         let weights_bytes = kinds[0].total() + kinds[1].total();
         let mut bytes = Vec::new();
@@ -216,79 +200,15 @@ impl Builder<'_> {
             let slice = |(at, size): &(usize, usize)| Slice { buffer: CONSTANTS, range: start + at..start + at + size };
             pieces.ranges.iter().map(slice).collect::<Vec<_>>()
         });
-        self.add(bytes.len(), Use::Device)?;
-        self.upload(&bytes)?;
+        self.owned.add(bytes.len(), Use::Device)?;
+        self.owned.upload(&bytes, CONSTANTS)?;
         let sizes = |ids: &[ValueId]| ids.iter().map(|id| plan.bytes(*id)).collect::<Vec<_>>();
         let (inputs, end) = in_order(INPUTS, plan.slots, &sizes(&plan.program.inputs));
-        self.add(end, Use::Write)?;
+        self.owned.add(end, Use::Write)?;
         let (outputs, end) = in_order(OUTPUTS, plan.slots, &sizes(&plan.program.outputs));
-        self.add(end, Use::Read)?;
+        self.owned.add(end, Use::Read)?;
         let [constants, packed, params] = slices.each_mut().map(std::mem::take);
         Ok((Map { banks, constants, packed, params, inputs, outputs }, weights_bytes))
-    }
-
-    /// One more buffer, where the device allows one so large.
-    fn add(&mut self, bytes: usize, purpose: Use) -> Result<(), GpuError> {
-        let limit = self.owned.device.wgpu().limits().max_buffer_size;
-        if bytes as u64 > limit {
-            let message = format!("a buffer of {bytes} bytes is more than the device's {limit}");
-            return Err(GpuError::new(GpuErrorKind::Unsupported, message));
-        }
-        self.owned.buffers.push(self.vulkan.buffer(bytes, purpose)?);
-        Ok(())
-    }
-
-    /// Copies the constants to the device.
-    fn upload(&mut self, bytes: &[u8]) -> Result<(), GpuError> {
-        let mut staging = self.vulkan.buffer(bytes.len(), Use::Write)?;
-        // SAFETY: the device doesn't know the buffer yet.
-        let place = unsafe { staging.bytes_mut(0..bytes.len()) };
-        place.copy_from_slice(bytes);
-        let copied = self.copy_once(&staging, bytes.len());
-        // SAFETY: the copy has ended, or the device is idle.
-        unsafe { self.vulkan.free(staging) };
-        copied
-    }
-
-    fn copy_once(&mut self, staging: &Buffer, bytes: usize) -> Result<(), GpuError> {
-        let raw = &self.vulkan.raw;
-        let commands = self.command_buffer()?;
-        self.begin(commands)?;
-        let region = vk::BufferCopy::default().size(bytes.max(4) as u64);
-        // SAFETY: both buffers have that many bytes, and live until the copy has ended.
-        unsafe {
-            raw.cmd_copy_buffer(commands, staging.raw, self.owned.buffers[CONSTANTS].raw, &[region]);
-            raw.end_command_buffer(commands).map_err(failed("recording"))?;
-        }
-        self.vulkan.run(commands)
-    }
-
-    fn command_buffer(&mut self) -> Result<vk::CommandBuffer, GpuError> {
-        let raw = &self.vulkan.raw;
-        if self.owned.commands == vk::CommandPool::null() {
-            let info = vk::CommandPoolCreateInfo::default().queue_family_index(self.vulkan.family);
-            // SAFETY: the family is the queue's.
-            self.owned.commands = unsafe { raw.create_command_pool(&info, None) }.map_err(failed("a command pool"))?;
-        }
-        let info = vk::CommandBufferAllocateInfo::default()
-            .command_pool(self.owned.commands)
-            .level(vk::CommandBufferLevel::PRIMARY)
-            .command_buffer_count(1);
-        // SAFETY: the pool is the recording's own.
-        Ok(unsafe { raw.allocate_command_buffers(&info) }.map_err(failed("a command buffer"))?[0])
-    }
-
-    fn begin(&self, commands: vk::CommandBuffer) -> Result<(), GpuError> {
-        // Several runs may be under way at once.
-        let flags = vk::CommandBufferUsageFlags::SIMULTANEOUS_USE;
-        let info = vk::CommandBufferBeginInfo::default().flags(flags);
-        // SAFETY: the buffer was just allocated.
-        unsafe { self.vulkan.raw.begin_command_buffer(commands, &info) }.map_err(failed("recording"))
-    }
-
-    fn end(&self, commands: vk::CommandBuffer) -> Result<(), GpuError> {
-        // SAFETY: the buffer records, and nobody else uses it.
-        unsafe { self.vulkan.raw.end_command_buffer(commands) }.map_err(failed("recording"))
     }
 
     fn place(&self, map: &Map, slot: usize, id: ValueId) -> Slice {
@@ -378,7 +298,7 @@ impl Builder<'_> {
             unsafe { raw.cmd_reset_query_pool(commands, self.owned.queries, 0, stamps) };
         }
         // What the run before still does comes first.
-        self.barrier(commands, (all, written), (all, used));
+        self.owned.barrier(commands, (all, written), (all, used));
         let (mut hazards, mut barriers) = (Hazards::default(), 0);
         let bound = self.bound(map, slot);
         for (index, ((dispatch, set), slices)) in self.plan.dispatches.iter().zip(sets).zip(&bound).enumerate() {
@@ -388,7 +308,11 @@ impl Builder<'_> {
             if hazards.meet(&uses) {
                 barriers += 1;
                 let shader = Access::SHADER_READ | Access::SHADER_WRITE;
-                self.barrier(commands, (Stage::COMPUTE_SHADER, Access::SHADER_WRITE), (Stage::COMPUTE_SHADER, shader));
+                self.owned.barrier(
+                    commands,
+                    (Stage::COMPUTE_SHADER, Access::SHADER_WRITE),
+                    (Stage::COMPUTE_SHADER, shader),
+                );
             }
             let source = &dispatch.shader.source;
             let pipeline = self.vulkan.known_pipeline(source).expect("every pipeline was made");
@@ -412,37 +336,19 @@ impl Builder<'_> {
         use vk::{AccessFlags as Access, PipelineStageFlags as Stage};
         let mut parts = Vec::new();
         for range in in_parts(&map.outputs[slot]) {
-            let copies = self.command_buffer()?;
-            self.begin(copies)?;
+            let copies = self.owned.command_buffer()?;
             if parts.is_empty() {
                 let before = (Stage::COMPUTE_SHADER | Stage::TRANSFER, Access::SHADER_WRITE | Access::TRANSFER_WRITE);
-                self.barrier(copies, before, (Stage::TRANSFER, Access::TRANSFER_READ | Access::TRANSFER_WRITE));
+                self.owned.barrier(copies, before, (Stage::TRANSFER, Access::TRANSFER_READ | Access::TRANSFER_WRITE));
             }
             for (id, to) in self.plan.program.outputs.iter().zip(&map.outputs[slot]) {
-                self.record_copy(copies, &self.place(map, slot, *id), to, &range);
+                self.owned.copy(copies, &self.place(map, slot, *id), to, &range);
             }
-            self.barrier(copies, (Stage::TRANSFER, Access::TRANSFER_WRITE), (Stage::HOST, Access::HOST_READ));
-            self.end(copies)?;
+            self.owned.barrier(copies, (Stage::TRANSFER, Access::TRANSFER_WRITE), (Stage::HOST, Access::HOST_READ));
+            self.owned.end(copies)?;
             parts.push(Part { copies, end: range.end });
         }
         Ok(parts)
-    }
-
-    /// Records the copy of a value, as far as its copy lies in this range.
-    fn record_copy(&self, commands: vk::CommandBuffer, from: &Slice, to: &Slice, range: &Range<usize>) {
-        let start = range.start.max(to.range.start);
-        let end = range.end.min(to.range.end).min(to.range.start + from.range.len());
-        if start < end {
-            let (skipped, size) = (start - to.range.start, end - start);
-            let region = vk::BufferCopy {
-                src_offset: (from.range.start + skipped) as u64,
-                dst_offset: start as u64,
-                size: size as u64,
-            };
-            let [from, to] = [from.buffer, to.buffer].map(|buffer| self.owned.buffers[buffer].raw);
-            // SAFETY: both ranges lie in their buffers.
-            unsafe { self.vulkan.raw.cmd_copy_buffer(commands, from, to, &[region]) };
-        }
     }
 
     /// Notes the time at which every dispatch so far has ended, in a recording that is timed.
@@ -452,18 +358,6 @@ impl Builder<'_> {
             // SAFETY: the command buffer records, and the pool has two timestamps for each dispatch.
             unsafe { self.vulkan.raw.cmd_write_timestamp(commands, stage, queries, stamp as u32) };
         }
-    }
-
-    fn barrier(
-        &self,
-        commands: vk::CommandBuffer,
-        before: (vk::PipelineStageFlags, vk::AccessFlags),
-        after: (vk::PipelineStageFlags, vk::AccessFlags),
-    ) {
-        let memory = vk::MemoryBarrier::default().src_access_mask(before.1).dst_access_mask(after.1);
-        let none = vk::DependencyFlags::empty();
-        // SAFETY: the command buffer records.
-        unsafe { self.vulkan.raw.cmd_pipeline_barrier(commands, before.0, after.0, none, &[memory], &[], &[]) };
     }
 }
 
@@ -487,6 +381,10 @@ impl Recording for Replayed {
         let range = self.slots[slot].inputs[input].range.clone();
         // SAFETY: no run of the slot is under way, and others have other ranges.
         Ok(Some(unsafe { self.owned.buffers[INPUTS].bytes_mut(range) }))
+    }
+
+    fn read_input(&mut self, slot: usize, input: usize, bytes: &mut [u8]) -> Result<(), GpuError> {
+        self.owned.download(&self.slots[slot].inputs[input], bytes)
     }
 
     fn submit(&mut self, slot: usize, is_read: bool) -> Result<(), GpuError> {
@@ -535,26 +433,6 @@ impl Recording for Replayed {
         got.map_err(failed("timestamps"))?;
         let spans = Span::of_ticks(&stamps, ticks.bits, ticks.nanoseconds);
         Ok(Times { spans, barriers: Some(self.barriers) })
-    }
-}
-
-impl Owned {
-    fn vulkan(&self) -> &Vulkan {
-        self.device.vulkan().expect("recordings are made where it is")
-    }
-}
-
-impl Drop for Owned {
-    fn drop(&mut self) {
-        let device = self.device.clone();
-        let vulkan = device.vulkan().expect("recordings are made where it is");
-        // SAFETY: no run is under way: a recording's submissions go before this, and one that was never finished had none.
-        unsafe {
-            vulkan.raw.destroy_query_pool(self.queries, None);
-            vulkan.raw.destroy_command_pool(self.commands, None);
-            vulkan.raw.destroy_descriptor_pool(self.descriptors, None);
-            std::mem::take(&mut self.buffers).into_iter().for_each(|buffer| vulkan.free(buffer));
-        }
     }
 }
 

@@ -272,10 +272,10 @@ fn run(
     check_implemented(&graph, subgraph, &assignment)?;
     let mut work = assignment.work;
     let plan = plan(&graph, subgraph, &mut work, &options.limits)?;
-    let mut executor = Executor::new(graph, subgraph, work, &plan, options.threads)?;
+    let mut executor = Executor::new(graph, subgraph, work, &plan, options)?;
     for (index, bytes) in inputs.iter().enumerate() {
         // Nothing reads an input that has no memory.
-        let Some(into) = executor.input_mut(index) else { continue };
+        let Some(into) = executor.input_mut(index)? else { continue };
         if into.len() != bytes.len() {
             return Err(Error::usage(format!("input {index} has {} bytes, not {}", into.len(), bytes.len())));
         }

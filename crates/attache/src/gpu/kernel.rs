@@ -108,6 +108,10 @@ impl DelegateQueue for GpuKernel {
         Ok(memory.and_then(|memory| memory.get_mut(..port.device_bytes())))
     }
 
+    fn read_input(&mut self, slot: usize, input: usize, bytes: &mut [u8]) -> Result<(), DelegateError> {
+        self.session.read_input(slot, input, bytes).map_err(failed)
+    }
+
     fn submit(&mut self, slot: usize, times: usize) -> Result<(), DelegateError> {
         self.session.submit_in(slot, times).map_err(failed)
     }
