@@ -11,7 +11,7 @@ use crate::error::{GpuError, GpuErrorKind};
 use crate::limits::{Limits, Params};
 use crate::recording::{Fault, Planted, Submission};
 use crate::variants::Variants;
-use crate::vulkan::{Vulkan, experiments, validated};
+use crate::vulkan::{Own, Vulkan, experiments, open, validated};
 
 /// A graphics interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -130,6 +130,7 @@ struct Inner {
 /// How a device was opened here: nobody else then hands anything to its queue.
 #[derive(Default)]
 struct Opened {
+    own: Option<Own>,
     validation: bool,
     as_hardware: bool,
     fault: Option<Fault>,
@@ -147,15 +148,15 @@ impl Device {
         let mut wanted = wgpu::Features::TIMESTAMP_QUERY;
         wanted.set(wgpu::Features::SHADER_F16, described.shader_f16);
         wanted.set(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX, described.cooperative_matrices);
-        let open = adapter.request_device(&wgpu::DeviceDescriptor {
+        let descriptor = wgpu::DeviceDescriptor {
             label: Some("attache"),
             required_features: wanted & adapter.features(),
             required_limits: adapter.limits(),
             experimental_features: experiments(),
             memory_hints: wgpu::MemoryHints::Performance,
             ..Default::default()
-        });
-        let (device, queue) = pollster::block_on(open)
+        };
+        let (device, queue, own) = open(&adapter, &descriptor)
             .map_err(|error| GpuError::new(GpuErrorKind::NoDevice, format!("the device cannot be opened: {error}")))?;
         let failure = Arc::new(Mutex::new(None));
         let seen = failure.clone();
@@ -174,7 +175,7 @@ impl Device {
             described = Adapter { max_storage_buffers: 4, ..described };
         }
         let as_hardware = options.as_hardware || options.frugal;
-        let opened = Opened { validation: options.validation, as_hardware, fault: options.fault, open_ms };
+        let opened = Opened { own, validation: options.validation, as_hardware, fault: options.fault, open_ms };
         Ok(Self::new(device, queue, described, failure, Some(opened)))
     }
 
@@ -217,7 +218,7 @@ impl Device {
             shares_sums: !as_software,
             variants: Variants::Cheapest,
         };
-        let vulkan = opened.as_ref().and_then(|opened| Vulkan::of(&device, &limits, opened.validation));
+        let vulkan = opened.as_ref().and_then(|opened| Vulkan::of(&device, &limits, opened.own, opened.validation));
         let Opened { fault, open_ms, .. } = opened.unwrap_or_default();
         let (pipelines, fault) = (Mutex::default(), fault.map(Planted::new));
         Self(Arc::new(Inner { vulkan, device, queue, adapter, pipelines, failure, fault, open_ms }), limits)

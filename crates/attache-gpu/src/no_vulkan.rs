@@ -7,6 +7,18 @@ use crate::limits::Limits;
 /// No device is one.
 pub(crate) enum Vulkan {}
 
+/// There are no queues.
+pub(crate) enum Own {}
+
+/// Opens a device.
+pub(crate) fn open(
+    adapter: &wgpu::Adapter,
+    descriptor: &wgpu::DeviceDescriptor<'_>,
+) -> Result<(wgpu::Device, wgpu::Queue, Option<Own>), String> {
+    let (device, queue) = pollster::block_on(adapter.request_device(descriptor)).map_err(|error| error.to_string())?;
+    Ok((device, queue, None))
+}
+
 /// There is no instance.
 pub(crate) fn validated() -> Option<wgpu::Instance> {
     None
@@ -18,7 +30,7 @@ pub(crate) fn experiments() -> wgpu::ExperimentalFeatures {
 }
 
 impl Vulkan {
-    pub(crate) fn of(_: &wgpu::Device, _: &Limits, _: bool) -> Option<Self> {
+    pub(crate) fn of(_: &wgpu::Device, _: &Limits, _: Option<Own>, _: bool) -> Option<Self> {
         None
     }
 

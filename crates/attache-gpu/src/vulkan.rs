@@ -1,7 +1,8 @@
 //! An open device in Vulkan's own terms, for command buffers that wgpu knows nothing of.
 //!
 //! wgpu keeps owning the device; what is made here lies beside its own objects and is gone before the device is. The queue
-//! is shared with wgpu: whoever hands it anything holds [`Vulkan::queue`]'s lock.
+//! is one that only computes, where the device has such: what waits for another dispatch waits less long there. Else it is
+//! shared with wgpu: whoever hands it anything holds [`Vulkan::queue`]'s lock.
 #![allow(unsafe_code)]
 
 use std::collections::HashMap;
@@ -115,6 +116,58 @@ pub(crate) fn failed(what: &str) -> impl Fn(vk::Result) -> GpuError + '_ {
     }
 }
 
+/// A family of queues that compute and draw nothing, one of which is for replay alone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Own {
+    family: u32,
+}
+
+/// Opens a device, through Vulkan with a queue of our own beside wgpu's where there is a family for it.
+pub(crate) fn open(
+    adapter: &wgpu::Adapter,
+    descriptor: &wgpu::DeviceDescriptor<'_>,
+) -> Result<(wgpu::Device, wgpu::Queue, Option<Own>), String> {
+    let Some((opened, own)) = with_own_queue(adapter, descriptor)? else {
+        let opened = pollster::block_on(adapter.request_device(descriptor));
+        let (device, queue) = opened.map_err(|error| error.to_string())?;
+        return Ok((device, queue, None));
+    };
+    // SAFETY: the device was just opened with the descriptor's features and limits, from this adapter.
+    let made = unsafe { adapter.create_device_from_hal::<wgpu::hal::api::Vulkan>(opened, descriptor) };
+    let (device, queue) = made.map_err(|error| error.to_string())?;
+    Ok((device, queue, Some(own)))
+}
+
+type OpenDevice = wgpu::hal::OpenDevice<wgpu::hal::api::Vulkan>;
+
+fn with_own_queue(
+    adapter: &wgpu::Adapter,
+    descriptor: &wgpu::DeviceDescriptor<'_>,
+) -> Result<Option<(OpenDevice, Own)>, String> {
+    // SAFETY: nothing that the guard gives is destroyed here.
+    let Some(hal) = (unsafe { adapter.as_hal::<wgpu::hal::api::Vulkan>() }) else { return Ok(None) };
+    let (instance, physical) = (hal.shared_instance().raw_instance(), hal.raw_physical_device());
+    // SAFETY: the physical device is the instance's own.
+    let families = unsafe { instance.get_physical_device_queue_family_properties(physical) };
+    let only_computes = |family: &vk::QueueFamilyProperties| {
+        let flags = family.queue_flags;
+        flags.contains(vk::QueueFlags::COMPUTE) && !flags.contains(vk::QueueFlags::GRAPHICS) && family.queue_count > 0
+    };
+    // wgpu's own queue is of the first family.
+    let found = families.iter().enumerate().skip(1).find(|(_, family)| only_computes(family));
+    let Some((family, _)) = found else { return Ok(None) };
+    let own = Own { family: family as u32 };
+    let more: Box<wgpu::hal::vulkan::CreateDeviceCallback<'_>> = Box::new(move |arguments| {
+        let queue = vk::DeviceQueueCreateInfo::default().queue_family_index(own.family).queue_priorities(&[1.0]);
+        arguments.queue_create_infos.push(queue);
+    });
+    let (features, limits, hints) =
+        (descriptor.required_features, &descriptor.required_limits, &descriptor.memory_hints);
+    // SAFETY: nothing is taken away, and the family has a queue.
+    let opened = unsafe { hal.open_with_callback(features, limits, hints, Some(more)) };
+    Ok(Some((opened.map_err(|error| error.to_string())?, own)))
+}
+
 /// The leave that wgpu asks for before shaders may use cooperative matrices.
 pub(crate) fn experiments() -> wgpu::ExperimentalFeatures {
     // SAFETY: no other experiment is asked for; shaders use matrices only of the sizes and types that the adapter lists, and
@@ -123,9 +176,9 @@ pub(crate) fn experiments() -> wgpu::ExperimentalFeatures {
 }
 
 impl Vulkan {
-    /// That of a device that wgpu opened through Vulkan; `None` for one of another interface. `validation` says whether a
-    /// validation layer looks on.
-    pub(crate) fn of(device: &wgpu::Device, limits: &Limits, validation: bool) -> Option<Self> {
+    /// That of a device that wgpu opened through Vulkan, with a queue of our own or without; `None` for one of another
+    /// interface. `validation` says whether a validation layer looks on.
+    pub(crate) fn of(device: &wgpu::Device, limits: &Limits, own: Option<Own>, validation: bool) -> Option<Self> {
         // SAFETY: nothing that the guard gives is destroyed here, and all of it is used while the device lives: `Vulkan`
         // lies beside the device and is dropped before it.
         let hal = unsafe { device.as_hal::<wgpu::hal::api::Vulkan>() }?;
@@ -144,7 +197,7 @@ impl Vulkan {
             // SAFETY: the structure is one that this version, or the extension, knows.
             unsafe { instance.raw_instance().get_physical_device_features2(physical, &mut features) };
         }
-        let family = hal.queue_family_index();
+        let family = own.map_or(hal.queue_family_index(), |own| own.family);
         // SAFETY: as above.
         let families = unsafe { instance.raw_instance().get_physical_device_queue_family_properties(physical) };
         let bits = families.get(family as usize).map_or(0, |family| family.timestamp_valid_bits);
@@ -153,7 +206,8 @@ impl Vulkan {
             family,
             ticks: (bits > 0).then_some(Ticks { bits, nanoseconds }),
             memory,
-            queue: Mutex::new(hal.raw_queue()),
+            // SAFETY: the device was opened with a queue of that family.
+            queue: Mutex::new(own.map_or(hal.raw_queue(), |own| unsafe { raw.get_device_queue(own.family, 0) })),
             params: match limits.params {
                 Params::Text | Params::Uniform => vk::DescriptorType::UNIFORM_BUFFER,
                 Params::Storage => vk::DescriptorType::STORAGE_BUFFER,
@@ -336,11 +390,11 @@ impl Vulkan {
         waited.map_err(failed("the queue"))
     }
 
-    /// Waits until the device does nothing: after an error, before what it may use is freed.
+    /// Waits until the queue has nothing to do: after an error, before what it may use is freed.
     pub(crate) fn settle(&self) {
-        let _queue = self.queue();
+        let queue = self.queue();
         // SAFETY: the queue is nobody else's meanwhile.
-        if let Err(error) = unsafe { self.raw.device_wait_idle() } {
+        if let Err(error) = unsafe { self.raw.queue_wait_idle(*queue) } {
             tracing::error!(%error, "device");
         }
     }
