@@ -218,7 +218,9 @@ impl Device {
             shares_sums: !as_software,
             variants: Variants::Cheapest,
         };
-        let vulkan = opened.as_ref().and_then(|opened| Vulkan::of(&device, &limits, opened.own, opened.validation));
+        let vulkan = opened
+            .as_ref()
+            .and_then(|opened| Vulkan::of(&device, &limits, opened.own, (opened.validation, opened.as_hardware)));
         let Opened { fault, open_ms, .. } = opened.unwrap_or_default();
         let (pipelines, fault) = (Mutex::default(), fault.map(Planted::new));
         Self(Arc::new(Inner { vulkan, device, queue, adapter, pipelines, failure, fault, open_ms }), limits)

@@ -30,11 +30,11 @@ pub(crate) fn experiments() -> wgpu::ExperimentalFeatures {
 }
 
 impl Vulkan {
-    pub(crate) fn of(_: &wgpu::Device, _: &Limits, _: Option<Own>, _: bool) -> Option<Self> {
+    pub(crate) fn of(_: &wgpu::Device, _: &Limits, _: Option<Own>, _: (bool, bool)) -> Option<Self> {
         None
     }
 
-    pub(crate) fn queue(&self) -> MutexGuard<'_, ()> {
+    pub(crate) fn queue(&self, _: usize) -> MutexGuard<'_, ()> {
         match *self {}
     }
 

@@ -9,6 +9,8 @@ mod faulty;
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
 mod hazards;
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
+mod lane;
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
 mod owned;
 mod pieces;
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]

@@ -24,7 +24,10 @@ pub(crate) struct Vulkan {
     /// How the queue counts time; `None` where it doesn't.
     pub(crate) ticks: Option<Ticks>,
     memory: vk::PhysicalDeviceMemoryProperties,
-    queue: Mutex<vk::Queue>,
+    /// The queues; the first also does what is done once.
+    queues: Vec<Mutex<vk::Queue>>,
+    /// How many runs may go on beside each other.
+    lanes: usize,
     params: vk::DescriptorType,
     spirv: spv::Options<'static>,
     validation: bool,
@@ -116,11 +119,18 @@ pub(crate) fn failed(what: &str) -> impl Fn(vk::Result) -> GpuError + '_ {
     }
 }
 
-/// A family of queues that compute and draw nothing, one of which is for replay alone.
+/// Queues of a family that computes and draws nothing, for replay alone.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Own {
     family: u32,
+    count: u32,
 }
+
+/// Runs that go on beside each other, at most. Most dispatches leave much of a large device idle.
+const MAX_LANES: usize = 4;
+
+/// The priorities of as many queues.
+const PRIORITIES: [f32; MAX_LANES] = [1.0; MAX_LANES];
 
 /// Opens a device, through Vulkan with a queue of our own beside wgpu's where there is a family for it.
 pub(crate) fn open(
@@ -155,15 +165,15 @@ fn with_own_queue(
     };
     // wgpu's own queue is of the first family.
     let found = families.iter().enumerate().skip(1).find(|(_, family)| only_computes(family));
-    let Some((family, _)) = found else { return Ok(None) };
-    let own = Own { family: family as u32 };
+    let Some((family, properties)) = found else { return Ok(None) };
+    let own = Own { family: family as u32, count: properties.queue_count.min(MAX_LANES as u32) };
     let more: Box<wgpu::hal::vulkan::CreateDeviceCallback<'_>> = Box::new(move |arguments| {
-        let queue = vk::DeviceQueueCreateInfo::default().queue_family_index(own.family).queue_priorities(&[1.0]);
-        arguments.queue_create_infos.push(queue);
+        let queues = vk::DeviceQueueCreateInfo::default().queue_family_index(own.family);
+        arguments.queue_create_infos.push(queues.queue_priorities(&PRIORITIES[..own.count as usize]));
     });
     let (features, limits, hints) =
         (descriptor.required_features, &descriptor.required_limits, &descriptor.memory_hints);
-    // SAFETY: nothing is taken away, and the family has a queue.
+    // SAFETY: nothing is taken away, and the family has as many queues.
     let opened = unsafe { hal.open_with_callback(features, limits, hints, Some(more)) };
     Ok(Some((opened.map_err(|error| error.to_string())?, own)))
 }
@@ -177,8 +187,14 @@ pub(crate) fn experiments() -> wgpu::ExperimentalFeatures {
 
 impl Vulkan {
     /// That of a device that wgpu opened through Vulkan, with a queue of our own or without; `None` for one of another
-    /// interface. `validation` says whether a validation layer looks on.
-    pub(crate) fn of(device: &wgpu::Device, limits: &Limits, own: Option<Own>, validation: bool) -> Option<Self> {
+    /// interface. `validation` says whether a validation layer looks on, `as_hardware` whether runs go on beside each other
+    /// though there be one queue.
+    pub(crate) fn of(
+        device: &wgpu::Device,
+        limits: &Limits,
+        own: Option<Own>,
+        (validation, as_hardware): (bool, bool),
+    ) -> Option<Self> {
         // SAFETY: nothing that the guard gives is destroyed here, and all of it is used while the device lives: `Vulkan`
         // lies beside the device and is dropped before it.
         let hal = unsafe { device.as_hal::<wgpu::hal::api::Vulkan>() }?;
@@ -202,12 +218,17 @@ impl Vulkan {
         let families = unsafe { instance.raw_instance().get_physical_device_queue_family_properties(physical) };
         let bits = families.get(family as usize).map_or(0, |family| family.timestamp_valid_bits);
         let nanoseconds = properties.limits.timestamp_period.into();
+        let queues = match own {
+            // SAFETY: the device was opened with as many queues of that family.
+            Some(own) => (0..own.count).map(|number| unsafe { raw.get_device_queue(own.family, number) }).collect(),
+            None => vec![hal.raw_queue()],
+        };
         Some(Self {
             family,
             ticks: (bits > 0).then_some(Ticks { bits, nanoseconds }),
             memory,
-            // SAFETY: the device was opened with a queue of that family.
-            queue: Mutex::new(own.map_or(hal.raw_queue(), |own| unsafe { raw.get_device_queue(own.family, 0) })),
+            lanes: if as_hardware { MAX_LANES } else { queues.len() },
+            queues: queues.into_iter().map(Mutex::new).collect(),
             params: match limits.params {
                 Params::Text | Params::Uniform => vk::DescriptorType::UNIFORM_BUFFER,
                 Params::Storage => vk::DescriptorType::STORAGE_BUFFER,
@@ -220,9 +241,14 @@ impl Vulkan {
         })
     }
 
-    /// The queue, for as long as nobody else may use it.
-    pub(crate) fn queue(&self) -> MutexGuard<'_, vk::Queue> {
-        self.queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    /// The queue of that number, counted around, for as long as nobody else may use it.
+    pub(crate) fn queue(&self, number: usize) -> MutexGuard<'_, vk::Queue> {
+        self.queues[number % self.queues.len()].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// How many runs may go on beside each other.
+    pub(crate) fn lanes(&self) -> usize {
+        self.lanes
     }
 
     /// Whether the queue counts time.
@@ -379,7 +405,7 @@ impl Vulkan {
         let (fences, buffers) = ([fence], [commands]);
         let submit = vk::SubmitInfo::default().command_buffers(&buffers);
         // SAFETY: the queue is nobody else's for as long as its lock is held; the fence is new.
-        let submitted = unsafe { self.raw.queue_submit(*self.queue(), &[submit], fence) };
+        let submitted = unsafe { self.raw.queue_submit(*self.queue(0), &[submit], fence) };
         // SAFETY: the fence was just handed over.
         let waited = submitted.and_then(|()| unsafe { self.raw.wait_for_fences(&fences, true, u64::MAX) });
         if waited.is_err() {
@@ -390,12 +416,14 @@ impl Vulkan {
         waited.map_err(failed("the queue"))
     }
 
-    /// Waits until the queue has nothing to do: after an error, before what it may use is freed.
+    /// Waits until the queues have nothing to do: after an error, before what they may use is freed.
     pub(crate) fn settle(&self) {
-        let queue = self.queue();
-        // SAFETY: the queue is nobody else's meanwhile.
-        if let Err(error) = unsafe { self.raw.queue_wait_idle(*queue) } {
-            tracing::error!(%error, "device");
+        for number in 0..self.queues.len() {
+            let queue = self.queue(number);
+            // SAFETY: the queue is nobody else's meanwhile.
+            if let Err(error) = unsafe { self.raw.queue_wait_idle(*queue) } {
+                tracing::error!(%error, "device");
+            }
         }
     }
 }

@@ -19,7 +19,9 @@ const WAYS: [Submission; 2] = [Submission::Replay, Submission::Encoder];
 
 fn options(submission: Submission) -> GpuDelegateOptions {
     validation::listen();
-    GpuDelegateOptions::default().backend(Backend::Vulkan).validation(true).submission(submission)
+    // As on hardware runs go on beside each other.
+    let options = GpuDelegateOptions::default().backend(Backend::Vulkan).validation(true);
+    options.submission(submission).as_hardware(true)
 }
 
 fn interpreter(options: GpuDelegateOptions) -> Interpreter {

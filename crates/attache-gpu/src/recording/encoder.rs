@@ -274,7 +274,7 @@ impl Recording for Encoded {
         }
         *state = State::Started;
         let commands = encoder.finish();
-        let alone = self.device.vulkan().map(|vulkan| vulkan.queue());
+        let alone = self.device.vulkan().map(|vulkan| vulkan.queue(0));
         self.device.queue().submit([commands]);
         drop(alone);
         self.device.check()

@@ -14,7 +14,7 @@ use crate::vulkan::{Buffer, Use, Vulkan, failed};
 pub(super) struct Owned {
     pub(super) device: Device,
     pub(super) buffers: Vec<Buffer>,
-    pub(super) descriptors: vk::DescriptorPool,
+    pub(super) descriptors: Vec<vk::DescriptorPool>,
     commands: vk::CommandPool,
     /// A timestamp before and after each dispatch, where the recording is timed.
     pub(super) queries: vk::QueryPool,
@@ -26,7 +26,7 @@ impl Owned {
         Self {
             device: device.clone(),
             buffers: Vec::new(),
-            descriptors: vk::DescriptorPool::null(),
+            descriptors: Vec::new(),
             commands: vk::CommandPool::null(),
             queries: vk::QueryPool::null(),
         }
@@ -156,7 +156,7 @@ impl Drop for Owned {
         unsafe {
             vulkan.raw.destroy_query_pool(self.queries, None);
             vulkan.raw.destroy_command_pool(self.commands, None);
-            vulkan.raw.destroy_descriptor_pool(self.descriptors, None);
+            self.descriptors.iter().for_each(|pool| vulkan.raw.destroy_descriptor_pool(*pool, None));
             std::mem::take(&mut self.buffers).into_iter().for_each(|buffer| vulkan.free(buffer));
         }
     }

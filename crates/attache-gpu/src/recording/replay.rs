@@ -13,15 +13,15 @@ use attache_base::copy;
 use attache_base::parallel::{both, each};
 use attache_gpu_ir::ValueId;
 
-use super::hazards::{Hazards, Slice};
+use super::hazards::Slice;
+use super::lane::{Bound, Lane, Script, Scripted};
 use super::owned::Owned;
 use super::pieces::{Pieces, padded};
-use super::submissions::Submissions;
 use super::{Cost, Recorder, Recording, Span, Times, no_timestamps};
 use crate::device::Device;
 use crate::error::{GpuError, GpuErrorKind};
 use crate::layout::{ALIGNMENT, Place};
-use crate::plan::Plan;
+use crate::plan::{Dispatch, Plan};
 use crate::shader::Binding;
 use crate::vulkan::{Use, Vulkan, failed};
 
@@ -31,40 +31,36 @@ const PART: usize = 512 << 10;
 /// Most parts.
 const PARTS: usize = 4;
 
+/// Bytes of all arenas together, but for the first: who needs more keeps a device busy by himself.
+const MAX_ARENAS: usize = 256 << 20;
+
 /// Records command buffers for devices that were opened here through Vulkan.
 #[derive(Debug)]
 pub(super) struct Replay;
 
 /// What the runs of one slot need for themselves.
+#[derive(Default)]
 struct Slot {
-    /// The dispatches.
-    commands: vk::CommandBuffer,
-    /// What brings the outputs to where the host reads them, at least one.
-    parts: Vec<Part>,
     inputs: Vec<Slice>,
     outputs: Vec<Slice>,
-    /// The submission of the slot's last run, 0 before the first. It takes the first part along; others follow it.
-    last: usize,
+    /// The lane and the submission of the last run; that takes the first part of the outputs along, and others follow it.
+    last: Option<(usize, usize)>,
+    /// In each lane the submission of the last run there.
+    lasts: Vec<usize>,
     /// How many parts were submitted.
     submitted: usize,
-}
-
-/// Copies of a range among the outputs to where the host reads them.
-struct Part {
-    copies: vk::CommandBuffer,
-    /// Where the range ends in that buffer; it begins where the part before ends.
-    end: usize,
+    /// The lane and the submission that wrote outputs last.
+    written: Option<(usize, usize)>,
 }
 
 struct Replayed {
-    /// Before what they use: they are waited for as they go.
-    submissions: Submissions,
+    /// Before what they use: their submissions are waited for as they go.
+    lanes: Vec<Lane>,
+    /// How many there may be.
+    most_lanes: usize,
     owned: Owned,
+    script: Script,
     slots: Vec<Slot>,
-    /// Timestamps of a run.
-    stamps: usize,
-    /// Barriers between dispatches.
-    barriers: usize,
 }
 
 impl Recorder for Replay {
@@ -119,6 +115,7 @@ const OUTPUTS: usize = 3;
 
 /// Where each value, each packed binding and each dispatch's parameters lie.
 struct Map {
+    arena_bytes: usize,
     banks: Vec<usize>,
     constants: Vec<Slice>,
     packed: Vec<Slice>,
@@ -151,24 +148,47 @@ fn in_parts(outputs: &[Slice]) -> Vec<Range<usize>> {
 
 impl Builder<'_> {
     fn build(mut self, map: Map) -> Result<Replayed, GpuError> {
-        let mut sets = self.descriptor_sets(&map)?.into_iter();
-        let stamps = if self.timed { self.query_pool()? } else { 0 };
-        let (mut slots, mut barriers) = (Vec::with_capacity(self.plan.slots), 0);
-        for slot in 0..self.plan.slots {
-            let commands = self.owned.command_buffer()?;
-            let own: Vec<vk::DescriptorSet> = sets.by_ref().take(self.plan.dispatches.len()).collect();
-            barriers = self.record(commands, &map, slot, &own);
-            self.owned.end(commands)?;
-            let parts = self.parts(&map, slot)?;
-            let (inputs, outputs) = (map.inputs[slot].clone(), map.outputs[slot].clone());
-            slots.push(Slot { commands, parts, inputs, outputs, last: 0, submitted: 0 });
+        let script = self.script(&map)?;
+        if self.timed {
+            self.query_pool()?;
         }
-        let submissions = Submissions::new(&self.owned.device)?;
-        Ok(Replayed { submissions, owned: self.owned, slots, stamps, barriers })
+        let first = script.record(&mut self.owned, (0, ARENA))?;
+        let slots = map.inputs.iter().zip(&map.outputs);
+        let slots =
+            slots.map(|(inputs, outputs)| Slot { inputs: inputs.clone(), outputs: outputs.clone(), ..Slot::default() });
+        // Who has one slot doesn't start a run before the last one ended.
+        let more = if self.plan.slots > 1 { MAX_ARENAS / map.arena_bytes.max(1) } else { 0 };
+        let most_lanes = self.vulkan.lanes().min(1 + more);
+        Ok(Replayed { lanes: vec![first], most_lanes, owned: self.owned, script, slots: slots.collect() })
     }
 
-    /// Makes room for two timestamps for each dispatch; how many they are.
-    fn query_pool(&mut self) -> Result<usize, GpuError> {
+    fn script(&self, map: &Map) -> Result<Script, GpuError> {
+        let scripted = |dispatch: &Dispatch| {
+            let shader = &dispatch.shader;
+            Ok(Scripted {
+                pipeline: self.vulkan.known_pipeline(&shader.source).expect("every pipeline was made"),
+                layout: self.vulkan.layout(shader.bindings.len())?,
+                groups: shader.groups,
+                writes: shader.bindings.iter().map(|binding| matches!(binding, Binding::Write(..))).collect(),
+            })
+        };
+        let bound = |slot: usize| {
+            let outputs = self.plan.program.outputs.iter().zip(&map.outputs[slot]);
+            let outputs = outputs.map(|(id, to)| [self.place(map, slot, *id), to.clone()]).collect();
+            Bound { dispatches: self.bound(map, slot), outputs }
+        };
+        Ok(Script {
+            dispatches: self.plan.dispatches.iter().map(scripted).collect::<Result<_, GpuError>>()?,
+            slots: (0..self.plan.slots).map(bound).collect(),
+            parts: map.outputs.iter().map(|outputs| in_parts(outputs)).collect(),
+            arena: ARENA,
+            arena_bytes: map.arena_bytes,
+            timed: self.timed,
+        })
+    }
+
+    /// Makes room for two timestamps for each dispatch.
+    fn query_pool(&mut self) -> Result<(), GpuError> {
         self.vulkan.ticks.ok_or_else(no_timestamps)?;
         let stamps = 2 * self.plan.dispatches.len() as u32;
         if stamps > 0 {
@@ -177,7 +197,7 @@ impl Builder<'_> {
             let pool = unsafe { self.vulkan.raw.create_query_pool(&info, None) };
             self.owned.queries = pool.map_err(failed("timestamps"))?;
         }
-        Ok(stamps as usize)
+        Ok(())
     }
 
     /// All memory, with the constants in it; where everything lies, and the bytes of constants.
@@ -189,7 +209,8 @@ impl Builder<'_> {
             banks.push(end);
             end = (end + bytes).next_multiple_of(ALIGNMENT);
         }
-        self.owned.add(end, Use::Device)?;
+        let arena_bytes = end;
+        self.owned.add(arena_bytes, Use::Device)?;
         let kinds = [Pieces::constants(plan)?, Pieces::packed(plan), Pieces::params(plan)];
         let weights_bytes = kinds[0].total() + kinds[1].total();
         let mut bytes = Vec::new();
@@ -208,7 +229,7 @@ impl Builder<'_> {
         let (outputs, end) = in_order(OUTPUTS, plan.slots, &sizes(&plan.program.outputs));
         self.owned.add(end, Use::Read)?;
         let [constants, packed, params] = slices.each_mut().map(std::mem::take);
-        Ok((Map { banks, constants, packed, params, inputs, outputs }, weights_bytes))
+        Ok((Map { arena_bytes, banks, constants, packed, params, inputs, outputs }, weights_bytes))
     }
 
     fn place(&self, map: &Map, slot: usize, id: ValueId) -> Slice {
@@ -239,131 +260,34 @@ impl Builder<'_> {
             })
             .collect()
     }
-
-    /// A descriptor set for each dispatch of each slot.
-    fn descriptor_sets(&mut self, map: &Map) -> Result<Vec<vk::DescriptorSet>, GpuError> {
-        let raw = &self.vulkan.raw;
-        let bound: Vec<Vec<Slice>> = (0..self.plan.slots).flat_map(|slot| self.bound(map, slot)).collect();
-        let (sets, buffers) = (bound.len() as u32, bound.iter().map(|slices| slices.len() as u32 - 1).sum::<u32>());
-        if sets == 0 {
-            return Ok(Vec::new());
-        }
-        let size = |kind, count| vk::DescriptorPoolSize { ty: kind, descriptor_count: count };
-        let sizes = [size(self.vulkan.params(), sets), size(vk::DescriptorType::STORAGE_BUFFER, buffers.max(1))];
-        let info = vk::DescriptorPoolCreateInfo::default().max_sets(sets).pool_sizes(&sizes);
-        // SAFETY: the device lives.
-        let pool = unsafe { raw.create_descriptor_pool(&info, None) }.map_err(failed("descriptors"))?;
-        self.owned.descriptors = pool;
-        let layouts: Vec<vk::DescriptorSetLayout> = bound
-            .iter()
-            .map(|slices| Ok(self.vulkan.layout(slices.len() - 1)?.set))
-            .collect::<Result<_, GpuError>>()?;
-        let info = vk::DescriptorSetAllocateInfo::default().descriptor_pool(pool).set_layouts(&layouts);
-        // SAFETY: the pool has room for as many sets and buffers.
-        let sets = unsafe { raw.allocate_descriptor_sets(&info) }.map_err(failed("descriptors"))?;
-        for (set, slices) in sets.iter().zip(&bound) {
-            let infos: Vec<vk::DescriptorBufferInfo> = slices.iter().map(|slice| self.described(slice)).collect();
-            let write = vk::WriteDescriptorSet::default().dst_set(*set);
-            let storage = vk::DescriptorType::STORAGE_BUFFER;
-            let mut writes = vec![write.dst_binding(0).descriptor_type(self.vulkan.params()).buffer_info(&infos[..1])];
-            if infos.len() > 1 {
-                writes.push(write.dst_binding(1).descriptor_type(storage).buffer_info(&infos[1..]));
-            }
-            // SAFETY: the set is new, and the buffers live as long as it. Bindings of one kind follow each other, so that
-            // one write reaches all of them.
-            unsafe { raw.update_descriptor_sets(&writes, &[]) };
-        }
-        Ok(sets)
-    }
-
-    fn described(&self, slice: &Slice) -> vk::DescriptorBufferInfo {
-        vk::DescriptorBufferInfo {
-            buffer: self.owned.buffers[slice.buffer].raw,
-            offset: slice.range.start as u64,
-            range: slice.range.len() as u64,
-        }
-    }
-
-    /// Records every dispatch; the barriers between dispatches.
-    fn record(&self, commands: vk::CommandBuffer, map: &Map, slot: usize, sets: &[vk::DescriptorSet]) -> usize {
-        use vk::{AccessFlags as Access, PipelineStageFlags as Stage};
-        let raw = &self.vulkan.raw;
-        let all = Stage::COMPUTE_SHADER | Stage::TRANSFER;
-        let written = Access::SHADER_WRITE | Access::TRANSFER_WRITE;
-        let shader = Access::SHADER_READ | Access::SHADER_WRITE | Access::UNIFORM_READ;
-        let used = shader | Access::TRANSFER_READ | Access::TRANSFER_WRITE;
-        if self.timed && !self.plan.dispatches.is_empty() {
-            let stamps = 2 * self.plan.dispatches.len() as u32;
-            // SAFETY: the command buffer records, and the pool has as many timestamps.
-            unsafe { raw.cmd_reset_query_pool(commands, self.owned.queries, 0, stamps) };
-        }
-        // What the run before still does comes first.
-        self.owned.barrier(commands, (all, written), (all, used));
-        let (mut hazards, mut barriers) = (Hazards::default(), 0);
-        let bound = self.bound(map, slot);
-        for (index, ((dispatch, set), slices)) in self.plan.dispatches.iter().zip(sets).zip(&bound).enumerate() {
-            let uses = dispatch.shader.bindings.iter().zip(&slices[1..]);
-            let uses: Vec<(&Slice, bool)> =
-                uses.map(|(binding, slice)| (slice, matches!(binding, Binding::Write(..)))).collect();
-            if hazards.meet(&uses) {
-                barriers += 1;
-                let shader = Access::SHADER_READ | Access::SHADER_WRITE;
-                self.owned.barrier(
-                    commands,
-                    (Stage::COMPUTE_SHADER, Access::SHADER_WRITE),
-                    (Stage::COMPUTE_SHADER, shader),
-                );
-            }
-            let source = &dispatch.shader.source;
-            let pipeline = self.vulkan.known_pipeline(source).expect("every pipeline was made");
-            let layout = self.vulkan.layout(slices.len() - 1).expect("the layout was made").pipeline;
-            let [x, y, z] = dispatch.shader.groups;
-            let point = vk::PipelineBindPoint::COMPUTE;
-            self.stamp(commands, 2 * index);
-            // SAFETY: the command buffer records, and everything bound lives as long as it.
-            unsafe {
-                raw.cmd_bind_pipeline(commands, point, pipeline);
-                raw.cmd_bind_descriptor_sets(commands, point, layout, 0, &[*set], &[]);
-                raw.cmd_dispatch(commands, x, y, z);
-            }
-            self.stamp(commands, 2 * index + 1);
-        }
-        barriers
-    }
-
-    /// Records the copies of a slot's outputs to where the host reads them.
-    fn parts(&mut self, map: &Map, slot: usize) -> Result<Vec<Part>, GpuError> {
-        use vk::{AccessFlags as Access, PipelineStageFlags as Stage};
-        let mut parts = Vec::new();
-        for range in in_parts(&map.outputs[slot]) {
-            let copies = self.owned.command_buffer()?;
-            if parts.is_empty() {
-                let before = (Stage::COMPUTE_SHADER | Stage::TRANSFER, Access::SHADER_WRITE | Access::TRANSFER_WRITE);
-                self.owned.barrier(copies, before, (Stage::TRANSFER, Access::TRANSFER_READ | Access::TRANSFER_WRITE));
-            }
-            for (id, to) in self.plan.program.outputs.iter().zip(&map.outputs[slot]) {
-                self.owned.copy(copies, &self.place(map, slot, *id), to, &range);
-            }
-            self.owned.barrier(copies, (Stage::TRANSFER, Access::TRANSFER_WRITE), (Stage::HOST, Access::HOST_READ));
-            self.owned.end(copies)?;
-            parts.push(Part { copies, end: range.end });
-        }
-        Ok(parts)
-    }
-
-    /// Notes the time at which every dispatch so far has ended, in a recording that is timed.
-    fn stamp(&self, commands: vk::CommandBuffer, stamp: usize) {
-        if self.timed {
-            let (stage, queries) = (vk::PipelineStageFlags::COMPUTE_SHADER, self.owned.queries);
-            // SAFETY: the command buffer records, and the pool has two timestamps for each dispatch.
-            unsafe { self.vulkan.raw.cmd_write_timestamp(commands, stage, queries, stamp as u32) };
-        }
-    }
 }
 
 impl Replayed {
-    fn vulkan(&self) -> &Vulkan {
-        self.owned.vulkan()
+    /// The lane for another run: one that has nothing to do, another one where all are busy, or that which is least so.
+    fn lane(&mut self) -> Result<usize, GpuError> {
+        for (index, lane) in self.lanes.iter().enumerate() {
+            if lane.submissions.is_idle()? {
+                return Ok(index);
+            }
+        }
+        if self.lanes.len() < self.most_lanes {
+            match self.another_lane() {
+                Ok(lane) => self.lanes.push(lane),
+                Err(error) if error.kind() == GpuErrorKind::DeviceLost => return self.owned.device.noted(Err(error)),
+                Err(error) => {
+                    tracing::debug!(%error, "no more runs beside each other");
+                    self.most_lanes = self.lanes.len();
+                }
+            }
+        }
+        let least = self.lanes.iter().enumerate().min_by_key(|(_, lane)| lane.submissions.pending());
+        Ok(least.map_or(0, |(index, _)| index))
+    }
+
+    fn another_lane(&mut self) -> Result<Lane, GpuError> {
+        self.owned.add(self.script.arena_bytes, Use::Device)?;
+        let arena = self.owned.buffers.len() - 1;
+        self.script.record(&mut self.owned, (self.lanes.len(), arena))
     }
 }
 
@@ -389,50 +313,62 @@ impl Recording for Replayed {
 
     fn submit(&mut self, slot: usize, is_read: bool) -> Result<(), GpuError> {
         self.owned.device.check()?;
-        let slot = &mut self.slots[slot];
-        if !is_read {
-            (slot.last, slot.submitted) = (self.submissions.submit(&[slot.commands])?, 0);
-            return Ok(());
+        let index = self.lane()?;
+        if let Some((lane, number)) = self.slots[slot].written.filter(|(lane, _)| is_read && *lane != index) {
+            self.lanes[lane].submissions.wait(number)?;
         }
-        (slot.last, slot.submitted) = (self.submissions.submit(&[slot.commands, slot.parts[0].copies])?, 1);
-        for part in &slot.parts[1..] {
-            self.submissions.submit(&[part.copies])?;
+        let (count, lane) = (self.lanes.len(), &mut self.lanes[index]);
+        let (recorded, slot) = (&lane.slots[slot], &mut self.slots[slot]);
+        let first = if is_read { &recorded.copies[..1] } else { &[] };
+        let number = lane.submissions.submit(&[&[recorded.commands], first].concat())?;
+        (slot.last, slot.submitted) = (Some((index, number)), first.len());
+        slot.written = if is_read { slot.last } else { slot.written };
+        slot.lasts.resize(count, 0);
+        slot.lasts[index] = number;
+        for copies in recorded.copies.iter().skip(1).filter(|_| is_read) {
+            slot.written = Some((index, lane.submissions.submit(&[*copies])?));
             slot.submitted += 1;
         }
         Ok(())
     }
 
     fn wait(&mut self, slot: usize) -> Result<(), GpuError> {
-        self.submissions.wait(self.slots[slot].last)
+        let lasts = self.slots[slot].lasts.iter();
+        self.lanes.iter_mut().zip(lasts).try_for_each(|(lane, last)| lane.submissions.wait(*last))
     }
 
     fn output(&self, slot: usize, output: usize, least: usize) -> Result<Option<&[u8]>, GpuError> {
-        let Some(slot) = self.slots.get(slot).filter(|slot| self.submissions.has_ended(slot.last)) else {
+        let (Some(parts), Some(slot)) = (self.script.parts.get(slot), self.slots.get(slot)) else { return Ok(None) };
+        let Some((lane, number)) = slot.last else { return Ok(None) };
+        let submissions = &self.lanes[lane].submissions;
+        let Some(Slice { range, .. }) = slot.outputs.get(output).filter(|_| submissions.has_ended(number)) else {
             return Ok(None);
         };
-        let Some(Slice { range, .. }) = slot.outputs.get(output) else { return Ok(None) };
-        let submitted = &slot.parts[..slot.submitted];
+        let submitted = &parts[..slot.submitted];
         let Some(part) = submitted.iter().position(|part| part.end >= range.end.min(range.start.saturating_add(least)))
         else {
             return Ok(None);
         };
-        self.submissions.look(slot.last + part)?;
+        submissions.look(number + part)?;
         let there = range.start..range.end.min(submitted[part].end);
         // SAFETY: the copies up to there have ended, and none starts while this is borrowed; others have other ranges.
         Ok(Some(unsafe { self.owned.buffers[OUTPUTS].bytes(there) }))
     }
 
     fn times(&mut self) -> Result<Times, GpuError> {
-        self.submissions.wait_for_all()?;
-        let ticks = self.vulkan().ticks.filter(|_| self.owned.queries != vk::QueryPool::null());
-        let ticks = ticks.ok_or_else(no_timestamps)?;
-        let mut stamps = vec![0u64; self.stamps];
-        let (raw, flags) = (&self.vulkan().raw, vk::QueryResultFlags::TYPE_64);
-        // SAFETY: the pool is the recording's own, and no run is under way.
-        let got = unsafe { raw.get_query_pool_results(self.owned.queries, 0, &mut stamps, flags) };
-        got.map_err(failed("timestamps"))?;
+        let lane = &mut self.lanes[0];
+        lane.submissions.wait_for_all()?;
+        let vulkan = self.owned.vulkan();
+        let ticks = vulkan.ticks.filter(|_| self.script.timed).ok_or_else(no_timestamps)?;
+        let mut stamps = vec![0u64; 2 * self.script.dispatches.len()];
+        if !stamps.is_empty() {
+            let flags = vk::QueryResultFlags::TYPE_64;
+            // SAFETY: the pool is the recording's own, and no run is under way.
+            let got = unsafe { vulkan.raw.get_query_pool_results(self.owned.queries, 0, &mut stamps, flags) };
+            got.map_err(failed("timestamps"))?;
+        }
         let spans = Span::of_ticks(&stamps, ticks.bits, ticks.nanoseconds);
-        Ok(Times { spans, barriers: Some(self.barriers) })
+        Ok(Times { spans, barriers: Some(lane.barriers) })
     }
 }
 

@@ -17,6 +17,8 @@ const SPIN: Duration = Duration::from_micros(500);
 /// Submissions of one recording. They are numbered from 1, and none ends before those ahead of it.
 pub(super) struct Submissions {
     device: Device,
+    /// The number of the queue that they go to.
+    queue: usize,
     /// That of a submission is the one at its number, counted around.
     fences: Vec<vk::Fence>,
     started: usize,
@@ -27,9 +29,9 @@ pub(super) struct Submissions {
 }
 
 impl Submissions {
-    pub(super) fn new(device: &Device) -> Result<Self, GpuError> {
-        let mut submissions =
-            Self { device: device.clone(), fences: Vec::new(), started: 0, ended: 0, usual: Duration::ZERO };
+    pub(super) fn new(device: &Device, queue: usize) -> Result<Self, GpuError> {
+        let (device, usual) = (device.clone(), Duration::ZERO);
+        let mut submissions = Self { device, queue, fences: Vec::new(), started: 0, ended: 0, usual };
         for _ in 0..MAX_PENDING {
             // SAFETY: the device lives.
             let fence = unsafe { submissions.vulkan().raw.create_fence(&vk::FenceCreateInfo::default(), None) };
@@ -54,13 +56,28 @@ impl Submissions {
         }
         let submit = vk::SubmitInfo::default().command_buffers(buffers);
         let (vulkan, fence) = (self.vulkan(), self.fence(self.started + 1));
-        let queue = vulkan.queue();
+        let queue = vulkan.queue(self.queue);
         // SAFETY: the command buffers are whole and may be under way several times; the fence is not in use.
         let submitted = unsafe { vulkan.raw.queue_submit(*queue, &[submit], fence) };
         drop(queue);
         self.device.noted(submitted.map_err(failed("the queue")))?;
         self.started += 1;
         Ok(self.started)
+    }
+
+    /// How many may be under way.
+    pub(super) fn pending(&self) -> usize {
+        self.started - self.ended
+    }
+
+    /// Whether all have ended, waited for or not.
+    pub(super) fn is_idle(&self) -> Result<bool, GpuError> {
+        if self.pending() == 0 {
+            return Ok(true);
+        }
+        // SAFETY: the fence was handed to the queue with the submission, and is the recording's own.
+        let is_over = unsafe { self.vulkan().raw.get_fence_status(self.fence(self.started)) };
+        self.device.noted(is_over.map_err(failed("a run")))
     }
 
     /// Whether a submission was waited for.
