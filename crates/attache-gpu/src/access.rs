@@ -121,13 +121,30 @@ fn converted(writer: &mut Writer<'_>, scalar: Scalar, lanes: usize, reals: Strin
 pub(crate) fn store(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, lanes: usize) {
     let output = kernel.outputs[0];
     let array = if lanes == 1 { writer.write_own(output) } else { writer.write(output, lanes) };
-    store_into(writer, context, kernel, lanes, &array);
+    store_into(writer, context, kernel, lanes, &array, Operands::Read);
 }
 
 /// As [`store`], where whoever writes element `g` may have any number.
 pub(crate) fn store_anywhere(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, lanes: usize) {
     let array = writer.write(kernel.outputs[0], lanes);
-    store_into(writer, context, kernel, lanes, &array);
+    store_into(writer, context, kernel, lanes, &array, Operands::Read);
+}
+
+/// As [`store_anywhere`], where whoever calls `store(g, value, x1, x2, …)` has read the operands: those by the functions
+/// `operand1(g)`, `operand2(g)`, …, as many as are returned.
+pub(crate) fn store_given(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, lanes: usize) -> usize {
+    let array = writer.write(kernel.outputs[0], lanes);
+    store_into(writer, context, kernel, lanes, &array, Operands::Given);
+    if kernel.epilogue.is_identity() { 0 } else { kernel.operands.len() }
+}
+
+/// Who reads an epilogue's operands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operands {
+    /// The function `store`.
+    Read,
+    /// Its caller.
+    Given,
 }
 
 /// Adds the function `name(g, value)`: what becomes of the 4 reals that the kernel's primitive makes as unit `g` of its
@@ -154,7 +171,14 @@ fn variables(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, na
     text
 }
 
-fn store_into(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, lanes: usize, array: &Array) {
+fn store_into(
+    writer: &mut Writer<'_>,
+    context: &Context<'_>,
+    kernel: &Kernel,
+    lanes: usize,
+    array: &Array,
+    how: Operands,
+) {
     let program = context.program;
     let output = program.value(kernel.outputs[0]);
     let carried = carried(program, kernel);
@@ -167,10 +191,18 @@ fn store_into(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, l
         Epilogue::Real(expression) => real_lanes(writer, expression, output.scalar, lanes),
         Epilogue::Whole(expression) => whole_lanes(writer, expression, operands + 1, lanes),
     };
-    let variables = if kernel.epilogue.is_identity() { String::new() } else { variables };
     let value = array.write("g", &value);
     let element = vector(carried, lanes);
-    writer.function(&format!("fn store(g: u32, value: {element}) {{\n{variables}    {value}\n}}\n"));
+    let (given, variables) = match how {
+        _ if kernel.epilogue.is_identity() => (String::new(), String::new()),
+        Operands::Read => (String::new(), variables),
+        Operands::Given => {
+            let operand = vector(kernel.epilogue.element(), lanes);
+            let given = (1..=operands).map(|index| format!(", x{index}: {operand}")).collect();
+            (given, "    let x0 = value;\n".to_owned())
+        }
+    };
+    writer.function(&format!("fn store(g: u32, value: {element}{given}) {{\n{variables}    {value}\n}}\n"));
 }
 
 /// WGSL of an expression of integers over so many variables of `lanes` elements; the functions that it calls are added.
