@@ -330,6 +330,37 @@ fn large_contract(random: &mut Random) -> Program {
     program
 }
 
+/// Contractions with a window of 3×3 that moves by one, whatever the padding, with a bias and a residual or without.
+fn small_window(random: &mut Random) -> Program {
+    let extents = [1 + random.below(2), 1 + random.below(12), 1 + random.below(40)];
+    let (channels, outputs) = (random.pick(&[1, 3, 8, 16, 20, 32]), random.pick(&[2, 5, 8, 16, 32, 36, 70]));
+    let before = [random.below(3), random.below(3)];
+    let output = [extents[1] + random.below(3), extents[2] + random.below(3)];
+    let (strides, dilations) = ([1, 1], [1, 1]);
+    let contraction =
+        Contraction { strides, dilations, before, output, groups: 1, transposed: false, zero_points: [0; 2] };
+    let mut program = Program::default();
+    let mut inputs = vec![program.input(Scalar::F32, [extents[0], extents[1], extents[2], channels].into())];
+    let mut constant = |program: &mut Program, shape: Shape| {
+        let numbers = random.numbers(shape.elements());
+        program.constant(Scalar::F32, Constant::from_values(shape, &numbers))
+    };
+    inputs.push(constant(&mut program, [outputs, 3, 3, channels].into()));
+    if output[0].is_multiple_of(2) {
+        inputs.push(constant(&mut program, [outputs].into()));
+    }
+    let mut result = program.step(Primitive::Contract(contraction), &inputs, 0).unwrap()[0];
+    if output[1].is_multiple_of(2) {
+        let shape = program.shape(result).clone();
+        let residual = program.input(Scalar::F32, shape.clone());
+        let expression = Expression::Input(0).add(Expression::Input(1)).clamp(-30.0, 30.0);
+        let map = Primitive::Map { expression, shape, scalar: Scalar::F32 };
+        result = program.step(map, &[result, residual], 0).unwrap()[0];
+    }
+    program.outputs = vec![result];
+    program
+}
+
 /// A contraction over an image of many tiles.
 fn wide_image(channels: usize, outputs: usize, window: [usize; 2]) -> Program {
     let (height, width) = (9 * 8, 45 * 64 + 3);
@@ -605,7 +636,7 @@ fn devices_compute_what_primitives_mean() {
 /// The same in one more form.
 fn forms(precision: Precision, submission: Submission, options: DeviceOptions) {
     let form = Form { device: device(options), precision, submission };
-    let kinds: [(&str, Draw, usize); 27] = [
+    let kinds: [(&str, Draw, usize); 28] = [
         ("map", map, 60),
         ("index_map", index_map, 40),
         ("concatenate", concatenate, 25),
@@ -633,6 +664,7 @@ fn forms(precision: Precision, submission: Submission, options: DeviceOptions) {
         ("separable", fused::separable, 40),
         ("large_contract", large_contract, 30),
         ("long_rows", fused::long_rows, 4),
+        ("small_window", small_window, 30),
     ];
     let mut seen = BTreeSet::new();
     for (seed, (label, draw, count)) in kinds.into_iter().enumerate() {
@@ -664,7 +696,11 @@ fn forms(precision: Precision, submission: Submission, options: DeviceOptions) {
     seen.extend(check(&form, &mut Random(98), "reduce_group", one(large, &[(Scalar::I32, [2, 120, 90, 3].into())])));
     // Those that are never the cheapest on software are seen where all are taken in turn.
     let halves = form.device.limits().cooperative_matrices && precision == Precision::F16;
-    let may_be = |needs| needs != Needs::Matrices || halves;
+    let may_be = |needs| match needs {
+        Needs::Nothing | Needs::Bytes => true,
+        Needs::Binary32 => precision == Precision::F32,
+        Needs::Matrices => halves,
+    };
     let missing = variants().filter(|(name, needs)| may_be(*needs) && !seen.contains(name));
     let mut missing: Vec<_> = missing.map(|(name, _)| name).collect();
     missing.retain(|_| form.submission == Submission::Replay);

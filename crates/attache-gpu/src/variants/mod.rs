@@ -11,6 +11,7 @@ mod contract_depthwise_bytes;
 mod contract_direct;
 mod contract_held;
 mod contract_matrix;
+mod contract_winograd;
 mod gather;
 mod index_map;
 mod map;
@@ -56,6 +57,8 @@ pub(crate) struct Variant {
 pub enum Needs {
     /// Nothing that would not be everywhere.
     Nothing,
+    /// Values stored as binary32.
+    Binary32,
     /// Programs that contract integers.
     Bytes,
     /// Cooperative matrices, and values stored as binary16.
@@ -92,6 +95,7 @@ static TABLE: &[Variant] = &[
     contract_direct::VARIANT,
     contract_held::VARIANT,
     contract_matrix::VARIANT,
+    contract_winograd::VARIANT,
     gather::VARIANT,
     index_map::VARIANT,
     map::VARIANT,
@@ -114,6 +118,7 @@ static NEEDS: &[(Variant, Needs)] = &[
     (contract_bytes::VARIANT, Needs::Bytes),
     (contract_depthwise_bytes::VARIANT, Needs::Bytes),
     (contract_matrix::VARIANT, Needs::Matrices),
+    (contract_winograd::VARIANT, Needs::Binary32),
 ];
 
 /// Every variant's name, and what it needs.

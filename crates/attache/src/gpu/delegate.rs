@@ -74,6 +74,7 @@ impl GpuDelegate {
     pub fn lacks(&self, needs: Needs) -> Option<&'static str> {
         match needs {
             Needs::Nothing => None,
+            Needs::Binary32 => (self.precision != Precision::F32).then_some("a precision of 32 bits"),
             Needs::Matrices if !self.device.limits().cooperative_matrices => Some("a device with cooperative matrices"),
             Needs::Matrices => (self.precision == Precision::F32).then_some("a precision of 16 bits"),
             Needs::Bytes => (self.quantized != Quantized::Exact).then_some("integers, contracted as they are stored"),
