@@ -8,7 +8,7 @@ mod trace;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use attache::{Interpreter, Model, Report as Figures};
+use attache::{Interpreter, Model, Report as Figures, TensorInfo};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -223,7 +223,10 @@ impl Caller {
 
     fn read(&mut self) -> Result<(), Failure> {
         for (index, memory) in self.outputs.iter_mut().enumerate() {
-            memory.resize(self.interpreter.read_bytes(index)?.len(), 0);
+            let TensorInfo { data_type, shape, .. } = &self.interpreter.outputs()[index];
+            // Asking for the bytes would wait for all of them; so they are copied as they come.
+            let size = data_type.byte_size(shape.elements());
+            memory.resize(size.map_or_else(|| self.interpreter.read_bytes(index).map(<[u8]>::len), Ok)?, 0);
             self.interpreter.read_bytes_into(index, memory)?;
         }
         Ok(())
