@@ -361,6 +361,44 @@ fn small_window(random: &mut Random) -> Program {
     program
 }
 
+/// A contraction of what another kernel makes, to which a third's result is added, read by a fourth: all of them are stored as
+/// the precision likes it.
+fn inner_contract(random: &mut Random) -> Program {
+    let (channels, outputs) = (random.pick(&[8, 16, 24, 72]), random.pick(&[8, 12, 21, 64, 100]));
+    let [rows, columns]: [usize; 2] = random.pick(&[[1, 1], [1, 1], [3, 3], [1, 4], [5, 2]]);
+    let [height, width]: [usize; 2] = random.pick(&[[1, 5], [6, 7], [9, 33], [24, 18]]);
+    let contraction = Contraction {
+        strides: [1 + random.below(2), 1 + random.below(2)],
+        dilations: [1 + random.below(2), 1 + random.below(2)],
+        before: [random.below(rows), random.below(columns)],
+        output: [1 + random.below(height), 1 + random.below(width)],
+        groups: 1,
+        transposed: false,
+        zero_points: [0; 2],
+    };
+    let mut program = Program::default();
+    let inner = |program: &mut Program, shape: Shape| {
+        let input = program.input(Scalar::F32, shape.clone());
+        let expression = Expression::Input(0).clamp(-1.0, 1.0);
+        program.step(Primitive::Map { expression, shape, scalar: Scalar::F32 }, &[input], 0).unwrap()[0]
+    };
+    let images = 1 + random.below(2);
+    let results = Shape::from([images, contraction.output[0], contraction.output[1], outputs]);
+    let data = inner(&mut program, [images, height, width, channels].into());
+    let residual = inner(&mut program, if random.below(2) == 0 { results.clone() } else { [outputs].into() });
+    let shape = Shape::from([outputs, rows, columns, channels]);
+    let weights = random.numbers(shape.elements());
+    let filter = program.constant(Scalar::F32, Constant::from_values(shape, &weights));
+    let bias = program.constant(Scalar::F32, Constant::from_values([outputs], &random.numbers(outputs)));
+    let product = program.step(Primitive::Contract(contraction), &[data, filter, bias], 1).unwrap()[0];
+    let expression = Expression::Input(0).add(Expression::Input(1)).clamp(0.0, 6.0);
+    let sum = Primitive::Map { expression, shape: results, scalar: Scalar::F32 };
+    let sum = program.step(sum, &[product, residual], 2).unwrap();
+    let last = Primitive::Scan { axis: 1, exclusive: true, reverse: false };
+    program.outputs = program.step(last, &sum, 3).unwrap();
+    program
+}
+
 /// A contraction over an image of many tiles.
 fn wide_image(channels: usize, outputs: usize, window: [usize; 2]) -> Program {
     let (height, width) = (9 * 8, 45 * 64 + 3);
@@ -636,7 +674,7 @@ fn devices_compute_what_primitives_mean() {
 /// The same in one more form.
 fn forms(precision: Precision, submission: Submission, options: DeviceOptions) {
     let form = Form { device: device(options), precision, submission };
-    let kinds: [(&str, Draw, usize); 28] = [
+    let kinds: [(&str, Draw, usize); 29] = [
         ("map", map, 60),
         ("index_map", index_map, 40),
         ("concatenate", concatenate, 25),
@@ -663,6 +701,7 @@ fn forms(precision: Precision, submission: Submission, options: DeviceOptions) {
         ("pooled", fused::pooled, 20),
         ("separable", fused::separable, 40),
         ("large_contract", large_contract, 30),
+        ("inner_contract", inner_contract, 60),
         ("long_rows", fused::long_rows, 4),
         ("small_window", small_window, 30),
     ];
