@@ -701,7 +701,7 @@ fn forms(precision: Precision, submission: Submission, options: DeviceOptions) {
         ("pooled", fused::pooled, 20),
         ("separable", fused::separable, 40),
         ("large_contract", large_contract, 30),
-        ("inner_contract", inner_contract, 60),
+        ("inner_contract", inner_contract, 25),
         ("long_rows", fused::long_rows, 4),
         ("small_window", small_window, 30),
     ];

@@ -127,6 +127,7 @@ mod tests {
             ([1, 14, 14, 1024], [256, 1, 1], 1, [1, 13, 8]),
             ([1, 7, 7, 2048], [512, 1, 1], 1, [1, 4, 32]),
             ([3, 9, 9, 24], [10, 1, 5], 1, [1, 15, 1]),
+            ([1, 24, 24, 32], [16, 5, 5], 1, [2, 12, 1]),
         ] {
             let plan = Plan::new(program(image, filter, stride), Precision::F16, &limits, Submission::Replay).unwrap();
             let shader = &plan.dispatches.last().unwrap().shader;

@@ -14,7 +14,10 @@ use crate::limits::{Limits, MAX_GROUPS};
 pub(super) const EIGHT: usize = 8;
 
 /// Matrices of weights that an invocation has a part of at once: four registers each.
-const MAX_HELD: usize = 24;
+const MAX_HELD: usize = 25;
+
+/// The same where subgroups are many: the fewer registers and the less memory each takes, the more take turns.
+const HELD_OF_MANY: usize = 9;
 
 /// Fetches of an invocation that are under way at once: four registers each.
 const MAX_FETCHES: usize = 14;
@@ -147,21 +150,21 @@ impl Spread {
         let allowed = context.limits.max_invocations / self.tile.invocations();
         let most = (ENOUGH_SUBGROUPS / subgroups.max(1)).min(MAX_SHARES).min(allowed).min(self.depth).max(1);
         let shares = (0..=most.ilog2()).rev().map(|power| 1 << power);
-        let mut choices = shares.flat_map(|shares| (1..=self.depth).map(move |parts| (shares, parts)));
-        choices.find_map(|(shares, parts)| {
+        let choices = shares.flat_map(|shares| (1..=self.depth).map(move |parts| (shares, parts)));
+        let spreads = choices.map(|(shares, parts)| {
             let chunk = self.depth.div_ceil(parts).next_multiple_of(shares);
-            let tile = Tile { shares, chunk, ..self.tile };
-            let spread = Self { tile, depth: self.depth.next_multiple_of(chunk), ..self };
-            spread.fits(context).then_some(spread)
-        })
+            Self { tile: Tile { shares, chunk, ..self.tile }, depth: self.depth.next_multiple_of(chunk), ..self }
+        });
+        let fitting = |held| spreads.clone().find(|spread| spread.held() <= held && spread.fits(context));
+        let few = if subgroups >= ENOUGH_SUBGROUPS { fitting(HELD_OF_MANY) } else { None };
+        few.or_else(|| fitting(MAX_HELD))
     }
 
-    /// Whether the device has the memory, and an invocation the registers.
+    /// Whether the device has the memory, and an invocation the registers for the data.
     fn fits(&self, context: &Context<'_>) -> bool {
         let Limits { work_group_bytes, max_invocations, max_binding_bytes, .. } = *context.limits;
         self.bytes() <= work_group_bytes
             && self.tile.invocations() <= max_invocations
-            && self.held() <= MAX_HELD
             && self.fetches() <= MAX_FETCHES
             && self.weights() * 2 <= max_binding_bytes
             && self.groups().iter().all(|count| *count <= MAX_GROUPS)
