@@ -19,7 +19,7 @@ static DISPATCHES: [(&str, usize); 10] = [
     ("mobilenet_v2_1.0_224", 37),
     ("resnet50_224", 57),
     ("ssd_mobilenet_v2_320", 57),
-    ("style_transfer_f16_384", 91),
+    ("style_transfer_f16_384", 100),
 ];
 
 /// Bytes that an arena may take for each byte of its lower bound, but for those that the device's alignment asks for.
