@@ -661,6 +661,7 @@ type Draw = fn(&mut Random) -> Program;
 
 #[test]
 fn devices_compute_what_primitives_mean() {
+    let _alone = validation::alone();
     let all = DeviceOptions::default;
     for submission in [Submission::Replay, Submission::Encoder] {
         forms(Precision::F32, submission, all());
@@ -749,6 +750,7 @@ fn forms(precision: Precision, submission: Submission, options: DeviceOptions) {
 /// What a kernel stores for another is the nearest number of binary16; infinity beyond the largest.
 #[test]
 fn halves_are_rounded_to_the_nearest() {
+    let _alone = validation::alone();
     for no_shader_f16 in [false, true] {
         let form = DeviceOptions { no_shader_f16, ..DeviceOptions::default() };
         let device = device(form);

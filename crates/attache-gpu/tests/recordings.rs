@@ -18,6 +18,7 @@ fn device(options: DeviceOptions) -> Device {
 /// that go while they run.
 #[test]
 fn runs_follow_each_other() {
+    let _alone = validation::alone();
     let device = device(DeviceOptions { frugal: true, ..DeviceOptions::default() });
     let shape = Shape::from([3000]);
     let step = |program: &mut Program, from: ValueId| {
@@ -68,6 +69,7 @@ fn runs_follow_each_other() {
 /// Two threads, each with recordings of its own on one device, and runs of several slots under way.
 #[test]
 fn recordings_share_a_device() {
+    let _alone = validation::alone();
     let device = device(DeviceOptions::default());
     let shape = Shape::from([64, 16]);
     let session = |submission| {
@@ -109,6 +111,7 @@ fn recordings_share_a_device() {
 /// those that nobody read.
 #[test]
 fn large_outputs_come_in_parts() {
+    let _alone = validation::alone();
     let device = device(DeviceOptions::default());
     let shape = Shape::from([700_001]);
     for submission in [Submission::Replay, Submission::Encoder] {

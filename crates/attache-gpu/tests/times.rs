@@ -37,6 +37,7 @@ fn run(session: &mut Session) -> Vec<u8> {
 
 #[test]
 fn every_dispatch_is_timed() {
+    let _alone = validation::alone();
     let device = device();
     for submission in [Submission::Replay, Submission::Encoder] {
         let mut plain = Session::new(&device, program(5), Precision::F32, submission).unwrap();
@@ -69,6 +70,7 @@ fn every_dispatch_is_timed() {
 
 #[test]
 fn ceilings_are_rates() {
+    let _alone = validation::alone();
     let device = device();
     for submission in [Submission::Replay, Submission::Encoder] {
         let ceilings = Ceilings::measure(&device, submission).unwrap();

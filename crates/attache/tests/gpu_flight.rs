@@ -55,6 +55,7 @@ fn assert_outputs(interpreter: &Interpreter, a: f32) {
 
 #[test]
 fn runs_keep_the_inputs_that_they_were_started_with() {
+    let _alone = validation::alone();
     for submission in WAYS {
         let mut interpreter = interpreter(options(submission));
         assert_eq!(interpreter.queue_depth(), 3);
@@ -89,6 +90,7 @@ fn runs_keep_the_inputs_that_they_were_started_with() {
 
 #[test]
 fn what_is_written_can_be_changed_in_place() {
+    let _alone = validation::alone();
     for submission in WAYS {
         let mut interpreter = interpreter(options(submission));
         interpreter.write(0, &[3.0f32, 1.0, -3.0]).unwrap();
@@ -111,6 +113,7 @@ fn what_is_written_can_be_changed_in_place() {
 
 #[test]
 fn what_is_written_outlives_a_resize_of_others() {
+    let _alone = validation::alone();
     for submission in WAYS {
         let mut interpreter = interpreter(options(submission));
         interpreter.write(0, &[9.0f32, 9.0, 9.0]).unwrap();
@@ -129,6 +132,7 @@ fn what_is_written_outlives_a_resize_of_others() {
 
 #[test]
 fn the_queue_is_bounded() {
+    let _alone = validation::alone();
     for submission in WAYS {
         let mut interpreter = interpreter(options(submission));
         interpreter.write(1, &[2.0f32, 4.0, 8.0]).unwrap();
@@ -157,6 +161,7 @@ fn the_queue_is_bounded() {
 
 #[test]
 fn outputs_stay_where_the_device_left_them() {
+    let _alone = validation::alone();
     let mut interpreter = interpreter(options(Submission::Replay));
     interpreter.write(1, &[2.0f32, 4.0, 8.0]).unwrap();
     let mut places = [0, 1, 2].map(|_| {
@@ -176,6 +181,7 @@ fn outputs_stay_where_the_device_left_them() {
 
 #[test]
 fn elements_that_no_device_stores_are_converted() {
+    let _alone = validation::alone();
     for submission in WAYS {
         let delegate = Arc::new(GpuDelegate::new(options(submission)).unwrap());
         let builder = Interpreter::builder(&model(Int64)).threads(1).delegate(delegate);
@@ -195,6 +201,7 @@ fn elements_that_no_device_stores_are_converted() {
 
 #[test]
 fn where_the_cpu_has_a_part_runs_end_at_once() {
+    let _alone = validation::alone();
     let parts =
         [(options(Submission::Replay).first_delegate_node_index(1), false), (options(Submission::Replay), true)];
     for (options, fallback) in parts {
@@ -217,6 +224,7 @@ fn where_the_cpu_has_a_part_runs_end_at_once() {
 /// Two threads on one device, each with runs under way in both ways of submitting.
 #[test]
 fn threads_share_a_device() {
+    let _alone = validation::alone();
     let delegates = WAYS.map(|submission| Arc::new(GpuDelegate::new(options(submission)).unwrap()));
     std::thread::scope(|scope| {
         for seed in 0..2 {

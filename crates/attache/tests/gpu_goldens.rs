@@ -114,12 +114,14 @@ fn described(failures: &BTreeMap<String, String>) -> Vec<String> {
 
 #[test]
 fn the_gpu_agrees_with_every_case() {
+    let _alone = validation::alone();
     assert_none(&described(&failures(delegate(Precision::F32, false), TOLERANCE)));
 }
 
 /// With the kernels that hardware has: other variants, and parameters in the text.
 #[test]
 fn the_gpu_agrees_as_hardware() {
+    let _alone = validation::alone();
     let options = GpuDelegateOptions::default().quantized(Quantized::Exact).as_hardware(true);
     assert_none(&described(&failures(open(options), TOLERANCE)));
 }
@@ -127,6 +129,7 @@ fn the_gpu_agrees_as_hardware() {
 /// Binary16 in pairs, and as a type of shaders where the interface can have that.
 #[test]
 fn the_gpu_agrees_in_16_bits() {
+    let _alone = validation::alone();
     let in_pairs = delegate(Precision::F16, true);
     assert!(!in_pairs.adapter().shader_f16);
     assert_none(&described(&failures(in_pairs, TOLERANCE_OF_HALVES)));
@@ -140,6 +143,7 @@ fn the_gpu_agrees_in_16_bits() {
 /// Seen as reals, quantized cases are within a step for nearly all elements, and within two for all.
 #[test]
 fn the_gpu_agrees_in_steps() {
+    let _alone = validation::alone();
     let delegate: Arc<dyn Delegate> = Arc::new(open(GpuDelegateOptions::default().quantized(Quantized::View)));
     let tolerance = Tolerance { relative: 1e-4, steps: "2:99.5:1".parse().expect("steps") };
     let listed = include_str!("../../../conformance/expectations/gpu_view.txt").lines();
@@ -163,6 +167,7 @@ fn the_gpu_agrees_in_steps() {
 /// be such; every variant sees a case in one of them, unless it needs what software lacks.
 #[test]
 fn every_variant_agrees() {
+    let _alone = validation::alone();
     let forms =
         [(Precision::F32, Quantized::View), (Precision::F32, Quantized::Exact), (Precision::F16, Quantized::View)];
     let delegates = forms

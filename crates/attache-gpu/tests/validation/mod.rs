@@ -1,7 +1,7 @@
 //! Listens to the Vulkan validation layer, which speaks through wgpu's log: for tests that open devices with it.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Messages that the validation layer, or wgpu about it, left in the log.
 static MESSAGES: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -31,6 +31,16 @@ impl log::Log for Listener {
     }
 
     fn flush(&self) {}
+}
+
+/// Held by whoever tests: the layer (1.3.239) finds devices in a table that one thread may look through while another adds to
+/// it, and then calls what isn't there. So one test opens devices at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Waits until no other test holds what this gives.
+#[allow(dead_code)] // Of a single test nobody else is there.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Starts to listen. To be called before a device is opened.
