@@ -134,7 +134,8 @@ impl Session {
         self.recording.read_input(slot, input, bytes)
     }
 
-    /// Starts so many runs, one after the other, on what was last written to the slot; its outputs are those of the last.
+    /// Starts so many runs on what was last written to the slot; its outputs are those of the last. They may go on beside
+    /// each other, in memory of their own.
     pub fn submit_in(&mut self, slot: usize, times: usize) -> Result<(), GpuError> {
         self.ran |= times > 0;
         (1..=times).try_for_each(|time| self.recording.submit(slot, time == times))

@@ -131,7 +131,7 @@ pub trait DelegateKernel: Send {
 }
 
 /// A kernel of which several runs may be under way at once, each in a slot with memory of its own for inputs and outputs.
-/// Runs follow each other in the order in which they are started.
+/// Runs begin in the order in which they are started.
 pub trait DelegateQueue {
     /// How many runs that is.
     fn slots(&self) -> usize;
@@ -150,8 +150,8 @@ pub trait DelegateQueue {
         Err(DelegateError::new("what was written to it cannot be read"))
     }
 
-    /// Starts so many runs, one after the other, on what was last written to the slot, and doesn't wait for them. The slot's
-    /// outputs are those of the last.
+    /// Starts so many runs on what was last written to the slot, and doesn't wait for them; they may go on beside each other.
+    /// The slot's outputs are those of the last.
     fn submit(&mut self, slot: usize, times: usize) -> Result<(), DelegateError>;
 
     /// Waits for the slot's last run. Its outputs may still be on their way.

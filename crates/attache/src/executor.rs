@@ -87,12 +87,8 @@ impl Executor {
         Ok(self.graph.inputs.get(input).and_then(|id| self.memory.bytes_mut(*id)))
     }
 
-    /// Brings all inputs to where [`Executor::keep_values_of`] looks for them.
-    pub(crate) fn keep_inputs(&mut self) -> Result<(), Error> {
-        (0..self.graph.inputs.len()).try_for_each(|input| self.keep_input(input))
-    }
-
-    fn keep_input(&mut self, input: usize) -> Result<(), Error> {
+    /// Brings an input to where [`Executor::keep_values_of`] looks for it.
+    pub(crate) fn keep_input(&mut self, input: usize) -> Result<(), Error> {
         let Self { graph, steps, memory, flight, .. } = self;
         match (flight, &mut steps[..]) {
             (Some(flight), [Step::Island(island)]) => flight.keep(input, graph, memory, island),

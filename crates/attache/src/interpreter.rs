@@ -213,7 +213,8 @@ impl Interpreter {
             let count = self.inputs.len();
             *shapes.get_mut(*input).ok_or_else(|| no_such("input", *input, count))? = Some(Shape::from(*shape));
         }
-        self.prepared.executor.keep_inputs()?;
+        let stays = |input: &usize| shapes[*input].as_ref().is_none_or(|shape| *shape == self.inputs[*input].shape);
+        (0..self.inputs.len()).filter(stays).try_for_each(|input| self.prepared.executor.keep_input(input))?;
         let mut prepared = prepare(&self.model, self.subgraph, &self.options, &shapes, self.environment.moment())?;
         prepared.executor.keep_values_of(&self.prepared.executor);
         (self.inputs, self.outputs) = infos(&self.model, self.subgraph, prepared.executor.graph());
@@ -226,8 +227,8 @@ impl Interpreter {
         self.invoke_repeatedly(1)
     }
 
-    /// Runs the subgraph several times on the same inputs. Where one delegate has all of it, the runs follow each other
-    /// without waiting for their outputs, which are those of the last run.
+    /// Runs the subgraph several times on the same inputs. Where one delegate has all of it, nothing waits for the outputs of
+    /// runs before the last, which may go on beside each other, on the GPU in memory of their own.
     pub fn invoke_repeatedly(&mut self, times: usize) -> Result<(), Error> {
         self.ended = None;
         self.run(times)?;

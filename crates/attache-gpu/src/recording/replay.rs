@@ -300,10 +300,13 @@ impl Recording for Replayed {
     }
 
     fn input_mut(&mut self, slot: usize, input: usize) -> Result<Option<&mut [u8]>, GpuError> {
-        // A run under way still reads what was written before.
+        // A run under way still reads what was written before, and so do copies of outputs that are inputs.
         self.wait(slot)?;
+        if let Some((lane, number)) = self.slots[slot].written {
+            self.lanes[lane].submissions.wait(number)?;
+        }
         let range = self.slots[slot].inputs[input].range.clone();
-        // SAFETY: no run of the slot is under way, and others have other ranges.
+        // SAFETY: neither a run of the slot nor a copy is under way, and others have other ranges.
         Ok(Some(unsafe { self.owned.buffers[INPUTS].bytes_mut(range) }))
     }
 

@@ -1,4 +1,4 @@
-//! What a recording hands to the queue, one after the other, each with a fence that tells when it has ended.
+//! What a lane hands to its queue, one after the other, each with a fence that tells when it has ended.
 #![allow(unsafe_code)]
 
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::vulkan::{Vulkan, failed};
 /// long as a small network.
 const SPIN: Duration = Duration::from_micros(500);
 
-/// Submissions of one recording. They are numbered from 1, and none ends before those ahead of it.
+/// Submissions of one lane. They are numbered from 1, and none ends before those ahead of it.
 pub(super) struct Submissions {
     device: Device,
     /// The number of the queue that they go to.

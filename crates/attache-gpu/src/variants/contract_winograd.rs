@@ -5,8 +5,10 @@
 //! The 6 numbers that 4 results read are turned into 6 *points*, and the 3 weights of the window's row, on the host, into 6 as
 //! well; of the sums of their products, point by point, the 4 results are made. As polynomials: data and weights are taken at
 //! 0, ±√½, ±√2 and infinity, and multiplied there. At these points rounding errors stay as small as those of plain sums; at the
-//! usual 0, ±1, ±2 they are several times as large, and along both axes at once ten times. Of 6 numbers that are read together
-//! one that is infinite or none (NaN) spoils all 4 results.
+//! usual 0, ±1, ±2 they are several times as large, and along both axes at once ten times. They are small beside the largest of
+//! the 6 numbers that are read together, where a plain sum's are beside the largest of the 3 that count: one that is a
+//! million times as large as its neighbours takes the digits of results that it has no part in, and one that is infinite or
+//! none (NaN) spoils all 4.
 //!
 //! Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2016).
 
