@@ -31,8 +31,8 @@ pub struct Limits {
 /// Work groups along one axis of a dispatch, on any device.
 pub(crate) const MAX_GROUPS: usize = 65535;
 
-/// Output channels that work groups along one axis reach in blocks of the fewest, 16.
-pub(crate) const MAX_OUTPUTS: usize = MAX_GROUPS * 16;
+/// Output channels that work groups along one axis reach in blocks of the fewest, 8.
+pub(crate) const MAX_OUTPUTS: usize = MAX_GROUPS * 8;
 
 impl Default for Limits {
     /// What every device has.

@@ -132,9 +132,6 @@ mod tests {
             let plan = Plan::new(program(image, filter, stride), Precision::F16, &limits, Submission::Replay).unwrap();
             let shader = &plan.dispatches.last().unwrap().shader;
             assert_eq!((shader.variant, shader.groups), (VARIANT.name, groups), "{image:?} {filter:?}");
-            if let Ok(dir) = std::env::var("DUMP") {
-                std::fs::write(format!("{dir}/{}_{}_{}.wgsl", image[1], image[3], filter[0]), &shader.source).unwrap();
-            }
             let module = front::wgsl::parse_str(&shader.source).map_err(|e| e.emit_to_string(&shader.source));
             let module = module.unwrap_or_else(|error| panic!("{error}"));
             let mut validator = valid::Validator::new(valid::ValidationFlags::all(), valid::Capabilities::all());
