@@ -1,14 +1,12 @@
 //! Devices: which adapters there are, and one of them opened and shared.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use attache_base::parallel::each;
-
 use crate::error::{GpuError, GpuErrorKind};
 use crate::limits::{Limits, Params};
+use crate::pipelines::Pipelines;
 use crate::recording::{Fault, Planted, Submission};
 use crate::variants::Variants;
 use crate::vulkan::{Own, Vulkan, experiments, open, validated};
@@ -121,7 +119,7 @@ struct Inner {
     device: wgpu::Device,
     queue: wgpu::Queue,
     adapter: Adapter,
-    pipelines: Mutex<HashMap<String, wgpu::ComputePipeline>>,
+    pipelines: Pipelines<wgpu::ComputePipeline>,
     failure: Failure,
     fault: Option<Planted>,
     open_ms: f64,
@@ -222,7 +220,7 @@ impl Device {
             .as_ref()
             .and_then(|opened| Vulkan::of(&device, &limits, opened.own, (opened.validation, opened.as_hardware)));
         let Opened { fault, open_ms, .. } = opened.unwrap_or_default();
-        let (pipelines, fault) = (Mutex::default(), fault.map(Planted::new));
+        let (pipelines, fault) = (Pipelines::default(), fault.map(Planted::new));
         Self(Arc::new(Inner { vulkan, device, queue, adapter, pipelines, failure, fault, open_ms }), limits)
     }
 
@@ -302,25 +300,9 @@ impl Device {
         errors.into_iter().next().map_or(Ok(result), |error| Err(error.into()))
     }
 
-    /// The pipeline of each source, made on several threads where it isn't there yet.
-    pub(crate) fn pipelines(&self, sources: &[&str]) -> Result<Vec<wgpu::ComputePipeline>, GpuError> {
-        let lock = || self.0.pipelines.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let mut missing: Vec<&str> = {
-            let known = lock();
-            sources.iter().copied().filter(|source| !known.contains_key(*source)).collect()
-        };
-        missing.sort_unstable();
-        missing.dedup();
-        let failure = Mutex::new(None);
-        each(&missing, 8, |source| match self.scoped(|| self.compile(source)) {
-            Ok(pipeline) => drop(lock().insert((*source).to_owned(), pipeline)),
-            Err(error) => *failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(error),
-        });
-        if let Some(error) = failure.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
-            return Err(error);
-        }
-        let known = lock();
-        Ok(sources.iter().map(|source| known[*source].clone()).collect())
+    /// The pipeline of each source, which binds so many buffers after its parameters.
+    pub(crate) fn pipelines(&self, sources: &[(&str, usize)]) -> Result<Vec<Arc<wgpu::ComputePipeline>>, GpuError> {
+        self.0.pipelines.of(sources, |source, _| self.scoped(|| self.compile(source)))
     }
 
     fn compile(&self, source: &str) -> wgpu::ComputePipeline {

@@ -12,6 +12,7 @@ mod fetch;
 mod fuse;
 mod layout;
 mod limits;
+mod pipelines;
 mod plan;
 mod precision;
 mod recording;

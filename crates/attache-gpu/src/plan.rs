@@ -78,6 +78,12 @@ impl Plan {
         Ok(Self { program, precision, storages, kernels, dispatches, layout, alternatives, slots: 1 })
     }
 
+    /// The text of each dispatch's shader, and how many buffers that binds after its parameters.
+    pub(crate) fn sources(&self) -> Vec<(&str, usize)> {
+        let shaders = self.dispatches.iter().map(|dispatch| &dispatch.shader);
+        shaders.map(|shader| (shader.source.as_str(), shader.bindings.len())).collect()
+    }
+
     /// Bytes of a value on the device.
     pub fn bytes(&self, id: ValueId) -> usize {
         self.storages.bytes(&self.program, id)

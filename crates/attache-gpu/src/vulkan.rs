@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use ash::vk;
 use wgpu::naga::back::spv;
@@ -15,11 +15,12 @@ use wgpu::naga::{front, proc, valid};
 
 use crate::error::{GpuError, GpuErrorKind};
 use crate::limits::{Limits, Params};
+use crate::pipelines::Pipelines;
 use crate::traceable::traceable;
 
 /// Vulkan's side of an open device.
 pub(crate) struct Vulkan {
-    pub(crate) raw: ash::Device,
+    pub(crate) raw: Arc<ash::Device>,
     pub(crate) family: u32,
     /// How the queue counts time; `None` where it doesn't.
     pub(crate) ticks: Option<Ticks>,
@@ -33,7 +34,7 @@ pub(crate) struct Vulkan {
     validation: bool,
     /// By how many buffers a shader binds after its parameters.
     layouts: Mutex<HashMap<usize, Layout>>,
-    pipelines: Mutex<HashMap<String, vk::Pipeline>>,
+    pipelines: Pipelines<Pipeline>,
 }
 
 /// A counter of time.
@@ -49,6 +50,19 @@ pub(crate) struct Ticks {
 pub(crate) struct Layout {
     pub(crate) set: vk::DescriptorSetLayout,
     pub(crate) pipeline: vk::PipelineLayout,
+}
+
+/// A shader's pipeline.
+pub(crate) struct Pipeline {
+    pub(crate) raw: vk::Pipeline,
+    device: Arc<ash::Device>,
+}
+
+impl Drop for Pipeline {
+    fn drop(&mut self) {
+        // SAFETY: recordings hold the pipelines that their runs use, and the device, until those have ended.
+        unsafe { self.device.destroy_pipeline(self.raw, None) };
+    }
 }
 
 /// Memory with a buffer over all of it.
@@ -236,8 +250,8 @@ impl Vulkan {
             spirv: options(version, limits, dot.shader_integer_dot_product == vk::TRUE),
             validation,
             layouts: Mutex::default(),
-            pipelines: Mutex::default(),
-            raw,
+            pipelines: Pipelines::default(),
+            raw: Arc::new(raw),
         })
     }
 
@@ -293,13 +307,12 @@ impl Vulkan {
         Ok(*layouts.entry(buffers).or_insert(Layout { set, pipeline }))
     }
 
-    /// The pipeline of a shader's text, which binds so many buffers after its parameters, where it was made before.
-    pub(crate) fn known_pipeline(&self, source: &str) -> Option<vk::Pipeline> {
-        self.pipelines.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get(source).copied()
+    /// The pipeline of each shader's text, which binds so many buffers after its parameters.
+    pub(crate) fn pipelines(&self, sources: &[(&str, usize)]) -> Result<Vec<Arc<Pipeline>>, GpuError> {
+        self.pipelines.of(sources, |source, buffers| self.compile(source, buffers))
     }
 
-    /// Makes a shader's pipeline and keeps it.
-    pub(crate) fn compile(&self, source: &str, buffers: usize) -> Result<(), GpuError> {
+    fn compile(&self, source: &str, buffers: usize) -> Result<Pipeline, GpuError> {
         let layout = self.layout(buffers)?;
         let words = self.words(source).map_err(|error| GpuError::new(GpuErrorKind::Failed, error))?;
         let info = vk::ShaderModuleCreateInfo::default().code(&words);
@@ -314,14 +327,8 @@ impl Vulkan {
         let made = unsafe { self.raw.create_compute_pipelines(vk::PipelineCache::null(), &[info], None) };
         // SAFETY: pipelines don't need their modules any more.
         unsafe { self.raw.destroy_shader_module(module, None) };
-        let pipeline = made.map_err(|(_, result)| failed("a pipeline")(result))?[0];
-        let mut pipelines = self.pipelines.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if let Some(twin) = pipelines.insert(source.to_owned(), pipeline) {
-            pipelines.insert(source.to_owned(), twin);
-            // SAFETY: nobody has seen this one: another thread was faster.
-            unsafe { self.raw.destroy_pipeline(pipeline, None) };
-        }
-        Ok(())
+        let pipelines = made.map_err(|(_, result)| failed("a pipeline")(result))?;
+        Ok(Pipeline { raw: pipelines[0], device: self.raw.clone() })
     }
 
     /// SPIR-V of a shader's text.
@@ -458,11 +465,9 @@ impl Buffer {
 
 impl Drop for Vulkan {
     fn drop(&mut self) {
-        let pipelines = self.pipelines.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
         let layouts = self.layouts.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
-        // SAFETY: recordings hold the device, and so this: none is left that would use a pipeline.
+        // SAFETY: recordings hold the device, and so this: none is left that would use a layout.
         unsafe {
-            pipelines.values().for_each(|pipeline| self.raw.destroy_pipeline(*pipeline, None));
             for layout in layouts.values() {
                 self.raw.destroy_pipeline_layout(layout.pipeline, None);
                 self.raw.destroy_descriptor_set_layout(layout.set, None);

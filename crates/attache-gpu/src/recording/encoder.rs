@@ -1,5 +1,6 @@
 //! The portable way: one wgpu encoder, one pass and one submit at each run, over buffers and bindings made once.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use attache_base::copy;
@@ -27,7 +28,7 @@ struct Slice {
 }
 
 pub(super) struct Command {
-    pipeline: wgpu::ComputePipeline,
+    pipeline: Arc<wgpu::ComputePipeline>,
     /// For the runs of each slot.
     bindings: Vec<wgpu::BindGroup>,
     groups: [u32; 3],
@@ -89,8 +90,7 @@ impl Builder<'_> {
         use wgpu::BufferUsages as Usages;
         let plan = self.plan;
         let start = Instant::now();
-        let sources: Vec<&str> = plan.dispatches.iter().map(|dispatch| dispatch.shader.source.as_str()).collect();
-        let pipelines = self.device.pipelines(&sources)?;
+        let pipelines = self.device.pipelines(&plan.sources())?;
         let compile_ms = start.elapsed().as_secs_f64() * 1e3;
 
         let start = Instant::now();

@@ -2,17 +2,20 @@
 #![allow(unsafe_code)]
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use ash::vk;
 
 use super::hazards::Slice;
 use crate::device::Device;
 use crate::error::{GpuError, GpuErrorKind};
-use crate::vulkan::{Buffer, Use, Vulkan, failed};
+use crate::vulkan::{Buffer, Pipeline, Use, Vulkan, failed};
 
 /// What a recording owns, freed with it.
 pub(super) struct Owned {
     pub(super) device: Device,
+    /// Of each dispatch.
+    pub(super) pipelines: Vec<Arc<Pipeline>>,
     pub(super) buffers: Vec<Buffer>,
     pub(super) descriptors: Vec<vk::DescriptorPool>,
     commands: vk::CommandPool,
@@ -25,6 +28,7 @@ impl Owned {
     pub(super) fn new(device: &Device) -> Self {
         Self {
             device: device.clone(),
+            pipelines: Vec::new(),
             buffers: Vec::new(),
             descriptors: Vec::new(),
             commands: vk::CommandPool::null(),
@@ -151,6 +155,7 @@ impl Owned {
 impl Drop for Owned {
     fn drop(&mut self) {
         let device = self.device.clone();
+        self.pipelines.clear();
         let vulkan = device.vulkan().expect("recordings are made where it is");
         // SAFETY: no run is under way: a recording's submissions go before this, and one that was never finished had none.
         unsafe {

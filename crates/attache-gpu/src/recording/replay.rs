@@ -5,12 +5,12 @@
 #![allow(unsafe_code)]
 
 use std::ops::Range;
-use std::sync::Mutex;
+use std::sync::Arc;
 use std::time::Instant;
 
 use ash::vk;
 use attache_base::copy;
-use attache_base::parallel::{both, each};
+use attache_base::parallel::both;
 use attache_gpu_ir::ValueId;
 
 use super::hazards::Slice;
@@ -23,7 +23,7 @@ use crate::error::{GpuError, GpuErrorKind};
 use crate::layout::{ALIGNMENT, Place};
 use crate::plan::{Dispatch, Plan};
 use crate::shader::Binding;
-use crate::vulkan::{Use, Vulkan, failed};
+use crate::vulkan::{Pipeline, Use, Vulkan, failed};
 
 /// Bytes of outputs from which on two parts come one after the other, so that the host has the first while the second comes.
 const PART: usize = 512 << 10;
@@ -74,30 +74,15 @@ impl Recorder for Replay {
         let owned = Owned::new(device);
         let mut builder = Builder { vulkan, plan, owned, timed };
         // Constants are packed and uploaded while the driver compiles.
-        let compile = || compile(vulkan, plan).map(|()| elapsed());
+        let compile = || vulkan.pipelines(&plan.sources()).map(|pipelines| (pipelines, elapsed()));
         let (compiled, allocated) = both(compile, || builder.allocate());
-        let compile_ms = compiled?;
+        let (pipelines, compile_ms) = compiled?;
+        builder.owned.pipelines = pipelines;
         let (map, weights_bytes) = device.noted(allocated)?;
         let recording = device.noted(builder.build(map))?;
         let upload_ms = elapsed() - compile_ms;
         Ok((Box::new(recording), Cost { compile_ms, upload_ms, weights_bytes }))
     }
-}
-
-/// Makes every pipeline of the plan that isn't there yet, on several threads.
-fn compile(vulkan: &Vulkan, plan: &Plan) -> Result<(), GpuError> {
-    let sources = plan.dispatches.iter().map(|dispatch| (&*dispatch.shader.source, dispatch.shader.bindings.len()));
-    let mut missing: Vec<(&str, usize)> =
-        sources.filter(|(source, _)| vulkan.known_pipeline(source).is_none()).collect();
-    missing.sort_unstable();
-    missing.dedup();
-    let failure = Mutex::new(None);
-    each(&missing, missing.len().min(16), |(source, buffers)| {
-        if let Err(error) = vulkan.compile(source, *buffers) {
-            *failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(error);
-        }
-    });
-    failure.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).map_or(Ok(()), Err)
 }
 
 struct Builder<'a> {
@@ -163,10 +148,10 @@ impl Builder<'_> {
     }
 
     fn script(&self, map: &Map) -> Result<Script, GpuError> {
-        let scripted = |dispatch: &Dispatch| {
+        let scripted = |(dispatch, pipeline): (&Dispatch, &Arc<Pipeline>)| {
             let shader = &dispatch.shader;
             Ok(Scripted {
-                pipeline: self.vulkan.known_pipeline(&shader.source).expect("every pipeline was made"),
+                pipeline: pipeline.raw,
                 layout: self.vulkan.layout(shader.bindings.len())?,
                 groups: shader.groups,
                 writes: shader.bindings.iter().map(|binding| matches!(binding, Binding::Write(..))).collect(),
@@ -177,8 +162,9 @@ impl Builder<'_> {
             let outputs = outputs.map(|(id, to)| [self.place(map, slot, *id), to.clone()]).collect();
             Bound { dispatches: self.bound(map, slot), outputs }
         };
+        let dispatches = self.plan.dispatches.iter().zip(&self.owned.pipelines);
         Ok(Script {
-            dispatches: self.plan.dispatches.iter().map(scripted).collect::<Result<_, GpuError>>()?,
+            dispatches: dispatches.map(scripted).collect::<Result<_, GpuError>>()?,
             slots: (0..self.plan.slots).map(bound).collect(),
             parts: map.outputs.iter().map(|outputs| in_parts(outputs)).collect(),
             arena: ARENA,
