@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::fuse::{Epilogue, Kernel};
 use crate::shader::Writer;
 use crate::text::{expression, functions, integer, vector};
-use crate::whole::whole_value;
+use crate::whole;
 
 /// An axis of a broadcast: how far the output goes along it, and how far an operand with each step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,15 +147,18 @@ enum Operands {
     Given,
 }
 
-/// Adds the function `name(g, value)`: what becomes of the 4 reals that the kernel's primitive makes as unit `g` of its
-/// output. A kernel of one position's channels at a time has no operands where those are no multiple of 4.
+/// Adds the function `name(g, value)`: what becomes of the 4 reals, or integers, that the kernel's primitive makes as unit `g`
+/// of its output. A kernel of one position's channels at a time has no operands where those are no multiple of 4.
 pub(crate) fn finish(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, name: &str) {
-    let Epilogue::Real(expression) = &kernel.epilogue else { unreachable!("reals are finished as reals") };
     let variables = variables(writer, context, kernel, name, 4);
-    let value = real_lanes(writer, expression, Scalar::F32, 4);
-    writer.function(&format!(
-        "fn {name}(g: u32, value: vec4<f32>) -> vec4<f32> {{\n{variables}    return {value};\n}}\n"
-    ));
+    let value = match &kernel.epilogue {
+        Epilogue::Real(expression) => real_lanes(writer, expression, Scalar::F32, 4),
+        Epilogue::Whole(expression) => {
+            whole_lanes(writer, &format!("{name}_value"), expression, (1 + kernel.operands.len(), 4))
+        }
+    };
+    let quad = vector(kernel.epilogue.element(), 4);
+    writer.function(&format!("fn {name}(g: u32, value: {quad}) -> {quad} {{\n{variables}    return {value};\n}}\n"));
 }
 
 /// WGSL that names the epilogue's variables `x0`, `x1`, … of unit `g`; the operands' functions, which are added, have names
@@ -189,7 +192,7 @@ fn store_into(
         epilogue if epilogue.is_identity() && is_whole => "value".to_owned(),
         epilogue if epilogue.is_identity() => converted(writer, output.scalar, lanes, "value".to_owned()),
         Epilogue::Real(expression) => real_lanes(writer, expression, output.scalar, lanes),
-        Epilogue::Whole(expression) => whole_lanes(writer, expression, operands + 1, lanes),
+        Epilogue::Whole(expression) => whole_lanes(writer, "whole_value", expression, (operands + 1, lanes)),
     };
     let value = array.write("g", &value);
     let element = vector(carried, lanes);
@@ -205,13 +208,15 @@ fn store_into(
     writer.function(&format!("fn store(g: u32, value: {element}{given}) {{\n{variables}    {value}\n}}\n"));
 }
 
-/// WGSL of an expression of integers over so many variables of `lanes` elements; the functions that it calls are added.
-fn whole_lanes(writer: &mut Writer<'_>, expression: &Whole, variables: usize, lanes: usize) -> String {
-    let functions = whole_value(expression, variables, &mut |number| writer.signed_param(number.into()));
-    writer.function(&functions);
+/// WGSL of an expression of integers over so many variables of `lanes` elements; the function of that `name` that it becomes
+/// is added, with those that this calls.
+fn whole_lanes(writer: &mut Writer<'_>, name: &str, expression: &Whole, (variables, lanes): (usize, usize)) -> String {
+    whole::functions(expression).iter().for_each(|function| writer.function(function));
+    let function = whole::whole_value(name, expression, variables, &mut |number| writer.signed_param(number.into()));
+    writer.function(&function);
     let of = |part: &str| {
         let variables: Vec<String> = (0..variables).map(|index| format!("x{index}{part}")).collect();
-        format!("whole_value({})", variables.join(", "))
+        format!("{name}({})", variables.join(", "))
     };
     match lanes {
         1 => of(""),
@@ -232,7 +237,7 @@ pub(crate) fn store_map(writer: &mut Writer<'_>, context: &Context<'_>, kernel: 
     let array = if lanes == 1 { writer.write_own(id) } else { writer.write(id, lanes) };
     let value = match &kernel.primitive {
         Primitive::Map { expression, .. } => real_lanes(writer, expression, output.scalar, lanes),
-        Primitive::WholeMap { expression, .. } => whole_lanes(writer, expression, inputs, lanes),
+        Primitive::WholeMap { expression, .. } => whole_lanes(writer, "whole_value", expression, (inputs, lanes)),
         other => unreachable!("{} is no map", other.name()),
     };
     let variables: String = (0..inputs).map(|index| format!("    let x{index} = operand{index}(g);\n")).collect();

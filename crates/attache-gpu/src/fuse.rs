@@ -20,6 +20,7 @@ use self::views::Views;
 
 use crate::access::{carried, lanes};
 use crate::limits::{Limits, MAX_OUTPUTS};
+use crate::storage::signed_point;
 
 /// What becomes of each element that a kernel's primitive makes before it is stored: `Input(0)` is that element,
 /// `Input(k)` the k-th operand's.
@@ -63,6 +64,9 @@ const MAX_POOLED: usize = 64;
 
 /// Memory of a work group that a prologue asks for.
 const WORK_GROUP_BYTES: usize = 16384;
+
+/// Channels of bytes of which that memory holds as many as four positions have, each with a word more.
+const MAX_BYTES: usize = WORK_GROUP_BYTES / 4 - 4;
 
 /// What one dispatch (or a few, where a binding limit asks for it) computes: a primitive, then an expression of its
 /// result and further operands.
@@ -298,22 +302,35 @@ impl Fuser<'_> {
         kernel
     }
 
-    fn are_real_constants(&self, weights: &[ValueId]) -> bool {
+    /// Whether a kernel multiplies reals by constants.
+    fn is_of_reals(&self, kernel: &Kernel) -> bool {
         let constant = |id: &ValueId| {
             let value = self.program.value(*id);
             value.scalar == Scalar::F32 && matches!(value.source, Source::Constant(_))
         };
-        weights.iter().all(constant)
+        kernel.inputs[1..].iter().all(constant)
     }
 
-    /// Whether the kernel is a contraction of reals that takes each position by itself, with a constant filter.
+    /// Whether a kernel contracts bytes with constants; so few channels of theirs that any work group holds them.
+    fn is_of_bytes(&self, kernel: &Kernel) -> bool {
+        let Primitive::Contract(contraction) = &kernel.primitive else { return false };
+        let (data, filter) = (self.program.value(kernel.inputs[0]), self.program.value(kernel.inputs[1]));
+        let known = |id: &ValueId| matches!(self.program.value(*id).source, Source::Constant(_));
+        let has_points = |bytes| signed_point(bytes, contraction.zero_points[0]).is_some();
+        data.bytes.is_some_and(has_points)
+            && filter.bytes.is_some()
+            && kernel.inputs[1..].iter().all(known)
+            && data.shape[3] <= MAX_BYTES
+    }
+
+    /// Whether the kernel is a contraction that takes each position by itself, with a constant filter.
     fn is_plain_pointwise(&self, kernel: &Kernel) -> bool {
         let Primitive::Contract(contraction) = &kernel.primitive else { return false };
         let [data, filter] = [0, 1].map(|input| self.program.shape(kernel.inputs[input]));
         [kernel.inputs[1], kernel.outputs[0]].iter().all(|id| self.program.shape(*id).elements() > 0)
             && contraction.groups == 1
             && contraction.is_pointwise(data, filter)
-            && self.are_real_constants(&kernel.inputs[1..])
+            && (self.is_of_reals(kernel) || self.is_of_bytes(kernel))
     }
 
     /// The value of the same shape that this one is reshaped from, with nothing else reading it on the way.
@@ -328,8 +345,7 @@ impl Fuser<'_> {
         if self.program.shape(at) == self.program.shape(id) { at } else { id }
     }
 
-    /// Whether the kernel is of reals, small and without weights that are made at a run, and any quad of channels can be
-    /// computed alone.
+    /// Whether the kernel is small and without weights that are made at a run, and any quad of channels can be computed alone.
     fn can_come_first(&self, kernel: &Kernel) -> bool {
         let data = self.program.shape(kernel.inputs[0]);
         let in_quads = lanes(self.program, kernel) == 4 && data[3].is_multiple_of(4);
@@ -343,9 +359,10 @@ impl Fuser<'_> {
         };
         is_small
             && kernel.prologue.is_none()
-            && matches!(kernel.epilogue, Epilogue::Real(_))
-            && (in_quads || kernel.epilogue.is_identity())
-            && self.are_real_constants(&kernel.inputs[1..])
+            && match &kernel.epilogue {
+                Epilogue::Real(epilogue) => self.is_of_reals(kernel) && (in_quads || epilogue.is_identity()),
+                Epilogue::Whole(_) => self.is_of_bytes(kernel) && in_quads,
+            }
     }
 
     /// Integers that a map only hands on as reals are read where they lie.
@@ -468,7 +485,7 @@ fn padding_with(zero: f32, map: &IndexMap, input: &[usize]) -> Option<[usize; 2]
 #[cfg(test)]
 mod tests {
     use super::*;
-    use attache_base::{Constant, Shape};
+    use attache_base::{Constant, DataType, Shape};
     use attache_gpu_ir::{Contraction, Index, Unary};
 
     fn pointwise(output: [usize; 2]) -> Primitive {
@@ -526,6 +543,34 @@ mod tests {
         assert_eq!(fused([8, 3, 3, 1], false), 1);
         assert_eq!(fused([8, 3, 3, 1], true), 2, "somebody else reads it");
         assert_eq!(fused([8, 7, 7, 1], false), 2, "it is too large to be computed again");
+    }
+
+    #[test]
+    fn the_same_of_bytes_where_what_lies_between_is_bytes() {
+        let fused = |channels: usize, made: DataType| {
+            let mut program = Program::default();
+            let data = program.input(Scalar::I32, [1, 6, 6, channels].into());
+            program.hold(data, DataType::UInt8);
+            let weights = |program: &mut Program, shape: [usize; 4]| {
+                let bytes = vec![3u8; shape.iter().product()];
+                program.constant(Scalar::I32, Constant::from_values(Shape::from(shape), &bytes))
+            };
+            let taps = weights(&mut program, [channels, 3, 3, 1]);
+            let Primitive::Contract(plain) = pointwise([6, 6]) else { unreachable!("it is a contraction") };
+            let each = Contraction { before: [1, 1], groups: channels, ..plain };
+            let first = program.step(Primitive::Contract(each), &[data, taps], 0).unwrap()[0];
+            let (expression, shape) = (Whole::Input(0).clamp((0, 100)), program.shape(first).clone());
+            let first = program.step(Primitive::WholeMap { expression, shape }, &[first], 0).unwrap()[0];
+            program.hold(first, made);
+            let filter = weights(&mut program, [12, 1, 1, channels]);
+            program.outputs = program.step(pointwise([6, 6]), &[first, filter], 1).unwrap();
+            fuse(&program, &Limits::default()).len()
+        };
+        assert_eq!(fused(8, DataType::Int8), 1);
+        assert_eq!(fused(8, DataType::Int16), 2, "it is multiplied as bytes");
+        assert_eq!(fused(6, DataType::Int8), 2, "its channels are no quads");
+        assert_eq!(fused(MAX_BYTES, DataType::Int8), 1);
+        assert_eq!(fused(MAX_BYTES + 4, DataType::Int8), 2, "four positions don't fit a work group");
     }
 
     #[test]

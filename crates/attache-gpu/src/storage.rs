@@ -14,6 +14,12 @@ use attache_gpu_ir::{Bytes, Program, Scalar, ValueId};
 use crate::layout::roots;
 use crate::text::vector;
 
+/// A zero point of bytes of that kind among signed ones, for which others are taken less 128; `None` where it is none of them.
+pub(crate) fn signed_point(bytes: Bytes, point: i32) -> Option<i8> {
+    let shift = if bytes == Bytes::Signed { 0 } else { 128 };
+    i8::try_from(i64::from(point) - shift).ok()
+}
+
 /// How the elements of a value lie in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Storage {

@@ -38,16 +38,21 @@ pub(crate) fn whole(expression: &Whole, number: &mut dyn FnMut(i32) -> String) -
     }
 }
 
-/// The function `whole_value(x0, x1, …)`, which is the expression of so many variables, with the functions that it calls;
-/// numbers pass through `number`.
-pub(crate) fn whole_value(expression: &Whole, variables: usize, number: &mut dyn FnMut(i32) -> String) -> String {
+/// The function `name(x0, x1, …)`, which is the expression of so many variables; numbers pass through `number`.
+pub(crate) fn whole_value(
+    name: &str,
+    expression: &Whole,
+    variables: usize,
+    number: &mut dyn FnMut(i32) -> String,
+) -> String {
     let variables: Vec<String> = (0..variables).map(|index| format!("x{index}: i32")).collect();
-    let (functions, value) = (functions(expression), whole(expression, number));
-    format!("{functions}fn whole_value({}) -> i32 {{\n    return {value};\n}}\n", variables.join(", "))
+    let value = whole(expression, number);
+    format!("fn {name}({}) -> i32 {{\n    return {value};\n}}\n", variables.join(", "))
 }
 
-/// The functions that [`whole`] calls, but for those that the expression has no use for.
-fn functions(expression: &Whole) -> String {
+/// The functions that [`whole`] calls, but for those that the expression has no use for, in the order in which one builds on
+/// another.
+pub(crate) fn functions(expression: &Whole) -> Vec<&'static str> {
     let calls = whole(expression, &mut |_| String::new());
     let uses = |name: &str| calls.contains(&format!("{name}("));
     let (twice, once) = (uses("rescale_twice"), uses("rescale_once"));
@@ -112,8 +117,7 @@ mod tests {
         let rescaled = Whole::Input(0).rescale(WholeRounding::Once, Whole::Constant(1 << 30), Whole::Input(1));
         let text = whole(&rescaled, &mut |number| format!("i32({number})"));
         assert_eq!(text, "rescale_once(x0, i32(1073741824), x1)");
-        let text = functions(&rescaled);
-        assert!(text.contains("fn product(") && !text.contains("fn rescale_twice("));
-        assert_eq!(functions(&Whole::Input(0).plus(3)), "");
+        assert_eq!(functions(&rescaled), [PRODUCT, RESCALE_ONCE]);
+        assert!(functions(&Whole::Input(0).plus(3)).is_empty());
     }
 }

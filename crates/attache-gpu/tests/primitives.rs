@@ -675,7 +675,7 @@ fn devices_compute_what_primitives_mean() {
 /// The same in one more form.
 fn forms(precision: Precision, submission: Submission, options: DeviceOptions) {
     let form = Form { device: device(options), precision, submission };
-    let kinds: [(&str, Draw, usize); 29] = [
+    let kinds: [(&str, Draw, usize); 30] = [
         ("map", map, 60),
         ("index_map", index_map, 40),
         ("concatenate", concatenate, 25),
@@ -705,6 +705,7 @@ fn forms(precision: Precision, submission: Submission, options: DeviceOptions) {
         ("inner_contract", inner_contract, 25),
         ("long_rows", fused::long_rows, 4),
         ("small_window", small_window, 30),
+        ("separable_bytes", fused::separable_bytes, 60),
     ];
     let mut seen = BTreeSet::new();
     for (seed, (label, draw, count)) in kinds.into_iter().enumerate() {

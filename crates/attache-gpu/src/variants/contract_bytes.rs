@@ -13,7 +13,7 @@ use super::tile::{Loops, Tile, fits};
 use crate::context::Context;
 use crate::fuse::Kernel;
 use crate::shader::{Shader, Writer};
-use crate::storage::Storage;
+use crate::storage::{Storage, signed_point};
 
 pub(super) const VARIANT: Variant =
     Variant { name: "contract_bytes", takes_prologues: false, applies, cost: |_, _| 2, write };
@@ -35,15 +35,15 @@ pub(super) fn signed_filter(context: &Context<'_>, kernel: &Kernel) -> Option<(V
 }
 
 /// The zero point of the data as a signed byte, and whether its bytes have a sign already; `None` where it isn't stored as
-/// bytes.
+/// bytes, nor made as it is read.
 pub(super) fn signed_data(context: &Context<'_>, kernel: &Kernel) -> Option<(i8, bool)> {
     let Primitive::Contract(contraction) = &kernel.primitive else { return None };
-    let point = i64::from(contraction.zero_points[0]);
-    match context.storages.of(kernel.inputs[0]) {
-        Storage::Bytes(Bytes::Signed) => Some((i8::try_from(point).ok()?, true)),
-        Storage::Bytes(Bytes::Unsigned) => Some((i8::try_from(point - 128).ok()?, false)),
-        _ => None,
-    }
+    let bytes = match context.storages.of(kernel.inputs[0]) {
+        Storage::Bytes(bytes) => bytes,
+        _ if kernel.prologue.is_some() => context.program.value(kernel.inputs[0]).bytes?,
+        _ => return None,
+    };
+    Some((signed_point(bytes, contraction.zero_points[0])?, bytes == Bytes::Signed))
 }
 
 /// The bias, or zeros; `None` where it isn't known beforehand.
@@ -56,7 +56,7 @@ pub(super) fn bias(context: &Context<'_>, kernel: &Kernel) -> Option<Vec<i32>> {
     }
 }
 
-fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
+pub(super) fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     let Primitive::Contract(contraction) = &kernel.primitive else { return false };
     let filter = context.program.shape(kernel.inputs[1]);
     contraction.groups == 1
@@ -73,7 +73,7 @@ pub(super) fn word(bytes: impl IntoIterator<Item = i8>) -> u32 {
 
 /// Bias, then the filter, output channels innermost and padded to a multiple of 4, four input channels to a word:
 /// `[1 + height × width × ⌈channels / 4⌉][outputs]`.
-fn pack(context: &Context<'_>, kernel: &Kernel, data_zero: i8) -> (Arc<[u32]>, i32) {
+pub(super) fn pack(context: &Context<'_>, kernel: &Kernel, data_zero: i8) -> (Arc<[u32]>, i32) {
     let shape = context.program.shape(kernel.inputs[1]);
     let (outputs, taps, channels) = (shape[0], shape[1] * shape[2], shape[3]);
     let (filter, filter_zero) = signed_filter(context, kernel).expect("applies");
@@ -95,7 +95,7 @@ fn pack(context: &Context<'_>, kernel: &Kernel, data_zero: i8) -> (Arc<[u32]>, i
 
 /// WGSL of the function `fetch(position, c, inside)`: four channels of the data from channel `4·c` on as signed bytes; what
 /// stands for zero where the position isn't inside. Channels past the last are 0.
-fn fetch(writer: &mut Writer<'_>, kernel: &Kernel, channels: usize, zero: i8, signed: bool) {
+pub(super) fn fetch(writer: &mut Writer<'_>, kernel: &Kernel, channels: usize, zero: i8, signed: bool) {
     let words = writer.read(kernel.inputs[0], 4);
     let flip = if signed { "" } else { " ^ 0x80808080u" };
     let zeros = writer.param(word([zero; 4]) as usize);

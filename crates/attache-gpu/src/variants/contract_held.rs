@@ -1,150 +1,18 @@
-//! A contraction of reals of one group with a constant filter, whose work groups hold all that their positions read, in every
-//! channel: it is read first, by all invocations at once, and a depthwise contraction in front is computed then. What
-//! follows waits for nothing but the filter, and the work group meets three times in all.
+//! A contraction of reals of one group with a constant filter, whose work groups hold all that their positions read.
 
 use std::fmt::Write;
 
-use attache_gpu_ir::Primitive;
-
+use super::held::{self, Block, EACH, Texts, Work};
 use super::supply::Supply;
-use super::tile::put;
 use super::{Variant, contract_blocked};
-use crate::access::{lanes, store_anywhere};
 use crate::context::Context;
 use crate::fuse::Kernel;
-use crate::limits::MAX_GROUPS;
 use crate::shader::{Shader, Writer};
 
 pub(super) const VARIANT: Variant = Variant { name: "contract_held", takes_prologues: true, applies, cost, write };
 
-/// Positions of one invocation; it makes one quad of channels of each.
-const EACH: usize = 4;
-
-/// Positions of a block, at most.
-const MAX_ROWS: usize = 32;
-
-/// Quads of channels of a block: at least as many, where there are, and at most.
-const COLUMNS: [usize; 2] = [4, 32];
-
-/// Invocations that share the products of one result, at most: their parts are added one after the other.
-const MAX_SHARES: usize = 32;
-
 /// Steps through the channels whose part of the filter is read ahead.
 const AHEAD: usize = 2;
-
-/// Positions that an invocation reads at once.
-const READ_AT_ONCE: usize = 2;
-
-/// Work groups that a large device computes at the same time, each on a unit of its own.
-const UNITS: usize = 128;
-
-/// Invocations of a work group, where it has a unit for itself and where several share one.
-const MAX_INVOCATIONS: [usize; 2] = [512, 256];
-
-/// Positions from which on other variants do better, where nothing comes in front.
-const MANY_POSITIONS: usize = 4096;
-
-/// What is computed, as far as it takes time.
-#[derive(Clone, Copy, Debug)]
-struct Work {
-    positions: usize,
-    /// Quads of output channels.
-    quads: usize,
-    /// Quads that are multiplied for one position.
-    depth: usize,
-    /// Reads for each of them.
-    taps: usize,
-}
-
-/// How the work is spread over a work group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Block {
-    /// Positions and quads of channels of the block.
-    rows: usize,
-    columns: usize,
-    /// Invocations that share the products of one result.
-    shares: usize,
-    /// Quads that are multiplied for one position.
-    depth: usize,
-}
-
-impl Work {
-    const START: usize = 4096;
-
-    fn of(context: &Context<'_>, kernel: &Kernel) -> Self {
-        let shape = |id| context.program.shape(id);
-        let [data, filter, output] = [kernel.inputs[0], kernel.inputs[1], kernel.outputs[0]].map(shape);
-        let taps = kernel.prologue.as_ref().map_or(1, |first| match &first.primitive {
-            Primitive::Window(window) => window.size.iter().product(),
-            _ => shape(first.inputs[1])[1..3].iter().product(),
-        });
-        let depth = filter[1] * filter[2] * data[3].div_ceil(4);
-        Self { positions: output[..3].iter().product(), quads: filter[0].div_ceil(4), depth, taps }
-    }
-
-    fn groups(&self, rows: usize, columns: usize) -> usize {
-        self.positions.div_ceil(rows) * self.quads.div_ceil(columns)
-    }
-
-    /// How long a block takes a large device, in reads of vectors by the unit that has most to do. What a work group takes to
-    /// begin and to end counts as [`Work::START`]; a quad of the filter is read in half the time of one from its memory.
-    fn time(&self, block: &Block) -> usize {
-        let Block { rows, columns, .. } = *block;
-        let groups = self.groups(rows, columns);
-        let group = self.depth * (rows * columns + rows * self.taps + 2 * columns) + Self::START;
-        if groups < 4 * UNITS { groups.div_ceil(UNITS) * group } else { groups * group / UNITS }
-    }
-
-    /// The block that takes the least time, within so many bytes of memory and invocations.
-    fn block(&self, [bytes, invocations]: [usize; 2]) -> Option<Block> {
-        let [fewest, most] = COLUMNS;
-        let parts = self.quads.div_ceil(most)..=self.quads.div_ceil(fewest);
-        let columns = parts.map(|parts| self.quads.div_ceil(parts));
-        let rows = (1..=MAX_ROWS / EACH).map(|down| down * EACH);
-        let spreads = rows.flat_map(|rows| columns.clone().map(move |columns| (rows, columns)));
-        let block = |(rows, columns): (usize, usize)| {
-            let most = MAX_INVOCATIONS[usize::from(self.groups(rows, columns) > UNITS)].min(invocations);
-            let shares = (most / (rows / EACH * columns)).min(bytes / (16 * rows * columns)).min(MAX_SHARES);
-            Block { rows, columns, shares: shares.clamp(1, self.depth.max(1)), depth: self.depth }
-        };
-        let fits = |block: &Block| block.vectors() * 16 <= bytes && block.invocations() <= invocations;
-        spreads.map(block).filter(fits).min_by_key(|block| self.time(block))
-    }
-}
-
-impl Block {
-    fn of(context: &Context<'_>, kernel: &Kernel) -> Option<Self> {
-        Work::of(context, kernel).block([context.limits.work_group_bytes, context.limits.max_invocations])
-    }
-
-    /// Invocations that share no products.
-    fn layer(&self) -> usize {
-        self.rows / EACH * self.columns
-    }
-
-    fn invocations(&self) -> usize {
-        self.layer() * self.shares
-    }
-
-    /// Vectors from one position's data to the next: odd, so that neighbours lie in different banks of the memory.
-    fn stride(&self) -> usize {
-        self.depth + 1 - self.depth % 2
-    }
-
-    /// Vectors of memory: the data, and later the parts of the sums.
-    fn vectors(&self) -> usize {
-        let parts = if self.shares > 1 { self.shares * self.rows * self.columns } else { 0 };
-        parts.max(self.rows * self.stride())
-    }
-
-    /// Invocations that read neighbouring quads; the lines of them; the positions that each reads at once.
-    fn reading(&self) -> [usize; 3] {
-        let invocations = self.invocations();
-        let across = (READ_AT_ONCE * invocations / self.rows).clamp(1, self.depth.clamp(1, invocations));
-        let lines = invocations / across;
-        [across, lines, self.rows.div_ceil(lines)]
-    }
-}
 
 fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     contract_blocked::applies(context, kernel)
@@ -153,88 +21,30 @@ fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
 }
 
 fn cost(context: &Context<'_>, kernel: &Kernel) -> u32 {
-    let Primitive::Contract(contraction) = &kernel.primitive else { unreachable!("applies") };
-    let [data, filter] = [0, 1].map(|input| context.program.shape(kernel.inputs[input]));
-    let is_small = || Work::of(context, kernel).positions <= MANY_POSITIONS && contraction.is_pointwise(data, filter);
     match context.limits.shares_sums {
-        true if kernel.prologue.is_some() || is_small() => 1,
+        true if kernel.prologue.is_some() || held::is_small(context, kernel) => 1,
         true => 31,
         false => 55,
     }
 }
 
 fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
-    let filter = context.program.shape(kernel.inputs[1]);
-    let Work { positions, quads, .. } = Work::of(context, kernel);
     let block = Block::of(context, kernel).expect("applies");
     let mut writer = Writer::new(VARIANT.name, context);
     let (packed, start) = contract_blocked::pack(context, kernel);
     let weights = writer.packed(packed, 4);
     let supply = Supply::new(&mut writer, context, kernel, (&weights, start));
-    let out_lanes = if filter[0].is_multiple_of(4) { lanes(context.program, kernel) } else { 1 };
-    store_anywhere(&mut writer, context, kernel, out_lanes);
-    let [total, wide, depth, outputs] = [positions, quads, supply.depth, filter[0]].map(|extent| writer.param(extent));
-    let Block { rows, columns, shares, .. } = block;
-    let mut body = format!(
-        "    let first = (group.y + group.z * {MAX_GROUPS}u) * {rows}u;
-    let left = group.x * {columns}u;
-{}    let column = local.x % {columns}u;
-    let row = local.x / {columns}u % {down}u;
-    let share = local.x / {layer}u;
-    let filter_quad = min(left + column, {wide} - 1u);
-    workgroupBarrier();
-{}",
-        hold(block, &supply, &total, &depth),
-        multiply(block, &depth, |row| weights.reals(&format!("({row}) * {wide} + filter_quad"))),
-        down = rows / EACH,
-        layer = block.layer(),
-    );
-    let store = |sum: &str, at: &str| {
-        let (stored, bias) = (put(out_lanes, "at", sum, &wide, &outputs), weights.reals("quad"));
-        format!("let at = {at};\n        if (at < {total} && quad < {wide}) {{ let bias = {bias}; {stored} }}")
+    held::store(&mut writer, context, kernel);
+    let wide = writer.param(context.program.shape(kernel.inputs[1])[0].div_ceil(4));
+    let depth = writer.param(supply.depth);
+    let texts = Texts {
+        memory: format!("var<workgroup> memory: array<vec4<f32>, {}>;\n", block.memory().div_ceil(4)),
+        multiply: multiply(block, &depth, |row| weights.reals(&format!("({row}) * {wide} + filter_quad"))),
+        keep: &|place, sum| format!("memory[{place}] = {sum};"),
+        part: &|place| format!("memory[{place}]"),
+        bias: weights.reals("quad"),
     };
-    if shares > 1 {
-        body += &gather(block, &store("sum", &format!("first + place / {columns}u")));
-    } else {
-        body += "    let quad = left + column;\n";
-        for p in 0..EACH {
-            let at = format!("first + row + {}u", p * rows / EACH);
-            let _ = writeln!(body, "    {{\n        {}\n    }}", store(&format!("sum{p}"), &at));
-        }
-    }
-    let blocks = positions.div_ceil(rows);
-    let groups = [quads.div_ceil(columns), blocks.min(MAX_GROUPS), blocks.div_ceil(MAX_GROUPS)];
-    let declarations = format!("var<workgroup> memory: array<vec4<f32>, {}>;\n", block.vectors());
-    vec![writer.finish([block.invocations() as u32, 1, 1], groups.map(|count| count as u32), &declarations, &body)]
-}
-
-/// WGSL that reads all that the block's positions need, neighbouring invocations neighbouring quads.
-fn hold(block: Block, supply: &Supply, total: &str, depth: &str) -> String {
-    let [across, lines, slots] = block.reading();
-    let mut text = String::new();
-    for slot in 0..slots {
-        let _ = write!(
-            text,
-            "    let r{slot} = local.x / {across}u + {}u;
-    let p{slot} = min(first + r{slot}, {total} - 1u);\n{}",
-            slot * lines,
-            supply.declare(slot)
-        );
-    }
-    let _ = writeln!(text, "    for (var c = local.x % {across}u; c < {depth}; c += {across}u) {{");
-    (0..slots).for_each(|slot| text += &supply.fetch(slot, "c"));
-    (0..slots).for_each(|slot| text += &supply.settle(slot));
-    // Invocations behind the last whole line have nothing to do.
-    let reads =
-        if lines * across < block.invocations() { format!("local.x < {}u", lines * across) } else { String::new() };
-    for slot in 0..slots {
-        let is_there =
-            if (slot + 1) * lines > block.rows { format!("r{slot} < {}u", block.rows) } else { String::new() };
-        let guards: Vec<&str> = [&*reads, &*is_there].into_iter().filter(|guard| !guard.is_empty()).collect();
-        let guard = if guards.is_empty() { String::new() } else { format!("if ({}) ", guards.join(" && ")) };
-        let _ = writeln!(text, "        {guard}{{ memory[r{slot} * {}u + c] = data{slot}; }}", block.stride());
-    }
-    text + "    }\n"
+    vec![held::shader(writer, (context, kernel), block, &supply, &texts)]
 }
 
 /// WGSL that multiplies what is held by the filter, a row of which is what `weight` makes of its number. What comes next is
@@ -272,52 +82,4 @@ fn multiply(block: Block, depth: &str, weight: impl Fn(&str) -> String) -> Strin
         }
     }
     text + "    }\n"
-}
-
-/// WGSL that adds the shares' parts of the sums and stores them.
-fn gather(block: Block, store: &str) -> String {
-    let Block { rows, columns, shares, .. } = block;
-    let (results, down, invocations) = (rows * columns, rows / EACH, block.invocations());
-    let mut text = "    workgroupBarrier();\n".to_owned();
-    for p in 0..EACH {
-        let place = format!("share * {results}u + (row + {}u) * {columns}u + column", p * down);
-        let _ = writeln!(text, "    memory[{place}] = sum{p};");
-    }
-    let parts: String = (1..shares).map(|share| format!(" + memory[place + {}u]", share * results)).collect();
-    text + &format!(
-        "    workgroupBarrier();
-    for (var place = local.x; place < {results}u; place += {invocations}u) {{
-        let quad = left + place % {columns}u;
-        let sum = memory[place]{parts};
-        {store}
-    }}\n",
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn blocks_fit_the_device() {
-        let most = [49152, 1024];
-        let work = |positions, quads, depth, taps| Work { positions, quads, depth, taps };
-        let some = |rows, columns, shares, depth| Some(Block { rows, columns, shares, depth });
-        assert_eq!(work(196, 128, 128, 9).block(most), some(8, 26, 9, 128));
-        assert_eq!(work(1089, 20, 120, 9).block(most), some(12, 20, 8, 120));
-        assert_eq!(work(196, 128, 4096, 9).block(most), None, "more than the memory holds");
-        for (positions, quads, depth) in (1..40).flat_map(|p| (1..40).map(move |q| (p * p * 7 - 3, q * 3, p * q))) {
-            for (bytes, invocations) in [(16384, 128), (16384, 256), (32768, 1024), (49152, 1024)] {
-                for taps in [1, 9, 49] {
-                    let Some(block) = work(positions, quads, depth, taps).block([bytes, invocations]) else {
-                        assert!(EACH * (depth | 1) * 16 > bytes, "{positions} {quads} {depth}");
-                        continue;
-                    };
-                    assert!(block.vectors() * 16 <= bytes && block.invocations() <= invocations, "{block:?}");
-                    let [across, lines, slots] = block.reading();
-                    assert!(across * lines <= block.invocations() && lines * slots >= block.rows, "{block:?}");
-                }
-            }
-        }
-    }
 }

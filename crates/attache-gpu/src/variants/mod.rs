@@ -10,9 +10,11 @@ mod contract_depthwise;
 mod contract_depthwise_bytes;
 mod contract_direct;
 mod contract_held;
+mod contract_held_bytes;
 mod contract_matrix;
 mod contract_winograd;
 mod gather;
+mod held;
 mod index_map;
 mod map;
 mod multiply;
@@ -94,6 +96,7 @@ static TABLE: &[Variant] = &[
     contract_depthwise_bytes::VARIANT,
     contract_direct::VARIANT,
     contract_held::VARIANT,
+    contract_held_bytes::VARIANT,
     contract_matrix::VARIANT,
     contract_winograd::VARIANT,
     gather::VARIANT,
@@ -117,6 +120,7 @@ static TABLE: &[Variant] = &[
 static NEEDS: &[(Variant, Needs)] = &[
     (contract_bytes::VARIANT, Needs::Bytes),
     (contract_depthwise_bytes::VARIANT, Needs::Bytes),
+    (contract_held_bytes::VARIANT, Needs::Bytes),
     (contract_matrix::VARIANT, Needs::Matrices),
     (contract_winograd::VARIANT, Needs::Binary32),
 ];

@@ -1,6 +1,8 @@
 //! Where a contraction that goes through the memory of a work group takes its data from: the value as it lies, the taps of
 //! a window over it, or a depthwise contraction or a mean that is computed as it is read.
 
+mod bytes;
+
 use attache_gpu_ir::{Contraction, Primitive, Window};
 
 use super::contract::source;
@@ -10,15 +12,20 @@ use crate::context::Context;
 use crate::fuse::Kernel;
 use crate::shader::Writer;
 
-/// The data of a contraction, in quads: vectors of 4 neighbouring channels of one position. An invocation reads several at
-/// a time, each into a *slot* of its own.
+/// The data of a contraction, in quads: 4 neighbouring channels of one position, a vector of reals or a word of signed bytes.
+/// An invocation reads several at a time, each into a *slot* of its own.
 pub(super) struct Supply {
+    /// WGSL's type of a quad.
+    quad: &'static str,
     /// Quads that are multiplied for one output position: those of all taps, one tap after the other.
     pub(super) depth: usize,
     kind: Kind,
     /// WGSL of the height and width of what is read, and of the output.
     extents: [String; 4],
 }
+
+/// WGSL's type of a quad of reals.
+const QUAD: &str = "vec4<f32>";
 
 enum Kind {
     /// Output position `p` reads input position `p`.
@@ -56,11 +63,13 @@ impl Supply {
             },
             None if contraction.is_pointwise(data, filter) => Kind::Pointwise,
             None => {
-                window(writer, contraction, ([filter[1], filter[2]], channels), &extents);
+                let read = "select(vec4<f32>(), quad_at(start, c), is_inside)";
+                let windows = Windows { size: [filter[1], filter[2]], channels, quad: QUAD, read };
+                window(writer, contraction, &windows, &extents);
                 Kind::Window
             }
         };
-        Self { depth: filter[1] * filter[2] * channels, kind, extents }
+        Self { quad: QUAD, depth: filter[1] * filter[2] * channels, kind, extents }
     }
 
     /// WGSL that declares a slot's variables, for the output position named `p{slot}`.
@@ -71,12 +80,12 @@ impl Supply {
     let y{slot} = i32(p{slot} / {width} % {height});
     let b{slot}_ = i32(p{slot} / {width} / {height});\n"
         );
-        let data = format!("    var data{slot} = vec4<f32>();\n");
+        let data = format!("    var data{slot} = {}();\n", self.quad);
         match &self.kind {
             Kind::Pointwise | Kind::Mean => data,
             Kind::Window => place + &data,
             Kind::Depthwise(taps) => {
-                let held = |[i, j]: &[usize; 2]| format!("    var data{slot}_{i}_{j} = vec4<f32>();\n");
+                let held = |[i, j]: &[usize; 2]| format!("    var data{slot}_{i}_{j} = {}();\n", self.quad);
                 place + &data + &format!("    var held{slot} = 0u;\n") + &taps.iter().map(held).collect::<String>()
             }
         }
@@ -97,8 +106,8 @@ impl Supply {
         }
     }
 
-    /// WGSL that makes `data{slot}` what was read, a `vec4<f32>`: zeros beyond the channels and in padding. It waits for what
-    /// is read, and so comes as late as can be.
+    /// WGSL that makes `data{slot}` what was read: zeros beyond the channels, and what stands for zero in padding. It waits for
+    /// what is read, and so comes as late as can be.
     pub(super) fn settle(&self, slot: usize) -> String {
         match &self.kind {
             Kind::Pointwise | Kind::Window | Kind::Mean => String::new(),
@@ -130,23 +139,37 @@ pub(super) fn read_quads(writer: &mut Writer<'_>, context: &Context<'_>, kernel:
     writer.function(&format!("fn quad_at(position: u32, c: u32) -> vec4<f32> {{\n{text}}}\n"));
 }
 
-/// Adds `window_at(x, y, b, k)`: quad `k` of what the output position reads, through a window of so many rows and columns over
-/// data of so many quads of channels; zeros beyond its last tap.
+/// How a contraction reads through a window.
+struct Windows<'a> {
+    /// Rows and columns.
+    size: [usize; 2],
+    /// Quads of channels of the data.
+    channels: usize,
+    /// WGSL's type of a quad.
+    quad: &'static str,
+    /// WGSL of the quad `c` of the data's position `start`, or what stands for zero unless it `is_inside`.
+    read: &'a str,
+}
+
+/// Adds `window_at(x, y, b, k)`: quad `k` of what the output position reads through a window; what stands for zero beyond its
+/// last tap.
 fn window(
     writer: &mut Writer<'_>,
     contraction: &Contraction,
-    ([rows, columns], channels): ([usize; 2], usize),
+    Windows { size: [rows, columns], channels, quad, read }: &Windows<'_>,
     [height, width, ..]: &[String; 4],
 ) {
     source(writer, contraction);
-    let channels = writer.param(channels);
+    let channels = writer.param(*channels);
     writer.function(&format!(
-        "fn window_at(x: i32, y: i32, b: i32, k: u32) -> vec4<f32> {{
+        "fn window_at(x: i32, y: i32, b: i32, k: u32) -> {quad} {{
     let tap = k / {channels};
     let sy = source_y(y, tap / {columns}u, i32({height}));
     let sx = source_x(x, tap % {columns}u, i32({width}));
     let start = u32((b * i32({height}) + max(sy, 0)) * i32({width}) + max(sx, 0));
-    return select(vec4<f32>(), quad_at(start, k % {channels}), tap < {taps}u && sy >= 0 && sx >= 0);
+    let c = k % {channels};
+    let is_inside = tap < {taps}u && sy >= 0 && sx >= 0;
+    return {read};
 }}\n",
         taps = rows * columns
     ));

@@ -1,9 +1,9 @@
 //! Programs of several steps that become one kernel, or few.
 
-use attache_base::{Constant, Shape};
+use attache_base::{Constant, DataType, Shape};
 use attache_gpu_ir::{
     Contraction, Expression, Index, IndexMap, Primitive, Program, Reduction, Resample, Sampling, Scalar, Unary,
-    ValueId, Window, WindowKind,
+    ValueId, Whole, WholeRounding, Window, WindowKind,
 };
 
 use super::{Random, index_map};
@@ -136,6 +136,88 @@ pub(crate) fn separable(random: &mut Random) -> Program {
     program.outputs =
         program.step(Primitive::Map { expression, shape, scalar: Scalar::F32 }, &[second, residual], 1).unwrap();
     program
+}
+
+/// A depthwise contraction of bytes and a pointwise one that reads what it makes; perhaps from bytes that lie one to a word,
+/// as those of an output of 6 channels do.
+pub(crate) fn separable_bytes(random: &mut Random) -> Program {
+    let mut program = Program::default();
+    let channels = random.pick(&[3, 4, 12, 24, 36, 200]);
+    let image = [1 + random.below(2), 5 + random.below(6), 5 + random.below(6), channels];
+    let [narrow, wide] = [[1, 4, 6, 6], [1, 6, 6, 4]].map(Shape::from);
+    let is_narrow = random.below(4) == 0;
+    let plain = Contraction {
+        strides: [1, 1],
+        dilations: [1, 1],
+        before: [0, 0],
+        output: [narrow[1], narrow[2]],
+        groups: 1,
+        transposed: false,
+        zero_points: [0; 2],
+    };
+    let data_type = random.pick(&[DataType::Int8, DataType::UInt8]);
+    let mut data = program.input(Scalar::I32, if is_narrow { narrow } else { image.into() });
+    program.hold(data, data_type);
+    let mut held = data_type;
+    if is_narrow {
+        (data, held) = contracted(random, &mut program, (data, held), (plain.clone(), [6, 1, 1]));
+        data = program.step(Primitive::Reshape(wide), &[data], 0).unwrap()[0];
+        program.hold(data, held);
+    }
+    let channels = program.shape(data)[3];
+    let each = Contraction {
+        strides: [1 + random.below(2), 1 + random.below(2)],
+        dilations: [1 + random.below(2), 1 + random.below(2)],
+        before: [random.below(3), random.below(3)],
+        output: [1 + random.below(12), 1 + random.below(12)],
+        groups: channels,
+        ..plain
+    };
+    let across = Contraction { strides: [1, 1], dilations: [1, 1], before: [0, 0], groups: 1, ..each.clone() };
+    let window = [channels, 1 + random.below(5), 1 + random.below(5)];
+    let first = contracted(random, &mut program, (data, held), (each, window));
+    let outputs = random.pick(&[5, 8, 36, 68]);
+    let (second, _) = contracted(random, &mut program, first, (across, [outputs, 1, 1]));
+    program.outputs = vec![second];
+    program
+}
+
+/// What a contraction makes of bytes of a type with random weights for so many outputs, rows and columns: bytes again, by
+/// factors of each channel's own or one for all; and their type.
+fn contracted(
+    random: &mut Random,
+    program: &mut Program,
+    (data, data_type): (ValueId, DataType),
+    (contraction, [outputs, rows, columns]): (Contraction, [usize; 3]),
+) -> (ValueId, DataType) {
+    let mut types = || random.pick(&[DataType::Int8, DataType::UInt8]);
+    let least = |data_type| if data_type == DataType::Int8 { -128 } else { 0 };
+    let (filter_type, made_type) = (types(), types());
+    let zero_points = [data_type, filter_type].map(|data_type| least(data_type) + random.below(256) as i32);
+    let shape = Shape::from([outputs, rows, columns, program.shape(data)[3] / contraction.groups]);
+    let filter: Vec<u8> = (0..shape.elements()).map(|_| random.below(256) as u8).collect();
+    let filter = Constant { data_type: filter_type, shape, bytes: attache_base::Bytes::from_vec(filter) };
+    let bias: Vec<i32> = (0..outputs).map(|_| random.below(1 << 16) as i32 - 30000).collect();
+    let mut inputs = vec![data, program.constant(Scalar::I32, filter)];
+    if random.below(3) > 0 {
+        inputs.push(program.constant(Scalar::I32, Constant::from_values([outputs], &bias)));
+    }
+    let contraction = Contraction { zero_points, ..contraction };
+    let sums = program.step(Primitive::Contract(contraction), &inputs, 0).unwrap()[0];
+    let mut operands = vec![sums];
+    let mut factor = Whole::Constant(1 << 30);
+    if random.below(2) == 0 {
+        let factors: Vec<i32> = (0..outputs).map(|_| (1 << 30) + random.below(1 << 30) as i32).collect();
+        operands.push(program.constant(Scalar::I32, Constant::from_values([outputs], &factors)));
+        factor = Whole::Input(1);
+    }
+    let rounding = random.pick(&[WholeRounding::Once, WholeRounding::Twice]);
+    let low = least(made_type);
+    let expression = Whole::Input(0).rescale(rounding, factor, Whole::Constant(-8)).plus(low + 100);
+    let (expression, shape) = (expression.clamp((low, low + 255)), program.shape(sums).clone());
+    let made = program.step(Primitive::WholeMap { expression, shape }, &operands, 0).unwrap()[0];
+    program.hold(made, made_type);
+    (made, made_type)
 }
 
 /// The mean of each image's channels, and what is contracted from it.
