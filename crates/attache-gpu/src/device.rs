@@ -302,7 +302,9 @@ impl Device {
 
     /// The pipeline of each source, which binds so many buffers after its parameters.
     pub(crate) fn pipelines(&self, sources: &[(&str, usize)]) -> Result<Vec<Arc<wgpu::ComputePipeline>>, GpuError> {
-        self.0.pipelines.of(sources, |source, _| self.scoped(|| self.compile(source)))
+        // GL has one context, for which threads would wait in turn: wgpu panics where one waits for some seconds.
+        let threads = if self.0.adapter.backend == Backend::Gl { 1 } else { 8 };
+        self.0.pipelines.of(sources, threads, |source, _| self.scoped(|| self.compile(source)))
     }
 
     fn compile(&self, source: &str) -> wgpu::ComputePipeline {

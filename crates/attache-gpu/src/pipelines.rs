@@ -12,9 +12,6 @@ use crate::error::GpuError;
 /// Pipelines that are kept though no recording uses them: those of a few large networks.
 const SPARE: usize = 256;
 
-/// Threads that make pipelines at once, at most.
-const THREADS: usize = 16;
-
 /// What is known of a device's pipelines.
 pub(crate) struct Pipelines<P>(Mutex<Known<P>>);
 
@@ -32,10 +29,11 @@ impl<P> Default for Pipelines<P> {
 
 impl<P: Send + Sync> Pipelines<P> {
     /// The pipeline of each source, which binds so many buffers after its parameters; `make` makes those that aren't there
-    /// yet, on several threads.
+    /// yet, on so many threads.
     pub(crate) fn of(
         &self,
         sources: &[(&str, usize)],
+        threads: usize,
         make: impl Fn(&str, usize) -> Result<P, GpuError> + Sync,
     ) -> Result<Vec<Arc<P>>, GpuError> {
         let different: BTreeSet<(&str, usize)> = sources.iter().copied().collect();
@@ -49,7 +47,7 @@ impl<P: Send + Sync> Pipelines<P> {
             }
         }
         let (found, failure) = (Mutex::new(found), Mutex::new(None));
-        each(&missing, THREADS, |(source, buffers)| match make(source, *buffers) {
+        each(&missing, threads, |(source, buffers)| match make(source, *buffers) {
             Ok(pipeline) => {
                 let pipeline = self.lock().keep(source, pipeline, turn);
                 found.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(source, pipeline);
@@ -111,7 +109,7 @@ mod tests {
             made.fetch_add(1, Ordering::Relaxed);
             Ok(source.to_owned())
         };
-        pipelines.of(&sources, make).unwrap()
+        pipelines.of(&sources, 4, make).unwrap()
     }
 
     fn names(numbers: std::ops::Range<usize>) -> Vec<String> {
@@ -148,7 +146,7 @@ mod tests {
     fn a_failure_is_told_and_nothing_is_kept_of_it() {
         let pipelines: Pipelines<String> = Pipelines::default();
         let failing = |_: &str, _| Err(GpuError::new(GpuErrorKind::OutOfMemory, "full"));
-        let error = pipelines.of(&[("a", 1), ("b", 1)], failing).unwrap_err();
+        let error = pipelines.of(&[("a", 1), ("b", 1)], 4, failing).unwrap_err();
         assert_eq!(error.kind(), GpuErrorKind::OutOfMemory);
         assert!(pipelines.lock().by_source.is_empty());
     }

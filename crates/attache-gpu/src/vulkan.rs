@@ -309,7 +309,7 @@ impl Vulkan {
 
     /// The pipeline of each shader's text, which binds so many buffers after its parameters.
     pub(crate) fn pipelines(&self, sources: &[(&str, usize)]) -> Result<Vec<Arc<Pipeline>>, GpuError> {
-        self.pipelines.of(sources, |source, buffers| self.compile(source, buffers))
+        self.pipelines.of(sources, 16, |source, buffers| self.compile(source, buffers))
     }
 
     fn compile(&self, source: &str, buffers: usize) -> Result<Pipeline, GpuError> {
