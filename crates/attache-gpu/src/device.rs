@@ -120,6 +120,8 @@ struct Inner {
     queue: wgpu::Queue,
     adapter: Adapter,
     pipelines: Pipelines<wgpu::ComputePipeline>,
+    /// Whose turn it is to compile, where threads take turns.
+    turn: Mutex<()>,
     failure: Failure,
     fault: Option<Planted>,
     open_ms: f64,
@@ -220,8 +222,8 @@ impl Device {
             .as_ref()
             .and_then(|opened| Vulkan::of(&device, &limits, opened.own, (opened.validation, opened.as_hardware)));
         let Opened { fault, open_ms, .. } = opened.unwrap_or_default();
-        let (pipelines, fault) = (Pipelines::default(), fault.map(Planted::new));
-        Self(Arc::new(Inner { vulkan, device, queue, adapter, pipelines, failure, fault, open_ms }), limits)
+        let (pipelines, turn, fault) = (Pipelines::default(), Mutex::default(), fault.map(Planted::new));
+        Self(Arc::new(Inner { vulkan, device, queue, adapter, pipelines, turn, failure, fault, open_ms }), limits)
     }
 
     /// What is known about it.
@@ -302,12 +304,13 @@ impl Device {
 
     /// The pipeline of each source, which binds so many buffers after its parameters.
     pub(crate) fn pipelines(&self, sources: &[(&str, usize)]) -> Result<Vec<Arc<wgpu::ComputePipeline>>, GpuError> {
-        // GL has one context, for which threads would wait in turn: wgpu panics where one waits for some seconds.
-        let threads = if self.0.adapter.backend == Backend::Gl { 1 } else { 8 };
-        self.0.pipelines.of(sources, threads, |source, _| self.scoped(|| self.compile(source)))
+        self.0.pipelines.of(sources, |source, _| self.scoped(|| self.compile(source)))
     }
 
     fn compile(&self, source: &str) -> wgpu::ComputePipeline {
+        // GL has one context, for which threads take turns: wgpu panics where one waits for some seconds, here it may.
+        let is_gl = self.0.adapter.backend == Backend::Gl;
+        let _turn = is_gl.then(|| self.0.turn.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
         let module = self.0.device.create_shader_module(wgpu::ShaderModuleDescriptor {
             label: None,
             source: wgpu::ShaderSource::Wgsl(source.into()),

@@ -65,6 +65,9 @@ const MAX_POOLED: usize = 64;
 /// Memory of a work group that a prologue asks for.
 const WORK_GROUP_BYTES: usize = 16384;
 
+/// Positions from which on bytes are computed as they are read: each work group does as many.
+const FEW_POSITIONS: usize = 4;
+
 /// Channels of bytes of which that memory holds as many as four positions have, each with a word more.
 const MAX_BYTES: usize = WORK_GROUP_BYTES / 4 - 4;
 
@@ -255,7 +258,8 @@ impl Fuser<'_> {
         (self.bindings(&kernel) < self.limits.max_bindings).then_some(kernel)
     }
 
-    /// Buffers that a kernel reads. Filters and biases around a prologue are packed into one.
+    /// Buffers that a kernel reads: what it reads in two places counts twice, since it is bound twice. Filters and biases
+    /// around a prologue are packed into one.
     fn bindings(&self, kernel: &Kernel) -> usize {
         let packed = |id: &ValueId| {
             let weights = [Some(kernel), kernel.prologue.as_deref()].into_iter().flatten().flat_map(|k| &k.inputs[1..]);
@@ -264,10 +268,7 @@ impl Fuser<'_> {
         let made = usize::from(kernel.prologue.is_some());
         let first = kernel.prologue.iter().flat_map(|first| first.inputs.iter().chain(&first.operands));
         let read = kernel.inputs[made..].iter().chain(&kernel.operands).chain(first);
-        let mut bound: Vec<ValueId> = read.copied().filter(|id| !packed(id)).collect();
-        bound.sort_unstable();
-        bound.dedup();
-        bound.len() + usize::from(kernel.prologue.is_some())
+        read.filter(|id| !packed(id)).count() + usize::from(kernel.prologue.is_some())
     }
 
     /// What nothing else reads becomes the prologue of the pointwise contraction that does: a depthwise contraction, or the
@@ -327,10 +328,11 @@ impl Fuser<'_> {
     fn is_plain_pointwise(&self, kernel: &Kernel) -> bool {
         let Primitive::Contract(contraction) = &kernel.primitive else { return false };
         let [data, filter] = [0, 1].map(|input| self.program.shape(kernel.inputs[input]));
+        let positions: usize = self.program.shape(kernel.outputs[0])[..3].iter().product();
         [kernel.inputs[1], kernel.outputs[0]].iter().all(|id| self.program.shape(*id).elements() > 0)
             && contraction.groups == 1
             && contraction.is_pointwise(data, filter)
-            && (self.is_of_reals(kernel) || self.is_of_bytes(kernel))
+            && (self.is_of_reals(kernel) || (self.is_of_bytes(kernel) && positions >= FEW_POSITIONS))
     }
 
     /// The value of the same shape that this one is reshaped from, with nothing else reading it on the way.
@@ -358,9 +360,13 @@ impl Fuser<'_> {
             _ => false,
         };
         is_small
+            && data.elements() > 0
             && kernel.prologue.is_none()
             && match &kernel.epilogue {
-                Epilogue::Real(epilogue) => self.is_of_reals(kernel) && (in_quads || epilogue.is_identity()),
+                Epilogue::Real(epilogue) => {
+                    let makes_reals = self.program.value(kernel.outputs[0]).scalar == Scalar::F32;
+                    makes_reals && self.is_of_reals(kernel) && (in_quads || epilogue.is_identity())
+                }
                 Epilogue::Whole(_) => self.is_of_bytes(kernel) && in_quads,
             }
     }
@@ -571,6 +577,23 @@ mod tests {
         assert_eq!(fused(6, DataType::Int8), 2, "its channels are no quads");
         assert_eq!(fused(MAX_BYTES, DataType::Int8), 1);
         assert_eq!(fused(MAX_BYTES + 4, DataType::Int8), 2, "four positions don't fit a work group");
+    }
+
+    #[test]
+    fn reals_are_no_prologue_of_bytes() {
+        let mut program = Program::default();
+        let data = program.input(Scalar::F32, [1, 6, 6, 8].into());
+        let taps = program.constant(Scalar::F32, Constant::from_values([8, 3, 3, 1], &[1.0f32; 72]));
+        let Primitive::Contract(plain) = pointwise([6, 6]) else { unreachable!("it is a contraction") };
+        let each = Contraction { before: [1, 1], groups: 8, ..plain };
+        let first = program.step(Primitive::Contract(each), &[data, taps], 0).unwrap()[0];
+        let (expression, shape) = (Expression::Input(0).clamp(0.0, 9.0), program.shape(first).clone());
+        let cast = Primitive::Map { expression, shape, scalar: Scalar::I32 };
+        let bytes = program.step(cast, &[first], 0).unwrap()[0];
+        program.hold(bytes, DataType::UInt8);
+        let filter = program.constant(Scalar::I32, Constant::from_values([12, 1, 1, 8], &[3u8; 96]));
+        program.outputs = program.step(pointwise([6, 6]), &[bytes, filter], 1).unwrap();
+        assert_eq!(fuse(&program, &Limits::default()).len(), 2);
     }
 
     #[test]

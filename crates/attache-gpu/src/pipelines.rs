@@ -10,7 +10,10 @@ use attache_base::parallel::each;
 use crate::error::GpuError;
 
 /// Pipelines that are kept though no recording uses them: those of a few large networks.
-const SPARE: usize = 256;
+const SPARE: usize = 512;
+
+/// Threads that make pipelines at once, at most.
+const THREADS: usize = 16;
 
 /// What is known of a device's pipelines.
 pub(crate) struct Pipelines<P>(Mutex<Known<P>>);
@@ -29,11 +32,10 @@ impl<P> Default for Pipelines<P> {
 
 impl<P: Send + Sync> Pipelines<P> {
     /// The pipeline of each source, which binds so many buffers after its parameters; `make` makes those that aren't there
-    /// yet, on so many threads.
+    /// yet, on several threads.
     pub(crate) fn of(
         &self,
         sources: &[(&str, usize)],
-        threads: usize,
         make: impl Fn(&str, usize) -> Result<P, GpuError> + Sync,
     ) -> Result<Vec<Arc<P>>, GpuError> {
         let different: BTreeSet<(&str, usize)> = sources.iter().copied().collect();
@@ -47,17 +49,17 @@ impl<P: Send + Sync> Pipelines<P> {
             }
         }
         let (found, failure) = (Mutex::new(found), Mutex::new(None));
-        each(&missing, threads, |(source, buffers)| match make(source, *buffers) {
+        each(&missing, THREADS, |(source, buffers)| match make(source, *buffers) {
             Ok(pipeline) => {
                 let pipeline = self.lock().keep(source, pipeline, turn);
                 found.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(source, pipeline);
             }
             Err(error) => *failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(error),
         });
+        self.lock().forget();
         if let Some(error) = failure.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
             return Err(error);
         }
-        self.lock().forget();
         let found = found.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
         Ok(sources.iter().map(|(source, _)| found[source].clone()).collect())
     }
@@ -85,13 +87,15 @@ impl<P> Known<P> {
         self.by_source.entry(source.to_owned()).or_insert_with(|| (Arc::new(pipeline), turn)).0.clone()
     }
 
-    /// Drops those of which there are too many unused, the longest unused first.
+    /// Drops unused ones of which there are too many, those first that were asked for the longest ago.
     fn forget(&mut self) {
-        let unused = self.by_source.iter().filter(|(_, (pipeline, _))| Arc::strong_count(pipeline) == 1);
-        let mut turns: Vec<(u64, String)> = unused.map(|(source, (_, last))| (*last, source.clone())).collect();
-        let excess = turns.len().saturating_sub(SPARE);
-        turns.sort_unstable();
-        turns.iter().take(excess).for_each(|(_, source)| drop(self.by_source.remove(source)));
+        let is_unused = |pipeline: &Arc<P>| Arc::strong_count(pipeline) == 1;
+        let unused = self.by_source.values().filter(|(pipeline, _)| is_unused(pipeline));
+        let mut turns: Vec<u64> = unused.map(|(_, last)| *last).collect();
+        let Some(excess) = turns.len().checked_sub(SPARE + 1) else { return };
+        let (_, newest, _) = turns.select_nth_unstable(excess);
+        let newest = *newest;
+        self.by_source.retain(|_, (pipeline, last)| *last > newest || !is_unused(pipeline));
     }
 }
 
@@ -102,14 +106,14 @@ mod tests {
     use super::*;
     use crate::error::GpuErrorKind;
 
-    /// Makes its source's number of bytes into a pipeline, and counts.
+    /// Makes a copy of each source for its pipeline, and counts those.
     fn ask(pipelines: &Pipelines<String>, made: &AtomicUsize, names: &[String]) -> Vec<Arc<String>> {
         let sources: Vec<(&str, usize)> = names.iter().map(|name| (name.as_str(), 1)).collect();
         let make = |source: &str, _| {
             made.fetch_add(1, Ordering::Relaxed);
             Ok(source.to_owned())
         };
-        pipelines.of(&sources, 4, make).unwrap()
+        pipelines.of(&sources, make).unwrap()
     }
 
     fn names(numbers: std::ops::Range<usize>) -> Vec<String> {
@@ -127,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_unused_go_and_the_used_stay() {
+    fn those_go_that_nobody_asked_for_of_late_and_the_used_stay() {
         let (pipelines, made) = (Pipelines::default(), AtomicUsize::new(0));
         let used = ask(&pipelines, &made, &names(0..10));
         for number in 10..2000 {
@@ -146,7 +150,7 @@ mod tests {
     fn a_failure_is_told_and_nothing_is_kept_of_it() {
         let pipelines: Pipelines<String> = Pipelines::default();
         let failing = |_: &str, _| Err(GpuError::new(GpuErrorKind::OutOfMemory, "full"));
-        let error = pipelines.of(&[("a", 1), ("b", 1)], 4, failing).unwrap_err();
+        let error = pipelines.of(&[("a", 1), ("b", 1)], failing).unwrap_err();
         assert_eq!(error.kind(), GpuErrorKind::OutOfMemory);
         assert!(pipelines.lock().by_source.is_empty());
     }

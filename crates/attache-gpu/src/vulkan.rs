@@ -35,6 +35,8 @@ pub(crate) struct Vulkan {
     /// By how many buffers a shader binds after its parameters.
     layouts: Mutex<HashMap<usize, Layout>>,
     pipelines: Pipelines<Pipeline>,
+    /// Fences that nothing signals, for submissions to come: a driver may take a third of a millisecond to make one.
+    fences: Mutex<Vec<vk::Fence>>,
 }
 
 /// A counter of time.
@@ -60,7 +62,8 @@ pub(crate) struct Pipeline {
 
 impl Drop for Pipeline {
     fn drop(&mut self) {
-        // SAFETY: recordings hold the pipelines that their runs use, and the device, until those have ended.
+        // SAFETY: recordings hold the pipelines that their runs use until those have ended, and the device for longer; the
+        // others are kept by `Vulkan`, which goes before the device.
         unsafe { self.device.destroy_pipeline(self.raw, None) };
     }
 }
@@ -251,6 +254,7 @@ impl Vulkan {
             validation,
             layouts: Mutex::default(),
             pipelines: Pipelines::default(),
+            fences: Mutex::default(),
             raw: Arc::new(raw),
         })
     }
@@ -309,7 +313,7 @@ impl Vulkan {
 
     /// The pipeline of each shader's text, which binds so many buffers after its parameters.
     pub(crate) fn pipelines(&self, sources: &[(&str, usize)]) -> Result<Vec<Arc<Pipeline>>, GpuError> {
-        self.pipelines.of(sources, 16, |source, buffers| self.compile(source, buffers))
+        self.pipelines.of(sources, |source, buffers| self.compile(source, buffers))
     }
 
     fn compile(&self, source: &str, buffers: usize) -> Result<Pipeline, GpuError> {
@@ -406,9 +410,7 @@ impl Vulkan {
 
     /// Runs a whole command buffer once and waits for it. After an error the device does nothing any more.
     pub(crate) fn run(&self, commands: vk::CommandBuffer) -> Result<(), GpuError> {
-        // SAFETY: the device lives.
-        let fence =
-            unsafe { self.raw.create_fence(&vk::FenceCreateInfo::default(), None) }.map_err(failed("a fence"))?;
+        let fence = self.fence()?;
         let (fences, buffers) = ([fence], [commands]);
         let submit = vk::SubmitInfo::default().command_buffers(&buffers);
         // SAFETY: the queue is nobody else's for as long as its lock is held; the fence is new.
@@ -419,8 +421,33 @@ impl Vulkan {
             self.settle();
         }
         // SAFETY: nothing under way signals the fence any more.
-        unsafe { self.raw.destroy_fence(fence, None) };
-        waited.map_err(failed("the queue"))
+        let kept = unsafe { self.keep(fence) };
+        waited.map_err(failed("the queue")).and(kept)
+    }
+
+    /// A fence for a submission.
+    pub(crate) fn fence(&self) -> Result<vk::Fence, GpuError> {
+        if let Some(fence) = self.fences.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop() {
+            return Ok(fence);
+        }
+        // SAFETY: the device lives.
+        unsafe { self.raw.create_fence(&vk::FenceCreateInfo::default(), None) }.map_err(failed("a fence"))
+    }
+
+    /// Keeps a fence for other submissions.
+    ///
+    /// # Safety
+    ///
+    /// It is one of [`Vulkan::fence`]'s, nobody uses it any more, and nothing under way signals it.
+    pub(crate) unsafe fn keep(&self, fence: vk::Fence) -> Result<(), GpuError> {
+        // SAFETY: the caller's promise.
+        let reset = unsafe { self.raw.reset_fences(&[fence]) };
+        match reset {
+            Ok(()) => self.fences.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(fence),
+            // SAFETY: the caller's promise.
+            Err(_) => unsafe { self.raw.destroy_fence(fence, None) },
+        }
+        reset.map_err(failed("a fence"))
     }
 
     /// Waits until the queues have nothing to do: after an error, before what they may use is freed.
@@ -466,8 +493,10 @@ impl Buffer {
 impl Drop for Vulkan {
     fn drop(&mut self) {
         let layouts = self.layouts.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
-        // SAFETY: recordings hold the device, and so this: none is left that would use a layout.
+        let fences = self.fences.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        // SAFETY: recordings hold the device, and so this: none is left that would use a layout, nor a submission.
         unsafe {
+            fences.iter().for_each(|fence| self.raw.destroy_fence(*fence, None));
             for layout in layouts.values() {
                 self.raw.destroy_pipeline_layout(layout.pipeline, None);
                 self.raw.destroy_descriptor_set_layout(layout.set, None);

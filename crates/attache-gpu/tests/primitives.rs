@@ -86,6 +86,11 @@ fn check(form: &Form, random: &mut Random, label: &str, program: Program) -> BTr
             choices.extend(session.report().alternatives.into_iter().map(Variants::Named));
         }
         check_session(form, &format!("{label}, {choice:?}"), &program, &mut session, (&tensors, &expected));
+        let bound = session.plan().dispatches.iter().map(|dispatch| dispatch.shader.bindings.len()).max();
+        assert!(
+            bound <= Some(form.device.limits().max_bindings),
+            "{label}, {choice:?}: {bound:?} buffers of\n{program}"
+        );
         let halves = |binding: &Binding| matches!(binding, Binding::Write(_, Storage::Half | Storage::HalfPairs));
         let mut bindings = session.plan().dispatches.iter().flat_map(|dispatch| &dispatch.shader.bindings);
         seen.extend(bindings.any(halves).then_some("halves"));

@@ -70,7 +70,7 @@ impl Script {
             recorder.owned.end(commands)?;
             slots.push(Recorded { commands, copies: recorder.copies(slot)? });
         }
-        Ok(Lane { submissions: Submissions::new(&owned.device, queue)?, slots, barriers })
+        Ok(Lane { submissions: Submissions::new(&owned.device, queue), slots, barriers })
     }
 }
 

@@ -155,6 +155,7 @@ impl Owned {
 impl Drop for Owned {
     fn drop(&mut self) {
         let device = self.device.clone();
+        // They may be the last to hold these, and pipelines go before the device that they name.
         self.pipelines.clear();
         let vulkan = device.vulkan().expect("recordings are made where it is");
         // SAFETY: no run is under way: a recording's submissions go before this, and one that was never finished had none.

@@ -1,6 +1,7 @@
 //! What a lane hands to its queue, one after the other, each with a fence that tells when it has ended.
 #![allow(unsafe_code)]
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use ash::vk;
@@ -19,55 +20,59 @@ pub(super) struct Submissions {
     device: Device,
     /// The number of the queue that they go to.
     queue: usize,
-    /// That of a submission is the one at its number, counted around.
-    fences: Vec<vk::Fence>,
-    started: usize,
-    /// How many are known to have ended, their fences ready for others.
+    /// Those of the submissions that are not known to have ended, in their order.
+    fences: VecDeque<vk::Fence>,
+    /// How many are known to have ended.
     ended: usize,
     /// How long the last wait took, if its end was not slept through.
     usual: Duration,
 }
 
 impl Submissions {
-    pub(super) fn new(device: &Device, queue: usize) -> Result<Self, GpuError> {
-        let (device, usual) = (device.clone(), Duration::ZERO);
-        let mut submissions = Self { device, queue, fences: Vec::new(), started: 0, ended: 0, usual };
-        for _ in 0..MAX_PENDING {
-            // SAFETY: the device lives.
-            let fence = unsafe { submissions.vulkan().raw.create_fence(&vk::FenceCreateInfo::default(), None) };
-            submissions.fences.push(fence.map_err(failed("a fence"))?);
-        }
-        Ok(submissions)
+    pub(super) fn new(device: &Device, queue: usize) -> Self {
+        let fences = VecDeque::with_capacity(MAX_PENDING);
+        Self { device: device.clone(), queue, fences, ended: 0, usual: Duration::ZERO }
     }
 
     fn vulkan(&self) -> &Vulkan {
         self.device.vulkan().expect("recordings are made where it is")
     }
 
+    /// That of a submission that is not known to have ended.
     fn fence(&self, number: usize) -> vk::Fence {
-        self.fences[number % MAX_PENDING]
+        self.fences[number - self.ended - 1]
+    }
+
+    /// The number of the last submission.
+    fn started(&self) -> usize {
+        self.ended + self.fences.len()
     }
 
     /// Hands whole command buffers over, which may be under way already, and gives the submission's number. Where too many
     /// are under way it waits for the first of them.
     pub(super) fn submit(&mut self, buffers: &[vk::CommandBuffer]) -> Result<usize, GpuError> {
-        if self.started - self.ended == MAX_PENDING {
+        if self.fences.len() == MAX_PENDING {
             self.wait(self.ended + 1)?;
         }
         let submit = vk::SubmitInfo::default().command_buffers(buffers);
-        let (vulkan, fence) = (self.vulkan(), self.fence(self.started + 1));
+        let vulkan = self.vulkan();
+        let fence = self.device.noted(vulkan.fence())?;
         let queue = vulkan.queue(self.queue);
         // SAFETY: the command buffers are whole and may be under way several times; the fence is not in use.
         let submitted = unsafe { vulkan.raw.queue_submit(*queue, &[submit], fence) };
         drop(queue);
+        if submitted.is_err() {
+            // SAFETY: what was refused signals nothing.
+            unsafe { vulkan.raw.destroy_fence(fence, None) };
+        }
         self.device.noted(submitted.map_err(failed("the queue")))?;
-        self.started += 1;
-        Ok(self.started)
+        self.fences.push_back(fence);
+        Ok(self.started())
     }
 
     /// How many may be under way.
     pub(super) fn pending(&self) -> usize {
-        self.started - self.ended
+        self.fences.len()
     }
 
     /// Whether all have ended, waited for or not.
@@ -76,7 +81,7 @@ impl Submissions {
             return Ok(true);
         }
         // SAFETY: the fence was handed to the queue with the submission, and is the recording's own.
-        let is_over = unsafe { self.vulkan().raw.get_fence_status(self.fence(self.started)) };
+        let is_over = unsafe { self.vulkan().raw.get_fence_status(self.fence(self.started())) };
         self.device.noted(is_over.map_err(failed("a run")))
     }
 
@@ -95,19 +100,19 @@ impl Submissions {
         self.look(number)?;
         let taken = start.elapsed();
         self.usual = if overslept { taken - taken / 8 } else { taken };
-        while self.ended < number {
-            let reset = [self.fence(self.ended + 1)];
-            // SAFETY: the submission has ended, and its fence is the recording's own.
-            let reset = unsafe { self.vulkan().raw.reset_fences(&reset) };
-            self.device.noted(reset.map_err(failed("a fence")))?;
+        while self.ended < number
+            && let Some(fence) = self.fences.pop_front()
+        {
             self.ended += 1;
+            // SAFETY: the submission has ended, and its fence was the recording's own.
+            self.device.noted(unsafe { self.vulkan().keep(fence) })?;
         }
         Ok(())
     }
 
     /// Waits until all have ended.
     pub(super) fn wait_for_all(&mut self) -> Result<(), GpuError> {
-        self.wait(self.started)
+        self.wait(self.started())
     }
 
     /// Sleeps for a while, or until a submission has ended; whether it has.

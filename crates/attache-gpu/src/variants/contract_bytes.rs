@@ -35,14 +35,10 @@ pub(super) fn signed_filter(context: &Context<'_>, kernel: &Kernel) -> Option<(V
 }
 
 /// The zero point of the data as a signed byte, and whether its bytes have a sign already; `None` where it isn't stored as
-/// bytes, nor made as it is read.
+/// bytes.
 pub(super) fn signed_data(context: &Context<'_>, kernel: &Kernel) -> Option<(i8, bool)> {
     let Primitive::Contract(contraction) = &kernel.primitive else { return None };
-    let bytes = match context.storages.of(kernel.inputs[0]) {
-        Storage::Bytes(bytes) => bytes,
-        _ if kernel.prologue.is_some() => context.program.value(kernel.inputs[0]).bytes?,
-        _ => return None,
-    };
+    let Storage::Bytes(bytes) = context.storages.of(kernel.inputs[0]) else { return None };
     Some((signed_point(bytes, contraction.zero_points[0])?, bytes == Bytes::Signed))
 }
 

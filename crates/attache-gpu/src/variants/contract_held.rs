@@ -38,6 +38,8 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let wide = writer.param(context.program.shape(kernel.inputs[1])[0].div_ceil(4));
     let depth = writer.param(supply.depth);
     let texts = Texts {
+        wide: &wide,
+        depth: &depth,
         memory: format!("var<workgroup> memory: array<vec4<f32>, {}>;\n", block.memory().div_ceil(4)),
         multiply: multiply(block, &depth, |row| weights.reals(&format!("({row}) * {wide} + filter_quad"))),
         keep: &|place, sum| format!("memory[{place}] = {sum};"),

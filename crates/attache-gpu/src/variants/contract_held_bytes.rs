@@ -73,6 +73,8 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let parts = block.parts();
     let plane = |plane: usize, place: &str| format!("memory[{}u + {place}]", plane * parts);
     let texts = Texts {
+        wide: &wide,
+        depth: &depth,
         memory: format!("var<workgroup> memory: array<u32, {}>;\n", block.memory()),
         multiply: multiply((block, ahead), &depth, |row| format!("{words}[({row}) * {wide} + filter_quad]"), point),
         keep: &|place, sum| {

@@ -160,6 +160,9 @@ impl Block {
 /// The text of one variant. `first` is the block's first position and `left` its first quad of channels; an invocation has the
 /// positions `row`, `row + rows / EACH`, … of the block, the quad `filter_quad` of the filter and the share `share` of its rows.
 pub(super) struct Texts<'a> {
+    /// The quads of output channels, and those that are multiplied for one position.
+    pub(super) wide: &'a str,
+    pub(super) depth: &'a str,
     /// The declaration of `memory`, which has [`Block::memory`] words.
     pub(super) memory: String,
     /// Adds products to `sum0`, `sum1`, …, which it declares.
@@ -193,7 +196,8 @@ pub(super) fn shader(
     let Work { positions, quads, .. } = Work::of(context, kernel);
     let outputs = context.program.shape(kernel.inputs[1])[0];
     let out_lanes = out_lanes(context, kernel);
-    let [total, wide, depth, outputs] = [positions, quads, supply.depth, outputs].map(|extent| writer.param(extent));
+    let (Texts { wide, depth, .. }, [total, outputs]) =
+        (texts, [positions, outputs].map(|extent| writer.param(extent)));
     let Block { rows, columns, shares, .. } = block;
     let mut body = format!(
         "    let first = (group.y + group.z * {MAX_GROUPS}u) * {rows}u;
@@ -204,13 +208,13 @@ pub(super) fn shader(
     let filter_quad = min(left + column, {wide} - 1u);
     workgroupBarrier();
 {}",
-        hold(block, supply, &total, &depth),
+        hold(block, supply, &total, depth),
         texts.multiply,
         down = rows / EACH,
         layer = block.layer(),
     );
     let store = |sum: &str, at: &str| {
-        let stored = put(out_lanes, "at", sum, &wide, &outputs);
+        let stored = put(out_lanes, "at", sum, wide, &outputs);
         format!("let at = {at};\n        if (at < {total} && quad < {wide}) {{ let bias = {}; {stored} }}", texts.bias)
     };
     if shares > 1 {
