@@ -99,13 +99,14 @@ const POWER: &str = "fn powerLANES(a: REAL, b: REAL) -> REAL {
 
 /// Exact for quotients below 2³³: of a quotient of 12 bits and a divisor split into halves of 12, every product is exact,
 /// whether the device fuses it with the addition or not. Three such quotients leave less than the divisor on either side
-/// of 0.
+/// of 0. Drivers of OpenGL would take out the factor that both products share, and round: hence the one that is `apart`.
 const FLOOR_MODULO: &str = "fn floor_moduloLANES(a: REAL, b: REAL) -> REAL {
     let high = bitcast<REAL>(bitcast<WHOLE>(b) & WHOLE(-4096));
     var rest = a;
     for (var size = 4194304.0; size >= 1.0; size /= 2048.0) {
         let quotient = trunc(rest / (b * size)) * size;
-        rest = fma(-quotient, b - high, fma(-quotient, high, rest));
+        let apart = select(quotient, REAL(0.0), high == REAL(0.0));
+        rest = fma(-quotient, b - high, fma(-apart, high, rest));
     }
     rest = select(rest, rest + b, rest * sign(b) < REAL(0.0));
     return select(rest, rest - b, rest * sign(b) >= abs(b));
