@@ -86,6 +86,28 @@ fn a_run_that_fails_is_an_error_or_done_on_the_cpu() {
 }
 
 #[test]
+fn outputs_that_fail_to_come_are_an_error_or_made_on_the_cpu() {
+    let model = stateless();
+    for (kind, error) in KINDS {
+        for submission in [Submission::Replay, Submission::Encoder] {
+            let gpu = || delegate(submission, kind, FaultMoment::Read, 2);
+            let mut alone = builder(&model, gpu(), false).unwrap();
+            (0..2).for_each(|run| check_stateless(&mut alone, run as f32).unwrap());
+            for _ in 0..2 {
+                assert_eq!(check_stateless(&mut alone, 2.0).unwrap_err().kind(), error, "and so it stays");
+            }
+            let mut helped = builder(&model, gpu(), true).unwrap();
+            (0..2).for_each(|run| check_stateless(&mut helped, run as f32).unwrap());
+            assert_eq!(helped.report().fallback, None);
+            for run in 2..4 {
+                check_stateless(&mut helped, run as f32).unwrap();
+                assert_fallen_back(&helped, "a planted fault");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_device_that_fails_at_first_is_an_error_or_left_alone() {
     let model = stateless();
     for (kind, error) in KINDS {

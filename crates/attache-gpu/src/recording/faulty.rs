@@ -1,7 +1,7 @@
 //! Failures on demand: a recorder around another one, whose recordings fail as on a device that is lost or out of memory.
 //! For tests, which ask for it when they open the device.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::{Cost, Recorder, Recording, Times};
 use crate::device::Device;
@@ -28,6 +28,8 @@ pub enum FaultMoment {
     Submit,
     /// Waiting for runs.
     Wait,
+    /// Bringing a run's outputs to the host, when they are asked for first.
+    Read,
 }
 
 /// A fault, and how often its moment came.
@@ -63,13 +65,15 @@ impl Recorder for Faulty {
     fn record(&self, device: &Device, plan: &Plan, timed: bool) -> Result<(Box<dyn Recording>, Cost), GpuError> {
         pass(device, FaultMoment::Record)?;
         let (inner, cost) = self.0.record(device, plan, timed)?;
-        Ok((Box::new(Failing { device: device.clone(), inner }), cost))
+        Ok((Box::new(Failing { device: device.clone(), inner, asked: AtomicBool::new(false) }), cost))
     }
 }
 
 struct Failing {
     device: Device,
     inner: Box<dyn Recording>,
+    /// Whether somebody asked for outputs since the last run was handed over.
+    asked: AtomicBool,
 }
 
 impl Recording for Failing {
@@ -87,6 +91,7 @@ impl Recording for Failing {
 
     fn submit(&mut self, slot: usize, is_read: bool) -> Result<(), GpuError> {
         pass(&self.device, FaultMoment::Submit)?;
+        self.asked.store(false, Ordering::Relaxed);
         self.inner.submit(slot, is_read)
     }
 
@@ -96,6 +101,10 @@ impl Recording for Failing {
     }
 
     fn output(&self, slot: usize, output: usize, least: usize) -> Result<Option<&[u8]>, GpuError> {
+        if !self.asked.load(Ordering::Relaxed) {
+            pass(&self.device, FaultMoment::Read)?;
+            self.asked.store(true, Ordering::Relaxed);
+        }
         self.inner.output(slot, output, least)
     }
 

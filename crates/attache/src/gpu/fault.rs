@@ -1,7 +1,7 @@
 //! A test's faults, planted where the feature `fault` is there and the environment asks for them. With
 //! `ATTACHE_FAULT_NODE`, the index of an operator of the file, the GPU scales by 1.01 whatever floats that operator makes.
-//! `ATTACHE_FAULT_DEVICE` has the device lost or out of memory: `lost` or `memory`, at `record`, `submit` or `wait`, after
-//! so many times that went well, as `lost,submit,2`. Without the feature nothing happens.
+//! `ATTACHE_FAULT_DEVICE` has the device lost or out of memory: `lost` or `memory`, at `record`, `submit`, `wait` or `read`,
+//! after so many times that went well, as `lost,submit,2`. Without the feature nothing happens.
 
 use attache_gpu::Fault;
 use attache_graph::{Lowered, Node};
@@ -22,6 +22,7 @@ pub(super) fn of_device() -> Option<Fault> {
         "record" => FaultMoment::Record,
         "submit" => FaultMoment::Submit,
         "wait" => FaultMoment::Wait,
+        "read" => FaultMoment::Read,
         other => panic!("ATTACHE_FAULT_DEVICE: {other} is no moment"),
     };
     Some(Fault { kind, moment, after: words.next().map_or(0, |count| count.parse().expect("a number of times")) })
