@@ -413,7 +413,7 @@ impl Vulkan {
         let fence = self.fence()?;
         let (fences, buffers) = ([fence], [commands]);
         let submit = vk::SubmitInfo::default().command_buffers(&buffers);
-        // SAFETY: the queue is nobody else's for as long as its lock is held; the fence is new.
+        // SAFETY: the queue is nobody else's for as long as its lock is held; nothing else signals the fence.
         let submitted = unsafe { self.raw.queue_submit(*self.queue(0), &[submit], fence) };
         // SAFETY: the fence was just handed over.
         let waited = submitted.and_then(|()| unsafe { self.raw.wait_for_fences(&fences, true, u64::MAX) });
