@@ -38,6 +38,29 @@ enum Kind {
     Mean,
 }
 
+/// What a contraction reads.
+struct Reads<'a> {
+    contraction: &'a Contraction,
+    /// Rows and columns of its window.
+    size: [usize; 2],
+    /// Quads of channels of its data.
+    channels: usize,
+    is_pointwise: bool,
+}
+
+impl<'a> Reads<'a> {
+    /// That, and WGSL of the height and width of what is read first and of the output.
+    fn of(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &'a Kernel) -> (Self, [String; 4]) {
+        let Primitive::Contract(contraction) = &kernel.primitive else { unreachable!("a contraction has a supply") };
+        let shape = |id| context.program.shape(id);
+        let (data, filter, output) = (shape(kernel.inputs[0]), shape(kernel.inputs[1]), shape(kernel.outputs[0]));
+        let read = kernel.prologue.as_ref().map_or(data, |first| shape(first.inputs[0]));
+        let extents = [read[1], read[2], output[1], output[2]].map(|extent| writer.param(extent));
+        let (size, channels) = ([filter[1], filter[2]], data[3].div_ceil(4));
+        (Self { contraction, size, channels, is_pointwise: contraction.is_pointwise(data, filter) }, extents)
+    }
+}
+
 impl Supply {
     /// Adds the functions that read the data; the depthwise contraction's packed numbers start with the quad `start`.
     pub(super) fn new(
@@ -46,12 +69,7 @@ impl Supply {
         kernel: &Kernel,
         (weights, start): (&Array, usize),
     ) -> Self {
-        let Primitive::Contract(contraction) = &kernel.primitive else { unreachable!("a contraction has a supply") };
-        let shape = |id| context.program.shape(id);
-        let (data, filter, output) = (shape(kernel.inputs[0]), shape(kernel.inputs[1]), shape(kernel.outputs[0]));
-        let channels = data[3].div_ceil(4);
-        let read = kernel.prologue.as_ref().map_or(data, |first| shape(first.inputs[0]));
-        let extents = [read[1], read[2], output[1], output[2]].map(|extent| writer.param(extent));
+        let (Reads { contraction, size, channels, is_pointwise }, extents) = Reads::of(writer, context, kernel);
         read_quads(writer, context, kernel.prologue.as_deref().unwrap_or(kernel));
         let kind = match kernel.prologue.as_deref() {
             Some(first) => match &first.primitive {
@@ -61,15 +79,14 @@ impl Supply {
                 }
                 _ => Kind::Depthwise(depthwise(writer, context, first, (weights, start), &extents)),
             },
-            None if contraction.is_pointwise(data, filter) => Kind::Pointwise,
+            None if is_pointwise => Kind::Pointwise,
             None => {
                 let read = "select(vec4<f32>(), quad_at(start, c), is_inside)";
-                let windows = Windows { size: [filter[1], filter[2]], channels, quad: QUAD, read };
-                window(writer, contraction, &windows, &extents);
+                window(writer, contraction, &Windows { size, channels, quad: QUAD, read }, &extents);
                 Kind::Window
             }
         };
-        Self { quad: QUAD, depth: filter[1] * filter[2] * channels, kind, extents }
+        Self { quad: QUAD, depth: size[0] * size[1] * channels, kind, extents }
     }
 
     /// WGSL that declares a slot's variables, for the output position named `p{slot}`.

@@ -2,7 +2,7 @@
 
 use attache_gpu_ir::{Bytes, Primitive};
 
-use super::{Kind, Supply, Windows, source, window};
+use super::{Kind, Reads, Supply, Windows, source, window};
 use crate::access::finish;
 use crate::context::Context;
 use crate::fuse::Kernel;
@@ -22,12 +22,7 @@ impl Supply {
         kernel: &Kernel,
         (words, start): (&str, usize),
     ) -> Self {
-        let Primitive::Contract(contraction) = &kernel.primitive else { unreachable!("a contraction has a supply") };
-        let shape = |id| context.program.shape(id);
-        let (data, filter, output) = (shape(kernel.inputs[0]), shape(kernel.inputs[1]), shape(kernel.outputs[0]));
-        let channels = data[3].div_ceil(4);
-        let read = kernel.prologue.as_ref().map_or(data, |first| shape(first.inputs[0]));
-        let extents = [read[1], read[2], output[1], output[2]].map(|extent| writer.param(extent));
+        let (Reads { contraction, size, channels, is_pointwise }, extents) = Reads::of(writer, context, kernel);
         let (zero, signed) = signed_data(context, kernel).expect("a contraction of bytes");
         let kind = match kernel.prologue.as_deref() {
             Some(first) => {
@@ -35,20 +30,19 @@ impl Supply {
                 Kind::Depthwise(depthwise(writer, context, (first, made), (words, start), &extents))
             }
             None => {
-                fetch(writer, kernel, data[3], zero, signed);
-                if contraction.is_pointwise(data, filter) {
+                fetch(writer, kernel, context.program.shape(kernel.inputs[0])[3], zero, signed);
+                if is_pointwise {
                     let all = "fn quad_at(position: u32, c: u32) -> u32 {\n    return fetch(position, c, true);\n}\n";
                     writer.function(all);
                     Kind::Pointwise
                 } else {
                     let read = "fetch(start, c, is_inside)";
-                    let windows = Windows { size: [filter[1], filter[2]], channels, quad: QUAD, read };
-                    window(writer, contraction, &windows, &extents);
+                    window(writer, contraction, &Windows { size, channels, quad: QUAD, read }, &extents);
                     Kind::Window
                 }
             }
         };
-        Self { quad: QUAD, depth: filter[1] * filter[2] * channels, kind, extents }
+        Self { quad: QUAD, depth: size[0] * size[1] * channels, kind, extents }
     }
 }
 
