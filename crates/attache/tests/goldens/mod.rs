@@ -203,8 +203,13 @@ fn conformance() -> PathBuf {
 
 /// Every case and every random graph, sorted by name.
 pub(crate) fn cases() -> Vec<Case> {
-    let folders = [("cases", COUNT), ("graphs", GRAPHS)].map(|(name, count)| folders(&conformance().join(name), count));
-    folders.concat().iter().map(|folder| Case::load(folder)).collect()
+    let cases = [("cases", COUNT), ("graphs", GRAPHS)].map(|(name, count)| cases_in(&conformance().join(name), count));
+    cases.into_iter().flatten().collect()
+}
+
+/// The cases in the folders within a folder, at least `count`, sorted by name.
+pub(crate) fn cases_in(folder: &Path, count: usize) -> Vec<Case> {
+    folders(folder, count).iter().map(|folder| Case::load(folder)).collect()
 }
 
 /// The folders within a folder, at least `count`, sorted.
