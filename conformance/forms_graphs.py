@@ -39,8 +39,39 @@ def contractions(model, draw):
     return [value]
 
 
+def convolution(model, draw, value, weights, bias, operator="CONV_2D", **fields):
+    """A convolution whose weights are small enough for its results to be as large as what it reads."""
+    products = np.float32(np.prod(weights[1:] if operator == "CONV_2D" else weights[1:3]))
+    inputs = [value, model.constant(draw(*weights) / products**0.5), model.constant(draw(bias))]
+    table = "Conv2DOptions" if operator == "CONV_2D" else "DepthwiseConv2DOptions"
+    return model.operator(operator, inputs, options(table, padding=0, dilationHFactor=1, dilationWFactor=1, **fields))
+
+
+def separable(model, draw):
+    """Depthwise convolutions of several forms, each read by a pointwise one, and a residual."""
+    value, channels, before = model.input(draw(2, 9, 11, 24)), 24, None
+    for produced, size, stride, activation in ((48, 3, 1, Activation.RELU6), (40, 5, 2, Activation.NONE),
+                                               (99, 3, 1, Activation.RELU), (40, 3, 1, Activation.NONE)):
+        value = convolution(model, draw, value, (1, size, size, channels), channels, "DEPTHWISE_CONV_2D", depthMultiplier=1,
+                            strideH=stride, strideW=stride, fusedActivationFunction=activation)
+        value = convolution(model, draw, value, (produced, 1, 1, channels), produced, strideH=1, strideW=1)
+        before, channels = value if produced == 40 and before is None else before, produced
+    return [model.operator("ADD", [value, before], options("AddOptions"))]
+
+
+def pointwise_strided(model, draw):
+    """Convolutions of one tap that skip positions."""
+    value, channels = model.input(draw(1, 15, 13, 48)), 48
+    for produced, strides in ((40, (2, 1)), (66, (1, 2)), (33, (2, 2))):
+        value = convolution(model, draw, value, (produced, 1, 1, channels), produced, strideH=strides[0], strideW=strides[1])
+        channels = produced
+    return [value]
+
+
 def structures(suite):
     suite.case("GRAPH", "contractions", contractions)
+    suite.case("GRAPH", "separable", separable)
+    suite.case("GRAPH", "pointwise_strided", pointwise_strided)
 
     def folded(model, draw):
         total = model.operator("ADD", [model.constant(draw(2, 3)), model.constant(draw(3))], options("AddOptions"))

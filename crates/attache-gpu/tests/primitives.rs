@@ -61,6 +61,11 @@ fn device(options: DeviceOptions) -> Device {
 /// such. When replayed also with each variant that it could have taken.
 fn check(form: &Form, random: &mut Random, label: &str, program: Program) -> BTreeSet<&'static str> {
     let program = if form.precision == Precision::F32 { program } else { between_others(&program) };
+    check_whole(form, random, label, &program)
+}
+
+/// The same for a program whose steps are operators of their own, so that what lies between them is stored.
+fn check_whole(form: &Form, random: &mut Random, label: &str, program: &Program) -> BTreeSet<&'static str> {
     let tensors: Vec<Tensor> = (program.inputs.iter())
         .map(|id| {
             let value = program.value(*id);
@@ -76,7 +81,7 @@ fn check(form: &Form, random: &mut Random, label: &str, program: Program) -> BTr
             Tensor::new(value.shape.clone(), elements)
         })
         .collect();
-    let expected = interpret(&program, &tensors).unwrap();
+    let expected = interpret(program, &tensors).unwrap();
     let mut seen = BTreeSet::new();
     let mut choices = vec![Variants::Cheapest];
     while let Some(choice) = choices.pop() {
@@ -85,7 +90,7 @@ fn check(form: &Form, random: &mut Random, label: &str, program: Program) -> BTr
         if choice == Variants::Cheapest && form.submission == Submission::Replay {
             choices.extend(session.report().alternatives.into_iter().map(Variants::Named));
         }
-        check_session(form, &format!("{label}, {choice:?}"), &program, &mut session, (&tensors, &expected));
+        check_session(form, &format!("{label}, {choice:?}"), program, &mut session, (&tensors, &expected));
         let bound = session.plan().dispatches.iter().map(|dispatch| dispatch.shader.bindings.len()).max();
         let asked = program.steps.iter().map(|step| step.inputs.len() + step.outputs.len()).max();
         let most = asked.max(Some(form.device.limits().max_bindings));
@@ -718,6 +723,11 @@ fn forms(precision: Precision, submission: Submission, options: DeviceOptions) {
             let program = draw(&mut random);
             seen.extend(check(&form, &mut random, label, program));
         }
+    }
+    let mut random = Random(100);
+    for _ in 0..40 {
+        let program = fused::separable_operators(&mut random);
+        seen.extend(check_whole(&form, &mut random, "separable_operators", &program));
     }
     assert_eq!(seen.contains("halves"), precision != Precision::F32);
     if form.device.limits().shares_sums {

@@ -22,10 +22,10 @@ use crate::storage::Storage;
 pub(super) const VARIANT: Variant = Variant { name: "contract_matrix", takes_prologues: false, applies, cost, write };
 
 /// Rows and columns of a matrix.
-const SIDE: usize = 16;
+pub(super) const SIDE: usize = 16;
 
 /// Invocations of a subgroup.
-const SUBGROUP: usize = 32;
+pub(super) const SUBGROUP: usize = 32;
 
 /// Rows that a window may have: each adds to the matrices that an invocation holds.
 const MAX_ROWS: usize = 5;
@@ -72,8 +72,29 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     vec![writer.finish([invocations, 1, 1], groups, &text.declarations(), &body)]
 }
 
+/// Bias, then the filter as matrices, filled up with zeros to so many outputs and matrices of channels:
+/// `[outputs / 16][height × width][channels / 16][16 channels][16 outputs]`.
+pub(super) fn pack(context: &Context<'_>, kernel: &Kernel, [outputs, depth]: [usize; 2]) -> Vec<f32> {
+    let shape = context.program.shape(kernel.inputs[1]);
+    let (taps, channels) = (shape[1] * shape[2], shape[3]);
+    let mut packed = vec![0.0; outputs * (1 + taps * depth * SIDE)];
+    if let Some(bias) = kernel.inputs.get(2) {
+        packed[..shape[0]].copy_from_slice(&context.floats(*bias));
+    }
+    let filter = &mut packed[outputs..];
+    for (row, weights) in context.floats(kernel.inputs[1]).chunks_exact(channels.max(1)).enumerate() {
+        let (output, tap) = (row / taps, row % taps);
+        let start = (output / SIDE * taps + tap) * depth;
+        for (channel, weight) in weights.iter().enumerate() {
+            let matrix = (start + channel / SIDE) * SIDE * SIDE;
+            filter[matrix + channel % SIDE * SIDE + output % SIDE] = *weight;
+        }
+    }
+    packed
+}
+
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use attache_base::{Constant, Shape};
     use attache_gpu_ir::{Contraction, Expression, Program, Scalar, Unary};
     use wgpu::naga::{back::spv, front, valid};
@@ -83,6 +104,28 @@ mod tests {
     use crate::plan::Plan;
     use crate::precision::Precision;
     use crate::recording::Submission;
+
+    /// The last shader of a program, for a device with matrices. Such devices are few: naga says whether it can be written,
+    /// for which every index needs a name.
+    pub(in super::super) fn last_shader(program: Program) -> Shader {
+        let limits = Limits {
+            max_invocations: 1024,
+            work_group_bytes: 49152,
+            shader_f16: true,
+            cooperative_matrices: true,
+            ..Limits::default()
+        };
+        let plan = Plan::new(program, Precision::F16, &limits, Submission::Replay).unwrap();
+        let shader = plan.dispatches.last().unwrap().shader.clone();
+        let module = front::wgsl::parse_str(&shader.source).map_err(|e| e.emit_to_string(&shader.source));
+        let module = module.unwrap_or_else(|error| panic!("{error}"));
+        let mut validator = valid::Validator::new(valid::ValidationFlags::all(), valid::Capabilities::all());
+        let info = validator.validate(&module).map_err(|error| error.emit_to_string(&shader.source));
+        let info = info.unwrap_or_else(|error| panic!("{error}"));
+        let options = spv::Options { lang_version: (1, 6), ..spv::Options::default() };
+        spv::write_vec(&module, &info, &options, None).unwrap();
+        shader
+    }
 
     /// A contraction of what another kernel makes, so that it lies in memory as binary16.
     fn program(image: [usize; 4], filter: [usize; 3], stride: usize) -> Program {
@@ -106,17 +149,8 @@ mod tests {
         program
     }
 
-    /// Devices that run them are few: naga says whether they can be written, for which every index needs a name.
     #[test]
     fn shaders_are_valid() {
-        let work_group_bytes = 49152;
-        let limits = Limits {
-            max_invocations: 1024,
-            work_group_bytes,
-            shader_f16: true,
-            cooperative_matrices: true,
-            ..Limits::default()
-        };
         for (image, filter, stride, groups) in [
             ([1, 540, 960, 32], [32, 3, 3], 1, [60, 135, 1]),
             ([1, 540, 960, 32], [12, 3, 3], 1, [60, 135, 1]),
@@ -129,16 +163,8 @@ mod tests {
             ([3, 9, 9, 24], [10, 1, 5], 1, [1, 15, 1]),
             ([1, 24, 24, 32], [16, 5, 5], 1, [2, 12, 1]),
         ] {
-            let plan = Plan::new(program(image, filter, stride), Precision::F16, &limits, Submission::Replay).unwrap();
-            let shader = &plan.dispatches.last().unwrap().shader;
+            let shader = last_shader(program(image, filter, stride));
             assert_eq!((shader.variant, shader.groups), (VARIANT.name, groups), "{image:?} {filter:?}");
-            let module = front::wgsl::parse_str(&shader.source).map_err(|e| e.emit_to_string(&shader.source));
-            let module = module.unwrap_or_else(|error| panic!("{error}"));
-            let mut validator = valid::Validator::new(valid::ValidationFlags::all(), valid::Capabilities::all());
-            let info = validator.validate(&module).map_err(|error| error.emit_to_string(&shader.source));
-            let info = info.unwrap_or_else(|error| panic!("{error}"));
-            let options = spv::Options { lang_version: (1, 6), ..spv::Options::default() };
-            spv::write_vec(&module, &info, &options, None).unwrap();
         }
     }
 }

@@ -148,12 +148,32 @@ impl Block {
         (4 * self.parts()).max(self.rows * self.stride() * self.words)
     }
 
+    fn holding(&self) -> Holding {
+        let invocations = self.invocations();
+        Holding { rows: self.rows, depth: self.depth, stride: self.stride(), invocations, halves: false }
+    }
+}
+
+/// What a work group brings into its memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Holding {
+    /// Positions, and quads of each.
+    pub(super) rows: usize,
+    pub(super) depth: usize,
+    /// Quads of memory from one position to the next.
+    pub(super) stride: usize,
+    pub(super) invocations: usize,
+    /// Whether reals are held in 16 bits.
+    pub(super) halves: bool,
+}
+
+impl Holding {
     /// Invocations that read neighbouring quads; the lines of them; the positions that each reads at once.
     fn reading(&self) -> [usize; 3] {
-        let invocations = self.invocations();
-        let across = (READ_AT_ONCE * invocations / self.rows).clamp(1, self.depth.clamp(1, invocations));
+        let Self { rows, depth, invocations, .. } = *self;
+        let across = (READ_AT_ONCE * invocations / rows).clamp(1, depth.clamp(1, invocations));
         let lines = invocations / across;
-        [across, lines, self.rows.div_ceil(lines)]
+        [across, lines, rows.div_ceil(lines)]
     }
 }
 
@@ -180,7 +200,7 @@ pub(super) fn store(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Ker
     store_anywhere(writer, context, kernel, out_lanes(context, kernel));
 }
 
-fn out_lanes(context: &Context<'_>, kernel: &Kernel) -> usize {
+pub(super) fn out_lanes(context: &Context<'_>, kernel: &Kernel) -> usize {
     let outputs = context.program.shape(kernel.inputs[1])[0];
     if outputs.is_multiple_of(4) { lanes(context.program, kernel) } else { 1 }
 }
@@ -208,7 +228,7 @@ pub(super) fn shader(
     let filter_quad = min(left + column, {wide} - 1u);
     workgroupBarrier();
 {}",
-        hold(block, supply, &total, depth),
+        hold(block.holding(), supply, &total, depth),
         texts.multiply,
         down = rows / EACH,
         layer = block.layer(),
@@ -231,9 +251,9 @@ pub(super) fn shader(
     writer.finish([block.invocations() as u32, 1, 1], groups.map(|count| count as u32), &texts.memory, &body)
 }
 
-/// WGSL that reads all that the block's positions need, neighbouring invocations neighbouring quads.
-fn hold(block: Block, supply: &Supply, total: &str, depth: &str) -> String {
-    let [across, lines, slots] = block.reading();
+/// WGSL that reads all that the positions from `first` on need, neighbouring invocations neighbouring quads.
+pub(super) fn hold(holding: Holding, supply: &Supply, total: &str, depth: &str) -> String {
+    let [across, lines, slots] = holding.reading();
     let mut text = String::new();
     for slot in 0..slots {
         let _ = write!(
@@ -249,13 +269,14 @@ fn hold(block: Block, supply: &Supply, total: &str, depth: &str) -> String {
     (0..slots).for_each(|slot| text += &supply.settle(slot));
     // Invocations behind the last whole line have nothing to do.
     let reads =
-        if lines * across < block.invocations() { format!("local.x < {}u", lines * across) } else { String::new() };
+        if lines * across < holding.invocations { format!("local.x < {}u", lines * across) } else { String::new() };
     for slot in 0..slots {
         let is_there =
-            if (slot + 1) * lines > block.rows { format!("r{slot} < {}u", block.rows) } else { String::new() };
+            if (slot + 1) * lines > holding.rows { format!("r{slot} < {}u", holding.rows) } else { String::new() };
         let guards: Vec<&str> = [&*reads, &*is_there].into_iter().filter(|guard| !guard.is_empty()).collect();
         let guard = if guards.is_empty() { String::new() } else { format!("if ({}) ", guards.join(" && ")) };
-        let _ = writeln!(text, "        {guard}{{ memory[r{slot} * {}u + c] = data{slot}; }}", block.stride());
+        let data = if holding.halves { format!("vec4<f16>(data{slot})") } else { format!("data{slot}") };
+        let _ = writeln!(text, "        {guard}{{ memory[r{slot} * {}u + c] = {data}; }}", holding.stride);
     }
     text + "    }\n"
 }
@@ -303,7 +324,7 @@ mod tests {
                         continue;
                     };
                     assert!(block.memory() * 4 <= bytes && block.invocations() <= invocations, "{block:?}");
-                    let [across, lines, slots] = block.reading();
+                    let [across, lines, slots] = block.holding().reading();
                     assert!(across * lines <= block.invocations() && lines * slots >= block.rows, "{block:?}");
                 }
             }

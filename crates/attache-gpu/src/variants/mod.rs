@@ -11,6 +11,7 @@ mod contract_depthwise_bytes;
 mod contract_direct;
 mod contract_held;
 mod contract_held_bytes;
+mod contract_held_matrix;
 mod contract_matrix;
 mod contract_winograd;
 mod gather;
@@ -97,6 +98,7 @@ static TABLE: &[Variant] = &[
     contract_direct::VARIANT,
     contract_held::VARIANT,
     contract_held_bytes::VARIANT,
+    contract_held_matrix::VARIANT,
     contract_matrix::VARIANT,
     contract_winograd::VARIANT,
     gather::VARIANT,
@@ -121,6 +123,7 @@ static NEEDS: &[(Variant, Needs)] = &[
     (contract_bytes::VARIANT, Needs::Bytes),
     (contract_depthwise_bytes::VARIANT, Needs::Bytes),
     (contract_held_bytes::VARIANT, Needs::Bytes),
+    (contract_held_matrix::VARIANT, Needs::Matrices),
     (contract_matrix::VARIANT, Needs::Matrices),
     (contract_winograd::VARIANT, Needs::Binary32),
 ];

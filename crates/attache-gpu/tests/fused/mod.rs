@@ -138,6 +138,42 @@ pub(crate) fn separable(random: &mut Random) -> Program {
     program
 }
 
+/// Two operators, a depthwise contraction and a pointwise one that reads it, or one that skips positions. What is multiplied
+/// first are whole numbers, small enough for binary16 to hold all sums: rounding in between changes nothing.
+pub(crate) fn separable_operators(random: &mut Random) -> Program {
+    let channels = random.pick(&[8, 10, 24, 36, 100]);
+    let outputs = random.pick(&[8, 12, 33, 68, 130]);
+    let (is_separable, [height, width]) = (random.below(4) > 0, [5 + random.below(9), 5 + random.below(9)]);
+    let size = if is_separable { 1 + random.below(5) } else { 1 };
+    let each = Contraction {
+        strides: [1 + random.below(2), 1 + random.below(2)],
+        dilations: [1 + random.below(2), 1 + random.below(2)],
+        before: [random.below(size), random.below(size)],
+        output: [3 + random.below(9), 3 + random.below(9)],
+        groups: channels,
+        transposed: false,
+        zero_points: [0; 2],
+    };
+    let mut program = Program::default();
+    let mut whole = |program: &mut Program, shape: Shape| {
+        let numbers: Vec<f32> = (0..shape.elements()).map(|_| random.below(5) as f32 - 2.0).collect();
+        program.constant(Scalar::F32, Constant::from_values(shape, &numbers))
+    };
+    let filters =
+        [[channels, size, size, 1].into(), [channels].into(), [outputs, 1, 1, channels].into(), [outputs].into()];
+    let [first, first_bias, second, second_bias] = filters.map(|shape| whole(&mut program, shape));
+    let input = program.input(Scalar::F32, [1 + random.below(2), height, width, channels].into());
+    let (expression, shape) = (Expression::Input(0).unary(Unary::Floor), program.shape(input).clone());
+    let mut data = program.step(Primitive::Map { expression, shape, scalar: Scalar::F32 }, &[input], 0).unwrap()[0];
+    let mut across = Contraction { groups: 1, ..each.clone() };
+    if is_separable {
+        across = Contraction { strides: [1, 1], dilations: [1, 1], before: [0, 0], ..across };
+        data = program.step(Primitive::Contract(each), &[data, first, first_bias], 1).unwrap()[0];
+    }
+    program.outputs = program.step(Primitive::Contract(across), &[data, second, second_bias], 2).unwrap();
+    program
+}
+
 /// A depthwise contraction of bytes and a pointwise one that reads what it makes; perhaps from bytes that lie one to a word,
 /// as those of an output of 6 channels do.
 pub(crate) fn separable_bytes(random: &mut Random) -> Program {

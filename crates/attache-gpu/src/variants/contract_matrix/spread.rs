@@ -236,24 +236,7 @@ impl Spread {
         self.padded_outputs() * (1 + rows * columns * self.depth * SIDE)
     }
 
-    /// Bias, then the filter as matrices, filled up with zeros:
-    /// `[outputs / 16][height × width][channels / 16][16 channels][16 outputs]`.
     pub(super) fn pack(&self, context: &Context<'_>, kernel: &Kernel) -> Vec<f32> {
-        let shape = context.program.shape(kernel.inputs[1]);
-        let (taps, channels) = (shape[1] * shape[2], shape[3]);
-        let mut packed = vec![0.0; self.weights()];
-        if let Some(bias) = kernel.inputs.get(2) {
-            packed[..shape[0]].copy_from_slice(&context.floats(*bias));
-        }
-        let filter = &mut packed[self.padded_outputs()..];
-        for (row, weights) in context.floats(kernel.inputs[1]).chunks_exact(channels.max(1)).enumerate() {
-            let (output, tap) = (row / taps, row % taps);
-            let start = (output / SIDE * taps + tap) * self.depth;
-            for (channel, weight) in weights.iter().enumerate() {
-                let matrix = (start + channel / SIDE) * SIDE * SIDE;
-                filter[matrix + channel % SIDE * SIDE + output % SIDE] = *weight;
-            }
-        }
-        packed
+        super::pack(context, kernel, [self.padded_outputs(), self.depth])
     }
 }
