@@ -729,6 +729,11 @@ fn forms(precision: Precision, submission: Submission, options: DeviceOptions) {
         let program = fused::separable_operators(&mut random);
         seen.extend(check_whole(&form, &mut random, "separable_operators", &program));
     }
+    if form.device.limits().cooperative_matrices {
+        for program in fused::large_operators(&mut random) {
+            seen.extend(check_whole(&form, &mut random, "large_operators", &program));
+        }
+    }
     assert_eq!(seen.contains("halves"), precision != Precision::F32);
     if form.device.limits().shares_sums {
         for (channels, outputs, window) in [(8, 4, [3, 3]), (9, 2, [1, 4])] {

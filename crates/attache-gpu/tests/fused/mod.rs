@@ -138,14 +138,13 @@ pub(crate) fn separable(random: &mut Random) -> Program {
     program
 }
 
-/// Two operators, a depthwise contraction and a pointwise one that reads it, or one that skips positions. What is multiplied
-/// first are whole numbers, small enough for binary16 to hold all sums: rounding in between changes nothing.
+/// Two operators, a depthwise contraction and a pointwise one that reads it, or one that skips positions.
 pub(crate) fn separable_operators(random: &mut Random) -> Program {
     let channels = random.pick(&[8, 10, 24, 36, 100]);
     let outputs = random.pick(&[8, 12, 33, 68, 130]);
-    let (is_separable, [height, width]) = (random.below(4) > 0, [5 + random.below(9), 5 + random.below(9)]);
+    let (is_separable, image) = (random.below(4) > 0, [5 + random.below(9), 5 + random.below(9)]);
     let size = if is_separable { 1 + random.below(5) } else { 1 };
-    let each = Contraction {
+    let first = Contraction {
         strides: [1 + random.below(2), 1 + random.below(2)],
         dilations: [1 + random.below(2), 1 + random.below(2)],
         before: [random.below(size), random.below(size)],
@@ -154,23 +153,57 @@ pub(crate) fn separable_operators(random: &mut Random) -> Program {
         transposed: false,
         zero_points: [0; 2],
     };
+    let batch = 1 + random.below(2);
+    operators(random, &first, [batch, image[0], image[1], channels], [size, outputs])
+}
+
+/// The same, of so many positions and channels that work groups make large blocks.
+pub(crate) fn large_operators(random: &mut Random) -> Vec<Program> {
+    let large = [([112, 32], [3, 64], 1), ([40, 64], [3, 126], 1), ([80, 40], [1, 126], 2), ([56, 128], [1, 254], 2)];
+    let program = |([extent, channels], [size, outputs], stride): ([usize; 2], [usize; 2], usize)| {
+        let first = Contraction {
+            strides: [stride; 2],
+            dilations: [1; 2],
+            before: [size / 2; 2],
+            output: [extent / stride; 2],
+            groups: channels,
+            transposed: false,
+            zero_points: [0; 2],
+        };
+        operators(random, &first, [1, extent, extent, channels], [size, outputs])
+    };
+    large.map(program).into()
+}
+
+/// A depthwise contraction of an image, clamped, and a pointwise one that adds a residual; without the first, and of every so
+/// many positions, where its window is one tap. What is multiplied are whole numbers, small enough for binary16 to hold all
+/// sums in between: rounding there changes nothing.
+fn operators(random: &mut Random, first: &Contraction, image: [usize; 4], [size, outputs]: [usize; 2]) -> Program {
     let mut program = Program::default();
     let mut whole = |program: &mut Program, shape: Shape| {
         let numbers: Vec<f32> = (0..shape.elements()).map(|_| random.below(5) as f32 - 2.0).collect();
         program.constant(Scalar::F32, Constant::from_values(shape, &numbers))
     };
-    let filters =
+    let channels = image[3];
+    let weights =
         [[channels, size, size, 1].into(), [channels].into(), [outputs, 1, 1, channels].into(), [outputs].into()];
-    let [first, first_bias, second, second_bias] = filters.map(|shape| whole(&mut program, shape));
-    let input = program.input(Scalar::F32, [1 + random.below(2), height, width, channels].into());
-    let (expression, shape) = (Expression::Input(0).unary(Unary::Floor), program.shape(input).clone());
-    let mut data = program.step(Primitive::Map { expression, shape, scalar: Scalar::F32 }, &[input], 0).unwrap()[0];
-    let mut across = Contraction { groups: 1, ..each.clone() };
-    if is_separable {
-        across = Contraction { strides: [1, 1], dilations: [1, 1], before: [0, 0], ..across };
-        data = program.step(Primitive::Contract(each), &[data, first, first_bias], 1).unwrap()[0];
+    let [filter, bias, last_filter, last_bias] = weights.map(|shape| whole(&mut program, shape));
+    let map = |program: &mut Program, expression, inputs: &[ValueId], operator| {
+        let shape = program.shape(inputs[0]).clone();
+        program.step(Primitive::Map { expression, shape, scalar: Scalar::F32 }, inputs, operator).unwrap()[0]
+    };
+    let input = program.input(Scalar::F32, image.into());
+    let mut data = map(&mut program, Expression::Input(0).unary(Unary::Floor), &[input], 0);
+    let mut last = Contraction { groups: 1, ..first.clone() };
+    if size > 1 {
+        last = Contraction { strides: [1, 1], dilations: [1, 1], before: [0, 0], ..last };
+        data = program.step(Primitive::Contract(first.clone()), &[data, filter, bias], 1).unwrap()[0];
+        data = map(&mut program, Expression::Input(0).clamp(-20.0, 30.0), &[data], 1);
     }
-    program.outputs = program.step(Primitive::Contract(across), &[data, second, second_bias], 2).unwrap();
+    let made = program.step(Primitive::Contract(last), &[data, last_filter, last_bias], 2).unwrap()[0];
+    let shape = program.shape(made).clone();
+    let residual = program.input(Scalar::F32, shape);
+    program.outputs = vec![map(&mut program, Expression::Input(0).add(Expression::Input(1)), &[made, residual], 3)];
     program
 }
 
