@@ -725,7 +725,7 @@ fn forms(precision: Precision, submission: Submission, options: DeviceOptions) {
         }
     }
     let mut random = Random(100);
-    for _ in 0..40 {
+    for _ in 0..12 {
         let program = fused::separable_operators(&mut random);
         seen.extend(check_whole(&form, &mut random, "separable_operators", &program));
     }
