@@ -236,6 +236,7 @@ impl Spread {
         self.padded_outputs() * (1 + rows * columns * self.depth * SIDE)
     }
 
+    /// The packed bias and filter.
     pub(super) fn pack(&self, context: &Context<'_>, kernel: &Kernel) -> Vec<f32> {
         super::pack(context, kernel, [self.padded_outputs(), self.depth])
     }
