@@ -724,15 +724,8 @@ fn forms(precision: Precision, submission: Submission, options: DeviceOptions) {
             seen.extend(check(&form, &mut random, label, program));
         }
     }
-    let mut random = Random(100);
-    for _ in 0..12 {
-        let program = fused::separable_operators(&mut random);
-        seen.extend(check_whole(&form, &mut random, "separable_operators", &program));
-    }
-    if form.device.limits().cooperative_matrices {
-        for program in fused::large_operators(&mut random) {
-            seen.extend(check_whole(&form, &mut random, "large_operators", &program));
-        }
+    for program in fused::pairs_of_operators(&mut Random(100), form.device.limits().cooperative_matrices) {
+        seen.extend(check_whole(&form, &mut Random(101), "pairs_of_operators", &program));
     }
     assert_eq!(seen.contains("halves"), precision != Precision::F32);
     if form.device.limits().shares_sums {

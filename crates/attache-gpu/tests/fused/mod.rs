@@ -138,8 +138,15 @@ pub(crate) fn separable(random: &mut Random) -> Program {
     program
 }
 
+/// Programs of two operators; where it is said, also some of which work groups make large blocks.
+pub(crate) fn pairs_of_operators(random: &mut Random, with_large: bool) -> Vec<Program> {
+    let mut programs: Vec<Program> = (0..12).map(|_| separable_operators(random)).collect();
+    programs.extend(if with_large { large_operators(random) } else { Vec::new() });
+    programs
+}
+
 /// Two operators, a depthwise contraction and a pointwise one that reads it, or one that skips positions.
-pub(crate) fn separable_operators(random: &mut Random) -> Program {
+fn separable_operators(random: &mut Random) -> Program {
     let channels = random.pick(&[8, 10, 24, 36, 100]);
     let outputs = random.pick(&[8, 12, 33, 68, 130]);
     let (is_separable, image) = (random.below(4) > 0, [5 + random.below(9), 5 + random.below(9)]);
@@ -158,7 +165,7 @@ pub(crate) fn separable_operators(random: &mut Random) -> Program {
 }
 
 /// The same, of so many positions and channels that work groups make large blocks.
-pub(crate) fn large_operators(random: &mut Random) -> Vec<Program> {
+fn large_operators(random: &mut Random) -> Vec<Program> {
     let large = [([112, 32], [3, 64], 1), ([40, 64], [3, 126], 1), ([80, 40], [1, 126], 2), ([56, 128], [1, 254], 2)];
     let program = |([extent, channels], [size, outputs], stride): ([usize; 2], [usize; 2], usize)| {
         let first = Contraction {
