@@ -99,6 +99,9 @@ pub(crate) struct DeviceArguments {
     /// Give a software device the kernels that hardware would have
     #[arg(long)]
     pub(crate) as_hardware: bool,
+    /// Let loops multiply matrices where a GPU has no operations for it, to check the kernels of those that have
+    #[arg(long)]
+    pub(crate) emulate_matrices: bool,
     /// How the GPU computes on quantized tensors
     #[arg(long, default_value = "view")]
     pub(crate) quantized: QuantizedName,

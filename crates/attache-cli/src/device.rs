@@ -70,6 +70,8 @@ pub(crate) struct Wish {
     pub(crate) no_shader_f16: bool,
     /// Whether a software device is treated as hardware.
     pub(crate) as_hardware: bool,
+    /// Whether loops multiply matrices where the device has no operations for it.
+    pub(crate) emulate_matrices: bool,
     pub(crate) quantized: QuantizedName,
     pub(crate) submission: Option<SubmissionName>,
     pub(crate) variant: Option<String>,
@@ -101,6 +103,7 @@ fn wish(arguments: &DeviceArguments) -> Result<Option<Wish>, Failure> {
         precision,
         no_shader_f16,
         as_hardware,
+        emulate_matrices,
         quantized,
         submission,
         variant,
@@ -126,6 +129,7 @@ fn wish(arguments: &DeviceArguments) -> Result<Option<Wish>, Failure> {
         precision: *precision,
         no_shader_f16: *no_shader_f16,
         as_hardware: *as_hardware,
+        emulate_matrices: *emulate_matrices,
         quantized: *quantized,
         submission: *submission,
         variant: variant.clone(),
@@ -315,6 +319,7 @@ mod tests {
             precision: PrecisionName::F32,
             no_shader_f16: false,
             as_hardware: false,
+            emulate_matrices: false,
             quantized: QuantizedName::View,
             submission: None,
             variant: None,

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use crate::error::{GpuError, GpuErrorKind};
 use crate::limits::{Limits, Params};
+use crate::matrices::Matrices;
 use crate::pipelines::Pipelines;
 use crate::recording::{Fault, Planted, Submission};
 use crate::variants::Variants;
@@ -102,6 +103,8 @@ pub struct DeviceOptions {
     /// Without binary16 as a type of shaders, on a device that has it as well: 16-bit precisions then do as on one that
     /// does not. For tests.
     pub no_shader_f16: bool,
+    /// With loops in place of the matrices that it lacks, if its shaders have binary16. For tests.
+    pub emulate_matrices: bool,
     /// With a failure to come. For tests.
     pub fault: Option<Fault>,
 }
@@ -133,6 +136,7 @@ struct Opened {
     own: Option<Own>,
     validation: bool,
     as_hardware: bool,
+    emulate_matrices: bool,
     fault: Option<Fault>,
     open_ms: f64,
 }
@@ -174,8 +178,9 @@ impl Device {
         if options.frugal {
             described = Adapter { max_storage_buffers: 4, ..described };
         }
+        let DeviceOptions { validation, emulate_matrices, fault, .. } = *options;
         let as_hardware = options.as_hardware || options.frugal;
-        let opened = Opened { own, validation: options.validation, as_hardware, fault: options.fault, open_ms };
+        let opened = Opened { own, validation, as_hardware, emulate_matrices, fault, open_ms };
         Ok(Self::new(device, queue, described, failure, Some(opened)))
     }
 
@@ -203,6 +208,12 @@ impl Device {
             true => (storage_buffers - 1, Params::Storage),
             false => (storage_buffers, Params::Text),
         };
+        let emulates = adapter.shader_f16 && opened.as_ref().is_some_and(|opened| opened.emulate_matrices);
+        let matrices = match adapter.cooperative_matrices {
+            true => Matrices::Cooperative,
+            false if emulates => Matrices::Emulated,
+            false => Matrices::Absent,
+        };
         let allowed = device.limits();
         let most_invocations = allowed.max_compute_invocations_per_workgroup.min(allowed.max_compute_workgroup_size_x);
         let limits = Limits {
@@ -214,7 +225,7 @@ impl Device {
             // Vectors of four words ask for 16 bytes themselves.
             alignment: (allowed.min_storage_buffer_offset_alignment as usize).max(16),
             shader_f16: adapter.shader_f16,
-            cooperative_matrices: adapter.cooperative_matrices,
+            matrices,
             shares_sums: !as_software,
             variants: Variants::Cheapest,
         };

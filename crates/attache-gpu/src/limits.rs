@@ -1,5 +1,6 @@
 //! What a device allows a shader, and which of two ways suits its driver better.
 
+use crate::matrices::Matrices;
 use crate::variants::Variants;
 
 /// What a device allows a shader, and which of two ways suits its driver better.
@@ -19,8 +20,8 @@ pub struct Limits {
     pub alignment: usize,
     /// Whether shaders have binary16 as a type.
     pub shader_f16: bool,
-    /// Whether subgroups multiply matrices of 16×16 numbers of binary16, with sums in binary32.
-    pub cooperative_matrices: bool,
+    /// What multiplies matrices of 16×16 numbers of binary16, with sums in binary32.
+    pub matrices: Matrices,
     /// Whether invocations had better share a long sum. Software computes them one after the other, and meetings of a work
     /// group cost it more than they save.
     pub shares_sums: bool,
@@ -45,7 +46,7 @@ impl Default for Limits {
             max_invocations: 128,
             alignment: 256,
             shader_f16: false,
-            cooperative_matrices: false,
+            matrices: Matrices::Absent,
             shares_sums: true,
             variants: Variants::Cheapest,
         }

@@ -12,6 +12,7 @@ use crate::array::Array;
 use crate::context::Context;
 use crate::fetch::{fetching, keeps_vectors};
 use crate::fuse::View;
+use crate::matrices::Matrices;
 use crate::storage::{Storage, Storages};
 use crate::text::vector;
 
@@ -169,9 +170,9 @@ impl<'a> Writer<'a> {
         array
     }
 
-    /// Lets the shader use cooperative matrices of binary16.
-    pub(crate) fn use_matrices(&mut self) {
-        (self.halves, self.matrices) = (true, true);
+    /// Lets the shader multiply matrices of binary16.
+    pub(crate) fn use_matrices(&mut self, matrices: Matrices) {
+        (self.halves, self.matrices) = (true, matrices == Matrices::Cooperative);
     }
 
     /// Binds words made from constants, to read `lanes` at a time; its name.

@@ -15,6 +15,7 @@ use wgpu::naga::{front, proc, valid};
 
 use crate::error::{GpuError, GpuErrorKind};
 use crate::limits::{Limits, Params};
+use crate::matrices::Matrices;
 use crate::pipelines::Pipelines;
 use crate::traceable::traceable;
 
@@ -512,7 +513,7 @@ fn options(version: u32, limits: &Limits, dot: bool) -> spv::Options<'static> {
     if limits.shader_f16 {
         capabilities.push(C::Float16);
     }
-    if limits.cooperative_matrices {
+    if limits.matrices == Matrices::Cooperative {
         capabilities.extend([C::CooperativeMatrixKHR, C::VulkanMemoryModel]);
     }
     if dot {

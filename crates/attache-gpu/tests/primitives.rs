@@ -10,7 +10,8 @@ use std::collections::BTreeSet;
 
 use attache_base::{Constant, DataType, Shape};
 use attache_gpu::{
-    Backend, Binding, Device, DeviceOptions, Needs, Precision, Session, Storage, Submission, Variants, variants,
+    Backend, Binding, Device, DeviceOptions, Matrices, Needs, Precision, Session, Storage, Submission, Variants,
+    variants,
 };
 use attache_gpu_ir::{
     Binary, Bytes, Contraction, Expression, Gather, Index, IndexMap, Primitive, Program, Reduction, Resample, Sampling,
@@ -339,37 +340,6 @@ fn large_contract(random: &mut Random) -> Program {
     program
 }
 
-/// Contractions with a window of 3×3 that moves by one, whatever the padding, with a bias and a residual or without.
-fn small_window(random: &mut Random) -> Program {
-    let extents = [1 + random.below(2), 1 + random.below(12), 1 + random.below(40)];
-    let (channels, outputs) = (random.pick(&[1, 3, 8, 16, 20, 32]), random.pick(&[2, 5, 8, 16, 32, 36, 70]));
-    let before = [random.below(3), random.below(3)];
-    let output = [extents[1] + random.below(3), extents[2] + random.below(3)];
-    let (strides, dilations) = ([1, 1], [1, 1]);
-    let contraction =
-        Contraction { strides, dilations, before, output, groups: 1, transposed: false, zero_points: [0; 2] };
-    let mut program = Program::default();
-    let mut inputs = vec![program.input(Scalar::F32, [extents[0], extents[1], extents[2], channels].into())];
-    let mut constant = |program: &mut Program, shape: Shape| {
-        let numbers = random.numbers(shape.elements());
-        program.constant(Scalar::F32, Constant::from_values(shape, &numbers))
-    };
-    inputs.push(constant(&mut program, [outputs, 3, 3, channels].into()));
-    if output[0].is_multiple_of(2) {
-        inputs.push(constant(&mut program, [outputs].into()));
-    }
-    let mut result = program.step(Primitive::Contract(contraction), &inputs, 0).unwrap()[0];
-    if output[1].is_multiple_of(2) {
-        let shape = program.shape(result).clone();
-        let residual = program.input(Scalar::F32, shape.clone());
-        let expression = Expression::Input(0).add(Expression::Input(1)).clamp(-30.0, 30.0);
-        let map = Primitive::Map { expression, shape, scalar: Scalar::F32 };
-        result = program.step(map, &[result, residual], 0).unwrap()[0];
-    }
-    program.outputs = vec![result];
-    program
-}
-
 /// A contraction of what another kernel makes, to which a third's result is added, read by a fourth: all of them are stored as
 /// the precision likes it.
 fn inner_contract(random: &mut Random) -> Program {
@@ -668,6 +638,40 @@ fn odd_outputs(random: &mut Random) -> Program {
 /// Draws a program of one kind.
 type Draw = fn(&mut Random) -> Program;
 
+/// Kinds of programs: how many of each are drawn.
+static KINDS: [(&str, Draw, usize); 30] = [
+    ("map", map, 60),
+    ("index_map", index_map, 40),
+    ("concatenate", concatenate, 25),
+    ("reduce", reduce, 40),
+    ("window", window, 40),
+    ("contract", contract, 150),
+    ("resample", resample, 40),
+    ("unpool", unpool, 15),
+    ("odd_outputs", odd_outputs, 5),
+    ("functions", functions, 120),
+    ("compare", compare, 10),
+    ("arg_reduce", arg_reduce, 20),
+    ("gather", gather, 40),
+    ("scan", scan, 20),
+    ("top_k", top_k, 20),
+    ("multiply", multiply, 40),
+    ("whole_map", whole_map, 120),
+    ("whole_contract", whole_contract, 40),
+    ("whole_sum", whole_sum, 30),
+    ("byte_contract", byte_contract, 120),
+    ("byte_moves", byte_moves, 60),
+    ("rows", fused::rows, 60),
+    ("views", fused::views, 80),
+    ("pooled", fused::pooled, 20),
+    ("separable", fused::separable, 40),
+    ("large_contract", large_contract, 30),
+    ("inner_contract", inner_contract, 25),
+    ("long_rows", fused::long_rows, 4),
+    ("small_window", fused::small_window, 30),
+    ("separable_bytes", fused::separable_bytes, 60),
+];
+
 #[test]
 fn devices_compute_what_primitives_mean() {
     let _alone = validation::alone();
@@ -678,55 +682,45 @@ fn devices_compute_what_primitives_mean() {
         forms(Precision::F16, submission, all());
         forms(Precision::F16, submission, DeviceOptions { no_shader_f16: true, ..all() });
     }
+    on_matrices();
     validation::assert_silent();
+}
+
+/// Checks programs of the kinds that are wanted, and pairs of operators; what they took.
+fn draw(form: &Form, is_wanted: impl Fn(&str) -> bool) -> BTreeSet<&'static str> {
+    let mut seen = BTreeSet::new();
+    for (seed, (label, draw, count)) in KINDS.iter().enumerate().filter(|(_, (label, ..))| is_wanted(label)) {
+        let mut random = Random(seed as u64 + 1);
+        for _ in 0..*count {
+            let program = draw(&mut random);
+            seen.extend(check(form, &mut random, label, program));
+        }
+    }
+    for program in fused::pairs_of_operators(&mut Random(100), has_matrices(form)) {
+        seen.extend(check_whole(form, &mut Random(101), "pairs_of_operators", &program));
+    }
+    seen
+}
+
+fn has_matrices(form: &Form) -> bool {
+    form.device.limits().matrices != Matrices::Absent
+}
+
+/// What may be contracted on matrices, be they emulated.
+fn on_matrices() {
+    let device = device(DeviceOptions { emulate_matrices: true, ..DeviceOptions::default() });
+    let form = Form { device, precision: Precision::F16, submission: Submission::Replay };
+    let contractions = ["contract", "separable", "large_contract", "inner_contract", "small_window"];
+    let seen = draw(&form, |label| contractions.contains(&label));
+    let missing = variants().filter(|(name, needs)| *needs == Needs::Matrices && !seen.contains(name));
+    let missing: Vec<_> = missing.map(|(name, _)| name).collect();
+    assert!(missing.is_empty(), "no case took {missing:?}");
 }
 
 /// The same in one more form.
 fn forms(precision: Precision, submission: Submission, options: DeviceOptions) {
     let form = Form { device: device(options), precision, submission };
-    let kinds: [(&str, Draw, usize); 30] = [
-        ("map", map, 60),
-        ("index_map", index_map, 40),
-        ("concatenate", concatenate, 25),
-        ("reduce", reduce, 40),
-        ("window", window, 40),
-        ("contract", contract, 150),
-        ("resample", resample, 40),
-        ("unpool", unpool, 15),
-        ("odd_outputs", odd_outputs, 5),
-        ("functions", functions, 120),
-        ("compare", compare, 10),
-        ("arg_reduce", arg_reduce, 20),
-        ("gather", gather, 40),
-        ("scan", scan, 20),
-        ("top_k", top_k, 20),
-        ("multiply", multiply, 40),
-        ("whole_map", whole_map, 120),
-        ("whole_contract", whole_contract, 40),
-        ("whole_sum", whole_sum, 30),
-        ("byte_contract", byte_contract, 120),
-        ("byte_moves", byte_moves, 60),
-        ("rows", fused::rows, 60),
-        ("views", fused::views, 80),
-        ("pooled", fused::pooled, 20),
-        ("separable", fused::separable, 40),
-        ("large_contract", large_contract, 30),
-        ("inner_contract", inner_contract, 25),
-        ("long_rows", fused::long_rows, 4),
-        ("small_window", small_window, 30),
-        ("separable_bytes", fused::separable_bytes, 60),
-    ];
-    let mut seen = BTreeSet::new();
-    for (seed, (label, draw, count)) in kinds.into_iter().enumerate() {
-        let mut random = Random(seed as u64 + 1);
-        for _ in 0..count {
-            let program = draw(&mut random);
-            seen.extend(check(&form, &mut random, label, program));
-        }
-    }
-    for program in fused::pairs_of_operators(&mut Random(100), form.device.limits().cooperative_matrices) {
-        seen.extend(check_whole(&form, &mut Random(101), "pairs_of_operators", &program));
-    }
+    let mut seen = draw(&form, |_| true);
     assert_eq!(seen.contains("halves"), precision != Precision::F32);
     if form.device.limits().shares_sums {
         for (channels, outputs, window) in [(8, 4, [3, 3]), (9, 2, [1, 4])] {
@@ -748,11 +742,10 @@ fn forms(precision: Precision, submission: Submission, options: DeviceOptions) {
     let large = Primitive::Reduce { reduction: Reduction::Sum, axes: vec![1, 2] };
     seen.extend(check(&form, &mut Random(98), "reduce_group", one(large, &[(Scalar::I32, [2, 120, 90, 3].into())])));
     // Those that are never the cheapest on software are seen where all are taken in turn.
-    let halves = form.device.limits().cooperative_matrices && precision == Precision::F16;
     let may_be = |needs| match needs {
         Needs::Nothing | Needs::Bytes => true,
         Needs::Binary32 => precision == Precision::F32,
-        Needs::Matrices => halves,
+        Needs::Matrices => has_matrices(&form) && precision == Precision::F16,
     };
     let missing = variants().filter(|(name, needs)| may_be(*needs) && !seen.contains(name));
     let mut missing: Vec<_> = missing.map(|(name, _)| name).collect();

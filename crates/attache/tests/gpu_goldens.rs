@@ -20,7 +20,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use attache::diff::Tolerance;
-use attache::gpu::{Backend, Precision, Quantized, Variants, variants};
+use attache::gpu::{Backend, Needs, Precision, Quantized, Variants, variants};
 use attache::{Delegate, ErrorKind, GpuDelegate, GpuDelegateOptions};
 use goldens::{Case, assert_none, cases};
 
@@ -126,7 +126,8 @@ fn the_gpu_agrees_as_hardware() {
     assert_none(&described(&failures(open(options), TOLERANCE)));
 }
 
-/// Binary16 in pairs, and as a type of shaders where the interface can have that.
+/// Binary16 in pairs, and as a type of shaders where the interface can have that: there also with the kernels of hardware
+/// that multiplies matrices.
 #[test]
 fn the_gpu_agrees_in_16_bits() {
     let _alone = validation::alone();
@@ -137,6 +138,10 @@ fn the_gpu_agrees_in_16_bits() {
         let native = delegate(Precision::F16, false);
         assert!(native.adapter().shader_f16, "a Vulkan device with binary16 in shaders is needed, as Mesa's is");
         assert_none(&described(&failures(native, TOLERANCE_OF_HALVES)));
+        let options = GpuDelegateOptions::default().precision(Precision::F16).quantized(Quantized::Exact);
+        let on_matrices = open(options.as_hardware(true).emulate_matrices(true));
+        assert_eq!(on_matrices.lacks(Needs::Matrices), None);
+        assert_none(&described(&failures(on_matrices, TOLERANCE_OF_HALVES)));
     }
 }
 
@@ -164,14 +169,15 @@ fn the_gpu_agrees_in_steps() {
 }
 
 /// Each variant that applies to a case, cheap or not, in the precisions and ways with quantized tensors in which there may
-/// be such; every variant sees a case in one of them, unless it needs what software lacks.
+/// be such; every variant sees a case in one of them, unless it needs what the interface lacks.
 #[test]
 fn every_variant_agrees() {
     let _alone = validation::alone();
     let forms =
         [(Precision::F32, Quantized::View), (Precision::F32, Quantized::Exact), (Precision::F16, Quantized::View)];
-    let delegates = forms
-        .map(|(precision, quantized)| open(GpuDelegateOptions::default().precision(precision).quantized(quantized)));
+    let delegates = forms.map(|(precision, quantized)| {
+        open(GpuDelegateOptions::default().precision(precision).quantized(quantized).emulate_matrices(true))
+    });
     let (mut failures, mut seen) = (BTreeMap::new(), BTreeSet::new());
     for (delegate, (precision, quantized)) in delegates.iter().zip(forms) {
         let tolerance = if precision == Precision::F32 { TOLERANCE } else { TOLERANCE_OF_HALVES };

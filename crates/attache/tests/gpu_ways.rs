@@ -15,19 +15,20 @@ use attache::gpu::{Backend, Precision, Quantized, Submission};
 use attache::{Delegate, GpuDelegate, GpuDelegateOptions};
 use goldens::{Case, assert_none, cases, cases_in};
 
-/// In which numbers, how with quantized tensors, and whether a software device gets the kernels of hardware.
+/// In which numbers, how with quantized tensors, and whether a software device gets the kernels of hardware, matrices too.
 type Form = (Precision, Quantized, bool);
 
 static FORMS: [Form; 4] = [
     (Precision::F32, Quantized::Exact, true),
     (Precision::F32, Quantized::View, false),
-    (Precision::F32F16, Quantized::View, false),
+    (Precision::F32F16, Quantized::View, true),
     (Precision::F16, Quantized::View, false),
 ];
 
 fn delegate((precision, quantized, as_hardware): Form, submission: Submission) -> Arc<dyn Delegate> {
     let options = GpuDelegateOptions::default().backend(Backend::Vulkan).as_hardware(as_hardware);
-    let options = options.precision(precision).quantized(quantized).submission(submission);
+    let options =
+        options.emulate_matrices(as_hardware).precision(precision).quantized(quantized).submission(submission);
     Arc::new(GpuDelegate::new(options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on"))
 }
 

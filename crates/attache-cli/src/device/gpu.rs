@@ -32,6 +32,7 @@ pub(super) fn open(wish: &Wish) -> Result<Option<Gpu>, Failure> {
     let mut options = GpuDelegateOptions::default().precision(precision).quantized(quantized(wish.quantized));
     options = options.hardware_only(!wish.software);
     options = options.no_shader_f16(wish.no_shader_f16).as_hardware(wish.as_hardware);
+    options = options.emulate_matrices(wish.emulate_matrices);
     options = match wish.submission {
         Some(SubmissionName::Replay) => options.submission(Submission::Replay),
         Some(SubmissionName::Encoder) => options.submission(Submission::Encoder),

@@ -5,11 +5,9 @@
 //! A subgroup multiplies 16 output channels of every position by its share of the channels that are held. Its part of the
 //! filter is asked for before anything is held, so that neither waits for the other.
 
-use std::fmt::Write;
-
 use attache_gpu_ir::Primitive;
 
-use super::contract_matrix::{SIDE, SUBGROUP, pack};
+use super::contract_matrix::pack;
 use super::held::{Holding, hold, out_lanes, store};
 use super::supply::Supply;
 use super::tile::put;
@@ -18,6 +16,7 @@ use crate::array::Array;
 use crate::context::Context;
 use crate::fuse::Kernel;
 use crate::limits::{Limits, MAX_GROUPS};
+use crate::matrices::{Matrices, Products, Rows, SIDE, SUBGROUP};
 use crate::shader::{Shader, Writer};
 use crate::storage::Storage;
 
@@ -54,7 +53,7 @@ fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     let filter = context.program.shape(kernel.inputs[1]);
     // What is held loses no digits that it would have in memory.
     let halves = [context.storages.of(kernel.inputs[0]), context.storages.packed()] == [Storage::Half; 2];
-    context.limits.cooperative_matrices
+    context.limits.matrices != Matrices::Absent
         && halves
         && contract_blocked::applies(context, kernel)
         && !contraction.transposed
@@ -212,6 +211,12 @@ impl Block {
         self.held() * 8 + self.shares * self.layer() * 16
     }
 
+    fn products<'a>(&self, matrices: Matrices, weights: &'a Array) -> Products<'a> {
+        let (data, sums) =
+            (Rows { name: "memory", stride: self.stride() }, Rows { name: "sums", stride: self.pitch() });
+        Products { matrices, data, weights, sums }
+    }
+
     fn holding(&self) -> Holding {
         Holding {
             rows: self.rows,
@@ -226,7 +231,7 @@ impl Block {
 fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let (block, work) = (Block::of(context, kernel).expect("applies"), Work::of(context, kernel));
     let mut writer = Writer::new(VARIANT.name, context);
-    writer.use_matrices();
+    writer.use_matrices(context.limits.matrices);
     let padded = block.padded_outputs(&work);
     let mut packed = pack(context, kernel, [padded, block.depth]);
     let start = packed.len() / 4;
@@ -234,6 +239,8 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
         packed.extend_from_slice(&contract_depthwise::pack(context, first));
     }
     let weights = writer.packed(packed.into(), 4);
+    let products = block.products(context.limits.matrices, &weights);
+    writer.function(&products.functions());
     let supply = Supply::new(&mut writer, context, kernel, (&weights, start));
     store(&mut writer, context, kernel);
     let outputs = context.program.shape(kernel.inputs[1])[0];
@@ -260,9 +267,9 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
         rows = block.rows,
         columns = block.columns(),
         wide = block.wide,
-        load = load(block, &weights, &filter),
+        load = load(block, &products, &filter),
         hold = hold(block.holding(), &supply, &total, &depth),
-        multiply = multiply(block),
+        multiply = multiply(block, &products),
         results = block.rows * block.columns(),
         invocations = block.invocations(),
         pitch = block.pitch(),
@@ -281,49 +288,32 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
 }
 
 /// WGSL that loads a subgroup's weights, which start with the quad `filter`.
-fn load(block: Block, weights: &Array, filter: &str) -> String {
+fn load(block: Block, products: &Products<'_>, filter: &str) -> String {
     let Block { wide, shares, depth, .. } = block;
-    let mut text = String::new();
-    for step in 0..block.steps() {
-        let _ = write!(
-            text,
-            "    let w{step}_at = {filter} + ((group.x * {wide}u + across) * {depth}u + share + {}u) * {}u;
-    let w{step} = coopLoadT<coop_mat{SIDE}x{SIDE}<f16, B>>(&{}, {}u);\n",
-            step * shares,
-            SIDE * SIDE / 4,
-            weights.word(&format!("w{step}_at")),
-            SIDE / 4,
-        );
-    }
-    text
+    let load = |step| {
+        let (part, matrix) = (step * shares, SIDE * SIDE / 4);
+        let at = format!("{filter} + ((group.x * {wide}u + across) * {depth}u + share + {part}u) * {matrix}u");
+        products.load_weights(&format!("w{step}"), &at)
+    };
+    (0..block.steps()).map(load).collect()
 }
 
 /// WGSL that multiplies what is held by them, and puts the sums into memory.
-fn multiply(block: Block) -> String {
+fn multiply(block: Block, products: &Products<'_>) -> String {
     let (stride, shares) = (block.stride(), block.shares);
     let mut text = String::new();
     for tall in 0..block.tall() {
-        let _ = writeln!(text, "    var sum{tall} = coop_mat{SIDE}x{SIDE}<f32, C>();");
+        let sum = format!("sum{tall}");
+        text += &products.zeros(&sum);
         for step in 0..block.steps() {
-            let _ = write!(
-                text,
-                "    let d{tall}_{step}_at = {}u + (share + {}u) * {}u;
-    let d{tall}_{step} = coopLoadT<coop_mat{SIDE}x{SIDE}<f16, A>>(&memory[d{tall}_{step}_at], {stride}u);
-    sum{tall} = coopMultiplyAdd(d{tall}_{step}, w{step}, sum{tall});\n",
-                tall * SIDE * stride,
-                step * shares,
-                SIDE / 4,
-            );
+            let data = format!("d{tall}_{step}");
+            let at = format!("{}u + (share + {}u) * {}u", tall * SIDE * stride, step * shares, SIDE / 4);
+            text += &products.load_data(&data, &at);
+            text += &products.add(&sum, &data, &format!("w{step}"));
         }
-        let _ = write!(
-            text,
-            "    let into{tall} = share * {}u + {}u + across * {}u;
-    coopStoreT(sum{tall}, &sums[into{tall}], {}u);\n",
-            block.layer(),
-            tall * SIDE * block.pitch(),
-            SIDE / 4,
-            block.pitch(),
-        );
+        let start = tall * SIDE * block.pitch();
+        let at = format!("share * {}u + {start}u + across * {}u", block.layer(), SIDE / 4);
+        text += &products.store(&sum, &format!("into{tall}"), &at);
     }
     text
 }

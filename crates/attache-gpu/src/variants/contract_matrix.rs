@@ -16,16 +16,11 @@ use self::text::Text;
 use super::Variant;
 use crate::context::Context;
 use crate::fuse::Kernel;
+use crate::matrices::{Matrices, SIDE};
 use crate::shader::{Shader, Writer};
 use crate::storage::Storage;
 
 pub(super) const VARIANT: Variant = Variant { name: "contract_matrix", takes_prologues: false, applies, cost, write };
-
-/// Rows and columns of a matrix.
-pub(super) const SIDE: usize = 16;
-
-/// Invocations of a subgroup.
-pub(super) const SUBGROUP: usize = 32;
 
 /// Rows that a window may have: each adds to the matrices that an invocation holds.
 const MAX_ROWS: usize = 5;
@@ -37,7 +32,7 @@ fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     let constant = |id: &ValueId| matches!(context.program.value(*id).source, Source::Constant(_));
     let is_view = context.views.iter().any(|view| view.value == kernel.inputs[0]);
     let halves = [context.storages.of(kernel.inputs[0]), context.storages.packed()] == [Storage::Half; 2];
-    context.limits.cooperative_matrices
+    context.limits.matrices != Matrices::Absent
         && halves
         && !is_view
         && contraction.groups == 1
@@ -65,7 +60,7 @@ fn cost(context: &Context<'_>, kernel: &Kernel) -> u32 {
 fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let spread = Spread::new(context, kernel).expect("applies");
     let mut writer = Writer::new(VARIANT.name, context);
-    writer.use_matrices();
+    writer.use_matrices(context.limits.matrices);
     let text = Text::new(&mut writer, context, kernel, &spread);
     let body = text.body(&mut writer, context, kernel);
     let (invocations, groups) = (spread.tile.invocations() as u32, spread.groups().map(|count| count as u32));
@@ -112,7 +107,7 @@ pub(super) mod tests {
             max_invocations: 1024,
             work_group_bytes: 49152,
             shader_f16: true,
-            cooperative_matrices: true,
+            matrices: Matrices::Cooperative,
             ..Limits::default()
         };
         let plan = Plan::new(program, Precision::F16, &limits, Submission::Replay).unwrap();

@@ -214,6 +214,37 @@ fn operators(random: &mut Random, first: &Contraction, image: [usize; 4], [size,
     program
 }
 
+/// Contractions with a window of 3×3 that moves by one, whatever the padding, with a bias and a residual or without.
+pub(crate) fn small_window(random: &mut Random) -> Program {
+    let extents = [1 + random.below(2), 1 + random.below(12), 1 + random.below(40)];
+    let (channels, outputs) = (random.pick(&[1, 3, 8, 16, 20, 32]), random.pick(&[2, 5, 8, 16, 32, 36, 70]));
+    let before = [random.below(3), random.below(3)];
+    let output = [extents[1] + random.below(3), extents[2] + random.below(3)];
+    let (strides, dilations) = ([1, 1], [1, 1]);
+    let contraction =
+        Contraction { strides, dilations, before, output, groups: 1, transposed: false, zero_points: [0; 2] };
+    let mut program = Program::default();
+    let mut inputs = vec![program.input(Scalar::F32, [extents[0], extents[1], extents[2], channels].into())];
+    let mut constant = |program: &mut Program, shape: Shape| {
+        let numbers = random.numbers(shape.elements());
+        program.constant(Scalar::F32, Constant::from_values(shape, &numbers))
+    };
+    inputs.push(constant(&mut program, [outputs, 3, 3, channels].into()));
+    if output[0].is_multiple_of(2) {
+        inputs.push(constant(&mut program, [outputs].into()));
+    }
+    let mut result = program.step(Primitive::Contract(contraction), &inputs, 0).unwrap()[0];
+    if output[1].is_multiple_of(2) {
+        let shape = program.shape(result).clone();
+        let residual = program.input(Scalar::F32, shape.clone());
+        let expression = Expression::Input(0).add(Expression::Input(1)).clamp(-30.0, 30.0);
+        let map = Primitive::Map { expression, shape, scalar: Scalar::F32 };
+        result = program.step(map, &[result, residual], 0).unwrap()[0];
+    }
+    program.outputs = vec![result];
+    program
+}
+
 /// A depthwise contraction of bytes and a pointwise one that reads what it makes; perhaps from bytes that lie one to a word,
 /// as those of an output of 6 channels do.
 pub(crate) fn separable_bytes(random: &mut Random) -> Program {

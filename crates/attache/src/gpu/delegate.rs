@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use attache_base::DataType;
 use attache_gpu::{
-    Adapter, Ceilings, Device, DeviceOptions, GpuError, GpuErrorKind, Needs, Precision, Submission, Variants, wgpu,
+    Adapter, Ceilings, Device, DeviceOptions, GpuError, GpuErrorKind, Matrices, Needs, Precision, Submission, Variants,
+    wgpu,
 };
 use attache_gpu_ir::{Expression, Primitive, Program, Scalar, ValueId};
 use attache_graph::{Graph, Grid, Lowered, Lowering, NodeId, Quantized, Refusal, TensorId};
@@ -39,6 +40,7 @@ impl GpuDelegate {
             as_hardware: options.as_hardware,
             frugal: false,
             no_shader_f16: options.no_shader_f16,
+            emulate_matrices: options.emulate_matrices,
             fault: options.fault.or_else(super::fault::of_device),
         });
         Self::on(device.map_err(failed)?, options)
@@ -75,7 +77,9 @@ impl GpuDelegate {
         match needs {
             Needs::Nothing => None,
             Needs::Binary32 => (self.precision != Precision::F32).then_some("a precision of 32 bits"),
-            Needs::Matrices if !self.device.limits().cooperative_matrices => Some("a device with cooperative matrices"),
+            Needs::Matrices if self.device.limits().matrices == Matrices::Absent => {
+                Some("a device with cooperative matrices")
+            }
             Needs::Matrices => (self.precision == Precision::F32).then_some("a precision of 16 bits"),
             Needs::Bytes => (self.quantized != Quantized::Exact).then_some("integers, contracted as they are stored"),
         }

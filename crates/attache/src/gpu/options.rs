@@ -48,6 +48,7 @@ pub struct GpuDelegateOptions {
     pub(crate) validation: bool,
     pub(crate) no_shader_f16: bool,
     pub(crate) as_hardware: bool,
+    pub(crate) emulate_matrices: bool,
     pub(crate) fault: Option<Fault>,
     pub(crate) variants: Variants,
 }
@@ -67,6 +68,7 @@ impl Default for GpuDelegateOptions {
             validation: false,
             no_shader_f16: false,
             as_hardware: false,
+            emulate_matrices: false,
             fault: None,
             variants: Variants::default(),
         }
@@ -177,6 +179,13 @@ impl GpuDelegateOptions {
     /// With the kernels that hardware would have, on a software device too. For tests.
     pub fn as_hardware(mut self, as_hardware: bool) -> Self {
         self.as_hardware = as_hardware;
+        self
+    }
+
+    /// With the kernels that a device with cooperative matrices would have in 16 bits, on another one with binary16 in
+    /// shaders too: loops take the place of the matrices. For tests.
+    pub fn emulate_matrices(mut self, emulate: bool) -> Self {
+        self.emulate_matrices = emulate;
         self
     }
 

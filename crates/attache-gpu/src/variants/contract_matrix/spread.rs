@@ -5,10 +5,10 @@
 
 use attache_gpu_ir::{Contraction, Primitive};
 
-use super::{SIDE, SUBGROUP};
 use crate::context::Context;
 use crate::fuse::Kernel;
 use crate::limits::{Limits, MAX_GROUPS};
+use crate::matrices::{SIDE, SUBGROUP};
 
 /// Channels of the data that an invocation fetches at once, in two vectors.
 pub(super) const EIGHT: usize = 8;

@@ -7,16 +7,17 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::spread::{EIGHT, Spread, Tile, Window};
-use super::{SIDE, SUBGROUP};
 use crate::access::{lanes, store_anywhere, store_given};
 use crate::array::Array;
 use crate::context::Context;
 use crate::fuse::Kernel;
+use crate::matrices::{Matrices, Products, Rows, SIDE, SUBGROUP};
 use crate::shader::Writer;
 
 /// The text of one kernel, with what it reads.
 pub(super) struct Text<'a> {
     spread: &'a Spread,
+    matrices: Matrices,
     data: Array,
     weights: Array,
     /// WGSL for the matrices of channels of the data, and for the vectors of outputs, padded.
@@ -34,7 +35,7 @@ impl<'a> Text<'a> {
         let data = writer.read(kernel.inputs[0], 4);
         let weights = writer.packed(spread.pack(context, kernel).into(), 4);
         let [depth, filter] = [spread.depth, spread.padded_outputs() / 4].map(|number| writer.param(number));
-        Self { spread, data, weights, depth, filter }
+        Self { spread, matrices: context.limits.matrices, data, weights, depth, filter }
     }
 
     /// Memory of the work group.
@@ -49,11 +50,19 @@ var<workgroup> sums: array<vec4<f32>, {}>;\n",
         )
     }
 
+    /// What multiplies the tile.
+    fn products(&self) -> Products<'_> {
+        let data = Rows { name: "tile", stride: self.spread.stride() * self.spread.window.strides[1] };
+        let sums = Rows { name: "sums", stride: self.spread.tile.pitch() };
+        Products { matrices: self.matrices, data, weights: &self.weights, sums }
+    }
+
     /// The main function.
     pub(super) fn body(&self, writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel) -> String {
         let Tile { rows, blocks, wide, chunk, .. } = self.spread.tile;
         let down = writer.param(self.spread.down());
         self.add_source(writer, context, kernel);
+        writer.function(&self.products().functions());
         let results = Results::new(writer, context, kernel, self);
         let mut body = format!(
             "    let subgroup = local.x / {SUBGROUP}u;
@@ -66,7 +75,7 @@ var<workgroup> sums: array<vec4<f32>, {}>;\n",
             outputs = self.spread.tile.outputs(),
         );
         for (row, block) in pairs(rows, blocks) {
-            let _ = writeln!(body, "    var sum{row}_{block} = coop_mat{SIDE}x{SIDE}<f32, C>();");
+            body += &self.products().zeros(&format!("sum{row}_{block}"));
         }
         body += &self.fetch("0u", "var ");
         body += &results.ask();
@@ -172,20 +181,15 @@ fn keep(at: u32, origin: u32, first: vec4<f16>, second: vec4<f16>) {{
     let slice{step} = {unit} / {across}u;\n"
             );
             for (tap, block) in pairs(down, blocks) {
-                let name = format!("w{step}_{tap}_{block}");
-                let _ = writeln!(
-                    text,
-                    "    let {name}_at = {filter} + (((block + {block}u) * {taps}u + {row}u + tap{step}) * {depth} + chunk + \
-                     slice{step}) * {matrix}u;
-    let {name} = coopLoadT<coop_mat{SIDE}x{SIDE}<f16, B>>(&{first}, {vectors}u);",
+                let at = format!(
+                    "{filter} + (((block + {block}u) * {taps}u + {row}u + tap{step}) * {depth} + chunk + slice{step}) * {matrix}u",
                     filter = self.filter,
                     taps = down * across,
                     row = tap * across,
                     depth = self.depth,
                     matrix = SIDE * SIDE / 4,
-                    first = self.weights.word(&format!("{name}_at")),
-                    vectors = SIDE / 4,
                 );
+                text += &self.products().load_weights(&format!("w{step}_{tap}_{block}"), &at);
             }
         }
         text
@@ -204,18 +208,15 @@ fn keep(at: u32, origin: u32, first: vec4<f16>, second: vec4<f16>) {{
         for (step, (from, uses)) in (0..self.spread.steps()).flat_map(|step| uses.iter().map(move |uses| (step, uses)))
         {
             let name = format!("d{step}_{from}");
-            let _ = writeln!(
-                text,
-                "    let {name}_at = ({first}u + tap{step} * {dilation}u) * {stride}u + slice{step} * {quads}u;
-    let {name} = coopLoadT<coop_mat{SIDE}x{SIDE}<f16, A>>(&tile[{name}_at], {apart}u);",
+            let at = format!(
+                "({first}u + tap{step} * {dilation}u) * {stride}u + slice{step} * {quads}u",
                 first = from * under_columns,
                 dilation = dilations[1],
                 quads = SIDE / 4,
-                apart = stride * strides[1],
             );
+            text += &self.products().load_data(&name, &at);
             for ((row, tap), block) in uses.iter().flat_map(|uses| (0..blocks).map(move |block| (uses, block))) {
-                let sum = format!("sum{row}_{block}");
-                let _ = writeln!(text, "    {sum} = coopMultiplyAdd({name}, w{step}_{tap}_{block}, {sum});");
+                text += &self.products().add(&format!("sum{row}_{block}"), &name, &format!("w{step}_{tap}_{block}"));
             }
         }
         text
@@ -225,7 +226,7 @@ fn keep(at: u32, origin: u32, first: vec4<f16>, second: vec4<f16>) {{
 /// The text that stores the results, a row at a time: through memory, where the sums of all shares meet.
 struct Results<'a> {
     tile: Tile,
-    weights: &'a Array,
+    products: Products<'a>,
     /// WGSL for the output channels.
     outputs: String,
     lanes: usize,
@@ -262,7 +263,7 @@ impl<'a> Results<'a> {
             each = 4 / lanes,
             count = tile.row().0,
         ));
-        Self { tile, weights: &text.weights, outputs, lanes, operands }
+        Self { tile, products: text.products(), outputs, lanes, operands }
     }
 
     /// Tells where each of an invocation's results goes, and asks for its bias and operands.
@@ -276,7 +277,7 @@ impl<'a> Results<'a> {
     let quad{turn} = group.z * {wide}u + place{turn} % {wide}u;
     let bias{turn} = {bias};\n",
                 at = turn * self.tile.invocations(),
-                bias = self.weights.reals(&format!("quad{turn}")),
+                bias = self.products.weights.reals(&format!("quad{turn}")),
             );
         }
         for (row, turn) in pairs(self.tile.rows, self.tile.row().1) {
@@ -297,14 +298,13 @@ impl<'a> Results<'a> {
         for row in 0..rows {
             text += if row > 0 { "    workgroupBarrier();\n" } else { "" };
             for block in 0..blocks {
-                let name = format!("into{row}_{block}");
-                let _ = writeln!(
-                    text,
-                    "    let {name} = share * {layer}u + (across * {blocks}u + {block}u) * {quads}u;
-    coopStoreT(sum{row}_{block}, &sums[{name}], {pitch}u);",
+                let at = format!(
+                    "share * {layer}u + (across * {blocks}u + {block}u) * {quads}u",
                     layer = SIDE * pitch,
                     quads = SIDE / 4,
                 );
+                let [sum, into] = ["sum", "into"].map(|kind| format!("{kind}{row}_{block}"));
+                text += &self.products.store(&sum, &into, &at);
             }
             text += "    workgroupBarrier();\n";
             for turn in 0..self.tile.row().1 {
