@@ -100,7 +100,7 @@ pub(crate) struct DeviceArguments {
     #[arg(long)]
     pub(crate) as_hardware: bool,
     /// Let loops multiply matrices where a GPU has no operations for it, to check the kernels of those that have
-    #[arg(long)]
+    #[arg(long, conflicts_with = "no_shader_f16")]
     pub(crate) emulate_matrices: bool,
     /// How the GPU computes on quantized tensors
     #[arg(long, default_value = "view")]

@@ -1,8 +1,8 @@
 //! The WGSL of matrices that the invocations of a subgroup multiply together: 16×16 numbers of binary16 each, with sums in
 //! binary32.
 //!
-//! Few devices have them, and no software does. So that what is written with them can be checked without, loops can take the
-//! place of the operations: an invocation then has half a row of each matrix of sums.
+//! Few devices have them. So that kernels which are written with them can be checked on others, on software above all, loops can
+//! take the place of the operations: an invocation then has half a row of each matrix of sums.
 
 use std::fmt::Write;
 
@@ -33,7 +33,8 @@ pub(crate) struct Rows {
 
 /// The statements of a shader that multiplies matrices of data by such of weights, where each kind has its place.
 pub(crate) struct Products<'a> {
-    pub(crate) matrices: Matrices,
+    /// Whether loops multiply, not the device's own operations.
+    pub(crate) is_emulated: bool,
     pub(crate) data: Rows,
     /// Its matrices lie one after the other, row by row.
     pub(crate) weights: &'a Array,
@@ -43,10 +44,11 @@ pub(crate) struct Products<'a> {
 impl Products<'_> {
     /// What the statements need at module scope.
     pub(crate) fn functions(&self) -> String {
-        if self.matrices != Matrices::Emulated {
+        if !self.is_emulated {
             return String::new();
         }
-        // A loop from a place that is known at run time alone is not written out by the driver, once for each of many products.
+        // The outer loop begins where only the run knows: a driver would write out one whose turns it can count, for each of
+        // many products, and compile for long.
         format!(
             "fn add_products(data: u32, weights: u32, sums: array<vec4<f32>, 2>, lane: u32) -> array<vec4<f32>, 2> {{
     var added = sums;
@@ -77,13 +79,13 @@ fn store_sums(place: u32, stored: array<vec4<f32>, 2>, lane: u32) {{
 
     /// Declares a matrix of sums, all 0.
     pub(crate) fn zeros(&self, name: &str) -> String {
-        match self.matrices {
-            Matrices::Emulated => format!("    var {name}: array<vec4<f32>, 2>;\n"),
-            _ => format!("    var {name} = coop_mat{SIDE}x{SIDE}<f32, C>();\n"),
+        match self.is_emulated {
+            true => format!("    var {name}: array<vec4<f32>, 2>;\n"),
+            false => format!("    var {name} = coop_mat{SIDE}x{SIDE}<f32, C>();\n"),
         }
     }
 
-    /// Loads a matrix of data from the vector at `at` on. The name of that is one that naga can write as a pointer's index.
+    /// Loads a matrix of data from the vector at `at` on.
     pub(crate) fn load_data(&self, name: &str, at: &str) -> String {
         let Rows { name: memory, stride } = self.data;
         self.load(name, at, 'A', (&format!("{memory}[{name}_at]"), stride))
@@ -94,29 +96,32 @@ fn store_sums(place: u32, stored: array<vec4<f32>, 2>, lane: u32) {{
         self.load(name, at, 'B', (&self.weights.word(&format!("{name}_at")), SIDE / 4))
     }
 
+    /// The place has a name, since naga takes nothing else for a pointer's index.
     fn load(&self, name: &str, at: &str, role: char, (place, stride): (&str, usize)) -> String {
         let mut text = format!("    let {name}_at = {at};\n");
-        let _ = match self.matrices {
-            Matrices::Emulated => writeln!(text, "    let {name} = {name}_at;"),
-            _ => writeln!(text, "    let {name} = coopLoadT<coop_mat{SIDE}x{SIDE}<f16, {role}>>(&{place}, {stride}u);"),
+        let _ = match self.is_emulated {
+            true => writeln!(text, "    let {name} = {name}_at;"),
+            false => {
+                writeln!(text, "    let {name} = coopLoadT<coop_mat{SIDE}x{SIDE}<f16, {role}>>(&{place}, {stride}u);")
+            }
         };
         text
     }
 
     /// Adds the product of a matrix of data and one of weights to one of sums.
     pub(crate) fn add(&self, sum: &str, data: &str, weights: &str) -> String {
-        match self.matrices {
-            Matrices::Emulated => format!("    {sum} = add_products({data}, {weights}, {sum}, local.x);\n"),
-            _ => format!("    {sum} = coopMultiplyAdd({data}, {weights}, {sum});\n"),
+        match self.is_emulated {
+            true => format!("    {sum} = add_products({data}, {weights}, {sum}, local.x);\n"),
+            false => format!("    {sum} = coopMultiplyAdd({data}, {weights}, {sum});\n"),
         }
     }
 
     /// Stores a matrix of sums from the vector at `at` on, which gets the name `name`.
     pub(crate) fn store(&self, sum: &str, name: &str, at: &str) -> String {
         let Rows { name: memory, stride } = self.sums;
-        match self.matrices {
-            Matrices::Emulated => format!("    let {name} = {at};\n    store_sums({name}, {sum}, local.x);\n"),
-            _ => format!("    let {name} = {at};\n    coopStoreT({sum}, &{memory}[{name}], {stride}u);\n"),
+        match self.is_emulated {
+            true => format!("    let {name} = {at};\n    store_sums({name}, {sum}, local.x);\n"),
+            false => format!("    let {name} = {at};\n    coopStoreT({sum}, &{memory}[{name}], {stride}u);\n"),
         }
     }
 }

@@ -379,8 +379,7 @@ fn inner_contract(random: &mut Random) -> Program {
 }
 
 /// A contraction over an image of many tiles.
-fn wide_image(channels: usize, outputs: usize, window: [usize; 2]) -> Program {
-    let (height, width) = (9 * 8, 45 * 64 + 3);
+fn wide_image([height, width]: [usize; 2], [channels, outputs]: [usize; 2], window: [usize; 2]) -> Program {
     let output = [height + 1, width - 1];
     let (strides, dilations, before) = ([1, 1], [1, 1], [1, window[1] / 2]);
     let contraction =
@@ -687,7 +686,7 @@ fn devices_compute_what_primitives_mean() {
 }
 
 /// Checks programs of the kinds that are wanted, and pairs of operators; what they took.
-fn draw(form: &Form, is_wanted: impl Fn(&str) -> bool) -> BTreeSet<&'static str> {
+fn check_kinds(form: &Form, is_wanted: impl Fn(&str) -> bool) -> BTreeSet<&'static str> {
     let mut seen = BTreeSet::new();
     for (seed, (label, draw, count)) in KINDS.iter().enumerate().filter(|(_, (label, ..))| is_wanted(label)) {
         let mut random = Random(seed as u64 + 1);
@@ -706,25 +705,28 @@ fn has_matrices(form: &Form) -> bool {
     form.device.limits().matrices != Matrices::Absent
 }
 
-/// What may be contracted on matrices, be they emulated.
+/// What hardware contracts on matrices, be they emulated: in the tiles and blocks of large images too.
 fn on_matrices() {
-    let device = device(DeviceOptions { emulate_matrices: true, ..DeviceOptions::default() });
+    let device = device(DeviceOptions { as_hardware: true, emulate_matrices: true, ..DeviceOptions::default() });
     let form = Form { device, precision: Precision::F16, submission: Submission::Replay };
-    let contractions = ["contract", "separable", "large_contract", "inner_contract", "small_window"];
-    let seen = draw(&form, |label| contractions.contains(&label));
+    let contractions = ["contract", "separable", "large_contract", "inner_contract"];
+    assert!(contractions.iter().all(|label| KINDS.iter().any(|(kind, ..)| kind == label)));
+    let mut seen = check_kinds(&form, |label| contractions.contains(&label));
+    seen.extend(check(&form, &mut Random(96), "tall tiles", wide_image([62, 130], [24, 32], [3, 3])));
     let missing = variants().filter(|(name, needs)| *needs == Needs::Matrices && !seen.contains(name));
     let missing: Vec<_> = missing.map(|(name, _)| name).collect();
     assert!(missing.is_empty(), "no case took {missing:?}");
 }
 
-/// The same in one more form.
+/// All kinds in one more form.
 fn forms(precision: Precision, submission: Submission, options: DeviceOptions) {
     let form = Form { device: device(options), precision, submission };
-    let mut seen = draw(&form, |_| true);
+    let mut seen = check_kinds(&form, |_| true);
     assert_eq!(seen.contains("halves"), precision != Precision::F32);
     if form.device.limits().shares_sums {
         for (channels, outputs, window) in [(8, 4, [3, 3]), (9, 2, [1, 4])] {
-            let variants = check(&form, &mut Random(96), "contract_direct", wide_image(channels, outputs, window));
+            let image = wide_image([9 * 8, 45 * 64 + 3], [channels, outputs], window);
+            let variants = check(&form, &mut Random(96), "contract_direct", image);
             assert!(variants.contains(&"contract_direct"), "{variants:?}");
         }
     }

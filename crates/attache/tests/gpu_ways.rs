@@ -18,11 +18,12 @@ use goldens::{Case, assert_none, cases, cases_in};
 /// In which numbers, how with quantized tensors, and whether a software device gets the kernels of hardware, matrices too.
 type Form = (Precision, Quantized, bool);
 
-static FORMS: [Form; 4] = [
+static FORMS: [Form; 5] = [
     (Precision::F32, Quantized::Exact, true),
     (Precision::F32, Quantized::View, false),
-    (Precision::F32F16, Quantized::View, true),
+    (Precision::F32F16, Quantized::View, false),
     (Precision::F16, Quantized::View, false),
+    (Precision::F16, Quantized::Exact, true),
 ];
 
 fn delegate((precision, quantized, as_hardware): Form, submission: Submission) -> Arc<dyn Delegate> {

@@ -16,9 +16,11 @@ use goldens::{assert_none, cases};
 fn every_shader_can_be_written_for_every_interface() {
     let mut seen: BTreeSet<String> = BTreeSet::new();
     let mut failures = Vec::new();
-    for (precision, no_shader_f16) in [(Precision::F32, false), (Precision::F16, false), (Precision::F16, true)] {
-        let options = GpuDelegateOptions::default().backend(Backend::Vulkan).precision(precision);
-        let options = options.no_shader_f16(no_shader_f16).as_hardware(true);
+    let plain = GpuDelegateOptions::default().backend(Backend::Vulkan).as_hardware(true);
+    let in_16_bits = plain.clone().precision(Precision::F16);
+    let in_pairs = in_16_bits.clone().no_shader_f16(true);
+    let on_matrices = in_16_bits.clone().emulate_matrices(true);
+    for options in [plain, in_16_bits, in_pairs, on_matrices] {
         let delegate = GpuDelegate::new(options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on");
         for case in cases() {
             let text = stage(case.model(), 0, &delegate, GpuStage::Wgsl, &Limits::default()).unwrap_or_default();
@@ -31,7 +33,7 @@ fn every_shader_can_be_written_for_every_interface() {
         }
     }
     println!("{} shaders", seen.len());
-    for way in ["enable f16;", " unpack2x16float(", "(pack2x16float("] {
+    for way in ["enable f16;", " unpack2x16float(", "(pack2x16float(", "= add_products("] {
         assert!(seen.iter().any(|shader| shader.contains(way)), "no shader has {way}");
     }
     assert!(seen.len() > 100, "only {} shaders", seen.len());

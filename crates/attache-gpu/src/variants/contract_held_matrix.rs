@@ -214,7 +214,7 @@ impl Block {
     fn products<'a>(&self, matrices: Matrices, weights: &'a Array) -> Products<'a> {
         let (data, sums) =
             (Rows { name: "memory", stride: self.stride() }, Rows { name: "sums", stride: self.pitch() });
-        Products { matrices, data, weights, sums }
+        Products { is_emulated: matrices == Matrices::Emulated, data, weights, sums }
     }
 
     fn holding(&self) -> Holding {

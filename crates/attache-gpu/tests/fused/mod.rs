@@ -1,4 +1,4 @@
-//! Programs of several steps that become one kernel, or few.
+//! Programs that become one kernel, or few: most have several steps.
 
 use attache_base::{Constant, DataType, Shape};
 use attache_gpu_ir::{

@@ -78,7 +78,7 @@ impl GpuDelegate {
             Needs::Nothing => None,
             Needs::Binary32 => (self.precision != Precision::F32).then_some("a precision of 32 bits"),
             Needs::Matrices if self.device.limits().matrices == Matrices::Absent => {
-                Some("a device with cooperative matrices")
+                Some("a device with cooperative matrices, or with these emulated")
             }
             Needs::Matrices => (self.precision == Precision::F32).then_some("a precision of 16 bits"),
             Needs::Bytes => (self.quantized != Quantized::Exact).then_some("integers, contracted as they are stored"),

@@ -17,7 +17,7 @@ use crate::shader::Writer;
 /// The text of one kernel, with what it reads.
 pub(super) struct Text<'a> {
     spread: &'a Spread,
-    matrices: Matrices,
+    emulates: bool,
     data: Array,
     weights: Array,
     /// WGSL for the matrices of channels of the data, and for the vectors of outputs, padded.
@@ -35,7 +35,7 @@ impl<'a> Text<'a> {
         let data = writer.read(kernel.inputs[0], 4);
         let weights = writer.packed(spread.pack(context, kernel).into(), 4);
         let [depth, filter] = [spread.depth, spread.padded_outputs() / 4].map(|number| writer.param(number));
-        Self { spread, matrices: context.limits.matrices, data, weights, depth, filter }
+        Self { spread, emulates: context.limits.matrices == Matrices::Emulated, data, weights, depth, filter }
     }
 
     /// Memory of the work group.
@@ -54,7 +54,7 @@ var<workgroup> sums: array<vec4<f32>, {}>;\n",
     fn products(&self) -> Products<'_> {
         let data = Rows { name: "tile", stride: self.spread.stride() * self.spread.window.strides[1] };
         let sums = Rows { name: "sums", stride: self.spread.tile.pitch() };
-        Products { matrices: self.matrices, data, weights: &self.weights, sums }
+        Products { is_emulated: self.emulates, data, weights: &self.weights, sums }
     }
 
     /// The main function.
