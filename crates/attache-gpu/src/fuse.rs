@@ -350,7 +350,6 @@ impl Fuser<'_> {
     /// Whether the kernel is small and without weights that are made at a run, and any quad of channels can be computed alone.
     fn can_come_first(&self, kernel: &Kernel) -> bool {
         let data = self.program.shape(kernel.inputs[0]);
-        let in_quads = lanes(self.program, kernel) == 4 && data[3].is_multiple_of(4);
         let is_small = match &kernel.primitive {
             Primitive::Contract(contraction) => {
                 let filter = self.program.shape(kernel.inputs[1]);
@@ -359,29 +358,36 @@ impl Fuser<'_> {
             Primitive::Window(window) => is_one_mean(window, data) && window.size[0] * window.size[1] <= MAX_POOLED,
             _ => false,
         };
-        is_small
-            && data.elements() > 0
-            && kernel.prologue.is_none()
-            && match &kernel.epilogue {
-                Epilogue::Real(epilogue) => {
-                    let makes_reals = self.program.value(kernel.outputs[0]).scalar == Scalar::F32;
-                    makes_reals && self.is_of_reals(kernel) && (in_quads || epilogue.is_identity())
-                }
-                Epilogue::Whole(_) => self.is_of_bytes(kernel) && in_quads,
+        // Only images get this far, so that there is an axis of channels to look at.
+        if !is_small || data.elements() == 0 || kernel.prologue.is_some() {
+            return false;
+        }
+        let in_quads = lanes(self.program, kernel) == 4 && data[3].is_multiple_of(4);
+        match &kernel.epilogue {
+            Epilogue::Real(epilogue) => {
+                let makes_reals = self.program.value(kernel.outputs[0]).scalar == Scalar::F32;
+                makes_reals && self.is_of_reals(kernel) && (in_quads || epilogue.is_identity())
             }
+            Epilogue::Whole(_) => self.is_of_bytes(kernel) && in_quads,
+        }
     }
 
-    /// Integers that a map only hands on as reals are read where they lie.
+    /// Integers that a map only hands on as reals are read where they lie, or through the map's view of them.
     fn read_integers(&mut self, mut kernel: Kernel) -> Kernel {
         let Some(map) = self.sole_producer(kernel.inputs[0]) else { return kernel };
         let producer = &self.kernels[map];
+        if !producer.views.is_empty() && !views::reads_each_once(&kernel.primitive) {
+            return kernel;
+        }
         let Primitive::Map { expression, shape, .. } = &producer.primitive else { return kernel };
         let whole = |id: &ValueId| self.program.value(*id).scalar == Scalar::I32 && self.program.shape(*id) == shape;
         if !expression.is_identity() || producer.inputs.len() != 1 || !whole(&producer.inputs[0]) {
             return kernel;
         }
         kernel.inputs[0] = producer.inputs[0];
+        kernel.views.extend(producer.views.iter().cloned());
         kernel.origins.splice(0..0, producer.origins.iter().copied());
+        kernel.origins.sort_unstable();
         kernel.origins.dedup();
         self.kernels.remove(map);
         kernel

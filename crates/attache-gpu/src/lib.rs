@@ -24,6 +24,7 @@ mod storage;
 mod text;
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
 mod traceable;
+mod validate;
 mod variants;
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
 mod vulkan;

@@ -13,6 +13,7 @@ use crate::precision::Precision;
 use crate::recording::Submission;
 use crate::shader::{Binding, Shader};
 use crate::storage::{Storage, Storages};
+use crate::validate;
 use crate::variants::write;
 
 /// One dispatch: a shader and the kernel that it belongs to.
@@ -56,7 +57,9 @@ impl Plan {
         program.validate().map_err(|error| GpuError::new(GpuErrorKind::Failed, error.to_string()))?;
         settle_reshapes(&mut program);
         let fused = fuse(&program, limits);
+        validate::kernels(&program, &fused, "fusion")?;
         let mut kernels = split(&mut program, fused, limits.max_bindings);
+        validate::kernels(&program, &kernels, "splitting")?;
         let mut storages = Storages::new(&program, precision.storage(limits.shader_f16));
         let (mut dispatches, mut alternatives) = (Vec::new(), BTreeSet::new());
         let mut add = |program: &Program, kernel: &Kernel, index: usize, storages: &mut Storages| {
@@ -75,7 +78,9 @@ impl Plan {
         let constants = constants(&program, &dispatches);
         let rules = Rules { alignment: limits.alignment, apart: submission.keeps_apart() };
         let layout = Layout::new(&program, &kernels, constants, &storages, rules);
-        Ok(Self { program, precision, storages, kernels, dispatches, layout, alternatives, slots: 1 })
+        let plan = Self { program, precision, storages, kernels, dispatches, layout, alternatives, slots: 1 };
+        validate::plan(&plan)?;
+        Ok(plan)
     }
 
     /// The text of each dispatch's shader, and how many buffers that binds after its parameters.

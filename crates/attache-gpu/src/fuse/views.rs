@@ -91,7 +91,7 @@ impl Views {
 }
 
 /// Whether the primitive reads each element of its inputs once or a few times, and by many invocations.
-fn reads_each_once(primitive: &Primitive) -> bool {
+pub(super) fn reads_each_once(primitive: &Primitive) -> bool {
     match primitive {
         Primitive::Map { .. } | Primitive::WholeMap { .. } | Primitive::Concatenate { .. } => true,
         Primitive::Window(_) | Primitive::Resample(_) => true,
