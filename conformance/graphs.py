@@ -1,19 +1,21 @@
 """Lets LiteRT answer random graphs, and cuts down those that something else answers wrongly.
 
     pip install ai-edge-litert numpy
-    cargo run --release -p attache --example random_graphs -- OUT_DIR --count 2000 --seed 1
+    cargo run --release -p attache --example random_graphs -- OUT_DIR --count 2000 --seed 1 [--kind f32|int8|uint8]
     python graphs.py answer OUT_DIR [--largest BYTES] [--keep N]
     attache check OUT_DIR --delegate cpu
-    attache check OUT_DIR --delegate gpu --require-delegation
-    python graphs.py minimise OUT_DIR/graph_NNNN MINIMAL_DIR -- attache check --delegate gpu --require-delegation
+    attache check OUT_DIR --delegate gpu [--quantized exact]
+    python graphs.py minimise OUT_DIR/graph_NNNN MINIMAL_DIR -- attache check --delegate gpu
 
-`answer` adds to each graph out_K.npy and case.json {"op": "GRAPH", "kind": "f32", "scale", "operators"} and removes the
-graphs that LiteRT refuses, or on which its own kernels (default, plain) lie apart by more than 1e-5 of the scale; it says
-how many, and why. scale is the largest magnitude of any float tensor of the graph, the inputs and those on the way
-included: what an error on the way is relative to shows in the outputs, even where they are much smaller. With --largest
-graphs of more bytes are removed as well; with --keep all but the first N that are left.
+`answer` adds to each graph out_K.npy and case.json {"op": "GRAPH", "kind", "scale", "operators"} and removes the graphs
+that LiteRT refuses; it says how many, and why. Graphs of floats are answered by LiteRT's plain kernels, and are removed
+too where its default ones lie apart by more than 1e-5 of the scale; quantized graphs by its reference kernels. scale is
+the largest magnitude of any float tensor of the graph, the inputs and those on the way included: what an error on the
+way is relative to shows in the outputs, even where they are much smaller. With --largest graphs of more bytes are removed
+as well; with --keep all but the first N that are left.
 
-The folder `graphs` beside this file is seed 3, --count 200, with --largest 3500 --keep 40.
+The folder `graphs` beside this file has of seed 5, --count 400, with --largest 4000: 40 of f32, 30 of int8 and 30 of uint8
+(--keep), each kind in a folder of its own.
 
 `minimise` drops operators as long as the command, called with the folder of the smaller graph, still fails. Results of
 dropped operators become inputs, with the values that LiteRT computed for them.
@@ -43,12 +45,12 @@ def load(folder, stem):
     return [np.load(path) for path in paths]
 
 
-def run(content, inputs, plain):
-    """The outputs, and with plain kernels every float tensor that a node knows, by its index (else none)."""
-    resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES if plain else OpResolverType.AUTO
+def run(content, inputs, kernels=OpResolverType.AUTO):
+    """The outputs, and of other kernels than the default every tensor that a node knows, by its index (else none)."""
+    keeps = kernels != OpResolverType.AUTO
     interpreter = Interpreter(
         model_content=content, num_threads=1,
-        experimental_op_resolver_type=resolver, experimental_preserve_all_tensors=plain)
+        experimental_op_resolver_type=kernels, experimental_preserve_all_tensors=keeps)
     interpreter.allocate_tensors()
     for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
         interpreter.set_tensor(detail["index"], value)
@@ -56,9 +58,19 @@ def run(content, inputs, plain):
     outputs = [np.array(interpreter.get_tensor(detail["index"])) for detail in interpreter.get_output_details()]
     main = schema.ModelT.InitFromPackedBuf(content).subgraphs[0]
     known = {tensor for node in main.operators for tensor in [*node.inputs, *node.outputs] if tensor >= 0}
-    known = [tensor for tensor in sorted(known) if main.tensors[tensor].type == schema.TensorType.FLOAT32]
-    tensors = {index: np.array(interpreter.get_tensor(index)) for index in known} if plain else {}
+    tensors = {index: np.array(interpreter.get_tensor(index)) for index in sorted(known)} if keeps else {}
     return outputs, tensors
+
+
+def is_quantized(content):
+    """Whether any tensor of a graph has 8 bits."""
+    tensors = schema.ModelT.InitFromPackedBuf(content).subgraphs[0].tensors
+    return any(tensor.type in (schema.TensorType.INT8, schema.TensorType.UINT8) for tensor in tensors)
+
+
+def kernels_for(content):
+    """The kernels whose answers count."""
+    return OpResolverType.BUILTIN_REF if is_quantized(content) else OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
 
 
 def magnitude(values):
@@ -70,8 +82,10 @@ def magnitude(values):
 def answer(folder):
     """Adds LiteRT's outputs to a graph; returns why it is of no use, if it isn't."""
     content, inputs = (folder / "model.tflite").read_bytes(), load(folder, "in")
+    quantized = is_quantized(content)
     try:
-        (outputs, tensors), (others, _) = run(content, inputs, plain=True), run(content, inputs, plain=False)
+        outputs, tensors = run(content, inputs, kernels_for(content))
+        others = outputs if quantized else run(content, inputs)[0]
     except (RuntimeError, ValueError) as error:
         return "LiteRT refuses it: " + str(error).strip().splitlines()[0]
     scale = magnitude(list(tensors.values()) + outputs)
@@ -79,12 +93,16 @@ def answer(folder):
         return "a value is not finite"
     if [one.shape for one in outputs] != [other.shape for other in others]:
         return "LiteRT's kernels disagree about shapes"
-    if magnitude([one - other for one, other in zip(outputs, others)]) > TOLERANCE * scale:
+    pairs = list(zip(outputs, others))
+    floats = [one - other for one, other in pairs if one.dtype == np.float32]
+    exact = all(np.array_equal(one, other) for one, other in pairs if one.dtype != np.float32)
+    if magnitude(floats) > TOLERANCE * scale or not exact:
         return "LiteRT's kernels lie apart"
     for index, output in enumerate(outputs):
         np.save(folder / f"out_{index}.npy", output)
     model = schema.ModelT.InitFromPackedBuf(content)
-    record = {"op": "GRAPH", "kind": "f32", "scale": scale or 1.0, "operators": len(model.subgraphs[0].operators)}
+    kind = "quantized" if quantized else "f32"
+    record = {"op": "GRAPH", "kind": kind, "scale": scale or 1.0, "operators": len(model.subgraphs[0].operators)}
     (folder / "case.json").write_text(json.dumps(record) + "\n")
     return None
 
@@ -115,7 +133,7 @@ class Graph:
     def __init__(self, folder):
         content = (folder / "model.tflite").read_bytes()
         self.model = schema.ModelT.InitFromPackedBuf(content)
-        _, self.tensors = run(content, load(folder, "in"), plain=True)
+        _, self.tensors = run(content, load(folder, "in"), kernels_for(content))
         main = self.model.subgraphs[0]
         self.operators = list(main.operators)
         self.inputs, self.outputs = list(main.inputs), list(main.outputs)

@@ -276,7 +276,10 @@ impl Fuser<'_> {
     fn join_first(&mut self, mut kernel: Kernel) -> Kernel {
         let Some(first) = self.sole_producer(self.unreshaped(kernel.inputs[0])) else { return kernel };
         let made = self.kernels[first].outputs[0];
-        if self.views.are_read_of(made, &self.uses)
+        // Whatever is reshaped from it on the way here, or is itself, may be viewed by others.
+        let is_viewed = |id: ValueId| self.views.are_read_of(id, &self.uses);
+        if is_viewed(made)
+            || self.reshaped_from(kernel.inputs[0]).any(is_viewed)
             || !self.is_plain_pointwise(&kernel)
             || !self.can_come_first(&self.kernels[first])
         {
@@ -337,14 +340,19 @@ impl Fuser<'_> {
 
     /// The value of the same shape that this one is reshaped from, with nothing else reading it on the way.
     fn unreshaped(&self, id: ValueId) -> ValueId {
-        let mut at = id;
-        while let Source::Step(step) = self.program.value(at).source
-            && let Step { primitive: Primitive::Reshape(_), inputs, .. } = &self.program.steps[step]
-            && self.uses[at.index()] == 1
-        {
-            at = inputs[0];
-        }
+        let at = self.reshaped_from(id).last().unwrap_or(id);
         if self.program.shape(at) == self.program.shape(id) { at } else { id }
+    }
+
+    /// The value, what it is reshaped from, what that is reshaped from and so on, as long as nothing else reads it.
+    fn reshaped_from(&self, id: ValueId) -> impl Iterator<Item = ValueId> {
+        std::iter::successors(Some(id), |at| match self.program.value(*at).source {
+            Source::Step(step) if self.uses[at.index()] == 1 => {
+                let Step { primitive, inputs, .. } = &self.program.steps[step];
+                matches!(primitive, Primitive::Reshape(_)).then(|| inputs[0])
+            }
+            _ => None,
+        })
     }
 
     /// Whether the kernel is small and without weights that are made at a run, and any quad of channels can be computed alone.
@@ -500,7 +508,7 @@ mod tests {
     use attache_base::{Constant, DataType, Shape};
     use attache_gpu_ir::{Contraction, Index, Unary};
 
-    fn pointwise(output: [usize; 2]) -> Primitive {
+    pub(in crate::fuse) fn pointwise(output: [usize; 2]) -> Primitive {
         let (strides, dilations, before) = ([1, 1], [1, 1], [0, 0]);
         Primitive::Contract(Contraction {
             strides,

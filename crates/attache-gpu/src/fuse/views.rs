@@ -135,7 +135,8 @@ mod tests {
     use super::super::fuse;
     use super::*;
     use crate::limits::Limits;
-    use attache_gpu_ir::{Expression, Reduction, Scalar};
+    use crate::validate;
+    use attache_gpu_ir::{Expression, Reduction, Scalar, Window, WindowKind};
 
     /// One channel more, of zeros.
     fn wider(program: &mut Program, input: ValueId) -> ValueId {
@@ -200,6 +201,69 @@ mod tests {
         let twice = [0; 2].iter().fold(narrow, |id, _| wider(&mut program, id));
         program.outputs = vec![sum(&mut program, [twice, twice])];
         assert_eq!(fuse(&program, &Limits::default()).len(), 2);
+    }
+
+    /// The kernels of integers that are moved, cast to reals and read by this primitive.
+    fn cast_and_read(map: IndexMap, primitive: Primitive) -> Vec<Kernel> {
+        let mut program = Program::default();
+        let input = program.input(Scalar::I32, [1, 4, 6, 3].into());
+        let shape = attache_base::Shape::from(map.output.as_slice());
+        let moved = program.step(Primitive::IndexMap(map), &[input], 0).unwrap()[0];
+        let cast = Primitive::Map { expression: Expression::Input(0), shape, scalar: Scalar::F32 };
+        let cast = program.step(cast, &[moved], 1).unwrap()[0];
+        program.outputs = program.step(primitive, &[cast], 2).unwrap();
+        let kernels = fuse(&program, &Limits::default());
+        validate::kernels(&program, &kernels, "fusion").unwrap();
+        kernels
+    }
+
+    #[test]
+    fn integers_that_are_moved_and_cast_are_read_where_they_lie() {
+        let coordinates = [0, 2, 1, 3].map(Index::Axis).to_vec();
+        let transposed = IndexMap { output: vec![1, 6, 4, 3], coordinates, fill: None };
+        let coordinates = vec![Index::Axis(0), Index::Axis(1).plus(-1), Index::Axis(2).plus(-1), Index::Axis(3)];
+        let padded = IndexMap { output: vec![1, 6, 8, 3], coordinates, fill: Some(-7.0) };
+        let resample = |output| {
+            let sampling = Sampling::Bilinear;
+            Primitive::Resample(Resample { sampling, output, align_corners: false, half_pixel_centers: true })
+        };
+        for map in [transposed, padded] {
+            let output = [map.output[1] / 2, map.output[2] / 2];
+            let kind = WindowKind::Maximum;
+            let window = Window { kind, size: [2; 2], strides: [2; 2], before: [0; 2], output };
+            for reader in [Primitive::Window(window), resample([9, 5])] {
+                let kernels = cast_and_read(map.clone(), reader);
+                assert_eq!((kernels.len(), kernels[0].views.len()), (1, 1), "{kernels:?}");
+            }
+            // Those read each element often, or by few invocations: the cast stays, and moves.
+            let largest = Primitive::ArgReduce { largest: true, axis: 3 };
+            for reader in [largest, Primitive::TopK { count: 2 }] {
+                assert_eq!(cast_and_read(map.clone(), reader).len(), 2);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_viewed_through_a_reshape_is_no_prologue() {
+        let mut program = Program::default();
+        let input = program.input(Scalar::F32, [1, 5, 5, 1].into());
+        let constant = attache_base::Constant::from_values(attache_base::Shape::from([1, 1, 1, 1]), &[2.0f32]);
+        let contract = |program: &mut Program, data: ValueId| {
+            let filter = program.constant(Scalar::F32, constant.clone());
+            let plain = super::super::tests::pointwise([5, 5]);
+            program.step(plain, &[data, filter], 0).unwrap()[0]
+        };
+        let first = contract(&mut program, input);
+        let flat = program.step(Primitive::Reshape([25].into()), &[first], 0).unwrap()[0];
+        let image = program.step(Primitive::Reshape([1, 5, 5, 1].into()), &[flat], 0).unwrap()[0];
+        let same =
+            IndexMap { output: vec![1, 5, 5, 1], coordinates: (0..4).map(Index::Axis).collect(), fill: Some(0.0) };
+        let padded = program.step(Primitive::IndexMap(same), &[image], 1).unwrap()[0];
+        let second = contract(&mut program, padded);
+        program.outputs = vec![second, sum(&mut program, [padded; 2])];
+        let kernels = fuse(&program, &Limits::default());
+        validate::kernels(&program, &kernels, "fusion").unwrap();
+        assert!(kernels.iter().any(|kernel| kernel.outputs == [first]), "{kernels:?}");
     }
 
     #[test]

@@ -2,10 +2,10 @@
 
 use attache::model::schema::{self, BuiltinOperator as B, BuiltinOptionsT as O};
 
-use crate::draft::{Draft, Id};
+use crate::draft::{Draft, Elements, Id};
 
 /// The shape of two shapes that broadcast to each other.
-fn broadcast(a: &[usize], b: &[usize]) -> Option<Vec<usize>> {
+pub(crate) fn broadcast(a: &[usize], b: &[usize]) -> Option<Vec<usize>> {
     let rank = a.len().max(b.len());
     let extent = |shape: &[usize], axis: usize| (axis + shape.len()).checked_sub(rank).map_or(1, |axis| shape[axis]);
     let both = |axis| match (extent(a, axis), extent(b, axis)) {
@@ -17,7 +17,7 @@ fn broadcast(a: &[usize], b: &[usize]) -> Option<Vec<usize>> {
 }
 
 /// A shape that broadcasts with another: axes of 1 on either side, fewer of them or one more.
-fn partner(draft: &mut Draft, shape: &[usize]) -> Vec<usize> {
+pub(crate) fn partner(draft: &mut Draft, shape: &[usize]) -> Vec<usize> {
     let random = &mut draft.random;
     if random.percent(15) {
         return random.pick(&[&[][..], &[1]]).to_vec();
@@ -43,7 +43,7 @@ fn partner(draft: &mut Draft, shape: &[usize]) -> Vec<usize> {
 /// The second operand: a value that is there (the same one included) or a constant.
 fn operand(draft: &mut Draft, value: Id) -> Id {
     let shape = draft.shape(value);
-    let there = draft.all(|other| broadcast(&shape, &other.shape).is_some());
+    let there = draft.peers(value, |other| broadcast(&shape, other).is_some());
     if !there.is_empty() && draft.random.percent(55) {
         return draft.random.pick(&there);
     }
@@ -62,7 +62,7 @@ pub(crate) fn binary(draft: &mut Draft, value: Id) -> Option<Id> {
 /// The sum with a value of the same shape: what ends a residual block.
 pub(crate) fn residual(draft: &mut Draft, value: Id) -> Option<Id> {
     let shape = draft.shape(value);
-    let there = draft.all(|other| other.shape == shape);
+    let there = draft.peers(value, |other| other == shape);
     let other = draft.random.pick(&there);
     combine(draft, B::ADD, value, other)
 }
@@ -80,7 +80,7 @@ pub(crate) fn divide(draft: &mut Draft, value: Id) -> Option<Id> {
     let shape = partner(draft, &shape);
     let count: usize = shape.iter().product();
     let elements: Vec<f32> = (0..count).map(|_| 1.5 + draft.random.float() * 0.5).collect();
-    let other = draft.elements(&shape, 1.0, &elements);
+    let other = draft.elements(&shape, 1.0, Elements::Floats(elements));
     let shape = broadcast(&draft.shape(value), &shape)?;
     let options = schema::DivOptionsT { fused_activation_function: draft.activation() };
     draft.node((B::DIV, 1), &[value, other], O::DivOptions(Box::new(options)), &shape, draft.bound(value))
@@ -167,7 +167,7 @@ pub(crate) fn reduce(draft: &mut Draft, value: Id) -> Option<Id> {
     let bound = draft.bound(value) * if operator == B::SUM { count as f32 } else { 1.0 };
     let negative = draft.random.percent(30);
     let axes: Vec<i32> = axes.iter().map(|axis| *axis as i32 - if negative { rank as i32 } else { 0 }).collect();
-    draft.fits(&reduced, bound).then_some(())?;
+    draft.fits(value, &reduced, bound).then_some(())?;
     let axes = draft.setting(&[axes.len()], &axes);
     let options = O::ReducerOptions(Box::new(schema::ReducerOptionsT { keep_dims }));
     draft.node((operator, 1), &[value, axes], options, &reduced, bound)
@@ -179,7 +179,7 @@ pub(crate) fn running_sum(draft: &mut Draft, value: Id) -> Option<Id> {
     (!shape.is_empty()).then_some(())?;
     let axis = draft.random.below(shape.len());
     let bound = draft.bound(value) * shape[axis] as f32;
-    draft.fits(&shape, bound).then_some(())?;
+    draft.fits(value, &shape, bound).then_some(())?;
     let exclusive = draft.random.percent(30);
     let reverse = draft.random.percent(30);
     let along = draft.setting(&[], &[axis as i32]);

@@ -1,105 +1,186 @@
-//! A graph in the making: its values with their shapes, and how nodes and constants are added.
+//! A graph in the making: its values with their types and shapes, its nodes, and how both are added.
 //!
-//! Contract: every value here is float; integers that operators want are constants that no step gets to see.
+//! Contract: steps see floats, 32-bit integers and booleans. What an operator wants beside them, as axes and sizes, are
+//! constants that no step gets to see. Integers and booleans come from inputs, never from floats: no rounding decides
+//! about one.
 
 use attache::model::schema::{ActivationFunctionType, BuiltinOperator, BuiltinOptionsT};
-use attache::{DataType, ModelBuilder, OperatorBuilder, TensorBuilder};
+use attache::{Bytes, DataType, TensorBuilder};
 
 use crate::random::Random;
 
-/// The largest magnitude that a value is let grow to, as far as it is estimated. Contractions count with the root of
+/// The largest magnitude that a float is let grow to, as far as it is estimated. Contractions count with the root of
 /// their length, as random terms add up.
 pub(crate) const MOST: f32 = 12.0;
+
+/// The largest magnitude that an integer is let grow to.
+const MOST_INTEGER: f32 = 4000.0;
 
 /// The most elements of a value.
 const MOST_ELEMENTS: usize = 6000;
 
-/// A value's index in the draft, which is its tensor's in the model.
+/// A value's index in the draft.
 pub(crate) type Id = usize;
 
-/// Adds nodes that use a value, and gives what is to be carried on with; `None`, with nothing added, where it doesn't
-/// apply.
+/// An operator and its version.
+pub(crate) type Operator = (BuiltinOperator, i32);
+
+/// Adds nodes that use a value, and gives what is to be carried on with; `None` where it doesn't apply.
 pub(crate) type Step = fn(&mut Draft, Id) -> Option<Id>;
 
 /// Where a value comes from.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Input,
     Constant,
     Result,
-    /// Indices, shapes and the like: nothing for steps.
+    /// Axes, sizes and the like: nothing for steps.
     Setting,
+}
+
+/// What a value's elements are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Type {
+    Float,
+    Integer,
+    Boolean,
+}
+
+impl Type {
+    pub(crate) fn data_type(self) -> DataType {
+        match self {
+            Type::Float => DataType::Float32,
+            Type::Integer => DataType::Int32,
+            Type::Boolean => DataType::Bool,
+        }
+    }
+}
+
+/// Elements of a constant, or of an input in the run that the graph is made for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Elements {
+    Floats(Vec<f32>),
+    Integers(Vec<i32>),
+    Booleans(Vec<bool>),
+}
+
+impl Elements {
+    /// Uniform ones of this type and up to this magnitude.
+    fn random(random: &mut Random, of: Type, count: usize, bound: f32) -> Self {
+        let most = bound as usize;
+        match of {
+            Type::Float => Elements::Floats((0..count).map(|_| random.float() * bound).collect()),
+            Type::Integer => {
+                Elements::Integers((0..count).map(|_| random.below(2 * most + 1) as i32 - most as i32).collect())
+            }
+            Type::Boolean => Elements::Booleans((0..count).map(|_| random.percent(50)).collect()),
+        }
+    }
+
+    pub(crate) fn of_type(&self) -> Type {
+        match self {
+            Elements::Floats(_) => Type::Float,
+            Elements::Integers(_) => Type::Integer,
+            Elements::Booleans(_) => Type::Boolean,
+        }
+    }
+
+    /// A constant tensor.
+    pub(crate) fn tensor(&self, name: &str, shape: &[usize]) -> TensorBuilder {
+        match self {
+            Elements::Floats(floats) => TensorBuilder::values(name, shape.to_vec(), floats),
+            Elements::Integers(integers) => TensorBuilder::values(name, shape.to_vec(), integers),
+            Elements::Booleans(_) => {
+                let tensor = TensorBuilder::new(name, DataType::Bool, shape.to_vec());
+                tensor.data(Bytes::from_vec(self.bytes().1))
+            }
+        }
+    }
 }
 
 pub(crate) struct Value {
     pub(crate) kind: Kind,
+    pub(crate) of_type: Type,
     pub(crate) shape: Vec<usize>,
     /// About the largest magnitude.
     pub(crate) bound: f32,
+    /// Those of inputs and constants.
+    pub(crate) elements: Option<Elements>,
     is_used: bool,
 }
 
-impl Value {
-    pub(crate) fn elements(&self) -> usize {
-        self.shape.iter().product()
-    }
+/// A node of the graph.
+pub(crate) struct Node {
+    pub(crate) operator: Operator,
+    pub(crate) inputs: Vec<Id>,
+    pub(crate) outputs: Vec<Id>,
+    pub(crate) options: BuiltinOptionsT,
 }
 
 pub(crate) struct Draft {
-    model: ModelBuilder,
     pub(crate) random: Random,
     pub(crate) values: Vec<Value>,
-    pub(crate) operators: usize,
-    outputs: Vec<Id>,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) outputs: Vec<Id>,
 }
 
 impl Draft {
     pub(crate) fn new(random: Random) -> Self {
-        let mut model = ModelBuilder::new("random graph");
-        model.subgraph("main");
-        Self { model, random, values: Vec::new(), operators: 0, outputs: Vec::new() }
+        Self { random, values: Vec::new(), nodes: Vec::new(), outputs: Vec::new() }
     }
 
-    fn add(&mut self, kind: Kind, shape: &[usize], bound: f32, tensor: TensorBuilder) -> Id {
-        self.values.push(Value { kind, shape: shape.to_vec(), bound, is_used: false });
-        self.model.tensor(0, tensor)
+    fn add(&mut self, kind: Kind, shape: &[usize], bound: f32, elements: Elements) -> Id {
+        let of_type = elements.of_type();
+        let shape = shape.to_vec();
+        self.values.push(Value { kind, of_type, shape, bound, elements: Some(elements), is_used: false });
+        self.values.len() - 1
     }
 
-    fn name(&self, stem: &str) -> String {
-        format!("{stem}{}", self.values.len())
-    }
-
-    /// An input: mostly an image, else of rank 1 to 5; sometimes of an earlier input's shape.
-    pub(crate) fn input(&mut self) -> Id {
+    /// An input: mostly an image, else of rank 0 to 5; sometimes of an earlier input's shape.
+    pub(crate) fn input(&mut self, of_type: Type) -> Id {
         let random = &mut self.random;
         let shape = match self.values.first() {
             Some(first) if random.percent(40) => first.shape.clone(),
             _ if random.percent(75) => {
                 vec![random.pick(&[1, 1, 2]), random.within(1, 9), random.within(1, 9), channels(random)]
             }
-            _ => (0..random.within(1, 5)).map(|_| random.within(1, 6)).collect(),
+            _ => (0..random.within(0, 5)).map(|_| random.within(1, 6)).collect(),
         };
-        let tensor = TensorBuilder::new(&self.name("input"), DataType::Float32, shape.clone());
-        self.add(Kind::Input, &shape, 2.0, tensor)
+        let bound = match of_type {
+            Type::Float => 2.0,
+            Type::Integer => random.pick(&[3.0, 10.0, 10.0, 300.0]),
+            Type::Boolean => 1.0,
+        };
+        let elements = Elements::random(random, of_type, shape.iter().product(), bound);
+        self.add(Kind::Input, &shape, bound, elements)
+    }
+
+    /// An input of places along an axis of this extent.
+    pub(crate) fn places(&mut self, shape: &[usize], extent: usize) -> Id {
+        let count = shape.iter().product();
+        let places = (0..count).map(|_| self.random.below(extent) as i32).collect();
+        self.add(Kind::Input, shape, extent as f32, Elements::Integers(places))
+    }
+
+    /// A constant of uniform floats up to `bound`.
+    pub(crate) fn constant(&mut self, shape: &[usize], bound: f32) -> Id {
+        self.constant_of(Type::Float, shape, bound)
     }
 
     /// A constant of uniform values up to `bound`.
-    pub(crate) fn constant(&mut self, shape: &[usize], bound: f32) -> Id {
-        let count = shape.iter().product();
-        let elements: Vec<f32> = (0..count).map(|_| self.random.float() * bound).collect();
-        self.elements(shape, bound, &elements)
+    pub(crate) fn constant_of(&mut self, of_type: Type, shape: &[usize], bound: f32) -> Id {
+        let elements = Elements::random(&mut self.random, of_type, shape.iter().product(), bound);
+        self.add(Kind::Constant, shape, bound, elements)
     }
 
     /// A constant of these elements, none of them larger than `bound`.
-    pub(crate) fn elements(&mut self, shape: &[usize], bound: f32, elements: &[f32]) -> Id {
-        let tensor = TensorBuilder::values(&self.name("constant"), shape.to_vec(), elements);
-        self.add(Kind::Constant, shape, bound, tensor)
+    pub(crate) fn elements(&mut self, shape: &[usize], bound: f32, elements: Elements) -> Id {
+        self.add(Kind::Constant, shape, bound, elements)
     }
 
     /// A constant that tells an operator what to do.
     pub(crate) fn setting(&mut self, shape: &[usize], integers: &[i32]) -> Id {
-        let tensor = TensorBuilder::values(&self.name("setting"), shape.to_vec(), integers);
-        self.add(Kind::Setting, shape, 0.0, tensor)
+        self.add(Kind::Setting, shape, 0.0, Elements::Integers(integers.to_vec()))
     }
 
     /// As [`Draft::setting`], of rank 1.
@@ -116,62 +197,107 @@ impl Draft {
         self.values[value].bound
     }
 
-    /// Batch, height, width and channels of a value of rank 4.
+    pub(crate) fn of_type(&self, value: Id) -> Type {
+        self.values[value].of_type
+    }
+
+    /// Batch, height, width and channels of a float of rank 4.
     pub(crate) fn image(&self, value: Id) -> Option<[usize; 4]> {
-        self.values[value].shape.as_slice().try_into().ok()
+        let image = self.values[value].shape.as_slice().try_into().ok();
+        image.filter(|_| self.of_type(value) == Type::Float)
     }
 
-    /// Whether a result may have this shape and about this magnitude.
-    pub(crate) fn fits(&self, shape: &[usize], bound: f32) -> bool {
-        let elements: usize = shape.iter().product();
-        (1..=MOST_ELEMENTS).contains(&elements) && bound <= MOST
+    /// Whether a result of the type of `like` may have this shape and about this magnitude.
+    pub(crate) fn fits(&self, like: Id, shape: &[usize], bound: f32) -> bool {
+        fits(self.of_type(like), shape, bound)
     }
 
-    /// Adds a node with several results of one magnitude.
+    /// Adds a node with several results of one type and magnitude.
+    fn results(
+        &mut self,
+        operator: Operator,
+        inputs: &[Id],
+        options: BuiltinOptionsT,
+        shapes: &[Vec<usize>],
+        (of_type, bound): (Type, f32),
+    ) -> Vec<Id> {
+        let first = self.values.len();
+        self.values.extend(shapes.iter().map(|shape| {
+            let shape = shape.clone();
+            Value { kind: Kind::Result, of_type, shape, bound, elements: None, is_used: false }
+        }));
+        let outputs: Vec<Id> = (first..self.values.len()).collect();
+        inputs.iter().for_each(|input| self.values[*input].is_used = true);
+        self.nodes.push(Node { operator, inputs: inputs.to_vec(), outputs: outputs.clone(), options });
+        outputs
+    }
+
+    /// Adds a node with several results of the type of its first input that is no setting.
     pub(crate) fn split(
         &mut self,
-        (operator, version): (BuiltinOperator, i32),
+        operator: Operator,
         inputs: &[Id],
         options: BuiltinOptionsT,
         shapes: &[Vec<usize>],
         bound: f32,
     ) -> Vec<Id> {
-        let result = |draft: &mut Self, shape: &Vec<usize>| {
-            let tensor = TensorBuilder::new(&draft.name("value"), DataType::Float32, shape.clone());
-            draft.add(Kind::Result, shape, bound, tensor)
-        };
-        let results: Vec<Id> = shapes.iter().map(|shape| result(self, shape)).collect();
-        inputs.iter().for_each(|input| self.values[*input].is_used = true);
-        let node = OperatorBuilder::new(operator, inputs.iter().copied(), results.iter().copied());
-        self.model.operator(0, node.options(options).version(version));
-        self.operators += 1;
-        results
+        let of_type = self.carried(inputs);
+        self.results(operator, inputs, options, shapes, (of_type, bound))
     }
 
-    /// Adds a node with one result, unless that gets too large.
+    /// Adds a node with one result of the type of its first input that is no setting, unless that gets too large.
     pub(crate) fn node(
         &mut self,
-        operator: (BuiltinOperator, i32),
+        operator: Operator,
         inputs: &[Id],
         options: BuiltinOptionsT,
         shape: &[usize],
         bound: f32,
     ) -> Option<Id> {
-        let fits = self.fits(shape, bound);
-        fits.then(|| self.split(operator, inputs, options, &[shape.to_vec()], bound)[0])
+        let of_type = self.carried(inputs);
+        self.typed(operator, inputs, options, shape, (of_type, bound))
     }
 
-    /// Some value: mostly a late one, rarely a constant.
+    /// Adds a node with one result of this type and magnitude, unless that gets too large.
+    pub(crate) fn typed(
+        &mut self,
+        operator: Operator,
+        inputs: &[Id],
+        options: BuiltinOptionsT,
+        shape: &[usize],
+        (of_type, bound): (Type, f32),
+    ) -> Option<Id> {
+        let fits = fits(of_type, shape, bound);
+        fits.then(|| self.results(operator, inputs, options, &[shape.to_vec()], (of_type, bound))[0])
+    }
+
+    fn carried(&self, inputs: &[Id]) -> Type {
+        let carries = inputs.iter().find(|input| self.values[**input].kind != Kind::Setting);
+        self.of_type(*carries.expect("a node reads a value"))
+    }
+
+    /// Some value of a type that there is: mostly a late one, rarely a constant.
     pub(crate) fn any(&mut self) -> Id {
+        let types = [Type::Float, Type::Float, Type::Float, Type::Integer, Type::Boolean];
+        let there: Vec<Type> = types.into_iter().filter(|wanted| !self.all(*wanted, |_| true).is_empty()).collect();
+        let wanted = self.random.pick(&there);
         let constants = self.random.percent(5);
-        let found = self.all(|value| value.kind != Kind::Constant || constants);
-        if self.random.percent(50) { *found.last().expect("a graph has inputs") } else { self.random.pick(&found) }
+        let mut found = self.all(wanted, |value| value.kind != Kind::Constant || constants);
+        if found.is_empty() {
+            found = self.all(wanted, |_| true);
+        }
+        if self.random.percent(50) { *found.last().expect("it is there") } else { self.random.pick(&found) }
     }
 
-    /// The float values that are so.
-    pub(crate) fn all(&self, is_so: impl Fn(&Value) -> bool) -> Vec<Id> {
-        let values = self.values.iter().enumerate();
-        values.filter(|(_, value)| value.kind != Kind::Setting && is_so(value)).map(|(id, _)| id).collect()
+    /// The values of this type that are so.
+    pub(crate) fn all(&self, of_type: Type, is_so: impl Fn(&Value) -> bool) -> Vec<Id> {
+        let is_found = |value: &Value| value.kind != Kind::Setting && value.of_type == of_type && is_so(value);
+        self.values.iter().enumerate().filter(|(_, value)| is_found(value)).map(|(id, _)| id).collect()
+    }
+
+    /// The values of the type of `like` whose shapes are so.
+    pub(crate) fn peers(&self, like: Id, is_so: impl Fn(&[usize]) -> bool) -> Vec<Id> {
+        self.all(self.of_type(like), |value| is_so(&value.shape))
     }
 
     /// What no node uses is an output, but for a few; some of the rest are as well, and some outputs twice.
@@ -189,20 +315,14 @@ impl Draft {
                 self.outputs.push(id);
             }
         }
-        let last = self.all(|value| value.kind == Kind::Result).last().copied();
+        let last = self.values.iter().rposition(|value| value.kind == Kind::Result);
         if self.outputs.is_empty() {
             self.outputs.extend(last);
         }
-        if self.random.percent(5) {
+        if self.random.percent(5) && !self.outputs.is_empty() {
             let twice = self.random.pick(&self.outputs);
             self.outputs.push(twice);
         }
-        let inputs = self.all(|value| value.kind == Kind::Input);
-        self.model.inputs(0, &inputs).outputs(0, &self.outputs);
-    }
-
-    pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        self.model.finish()
     }
 
     /// What an operator may do to its result on the way out; LiteRT's CPU knows no more than these.
@@ -210,6 +330,12 @@ impl Draft {
         use ActivationFunctionType as A;
         self.random.pick(&[A::NONE, A::NONE, A::NONE, A::RELU, A::RELU6, A::RELU_N1_TO_1])
     }
+}
+
+fn fits(of_type: Type, shape: &[usize], bound: f32) -> bool {
+    let elements: usize = shape.iter().product();
+    let most = if of_type == Type::Integer { MOST_INTEGER } else { MOST };
+    (1..=MOST_ELEMENTS).contains(&elements) && bound <= most
 }
 
 /// How many channels: odd numbers and multiples of 4.

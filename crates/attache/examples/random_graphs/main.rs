@@ -1,18 +1,21 @@
-//! Writes random graphs: small float models that combine operators in every way that a converter might, and some that
-//! none would. `conformance/graphs.py` adds what LiteRT computes for them and compares.
+//! Writes random graphs: small models that combine operators in every way that a converter might, and some that none would,
+//! of floats, integers and booleans. `conformance/graphs.py` adds what LiteRT computes for them and compares.
 //!
 //! ```text
-//! cargo run --release -p attache --example random_graphs -- OUT_DIR --count N --seed S
+//! cargo run --release -p attache --example random_graphs -- OUT_DIR --count N --seed S --kind f32|int8|uint8
 //! ```
 //!
 //! Graph N goes to `OUT_DIR/graph_NNNN`, as `model.tflite` and `in_K.npy`. The same seed gives the same files; graph N is
-//! the same whatever the count. Values stay small (see [`draft::MOST`]), and nothing here has a jump: rounding may not
-//! decide a result.
+//! the same whatever the count, and of each kind the quantized form of the same floats. Values stay small (see
+//! [`draft::MOST`]), and nothing among floats has a jump: rounding may not decide a result.
 
 mod arithmetic;
 mod draft;
+mod emit;
+mod integers;
 mod motifs;
 mod movement;
+mod quantize;
 mod random;
 mod windows;
 
@@ -20,8 +23,10 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use draft::{Draft, Kind};
-use motifs::MOTIFS;
+use draft::{Draft, Type};
+use emit::Written;
+use motifs::motifs;
+use quantize::quantize;
 use random::Random;
 
 /// Fewest and most operators of a graph. A motif that is under way may add a few.
@@ -30,45 +35,75 @@ const OPERATORS: [usize; 2] = [3, 12];
 /// Attempts to add something before a graph stays as short as it is.
 const ATTEMPTS: usize = 60;
 
+/// What a graph's floats are stored as.
+#[derive(Clone, Copy)]
+enum Form {
+    Float,
+    Int8,
+    UInt8,
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
-    let (folder, count, seed) = arguments().ok_or("usage: random_graphs OUT_DIR [--count N] [--seed S]")?;
+    let usage = "usage: random_graphs OUT_DIR [--count N] [--seed S] [--kind f32|int8|uint8]";
+    let Arguments { folder, count, seed, form } = arguments().ok_or(usage)?;
     for index in 0..count {
         let draft = graph(Random::new(seed).fork(index));
-        write(&draft, &folder.join(format!("graph_{index:04}")))?;
+        write(&draft, form, &folder.join(format!("graph_{index:04}")))?;
     }
     println!("{count} graphs in {}", folder.display());
     Ok(())
 }
 
-fn arguments() -> Option<(PathBuf, u64, u64)> {
-    let (mut folder, mut count, mut seed) = (None, 100, 1);
+struct Arguments {
+    folder: PathBuf,
+    count: u64,
+    seed: u64,
+    form: Form,
+}
+
+fn arguments() -> Option<Arguments> {
+    let (mut folder, mut count, mut seed, mut form) = (None, 100, 1, Form::Float);
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         match word.as_str() {
             "--count" => count = words.next()?.parse().ok()?,
             "--seed" => seed = words.next()?.parse().ok()?,
+            "--kind" => {
+                form = match words.next()?.as_str() {
+                    "f32" => Form::Float,
+                    "int8" => Form::Int8,
+                    "uint8" => Form::UInt8,
+                    _ => return None,
+                }
+            }
             _ => folder = Some(PathBuf::from(word)),
         }
     }
-    Some((folder?, count, seed))
+    Some(Arguments { folder: folder?, count, seed, form })
 }
 
-/// One graph, finished but for its outputs' values.
+/// One graph.
 fn graph(random: Random) -> Draft {
     let mut draft = Draft::new(random);
     for _ in 0..draft.random.pick(&[1, 1, 2, 3]) {
-        draft.input();
+        draft.input(Type::Float);
+    }
+    for of_type in [Type::Integer, Type::Boolean] {
+        if draft.random.percent(30) {
+            draft.input(of_type);
+        }
     }
     let wanted = draft.random.within(OPERATORS[0], OPERATORS[1]);
     for _ in 0..ATTEMPTS {
-        if draft.operators >= wanted {
+        if draft.nodes.len() >= wanted {
             break;
         }
         let mut value = draft.any();
-        let motif = MOTIFS[draft.random.below(MOTIFS.len())];
+        let choices = motifs(draft.of_type(value));
+        let motif = choices[draft.random.below(choices.len())];
         for step in motif {
             value = step(&mut draft, value).unwrap_or(value);
-            if draft.operators >= wanted {
+            if draft.nodes.len() >= wanted {
                 break;
             }
         }
@@ -77,27 +112,25 @@ fn graph(random: Random) -> Draft {
     draft
 }
 
-fn write(draft: &Draft, folder: &Path) -> Result<(), Box<dyn Error>> {
+fn write(draft: &Draft, form: Form, folder: &Path) -> Result<(), Box<dyn Error>> {
+    let Written { model, inputs } = match form {
+        Form::Float => floats(draft),
+        Form::Int8 => quantize(draft, true)?,
+        Form::UInt8 => quantize(draft, false)?,
+    };
     fs::create_dir_all(folder)?;
-    fs::write(folder.join("model.tflite"), draft.to_bytes())?;
-    for (index, input) in draft.values.iter().filter(|value| value.kind == Kind::Input).enumerate() {
-        let mut random = draft.random.clone().fork(index as u64);
-        let elements: Vec<f32> = (0..input.elements()).map(|_| random.float() * input.bound).collect();
-        fs::write(folder.join(format!("in_{index}.npy")), npy(&input.shape, &elements))?;
+    fs::write(folder.join("model.tflite"), model)?;
+    for (index, (kind, shape, bytes)) in inputs.iter().enumerate() {
+        fs::write(folder.join(format!("in_{index}.npy")), emit::npy(kind, shape, bytes))?;
     }
     Ok(())
 }
 
-/// An array as numpy's files of version 1 have it.
-fn npy(shape: &[usize], elements: &[f32]) -> Vec<u8> {
-    let extents: String = shape.iter().map(|extent| format!("{extent},")).collect();
-    let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({extents}), }}");
-    // The preamble has 10 bytes, the line its end; together they fill blocks of 64.
-    header.push_str(&" ".repeat((header.len() + 11).next_multiple_of(64) - header.len() - 11));
-    header.push('\n');
-    let mut file = b"\x93NUMPY\x01\x00".to_vec();
-    file.extend((header.len() as u16).to_le_bytes());
-    file.extend(header.as_bytes());
-    file.extend(elements.iter().flat_map(|element| element.to_le_bytes()));
-    file
+fn floats(draft: &Draft) -> Written {
+    let input = |id: usize| {
+        let (kind, bytes) = draft.values[id].elements.as_ref().expect("inputs have elements").bytes();
+        (kind, draft.shape(id), bytes)
+    };
+    let inputs = emit::inputs(draft).into_iter().map(input).collect();
+    Written { model: emit::model(draft, &draft.outputs), inputs }
 }

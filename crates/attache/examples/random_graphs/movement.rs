@@ -18,7 +18,7 @@ pub(crate) fn pad(draft: &mut Draft, value: Id) -> Option<Id> {
     let sides: Vec<[usize; 2]> = (0..rank).map(|axis| sides(axis, shape[axis], draft)).collect();
     let padded: Vec<usize> =
         shape.iter().zip(&sides).map(|(extent, [before, after])| extent + before + after).collect();
-    draft.fits(&padded, bound).then_some(())?;
+    draft.fits(value, &padded, bound).then_some(())?;
     let integers: Vec<i32> = sides.as_flattened().iter().map(|side| *side as i32).collect();
     let sides = draft.setting(&[rank, 2], &integers);
     if is_mirrored {
@@ -27,7 +27,7 @@ pub(crate) fn pad(draft: &mut Draft, value: Id) -> Option<Id> {
         return draft.node((B::MIRROR_PAD, 1), &[value, sides], options, &padded, bound);
     }
     if draft.random.percent(25) {
-        let fill = draft.constant(&[1], 1.0);
+        let fill = draft.constant_of(draft.of_type(value), &[1], 1.0);
         let options = O::PadV2Options(Default::default());
         return draft.node((B::PADV2, 1), &[value, sides, fill], options, &padded, bound);
     }
@@ -126,7 +126,7 @@ pub(crate) fn concatenate(draft: &mut Draft, value: Id) -> Option<Id> {
     let axis = if draft.random.percent(60) { shape.len() - 1 } else { draft.random.below(shape.len()) };
     let without = |shape: &[usize]| [&shape[..axis], &shape[axis + 1..]].concat();
     let matches = |other: &[usize]| other.len() == shape.len() && without(other) == without(&shape);
-    let there = draft.all(|other| matches(&other.shape));
+    let there = draft.peers(value, matches);
     let mut pieces = vec![value];
     for _ in 0..draft.random.within(1, 3) {
         pieces.push(match draft.random.percent(75) {
@@ -134,7 +134,7 @@ pub(crate) fn concatenate(draft: &mut Draft, value: Id) -> Option<Id> {
             false => {
                 let mut piece = shape.clone();
                 piece[axis] = draft.random.within(1, 5);
-                draft.constant(&piece, 2.0)
+                draft.constant_of(draft.of_type(value), &piece, 2.0)
             }
         });
     }
@@ -157,7 +157,7 @@ pub(crate) fn join(draft: &mut Draft, pieces: &[Id], axis: usize) -> Option<Id> 
 pub(crate) fn pack(draft: &mut Draft, value: Id) -> Option<Id> {
     let mut shape = draft.shape(value);
     (shape.len() <= 3).then_some(())?;
-    let there = draft.all(|other| other.shape == shape);
+    let there = draft.peers(value, |other| other == shape);
     let pieces = [value, draft.random.pick(&there)];
     let axis = draft.random.within(0, shape.len());
     shape.insert(axis, 2);
@@ -186,7 +186,7 @@ pub(crate) fn split(draft: &mut Draft, value: Id) -> Option<Id> {
 
 /// DEPTH_TO_SPACE or SPACE_TO_DEPTH with blocks of 2.
 pub(crate) fn blocks(draft: &mut Draft, value: Id) -> Option<Id> {
-    let [batch, height, width, depth] = draft.image(value)?;
+    let [batch, height, width, depth]: [usize; 4] = draft.shape(value).try_into().ok()?;
     let bound = draft.bound(value);
     if depth.is_multiple_of(4) && draft.random.percent(70) {
         let options = O::DepthToSpaceOptions(Box::new(schema::DepthToSpaceOptionsT { block_size: 2 }));

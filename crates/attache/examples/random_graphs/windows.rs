@@ -59,7 +59,7 @@ pub(crate) fn convolution(draft: &mut Draft, value: Id) -> Option<Id> {
     let outputs = channels(&mut draft.random);
     let groups = if depth.is_multiple_of(2) && outputs.is_multiple_of(2) && draft.random.percent(8) { 2 } else { 1 };
     let (shape, bound) = ([batch, rows, columns, outputs], contracted(draft, value));
-    draft.fits(&shape, bound).then_some(())?;
+    draft.fits(value, &shape, bound).then_some(())?;
     let depth = depth / groups;
     let filter = filter(draft, &[outputs, y.size, x.size, depth], y.size * x.size * depth);
     let bias = draft.constant(&[outputs], 1.0);
@@ -86,7 +86,7 @@ pub(crate) fn depthwise(draft: &mut Draft, value: Id) -> Option<Id> {
     }
     let multiplier = draft.random.pick(&[1, 1, 1, 2]);
     let (shape, bound) = ([batch, rows, columns, depth * multiplier], contracted(draft, value));
-    draft.fits(&shape, bound).then_some(())?;
+    draft.fits(value, &shape, bound).then_some(())?;
     let filter = filter(draft, &[1, y.size, x.size, depth * multiplier], y.size * x.size);
     let bias = draft.constant(&[depth * multiplier], 1.0);
     let options = schema::DepthwiseConv2DOptionsT {
@@ -112,7 +112,7 @@ pub(crate) fn transpose_convolution(draft: &mut Draft, value: Id) -> Option<Id> 
         _ => (extent - 1) * stride + size,
     };
     let (shape, bound) = ([batch, extent(height), extent(width), outputs], contracted(draft, value));
-    draft.fits(&shape, bound).then_some(())?;
+    draft.fits(value, &shape, bound).then_some(())?;
     let filter = filter(draft, &[outputs, size, size, depth], (size * size * depth).div_ceil(stride * stride));
     let bias = draft.constant(&[outputs], 1.0);
     let wanted = draft.list(shape);
@@ -153,7 +153,7 @@ pub(crate) fn fully_connected(draft: &mut Draft, value: Id) -> Option<Id> {
     let mut result = if keep_num_dims { rest.to_vec() } else { vec![rest.iter().product()] };
     result.push(outputs);
     let bound = contracted(draft, value);
-    (*depth <= 256 && draft.fits(&result, bound)).then_some(())?;
+    (*depth <= 256 && draft.fits(value, &result, bound)).then_some(())?;
     let filter = filter(draft, &[outputs, *depth], *depth);
     let bias = draft.constant(&[outputs], 1.0);
     let options = schema::FullyConnectedOptionsT {
@@ -171,8 +171,8 @@ pub(crate) fn multiply_matrices(draft: &mut Draft, value: Id) -> Option<Id> {
     let shape = draft.shape(value);
     let (rank, depth) = (shape.len(), *shape.last()?);
     (2..=4).contains(&rank).then_some(())?;
-    let there = draft.all(|other| {
-        other.shape.len() == rank && other.shape[..rank - 2] == shape[..rank - 2] && other.shape[rank - 1] == depth
+    let there = draft.peers(value, |other| {
+        other.len() == rank && other[..rank - 2] == shape[..rank - 2] && other[rank - 1] == depth
     });
     let other = draft.random.pick(&there);
     let result = [&shape[..rank - 1], &[draft.shape(other)[rank - 2]]].concat();
@@ -190,7 +190,7 @@ pub(crate) fn resize(draft: &mut Draft, value: Id) -> Option<Id> {
     let (align_corners, half_pixel_centers) = random.pick(&[(false, false), (true, false), (false, true)]);
     let is_linear = random.percent(60);
     let (shape, bound) = ([batch, rows, columns, depth], draft.bound(value));
-    draft.fits(&shape, bound).then_some(())?;
+    draft.fits(value, &shape, bound).then_some(())?;
     let size = draft.list([rows, columns]);
     let version = if half_pixel_centers { 3 } else { 1 };
     let (operator, options) = if is_linear {
