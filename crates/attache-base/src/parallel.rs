@@ -1,6 +1,7 @@
 //! The seam between kernels, which split work, and whoever owns threads; and work on threads of the moment, for what
 //! happens seldom.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -43,12 +44,15 @@ pub fn both<A: Send, B>(there: impl FnOnce() -> A + Send, here: impl FnOnce() ->
     })
 }
 
-/// Calls `work` with each item once, on up to so many threads, this one among them.
+/// Calls `work` with each item once, on up to so many threads, this one among them. A panic is this thread's then, with
+/// what it said.
 pub fn each<T: Sync>(items: &[T], threads: usize, work: impl Fn(&T) + Sync) {
-    let next = AtomicUsize::new(0);
+    let (next, panic) = (AtomicUsize::new(0), Mutex::new(None));
     let take = || {
         while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
-            work(item);
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| work(item))) {
+                panic.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert(payload);
+            }
         }
     };
     let available = std::thread::available_parallelism().map_or(1, usize::from);
@@ -59,6 +63,9 @@ pub fn each<T: Sync>(items: &[T], threads: usize, work: impl Fn(&T) + Sync) {
         }
         take();
     });
+    if let Some(payload) = panic.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
+        resume_unwind(payload);
+    }
 }
 
 #[cfg(test)]
@@ -70,6 +77,15 @@ mod tests {
         let mut here = 0;
         assert_eq!(both(|| 2, || here += 1), (2, ()));
         assert_eq!(here, 1);
+    }
+
+    #[test]
+    fn a_panic_keeps_what_it_said() {
+        for threads in [1, 4] {
+            let work = || each(&[1, 2, 3, 4, 5, 6], threads, |item| assert_ne!(*item, 4, "it is {item}"));
+            let payload = catch_unwind(work).unwrap_err();
+            assert!(payload.downcast_ref::<String>().is_some_and(|text| text.contains("it is 4")));
+        }
     }
 
     #[test]

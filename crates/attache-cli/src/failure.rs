@@ -3,7 +3,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use attache::ErrorKind;
+use attache::{ErrorKind, Report};
 
 /// What went wrong, which decides the exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +86,14 @@ impl Failure {
 
     pub(crate) fn unsupported(message: impl Into<String>) -> Self {
         Self::new(Kind::Unsupported, message)
+    }
+
+    /// An error where a delegate panicked: what the CPU did in its place must not pass for the delegate's.
+    pub(crate) fn of_panics(figures: &Report) -> Result<(), Self> {
+        match figures.panics.as_slice() {
+            [] => Ok(()),
+            panics => Err(Self::new(Kind::Device, panics.join("\n"))),
+        }
     }
 
     /// The same failure, after the name of what it concerns.

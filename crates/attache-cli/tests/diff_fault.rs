@@ -44,6 +44,23 @@ fn with_fault(operator: usize, arguments: &[&str]) -> (i32, Value) {
 }
 
 #[test]
+fn a_delegate_that_panics_is_a_failure_though_the_cpu_takes_over() {
+    let scratch = Scratch::new();
+    let model = scratch.write("branches.tflite", &branches());
+    let case = concat!(env!("CARGO_MANIFEST_DIR"), "/../../conformance/cases/f32_ADD_both_3d");
+    for arguments in [&["diff", &model][..], &["diff", &model, "--per-operator"], &["check", case], &["run", &model]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
+        command.args(arguments).args(["--delegate", "gpu", "--json"]).env("ATTACHE_FAULT_PANIC", "0");
+        let output = command.output().expect("the command runs");
+        let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let (code, is_run) = (output.status.code().expect("no signal ends the command"), arguments[0] == "run");
+        assert_eq!(code != 0, !is_run, "{arguments:?}: {stdout}{stderr}");
+        assert!(is_run || stdout.contains("a planted panic"), "{arguments:?}: {stdout}");
+        assert!(stderr.contains("it panicked in claim"), "the log says so: {stderr}");
+    }
+}
+
+#[test]
 fn a_fault_is_found_wherever_it_is() {
     let scratch = Scratch::new();
     let model = scratch.write("branches.tflite", &branches());

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use attache_base::copy;
-use attache_gpu_ir::Program;
+use attache_gpu_ir::{Program, ValueId};
 
 use crate::device::Device;
 use crate::error::{GpuError, GpuErrorKind};
@@ -11,6 +11,9 @@ use crate::plan::Plan;
 use crate::precision::Precision;
 use crate::recording::{Cost, Recording, Submission, Times};
 use crate::work::Work;
+
+/// Most slots of a session: each has memory of its own for inputs and outputs.
+const MAX_SLOTS: usize = 64;
 
 /// A program, ready to run on a device.
 pub struct Session {
@@ -84,6 +87,9 @@ impl Session {
             let message = "replay needs a device of its own, through Vulkan";
             return Err(GpuError::new(GpuErrorKind::Unsupported, message));
         }
+        if slots > MAX_SLOTS {
+            return Err(refused(format!("{slots} slots are more than the {MAX_SLOTS} that there may be")));
+        }
         let plan = Plan { slots, ..Plan::new(program, precision, device.limits(), submission)? };
         let (recording, cost) = submission.record(device, &plan, timed)?;
         Ok(Self { plan, recording, cost, ran: false })
@@ -105,51 +111,85 @@ impl Session {
         self.submit_in(0, 1)
     }
 
-    /// Waits for the last run and copies its outputs' elements, as [`Session::write`] takes them.
+    /// Waits for the last run and copies its outputs' elements, as [`Session::write`] takes them; an error unless each of
+    /// the first outputs is given as many bytes as it has.
     pub fn read(&mut self, outputs: &mut [&mut [u8]]) -> Result<(), GpuError> {
+        for (index, output) in outputs.iter().enumerate() {
+            check_length("output", index, self.output_size(index)?, output.len())?;
+        }
         self.wait_for(0)?;
-        let missing = || GpuError::new(GpuErrorKind::Failed, "there is no such output, or it is shorter");
         for (index, output) in outputs.iter_mut().enumerate() {
-            let from = self.output(0, index, output.len())?.filter(|from| from.len() >= output.len());
-            let from = from.ok_or_else(missing)?;
-            copy(output, &from[..output.len()]);
+            let from = self.output(0, index, output.len())?.and_then(|from| from.get(..output.len()));
+            copy(output, from.ok_or_else(|| refused(format!("output {index} has no value before a run")))?);
         }
         Ok(())
     }
 
-    /// As [`Session::write`], for the runs of a slot.
+    /// As [`Session::write`], for the runs of a slot. An error unless there are as many bytes as the input has.
     pub fn write_to(&mut self, slot: usize, input: usize, bytes: &[u8]) -> Result<(), GpuError> {
+        self.check_slot(slot)?;
+        check_length("input", input, self.input_size(input)?, bytes.len())?;
         self.recording.write(slot, input, bytes)
     }
 
     /// Where the host may write an input of a slot itself, once no run reads the one before, with perhaps a few bytes more;
     /// `None` where it can't. It may be very slow to read.
     pub fn input_mut(&mut self, slot: usize, input: usize) -> Result<Option<&mut [u8]>, GpuError> {
+        self.check_slot(slot)?;
+        self.input_size(input)?;
         self.recording.input_mut(slot, input)
     }
 
     /// Copies back what was written to an input of a slot, where [`Session::input_mut`] has it; that takes as long as the
     /// runs under way.
     pub fn read_input(&mut self, slot: usize, input: usize, bytes: &mut [u8]) -> Result<(), GpuError> {
+        self.check_slot(slot)?;
+        check_length("input", input, self.input_size(input)?, bytes.len())?;
         self.recording.read_input(slot, input, bytes)
     }
 
     /// Starts so many runs on what was last written to the slot; its outputs are those of the last. They may go on beside
     /// each other, in memory of their own.
     pub fn submit_in(&mut self, slot: usize, times: usize) -> Result<(), GpuError> {
+        self.check_slot(slot)?;
         self.ran |= times > 0;
         (1..=times).try_for_each(|time| self.recording.submit(slot, time == times))
     }
 
     /// Waits for the slot's last run, whose outputs may still be on their way.
     pub fn wait_for(&mut self, slot: usize) -> Result<(), GpuError> {
+        self.check_slot(slot)?;
         self.recording.wait(slot)
     }
 
     /// The bytes of an output's elements of the slot's last run, from the first on, where they lie, and perhaps a few more:
-    /// those that are there, once they are as many as `least`. `None` unless that run was waited for.
+    /// those that are there, once they are as many as `least`, or all. `None` unless that run was waited for.
     pub fn output(&self, slot: usize, output: usize, least: usize) -> Result<Option<&[u8]>, GpuError> {
-        self.recording.output(slot, output, least)
+        self.check_slot(slot)?;
+        let size = self.output_size(output)?;
+        self.recording.output(slot, output, least.min(size))
+    }
+
+    /// Bytes of an input's elements, as the device stores them.
+    fn input_size(&self, input: usize) -> Result<usize, GpuError> {
+        self.size("input", &self.plan.program.inputs, input)
+    }
+
+    /// Bytes of an output's elements, as the device stores them.
+    fn output_size(&self, output: usize) -> Result<usize, GpuError> {
+        self.size("output", &self.plan.program.outputs, output)
+    }
+
+    fn size(&self, what: &str, ids: &[ValueId], index: usize) -> Result<usize, GpuError> {
+        let missing = || refused(format!("there is no {what} {index}: the program has {}", ids.len()));
+        ids.get(index).map(|id| self.plan.bytes(*id)).ok_or_else(missing)
+    }
+
+    fn check_slot(&self, slot: usize) -> Result<(), GpuError> {
+        if slot < self.plan.slots {
+            return Ok(());
+        }
+        Err(refused(format!("there is no slot {slot}: the session has {}", self.plan.slots)))
     }
 
     /// Waits for the last run and tells when its dispatches began and ended; an error unless the session is timed and ran.
@@ -178,4 +218,13 @@ impl Session {
             upload_ms: self.cost.upload_ms,
         }
     }
+}
+
+/// An error of who asks for what isn't there: nothing was done.
+fn refused(message: String) -> GpuError {
+    GpuError::new(GpuErrorKind::Failed, message)
+}
+
+fn check_length(what: &str, index: usize, size: usize, given: usize) -> Result<(), GpuError> {
+    if size == given { Ok(()) } else { Err(refused(format!("{what} {index} has {size} bytes, not {given}"))) }
 }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use attache_graph::{Graph, NodeId, Refusal, TensorId};
 use attache_passes::has_side_effects;
 
+use crate::guard::{Kernel, guarded};
 use crate::partition::{Unit, border, cluster};
-use crate::{Claim, Delegate, DelegateError, DelegateKernel, Island, Partitioning};
+use crate::{Claim, Delegate, DelegateError, DelegateErrorKind, Error, Island, Partitioning};
 
 /// Something that the interpreter runs as one step.
 pub(crate) enum Work {
@@ -28,7 +29,24 @@ pub(crate) struct Delegated {
     /// What they make for others, ascending.
     pub(crate) outputs: Vec<TensorId>,
     /// What runs them.
-    pub(crate) kernel: Box<dyn DelegateKernel>,
+    pub(crate) kernel: Kernel,
+}
+
+impl Delegated {
+    /// The error of its kernel's failure.
+    pub(crate) fn failed(&self, error: &DelegateError) -> Error {
+        Error::delegate(&self.delegate, error)
+    }
+}
+
+impl Work {
+    /// The node that is left to the CPU.
+    fn node(&self) -> Option<NodeId> {
+        match self {
+            Work::Node(id) => Some(*id),
+            Work::Island(_) => None,
+        }
+    }
 }
 
 impl Unit for Work {
@@ -64,46 +82,90 @@ pub(crate) struct Assignment {
     pub(crate) refused: Vec<BTreeSet<String>>,
     /// For each delegate why it is not used at all.
     pub(crate) failures: Vec<Option<DelegateError>>,
+    /// The delegates' names.
+    pub(crate) names: Vec<String>,
+    /// What delegates said that panicked.
+    pub(crate) panics: Vec<String>,
 }
 
 /// Asks the delegates in order.
 pub(crate) fn assign(graph: &Graph, delegates: &[Arc<dyn Delegate>]) -> Assignment {
     let work = (0..graph.nodes.len()).map(|index| Work::Node(NodeId(index as u32))).collect();
     let reasons = vec![Vec::new(); graph.nodes.len()];
-    let mut assignment = Assignment { work, reasons, refused: Vec::new(), failures: Vec::new() };
-    for delegate in delegates {
-        let mut claims = assignment.ask(graph, &**delegate);
-        let islands = assignment.choose(graph, &**delegate, &mut claims);
-        let failure = assignment.prepare(graph, &**delegate, claims, islands).err();
-        if let Some(failure) = &failure {
-            let name = delegate.name();
-            tracing::warn!("{name} delegate: {failure}; its operations will run elsewhere");
-        }
-        assignment.failures.push(failure);
-    }
+    let (refused, failures, names, panics) = Default::default();
+    let mut assignment = Assignment { work, reasons, refused, failures, names, panics };
+    delegates.iter().for_each(|delegate| assignment.take(graph, &**delegate));
     assignment
 }
 
 /// One slot per node: the delegate's claim, while it stands.
 type Claims = Vec<Option<Claim>>;
 
+/// A delegate as it presented itself.
+struct Asked<'a> {
+    delegate: &'a dyn Delegate,
+    name: &'a str,
+    partitioning: Partitioning,
+}
+
 impl Assignment {
+    /// Gives a delegate what it takes; where it fails, nothing.
+    fn take(&mut self, graph: &Graph, delegate: &dyn Delegate) {
+        self.refused.push(BTreeSet::new());
+        let named = guarded("a", "name", || delegate.name().to_owned());
+        let name = named.as_ref().map_or("nameless", String::as_str).to_owned();
+        let presented = named.and_then(|_| guarded(&name, "partitioning", || delegate.partitioning()));
+        let taken = match presented {
+            Ok(partitioning) => self.offer(graph, &Asked { delegate, name: &name, partitioning }),
+            Err(failure) => {
+                let left: Vec<_> = self.work.iter().filter_map(Work::node).collect();
+                self.note_failure(&left, &name, &failure);
+                Err(failure)
+            }
+        };
+        if let Err(failure) = &taken {
+            tracing::warn!("{name} delegate: {failure}; its operations will run elsewhere");
+            if failure.kind == DelegateErrorKind::Panicked {
+                self.panics.push(format!("{name} delegate: {failure}"));
+            }
+        }
+        self.failures.push(taken.err());
+        self.names.push(name);
+    }
+
+    fn offer(&mut self, graph: &Graph, asked: &Asked<'_>) -> Result<(), DelegateError> {
+        let mut claims = self.ask(graph, asked);
+        let islands = self.choose(graph, asked, &mut claims);
+        self.prepare(graph, asked, claims, islands)
+    }
+
+    /// Says of nodes that the delegate doesn't run them because it failed.
+    fn note_failure(&mut self, nodes: &[NodeId], name: &str, failure: &DelegateError) {
+        for id in nodes {
+            self.reasons[id.index()].push((name.to_owned(), format!("the delegate failed: {failure}")));
+        }
+    }
+
     /// The claims of a delegate on the nodes that are left; refusals are noted.
-    fn ask(&mut self, graph: &Graph, delegate: &dyn Delegate) -> Claims {
-        let Partitioning { first_delegate_node_index: first, last_delegate_node_index: last, .. } =
-            delegate.partitioning();
+    fn ask(&mut self, graph: &Graph, asked: &Asked<'_>) -> Claims {
+        let Asked { delegate, name, partitioning } = asked;
+        let (first, last) = (partitioning.first_delegate_node_index, partitioning.last_delegate_node_index);
         let mut claims: Claims = (0..graph.nodes.len()).map(|_| None).collect();
-        let mut refused = BTreeSet::new();
+        let (mut refused, mut panics) = (BTreeSet::new(), Vec::new());
         for work in &self.work {
             let Work::Node(id) = work else { continue };
             let node = graph.node(*id);
             if node.origins.iter().any(|origin| !(first..=last).contains(origin)) {
                 let reason = format!("it is not among the operators {first} to {last} that the delegate may take");
-                self.reasons[id.index()].push((delegate.name().to_owned(), reason));
+                self.reasons[id.index()].push(((*name).to_owned(), reason));
                 continue;
             }
             let answer = if has_known_shapes(graph, *id) {
-                delegate.claim(graph, *id)
+                guarded(name, "claim", || delegate.claim(graph, *id)).unwrap_or_else(|panic| {
+                    let refusal = Refusal::new(panic.to_string());
+                    panics.push((node.op.name(), panic));
+                    Err(refusal)
+                })
             } else {
                 Err(Refusal::new("its shapes are known only at run time"))
             };
@@ -111,18 +173,21 @@ impl Assignment {
                 Ok(claim) => claims[id.index()] = Some(claim),
                 Err(Refusal(reason)) => {
                     refused.insert(format!("{}: {reason}", node.op.name()));
-                    self.reasons[id.index()].push((delegate.name().to_owned(), reason));
+                    self.reasons[id.index()].push(((*name).to_owned(), reason));
                 }
             }
         }
-        self.refused.push(refused);
+        if let Some(last) = self.refused.last_mut() {
+            *last = refused;
+        }
+        self.panics.extend(panics.iter().map(|(operator, panic)| format!("{name} delegate, {operator}: {panic}")));
         claims
     }
 
     /// The nodes of each island that is worth taking, in the order in which the islands run; other claims are dropped,
     /// with a reason.
-    fn choose(&mut self, graph: &Graph, delegate: &dyn Delegate, claims: &mut Claims) -> Vec<Vec<NodeId>> {
-        let Partitioning { max_delegated_partitions, min_nodes_per_partition, .. } = delegate.partitioning();
+    fn choose(&mut self, graph: &Graph, asked: &Asked<'_>, claims: &mut Claims) -> Vec<Vec<NodeId>> {
+        let Partitioning { max_delegated_partitions, min_nodes_per_partition, .. } = asked.partitioning;
         loop {
             let islands = self.islands(graph, claims);
             let mut by_size: Vec<&Vec<NodeId>> = islands.iter().collect();
@@ -141,7 +206,7 @@ impl Assignment {
                 };
                 for id in *nodes {
                     claims[id.index()] = None;
-                    self.reasons[id.index()].push((delegate.name().to_owned(), reason.clone()));
+                    self.reasons[id.index()].push((asked.name.to_owned(), reason.clone()));
                 }
             }
         }
@@ -171,7 +236,7 @@ impl Assignment {
     fn prepare(
         &mut self,
         graph: &Graph,
-        delegate: &dyn Delegate,
+        Asked { delegate, name, .. }: &Asked<'_>,
         mut claims: Claims,
         islands: Vec<Vec<NodeId>>,
     ) -> Result<(), DelegateError> {
@@ -181,16 +246,13 @@ impl Assignment {
             let (inputs, outputs) = border(graph, nodes);
             let claimed = nodes.iter().filter_map(|id| Some((*id, claims[id.index()].take()?))).collect();
             let island = Island { graph, nodes: claimed, inputs: inputs.clone(), outputs: outputs.clone() };
-            match delegate.prepare(island) {
+            match Kernel::prepare(name, || delegate.prepare(island)) {
                 Ok(kernel) => {
-                    let (delegate, nodes) = (delegate.name().to_owned(), nodes.clone());
+                    let (delegate, nodes) = ((*name).to_owned(), nodes.clone());
                     prepared.push(Delegated { delegate, nodes, inputs, outputs, kernel });
                 }
                 Err(error) => {
-                    for id in islands.iter().flatten() {
-                        let reason = format!("the delegate failed: {error}");
-                        self.reasons[id.index()].push((delegate.name().to_owned(), reason));
-                    }
+                    self.note_failure(&islands.concat(), name, &error);
                     return Err(error);
                 }
             }

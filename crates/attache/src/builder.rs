@@ -5,6 +5,7 @@ use std::sync::Arc;
 use attache_base::Shape;
 use attache_model::Model;
 
+use crate::guard::Delegates;
 use crate::{Delegate, Error, Interpreter, Limits};
 
 /// Most threads that are used unless the caller asks for more.
@@ -14,7 +15,7 @@ const DEFAULT_THREADS: usize = 4;
 #[derive(Clone)]
 pub(crate) struct Options {
     pub(crate) threads: usize,
-    pub(crate) delegates: Vec<Arc<dyn Delegate>>,
+    pub(crate) delegates: Delegates,
     pub(crate) required: bool,
     pub(crate) cpu_fallback: bool,
     pub(crate) limits: Limits,
@@ -23,7 +24,7 @@ pub(crate) struct Options {
 impl Options {
     /// Of an interpreter without delegates.
     pub(crate) fn new(threads: usize, limits: &Limits) -> Self {
-        Self { threads, delegates: Vec::new(), required: false, cpu_fallback: false, limits: limits.clone() }
+        Self { threads, delegates: Delegates::default(), required: false, cpu_fallback: false, limits: limits.clone() }
     }
 }
 

@@ -12,8 +12,10 @@ use attache_base::copy;
 use attache_graph::{Graph, NodeId, Refusal, TensorId, TensorMut, TensorRef};
 
 use crate::KernelProfile;
+use crate::guard::discard;
 
-/// Runs parts of graphs on an accelerator.
+/// Runs parts of graphs on an accelerator. A panic in it, or in a kernel that it made, is caught: it counts as a refusal of
+/// the node, a failure to prepare or a failed run, and [`Report::panics`](crate::Report::panics) lists it.
 pub trait Delegate: Send + Sync {
     /// Its name, as reports and log lines have it.
     fn name(&self) -> &str;
@@ -31,22 +33,30 @@ pub trait Delegate: Send + Sync {
 }
 
 /// What a delegate keeps of a node that it claims, to find it again in [`Delegate::prepare`].
-pub struct Claim(Box<dyn Any + Send>);
+pub struct Claim(Option<Box<dyn Any + Send>>);
 
 impl Claim {
     /// A claim that keeps `work`.
     pub fn new(work: impl Any + Send) -> Self {
-        Self(Box::new(work))
+        Self(Some(Box::new(work)))
     }
 
     /// What was kept, where it is of this type.
-    pub fn downcast<T: Any>(self) -> Option<Box<T>> {
-        self.0.downcast().ok()
+    pub fn downcast<T: Any>(mut self) -> Option<Box<T>> {
+        self.0.take_if(|work| work.is::<T>())?.downcast().ok()
     }
 
     /// What was kept, where it is of this type.
     pub fn downcast_ref<T: Any>(&self) -> Option<&T> {
-        self.0.downcast_ref()
+        self.0.as_ref()?.downcast_ref()
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if let Some(work) = self.0.take() {
+            discard("a", work);
+        }
     }
 }
 
@@ -222,6 +232,8 @@ pub enum DelegateErrorKind {
     OutOfMemory,
     /// The device was lost: nothing that was made on it works any more.
     DeviceLost,
+    /// The delegate panicked, which is a bug in it. What panicked in a run is not used again.
+    Panicked,
 }
 
 impl DelegateError {

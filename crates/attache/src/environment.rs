@@ -11,8 +11,9 @@ use attache_model::Model;
 
 use crate::builder::Options;
 use crate::executor::Executor;
+use crate::guard::Delegates;
 use crate::limits::exceeded;
-use crate::prepare::{Moment, prepare};
+use crate::prepare::{MOST_PANICS, Moment, prepare};
 use crate::{Error, ErrorKind};
 
 /// Subgraphs that run at once, each called by the one before.
@@ -35,6 +36,8 @@ pub(crate) struct Environment {
     steps: u64,
     /// What failed in a subgraph, for those that called it.
     failure: Option<Error>,
+    /// What delegates said that panicked over subgraphs which are prepared anew since, up to [`MOST_PANICS`].
+    panics: BTreeSet<String>,
 }
 
 /// Resource variables, by handle.
@@ -67,6 +70,7 @@ impl Environment {
             active: vec![subgraph],
             steps: 0,
             failure: None,
+            panics: BTreeSet::new(),
         }
     }
 
@@ -110,9 +114,20 @@ impl Environment {
         }
     }
 
+    /// What delegates said that panicked.
+    pub(crate) fn panics(&self) -> Vec<String> {
+        let now = self.subgraphs.values().flatten().flat_map(Executor::panics);
+        self.panics.iter().cloned().chain(now).collect()
+    }
+
+    fn note_panics(&mut self, panics: Vec<String>) {
+        let room = MOST_PANICS.saturating_sub(self.panics.len());
+        self.panics.extend(panics.into_iter().take(room));
+    }
+
     /// Does without delegates from now on. Where that fails everything stays as it was.
     pub(crate) fn leave_delegates(&mut self) -> Result<(), Error> {
-        let options = Options { delegates: Vec::new(), ..self.options.clone() };
+        let options = Options { delegates: Delegates::default(), ..self.options.clone() };
         let mut prepared = BTreeMap::new();
         for (index, executor) in &self.subgraphs {
             let Some(executor) = executor else { continue };
@@ -122,6 +137,7 @@ impl Environment {
             made.keep_values_of(executor);
             prepared.insert(*index, Some(made));
         }
+        self.note_panics(self.subgraphs.values().flatten().flat_map(Executor::panics).collect());
         (self.subgraphs, self.options) = (prepared, options);
         Ok(())
     }
@@ -171,6 +187,7 @@ impl Environment {
             return match self.prepare(subgraph, inputs) {
                 Ok(mut made) => {
                     made.keep_values_of(&executor);
+                    self.note_panics(executor.panics());
                     Ok(made)
                 }
                 Err(error) => {
@@ -191,6 +208,7 @@ impl Environment {
         let shapes: Vec<_> = inputs.iter().map(|input| Some(input.shape.clone())).collect();
         let prepared =
             prepare(&self.model, subgraph, &self.options, &shapes, Moment::Later).map_err(|error| self.fail(error))?;
+        self.note_panics(prepared.report.panics);
         if !fits(prepared.executor.graph(), inputs) {
             return Err(OpError::invalid(format!("the inputs are not of the types of subgraph {subgraph}")));
         }

@@ -74,7 +74,7 @@ impl Error {
     /// A delegate's failure.
     pub(crate) fn delegate(delegate: &str, error: &DelegateError) -> Self {
         let kind = match error.kind {
-            DelegateErrorKind::Failed => ErrorKind::Device,
+            DelegateErrorKind::Failed | DelegateErrorKind::Panicked => ErrorKind::Device,
             DelegateErrorKind::OutOfMemory => ErrorKind::OutOfMemory,
             DelegateErrorKind::DeviceLost => ErrorKind::DeviceLost,
         };

@@ -228,6 +228,15 @@ impl Executor {
         }
     }
 
+    /// What delegates said whose kernels panicked.
+    pub(crate) fn panics(&self) -> Vec<String> {
+        let panicked = self.steps.iter().filter_map(|step| match step {
+            Step::Island(island) => island.kernel.panicked(),
+            Step::Node { .. } => None,
+        });
+        panicked.collect()
+    }
+
     /// Where the time of the last run went, of each partition in order.
     pub(crate) fn profile(&mut self) -> Result<Vec<KernelProfile>, Error> {
         let islands = self.steps.iter_mut().filter_map(|step| match step {
@@ -311,11 +320,7 @@ fn run_island(graph: &Graph, memory: &mut Memory, island: &mut Delegated, times:
     let (Some(inputs), Some(mut outputs)) = (inputs, outputs.collect::<Option<Vec<_>>>()) else {
         return Err(Error::new(ErrorKind::Device, "a tensor that crosses to a delegate has no value"));
     };
-    let result = match times {
-        1 => island.kernel.invoke(&inputs, &mut outputs),
-        _ => island.kernel.invoke_repeatedly(times, &inputs, &mut outputs),
-    };
-    result.map_err(|error| Error::delegate(&island.delegate, &error))
+    island.kernel.invoke(times, &inputs, &mut outputs).map_err(|error| island.failed(&error))
 }
 
 fn read<'a>(graph: &'a Graph, node: &Node, readable: &Readable<'a>) -> Result<Vec<Option<TensorRef<'a>>>, OpError> {

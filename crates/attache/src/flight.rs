@@ -10,7 +10,7 @@ use attache_graph::{Graph, TensorId};
 
 use crate::assign::Delegated;
 use crate::memory::Memory;
-use crate::{DelegateError, DelegateQueue, Error};
+use crate::{DelegateError, Error};
 
 /// A run that was started by [`Interpreter::invoke_async`](crate::Interpreter::invoke_async).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,7 +67,7 @@ impl Flight {
     /// Of an island that is all there is to run; `None` where its kernel is no queue, or where anything but the island's
     /// own tensors would cross. `keeps` says whether the arena has all inputs at any time.
     pub(crate) fn new(graph: &Graph, island: &Delegated, keeps: bool) -> Option<Self> {
-        let slots = island.kernel.queue()?.slots();
+        let slots = island.kernel.slots();
         let is_input = |id: &TensorId| graph.inputs.contains(id) && !graph.fact(*id).is_variable;
         let is_made = |id: &TensorId| island.outputs.contains(id) || graph.fact(*id).constant.is_some();
         if slots == 0 || !island.inputs.iter().all(is_input) || !graph.outputs.iter().all(is_made) {
@@ -126,8 +126,8 @@ impl Flight {
         }
         let slot = self.slots.iter().position(|slot| slot.inputs[place] == input.version);
         let (slot, bytes) = slot.zip(memory.bytes_mut(id)).ok_or_else(|| Error::usage("an input has no value"))?;
-        let read = queue(&mut *island.kernel)?.read_input(slot, place, bytes);
-        read.map_err(|error| Error::delegate(&island.delegate, &error))?;
+        let read = island.kernel.read_input(slot, place, bytes);
+        read.map_err(|error| island.failed(&error))?;
         (input.kept, input.keeps) = (input.version, true);
         Ok(())
     }
@@ -156,7 +156,7 @@ impl Flight {
         let Some(arena) = memory.bytes_mut(graph.inputs[input]) else { return };
         let (slot, size) = (self.next(), arena.len());
         let there = self.inputs[input].filter(|_| !self.is_full()).and_then(|place| {
-            let memory = island.kernel.queue_mut()?.input_mut(slot, place).ok()??;
+            let memory = island.kernel.input_mut(slot, place).ok()??;
             (memory.len() == size).then_some((place, memory))
         });
         match there {
@@ -201,9 +201,8 @@ impl Flight {
             self.keep_place(place, id, memory, island)?;
             let missing = || DelegateError::new("a tensor that crosses to it has no value");
             let written = memory.tensor(graph, id).ok_or_else(missing);
-            let queue = queue(&mut *island.kernel)?;
-            let written = written.and_then(|(_, bytes)| queue.write(slot, place, bytes));
-            written.map_err(|error| Error::delegate(&island.delegate, &error))?;
+            let written = written.and_then(|(_, bytes)| island.kernel.write(slot, place, bytes));
+            written.map_err(|error| island.failed(&error))?;
             self.slots[slot].inputs[place] = version;
         }
         Ok(())
@@ -221,8 +220,7 @@ impl Flight {
         self.slots[slot].run = None;
         self.shown = self.shown.filter(|(shown, _)| *shown != slot);
         self.hand_over(slot, |_| true, graph, memory, island)?;
-        let queue = queue(&mut *island.kernel)?;
-        queue.submit(slot, times).map_err(|error| Error::delegate(&island.delegate, &error))?;
+        island.kernel.submit(slot, times).map_err(|error| island.failed(&error))?;
         self.last = slot;
         self.slots[slot].run = Some(run);
         Ok(())
@@ -234,9 +232,9 @@ impl Flight {
             let is_shown = self.shown.is_some_and(|(_, shown)| shown == run);
             return if is_shown { Ok(()) } else { Err(gone(run)) };
         };
-        let waited = queue(&mut *island.kernel)?.wait(slot);
+        let waited = island.kernel.wait(slot);
         self.slots[slot].run = None;
-        waited.map_err(|error| Error::delegate(&island.delegate, &error))?;
+        waited.map_err(|error| island.failed(&error))?;
         self.shown = Some((slot, run));
         Ok(())
     }
@@ -253,19 +251,20 @@ impl Flight {
         size: usize,
         island: &'a Delegated,
     ) -> Result<Option<&'a [u8]>, Error> {
-        let Some((queue, slot, place)) = self.shown(output, island) else { return Ok(None) };
-        let bytes = queue.output(slot, place, size).map_err(|error| Error::delegate(&island.delegate, &error))?;
+        let Some((slot, place)) = self.shown(output) else { return Ok(None) };
+        let bytes = island.kernel.output(slot, place, size).map_err(|error| island.failed(&error))?;
         Ok(bytes.and_then(|bytes| bytes.get(..size)))
     }
 
     /// Copies an output, of the run that was waited for last; false where there is none.
     pub(crate) fn read(&self, output: usize, into: &mut [u8], island: &Delegated) -> Result<bool, Error> {
-        let Some((queue, slot, place)) = self.shown(output, island) else { return Ok(false) };
-        queue.read(slot, place, into).map_err(|error| Error::delegate(&island.delegate, &error))
+        let Some((slot, place)) = self.shown(output) else { return Ok(false) };
+        island.kernel.read(slot, place, into).map_err(|error| island.failed(&error))
     }
 
-    fn shown<'a>(&self, output: usize, island: &'a Delegated) -> Option<(&'a dyn DelegateQueue, usize, usize)> {
-        Some((island.kernel.queue()?, self.shown?.0, (*self.outputs.get(output)?)?))
+    /// The slot that is shown, and an output's place among the island's.
+    fn shown(&self, output: usize) -> Option<(usize, usize)> {
+        Some((self.shown?.0, (*self.outputs.get(output)?)?))
     }
 }
 
@@ -273,9 +272,4 @@ impl Flight {
 pub(crate) fn gone(run: Run) -> Error {
     let remedy = "wait for runs before as many others are started as may be under way, and before inputs are resized";
     Error::usage(format!("the outputs of run {} are gone: {remedy}", run.0))
-}
-
-/// A kernel that was a queue when it was asked first.
-fn queue(kernel: &mut dyn crate::DelegateKernel) -> Result<&mut dyn DelegateQueue, Error> {
-    kernel.queue_mut().ok_or_else(|| Error::usage("a delegate's kernel is no queue any more"))
 }

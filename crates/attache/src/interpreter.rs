@@ -8,6 +8,7 @@ use crate::builder::{InterpreterBuilder, Options};
 use crate::environment::Environment;
 use crate::fallback::State;
 use crate::flight::Run;
+use crate::guard::Delegates;
 use crate::prepare::{Moment, Prepared, prepare};
 use crate::{Error, Placement, Profile, Report};
 
@@ -217,6 +218,7 @@ impl Interpreter {
         (0..self.inputs.len()).filter(stays).try_for_each(|input| self.prepared.executor.keep_input(input))?;
         let mut prepared = prepare(&self.model, self.subgraph, &self.options, &shapes, self.environment.moment())?;
         prepared.executor.keep_values_of(&self.prepared.executor);
+        prepared.remember(&self.prepared);
         (self.inputs, self.outputs) = infos(&self.model, self.subgraph, prepared.executor.graph());
         (self.prepared, self.shapes, self.ended) = (prepared, shapes, None);
         Ok(())
@@ -317,13 +319,13 @@ impl Interpreter {
     /// too, delegates keep their place.
     fn leave_delegates(&mut self, error: &Error, state: State) -> Result<(), Error> {
         let also = |other: Error| Error::new(other.kind(), format!("{error}; and the CPU cannot take over: {other}"));
-        let options = Options { delegates: Vec::new(), required: false, ..self.options.clone() };
+        let options = Options { delegates: Delegates::default(), required: false, ..self.options.clone() };
         state.restore(&mut self.prepared.executor, &mut self.environment);
         let moment = self.environment.moment();
         let mut prepared = prepare(&self.model, self.subgraph, &options, &self.shapes, moment).map_err(also)?;
         self.environment.leave_delegates().map_err(also)?;
         prepared.executor.keep_values_of(&self.prepared.executor);
-        prepared.blame(&self.prepared.placement, error);
+        prepared.blame(&self.prepared, error);
         (self.prepared, self.options) = (prepared, options);
         Ok(())
     }
@@ -349,7 +351,9 @@ impl Interpreter {
 
     /// Figures about the interpreter.
     pub fn report(&self) -> Report {
-        self.prepared.report.clone()
+        let mut report = self.prepared.report.clone();
+        report.panics = self.prepared.panics().into_iter().chain(self.environment.panics()).collect();
+        report
     }
 }
 

@@ -26,6 +26,7 @@ mod fallback;
 mod flight;
 #[cfg(feature = "gpu")]
 pub mod gpu;
+mod guard;
 mod interpreter;
 mod limits;
 mod memory;

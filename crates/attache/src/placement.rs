@@ -1,13 +1,11 @@
 //! Which operator runs where, and why: a value that can be printed.
 
 use std::fmt;
-use std::sync::Arc;
 
 use attache_graph::{Graph, NodeId};
 use attache_model::Model;
 use attache_passes::Log;
 
-use crate::Delegate;
 use crate::assign::{Assignment, Work};
 
 /// Where one operator of the file went.
@@ -105,7 +103,6 @@ pub(crate) fn placement(
     graph: &Graph,
     passes: &Log,
     assignment: &Assignment,
-    delegates: &[Arc<dyn Delegate>],
 ) -> Placement {
     let operators = model.subgraphs()[subgraph].operators.iter().enumerate();
     let nodes = operators.map(|(index, operator)| NodePlacement {
@@ -125,7 +122,7 @@ pub(crate) fn placement(
     for work in &assignment.work {
         match work {
             Work::Node(id) => placement.at(graph, *id, |node| {
-                node.reason = reason(&assignment.reasons[id.index()], delegates.len());
+                node.reason = reason(&assignment.reasons[id.index()], assignment.names.len());
             }),
             Work::Island(island) => {
                 let partition = placement.partitions;
@@ -134,13 +131,13 @@ pub(crate) fn placement(
                     let outcome = Outcome::On { delegate: island.delegate.clone(), partition };
                     placement.at(graph, *id, |node| node.outcome = outcome.clone());
                 }
-                for (id, into) in island.kernel.report().merged {
-                    placement.at(graph, id, |node| node.merged = Some(into.clone()));
+                for (id, into) in &island.kernel.report().merged {
+                    placement.at(graph, *id, |node| node.merged = Some(into.clone()));
                 }
             }
         }
     }
-    placement.write_log(assignment, delegates);
+    placement.write_log(assignment);
     placement
 }
 
@@ -172,11 +169,11 @@ impl Placement {
     }
 
     /// Says it in the words of TensorFlow Lite, delegate by delegate.
-    fn write_log(&mut self, assignment: &Assignment, delegates: &[Arc<dyn Delegate>]) {
+    fn write_log(&mut self, assignment: &Assignment) {
         let total = self.nodes.len();
         let mut delegated = 0;
-        for ((delegate, refused), failure) in delegates.iter().zip(&assignment.refused).zip(&assignment.failures) {
-            let name = delegate.name();
+        self.log.extend(assignment.panics.iter().cloned());
+        for ((name, refused), failure) in assignment.names.iter().zip(&assignment.refused).zip(&assignment.failures) {
             if !refused.is_empty() {
                 self.log.push(format!("Following operations are not supported by {name} delegate:"));
                 self.log.extend(refused.iter().cloned());
@@ -197,7 +194,7 @@ impl Placement {
                     "{taken} operations will run on the {name}, and the remaining {left} operations will run on the CPU."
                 ),
             });
-            let is_own = |work: &&Work| matches!(work, Work::Island(island) if island.delegate == name);
+            let is_own = |work: &&Work| matches!(work, Work::Island(island) if island.delegate == *name);
             let kernels = assignment.work.iter().filter(is_own).count();
             if kernels > 0 {
                 self.log.push(format!("Created TensorFlow Lite delegate for {name}."));

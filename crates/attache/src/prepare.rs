@@ -1,6 +1,6 @@
 //! From a model to an interpreter's insides: import, passes, assignment, plan.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use attache_base::Shape;
@@ -12,7 +12,10 @@ use crate::builder::Options;
 use crate::executor::Executor;
 use crate::placement::{NodePlacement, Placement};
 use crate::plan::plan;
-use crate::{Delegate, DelegateErrorKind, Error, ErrorKind, Report};
+use crate::{DelegateError, DelegateErrorKind, Error, ErrorKind, Report};
+
+/// Panics of delegates that are remembered: who panics at each of many shapes has said enough.
+pub(crate) const MOST_PANICS: usize = 64;
 
 /// An interpreter's insides.
 pub(crate) struct Prepared {
@@ -23,10 +26,24 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     /// Says that the CPU runs what delegates ran before, and why.
-    pub(crate) fn blame(&mut self, before: &Placement, error: &Error) {
+    pub(crate) fn blame(&mut self, before: &Self, error: &Error) {
         tracing::warn!("{error}; the CPU takes over");
-        self.placement.fall_back(before, &error.to_string());
+        self.placement.fall_back(&before.placement, &error.to_string());
+        self.remember(before);
         self.report.fallback = Some(error.to_string());
+    }
+
+    /// Keeps what was reported of delegates that are left for good, or that panicked, by those in whose place these are.
+    pub(crate) fn remember(&mut self, before: &Self) {
+        let own = std::mem::take(&mut self.report.panics);
+        let panics = before.panics().into_iter().chain(own);
+        self.report.panics = panics.collect::<BTreeSet<_>>().into_iter().take(MOST_PANICS).collect();
+        self.report.fallback = self.report.fallback.take().or_else(|| before.report.fallback.clone());
+    }
+
+    /// What delegates said that panicked.
+    pub(crate) fn panics(&self) -> Vec<String> {
+        self.report.panics.iter().cloned().chain(self.executor.panics()).collect()
     }
 }
 
@@ -56,12 +73,12 @@ pub(crate) fn prepare(
     let log = attache_passes::run(&mut graph);
     options.limits.check_graph(&graph, subgraph)?;
     let assignment = assign(&graph, &options.delegates);
-    let fault = match fault(&assignment, &options.delegates) {
+    let fault = match fault(&assignment) {
         Some(fault) if !options.cpu_fallback => return Err(fault),
         fault => fault,
     };
     check_implemented(&graph, subgraph, &assignment)?;
-    let placement = crate::placement::placement(model, subgraph, &graph, &log, &assignment, &options.delegates);
+    let placement = crate::placement::placement(model, subgraph, &graph, &log, &assignment);
     if options.required {
         check_delegated(subgraph, &placement)?;
     }
@@ -162,22 +179,27 @@ fn check_delegated(subgraph: usize, placement: &Placement) -> Result<(), Error> 
 }
 
 /// The first loss of a device, or of its memory, while delegates prepared: no refusal to be worked around unasked.
-fn fault(assignment: &Assignment, delegates: &[Arc<dyn Delegate>]) -> Option<Error> {
-    let mut failures = delegates.iter().zip(&assignment.failures).filter_map(|(delegate, failure)| {
-        let failure = failure.as_ref().filter(|failure| failure.kind != DelegateErrorKind::Failed)?;
-        Some(Error::delegate(delegate.name(), failure))
-    });
+fn fault(assignment: &Assignment) -> Option<Error> {
+    let is_devices = |failure: &&DelegateError| match failure.kind {
+        DelegateErrorKind::OutOfMemory | DelegateErrorKind::DeviceLost => true,
+        DelegateErrorKind::Failed | DelegateErrorKind::Panicked => false,
+    };
+    let mut failures = assignment
+        .names
+        .iter()
+        .zip(&assignment.failures)
+        .filter_map(|(name, failure)| Some(Error::delegate(name, failure.as_ref().filter(is_devices)?)));
     failures.next()
 }
 
 fn delegates_report(assignment: &Assignment) -> Report {
-    let mut sum = Report::default();
+    let mut sum = Report { panics: assignment.panics.clone(), ..Report::default() };
     for work in &assignment.work {
         let Work::Island(island) = work else { continue };
         let report = island.kernel.report();
         sum.dispatches += report.dispatches;
-        sum.variants.extend(report.variants);
-        sum.alternatives.extend(report.alternatives);
+        sum.variants.extend(&report.variants);
+        sum.alternatives.extend(&report.alternatives);
         sum.arena_bytes += report.arena_bytes;
         sum.arena_lower_bound_bytes += report.arena_lower_bound_bytes;
         sum.weights_bytes += report.weights_bytes;

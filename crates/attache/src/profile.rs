@@ -70,7 +70,9 @@ impl Profile {
 
 /// The file's operators that are behind these nodes.
 fn operators(subgraph: &Subgraph, graph: &Graph, nodes: &[NodeId]) -> Vec<(usize, String)> {
-    let mut indices: Vec<usize> = nodes.iter().flat_map(|id| graph.node(*id).origins.iter().copied()).collect();
+    // A delegate may name any.
+    let known = nodes.iter().filter_map(|id| graph.nodes.get(id.index()));
+    let mut indices: Vec<usize> = known.flat_map(|node| node.origins.iter().copied()).collect();
     indices.sort_unstable();
     indices.dedup();
     indices.into_iter().map(|index| (index, subgraph.operators[index].code.name())).collect()

@@ -33,6 +33,8 @@ pub struct Report {
     pub cpu_arena_lower_bound_bytes: usize,
     /// Why the CPU took over from a delegate that failed; `None` where none did.
     pub fallback: Option<String>,
+    /// What delegates said that panicked, which is a bug in them. The CPU runs what they had claimed, or the run failed.
+    pub panics: Vec<String>,
     /// Milliseconds from the model to an interpreter that is ready to run.
     pub prepare_ms: f64,
 }

@@ -8,7 +8,7 @@ use attache_graph::Graph;
 use attache_model::Model;
 
 use crate::builder::Options;
-use crate::prepare::{Moment, import as import_graph, prepare};
+use crate::prepare::{Moment, Prepared, import as import_graph, prepare};
 use crate::{Delegate, Error, Limits};
 
 /// The graph of a subgraph as imported.
@@ -43,9 +43,19 @@ pub fn partition(
     delegates: &[Arc<dyn Delegate>],
     limits: &Limits,
 ) -> Result<String, Error> {
+    Ok(prepared(model, subgraph, delegates, limits)?.placement.to_string())
+}
+
+/// A subgraph with all of its delegates' work prepared.
+pub(crate) fn prepared(
+    model: &Model,
+    subgraph: usize,
+    delegates: &[Arc<dyn Delegate>],
+    limits: &Limits,
+) -> Result<Prepared, Error> {
     check(model, subgraph)?;
-    let options = Options { delegates: delegates.to_vec(), ..Options::new(1, limits) };
-    Ok(prepare(model, subgraph, &options, &[], moment(subgraph))?.placement.to_string())
+    let options = Options { delegates: delegates.into(), ..Options::new(1, limits) };
+    prepare(model, subgraph, &options, &[], moment(subgraph))
 }
 
 /// The first subgraph is what interpreters run; others are looked at as what it may run.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use attache::gpu::{Backend, Precision, Quantized, Submission};
 use attache::{Delegate, GpuDelegate, GpuDelegateOptions};
-use goldens::{Case, assert_none, cases, cases_in};
+use goldens::{Case, assert_none, cases, cases_in, no_panics};
 
 /// In which numbers, how with quantized tensors, and whether a software device gets the kernels of hardware, matrices too.
 type Form = (Precision, Quantized, bool);
@@ -51,6 +51,7 @@ fn outcome(case: &Case, delegate: &Arc<dyn Delegate>) -> Result<Outcome, String>
     }
     let read = |output| interpreter.read_bytes(output).map(<[u8]>::to_vec).map_err(|error| error.to_string());
     let outputs = (0..interpreter.outputs().len()).map(read).collect::<Result<_, _>>()?;
+    no_panics(&interpreter)?;
     Ok(Outcome { outputs, all_delegated: interpreter.placement().left_behind().next().is_none() })
 }
 

@@ -181,7 +181,9 @@ fn outputs(model: &Model, case: &Case, device: &Device) -> Result<(Vec<Array>, F
     }
     interpreter.invoke()?;
     let outputs: Result<_, _> = (0..case.outputs.len()).map(|index| output(&interpreter, index)).collect();
-    Ok((outputs?, interpreter.report()))
+    let (outputs, figures) = (outputs?, interpreter.report());
+    Failure::of_panics(&figures)?;
+    Ok((outputs, figures))
 }
 
 fn output(interpreter: &Interpreter, index: usize) -> Result<Array, Failure> {

@@ -123,7 +123,9 @@ impl Diff {
             progress.inc(1);
         }
         progress.finish_and_clear();
-        Ok((outputs, kept.unwrap_or_default(), test.report().fallback))
+        let figures = test.report();
+        Failure::of_panics(&figures)?;
+        Ok((outputs, kept.unwrap_or_default(), figures.fallback))
     }
 }
 

@@ -11,7 +11,7 @@ use attache_graph::{Fact, Graph, Node, TensorId};
 use attache_model::Model;
 
 use super::{Difference, Tolerance};
-use crate::assign::{Work, assign};
+use crate::assign::{Assignment, Work, assign};
 use crate::builder::Options;
 use crate::environment::Environment;
 use crate::executor::Executor;
@@ -113,6 +113,7 @@ impl Trace {
             if reasons.is_empty() { "there is no delegate".to_owned() } else { reasons.join("; ") }
         };
         let assignment = assign(&graph, delegates);
+        check_panics(&assignment)?;
         let is_taken = assignment.work.iter().any(|work| matches!(work, Work::Island(_)));
         let outcome = if is_taken {
             let outputs = graph.outputs.clone();
@@ -154,7 +155,7 @@ impl Trace {
 
     /// Those of the run on the CPU, with delegates.
     fn options_with(&self, delegates: &[Arc<dyn Delegate>]) -> Options {
-        Options { delegates: delegates.to_vec(), ..self.options.clone() }
+        Options { delegates: delegates.into(), ..self.options.clone() }
     }
 
     /// The first of `tensors` that departs when the first `nodes` nodes run on delegates.
@@ -258,6 +259,14 @@ pub(super) fn origin(node: &Node) -> usize {
     node.origins.first().copied().unwrap_or_default()
 }
 
+/// An error where a delegate panicked: what it refuses then is no refusal.
+fn check_panics(assignment: &Assignment) -> Result<(), Error> {
+    match assignment.panics.first() {
+        Some(panic) => Err(Error::new(ErrorKind::Device, panic.clone())),
+        None => Ok(()),
+    }
+}
+
 /// Runs a graph once. A delegate that fails is an error here, so that the CPU isn't compared with itself.
 fn run(
     graph: Graph,
@@ -266,6 +275,7 @@ fn run(
     inputs: &[&[u8]],
 ) -> Result<Executor, Error> {
     let mut assignment = assign(&graph, &options.delegates);
+    check_panics(&assignment)?;
     if let Some(failure) = assignment.failures.drain(..).flatten().next() {
         return Err(Error::new(ErrorKind::Device, failure.to_string()));
     }

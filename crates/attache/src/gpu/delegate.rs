@@ -12,6 +12,7 @@ use attache_graph::{Graph, Grid, Lowered, Lowering, NodeId, Quantized, Refusal, 
 
 use super::kernel::{GpuKernel, failure};
 use super::options::GpuDelegateOptions;
+use crate::guard::guarded;
 use crate::{Claim, Delegate, DelegateError, DelegateKernel, Error, ErrorKind, Island, Partitioning};
 
 /// Bytes that one binding reaches on every device.
@@ -123,7 +124,8 @@ impl GpuDelegate {
 
     /// Whether a GPU takes the node, or why not; asked of no device in particular.
     pub fn supports(graph: &Graph, node: NodeId, quantized: Quantized) -> Result<(), Refusal> {
-        lower(graph, node, quantized, COMMON_BINDING_BYTES).map(drop)
+        let lowered = guarded("GPU", "claim", || lower(graph, node, quantized, COMMON_BINDING_BYTES).map(drop));
+        lowered.unwrap_or_else(|panic| Err(Refusal::new(panic.to_string())))
     }
 
     pub(super) fn device(&self) -> &Device {

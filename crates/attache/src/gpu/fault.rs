@@ -1,5 +1,6 @@
 //! A test's faults, planted where the feature `fault` is there and the environment asks for them. With
-//! `ATTACHE_FAULT_NODE`, the index of an operator of the file, the GPU scales by 1.01 whatever floats that operator makes.
+//! `ATTACHE_FAULT_NODE`, the index of an operator of the file, the GPU scales by 1.01 whatever floats that operator makes;
+//! with `ATTACHE_FAULT_PANIC`, likewise, the delegate panics over it.
 //! `ATTACHE_FAULT_DEVICE` has the device lost or out of memory: `lost` or `memory`, at `record`, `submit`, `wait` or `read`,
 //! after so many times that went well, as `lost,submit,2`. Without the feature nothing happens.
 
@@ -39,8 +40,12 @@ pub(super) fn of_device() -> Option<Fault> {
 pub(super) fn plant(node: &Node, mut lowered: Lowered) -> Lowered {
     use attache_gpu_ir::{Expression, Primitive, Scalar};
 
-    let wanted = std::env::var("ATTACHE_FAULT_NODE").ok().and_then(|index| index.parse().ok());
-    if !wanted.is_some_and(|index| node.origins.contains(&index)) {
+    let is_wanted = |variable: &str| {
+        let wanted = std::env::var(variable).ok().and_then(|index| index.parse().ok());
+        wanted.is_some_and(|index| node.origins.contains(&index))
+    };
+    assert!(!is_wanted("ATTACHE_FAULT_PANIC"), "a planted panic");
+    if !is_wanted("ATTACHE_FAULT_NODE") {
         return lowered;
     }
     for output in 0..lowered.program.outputs.len() {

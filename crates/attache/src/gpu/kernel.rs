@@ -91,7 +91,7 @@ impl DelegateQueue for GpuKernel {
     }
 
     fn write(&mut self, slot: usize, input: usize, bytes: &[u8]) -> Result<(), DelegateError> {
-        let port = &self.inputs[input];
+        let port = self.inputs.get(input).ok_or_else(|| no_such("input", input))?;
         if port.elements == 0 {
             return Ok(());
         }
@@ -100,7 +100,7 @@ impl DelegateQueue for GpuKernel {
     }
 
     fn input_mut(&mut self, slot: usize, input: usize) -> Result<Option<&mut [u8]>, DelegateError> {
-        let port = &self.inputs[input];
+        let port = self.inputs.get(input).ok_or_else(|| no_such("input", input))?;
         if port.elements == 0 || !port.is_taken() {
             return Ok(None);
         }
@@ -118,7 +118,8 @@ impl DelegateQueue for GpuKernel {
 
     fn wait(&mut self, slot: usize) -> Result<(), DelegateError> {
         self.session.wait_for(slot).map_err(failed)?;
-        for (index, (port, elements)) in self.outputs.iter().zip(&mut self.converted[slot]).enumerate() {
+        let converted = self.converted.get_mut(slot).ok_or_else(|| no_such("slot", slot))?;
+        for (index, (port, elements)) in self.outputs.iter().zip(converted).enumerate() {
             let bytes = port.device_bytes();
             if !port.is_stored()
                 && let Some(words) = self.session.output(slot, index, bytes).map_err(failed)?
@@ -137,6 +138,10 @@ impl DelegateQueue for GpuKernel {
             false => &self.converted[slot][output],
         }))
     }
+}
+
+fn no_such(what: &str, index: usize) -> DelegateError {
+    DelegateError::new(format!("TfLiteGpuDelegate Invoke: there is no {what} {index}"))
 }
 
 fn failed(error: GpuError) -> DelegateError {
@@ -173,7 +178,8 @@ impl DelegateKernel for GpuKernel {
         self.submit(0, times)?;
         self.wait(0)?;
         for (index, output) in outputs.iter_mut().enumerate() {
-            let fits = self.outputs[index].host_bytes() == Some(output.bytes.len());
+            let port = self.outputs.get(index);
+            let fits = port.is_some_and(|port| port.host_bytes() == Some(output.bytes.len()));
             if !fits || !self.read(0, index, output.bytes)? {
                 return Err(DelegateError::new("an output is of another size"));
             }

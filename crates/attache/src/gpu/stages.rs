@@ -8,7 +8,7 @@ use attache_graph::{Graph, NodeId, Refusal, TensorMut, TensorRef};
 use attache_model::Model;
 
 use super::delegate::{GpuDelegate, stitch};
-use crate::{Claim, Delegate, DelegateError, DelegateKernel, Error, Island, Limits, Partitioning};
+use crate::{Claim, Delegate, DelegateError, DelegateKernel, Error, ErrorKind, Island, Limits, Partitioning};
 
 /// A stage between an island and a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,10 @@ pub fn stage(
 ) -> Result<String, Error> {
     let printer = Arc::new(Printer { delegate: delegate.clone(), stage, text: Mutex::default() });
     let delegate: Arc<dyn Delegate> = printer.clone();
-    crate::stages::partition(model, subgraph, std::slice::from_ref(&delegate), limits)?;
+    let prepared = crate::stages::prepared(model, subgraph, std::slice::from_ref(&delegate), limits)?;
+    if let Some(panic) = prepared.report.panics.into_iter().next() {
+        return Err(Error::new(ErrorKind::Device, panic));
+    }
     let text = printer.text.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     Ok(text.clone())
 }

@@ -147,7 +147,7 @@ impl Case {
             let bytes = interpreter.read_bytes(index).map_err(|error| error.to_string())?;
             compare(bytes, expected).map_err(|error| format!("output {index}: {error}"))?;
         }
-        Ok(())
+        no_panics(interpreter)
     }
 
     /// Whether any tensor of its model is quantized.
@@ -166,12 +166,19 @@ impl Case {
         // Those that only choose what runs may find all of that on a GPU.
         left.retain(|operator| !matches!(operator.as_str(), "IF" | "WHILE"));
         let is_spoiled = may_be_spoiled && !left.is_empty();
+        no_panics(interpreter)?;
         match self.check(interpreter, tolerance) {
             Ok(()) if is_spoiled => Err("right, though the CPU computed some of it poisoned".into()),
             Err(_) if may_be_spoiled => Ok(()),
             result => result,
         }
     }
+}
+
+/// An error where a delegate panicked, and the CPU did its work.
+pub(crate) fn no_panics(interpreter: &Interpreter) -> Result<(), String> {
+    let panics = interpreter.report().panics;
+    if panics.is_empty() { Ok(()) } else { Err(panics.join("; ")) }
 }
 
 /// What is wrong with an output, if anything. Floats may differ by `tolerance` times the largest number of the case, but
