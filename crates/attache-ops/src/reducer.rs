@@ -14,7 +14,7 @@ use attache_kernels::reduce::{self, Reduction as Kernel};
 use attache_model::schema::BuiltinOperator;
 
 use crate::exact::is_exact;
-use crate::quantized::{Affine, is_stored, with_stored};
+use crate::quantized::{Affine, is_stored, require_one_stored_scale, with_stored};
 use crate::reduction::{self, Folding};
 use crate::support::{elements, elements_mut, is_empty};
 use crate::{Code, Declaration, Definition};
@@ -156,6 +156,13 @@ impl Op for Numbers {
             Form::Same | Form::Sum => &TYPES,
         };
         self.folding.infer(inputs, types)
+    }
+
+    fn check_scales(&self, inputs: &[Option<&Fact>], outputs: &[&Fact]) -> Result<(), OpError> {
+        match self.form {
+            Form::Same => require_one_stored_scale(inputs, 0..1, outputs),
+            Form::Sum | Form::Product => Ok(()),
+        }
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
