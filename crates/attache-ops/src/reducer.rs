@@ -1,6 +1,5 @@
 //! Operators that fold the elements along axes that an input names: a row each. Float32 sums accumulate in float32,
-//! those of integers wrap. SUM takes signed bytes for unsigned ones, as TensorFlow Lite's reference kernels do
-//! (`crate::reduction`).
+//! those of integers wrap.
 
 use std::sync::Arc;
 
@@ -187,9 +186,6 @@ impl Op for Numbers {
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
         match self.form {
             Form::Sum if is_exact(lowering, 0) => return self.folding.lower_sum(lowering, false),
-            Form::Sum if lowering.stored_input(0)?.data_type == DataType::Int8 => {
-                return self.folding.lower_seen_sum(lowering);
-            }
             Form::Product if is_exact(lowering, 0) => {
                 return Err(Refusal::new("products of stored numbers are rescaled one after the other, in 64 bits"));
             }
