@@ -36,7 +36,7 @@ def scaled(model, index, scale, zero_point=0, axis=0):
     return index
 
 
-def stored(suite, operator, form, inputs, result, table=None, version=1, constants=(), **fields):
+def stored(suite, operator, form, inputs, result, table=None, version=1, constants=(), kernels=REFERENCE, **fields):
     """A case of one operator. `inputs` are (kind, shape or None for every number, scale and zero point), `result` is the
     kind with scale and zero point, or None where truth comes out; `constants` are further inputs.
     """
@@ -51,7 +51,7 @@ def stored(suite, operator, form, inputs, result, table=None, version=1, constan
         index = model.operator(operator, indices, chosen, version, dtype=dtype)
         return [index if result is None else scaled(model, index, *result[1:])]
 
-    suite.case(operator, form, build, inputs[0][0], REFERENCE)
+    suite.case(operator, form, build, inputs[0][0], kernels)
 
 
 def conversions(suite):

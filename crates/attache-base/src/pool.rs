@@ -23,6 +23,7 @@ const OPEN: u64 = 1 << 31;
 const NUMBER: u64 = 1 << 32;
 
 type Task<'a> = &'a (dyn Fn(usize) + Sync);
+type Panic = Box<dyn Any + Send>;
 
 /// What a job is: only read by workers that have joined.
 #[derive(Clone, Copy)]
@@ -36,8 +37,8 @@ struct Board {
     job: UnsafeCell<Option<Job>>,
     /// The next task nobody has taken.
     next: AtomicUsize,
-    /// The first panic of a task.
-    panic: Mutex<Option<Box<dyn Any + Send>>>,
+    /// The first panic of a task of the job.
+    panic: Mutex<Option<Panic>>,
     ended: AtomicBool,
     sleepers: AtomicUsize,
     gate: Mutex<()>,
@@ -87,9 +88,9 @@ impl Parallel for Pool {
         if caller.is_none() {
             return (0..tasks).for_each(task);
         }
-        self.board.run(tasks, task);
+        let panic = self.board.run(tasks, task);
+        // Released before the panic goes on, which would poison the lock.
         drop(caller);
-        let panic = self.board.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(panic) = panic {
             resume_unwind(panic);
         }
@@ -107,7 +108,9 @@ impl Drop for Pool {
 }
 
 impl Board {
-    fn run(&self, tasks: usize, task: Task) {
+    /// Runs all tasks; the first panic of one of them. The caller's lock is held: what is taken from the board here is
+    /// of this job and of no other.
+    fn run(&self, tasks: usize, task: Task) -> Option<Panic> {
         // SAFETY: the borrow ends before this function returns: it waits for every worker that joined, no worker
         // joins after the close, and nothing in between can panic.
         let task = unsafe { std::mem::transmute::<Task<'_>, Task<'static>>(task) };
@@ -126,6 +129,7 @@ impl Board {
             turns += 1;
             if turns > SPINS { std::thread::yield_now() } else { std::hint::spin_loop() }
         }
+        self.panic.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Runs tasks until none is left to take. Never panics.
@@ -243,6 +247,63 @@ mod tests {
             }
         });
         assert_eq!(total.into_inner(), 3 * 200 * 4 * 6);
+    }
+
+    #[test]
+    fn each_caller_gets_its_own_panic_and_no_other() {
+        const TASKS: usize = 3;
+        let pool = Pool::new(2);
+        // Callers 0 and 2 panic in every run, caller 1 in none.
+        let call = |caller: usize| {
+            for round in 0..20_000 {
+                let done = AtomicUsize::new(0);
+                let result = catch_unwind(AssertUnwindSafe(|| {
+                    pool.run(TASKS, &|index| {
+                        if index == 0 && caller != 1 {
+                            resume_unwind(Box::new((caller, round))); // without the message of a panic
+                        }
+                        done.fetch_add(1, Ordering::Relaxed);
+                    });
+                }));
+                let panic = result.err().map(|panic| *panic.downcast::<(usize, usize)>().unwrap());
+                assert_eq!(panic, (caller != 1).then_some((caller, round)));
+                assert!(panic.is_some() || done.into_inner() == TASKS);
+            }
+        };
+        std::thread::scope(|scope| (0..3).for_each(|caller| drop(scope.spawn(move || call(caller)))));
+    }
+
+    #[test]
+    fn the_pool_is_a_callers_until_its_panic_is_taken() {
+        let (pool, gate) = (Pool::new(2), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let caller = scope.spawn(|| {
+                catch_unwind(AssertUnwindSafe(|| {
+                    pool.run(2, &|index| match index {
+                        0 => resume_unwind(Box::new("zero")),
+                        _ => {
+                            while !gate.load(Ordering::Relaxed) {
+                                std::thread::yield_now()
+                            }
+                        }
+                    });
+                }))
+            });
+            // Kept from the caller, so that it has to wait wherever it takes its panic.
+            let panic = loop {
+                let panic = pool.board.panic.lock().unwrap();
+                if panic.is_some() {
+                    break panic;
+                }
+            };
+            gate.store(true, Ordering::Relaxed);
+            for _ in 0..50 {
+                assert!(pool.caller.try_lock().is_err(), "another caller would be given this panic");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            drop(panic);
+            assert_eq!(*caller.join().unwrap().unwrap_err().downcast::<&str>().unwrap(), "zero");
+        });
     }
 
     #[test]

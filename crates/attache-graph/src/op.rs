@@ -15,6 +15,13 @@ pub trait Op: fmt::Debug + Send + Sync {
     /// shape stays unknown where an input that decides it has no value yet.
     fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError>;
 
+    /// An error where the file gives inputs and outputs scales that the operator has no arithmetic for. `infer` has
+    /// accepted the inputs, and the outputs are of the types and the number that it gave.
+    fn check_scales(&self, inputs: &[Option<&Fact>], outputs: &[&Fact]) -> Result<(), OpError> {
+        let _ = (inputs, outputs);
+        Ok(())
+    }
+
     /// The value of the only output, where what is known of the inputs before they have values tells it: their extents,
     /// their rank.
     fn value_of_shapes(&self, inputs: &[Option<&Fact>]) -> Option<Constant> {

@@ -1,5 +1,7 @@
 //! Changes to a graph, as values: a rule returns one, the rewriter applies it.
 
+use std::collections::{HashMap, HashSet};
+
 use attache_base::Constant;
 
 use crate::{Graph, NodeId, TensorId};
@@ -22,22 +24,23 @@ impl Patch {
         self.constants.is_empty() && self.replace.is_empty() && self.remove.is_empty()
     }
 
-    /// Applies the change. Node indices shift: a patch is good for the graph it was made from.
+    /// Applies the change, in time proportional to the graph and the patch. Node indices shift: a patch is good for the graph it was made from.
     pub fn apply(self, graph: &mut Graph) {
         for (id, constant) in self.constants {
             let fact = &mut graph.tensors[id.index()].fact;
             fact.shape = Some(constant.shape.clone());
             fact.constant = Some(constant);
         }
-        for input in graph.nodes.iter_mut().flat_map(|node| node.inputs.iter_mut().flatten()) {
-            if let Some((_, other)) = self.replace.iter().find(|(id, _)| id == input) {
-                *input = *other;
+        if !self.replace.is_empty() {
+            let replace: HashMap<TensorId, TensorId> = self.replace.into_iter().collect();
+            for input in graph.nodes.iter_mut().flat_map(|node| node.inputs.iter_mut().flatten()) {
+                *input = replace.get(input).copied().unwrap_or(*input);
             }
         }
-        let mut index = 0;
-        graph.nodes.retain(|_| {
-            index += 1;
-            !self.remove.contains(&NodeId(index - 1))
-        });
+        if !self.remove.is_empty() {
+            let remove: HashSet<NodeId> = self.remove.into_iter().collect();
+            let mut ids = (0..).map(NodeId);
+            graph.nodes.retain(|_| ids.next().is_none_or(|id| !remove.contains(&id)));
+        }
     }
 }

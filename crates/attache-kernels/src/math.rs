@@ -94,17 +94,30 @@ pub(crate) fn ln(x: f32) -> f32 {
     if x < f32::INFINITY { y } else { x }
 }
 
-/// The error function within 2e-7. Source: Abramowitz and Stegun, 7.1.26; the series near zero.
+/// The error function, to 4e-7 of its value at every magnitude. Denormal results are within half a step.
+///
+/// Near zero Taylor's series to x¹⁵: at 0.75 the first term left out is below 2e-8 of the result. Beyond, Abramowitz and
+/// Stegun, 7.1.26, whose absolute error of 1.5e-7 is small beside the result there.
 #[inline(always)]
 pub(crate) fn erf(x: f32) -> f32 {
     let a = x.abs();
+    let s = x * x;
+    let mut q = -1.0 / 75_600.0;
+    q = q * s + 1.0 / 9360.0;
+    q = q * s - 1.0 / 1320.0;
+    q = q * s + 1.0 / 216.0;
+    q = q * s - 1.0 / 42.0;
+    q = q * s + 1.0 / 10.0;
+    q = q * s - 1.0 / 3.0;
+    let near = x * ((q * s + 1.0) * std::f32::consts::FRAC_2_SQRT_PI);
     let t = 1.0 / (1.0 + 0.327_591_1 * a);
     let mut p = 1.061_405_4;
     p = p * t - 1.453_152_1;
     p = p * t + 1.421_413_7;
     p = p * t - 0.284_496_74;
     p = p * t + 0.254_829_6;
-    (1.0 - p * t * exp(-a * a)).copysign(x)
+    let far = (1.0 - p * t * exp(-a * a)).copysign(x);
+    if a < 0.75 { near } else { far }
 }
 
 /// The fold of many values by halves, which vectorises where a fold in order would wait for each step.
@@ -118,4 +131,37 @@ pub(crate) fn fold_halves<const N: usize>(mut values: [f32; N], step: impl Fn(f3
         half /= 2;
     }
     values[0]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::erf;
+
+    /// The series of erf, in float64; 1 where it has converged to it.
+    fn reference(x: f64) -> f64 {
+        if x.abs() > 5.0 {
+            return x.signum();
+        }
+        let (mut term, mut sum) = (x, x);
+        for n in 1..200 {
+            term *= -x * x / f64::from(n);
+            sum += term / f64::from(2 * n + 1);
+        }
+        sum * std::f64::consts::FRAC_2_SQRT_PI
+    }
+
+    #[test]
+    fn the_error_function_keeps_its_digits_at_every_magnitude() {
+        let least = f64::from(f32::from_bits(1));
+        // Every exponent, those of denormals too, and many mantissas of each.
+        for bits in (0..f32::INFINITY.to_bits()).step_by(1 << 14).flat_map(|bits| [bits, bits + 1, bits + 0x3fff]) {
+            let x = f32::from_bits(bits);
+            let expected = reference(f64::from(x));
+            let error = (f64::from(erf(x)) - expected).abs();
+            assert!(error <= 4e-7 * expected + 0.5 * least, "erf({x:e}) = {:e}, not {expected:e}", erf(x));
+            assert_eq!(erf(-x).to_bits(), (-erf(x)).to_bits(), "erf is odd, at {x:e}");
+        }
+        assert_eq!((erf(f32::INFINITY), erf(f32::NEG_INFINITY)), (1.0, -1.0));
+        assert!(erf(f32::NAN).is_nan());
+    }
 }

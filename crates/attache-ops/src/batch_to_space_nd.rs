@@ -11,6 +11,7 @@ use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_model::schema::BuiltinOperator;
 
 use crate::blocks::{self, Blocks};
+use crate::quantized::require_one_stored_scale;
 use crate::support::{countable, is_empty, refuse, required};
 use crate::{Code, Declaration, Definition};
 
@@ -65,6 +66,10 @@ impl Op for BatchToSpaceNd {
             return Ok(vec![Inferred::unknown(input.data_type)]);
         };
         Ok(vec![Inferred::new(input.data_type, output(shape, &blocks)?)])
+    }
+
+    fn check_scales(&self, inputs: &[Option<&Fact>], outputs: &[&Fact]) -> Result<(), OpError> {
+        require_one_stored_scale(inputs, 0..1, outputs)
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {

@@ -13,7 +13,7 @@ use attache_model::schema::BuiltinOperator;
 
 use crate::definition::activation;
 use crate::exact::{affine, look_up};
-use crate::quantized::Affine;
+use crate::quantized::{Affine, require_one_scale, require_symmetric};
 use crate::support::{countable, elements, elements_mut, movable, required, with_element};
 use crate::{Code, Declaration, Definition};
 
@@ -112,14 +112,27 @@ impl Op for Concatenation {
                 let reason = format!("input {index} is of type {}, the first one {}", input.data_type, first.data_type);
                 return Err(OpError::invalid(reason));
             }
-            if input.data_type == DataType::Int8 && input.quantization != first.quantization {
-                return Err(OpError::unsupported("inputs of type INT8 with different scales are not implemented"));
-            }
             shapes.extend(&input.shape);
         }
         let all_known = shapes.len() == inputs.len();
         let shape = if all_known { Some(self.output(&shapes)?) } else { None };
         Ok(vec![Inferred { data_type: first.data_type, shape }])
+    }
+
+    fn check_scales(&self, inputs: &[Option<&Fact>], outputs: &[&Fact]) -> Result<(), OpError> {
+        let [output] = outputs else { return Ok(()) };
+        let mut all = inputs.iter().flatten().chain(outputs);
+        match output.data_type {
+            DataType::Int8 => require_one_scale(inputs, 0..inputs.len(), outputs),
+            // Copied whatever their scales, as TensorFlow Lite does.
+            DataType::Int16 => all.filter(|fact| fact.quantization.is_some()).try_for_each(|fact| {
+                require_symmetric(fact.data_type, Affine::new(fact.data_type, fact.quantization.as_ref())?)
+            }),
+            DataType::UInt8 if output.quantization.is_some() => {
+                all.try_for_each(|fact| Affine::new(fact.data_type, fact.quantization.as_ref()).map(drop))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
@@ -154,7 +167,31 @@ impl Op for Concatenation {
 
 #[cfg(test)]
 mod tests {
+    use attache_base::Quantization;
+
     use super::*;
+
+    #[test]
+    fn scales_are_those_that_the_kernels_of_a_type_take() {
+        let fact = |data_type, scale: f32, zero_point| {
+            let quantization = Quantization { scale: vec![scale], zero_point: vec![zero_point], axis: 0 };
+            Fact { quantization: Some(quantization), ..Fact::new(data_type, [2]) }
+        };
+        let is_taken = |first: &Fact, second: &Fact, output: &Fact| {
+            Concatenation { axis: 0 }.check_scales(&[Some(first), Some(second)], &[output]).is_ok()
+        };
+        for (data_type, mixed, moved) in
+            [(DataType::Int8, false, false), (DataType::UInt8, true, true), (DataType::Int16, true, false)]
+        {
+            let [same, other, zero] = [(0.5, 0), (0.25, 0), (0.5, 2)].map(|(scale, zero)| fact(data_type, scale, zero));
+            assert!(is_taken(&same, &same, &same), "{data_type}");
+            assert_eq!([is_taken(&same, &other, &same), is_taken(&same, &same, &other)], [mixed; 2], "{data_type}");
+            assert_eq!([is_taken(&zero, &same, &same), is_taken(&same, &same, &zero)], [moved; 2], "{data_type}");
+        }
+        let (bytes, plain) = (fact(DataType::Int8, 0.5, 0), Fact::new(DataType::Int8, [2]));
+        assert!(!is_taken(&bytes, &bytes, &plain) && !is_taken(&plain, &plain, &bytes));
+        assert!(is_taken(&plain, &plain, &plain));
+    }
 
     #[test]
     fn pieces_differ_along_the_axis_only() {

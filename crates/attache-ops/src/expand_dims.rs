@@ -6,6 +6,7 @@ use attache_base::Shape;
 use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_model::schema::BuiltinOperator;
 
+use crate::quantized::require_one_scale;
 use crate::support::{arity, integral, known_integers, movable, required, single};
 use crate::{Code, Declaration, Definition};
 
@@ -42,6 +43,10 @@ impl Op for ExpandDims {
             return Ok(vec![Inferred::unknown(input.data_type)]);
         };
         Ok(vec![Inferred::new(input.data_type, expanded(shape, single(&axis)?)?)])
+    }
+
+    fn check_scales(&self, inputs: &[Option<&Fact>], outputs: &[&Fact]) -> Result<(), OpError> {
+        require_one_scale(inputs, 0..1, outputs)
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {

@@ -6,6 +6,7 @@ use attache_base::Shape;
 use attache_graph::{Eval, Fact, Inferred, Op, OpError};
 use attache_model::schema::BuiltinOperator;
 
+use crate::quantized::require_one_scale;
 use crate::support::{arity, countable, elements_mut, integral, known_integers, movable, only, required, with_element};
 use crate::{Code, Definition};
 
@@ -36,6 +37,10 @@ impl Op for Fill {
         let wrong = || OpError::invalid(format!("{extents:?} is no shape"));
         let shape = countable(Shape::from_signed(&extents).ok_or_else(wrong)?)?;
         Ok(vec![Inferred::new(element.data_type, shape)])
+    }
+
+    fn check_scales(&self, inputs: &[Option<&Fact>], outputs: &[&Fact]) -> Result<(), OpError> {
+        require_one_scale(inputs, 1..2, outputs)
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {

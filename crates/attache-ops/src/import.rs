@@ -75,8 +75,10 @@ pub(crate) fn import_within(
         let declared = declared_outputs(source, operator);
         let inputs: Vec<_> = operator.inputs.iter().map(|index| index.map(|index| TensorId(index as u32))).collect();
         let facts: Vec<_> = inputs.iter().map(|id| id.map(|id| graph.fact(id))).collect();
+        let outputs = ids(&operator.outputs);
+        let made: Vec<_> = outputs.iter().map(|id| graph.fact(*id)).collect();
         let parsed = parse(&callees, subgraph, index, &declared);
-        let (op, inferred) = match parsed.and_then(|op| Ok((op.clone(), checked(&*op, &facts, &declared)?))) {
+        let (op, inferred) = match parsed.and_then(|op| Ok((op.clone(), checked(&*op, &facts, &declared, &made)?))) {
             Ok(parsed) => parsed,
             Err(error) => {
                 let (name, reason) = (operator.code.name(), error.to_string());
@@ -87,7 +89,6 @@ pub(crate) fn import_within(
                 (Arc::new(Missing { name, reason, outputs: outputs.clone() }) as Arc<dyn Op>, outputs)
             }
         };
-        let outputs = ids(&operator.outputs);
         for (id, inferred) in outputs.iter().zip(inferred) {
             graph.tensors[id.index()].fact.shape = inferred.shape;
         }
@@ -152,8 +153,13 @@ fn parse(callees: &Callees, subgraph: usize, index: usize, declared: &[Inferred]
     (definition.parse)(&Declaration { operator, options, outputs: declared.to_vec(), intermediates, callees })
 }
 
-/// The inferred outputs, where they agree with the file in number and type.
-fn checked(op: &dyn Op, inputs: &[Option<&Fact>], declared: &[Inferred]) -> Result<Vec<Inferred>, OpError> {
+/// The inferred outputs, where they agree with the file in number, type and scales.
+fn checked(
+    op: &dyn Op,
+    inputs: &[Option<&Fact>],
+    declared: &[Inferred],
+    outputs: &[&Fact],
+) -> Result<Vec<Inferred>, OpError> {
     let inferred = op.infer(inputs)?;
     if inferred.len() != declared.len() {
         return Err(OpError::invalid(format!("{} outputs; it has {}", declared.len(), inferred.len())));
@@ -167,5 +173,6 @@ fn checked(op: &dyn Op, inputs: &[Option<&Fact>], declared: &[Inferred]) -> Resu
             return Err(OpError::invalid(format!("output {index} has too many elements")));
         }
     }
+    op.check_scales(inputs, outputs)?;
     Ok(inferred)
 }

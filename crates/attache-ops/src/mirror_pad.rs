@@ -9,6 +9,7 @@ use attache_kernels::movement::{Mirror, mirror_pad};
 use attache_model::schema::{BuiltinOperator, MirrorPadMode};
 
 use crate::padding::{known_paddings, padded, paddings, split};
+use crate::quantized::require_one_stored_scale;
 use crate::support::{arity, elements, elements_mut, refuse, required, with_element};
 use crate::{Code, Declaration, Definition};
 
@@ -69,6 +70,10 @@ impl Op for MirrorPad {
             return Ok(vec![Inferred::unknown(input.data_type)]);
         };
         Ok(vec![Inferred::new(input.data_type, self.output(shape, &paddings)?)])
+    }
+
+    fn check_scales(&self, inputs: &[Option<&Fact>], outputs: &[&Fact]) -> Result<(), OpError> {
+        require_one_stored_scale(inputs, 0..1, outputs)
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {

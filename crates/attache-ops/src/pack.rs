@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use attache_base::{DataType, Shape};
+use attache_base::Shape;
 use attache_gpu_ir::Primitive;
 use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_kernels::movement::concatenate;
 use attache_model::schema::BuiltinOperator;
 
+use crate::quantized::require_one_scale;
 use crate::support::{countable, elements, elements_mut, movable, refuse, required, with_element};
 use crate::{Code, Declaration, Definition};
 
@@ -55,15 +56,16 @@ impl Op for Pack {
             if input.data_type != first.data_type || !same_shape {
                 return Err(OpError::invalid(format!("input {index} is not of the first one's type and shape")));
             }
-            if input.data_type != DataType::Float32 && input.quantization != first.quantization {
-                return Err(OpError::unsupported("inputs quantized in different ways are not implemented"));
-            }
         }
         let Some(shape) = &first.shape else { return Ok(vec![Inferred::unknown(first.data_type)]) };
         let (axis, slice) = self.slice(shape)?;
         let mut extents = slice.to_vec();
         extents[axis] = inputs.len();
         Ok(vec![Inferred::new(first.data_type, countable(extents.into())?)])
+    }
+
+    fn check_scales(&self, inputs: &[Option<&Fact>], outputs: &[&Fact]) -> Result<(), OpError> {
+        require_one_scale(inputs, 0..inputs.len(), outputs)
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
@@ -93,6 +95,8 @@ impl Op for Pack {
 
 #[cfg(test)]
 mod tests {
+    use attache_base::DataType;
+
     use super::*;
 
     fn output<const N: usize>(axis: i64, shapes: &[[usize; N]]) -> Result<Shape, OpError> {

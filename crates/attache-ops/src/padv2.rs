@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use attache_base::DataType;
 use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_kernels::movement;
 use attache_model::schema::BuiltinOperator;
 
 use crate::padding::{self, known_paddings, padded, paddings, split};
+use crate::quantized::require_one_stored_scale;
 use crate::support::{arity, elements, elements_mut, only, required, with_element};
 use crate::{Code, Declaration, Definition};
 
@@ -34,13 +34,14 @@ impl Op for PadV2 {
         if value.data_type != input.data_type || value.shape.as_ref().is_some_and(|shape| shape.elements() != 1) {
             return Err(OpError::invalid(format!("input 2 is not one value of type {}", input.data_type)));
         }
-        if input.data_type != DataType::Float32 && input.quantization != value.quantization {
-            return Err(OpError::unsupported("inputs quantized in different ways are not implemented"));
-        }
         let (Some(paddings), Some(shape)) = (paddings, &input.shape) else {
             return Ok(vec![Inferred::unknown(input.data_type)]);
         };
         Ok(vec![Inferred::new(input.data_type, padded(shape, &paddings)?)])
+    }
+
+    fn check_scales(&self, inputs: &[Option<&Fact>], outputs: &[&Fact]) -> Result<(), OpError> {
+        require_one_stored_scale(inputs, 2..3, outputs)
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
@@ -71,7 +72,7 @@ impl Op for PadV2 {
 
 #[cfg(test)]
 mod tests {
-    use attache_base::{Constant, Shape};
+    use attache_base::{Constant, DataType, Shape};
 
     use super::*;
 

@@ -13,7 +13,7 @@ use attache_kernels::quantized::pooling as stored;
 use crate::convolution::windows;
 use crate::definition::{activation, custom_padding, padding, positive};
 use crate::exact::{as_reals, as_stored, integers, is_exact};
-use crate::quantized::{Affine, activation_range, is_stored, range, with_stored};
+use crate::quantized::{Affine, SUMS_OF_64_BITS, activation_range, is_stored, range, with_stored};
 use crate::support::{arity, countable, image, is_empty, one_of, product, refuse, required};
 use crate::{Declaration, fused};
 
@@ -85,6 +85,14 @@ impl Pool {
             let largest = lowering.emit(Primitive::Window(window), &[reals])?;
             let largest = as_stored(lowering, largest)?;
             return lowering.whole_map(Whole::Input(0).clamp(bounds), &shape, &[largest]);
+        }
+        let fits = match lowering.input_fact(0)?.data_type {
+            DataType::Int16 => stored::sums_fit_32_bits::<i16>(kernel),
+            DataType::Int8 => stored::sums_fit_32_bits::<i8>(kernel),
+            _ => stored::sums_fit_32_bits::<u8>(kernel),
+        };
+        if !fits {
+            return Err(Refusal::new(SUMS_OF_64_BITS));
         }
         let channels = pooling.input[2];
         let sizes = [vec![channels, kernel[0], kernel[1]], output.to_vec()];

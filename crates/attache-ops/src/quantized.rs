@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use attache_base::{Activation, DataType, Quantization, Shape};
-use attache_graph::{OpError, TensorMut};
+use attache_graph::{Fact, OpError, TensorMut};
 
 /// How the stored numbers of a tensor with one scale stand for real ones: `real = scale × (stored − zero_point)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -123,6 +123,59 @@ pub(crate) fn require_symmetric(data_type: DataType, affine: Affine) -> Result<(
     Err(OpError::unsupported(format!("numbers of type {data_type} with the zero point {}", affine.zero_point)))
 }
 
+/// Scale and zero point as TensorFlow Lite's kernels compare them: 0 and 0 of a tensor that has none, or several.
+fn compared(fact: &Fact) -> (f32, i64) {
+    match &fact.quantization {
+        Some(Quantization { scale, zero_point, .. }) if scale.len() == 1 && zero_point.len() == 1 => {
+            (scale[0], zero_point[0])
+        }
+        _ => (0.0, 0),
+    }
+}
+
+/// An error where one of these inputs has another scale or zero point than an output: the operator moves stored numbers
+/// as they are, and TensorFlow Lite's kernel refuses it too. Floats have no scale to differ in.
+pub(crate) fn require_one_scale(
+    inputs: &[Option<&Fact>],
+    mut places: Range<usize>,
+    outputs: &[&Fact],
+) -> Result<(), OpError> {
+    places.try_for_each(|place| match inputs.get(place) {
+        Some(Some(input)) if !is_float(input.data_type) => same_scale(place, input, outputs),
+        _ => Ok(()),
+    })
+}
+
+fn same_scale(place: usize, input: &Fact, outputs: &[&Fact]) -> Result<(), OpError> {
+    let read = compared(input);
+    let Some((index, made)) = outputs.iter().map(|output| compared(output)).enumerate().find(|(_, made)| *made != read)
+    else {
+        return Ok(());
+    };
+    Err(OpError::unsupported(format!(
+        "input {place} of type {} has the scale {} and the zero point {}, output {index} {} and {}: numbers of different \
+        scales are not implemented",
+        input.data_type, read.0, read.1, made.0, made.1
+    )))
+}
+
+/// [`require_one_scale`] for operators whose kernels in TensorFlow Lite compare scales of 8 and 16 bits alone.
+pub(crate) fn require_one_stored_scale(
+    inputs: &[Option<&Fact>],
+    places: Range<usize>,
+    outputs: &[&Fact],
+) -> Result<(), OpError> {
+    match outputs.iter().all(|output| is_stored(output.data_type)) {
+        true => require_one_scale(inputs, places, outputs),
+        false => Ok(()),
+    }
+}
+
+fn is_float(data_type: DataType) -> bool {
+    use DataType::{BFloat16, Float8E4M3Fn, Float8E5M2, Float16, Float32, Float64};
+    matches!(data_type, BFloat16 | Float8E4M3Fn | Float8E5M2 | Float16 | Float32 | Float64)
+}
+
 /// The power of two that a scale is, to within a thousandth of a power.
 pub(crate) fn power_of_two(scale: f32) -> Option<i32> {
     let power = scale.log2();
@@ -233,5 +286,23 @@ mod tests {
         assert_eq!(range(Activation::Relu), (-100, 127));
         assert_eq!(range(Activation::Relu6), (-100, -40));
         assert_eq!(range(Activation::ReluN1To1), (-110, -90));
+    }
+
+    #[test]
+    fn one_scale_is_the_inputs_and_the_outputs() {
+        let fact = |data_type, scale: f32, zero_point| Fact {
+            quantization: Some(quantization(&[scale], &[zero_point])),
+            ..Fact::new(data_type, [2])
+        };
+        let check = |input: &Fact, output: &Fact| require_one_scale(&[None, Some(input)], 0..2, &[output]);
+        let (bytes, plain) = (fact(DataType::Int8, 0.5, 3), Fact::new(DataType::Int8, [2]));
+        assert!(check(&bytes, &bytes).is_ok() && check(&plain, &plain).is_ok());
+        for other in [fact(DataType::Int8, 0.25, 3), fact(DataType::Int8, 0.5, 4), plain] {
+            let error = check(&bytes, &other).unwrap_err().to_string();
+            assert!(error.contains("input 1 of type INT8 has the scale 0.5 and the zero point 3"), "{error}");
+        }
+        assert!(check(&fact(DataType::Float32, 0.5, 0), &fact(DataType::Float32, 0.25, 0)).is_ok());
+        let several = Fact { quantization: Some(quantization(&[0.5, 0.25], &[0, 0])), ..bytes.clone() };
+        assert!(check(&several, &bytes).is_err() && check(&several, &several).is_ok());
     }
 }

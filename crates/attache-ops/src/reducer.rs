@@ -1,6 +1,5 @@
 //! Operators that fold the elements along axes that an input names: a row each. Float32 sums accumulate in float32,
-//! those of integers wrap. SUM takes signed bytes for unsigned ones, as TensorFlow Lite's reference kernels do
-//! (`crate::reduction`).
+//! those of integers wrap.
 
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use attache_kernels::reduce::{self, Reduction as Kernel};
 use attache_model::schema::BuiltinOperator;
 
 use crate::exact::is_exact;
-use crate::quantized::{Affine, is_stored, with_stored};
+use crate::quantized::{Affine, is_stored, require_one_stored_scale, with_stored};
 use crate::reduction::{self, Folding};
 use crate::support::{elements, elements_mut, is_empty};
 use crate::{Code, Declaration, Definition};
@@ -158,6 +157,13 @@ impl Op for Numbers {
         self.folding.infer(inputs, types)
     }
 
+    fn check_scales(&self, inputs: &[Option<&Fact>], outputs: &[&Fact]) -> Result<(), OpError> {
+        match self.form {
+            Form::Same => require_one_stored_scale(inputs, 0..1, outputs),
+            Form::Sum | Form::Product => Ok(()),
+        }
+    }
+
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         if is_empty(eval) {
             return Ok(());
@@ -180,9 +186,6 @@ impl Op for Numbers {
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
         match self.form {
             Form::Sum if is_exact(lowering, 0) => return self.folding.lower_sum(lowering, false),
-            Form::Sum if lowering.stored_input(0)?.data_type == DataType::Int8 => {
-                return self.folding.lower_seen_sum(lowering);
-            }
             Form::Product if is_exact(lowering, 0) => {
                 return Err(Refusal::new("products of stored numbers are rescaled one after the other, in 64 bits"));
             }

@@ -1,21 +1,22 @@
 //! What operators that fold axes share: which axes an input names, the shape that is left, and the GPU form. Knows no
 //! operator.
 //!
-//! A sum takes signed bytes, its output's too, for unsigned ones, with the zero points that the file gives them: byte 0xff
-//! counts 255, and a result of 255 is stored as −1. So do TensorFlow Lite's reference kernels (LiteRT 2.3.0), at every
-//! scale and with the same bits at every run, and they are what stored numbers are held to. Its other kernels, which
-//! LiteRT runs by default, sum signed bytes as what they are. Means, and sums of other types, are what one expects.
+//! Sums of stored numbers are those of TensorFlow Lite's optimized kernels, bit for bit where those do not wrap. Its
+//! reference kernels (LiteRT 2.3.0) take the bytes of INT8 and INT16 for unsigned bytes; sums of UINT8, and means, are the
+//! same in both.
+
+use std::ops::Add;
 
 use attache_base::{DataType, Shape};
-use attache_gpu_ir::{Expression, Primitive, Reduction, ValueId, Whole, WholeBinary};
+use attache_gpu_ir::{Primitive, Reduction, ValueId, Whole};
 use attache_graph::{Eval, Fact, Inferred, Lowering, OpError, Refusal};
 
 use attache_kernels::quantized::{Multiplier, Rounding, Stored};
 use attache_kernels::reduce;
 
 use crate::Declaration;
-use crate::exact::{affine, as_reals, as_stored, grid, rescaled};
-use crate::quantized::{Affine, is_stored, range, require_symmetric, with_stored};
+use crate::exact::{affine, as_reals, as_stored, rescaled};
+use crate::quantized::{Affine, SUMS_OF_64_BITS, is_stored, range, require_symmetric, with_stored};
 use crate::support::{arity, axis_of, countable, elements, elements_mut, known_integers, one_of, refuse, required};
 
 /// How axes that an input names are folded. Inputs: elements and axes.
@@ -34,35 +35,72 @@ fn folded(shape: &Shape, axes: &[i64]) -> Result<Vec<bool>, OpError> {
     Ok(folded)
 }
 
-/// What a fold takes stored numbers of a type for.
-fn taken_for(data_type: DataType, is_mean: bool) -> DataType {
-    if data_type == DataType::Int8 && !is_mean { DataType::UInt8 } else { data_type }
-}
-
-/// Sums stored numbers, or takes their mean, at the output's scale. Sums are of 32 bits and wrap.
+/// Sums stored numbers, or takes their mean, at the output's scale. A sum that the output cannot store saturates.
 pub(crate) fn rescaled_sum(eval: &mut Eval<'_>, folded: &[bool], is_mean: bool) -> Result<(), OpError> {
-    let (input, output) = (eval.input(0)?, &mut eval.outputs[0]);
+    let (input, output) = (eval.input(0)?, &eval.outputs[0]);
     let from = Affine::new(input.data_type, input.quantization)?;
     let to = Affine::new(output.data_type, output.quantization)?;
-    let count = input.shape.elements() / output.shape.elements().max(1);
-    let (factor, offset) = sum_factor(from, to, count, is_mean);
-    let mut sums = vec![0i32; output.shape.elements()];
-    with_stored!(taken_for(input.data_type, is_mean), T => {
-        let step = |sum: i32, element: T| sum.wrapping_add(element.into());
-        reduce::fold(elements::<T>(input.bytes)?, input.shape, folded, &mut sums, 0, step);
-        for (value, sum) in elements_mut::<T>(output.bytes)?.iter_mut().zip(sums) {
-            let sum = factor.apply(sum.wrapping_sub(offset), Rounding::Twice);
-            *value = T::saturate(sum.saturating_add(to.zero_point));
-        }
-    });
-    Ok(())
+    let sum = StoredSum::new(from, to, input.shape.elements() / output.shape.elements().max(1), is_mean);
+    with_stored!(input.data_type, T => match sum.fits_32_bits(range(input.data_type)?) {
+        true => sum.fold::<T, i32>(eval, folded),
+        false => sum.fold::<T, i64>(eval, folded),
+    })
 }
 
-/// The factor of a sum of so many numbers, and what zero points make of it.
-fn sum_factor(from: Affine, to: Affine, count: usize, is_mean: bool) -> (Multiplier, i32) {
-    let factor = Multiplier::new(f64::from(from.scale) / f64::from(to.scale));
-    let factor = if is_mean { divided(factor, count as i64) } else { factor };
-    (factor, (count as i64).wrapping_mul(from.zero_point.into()) as i32)
+/// How the sums of a number of stored ones become those of another scale.
+struct StoredSum {
+    from: Affine,
+    to: Affine,
+    count: usize,
+    factor: Multiplier,
+}
+
+impl StoredSum {
+    fn new(from: Affine, to: Affine, count: usize, is_mean: bool) -> Self {
+        let factor = Multiplier::new(f64::from(from.scale) / f64::from(to.scale));
+        let factor = if is_mean { divided(factor, count as i64) } else { factor };
+        Self { from, to, count, factor }
+    }
+
+    /// The sum of as many zero points.
+    fn offset(&self) -> i64 {
+        (self.count as i64).wrapping_mul(self.from.zero_point.into())
+    }
+
+    /// Whether sums of numbers in this range, and what the factor multiplies, never leave 32 bits.
+    fn fits_32_bits(&self, (least, most): (i32, i32)) -> bool {
+        let zero = self.from.zero_point;
+        let largest = [least - zero, most - zero, least, most].map(i32::unsigned_abs).into_iter().max().unwrap_or(0);
+        let shifted = u64::from(largest) << self.factor.exponent.max(0);
+        (self.count as u64).checked_mul(shifted).is_some_and(|sum| sum <= i32::MAX as u64)
+    }
+
+    /// Folds with sums of type `A`, which holds every one of them.
+    fn fold<T: Stored, A>(&self, eval: &mut Eval<'_>, folded: &[bool]) -> Result<(), OpError>
+    where
+        A: Copy + From<i32> + Into<i64> + Add<Output = A>,
+    {
+        let (input, output) = (eval.input(0)?, &mut eval.outputs[0]);
+        let mut sums = vec![A::from(0); output.shape.elements()];
+        let step = |sum: A, element: T| sum + A::from(element.into());
+        reduce::fold(elements::<T>(input.bytes)?, input.shape, folded, &mut sums, A::from(0), step);
+        for (value, sum) in elements_mut::<T>(output.bytes)?.iter_mut().zip(sums) {
+            let sum = multiplied(sum.into().wrapping_sub(self.offset()), self.factor);
+            *value = T::saturate(sum.saturating_add(self.to.zero_point));
+        }
+        Ok(())
+    }
+}
+
+/// A sum times a factor: rounded twice, as kernels of 32 bits do, where none of their steps wraps; else once, saturated.
+fn multiplied(sum: i64, factor: Multiplier) -> i32 {
+    let shifted = i128::from(sum) << factor.exponent.max(0);
+    if let (Ok(sum), Ok(_)) = (i32::try_from(sum), i32::try_from(shifted)) {
+        return factor.apply(sum, Rounding::Twice);
+    }
+    let (product, shift) = (i128::from(sum) * i128::from(factor.mantissa), 31 - factor.exponent);
+    let rounded = (product.abs() + (1 << (shift - 1))) >> shift;
+    (rounded * product.signum()).clamp(i32::MIN.into(), i32::MAX.into()) as i32
 }
 
 /// A factor divided by a count: its mantissa gets the digits that the count takes, and loses what is left of it.
@@ -112,56 +150,21 @@ impl Folding {
     /// Emits a sum of stored numbers, or their mean, at the output's scale.
     pub(crate) fn lower_sum(self, lowering: &mut Lowering<'_>, is_mean: bool) -> Result<(), Refusal> {
         let (from, to) = (lowering.input_fact(0)?, lowering.output_fact(0)?);
-        let input = lowering.input(0)?;
-        let output = self.sum(lowering, input, [from, to], is_mean)?;
-        lowering.output(0, output)
-    }
-
-    /// Emits a sum of signed bytes that are seen as reals. It is computed as what is stored: near the ends of the type,
-    /// where one number is taken for another, the least error would be one of all numbers that there are.
-    pub(crate) fn lower_seen_sum(self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
-        let facts = [lowering.stored_input(0)?, lowering.stored_output(0)?];
-        let [from, to] = [grid(facts[0])?, grid(facts[1])?];
-        let (reals, shape) = (lowering.float_input(0)?, lowering.input_shape(0)?.clone());
-        let stored = lowering.integer_map(from.quantize(Expression::Input(0)), &shape, &[reals])?;
-        let sum = self.sum(lowering, stored, facts, false)?;
-        let shape = lowering.shape(sum).clone();
-        let output = lowering.map(to.dequantize(Expression::Input(0)), &shape, &[sum])?;
-        lowering.output(0, output)
-    }
-
-    /// Emits the sum, or the mean, of stored numbers of `facts`' first scale at that of their second.
-    fn sum(
-        self,
-        lowering: &mut Lowering<'_>,
-        stored: ValueId,
-        facts: [&Fact; 2],
-        is_mean: bool,
-    ) -> Result<ValueId, Refusal> {
-        let [from, to] = [affine(facts[0])?, affine(facts[1])?];
-        let data_type = facts[1].data_type;
-        let (least, most) = range(taken_for(data_type, is_mean)).map_err(refuse)?;
-        let is_taken = least != range(data_type).map_err(refuse)?.0;
-        let (input, shape) = (Whole::Input(0), lowering.shape(stored).clone());
-        let taken = if is_taken {
-            let is_negative = input.clone().binary(WholeBinary::Less, Whole::Constant(0));
-            lowering.whole_map(input.clone().add(is_negative.shifted_left(8)), &shape, &[stored])?
-        } else {
-            stored
-        };
-        let sums = self.fold(lowering, Reduction::Sum, taken)?;
-        let shape = lowering.output_shape(0)?.clone();
-        let count = lowering.input_shape(0)?.elements() / shape.elements().max(1);
-        let (factor, offset) = sum_factor(from, to, count, is_mean);
-        // Bounds before the zero point is added: that cannot wrap.
-        let bounds = (least - to.zero_point, most - to.zero_point);
-        let sum = rescaled(input.clone().plus(offset.wrapping_neg()), factor, Rounding::Twice).clamp(bounds);
-        let sum = lowering.whole_map(sum.plus(to.zero_point), &shape, &[sums])?;
-        if !is_taken {
-            return Ok(sum);
+        let (least, most) = range(from.data_type).map_err(refuse)?;
+        let count = lowering.input_shape(0)?.elements() / lowering.output_shape(0)?.elements().max(1);
+        let sum = StoredSum::new(affine(from)?, affine(to)?, count, is_mean);
+        if !sum.fits_32_bits((least, most)) {
+            return Err(Refusal::new(SUMS_OF_64_BITS));
         }
-        let is_negative = Whole::Constant(127).binary(WholeBinary::Less, input.clone());
-        lowering.whole_map(input.subtract(is_negative.shifted_left(8)), &shape, &[sum])
+        let input = lowering.input(0)?;
+        let sums = self.fold(lowering, Reduction::Sum, input)?;
+        let shape = lowering.output_shape(0)?.clone();
+        // Bounds before the zero point is added: that cannot wrap.
+        let zero = sum.to.zero_point;
+        let less = Whole::Input(0).plus((sum.offset() as i32).wrapping_neg());
+        let rounded = rescaled(less, sum.factor, Rounding::Twice).clamp((least - zero, most - zero));
+        let output = lowering.whole_map(rounded.plus(zero), &shape, &[sums])?;
+        lowering.output(0, output)
     }
 
     /// Emits the folding of stored numbers whose scale stays, by which one is the largest or the smallest.
@@ -217,6 +220,22 @@ mod tests {
         assert_eq!(output(false, &[]).unwrap(), Shape::from([2, 3, 4]));
         assert!(matches!(output(false, &[3]), Err(OpError::Invalid(_))));
         assert!(matches!(output(false, &[-4]), Err(OpError::Invalid(_))));
+    }
+
+    #[test]
+    fn sums_beyond_32_bits_saturate() {
+        let affine = |scale| Affine { scale, zero_point: 0 };
+        let sum = |count, to, is_mean| StoredSum::new(affine(1.0), affine(to), count, is_mean);
+        let (bytes, words) = ((-128, 127), (-32_768, 32_767));
+        assert!(sum(65_535, 1.0, true).fits_32_bits(words) && !sum(65_536, 1.0, true).fits_32_bits(words));
+        assert!(sum(1 << 20, 1.0, false).fits_32_bits(bytes) && !sum(1 << 25, 1.0, false).fits_32_bits(bytes));
+        assert!(!sum(1 << 20, 0.001, false).fits_32_bits(bytes), "what the factor multiplies would wrap");
+        let total = 70_000 * 32_767;
+        assert_eq!(multiplied(total, sum(70_000, 1.0, true).factor), 32_767);
+        assert_eq!(multiplied(-total, sum(70_000, 4.0, true).factor), -8192);
+        assert_eq!(multiplied(total, sum(70_000, 1.0, false).factor), i32::MAX);
+        assert_eq!(multiplied(-(1 << 20), Multiplier::new(8192.0)), i32::MIN);
+        assert_eq!(multiplied(-7, Multiplier::new(0.5)), -3, "as kernels of 32 bits round");
     }
 
     #[test]

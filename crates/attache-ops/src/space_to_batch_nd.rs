@@ -11,7 +11,7 @@ use attache_model::schema::BuiltinOperator;
 
 use crate::blocks::{self, Blocks};
 use crate::exact::affine;
-use crate::quantized::{is_stored, zero};
+use crate::quantized::{is_stored, require_one_stored_scale, zero};
 use crate::support::{countable, is_empty, refuse, required};
 use crate::{Code, Declaration, Definition};
 
@@ -62,6 +62,10 @@ impl Op for SpaceToBatchNd {
             return Ok(vec![Inferred::unknown(input.data_type)]);
         };
         Ok(vec![Inferred::new(input.data_type, output(shape, &blocks)?)])
+    }
+
+    fn check_scales(&self, inputs: &[Option<&Fact>], outputs: &[&Fact]) -> Result<(), OpError> {
+        require_one_stored_scale(inputs, 0..1, outputs)
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {

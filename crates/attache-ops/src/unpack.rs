@@ -7,6 +7,7 @@ use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
 use attache_model::schema::BuiltinOperator;
 
 use crate::pieces::{self, Pieces};
+use crate::quantized::require_one_scale;
 use crate::support::{arity, axis_of, movable, refuse, required};
 use crate::{Code, Declaration, Definition};
 
@@ -51,6 +52,10 @@ impl Op for Unpack {
         let mut extents = shape.to_vec();
         extents.remove(self.pieces(shape)?.axis);
         Ok(vec![Inferred::new(input.data_type, extents); self.count])
+    }
+
+    fn check_scales(&self, inputs: &[Option<&Fact>], outputs: &[&Fact]) -> Result<(), OpError> {
+        require_one_scale(inputs, 0..1, outputs)
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {

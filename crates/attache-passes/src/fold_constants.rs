@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use attache_base::{Buffer, Bytes, Constant, Serial, Shape};
-use attache_graph::{Cache, Eval, Fact, Graph, Host, Inferred, Node, NodeId, OpError, TensorId, TensorMut, TensorRef};
+use attache_graph::{Cache, Eval, Fact, Graph, Host, Inferred, Node, OpError, TensorId, TensorMut, TensorRef};
 
-use crate::{Found, Rule, has_side_effects};
+use crate::{Found, Rule, has_side_effects, visits};
 
 pub(crate) const RULE: Rule = Rule { name: "fold_constants", fate: "constant", find };
 
@@ -23,49 +23,86 @@ const MOST: usize = 8 << 30;
 
 fn find(graph: &Graph) -> Found {
     let mut found = Found::default();
-    let mut made: HashMap<TensorId, Constant> = HashMap::new();
-    let size = |constant: &Constant| constant.data_type.byte_size(constant.shape.elements()).unwrap_or(0);
+    let mut known = Known { graph, learnt: HashMap::new() };
     let constants = graph.tensors.iter().filter_map(|tensor| tensor.fact.constant.as_ref());
     let mut total: usize = constants.map(size).fold(0, usize::saturating_add);
-    for (index, node) in graph.nodes.iter().enumerate() {
-        let id = NodeId(index as u32);
-        if let (Some(value), [output]) = (node.op.value_of_shapes(&graph.input_facts(node)), &node.outputs[..]) {
+    for (id, node) in visits::nodes(graph) {
+        known.refresh(node);
+        if let (Some(value), [output]) = (node.op.value_of_shapes(&known.inputs(node)), &node.outputs[..]) {
             total = total.saturating_add(size(&value));
-            made.insert(*output, value);
+            known.learn(*output, value);
             found.patch.remove.push(id);
             continue;
         }
-        let Some(facts) = constant_inputs(graph, node, &made) else { continue };
+        let Some(facts) = known.constant_inputs(node) else { continue };
         match fold(graph, node, &facts, MOST.saturating_sub(total)) {
             Ok(outputs) => {
                 total = outputs.iter().map(size).fold(total, usize::saturating_add);
-                made.extend(node.outputs.iter().copied().zip(outputs));
+                node.outputs.iter().zip(outputs).for_each(|(output, value)| known.learn(*output, value));
                 found.patch.remove.push(id);
             }
             Err(reason) => found.declined.push((id, reason)),
         }
     }
     // In the order of the graph: patches are compared and printed.
-    found.patch.constants = made.into_iter().collect();
+    let constants = known.learnt.into_iter().filter_map(|(id, fact)| Some((id, fact.constant?)));
+    found.patch.constants = constants.collect();
     found.patch.constants.sort_by_key(|(id, _)| *id);
     found
 }
 
-/// The inputs, where there are some and all are constant.
-fn constant_inputs(graph: &Graph, node: &Node, made: &HashMap<TensorId, Constant>) -> Option<Vec<Option<Fact>>> {
-    if node.inputs.iter().all(Option::is_none) || has_side_effects(graph, node) {
-        return None;
+fn size(constant: &Constant) -> usize {
+    constant.data_type.byte_size(constant.shape.elements()).unwrap_or(0)
+}
+
+/// What is known of tensors: what the graph says, and what follows from values computed so far. Without the latter each
+/// walk over a chain of shapes would find no more than its next link.
+struct Known<'a> {
+    graph: &'a Graph,
+    learnt: HashMap<TensorId, Fact>,
+}
+
+impl Known<'_> {
+    fn fact(&self, id: TensorId) -> &Fact {
+        self.learnt.get(&id).unwrap_or_else(|| self.graph.fact(id))
     }
-    let known = |id: &TensorId| graph.fact(*id).constant.is_some() || made.contains_key(id);
-    if !node.inputs.iter().flatten().all(known) {
-        return None;
+
+    fn inputs(&self, node: &Node) -> Vec<Option<&Fact>> {
+        node.inputs.iter().map(|id| id.map(|id| self.fact(id))).collect()
     }
-    let fact = |id: &TensorId| {
-        let fact = graph.fact(*id);
-        let constant = fact.constant.as_ref().or_else(|| made.get(id)).cloned();
-        Fact { shape: constant.as_ref().map(|constant| constant.shape.clone()), constant, ..fact.clone() }
-    };
-    Some(node.inputs.iter().map(|id| id.as_ref().map(fact)).collect())
+
+    fn learn(&mut self, id: TensorId, value: Constant) {
+        let shape = Some(value.shape.clone());
+        self.learnt.insert(id, Fact { shape, constant: Some(value), ..self.graph.fact(id).clone() });
+    }
+
+    /// Infers shapes that a value decides which has become known.
+    fn refresh(&mut self, node: &Node) {
+        let is_learnt = |id: &TensorId| self.learnt.contains_key(id);
+        let is_open = node.outputs.iter().any(|id| self.graph.fact(*id).shape.is_none());
+        if !is_open || !node.inputs.iter().flatten().any(is_learnt) {
+            return;
+        }
+        let Ok(inferred) = node.op.infer(&self.inputs(node)) else { return };
+        for (id, inferred) in node.outputs.iter().zip(inferred) {
+            let shape = inferred.shape.filter(|shape| shape.checked_elements().is_some());
+            self.learnt.insert(*id, Fact { shape, ..self.graph.fact(*id).clone() });
+        }
+    }
+
+    /// The inputs, where there are some and all are constant.
+    fn constant_inputs(&self, node: &Node) -> Option<Vec<Option<Fact>>> {
+        let is_constant = |id: &TensorId| self.fact(*id).constant.is_some();
+        let has_values = node.inputs.iter().any(Option::is_some) && node.inputs.iter().flatten().all(is_constant);
+        if !has_values || has_side_effects(self.graph, node) {
+            return None;
+        }
+        let fact = |id: &TensorId| {
+            let fact = self.fact(*id).clone();
+            Fact { shape: fact.constant.as_ref().map(|constant| constant.shape.clone()), ..fact }
+        };
+        Some(node.inputs.iter().map(|id| id.as_ref().map(fact)).collect())
+    }
 }
 
 /// The values of the outputs, which may take `room` bytes, or why they are not computed now.
@@ -203,7 +240,8 @@ mod tests {
         let c = graph.add_tensor("c", Fact::constant(Constant::from_values([1], &[1.0f32])));
         let y = graph.outputs[0];
         graph.nodes = vec![Double::node(c, y, 0)];
-        let facts = constant_inputs(&graph, &graph.nodes[0], &HashMap::new()).unwrap();
+        let known = Known { graph: &graph, learnt: HashMap::new() };
+        let facts = known.constant_inputs(&graph.nodes[0]).unwrap();
         assert_eq!(fold(&graph, &graph.nodes[0], &facts, 4).unwrap().len(), 1);
         assert!(fold(&graph, &graph.nodes[0], &facts, 3).unwrap_err().contains("together"));
     }

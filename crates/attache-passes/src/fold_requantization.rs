@@ -4,46 +4,49 @@
 //! Both are exact: a real number `scale × n` over the same scale is nearer to `n` than to any other integer, and a factor
 //! of 1 is one in fixed-point arithmetic too. Any other pair rounds, so that it stays as it is.
 
-use attache_graph::{Conversion, Fact, Graph, Node, NodeId, Patch, TensorId};
+use std::collections::HashMap;
 
-use crate::{Found, Rule};
+use attache_graph::{Conversion, Fact, Graph, Node, TensorId};
+
+use crate::{Found, Rule, visits};
 
 pub(crate) const RULE: Rule = Rule { name: "fold_requantization", fate: "removed: it changes nothing", find };
 
 fn find(graph: &Graph) -> Found {
     let mut found = Found::default();
-    for (index, node) in graph.nodes.iter().enumerate() {
+    let makers = visits::makers(graph);
+    let mut is_output = vec![false; graph.tensors.len()];
+    graph.outputs.iter().for_each(|id| is_output[id.index()] = true);
+    // What is replaced may be what the next one would read: readers come later, so that one walk finds all.
+    let mut replaced: HashMap<TensorId, TensorId> = HashMap::new();
+    for (id, node) in visits::nodes(graph) {
         if node.op.conversion() != Some(Conversion::ToStored) {
             continue;
         }
         let ([Some(input)], [output]) = (&node.inputs[..], &node.outputs[..]) else { continue };
-        let source = source(graph, *input);
-        match unchanged(graph, source, *output) {
+        let instead = |tensor: TensorId| replaced.get(&tensor).copied().unwrap_or(tensor);
+        let source = instead(source(makers[instead(*input).index()]).unwrap_or_else(|| instead(*input)));
+        match unchanged(graph, source, *output, is_output[output.index()]) {
             Ok(()) => {
-                // One at a time: what is replaced here may be what another one would read.
-                found.patch =
-                    Patch { replace: vec![(*output, source)], remove: vec![NodeId(index as u32)], ..Patch::default() };
-                found.declined.clear();
-                return found;
+                replaced.insert(*output, source);
+                found.patch.replace.push((*output, source));
+                found.patch.remove.push(id);
             }
-            Err(Some(reason)) => found.declined.push((NodeId(index as u32), reason.into())),
+            Err(Some(reason)) => found.declined.push((id, reason.into())),
             Err(None) => {}
         }
     }
     found
 }
 
-/// The tensor that a conversion's input stands for: the one that was turned into real numbers for it, or itself.
-fn source(graph: &Graph, input: TensorId) -> TensorId {
-    let is_maker = |node: &&Node| node.outputs.contains(&input) && node.op.conversion() == Some(Conversion::ToReal);
-    match graph.nodes.iter().find(is_maker).map(|node| &node.inputs[..]) {
-        Some([Some(source)]) => *source,
-        _ => input,
-    }
+/// The tensor that a node turns into real numbers, where that is what it does.
+fn source(maker: Option<&Node>) -> Option<TensorId> {
+    let maker = maker.filter(|node| node.op.conversion() == Some(Conversion::ToReal))?;
+    if let [Some(source)] = maker.inputs[..] { Some(source) } else { None }
 }
 
 /// An error where the output is not the source number by number; without a reason where the two are of no common kind.
-fn unchanged(graph: &Graph, source: TensorId, output: TensorId) -> Result<(), Option<&'static str>> {
+fn unchanged(graph: &Graph, source: TensorId, output: TensorId, is_output: bool) -> Result<(), Option<&'static str>> {
     let (from, to): (&Fact, &Fact) = (graph.fact(source), graph.fact(output));
     if from.quantization.is_none() {
         return Err(None);
@@ -51,7 +54,7 @@ fn unchanged(graph: &Graph, source: TensorId, output: TensorId) -> Result<(), Op
     if from.data_type != to.data_type || from.quantization != to.quantization {
         return Err(Some("it goes to another type or scale"));
     }
-    if graph.outputs.contains(&output) {
+    if is_output {
         return Err(Some("it makes an output of the graph"));
     }
     if from.is_variable || to.is_variable {
@@ -62,35 +65,10 @@ fn unchanged(graph: &Graph, source: TensorId, output: TensorId) -> Result<(), Op
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use attache_base::{DataType, Quantization};
-    use attache_graph::{Eval, Inferred, Op, OpError};
 
     use super::*;
-    use crate::testing::{Double, graph};
-
-    /// Turns numbers into the output's.
-    #[derive(Debug)]
-    struct Convert(Conversion);
-
-    impl Op for Convert {
-        fn name(&self) -> &str {
-            "Convert"
-        }
-
-        fn infer(&self, _: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-            Ok(vec![Inferred::new(DataType::Int8, [3])])
-        }
-
-        fn eval(&self, _: &mut Eval<'_>) -> Result<(), OpError> {
-            Ok(())
-        }
-
-        fn conversion(&self) -> Option<Conversion> {
-            Some(self.0)
-        }
-    }
+    use crate::testing::{Double, Fake, graph};
 
     fn stored(scale: f32) -> Fact {
         let quantization = Quantization { scale: vec![scale], zero_point: vec![0], axis: 0 };
@@ -103,12 +81,7 @@ mod tests {
         let (y, x) = (graph.outputs[0], graph.add_tensor("x", stored(0.5)));
         let (real, back) = (graph.add_tensor("real", crate::testing::fact(3)), graph.add_tensor("back", stored(scale)));
         graph.inputs = vec![x];
-        let node = |conversion, input, output, origin| Node {
-            op: Arc::new(Convert(conversion)),
-            inputs: vec![Some(input)],
-            outputs: vec![output],
-            origins: vec![origin],
-        };
+        let node = |conversion, input, output, origin| Fake::Convert(conversion).node(&[input], output, origin);
         graph.nodes = vec![
             node(Conversion::ToReal, x, real, 0),
             node(Conversion::ToStored, real, back, 1),

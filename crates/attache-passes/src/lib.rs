@@ -12,6 +12,7 @@ mod refresh;
 mod remove_unused;
 #[cfg(test)]
 mod testing;
+mod visits;
 
 use attache_graph::{Graph, NodeId, Patch};
 

@@ -1,8 +1,8 @@
 //! Nodes whose outputs nobody reads are removed, and with them those that worked only for them.
 
-use attache_graph::{Graph, NodeId, Patch};
+use attache_graph::{Graph, Patch};
 
-use crate::{Found, Rule, has_side_effects};
+use crate::{Found, Rule, has_side_effects, visits};
 
 pub(crate) const RULE: Rule = Rule { name: "remove_unused", fate: "removed: nothing reads it", find };
 
@@ -10,9 +10,9 @@ fn find(graph: &Graph) -> Found {
     let mut read = vec![false; graph.tensors.len()];
     graph.outputs.iter().for_each(|id| read[id.index()] = true);
     let mut remove = Vec::new();
-    for (index, node) in graph.nodes.iter().enumerate().rev() {
+    for (id, node) in visits::nodes(graph).rev() {
         if !has_side_effects(graph, node) && node.outputs.iter().all(|id| !read[id.index()]) {
-            remove.push(NodeId(index as u32));
+            remove.push(id);
         } else {
             node.inputs.iter().flatten().for_each(|id| read[id.index()] = true);
         }
@@ -23,6 +23,8 @@ fn find(graph: &Graph) -> Found {
 
 #[cfg(test)]
 mod tests {
+    use attache_graph::NodeId;
+
     use super::*;
     use crate::testing::{Double, graph};
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use attache_base::DataType;
-use attache_graph::{Eval, Fact, Graph, Inferred, Node, Op, OpError, TensorId};
+use attache_base::{Constant, DataType, Shape};
+use attache_graph::{Conversion, Eval, Fact, Graph, Inferred, Node, Op, OpError, TensorId};
 
 /// Twice its input, repeated until it has `elements` elements where that is stated.
 #[derive(Debug)]
@@ -52,4 +52,55 @@ pub(crate) fn graph(extent: usize) -> Graph {
     graph.inputs = vec![graph.add_tensor("x", fact(extent))];
     graph.outputs = vec![graph.add_tensor("y", fact(extent))];
     graph
+}
+
+/// An operator of tests that makes what tells its shapes, where that is what it does, or converts numbers.
+#[derive(Debug)]
+pub(crate) enum Fake {
+    /// Stored numbers of the output's scale, or real ones.
+    Convert(Conversion),
+    /// The extents of the input.
+    Extents,
+    /// The first input in the shape that the second one holds.
+    Reshape,
+}
+
+impl Fake {
+    pub(crate) fn node(self, inputs: &[TensorId], output: TensorId, origin: usize) -> Node {
+        let inputs = inputs.iter().copied().map(Some).collect();
+        Node { op: Arc::new(self), inputs, outputs: vec![output], origins: vec![origin] }
+    }
+}
+
+impl Op for Fake {
+    fn name(&self) -> &str {
+        "Fake"
+    }
+
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        let first = inputs[0].and_then(|fact| fact.shape.clone());
+        let (data_type, shape) = match self {
+            Fake::Convert(_) => (DataType::Int8, first),
+            Fake::Extents => (DataType::Int32, first.map(|shape| [shape.rank()].into())),
+            Fake::Reshape => {
+                let values = inputs[1].and_then(|fact| fact.constant.as_ref()?.integers());
+                (DataType::Float32, values.and_then(|values| Shape::from_signed(&values)))
+            }
+        };
+        Ok(vec![Inferred { data_type, shape }])
+    }
+
+    fn eval(&self, _: &mut Eval<'_>) -> Result<(), OpError> {
+        Ok(())
+    }
+
+    fn conversion(&self) -> Option<Conversion> {
+        if let Fake::Convert(conversion) = self { Some(*conversion) } else { None }
+    }
+
+    fn value_of_shapes(&self, inputs: &[Option<&Fact>]) -> Option<Constant> {
+        let shape = inputs[0]?.shape.as_ref().filter(|_| matches!(self, Fake::Extents))?;
+        let extents: Vec<i32> = shape.iter().map(|extent| *extent as i32).collect();
+        Some(Constant::from_values([extents.len()], &extents))
+    }
 }

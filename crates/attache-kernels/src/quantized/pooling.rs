@@ -1,34 +1,63 @@
 //! Pooling of stored numbers of one scale: the rounded mean and the maximum of sliding windows, padding left out.
 
+use std::ops::{Add, Div, Sub};
+
 use super::Stored;
 use crate::Engine;
 use crate::pooling::Pooling;
 use crate::simd::{Kernel, Simd};
 
 /// The mean of each window's pixels, rounded, halves away from zero, within `bounds`. A window wholly in padding gives 0.
-pub fn average_pool<T: Stored>(
-    engine: Engine,
-    pooling: &Pooling,
-    input: &[T],
-    output: &mut [T],
-    (low, high): (i32, i32),
-) {
-    let finish = |sum: i32, count: i32| {
-        let half = if sum > 0 { count / 2 } else { -(count / 2) };
-        T::saturate(((sum + half) / count).max(low).min(high))
-    };
-    run::<T, Sum>(engine, pooling, input, output, finish);
+/// Sums never wrap.
+pub fn average_pool<T: Stored>(engine: Engine, pooling: &Pooling, input: &[T], output: &mut [T], bounds: (i32, i32)) {
+    match sums_fit_32_bits::<T>(pooling.kernel) {
+        true => run::<T, i32, Sum>(engine, pooling, input, output, |sum, count| mean(sum, count as i32, bounds)),
+        false => run::<T, i64, Sum>(engine, pooling, input, output, |sum, count| mean(sum, count as i64, bounds)),
+    }
+}
+
+/// Whether the sum of a window of this height and width and half of its elements fits an integer of 32 bits.
+pub fn sums_fit_32_bits<T: Stored>([height, width]: [usize; 2]) -> bool {
+    let largest = T::LEAST.unsigned_abs().max(T::MOST.unsigned_abs()) as usize + 1;
+    height.checked_mul(width).and_then(|count| count.checked_mul(largest)).is_some_and(|sum| sum <= i32::MAX as usize)
+}
+
+/// The quotient of a sum by a count that is not 0.
+fn mean<T: Stored, A: Total>(sum: A, count: A, (low, high): (i32, i32)) -> T {
+    let half = count / A::from(2);
+    let nudged = if sum > A::from(0) { sum + half } else { sum - half };
+    T::saturate((nudged / count).narrow().max(low).min(high))
+}
+
+/// What a window's pixels are folded in.
+trait Total: Copy + Ord + From<i32> + Add<Output = Self> + Sub<Output = Self> + Div<Output = Self> + Send + Sync {
+    /// A total of the stored type's range as an integer of 32 bits.
+    fn narrow(self) -> i32;
+}
+
+impl Total for i32 {
+    #[inline(always)]
+    fn narrow(self) -> i32 {
+        self
+    }
+}
+
+impl Total for i64 {
+    #[inline(always)]
+    fn narrow(self) -> i32 {
+        self as i32
+    }
 }
 
 /// The maximum of each window's pixels, within `bounds`. A window wholly in padding gives the least number.
 pub fn max_pool<T: Stored>(engine: Engine, pooling: &Pooling, input: &[T], output: &mut [T], (low, high): (i32, i32)) {
-    run::<T, Maximum>(engine, pooling, input, output, |largest, _| T::saturate(largest.max(low).min(high)));
+    run::<T, i32, Maximum>(engine, pooling, input, output, |largest, _| T::saturate(largest.max(low).min(high)));
 }
 
 /// How a window's pixels become one.
 trait Fold {
     fn start<T: Stored>() -> i32;
-    fn step(total: i32, value: i32) -> i32;
+    fn step<A: Total>(total: A, value: A) -> A;
 }
 
 struct Sum;
@@ -37,7 +66,7 @@ impl Fold for Sum {
         0
     }
     #[inline(always)]
-    fn step(total: i32, value: i32) -> i32 {
+    fn step<A: Total>(total: A, value: A) -> A {
         total + value
     }
 }
@@ -48,51 +77,51 @@ impl Fold for Maximum {
         T::LEAST
     }
     #[inline(always)]
-    fn step(total: i32, value: i32) -> i32 {
+    fn step<A: Total>(total: A, value: A) -> A {
         total.max(value)
     }
 }
 
-fn run<T: Stored, F: Fold>(
+fn run<T: Stored, A: Total, F: Fold>(
     engine: Engine,
     pooling: &Pooling,
     input: &[T],
     output: &mut [T],
-    finish: impl Fn(i32, i32) -> T + Sync,
+    finish: impl Fn(A, usize) -> T + Sync,
 ) {
     pooling.for_each_row(&engine, input, output, |image, y, output| {
         let channels = pooling.input[2];
-        let mut totals = vec![0; channels];
+        let mut totals = vec![A::from(0); channels];
         let (rows, _) = pooling.window(0, y);
         for (x, output) in output.chunks_exact_mut(channels).enumerate() {
             let (columns, _) = pooling.window(1, x);
-            totals.fill(F::start::<T>());
+            totals.fill(F::start::<T>().into());
             for row in rows.clone() {
                 let start = (row * pooling.input[1] + columns.start) * channels;
                 let pixels = &image[start..start + columns.len() * channels];
-                engine.level.dispatch(Add::<T, F> { pixels, totals: &mut totals, fold: std::marker::PhantomData });
+                engine.level.dispatch(Step::<T, A, F> { pixels, totals: &mut totals, fold: std::marker::PhantomData });
             }
-            let count = (rows.len() * columns.len()).max(1) as i32;
+            let count = (rows.len() * columns.len()).max(1);
             output.iter_mut().zip(&totals).for_each(|(value, total)| *value = finish(*total, count));
         }
     });
 }
 
 /// Folds pixels into totals, one for each channel.
-struct Add<'a, T, F> {
+struct Step<'a, T, A, F> {
     pixels: &'a [T],
-    totals: &'a mut [i32],
+    totals: &'a mut [A],
     fold: std::marker::PhantomData<F>,
 }
 
-impl<T: Stored, F: Fold> Kernel for Add<'_, T, F> {
+impl<T: Stored, A: Total, F: Fold> Kernel for Step<'_, T, A, F> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
         for pixel in self.pixels.chunks_exact(self.totals.len()) {
             for (total, value) in self.totals.iter_mut().zip(pixel) {
-                *total = F::step(*total, (*value).into());
+                *total = F::step(*total, A::from((*value).into()));
             }
         }
     }
@@ -121,5 +150,30 @@ mod tests {
         assert_eq!(output, [3, -3, 5, -4]);
         max_pool(Engine::new(&Serial), &pooling, &input, &mut output, (-128, 6));
         assert_eq!(output, [5, -1, 6, -3]);
+    }
+
+    #[test]
+    fn means_of_large_windows_do_not_wrap() {
+        fn check<T: Stored>(side: usize, value: i32) {
+            let pooling = Pooling {
+                batches: 1,
+                input: [side, side, 1],
+                output: [1, 1],
+                kernel: [side, side],
+                strides: [1, 1],
+                before: [0, 0],
+                clamp: (0.0, 0.0),
+            };
+            let (input, mut output) = (vec![T::saturate(value); side * side], [T::saturate(0)]);
+            average_pool(Engine::new(&Serial), &pooling, &input, &mut output, (T::LEAST, T::MOST));
+            let mean: i32 = output[0].into();
+            assert_eq!(mean, value, "{side} × {side}");
+        }
+        for side in [255, 256, 257, 300] {
+            check::<i16>(side, 32_767);
+            check::<i16>(side, -32_768);
+        }
+        check::<u8>(2902, 255); // 2³¹ / 255 is 2902²
+        check::<i8>(4097, -128);
     }
 }
