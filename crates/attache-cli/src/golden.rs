@@ -34,13 +34,14 @@ pub(crate) fn model_file(folder: &Path) -> PathBuf {
     folder.join("model.tflite")
 }
 
-/// Every case at or below `folder`, sorted. Links to folders are not followed.
-pub(crate) fn find(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+/// Every case at or below `folder`, sorted; whether it `has_outputs` is what makes a folder with a model one. Links to
+/// folders are not followed.
+pub(crate) fn find(folder: &Path, has_outputs: bool) -> Result<Vec<PathBuf>, Failure> {
     let mut found = Vec::new();
     let mut pending = vec![folder.to_owned()];
     while let Some(folder) = pending.pop() {
         let wrong = |error: std::io::Error| Failure::usage(error.to_string()).at(folder.display());
-        if model_file(&folder).is_file() && folder.join("out_0.npy").is_file() {
+        if model_file(&folder).is_file() && (!has_outputs || folder.join("out_0.npy").is_file()) {
             found.push(folder.clone());
         }
         for entry in fs::read_dir(&folder).map_err(wrong)? {
@@ -95,9 +96,10 @@ mod tests {
                 npy::write(&folder.join("out_0.npy"), &array).unwrap();
             }
         }
-        assert_eq!(find(root.path()).unwrap(), [root.path().join("a/deep"), root.path().join("b")]);
-        assert_eq!(find(&root.path().join("b")).unwrap().len(), 1);
-        assert!(find(&root.path().join("c")).is_err());
+        assert_eq!(find(root.path(), true).unwrap(), [root.path().join("a/deep"), root.path().join("b")]);
+        assert_eq!(find(&root.path().join("b"), true).unwrap().len(), 1);
+        assert_eq!(find(root.path(), false).unwrap().len(), 3);
+        assert!(find(&root.path().join("c"), true).is_err());
 
         let case = Case::read(&root.path().join("b")).unwrap();
         assert_eq!((case.inputs.len(), case.outputs.len(), case.notes.scale), (1, 1, 0.0));

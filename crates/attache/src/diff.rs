@@ -5,6 +5,7 @@
 
 mod case;
 mod numbers;
+mod rounded;
 mod tolerance;
 mod trace;
 

@@ -1,9 +1,12 @@
 //! `attache check`: golden cases against what comes out here.
 
+mod against;
 mod coverage;
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
+use against::Against;
 use attache::diff::{Steps, Tolerance};
 use attache::{DataType, Interpreter, Model, Report as Figures};
 use clap::Args;
@@ -33,6 +36,13 @@ pub(super) struct Check {
     /// Only cases with this text in their path
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
+    /// What outputs are compared with
+    #[arg(long, value_enum, default_value_t = Against::Golden)]
+    against: Against,
+    /// Leave out, and count, cases whose outputs move beyond the tolerance on the CPU when the floats that its operators read
+    /// are rounded to 16 bits
+    #[arg(long)]
+    skip_ill_conditioned: bool,
     /// The largest error of floats that passes [default: 1e-5 on the CPU, 2e-5 on the GPU in f32, else 2e-3]
     #[arg(long, value_name = "X")]
     tolerance: Option<f64>,
@@ -67,18 +77,27 @@ impl Command for Check {
         let relative = self.tolerance.unwrap_or_else(|| default_limit(&device));
         let tolerance = Tolerance { relative, steps: self.ulp.unwrap_or_default() };
         let progress = console.progress(cases.len());
-        let mut failures = Vec::new();
-        let mut failed = 0;
+        let mut found = Found::default();
         for folder in &cases {
             progress.set_message(folder.display().to_string());
-            let mismatches = check(folder, &device, &tolerance, coverage.as_mut());
-            failed += usize::from(!mismatches.is_empty());
-            failures.extend(mismatches);
+            self.add(folder, &device, &tolerance, coverage.as_mut(), &mut found);
             progress.inc(1);
         }
         progress.finish_and_clear();
-        Ok(report(console, &device, [cases.len() - failed, failed], &failures, coverage.as_ref()))
+        Ok(report(console, &device, &found, coverage.as_ref()))
     }
+}
+
+/// What was found out about cases.
+#[derive(Debug, Default)]
+struct Found {
+    passed: usize,
+    failed: usize,
+    /// Cases that were left out because rounding decides about them.
+    left_out: usize,
+    /// Operators that the device took, of how many; no variant counts twice.
+    operators: [usize; 2],
+    failures: Vec<Mismatch>,
 }
 
 fn default_limit(device: &Device) -> f64 {
@@ -93,59 +112,127 @@ impl Check {
     fn cases(&self) -> Result<Vec<PathBuf>, Failure> {
         let mut cases = Vec::new();
         for folder in &self.folders {
-            cases.extend(golden::find(folder)?);
+            cases.extend(golden::find(folder, self.against == Against::Golden)?);
         }
         cases.sort();
         cases.dedup();
         if let Some(text) = &self.filter {
             cases.retain(|folder| folder.to_string_lossy().contains(text.as_str()));
         }
-        let no_case = "no case found: a case is a folder with model.tflite, in_0.npy, … and out_0.npy, …";
+        let no_case = match self.against {
+            Against::Golden => "no case found: a case is a folder with model.tflite, in_0.npy, … and out_0.npy, …",
+            Against::Cpu | Against::Operators => "no case found: a case is a folder with model.tflite and in_0.npy, …",
+        };
         if cases.is_empty() { Err(Failure::usage(no_case)) } else { Ok(cases) }
     }
 }
 
-/// Everything that is wrong with a case, in every form that its kernels can take where those are counted.
-fn check(folder: &Path, device: &Device, tolerance: &Tolerance, coverage: Option<&mut Coverage>) -> Vec<Mismatch> {
-    let case = folder.display().to_string();
-    let whole = |operator: String, failure: Failure| {
-        let message = failure.message;
-        vec![Mismatch { case: case.clone(), operator, output: None, error: None, limit: None, message }]
-    };
-    let golden = match Case::read(folder) {
-        Ok(golden) => golden,
-        Err(failure) => return whole(String::new(), failure),
-    };
-    let noted = golden.notes.op.clone();
-    let model = match Model::from_path(golden::model_file(folder)) {
-        Ok(model) => model,
-        Err(error) => return whole(noted.unwrap_or_default(), error.into()),
-    };
-    let operator = noted.unwrap_or_else(|| name(&model));
-    let compared = |device: &Device| -> Result<(Vec<Mismatch>, Figures), Failure> {
-        let (found, figures) = outputs(&model, &golden, device)?;
-        let pairs = golden.outputs.iter().zip(&found).enumerate();
-        let mismatch = |(index, (golden_output, found)): (usize, (&Array, &Array))| {
-            let difference = compare(golden_output, found, golden.notes.scale, tolerance)?;
-            let limit = compare::limit(golden_output.data_type, tolerance);
-            Some(Mismatch {
-                case: case.clone(),
-                operator: operator.clone(),
-                output: Some(index),
-                error: difference.error().filter(|error| error.is_finite()),
-                limit: Some(limit),
-                message: difference.describe(limit),
-            })
-        };
-        Ok((pairs.filter_map(mismatch).collect(), figures))
-    };
-    let checked = |device: &Device| {
-        compared(device).unwrap_or_else(|failure| (whole(operator.clone(), failure), Figures::default()))
-    };
-    match coverage {
-        None => checked(device).0,
-        Some(coverage) => coverage.check(device, checked),
+impl Check {
+    /// Adds what there is to say of a case, in every form that its kernels can take where those are counted.
+    fn add(
+        &self,
+        folder: &Path,
+        device: &Device,
+        tolerance: &Tolerance,
+        coverage: Option<&mut Coverage>,
+        found: &mut Found,
+    ) {
+        let case = folder.display().to_string();
+        let mut operator = String::new();
+        let failures =
+            self.compared(folder, device, tolerance, coverage, (&mut operator, found)).unwrap_or_else(|failure| {
+                let message = failure.message;
+                Some(vec![Mismatch { case, operator, output: None, error: None, limit: None, message }])
+            });
+        match failures {
+            None => found.left_out += 1,
+            Some(failures) if failures.is_empty() => found.passed += 1,
+            Some(failures) => {
+                found.failed += 1;
+                found.failures.extend(failures);
+            }
+        }
     }
+
+    /// Everything that is wrong with a case; `None` where it is left out.
+    fn compared(
+        &self,
+        folder: &Path,
+        device: &Device,
+        tolerance: &Tolerance,
+        coverage: Option<&mut Coverage>,
+        (operator, found): (&mut String, &mut Found),
+    ) -> Result<Option<Vec<Mismatch>>, Failure> {
+        let model = Model::from_path(golden::model_file(folder))?;
+        *operator = name(&model);
+        let golden = self.against.case(folder, &model, &device.limits)?;
+        if let Some(noted) = &golden.notes.op {
+            operator.clone_from(noted);
+        }
+        let case = folder.display().to_string();
+        if self.skip_ill_conditioned {
+            let trace = against::trace(&golden, &model, &device.limits)?;
+            if against::is_ill_conditioned(&trace, golden.notes.scale, tolerance)? {
+                return Ok(None);
+            }
+        }
+        if self.against == Against::Operators {
+            let trace = against::trace(&golden, &model, &device.limits)?;
+            let (mismatches, operators) = against::operators(&case, &trace, device, tolerance)?;
+            found.count(operators);
+            return Ok(Some(mismatches));
+        }
+        let whole = |device: &Device| -> Result<Outcome, Failure> {
+            let outcome = outputs(&model, &golden, device)?;
+            let pairs = golden.outputs.iter().zip(&outcome.arrays).enumerate();
+            let mismatch = |(index, (golden_output, made)): (usize, (&Array, &Array))| {
+                let difference = compare(golden_output, made, golden.notes.scale, tolerance)?;
+                let limit = compare::limit(golden_output.data_type, tolerance);
+                Some(Mismatch {
+                    case: case.clone(),
+                    operator: operator.clone(),
+                    output: Some(index),
+                    error: difference.error().filter(|error| error.is_finite()),
+                    limit: Some(limit),
+                    message: difference.describe(limit),
+                })
+            };
+            Ok(Outcome { mismatches: pairs.filter_map(mismatch).collect(), ..outcome })
+        };
+        let counted = Cell::new(None);
+        let checked = |device: &Device| match whole(device) {
+            Ok(outcome) => {
+                counted.set(counted.get().or(Some(outcome.operators)));
+                (outcome.mismatches, outcome.figures)
+            }
+            Err(failure) => {
+                let (case, operator, message) = (case.clone(), operator.clone(), failure.message);
+                let mismatch = Mismatch { case, operator, output: None, error: None, limit: None, message };
+                (vec![mismatch], Figures::default())
+            }
+        };
+        let mismatches = match coverage {
+            None => checked(device).0,
+            Some(coverage) => coverage.check(device, checked),
+        };
+        found.count(counted.get().unwrap_or_default());
+        Ok(Some(mismatches))
+    }
+}
+
+impl Found {
+    fn count(&mut self, [taken, all]: [usize; 2]) {
+        self.operators = [self.operators[0] + taken, self.operators[1] + all];
+    }
+}
+
+/// What a run of a case gave.
+struct Outcome {
+    arrays: Vec<Array>,
+    mismatches: Vec<Mismatch>,
+    figures: Figures,
+    /// Operators that the device took, of how many.
+    operators: [usize; 2],
 }
 
 /// The operators of the model, in short.
@@ -158,7 +245,7 @@ fn name(model: &Model) -> String {
 }
 
 /// What the model makes of the case's inputs, and figures of what made it.
-fn outputs(model: &Model, case: &Case, device: &Device) -> Result<(Vec<Array>, Figures), Failure> {
+fn outputs(model: &Model, case: &Case, device: &Device) -> Result<Outcome, Failure> {
     let subgraph = &model.subgraphs()[0];
     let counts =
         [("in", subgraph.inputs.len(), case.inputs.len()), ("out", subgraph.outputs.len(), case.outputs.len())];
@@ -180,10 +267,11 @@ fn outputs(model: &Model, case: &Case, device: &Device) -> Result<(Vec<Array>, F
         interpreter.write_bytes(index, &input.bytes)?;
     }
     interpreter.invoke()?;
-    let outputs: Result<_, _> = (0..case.outputs.len()).map(|index| output(&interpreter, index)).collect();
-    let (outputs, figures) = (outputs?, interpreter.report());
+    let arrays = (0..case.outputs.len()).map(|index| output(&interpreter, index)).collect::<Result<_, _>>()?;
+    let figures = interpreter.report();
     Failure::of_panics(&figures)?;
-    Ok((outputs, figures))
+    let [all, left] = [interpreter.placement().nodes.len(), interpreter.placement().left_behind().count()];
+    Ok(Outcome { arrays, mismatches: Vec::new(), figures, operators: [all - left, all] })
 }
 
 fn output(interpreter: &Interpreter, index: usize) -> Result<Array, Failure> {
@@ -192,17 +280,20 @@ fn output(interpreter: &Interpreter, index: usize) -> Result<Array, Failure> {
     Ok(Array { data_type: info.data_type, shape: info.shape.clone(), bytes })
 }
 
-fn report(
-    console: &Console,
-    device: &Device,
-    [passed, failed]: [usize; 2],
-    failures: &[Mismatch],
-    coverage: Option<&Coverage>,
-) -> Report {
+fn report(console: &Console, device: &Device, found: &Found, coverage: Option<&Coverage>) -> Report {
+    let Found { passed, failed, left_out, operators: [taken, all], failures } = found;
+    let (passed, failed) = (*passed, *failed);
     let mut lines = vec![device.describe()];
     lines.extend(failures.iter().map(|failure| line(console, failure)));
     lines.extend(coverage.iter().flat_map(|coverage| coverage.lines(console)));
     let unseen = coverage.map_or(Vec::new(), Coverage::unseen);
+    if device.adapter().is_some() {
+        lines.push(format!("{taken} of {all} operators ran on the GPU"));
+    }
+    if *left_out > 0 {
+        lines
+            .push(format!("{left_out} left out: rounding to 16 bits moves the CPU's own outputs beyond the tolerance"));
+    }
     let last = format!("{passed} passed, {failed} failed");
     let good = failed == 0 && unseen.is_empty();
     lines.push(if good { console.green(&last) } else { console.red(&last) });
@@ -213,6 +304,8 @@ fn report(
         "quantized": device.quantized.word(),
         "passed": passed,
         "failed": failed,
+        "left_out": left_out,
+        "operators": { "delegated": taken, "all": all },
         "failures": failures,
     });
     if let Some(coverage) = coverage {

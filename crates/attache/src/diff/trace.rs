@@ -153,6 +153,25 @@ impl Trace {
         Ok(earliest.or(found))
     }
 
+    /// The tensors whose values were kept.
+    pub(super) fn tensors(&self) -> impl Iterator<Item = TensorId> {
+        self.kept.keys().copied()
+    }
+
+    /// What a node makes on the CPU of these values.
+    pub(super) fn run_alone(
+        &self,
+        node: usize,
+        values: &HashMap<TensorId, Vec<u8>>,
+    ) -> Result<Vec<(TensorId, Vec<u8>)>, Error> {
+        let graph = self.graph_of(self.node(node)?);
+        let outputs = graph.outputs.clone();
+        let inputs: Vec<&[u8]> = graph.inputs.iter().filter_map(|id| values.get(id)).map(Vec::as_slice).collect();
+        let executor = run(graph, (&self.model, self.subgraph), &self.options, &inputs)?;
+        let made = |(index, id)| Ok(executor.output(index)?.map(|(_, bytes)| (id, bytes.to_vec())));
+        outputs.into_iter().enumerate().filter_map(|output| made(output).transpose()).collect()
+    }
+
     /// Those of the run on the CPU, with delegates.
     fn options_with(&self, delegates: &[Arc<dyn Delegate>]) -> Options {
         Options { delegates: delegates.into(), ..self.options.clone() }

@@ -1,0 +1,88 @@
+//! What `check` compares with: files, or the CPU.
+
+use std::path::Path;
+
+use attache::diff::{Alone, Difference, Tolerance, Trace, TraceInput};
+use attache::{Interpreter, Limits, Model};
+use clap::ValueEnum;
+
+use super::{Mismatch, output};
+use crate::device::Device;
+use crate::failure::Failure;
+use crate::golden::Case;
+
+/// What outputs are compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Against {
+    /// The files out_K.npy
+    Golden,
+    /// What the CPU computes here; no out_K.npy are needed
+    Cpu,
+    /// Operator by operator: each runs alone, on the CPU's own tensors
+    Operators,
+}
+
+impl Against {
+    /// The case in a folder, with the CPU's outputs where those are compared with.
+    pub(super) fn case(self, folder: &Path, model: &Model, limits: &Limits) -> Result<Case, Failure> {
+        let mut case = Case::read(folder)?;
+        if self == Against::Cpu {
+            let shapes = case.inputs.iter().enumerate();
+            let builder = shapes.fold(Interpreter::builder(model).threads(1), |builder, (index, input)| {
+                builder.input_shape(index, &input.shape)
+            });
+            let mut interpreter = builder.build()?;
+            for (index, input) in case.inputs.iter().enumerate() {
+                interpreter.write_bytes(index, &input.bytes)?;
+            }
+            interpreter.invoke()?;
+            let count = interpreter.outputs().len();
+            case.outputs = (0..count).map(|index| output(&interpreter, index)).collect::<Result<_, _>>()?;
+            case.notes.scale = trace(&case, model, limits)?.magnitude();
+        }
+        Ok(case)
+    }
+}
+
+/// The CPU's run of a case, every tensor kept.
+pub(super) fn trace(case: &Case, model: &Model, limits: &Limits) -> Result<Trace, Failure> {
+    let input = |input: &crate::npy::Array| TraceInput { shape: input.shape.clone(), bytes: input.bytes.clone() };
+    let inputs: Vec<TraceInput> = case.inputs.iter().map(input).collect();
+    Ok(Trace::new(model, 0, &inputs, 1, limits)?)
+}
+
+/// Whether rounding what operators read to binary16 moves the CPU's own outputs beyond the tolerance, relative to `scale`.
+pub(super) fn is_ill_conditioned(trace: &Trace, scale: f64, tolerance: &Tolerance) -> Result<bool, Failure> {
+    let beyond = |difference: &Difference| {
+        let relative = difference.largest / difference.scale.max(if difference.is_float { scale } else { 0.0 });
+        let differs = if difference.is_float { relative > tolerance.relative } else { difference.largest > 0.0 };
+        differs || difference.contradictions > 0
+    };
+    Ok(trace.rounding_differences()?.iter().any(beyond))
+}
+
+/// What is wrong with operators that run alone on the device, and how many it took, of how many.
+pub(super) fn operators(
+    case: &str,
+    trace: &Trace,
+    device: &Device,
+    tolerance: &Tolerance,
+) -> Result<(Vec<Mismatch>, [usize; 2]), Failure> {
+    let delegates = device.delegates();
+    let (mut mismatches, mut taken) = (Vec::new(), 0);
+    for node in 0..trace.nodes() {
+        let Alone { operator, name, outcome } = trace.alone(node, &delegates)?;
+        let Ok(differences) = outcome else { continue };
+        taken += 1;
+        let wrong = differences.iter().enumerate().filter(|(_, difference)| !difference.is_within(tolerance));
+        mismatches.extend(wrong.map(|(index, difference)| Mismatch {
+            case: case.to_owned(),
+            operator: format!("operator {operator}, {name}"),
+            output: Some(index),
+            error: Some(difference.relative()).filter(|error| error.is_finite()),
+            limit: Some(tolerance.relative),
+            message: format!("off by {:e}, {:?} by steps", difference.relative(), difference.steps),
+        }));
+    }
+    Ok((mismatches, [taken, trace.nodes()]))
+}
