@@ -11,6 +11,7 @@ mod detections;
 mod device;
 mod environment;
 mod failure;
+mod files;
 mod golden;
 mod inputs;
 mod kind;
