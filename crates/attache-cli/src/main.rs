@@ -21,6 +21,7 @@ mod npy;
 mod numbers;
 mod picture;
 mod random;
+mod shapes;
 mod source;
 mod survey;
 mod timing;
