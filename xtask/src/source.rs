@@ -80,6 +80,20 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
+/// The code of a file, tests included, with comments and what is in strings blanked.
+pub(crate) fn bare(text: &str) -> String {
+    mask(text).1
+}
+
+/// Where a text stands as whole words.
+pub(crate) fn words<'a>(line: &'a str, text: &'a str) -> impl Iterator<Item = usize> + 'a {
+    let is_part = |character: char| character.is_alphanumeric() || character == '_';
+    line.match_indices(text).map(|(start, _)| start).filter(move |start| {
+        let (before, after) = (&line[..*start], &line[start + text.len()..]);
+        !before.ends_with(is_part) && !after.starts_with(is_part)
+    })
+}
+
 /// The text with comments blanked, and the same with strings blanked too. Both have the text's length and lines.
 fn mask(text: &str) -> (String, String) {
     let bytes = text.as_bytes();

@@ -4,6 +4,7 @@ mod edges;
 mod mentions;
 mod paths;
 mod sizes;
+mod unsafety;
 
 use anyhow::{Result, ensure};
 
@@ -21,6 +22,10 @@ pub(crate) static RULES: &[Rule] = &[
     Rule { about: "an operator is mentioned outside its own file in at most two lines", find: mentions::find },
     Rule { about: "no hand-written source file has more than 800 lines", find: sizes::find },
     Rule { about: "no file names a path of somebody's machine", find: paths::find },
+    Rule {
+        about: "`unsafe` stands where docs/security.md lists it, with a reason at each block",
+        find: unsafety::find,
+    },
 ];
 
 /// Runs every rule; an error where one is broken, with all places.

@@ -124,6 +124,36 @@ pub(crate) struct DeviceArguments {
     pub(crate) limits: LimitArguments,
 }
 
+impl DeviceArguments {
+    /// All of them, limits apart. Clap keeps no group of arguments that hold others.
+    pub(crate) const IDS: [&str; 13] = [
+        "delegate",
+        "backend",
+        "adapter",
+        "precision",
+        "no_shader_f16",
+        "as_hardware",
+        "emulate_matrices",
+        "quantized",
+        "submission",
+        "variant",
+        "require_delegation",
+        "cpu_fallback",
+        "threads",
+    ];
+
+    /// An option that was given, but means nothing on the CPU. Those that it has answers of its own for are not among them.
+    pub(crate) fn of_gpus_alone(&self) -> Option<&'static str> {
+        let options = [
+            ("--submission", self.submission.is_some()),
+            ("--no-shader-f16", self.no_shader_f16),
+            ("--as-hardware", self.as_hardware),
+            ("--emulate-matrices", self.emulate_matrices),
+        ];
+        options.iter().find(|(_, is_given)| *is_given).map(|(option, _)| *option)
+    }
+}
+
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Limits: a model that asks for more is refused")]
 pub(crate) struct LimitArguments {
@@ -174,11 +204,13 @@ pub(crate) fn named(text: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// Which input each of several `[NAME=]VALUE` is for: those without a name are counted.
+/// Which input each of several `[NAME=]VALUE` is for: those without a name are counted. `missing` is what to say of a name
+/// that no input has.
 pub(crate) fn assign(
     texts: &[String],
     count: usize,
     find: impl Fn(&str) -> Option<usize>,
+    missing: impl Fn(&str) -> Failure,
 ) -> Result<Vec<(usize, &str)>, Failure> {
     let mut next = 0;
     let mut assigned: Vec<(usize, &str)> = Vec::new();
@@ -187,7 +219,7 @@ pub(crate) fn assign(
             (Some(name), value) if find(name).is_some() => (find(name).unwrap_or_default(), value),
             // A file of which only the path holds an `=`.
             (Some(name), _) if !name.contains(['/', '\\', '.']) => {
-                return Err(Failure::usage(format!("the model has no input named \"{name}\"")));
+                return Err(missing(name));
             }
             _ => {
                 next += 1;
@@ -195,7 +227,7 @@ pub(crate) fn assign(
             }
         };
         if index >= count {
-            return Err(Failure::usage(format!("\"{text}\" is for input {index}, but the model has {count} inputs")));
+            return Err(Failure::usage(format!("\"{text}\" is for input {index}, but the model has {count} of them")));
         }
         if assigned.iter().any(|(other, _)| *other == index) {
             return Err(Failure::usage(format!("\"{text}\" is for input {index}, which has one already")));
@@ -205,11 +237,16 @@ pub(crate) fn assign(
     Ok(assigned)
 }
 
-/// Extents separated by commas.
-pub(crate) fn parse_shape(text: &str) -> Result<Vec<usize>, Failure> {
-    let extents = text.split(',').map(|extent| extent.trim().parse::<usize>());
-    let extents: Result<Vec<_>, _> = extents.collect();
-    extents.map_err(|_| Failure::usage(format!("\"{text}\" is not a shape; write it as 1,224,224,3")))
+/// A number that is neither infinite nor none.
+pub(crate) fn finite<T: std::str::FromStr + Into<f64> + Copy>(text: &str) -> Result<T, String> {
+    let number = text.parse::<T>().ok().filter(|number| (*number).into().is_finite());
+    number.ok_or_else(|| "it must be a finite number".to_owned())
+}
+
+/// A limit of errors.
+pub(crate) fn tolerance(text: &str) -> Result<f64, String> {
+    // Nothing is beyond what is not a number, and everything beyond a negative one.
+    finite(text).ok().filter(|limit| *limit >= 0.0).ok_or_else(|| "it must be a finite number of 0 or more".to_owned())
 }
 
 #[cfg(test)]
@@ -222,7 +259,7 @@ mod tests {
 
     fn assigned(texts: &[&str]) -> Result<Vec<(usize, String)>, Failure> {
         let texts: Vec<String> = texts.iter().map(|text| text.to_string()).collect();
-        let assigned = assign(&texts, 2, find)?;
+        let assigned = assign(&texts, 2, find, |name| Failure::usage(format!("no \"{name}\"")))?;
         Ok(assigned.into_iter().map(|(index, value)| (index, value.to_owned())).collect())
     }
 
@@ -237,10 +274,18 @@ mod tests {
     }
 
     #[test]
-    fn shapes_are_extents() {
-        assert_eq!(parse_shape("1,224, 224,3").unwrap(), [1, 224, 224, 3]);
-        assert!(parse_shape("1x224").is_err());
-        assert!(parse_shape("-1,2").is_err());
-        assert!(parse_shape("").is_err());
+    fn every_device_argument_is_listed() {
+        let command = DeviceArguments::augment_args(clap::Command::new("x"));
+        let ids = command.get_arguments().map(|argument| argument.get_id().as_str());
+        assert_eq!(ids.filter(|id| !id.starts_with("limit_")).collect::<Vec<_>>(), DeviceArguments::IDS);
+    }
+
+    #[test]
+    fn numbers_that_compare_with_nothing_are_refused() {
+        assert_eq!((finite("-1.5"), tolerance("1e-3")), (Ok(-1.5f32), Ok(1e-3)));
+        assert!(
+            ["nan", "inf", "-inf", "x", ""].iter().all(|text| finite::<f64>(text).is_err() && tolerance(text).is_err())
+        );
+        assert!(tolerance("-1").is_err());
     }
 }

@@ -34,6 +34,19 @@ pub(crate) fn outputs(graph: &Subgraph, forms: &[(DataType, Shape)]) -> Option<[
     })
 }
 
+/// How many classes a detector's scores tell apart, the background among them: the last extent of what its last operator
+/// reads beside the boxes of as many places. `None` where shapes don't say.
+pub(crate) fn classes(graph: &Subgraph) -> Option<usize> {
+    let is_last = |operator: &&attache::model::Operator| operator.outputs.iter().any(|it| graph.outputs.contains(it));
+    let operator = graph.operators.iter().rev().find(is_last)?;
+    let shapes: Vec<&[usize]> =
+        operator.inputs.iter().flatten().map(|index| graph.tensors[*index].shape.extents()).collect();
+    shapes.windows(2).find_map(|pair| match (pair[0], pair[1]) {
+        ([1, places, 4], [1, others, classes]) if places == others && *classes > 1 => Some(*classes),
+        _ => None,
+    })
+}
+
 fn is_detector(forms: [&(DataType, Shape); 4]) -> bool {
     let [boxes, classes, scores, count] = forms.map(|(_, shape)| shape.extents());
     let all_floats = forms.iter().all(|(data_type, _)| *data_type == DataType::Float32);
@@ -41,7 +54,7 @@ fn is_detector(forms: [&(DataType, Shape); 4]) -> bool {
     all_floats && classes == [1, places] && scores == [1, places] && count == [1]
 }
 
-/// The detections of at least this score, in the outputs' order. Places whose numbers aren't finite hold none.
+/// The detections of at least this score, in the outputs' order; `labels` begin with class 0. Places whose numbers aren't finite hold none.
 pub(crate) fn detections(
     [boxes, classes, scores, count]: [&[f64]; 4],
     labels: &[String],
@@ -54,7 +67,6 @@ pub(crate) fn detections(
     let is_right = |edges: &[f64; 4], class: f64, score: f64| {
         edges.iter().all(|edge| edge.is_finite()) && class >= 0.0 && class.is_finite() && score >= threshold
     };
-    let labels = without_background(labels);
     let detection = |((edges, class), score): ((&[f64; 4], &f64), &f64)| {
         let (edges, score) = (*edges, *score);
         is_right(&edges, *class, score).then(|| {
@@ -63,14 +75,6 @@ pub(crate) fn detections(
         })
     };
     places.filter_map(detection).collect()
-}
-
-/// The labels of classes as detectors count them: files often name the background first, or `???` in its place.
-fn without_background(labels: &[String]) -> &[String] {
-    match labels {
-        [first, rest @ ..] if first == "???" || first.eq_ignore_ascii_case("background") => rest,
-        all => all,
-    }
 }
 
 #[cfg(test)]
@@ -91,7 +95,6 @@ mod tests {
         let found = of(&labels(&["cat", "dog"]), 3.0);
         let (names, first): (Vec<_>, _) = (found.iter().map(|one| one.label.as_deref()).collect(), &found[0]);
         assert_eq!((names, first.edges), (vec![Some("dog"), Some("dog")], [0.0, 0.1, 0.5, 0.6]));
-        assert_eq!(of(&labels(&["???", "cat", "dog"]), 3.0), found);
         assert_eq!(of(&[], 4.0).len(), 3);
         assert_eq!(of(&[], f64::NAN), []);
         assert_eq!(of(&[], f64::INFINITY).len(), 3);

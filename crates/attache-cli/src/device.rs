@@ -12,15 +12,16 @@ mod gpu;
 use std::sync::Arc;
 use std::time::Instant;
 
+use attache::graph::Graph;
 use attache::{Delegate, Error, ErrorKind, Interpreter, InterpreterBuilder, Limits, Model, stages};
 use serde::{Deserialize, Serialize};
 
 use crate::arguments::{
-    BackendName, DelegateName, DeviceArguments, PrecisionName, QuantizedName, ShapeArguments, SubmissionName, assign,
-    parse_shape,
+    BackendName, DelegateName, DeviceArguments, PrecisionName, QuantizedName, ShapeArguments, SubmissionName,
 };
 use crate::commands::Stage;
 use crate::failure::{Failure, Kind};
+use crate::shapes::{Shapes, input_shapes};
 use crate::timing::milliseconds;
 
 pub(crate) use gpu::{Claims, adapters};
@@ -116,6 +117,9 @@ fn wish(arguments: &DeviceArguments) -> Result<Option<Wish>, Failure> {
             let text = format!("the CPU computes in f32; --precision {} is for the GPU", precision.word());
             return Err(Failure::unsupported(text));
         }
+        if let Some(option) = arguments.of_gpus_alone() {
+            return Err(Failure::usage(format!("{option} is for a GPU; leave it or --delegate cpu out")));
+        }
         return match (explicit, require_delegation) {
             (true, _) => Err(Failure::usage("--backend and --adapter choose a GPU; leave out --delegate cpu")),
             (_, true) => Err(Failure::usage("--require-delegation needs a GPU; leave out --delegate cpu")),
@@ -153,6 +157,12 @@ impl Device {
             return Err(Failure::unsupported(
                 "variants are the GPU's; --delegate gpu takes a software adapter as well",
             ));
+        }
+        if let (None, Some(option)) = (&gpu, arguments.of_gpus_alone()) {
+            let text = format!(
+                "there is no hardware GPU, and {option} is for one; --delegate gpu takes a software adapter as well"
+            );
+            return Err(Failure::unsupported(text));
         }
         if gpu.is_none() && arguments.require_delegation {
             let text = "there is no hardware GPU to delegate to; --delegate gpu takes a software adapter as well";
@@ -222,6 +232,25 @@ impl Device {
         build(builder, model, shapes)
     }
 
+    /// Why a run on the CPU fails that `fill` gives inputs of these shapes; `None` where it doesn't. What is known
+    /// beforehand needs no run.
+    pub(crate) fn refusal(
+        &self,
+        model: &Model,
+        shapes: &Shapes,
+        fill: impl FnOnce(&mut Interpreter) -> Result<(), Failure>,
+    ) -> Option<Failure> {
+        let run = || {
+            let mut interpreter = build(self.builder(model), model, shapes)?;
+            if !shapes_are_known(model) {
+                fill(&mut interpreter)?;
+                interpreter.invoke()?;
+            }
+            Ok(())
+        };
+        run().err()
+    }
+
     /// An interpreter to be, without this device's GPU.
     fn builder(&self, model: &Model) -> InterpreterBuilder {
         Interpreter::builder(model).threads(self.threads).limits(self.limits.clone())
@@ -274,6 +303,15 @@ impl Device {
     }
 }
 
+/// Whether all shapes of the first subgraph are known before it runs.
+pub(crate) fn shapes_are_known(model: &Model) -> bool {
+    let is_known = |graph: &Graph| {
+        let made = graph.nodes.iter().flat_map(|node| &node.outputs);
+        made.chain(&graph.outputs).all(|id| graph.fact(*id).shape.is_some())
+    };
+    stages::graph(model, 0).is_ok_and(|(graph, _)| is_known(&graph))
+}
+
 /// The interpreter, with other shapes for some inputs.
 fn build(
     mut builder: InterpreterBuilder,
@@ -291,19 +329,6 @@ fn build(
         _ => error.into(),
     };
     builder.build().map_err(blame)
-}
-
-/// The inputs of the first subgraph that get another shape.
-pub(crate) fn input_shapes(model: &Model, arguments: &ShapeArguments) -> Result<Vec<(usize, Vec<usize>)>, Failure> {
-    let subgraph = &model.subgraphs()[0];
-    let find = |name: &str| {
-        let by_tensor = |tensor: usize| subgraph.inputs.iter().position(|input| *input == tensor);
-        let own = subgraph.inputs.iter().position(|tensor| subgraph.tensors[*tensor].name == name);
-        let signatures = model.signatures().iter().filter(|signature| signature.subgraph == 0);
-        own.or_else(|| by_tensor(signatures.flat_map(|s| &s.inputs).find(|input| input.0 == name)?.1))
-    };
-    let assigned = assign(&arguments.shape, subgraph.inputs.len(), find)?;
-    assigned.into_iter().map(|(input, text)| Ok((input, parse_shape(text)?))).collect()
 }
 
 #[cfg(test)]
@@ -346,6 +371,10 @@ mod tests {
         let contradictions = [
             DeviceArguments { adapter: Some("x".into()), ..cpu.clone() },
             DeviceArguments { require_delegation: true, ..cpu.clone() },
+            DeviceArguments { submission: Some(SubmissionName::Encoder), ..cpu.clone() },
+            DeviceArguments { no_shader_f16: true, ..cpu.clone() },
+            DeviceArguments { as_hardware: true, ..cpu.clone() },
+            DeviceArguments { emulate_matrices: true, ..cpu.clone() },
         ];
         for arguments in contradictions {
             assert_eq!(wish(&arguments).unwrap_err().kind, Kind::Usage);

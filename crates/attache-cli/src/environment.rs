@@ -1,7 +1,5 @@
 //! What the process needs around it before anything else happens.
 
-use std::io::IsTerminal;
-
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -19,7 +17,8 @@ pub(crate) fn prepare() {
 pub(crate) fn log() {
     let filter = EnvFilter::builder().with_default_directive(LevelFilter::WARN.into()).from_env_lossy();
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time();
-    subscriber.with_ansi(std::io::stderr().is_terminal()).init();
+    // Colours would need a feature of the crate, without which asking for them panics.
+    subscriber.with_ansi(false).init();
 }
 
 #[allow(unsafe_code)]

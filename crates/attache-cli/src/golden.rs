@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::failure::Failure;
+use crate::files;
 use crate::npy::{self, Array};
 
 /// What `case.json` may say; more is ignored.
@@ -37,6 +38,10 @@ pub(crate) fn model_file(folder: &Path) -> PathBuf {
 /// Every case at or below `folder`, sorted; whether it `has_outputs` is what makes a folder with a model one. Links to
 /// folders are not followed.
 pub(crate) fn find(folder: &Path, has_outputs: bool) -> Result<Vec<PathBuf>, Failure> {
+    if !folder.is_dir() {
+        files::check(folder)?;
+        return Err(Failure::usage("this is a file; name the folder of a case, or one above it").at(folder.display()));
+    }
     let mut found = Vec::new();
     let mut pending = vec![folder.to_owned()];
     while let Some(folder) = pending.pop() {
@@ -67,7 +72,7 @@ fn notes(folder: &Path) -> Result<Notes, Failure> {
         return Ok(Notes::default());
     }
     let wrong = |error: String| Failure::usage(error).at(path.display());
-    let text = fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
+    let text = files::read_text(&path)?;
     serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))
 }
 

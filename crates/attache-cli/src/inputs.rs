@@ -2,14 +2,19 @@
 
 use std::path::Path;
 
-use attache::{Interpreter, Model};
+use attache::{DataType, Interpreter, Model, TensorInfo};
 use clap::Args;
+use serde_json::{Value, json};
 
-use crate::arguments::assign;
+use crate::arguments::{ShapeArguments, assign, finite};
+use crate::console::Console;
+use crate::device::Device;
 use crate::failure::Failure;
-use crate::npy;
-use crate::picture::{Picture, Scaling};
+use crate::files;
+use crate::npy::{self, Array};
+use crate::picture::{Filled, Input, Picture, Scaling};
 use crate::random::Random;
+use crate::shapes::{input_shapes, no_input, options};
 
 // A comment on this structure would replace the descriptions of the commands that take it.
 #[derive(Args, Clone, Debug)]
@@ -17,61 +22,251 @@ pub(crate) struct InputArguments {
     /// A .npy file or a picture (PNG, JPEG) for an input, by order or by name; inputs without one are random
     #[arg(long, value_name = "[NAME=]FILE")]
     pub(crate) input: Vec<String>,
-    /// What is subtracted from a picture's values, 0 to 255 [default: as the model says, else 127.5]
-    #[arg(long, value_name = "X", requires = "std", allow_hyphen_values = true)]
+    /// What is subtracted from a picture's values, 0 to 255 [default: as the model's metadata says, else 127.5; see --std]
+    #[arg(long, value_name = "X", requires = "std", allow_hyphen_values = true, value_parser = finite::<f32>)]
     mean: Option<f32>,
-    /// What a picture's values are then divided by [default: as the model says, else 127.5]
-    #[arg(long, value_name = "Y", requires = "mean")]
+    /// What a picture's values are then divided by [default: as the model's metadata says, else 127.5]
+    ///
+    /// For an input of integers, (value - mean) / std is then quantized with the input's scale and zero point, or rounded
+    /// where it has none. If neither the command line nor the metadata gives a mean, uint8 takes the values as they are, int8
+    /// takes them less 128, and int16 takes -1 to 1, quantized.
+    #[arg(long, value_name = "Y", requires = "mean", allow_hyphen_values = true, value_parser = finite::<f32>)]
     std: Option<f32>,
-    /// Seed of random inputs
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) seed: u64,
+    /// Seed of random inputs [default: 0]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+}
+
+/// What inputs are filled for, and with what around it.
+#[derive(Clone, Copy)]
+pub(crate) struct Setting<'a> {
+    pub(crate) console: &'a Console,
+    pub(crate) model: &'a Model,
+    pub(crate) device: &'a Device,
+    pub(crate) shapes: &'a ShapeArguments,
+}
+
+/// Where inputs come from.
+#[derive(Clone, Debug)]
+pub(crate) struct Given {
+    /// Name of each input, and the file that it is from; none where it is random.
+    inputs: Vec<(String, Option<String>)>,
+    seed: u64,
+}
+
+impl Given {
+    /// All inputs are random.
+    pub(crate) fn at_random(interpreter: &Interpreter, seed: u64) -> Self {
+        let inputs = interpreter.inputs().iter().map(|info| (info.name.clone(), None)).collect();
+        Self { inputs, seed }
+    }
+
+    /// The inputs that are to be filled with random numbers.
+    pub(crate) fn open(&self) -> Vec<usize> {
+        (0..self.inputs.len()).filter(|index| self.inputs[*index].1.is_none()).collect()
+    }
+
+    /// In a line; none for a model without inputs.
+    pub(crate) fn text(&self, console: &Console) -> Option<String> {
+        let random = format!("random numbers, seed {}", self.seed);
+        if self.open().len() == self.inputs.len() {
+            return (!self.inputs.is_empty()).then(|| format!("inputs: {random}"));
+        }
+        let input = |(name, file): &(String, Option<String>)| {
+            format!("{} from {}", console.name(name), file.as_ref().unwrap_or(&random))
+        };
+        Some(format!("inputs: {}", self.inputs.iter().map(input).collect::<Vec<_>>().join("; ")))
+    }
+
+    /// As objects of JSON.
+    pub(crate) fn json(&self) -> Value {
+        let input = |(name, file): &(String, Option<String>)| json!({ "name": name, "file": file, "seed": file.is_none().then_some(self.seed) });
+        self.inputs.iter().map(input).collect()
+    }
 }
 
 impl InputArguments {
-    /// Sets the inputs for which there are files, and returns the others.
-    pub(crate) fn fill(&self, model: &Model, interpreter: &mut Interpreter) -> Result<Vec<usize>, Failure> {
-        let count = interpreter.inputs().len();
-        let files = assign(&self.input, count, |name| interpreter.input_index(name))?;
-        for (index, file) in &files {
-            self.fill_from(model, interpreter, *index, Path::new(file))?;
-        }
-        Ok((0..count).filter(|index| files.iter().all(|(input, _)| input != index)).collect())
+    /// The seed of random inputs.
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed.unwrap_or(0)
     }
 
-    fn fill_from(&self, model: &Model, to: &mut Interpreter, index: usize, file: &Path) -> Result<(), Failure> {
-        let is_array = file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"));
-        let info = &to.inputs()[index];
-        let array = match is_array {
-            true => npy::read(file)?,
-            false => {
-                let picture = Picture::read(file)?;
-                let tensor = picture.tensor(&info.shape, info.data_type, &self.scaling(model, index)?);
-                tensor.map_err(|failure| failure.at(file.display()))?
-            }
+    /// Sets the inputs for which there are files; the others are to be filled.
+    pub(crate) fn fill(&self, setting: Setting<'_>, to: &mut Interpreter) -> Result<Given, Failure> {
+        let mut given = Given::at_random(to, self.seed());
+        let missing = |name: &str| no_input(name, setting.model);
+        let files = assign(&self.input, to.inputs().len(), |name| to.input_index(name), missing)?;
+        let mut arrays = Vec::with_capacity(files.len());
+        let mut pictures = 0;
+        for (index, file) in files {
+            let path = Path::new(file);
+            let place = |failure: Failure| failure.at(path.display());
+            let bytes = files::read(path)?;
+            pictures += usize::from(!npy::is_array(&bytes));
+            let array = self.array(setting, (index, &to.inputs()[index]), path, &bytes).map_err(place)?;
+            given.inputs[index].1 = Some(file.to_owned());
+            arrays.push((index, file, array));
+        }
+        self.check_use(setting.console, pictures, &given)?;
+        check_shapes(setting, to, &arrays)?;
+        for (index, _, array) in &arrays {
+            to.write_bytes(*index, &array.bytes)?;
+        }
+        Ok(given)
+    }
+
+    /// An error or a warning where something was asked for that means nothing for these inputs.
+    fn check_use(&self, console: &Console, pictures: usize, given: &Given) -> Result<(), Failure> {
+        if self.std.is_some() && pictures == 0 {
+            return Err(Failure::usage("--mean and --std are for pictures, and no --input is one"));
+        }
+        if self.seed.is_some() && given.open().is_empty() {
+            console.warn("--seed changes nothing: no input is random");
+        }
+        Ok(())
+    }
+
+    /// What a file holds for an input.
+    fn array(
+        &self,
+        setting: Setting<'_>,
+        input: (usize, &TensorInfo),
+        path: &Path,
+        bytes: &[u8],
+    ) -> Result<Array, Failure> {
+        let is_array = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"));
+        let array = match is_array || npy::is_array(bytes) {
+            true => npy::decode(bytes)?,
+            false => self.picture(setting, input, &Picture::decode(bytes)?)?,
         };
-        if array.data_type != info.data_type {
-            let reason = format!("the array is of type {}, the input of type {}", array.data_type, info.data_type);
-            return Err(Failure::usage(reason).at(file.display()));
+        let data_type = input.1.data_type;
+        if array.data_type != data_type {
+            let reason = format!("the array is of type {}, the input of type {data_type}", array.data_type);
+            let remedy = format!("save array.astype(\"{}\")", data_type.name().to_lowercase());
+            return Err(Failure::usage(format!("{reason}; {remedy}")));
         }
-        if array.shape != info.shape {
-            let extents: Vec<_> = array.shape.iter().map(usize::to_string).collect();
-            let reason = format!("the array has shape {}, input {index} has {}", array.shape, info.shape);
-            let remedy = format!("--shape {}={} gives the input the array's", info.name, extents.join(","));
-            return Err(Failure::usage(format!("{reason}; {remedy}")).at(file.display()));
-        }
-        Ok(to.write_bytes(index, &array.bytes)?)
+        Ok(array)
     }
 
-    /// What the command line says, else the model, else −1 to 1.
-    fn scaling(&self, model: &Model, index: usize) -> Result<Scaling, Failure> {
+    /// What a picture becomes as an input.
+    fn picture(
+        &self,
+        setting: Setting<'_>,
+        (index, info): (usize, &TensorInfo),
+        picture: &Picture,
+    ) -> Result<Array, Failure> {
+        let TensorInfo { shape, data_type, quantization, .. } = info;
+        let mut input = Input { shape, data_type: *data_type, quantization: quantization.as_ref(), scaling: None };
+        let [batch, .., channels] = input.extents()?;
+        check_size(setting, (index, info), picture, [batch, channels])?;
+        input.scaling = self.scaling(setting, index, *data_type, channels)?;
+        let scales = quantization.as_ref().map_or(0, |quantization| quantization.scale.len());
+        if scales > 1 {
+            return Err(Failure::unsupported(format!("input {index} has {scales} scales; give a .npy file")));
+        }
+        let Filled { array, clipped } = picture.tensor(&input)?;
+        if clipped * 2 > shape.elements() {
+            let percent = clipped * 100 / shape.elements();
+            setting.console.warn(&format!(
+                "{percent} % of the picture's values are beyond what input {index} can store once they are quantized, and \
+                were cut off; check --mean and --std"
+            ));
+        }
+        Ok(array)
+    }
+
+    /// What the command line says, else the model; `None` where neither does.
+    fn scaling(
+        &self,
+        setting: Setting<'_>,
+        index: usize,
+        data_type: DataType,
+        channels: usize,
+    ) -> Result<Option<Scaling>, Failure> {
         if self.std == Some(0.0) {
             return Err(Failure::usage("--std must not be 0"));
         }
-        let flags = self.mean.zip(self.std).map(|(mean, std)| Scaling { mean: vec![mean], std: vec![std] });
-        let of_model = || model.normalization(index).map(|own| Scaling { mean: own.mean, std: own.std });
-        Ok(flags.or_else(of_model).unwrap_or_default())
+        if let (Some(mean), Some(std)) = (self.mean, self.std) {
+            return Ok(Some(Scaling { mean: vec![mean], std: vec![std] }));
+        }
+        let Some(own) = setting.model.normalization(index) else { return Ok(None) };
+        let own = Scaling { mean: own.mean, std: own.std };
+        if !own.is_sound(channels) {
+            setting.console.warn(&format!(
+                "the model's metadata has no usable mean and deviation for input {index}, so they are ignored; --mean and \
+                --std give others"
+            ));
+            return Ok(None);
+        }
+        // Metadata of quantized models says so where values are to be stored as they are.
+        let is_float = matches!(data_type, DataType::Float16 | DataType::Float32);
+        Ok(Some(own).filter(|own| is_float || !own.is_identity()))
     }
+}
+
+/// An error where a model takes pictures of any size, and its file holds a size of one pixel only for want of a better.
+fn check_size(
+    setting: Setting<'_>,
+    (index, info): (usize, &TensorInfo),
+    picture: &Picture,
+    [batch, channels]: [usize; 2],
+) -> Result<(), Failure> {
+    let rank = info.shape.rank();
+    let any_size = |signature: &Vec<i32>| signature.len() == rank && signature[rank - 3..rank - 1] == [-1, -1];
+    let is_open = info.shape_signature.as_ref().is_some_and(any_size) && info.shape.elements() == batch * channels;
+    let mut shapes = input_shapes(setting.model, setting.shapes)?;
+    if !is_open || shapes.iter().any(|(input, _)| *input == index) {
+        return Ok(());
+    }
+    let mut shape = info.shape.to_vec();
+    shape[rank - 3..rank - 1].copy_from_slice(&[picture.height, picture.width]);
+    shapes.push((index, shape));
+    let reason = format!("the model takes pictures of any size, and its file holds none for input {index}");
+    let remedy = match setting.device.refusal(setting.model, &shapes, fill_all) {
+        None => format!("{} is the picture's own", options(setting.model, &shapes)),
+        Some(_) => "give one with --shape".to_owned(),
+    };
+    Err(Failure::usage(format!("{reason}; {remedy}")))
+}
+
+/// An error where arrays have other shapes than their inputs, with what to do about all of them at once: what is said to
+/// work was tried.
+fn check_shapes(setting: Setting<'_>, to: &Interpreter, arrays: &[(usize, &str, Array)]) -> Result<(), Failure> {
+    let others: Vec<_> = arrays.iter().filter(|(index, _, array)| array.shape != to.inputs()[*index].shape).collect();
+    let Some((first, file, array)) = others.first() else { return Ok(()) };
+    let reason = |(index, file, array): &&(usize, &str, Array)| {
+        format!("{file}: the array has shape {}, input {index} has {}", array.shape, to.inputs()[*index].shape)
+    };
+    let reasons = others.iter().map(reason).collect::<Vec<_>>().join("; ");
+    let mut shapes = input_shapes(setting.model, setting.shapes)?;
+    shapes.retain(|(input, _)| others.iter().all(|(index, ..)| index != input));
+    shapes.extend(others.iter().map(|(index, _, array)| (*index, array.shape.to_vec())));
+    shapes.sort_unstable();
+    let fill = |interpreter: &mut Interpreter| {
+        fill_all(interpreter)?;
+        arrays.iter().try_for_each(|(index, _, array)| Ok(interpreter.write_bytes(*index, &array.bytes)?))
+    };
+    let wanted = &to.inputs()[*first].shape;
+    let remedy = match setting.device.refusal(setting.model, &shapes, fill) {
+        None => {
+            let instead = if setting.shapes.shape.is_empty() { "" } else { " and no other --shape" };
+            format!("{}{instead} gives inputs the shapes of arrays", options(setting.model, &shapes))
+        }
+        Some(_) if array.shape.elements() == wanted.elements() => {
+            let extents: Vec<_> = wanted.iter().map(usize::to_string).collect();
+            format!("the model takes no such shape, so save array.reshape({})", extents.join(", "))
+        }
+        Some(failure) => {
+            format!("the model takes no such shape, so give {file} another ({})", failure.message.replace('\n', " "))
+        }
+    };
+    Err(Failure::usage(format!("{reasons}; {remedy}")))
+}
+
+/// Fills every input with random numbers.
+fn fill_all(to: &mut Interpreter) -> Result<(), Failure> {
+    let mut random = Random::new(0);
+    (0..to.inputs().len()).try_for_each(|index| fill_at_random(to, index, &mut random))
 }
 
 /// Fills an input with uniform random numbers.
@@ -91,7 +286,9 @@ fn fill_with(
 ) -> Result<(), Failure> {
     let info = &to.inputs()[index];
     let bytes = bytes(info.data_type, info.shape.elements()).ok_or_else(|| {
-        Failure::unsupported(format!("input {index} (\"{}\") of type {} can't be filled", info.name, info.data_type))
+        let name = Console::plain().name(&info.name);
+        let reason = format!("input {index} (\"{name}\") of type {}", info.data_type);
+        Failure::unsupported(format!("{reason} can't be filled with random numbers; give it a file with --input"))
     })?;
     Ok(to.write_bytes(index, &bytes)?)
 }

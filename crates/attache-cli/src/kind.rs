@@ -185,7 +185,7 @@ impl Kinds {
             };
             let place = if *subgraph == 0 { index.to_string() } else { format!("{subgraph}:{index}") };
             let data_type = tensor.data_type.name().to_lowercase();
-            vec![place, tensor.name.clone(), data_type, (*role).to_owned(), scales]
+            vec![place, console.name(&tensor.name), data_type, (*role).to_owned(), scales]
         };
         let rows: Vec<_> = self.lines(model).iter().map(row).collect();
         (!rows.is_empty()).then(|| console.table(&["tensor", "name", "dtype", "role", ""], &rows))

@@ -8,6 +8,7 @@ use std::path::Path;
 use attache::{DataType, Shape};
 
 use crate::failure::Failure;
+use crate::files;
 
 /// A dense array, outermost extent first.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,15 +46,23 @@ const TYPES: [(&str, DataType, usize); 14] = [
 
 /// Reads a file.
 pub(crate) fn read(path: &Path) -> Result<Array, Failure> {
-    let place = path.display();
-    let bytes = std::fs::read(path).map_err(|error| Failure::usage(error.to_string()).at(&place))?;
-    parse(&bytes).map_err(|reason| Failure::usage(reason).at(&place))
+    decode(&files::read(path)?).map_err(|failure| failure.at(path.display()))
+}
+
+/// Whether bytes begin as such a file does.
+pub(crate) fn is_array(bytes: &[u8]) -> bool {
+    bytes.starts_with(MAGIC)
+}
+
+/// The array that the bytes of a file hold.
+pub(crate) fn decode(bytes: &[u8]) -> Result<Array, Failure> {
+    parse(bytes).map_err(Failure::usage)
 }
 
 /// Writes a file.
 pub(crate) fn write(path: &Path, array: &Array) -> Result<(), Failure> {
     let bytes = emit(array).map_err(|reason| Failure::unsupported(reason).at(path.display()))?;
-    std::fs::write(path, bytes).map_err(|error| Failure::usage(error.to_string()).at(path.display()))
+    files::write(path, &bytes)
 }
 
 fn parse(file: &[u8]) -> Result<Array, String> {

@@ -1,12 +1,14 @@
 //! Pictures as inputs of models.
 //!
 //! The picture is stretched to the input's height and width, bilinearly with half-pixel centres, without a low-pass
-//! filter. Channels are red, green, blue; further ones are 0, and a single one is the luminance. Floats are normalized,
-//! `(value − mean) / std`; uint8 takes the values 0 to 255 as they are, int8 takes them less 128.
+//! filter. Channels are red, green, blue; a fourth one is 0, and a single one is the luminance. Floats are normalized,
+//! `(value − mean) / std`. So are integers where a mean and a deviation are given; what comes out is then quantized with
+//! the input's scale and zero point, or rounded where it has none. Where none are given, uint8 takes the values 0 to 255 as
+//! they are, int8 takes them less 128, and int16 takes −1 to 1, quantized.
 
-use std::path::Path;
+use std::io::Cursor;
 
-use attache::{DataType, Shape};
+use attache::{DataType, Quantization, Shape};
 use half::f16;
 
 use crate::failure::Failure;
@@ -36,6 +38,18 @@ impl Default for Scaling {
 }
 
 impl Scaling {
+    /// Whether values stay as they are.
+    pub(crate) fn is_identity(&self) -> bool {
+        self.mean.iter().all(|mean| *mean == 0.0) && self.std.iter().all(|std| *std == 1.0)
+    }
+
+    /// Whether it gives numbers, for each of so many channels.
+    pub(crate) fn is_sound(&self, channels: usize) -> bool {
+        let fits = |values: &[f32]| values.len() == 1 || values.len() == channels;
+        let finite = self.mean.iter().chain(&self.std).all(|value| value.is_finite());
+        fits(&self.mean) && fits(&self.std) && finite && self.std.iter().all(|std| *std != 0.0)
+    }
+
     fn apply(&self, channel: usize, value: f32) -> f32 {
         let pick = |values: &[f32], otherwise| values.get(channel).or(values.last()).copied().unwrap_or(otherwise);
         (value - pick(&self.mean, 0.0)) / pick(&self.std, 1.0)
@@ -52,10 +66,10 @@ fn neighbours(target: usize, from: usize, to: usize) -> (usize, usize, f32) {
 }
 
 impl Picture {
-    /// Reads a PNG or JPEG file.
-    pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
-        let wrong = |reason: String| Failure::usage(reason).at(path.display());
-        let reader = image::ImageReader::open(path).map_err(|error| wrong(error.to_string()))?;
+    /// The picture that the bytes of a PNG or JPEG file hold.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Failure> {
+        let wrong = |reason: String| Failure::usage(reason);
+        let reader = image::ImageReader::new(Cursor::new(bytes));
         let reader = reader.with_guessed_format().map_err(|error| wrong(error.to_string()))?;
         let picture =
             reader.decode().map_err(|error| wrong(format!("{error} (inputs are .npy, PNG or JPEG files)")))?;
@@ -96,33 +110,88 @@ impl Picture {
     }
 
     /// The input of shape `[batch, height, width, channels]` (or without batch), the same picture for each of the batch.
-    pub(crate) fn tensor(&self, shape: &Shape, data_type: DataType, scaling: &Scaling) -> Result<Array, Failure> {
-        let (batch, height, width, channels) = match *shape.extents() {
-            [batch, height, width, channels] => (batch, height, width, channels),
-            [height, width, channels] => (1, height, width, channels),
-            _ => {
-                return Err(Failure::usage(format!(
-                    "a picture does not fit an input of shape {shape}; give a .npy file"
-                )));
-            }
-        };
+    pub(crate) fn tensor(&self, input: &Input<'_>) -> Result<Filled, Failure> {
+        let [batch, height, width, channels] = input.extents()?;
         let picture = self.stretched(height, width);
         let pixels = (0..batch).flat_map(|_| 0..height * width);
         let values = pixels.flat_map(|pixel| (0..channels).map(move |channel| (pixel, channel)));
         let values = values.map(|(pixel, channel)| (channel, picture.channel(pixel, channel, channels)));
-        let normal = |(channel, value): (usize, Option<f32>)| value.map_or(0.0, |value| scaling.apply(channel, value));
-        let stored = |(_, value): (usize, Option<f32>)| value.unwrap_or(0.0).round();
+        let (data_type, shape) = (input.data_type, input.shape.clone());
+        let mut clipped = 0;
         let bytes: Vec<u8> = match data_type {
-            DataType::Float32 => values.flat_map(|value| normal(value).to_ne_bytes()).collect(),
-            DataType::Float16 => values.flat_map(|value| f16::from_f32(normal(value)).to_ne_bytes()).collect(),
-            DataType::UInt8 => values.map(|value| stored(value) as u8).collect(),
-            DataType::Int8 => values.map(|value| (stored(value) - 128.0) as i8 as u8).collect(),
+            DataType::Float32 => values.flat_map(|value| input.normal(value).to_ne_bytes()).collect(),
+            DataType::Float16 => values.flat_map(|value| f16::from_f32(input.normal(value)).to_ne_bytes()).collect(),
+            DataType::UInt8 => values.map(|value| input.stored(value, 0.0, [0, 255], &mut clipped) as u8).collect(),
+            DataType::Int8 => {
+                values.map(|value| input.stored(value, -128.0, [-128, 127], &mut clipped) as u8).collect()
+            }
+            DataType::Int16 => {
+                let range = [i16::MIN, i16::MAX].map(i32::from);
+                values.flat_map(|value| (input.stored(value, 0.0, range, &mut clipped) as i16).to_ne_bytes()).collect()
+            }
             _ => {
                 let reason = format!("a picture does not fit an input of type {data_type}; give a .npy file");
                 return Err(Failure::usage(reason));
             }
         };
-        Ok(Array { data_type, shape: shape.clone(), bytes })
+        Ok(Filled { array: Array { data_type, shape, bytes }, clipped })
+    }
+}
+
+/// What a picture is to become.
+pub(crate) struct Input<'a> {
+    pub(crate) shape: &'a Shape,
+    pub(crate) data_type: DataType,
+    /// How stored numbers stand for reals.
+    pub(crate) quantization: Option<&'a Quantization>,
+    /// What is asked for; `None` where nothing is.
+    pub(crate) scaling: Option<Scaling>,
+}
+
+/// An input made of a picture.
+pub(crate) struct Filled {
+    pub(crate) array: Array,
+    /// Elements that are beyond what the input's type can store by more than a step.
+    pub(crate) clipped: usize,
+}
+
+impl Input<'_> {
+    /// Batch, height, width and channels.
+    pub(crate) fn extents(&self) -> Result<[usize; 4], Failure> {
+        let shape = self.shape;
+        let extents = match *shape.extents() {
+            [batch, height, width, channels] => [batch, height, width, channels],
+            [height, width, channels] => [1, height, width, channels],
+            _ => [0; 4],
+        };
+        match extents {
+            [_, _, _, 1..=4] => Ok(extents),
+            _ => Err(Failure::usage(format!("a picture does not fit an input of shape {shape}; give a .npy file"))),
+        }
+    }
+
+    /// The real of a channel's value; 0 of a channel that pictures don't have.
+    fn normal(&self, (channel, value): (usize, Option<f32>)) -> f32 {
+        let default = Scaling::default();
+        let scaling = self.scaling.as_ref().unwrap_or(&default);
+        value.map_or(0.0, |value| scaling.apply(channel, value))
+    }
+
+    /// The stored number of a channel's value: quantized, or as it is plus a shift.
+    fn stored(&self, value: (usize, Option<f32>), shift: f32, [least, most]: [i32; 2], clipped: &mut usize) -> i32 {
+        let is_wide = self.data_type == DataType::Int16 && self.quantization.is_some();
+        let number = match self.scaling.is_some() || is_wide {
+            true => self.quantize(self.normal(value)),
+            false => f64::from(value.1.unwrap_or(0.0).round() + shift),
+        };
+        *clipped += usize::from(number < f64::from(least) - 1.0 || number > f64::from(most) + 1.0);
+        number.clamp(f64::from(least), f64::from(most)) as i32
+    }
+
+    fn quantize(&self, real: f32) -> f64 {
+        let one = |quantization: &Quantization| Some((*quantization.scale.first()?, *quantization.zero_point.first()?));
+        let (scale, point) = self.quantization.and_then(one).unwrap_or((1.0, 0));
+        (f64::from(real) / f64::from(scale)).round() + point as f64
     }
 }
 
@@ -147,39 +216,80 @@ mod tests {
         assert_eq!(reds(&picture().stretched(1, 1)), [85.0]);
     }
 
-    #[test]
-    fn floats_are_normalized_and_missing_channels_are_zero() {
-        let shape = Shape::from([1, 2, 2, 4]);
-        let tensor = picture().tensor(&shape, DataType::Float32, &Scaling::default()).unwrap();
-        let values = numbers(tensor.data_type, &tensor.bytes).unwrap();
-        assert_eq!(values[..2], [-1.0, 1.0]);
-        assert_eq!((values[3], values[15]), (0.0, 0.0));
-        let scaling = Scaling { mean: vec![0.0, 5.0, 10.0], std: vec![2.0] };
-        let tensor = picture().tensor(&Shape::from([2, 2, 3]), DataType::Float32, &scaling).unwrap();
-        assert_eq!(numbers(tensor.data_type, &tensor.bytes).unwrap()[3..6], [50.0, 125.0, 0.0]);
+    fn tensor(
+        picture: &Picture,
+        shape: &[usize],
+        data_type: DataType,
+        scaling: Option<Scaling>,
+    ) -> Result<Array, Failure> {
+        let input = Input { shape: &shape.into(), data_type, quantization: None, scaling };
+        Ok(picture.tensor(&input)?.array)
     }
 
     #[test]
-    fn integers_take_pixels_as_they_are() {
-        let shape = Shape::from([2, 1, 1, 3]);
-        let of = |data_type| picture().tensor(&shape, data_type, &Scaling::default()).unwrap().bytes;
+    fn floats_are_normalized_and_missing_channels_are_zero() {
+        let array = tensor(&picture(), &[1, 2, 2, 4], DataType::Float32, None).unwrap();
+        let values = numbers(array.data_type, &array.bytes).unwrap();
+        assert_eq!(values[..2], [-1.0, 1.0]);
+        assert_eq!((values[3], values[15]), (0.0, 0.0));
+        let scaling = Scaling { mean: vec![0.0, 5.0, 10.0], std: vec![2.0] };
+        let array = tensor(&picture(), &[2, 2, 3], DataType::Float32, Some(scaling)).unwrap();
+        assert_eq!(numbers(array.data_type, &array.bytes).unwrap()[3..6], [50.0, 125.0, 0.0]);
+    }
+
+    #[test]
+    fn integers_take_pixels_as_they_are_where_nothing_is_asked_for() {
+        let of = |data_type| tensor(&picture(), &[2, 1, 1, 3], data_type, None).unwrap().bytes;
         assert_eq!(of(DataType::UInt8), [85, 255, 10, 85, 255, 10]);
         assert_eq!(of(DataType::Int8), [213, 127, 138, 213, 127, 138]);
     }
 
     #[test]
+    fn integers_are_normalized_and_quantized() {
+        let quantization =
+            |scale, zero_point| Quantization { scale: vec![scale], zero_point: vec![zero_point], axis: 0 };
+        let of = |data_type, quantization: Option<Quantization>, scaling: Option<(f32, f32)>| {
+            let scaling = scaling.map(|(mean, std)| Scaling { mean: vec![mean], std: vec![std] });
+            let shape = Shape::from([1, 1, 1, 3]);
+            let input = Input { shape: &shape, data_type, quantization: quantization.as_ref(), scaling };
+            let Filled { array, clipped } = picture().tensor(&input).unwrap();
+            (numbers(data_type, &array.bytes).unwrap(), clipped)
+        };
+        // The picture is 85, 255, 10.
+        let cases = [
+            (DataType::UInt8, Some(quantization(0.5, 10)), Some((5.0, 4.0)), [50.0, 135.0, 13.0], 0),
+            (DataType::UInt8, Some(quantization(0.25, 0)), Some((5.0, 1.0)), [255.0, 255.0, 20.0], 2),
+            (DataType::Int8, Some(quantization(1.0, -128)), Some((0.0, 1.0)), [-43.0, 127.0, -118.0], 0),
+            (DataType::Int16, Some(quantization(0.001, 0)), Some((5.0, 10.0)), [8000.0, 25000.0, 500.0], 0),
+            (DataType::Int16, Some(quantization(0.001, 0)), None, [-333.0, 1000.0, -922.0], 0),
+            (DataType::UInt8, None, Some((5.0, 2.0)), [40.0, 125.0, 3.0], 0),
+        ];
+        for (data_type, quantization, scaling, expected, clipped) in cases {
+            assert_eq!(of(data_type, quantization, scaling), (expected.to_vec(), clipped), "{data_type} {scaling:?}");
+        }
+    }
+
+    #[test]
+    fn a_scaling_must_give_numbers() {
+        let is_sound = |mean: &[f32], std: &[f32]| Scaling { mean: mean.to_vec(), std: std.to_vec() }.is_sound(3);
+        assert!(is_sound(&[1.0], &[1.0, 2.0, 3.0]));
+        for (mean, std) in [(&[f32::NAN][..], &[1.0][..]), (&[1.0], &[0.0]), (&[], &[1.0]), (&[1.0, 2.0], &[1.0])] {
+            assert!(!is_sound(mean, std), "{mean:?} {std:?}");
+        }
+    }
+
+    #[test]
     fn a_single_channel_is_the_luminance() {
         let grey = Picture { height: 1, width: 1, values: vec![50.0; 3] };
-        let tensor = grey.tensor(&Shape::from([1, 1, 1, 1]), DataType::UInt8, &Scaling::default()).unwrap();
-        assert_eq!(tensor.bytes, [50]);
+        assert_eq!(tensor(&grey, &[1, 1, 1, 1], DataType::UInt8, None).unwrap().bytes, [50]);
     }
 
     #[test]
     fn what_does_not_fit_is_an_error() {
-        let tensor = |shape: &[usize], data_type| picture().tensor(&shape.into(), data_type, &Scaling::default());
-        assert!(tensor(&[1, 1001], DataType::Float32).unwrap_err().message.contains("[1, 1001]"));
-        assert!(tensor(&[1, 2, 2, 3], DataType::Int64).unwrap_err().message.contains("INT64"));
-        let missing = Picture::read(Path::new("no-such-picture.png")).unwrap_err();
-        assert!(missing.message.starts_with("no-such-picture.png: "));
+        let tensor = |shape: &[usize], data_type| tensor(&picture(), shape, data_type, None).unwrap_err().message;
+        assert!(tensor(&[1, 1001], DataType::Float32).contains("[1, 1001]"));
+        assert!(tensor(&[1, 28, 28], DataType::Float32).contains("[1, 28, 28]"));
+        assert!(tensor(&[1, 2, 2, 3], DataType::Int64).contains("INT64"));
+        assert!(Picture::decode(b"text").unwrap_err().message.contains("PNG or JPEG"));
     }
 }

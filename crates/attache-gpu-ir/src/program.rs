@@ -228,6 +228,13 @@ impl fmt::Display for Program {
     }
 }
 
+impl Primitive {
+    /// Its parameters as text, without its name.
+    pub fn parameters(&self) -> impl fmt::Display {
+        Details(self)
+    }
+}
+
 /// A primitive's parameters, for [`Program`]'s text.
 struct Details<'a>(&'a Primitive);
 

@@ -188,9 +188,22 @@ pub struct Metadata {
     pub bytes: Bytes,
 }
 
+/// An error for what is there but holds no bytes of its own: opening a pipe would wait for a writer, and a device may never
+/// end.
+fn check_regular(path: &Path) -> std::io::Result<()> {
+    let kind = std::fs::metadata(path)?.file_type();
+    let wrong = |text: &str| Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, text));
+    match () {
+        () if kind.is_file() => Ok(()),
+        () if kind.is_dir() => wrong("this is a directory, not a file; name the .tflite file within"),
+        () => wrong("this is a pipe or a device, not a file; copy the model to a file and name that"),
+    }
+}
+
 /// Maps a file into memory.
 #[allow(unsafe_code)]
 fn map(path: &Path) -> std::io::Result<memmap2::Mmap> {
+    check_regular(path)?;
     let file = File::open(path)?;
     // SAFETY: the map is read-only and private to this process. As with every mapped file, another process that changes
     // or cuts the file while it is mapped breaks the promise that the bytes stay the same; there is no portable way to

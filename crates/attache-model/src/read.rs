@@ -59,19 +59,29 @@ fn corrupt(length: usize, error: &InvalidFlatbuffer) -> String {
     format!("the file ({length} bytes) {reason} ({})", detail.join("; "))
 }
 
+/// Whether the bytes begin as PNG, JPEG, GIF, BMP or WebP files do.
+fn is_picture(bytes: &[u8]) -> bool {
+    let starts: [&[u8]; 4] = [b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"BM"];
+    starts.iter().any(|start| bytes.starts_with(start)) || bytes.get(8..12) == Some(b"WEBP")
+}
+
 /// Says what a file is that isn't a model, as far as its first bytes tell.
 fn check_identifier(bytes: &[u8]) -> Result<(), ModelError> {
     if bytes.get(4..8) == Some(b"TFL3") {
         return Ok(());
     }
     let is = match bytes {
-        [] => "the file is empty",
+        [] => "the file is empty; copy or download it again",
         [b'P', b'K', 3, 4, ..] => "a zip archive, perhaps a task bundle: extract the .tflite file from it",
         _ if bytes.starts_with(b"version https://git-lfs") => "a Git LFS pointer: fetch the file with `git lfs pull`",
         _ if bytes.starts_with(b"\x89HDF") => "an HDF5 (Keras) file: convert it to .tflite first",
+        _ if bytes.starts_with(b"\x1f\x8b") => "a gzip archive: extract the .tflite file from it",
+        _ if bytes.get(257..262) == Some(b"ustar") => "a tar archive: extract the .tflite file from it",
+        _ if is_picture(bytes) => "a picture, which is an input: name the .tflite file as the model",
+        _ if bytes.starts_with(b"\x93NUMPY") => "a .npy array, which is an input: name the .tflite file as the model",
         _ if bytes.starts_with(b"<") => "text in a markup language, perhaps the web page of a failed download",
         _ if bytes.get(4..7) == Some(b"TFL") => "its format is of another generation than TFL3: convert the model anew",
-        _ => "bytes 4 to 8 are not `TFL3`",
+        _ => "bytes 4 to 8 are not `TFL3`; name a file that TensorFlow Lite's converter wrote",
     };
     Err(ModelError::new(NotTflite, format!("not a TensorFlow Lite model: {is}")))
 }

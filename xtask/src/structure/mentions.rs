@@ -7,7 +7,7 @@
 use anyhow::{Result, bail};
 use attache_ops::{Code, Definition};
 
-use crate::source::{Source, sources};
+use crate::source::{Source, sources, words};
 
 /// Mentions allowed outside an operator's own file.
 const MOST: usize = 2;
@@ -77,15 +77,6 @@ fn names_module(bare: &str, stem: &str) -> bool {
         bare[start + stem.len()..].starts_with("::") && !foreign
     });
     declared || through
-}
-
-/// Where a text stands as whole words.
-fn words<'a>(line: &'a str, text: &'a str) -> impl Iterator<Item = usize> + 'a {
-    let is_part = |character: char| character.is_alphanumeric() || character == '_';
-    line.match_indices(text).map(|(start, _)| start).filter(move |start| {
-        let (before, after) = (&line[..*start], &line[start + text.len()..]);
-        !before.ends_with(is_part) && !after.starts_with(is_part)
-    })
 }
 
 #[cfg(test)]

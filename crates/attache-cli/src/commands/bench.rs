@@ -17,6 +17,7 @@ use crate::arguments::{DeviceArguments, ShapeArguments};
 use crate::console::{Console, Report};
 use crate::device::Device;
 use crate::failure::Failure;
+use crate::files;
 use crate::inputs::fill_at_random;
 use crate::memory::peak_resident_bytes;
 use crate::random::Random;
@@ -32,6 +33,8 @@ const SECONDS: f64 = 1.0;
 const MOST_SECONDS: f64 = 150.0;
 /// No measurement back to back, of which each takes 50 invokes, goes on for longer.
 const MOST_SECONDS_PIPELINED: f64 = 20.0;
+/// Of the random inputs.
+const SEED: u64 = 0;
 /// Runs for each measurement back to back.
 const RUNS_PER_ROUND: usize = 5;
 
@@ -61,6 +64,8 @@ pub(super) struct Bench {
     /// Say what changed between two measurements, by their files, instead of measuring
     #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"])]
     #[arg(conflicts_with_all = ["model", "runs", "warmup", "profile", "chrome_trace", "svg", "out"])]
+    #[arg(conflicts_with_all = ["ShapeArguments", "LimitArguments"])]
+    #[arg(conflicts_with_all = DeviceArguments::IDS)]
     compare: Option<Vec<PathBuf>>,
     #[command(flatten)]
     shapes: ShapeArguments,
@@ -103,7 +108,7 @@ impl Bench {
 
         let start = Instant::now();
         let device = Device::open(&self.device)?;
-        let model = Model::from_shared(bytes)?;
+        let model = Model::from_shared(bytes).map_err(|error| Failure::from(error).at(&name))?;
         let interpreter = device.interpreter(&model, &self.shapes)?;
         let init = milliseconds(start);
         // What can't be profiled is told before anything takes long.
@@ -168,9 +173,7 @@ impl Bench {
 
     fn write_files(&self, name: &str, profile: Option<&profile::Profile>, json: &Value) -> Result<(), Failure> {
         let write = |path: &Option<PathBuf>, text: &dyn Fn() -> String| match path {
-            Some(path) => {
-                std::fs::write(path, text()).map_err(|error| Failure::usage(error.to_string()).at(path.display()))
-            }
+            Some(path) => files::write(path, text().as_bytes()),
             None => Ok(()),
         };
         write(&self.out, &|| json.to_string())?;
@@ -206,7 +209,7 @@ fn durations(times: &[f64]) -> Result<Durations, Failure> {
 impl Caller {
     /// Random inputs, and memory for outputs.
     fn new(mut interpreter: Interpreter) -> Result<Self, Failure> {
-        let mut random = Random::new(0);
+        let mut random = Random::new(SEED);
         let mut inputs = Vec::new();
         for index in 0..interpreter.inputs().len() {
             fill_at_random(&mut interpreter, index, &mut random)?;
@@ -300,6 +303,7 @@ fn answer(name: &str, device: &Device, times: &Times, figures: &Figures) -> Valu
 fn text(console: &Console, name: &str, device: &Device, times: &Times, figures: &Figures, log: &[String]) -> String {
     let mut parts = vec![format!("{}: {}", console.bold(name), device.describe())];
     parts.extend(log.iter().cloned());
+    parts.push(format!("inputs: random numbers, seed {SEED}"));
     let milliseconds = |time: f64| format!("{time:.3}");
     let row = |what: &str, times: &Durations| {
         let Durations { median, p5, p95, min, mean } = *times;

@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::Command;
-use crate::arguments::{DeviceArguments, PrecisionName};
+use crate::arguments::{DeviceArguments, PrecisionName, tolerance};
 use crate::compare::{self, compare};
 use crate::console::{Console, Report};
 use crate::device::Device;
@@ -44,7 +44,7 @@ pub(super) struct Check {
     #[arg(long)]
     skip_ill_conditioned: bool,
     /// The largest error of floats that passes [default: 1e-5 on the CPU, 2e-5 on the GPU in f32, else 2e-3]
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", allow_hyphen_values = true, value_parser = tolerance)]
     tolerance: Option<f64>,
     /// Steps that quantized outputs may be off: N everywhere, and M for P percent of the elements; none by default
     #[arg(long, value_name = "N[:P:M]")]

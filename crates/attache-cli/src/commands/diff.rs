@@ -8,16 +8,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use attache::diff::{Steps, Tolerance, Trace, TraceInput};
-use attache::{Delegate, Interpreter, Model};
+use attache::{Delegate, Interpreter};
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::Command;
-use crate::arguments::{DelegateName, DeviceArguments, ModelArgument, PrecisionName, ShapeArguments};
+use crate::arguments::{DelegateName, DeviceArguments, ModelArgument, PrecisionName, ShapeArguments, tolerance};
 use crate::console::{Console, Report};
 use crate::device::Device;
 use crate::failure::{Failure, Status};
-use crate::inputs::{InputArguments, fill_around_the_middle};
+use crate::inputs::{Given, InputArguments, Setting, fill_around_the_middle};
 use crate::random::Random;
 use crate::source::Source;
 use bisect::Bisection;
@@ -45,7 +45,7 @@ pub(super) struct Diff {
     #[arg(long, value_name = "DIR", requires = "bisect")]
     out: Option<PathBuf>,
     /// The largest difference that passes, relative to the tensor's largest value [default: 1e-4, and 1e-2 in 16 bits]
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", allow_hyphen_values = true, value_parser = tolerance)]
     tolerance: Option<f64>,
     /// Steps that quantized tensors may be apart: N everywhere, and M for P percent of the elements; none by default
     #[arg(long, value_name = "N[:P:M]")]
@@ -69,9 +69,10 @@ impl Command for Diff {
         let tolerance = Tolerance { relative, steps: self.ulp.unwrap_or_default() };
         let reference = device.reference(&model, &self.shapes)?;
         let test = device.interpreter(&model, &self.shapes)?;
-        let (outputs, worst, fallback) = self.compare(console, &model, (reference, test), &tolerance)?;
+        let setting = Setting { console, model: &model, device: &device, shapes: &self.shapes };
+        let (outputs, worst, fallback, given) = self.compare(setting, (reference, test), &tolerance)?;
         let delegates = device.delegates();
-        let mut answer = Answer { device, tolerance, outputs, fallback, operators: None, bisection: None };
+        let mut answer = Answer { device, tolerance, outputs, fallback, given, operators: None, bisection: None };
         if self.per_operator || self.bisect {
             let trace = Trace::new(&model, 0, &worst, answer.device.threads, &answer.device.limits)?;
             answer.operators =
@@ -98,17 +99,17 @@ impl Diff {
     /// All runs, the inputs of the first one that doesn't pass, or else of the first one, and why the CPU took over.
     fn compare(
         &self,
-        console: &Console,
-        model: &Model,
+        setting: Setting<'_>,
         (mut reference, mut test): (Interpreter, Interpreter),
         tolerance: &Tolerance,
-    ) -> Result<(Outputs, Vec<TraceInput>, Option<String>), Failure> {
-        let open = self.inputs.fill(model, &mut reference)?;
+    ) -> Result<(Outputs, Vec<TraceInput>, Option<String>, Given), Failure> {
+        let given = self.inputs.fill(setting, &mut reference)?;
+        let open = given.open();
         let runs = self.runs.unwrap_or(if open.is_empty() { 1 } else { 10 });
-        let mut random = Random::new(self.inputs.seed);
+        let mut random = Random::new(self.inputs.seed());
         let mut outputs = Outputs::new(&reference);
         let mut kept = None;
-        let progress = console.progress(runs as usize);
+        let progress = setting.console.progress(runs as usize);
         for _ in 0..runs {
             open.iter().try_for_each(|index| fill_around_the_middle(&mut reference, *index, &mut random))?;
             let inputs = copy_inputs(&mut reference, &mut test)?;
@@ -125,7 +126,7 @@ impl Diff {
         progress.finish_and_clear();
         let figures = test.report();
         Failure::of_panics(&figures)?;
-        Ok((outputs, kept.unwrap_or_default(), figures.fallback))
+        Ok((outputs, kept.unwrap_or_default(), figures.fallback, given))
     }
 }
 
@@ -147,6 +148,7 @@ struct Answer {
     outputs: Outputs,
     /// Why the CPU took over from the device, if it did.
     fallback: Option<String>,
+    given: Given,
     operators: Option<Operators>,
     bisection: Option<Bisection>,
 }
@@ -157,7 +159,9 @@ impl Answer {
         let passes = self.outputs.failed() == 0
             && operators.is_none_or(|operators| operators.pass(&self.tolerance))
             && self.bisection.as_ref().is_none_or(Bisection::passes);
-        let mut parts = vec![self.device.describe(), self.outputs.text(console, &self.tolerance)];
+        let mut parts = vec![self.device.describe()];
+        parts.extend(self.given.text(console));
+        parts.push(self.outputs.text(console, &self.tolerance));
         parts.extend(operators.map(|operators| operators.text(console, &self.tolerance)));
         parts.extend(self.bisection.as_ref().map(Bisection::text));
         let status = if passes { Status::Success } else { Status::Comparison };
@@ -175,6 +179,7 @@ impl Answer {
             "tolerance": self.tolerance.relative,
             "ulp": self.tolerance.steps.to_string(),
             "fallback": self.fallback,
+            "inputs": self.given.json(),
             "runs": self.outputs.runs(),
             "outputs": self.outputs.json(&self.tolerance),
         });

@@ -1,4 +1,5 @@
-//! `attache dump`: the stages of a model's way to the device, as text.
+//! `attache dump`: the stages of a model's way to the device, as text. Of a model with several subgraphs the first is
+//! shown, which is the one that runs.
 
 use attache::{Model, stages};
 use clap::{Args, ValueEnum};
@@ -14,17 +15,21 @@ use crate::source::Source;
 /// A stage, in the order in which a model passes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Stage {
-    /// The graph as it is in the file
+    /// The graph as it is in the file, with the shapes that follow from it; whatever the device
     Graph,
-    /// What the rules did to it, and what is left
+    /// What the rules did to it, and what is left; whatever the device
     Passes,
     /// Which operator runs where, and why
     Partition,
-    /// The primitives of the GPU's part, fused into kernels
+    /// The GPU's part as primitives, before they are fused; after `#` whose work each is, by its node's place in
+    /// the island
     Program,
-    /// The shaders
+    /// The kernels that the primitives are fused into, with the same numbers; `%2 is %1` is a reshape, which no
+    /// kernel does
+    Kernels,
+    /// The shaders that the kernels are written as, each text once
     Wgsl,
-    /// Memory and dispatches
+    /// Memory, and the dispatches in their order
     Plan,
 }
 
@@ -46,6 +51,10 @@ pub(super) struct Dump {
 
 impl Command for Dump {
     fn run(self, _: &Console) -> Result<Report, Failure> {
+        if self.device.require_delegation || self.device.cpu_fallback {
+            let text = "--require-delegation and --cpu-fallback are for what runs a model; `dump partition` says what goes where";
+            return Err(Failure::usage(text));
+        }
         let source = Source::find(&self.model.model)?;
         let model = source.open()?;
         let text = self.text(&model)?;
@@ -60,7 +69,9 @@ impl Dump {
             Stage::Graph => Ok(stages::import(model, 0)?),
             Stage::Passes => Ok(stages::passes(model, 0)?),
             Stage::Partition => Device::open(&self.device)?.partition(model),
-            Stage::Program | Stage::Wgsl | Stage::Plan => Device::open(&self.device)?.stage(model, self.stage),
+            Stage::Program | Stage::Kernels | Stage::Wgsl | Stage::Plan => {
+                Device::open(&self.device)?.stage(model, self.stage)
+            }
         }
     }
 }

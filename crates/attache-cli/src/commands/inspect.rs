@@ -27,8 +27,8 @@ impl Command for Inspect {
         let source = Source::find(&self.model.model)?;
         let model = source.open()?;
         let survey = survey(&model, self.quantized)?;
-        let advice = advice(&survey.graph);
-        let text = text(console, &source.name, &model, &survey, &advice);
+        let text = text(console, &source.name, &model, &survey);
+        let advice = advice(&survey.graph, str::to_owned);
         Ok(Report::new(text, answer(&source.name, &model, &survey, &advice)))
     }
 }
@@ -106,39 +106,41 @@ fn constant_bytes(model: &Model) -> usize {
     tensors.filter_map(|tensor| tensor.constant.as_ref()).map(|constant| constant.bytes.len()).sum()
 }
 
-fn text(console: &Console, name: &str, model: &Model, survey: &Survey, advice: &[String]) -> String {
+fn text(console: &Console, name: &str, model: &Model, survey: &Survey) -> String {
     let megabytes = |bytes: usize| format!("{:.2} MB", bytes as f64 / 1e6);
     let (size, weights) = (megabytes(model.bytes().len()), megabytes(constant_bytes(model)));
     let mut parts = vec![format!("{}: {size}, {weights} of it weights", console.bold(name))];
     let kinds = Kinds::of(model);
     let facts = [
-        ("description", model.description().to_owned()),
+        ("description", console.excerpt(model.description())),
         ("kind", kinds.text()),
-        ("metadata", join(model.metadata().iter().map(|entry| entry.name.clone()))),
-        ("files", join(model.associated_files())),
-        ("signatures", join(model.signatures().iter().map(|signature| signature.key.clone()))),
+        ("metadata", join(model.metadata().iter().map(|entry| console.name(&entry.name)))),
+        ("files", join(model.associated_files().iter().map(|name| console.name(name)))),
+        ("signatures", join(model.signatures().iter().map(|signature| console.name(&signature.key)))),
     ];
     parts.extend(facts.iter().filter(|fact| !fact.1.is_empty()).map(|(what, value)| format!("{what}: {value}")));
-    parts.extend(model.subgraphs().iter().enumerate().map(|(index, subgraph)| describe(index, subgraph)));
+    parts.extend(model.subgraphs().iter().enumerate().map(|(index, subgraph)| describe(console, index, subgraph)));
     parts.extend(kinds.table(console, model));
     let row = |answer: &Answer| {
         let gpu = if answer.delegated { console.green("yes") } else { console.red("no") };
         let reason = answer.reason.clone().unwrap_or_default();
         let [operations, bytes, intensity] = cells(answer.cost);
         let (index, version) = (answer.index.to_string(), answer.version.to_string());
-        vec![index, answer.operator.clone(), version, operations, bytes, intensity, gpu, reason]
+        vec![index, console.name(&answer.operator), version, operations, bytes, intensity, gpu, reason]
     };
     let rows: Vec<_> = survey.answers.iter().map(row).collect();
-    parts.push(console.table(&["node", "operator", "version", "operations", "bytes", "per byte", "GPU", ""], &rows));
+    parts.push(console.table(&["node", "operator", "version", "operations", "bytes", "per byte", "GPU?", ""], &rows));
     parts.push(Total::of(&survey.answers).text());
     parts.push(operations(&survey.answers));
     if !survey.gaps.is_empty() {
         parts.push(console.red(&format!("{} operators are not implemented:", survey.gaps.len())));
         parts.extend(survey.gaps.iter().map(|gap| {
-            let Gap { subgraph, index, operator, version, reason } = gap;
+            let Gap { subgraph, index, version, reason, .. } = gap;
+            let operator = console.name(&gap.operator);
             format!("  subgraph {subgraph}, operator {index}, {operator} version {version}: {reason}")
         }));
     }
+    let advice = advice(&survey.graph, |name| console.name(name));
     parts.extend(advice.iter().map(|line| format!("advice: {line}")));
     parts.join("\n")
 }
@@ -147,11 +149,11 @@ fn join(names: impl IntoIterator<Item = String>) -> String {
     names.into_iter().collect::<Vec<_>>().join(", ")
 }
 
-fn describe(index: usize, subgraph: &Subgraph) -> String {
+fn describe(console: &Console, index: usize, subgraph: &Subgraph) -> String {
     let tensors = |indices: &[usize]| {
         join(indices.iter().map(|index| {
             let tensor = &subgraph.tensors[*index];
-            format!("{} {}{}", tensor.name, tensor.data_type.name().to_lowercase(), tensor.shape)
+            format!("{} {}{}", console.name(&tensor.name), tensor.data_type.name().to_lowercase(), tensor.shape)
         }))
     };
     let (inputs, outputs) = (tensors(&subgraph.inputs), tensors(&subgraph.outputs));
@@ -223,15 +225,13 @@ impl Total {
     }
 }
 
-/// The sum in TensorFlow Lite's words.
+/// The sum, which promises no GPU: what it would take is asked without looking for one.
 fn operations(answers: &[Answer]) -> String {
-    let taken = answers.iter().filter(|answer| answer.delegated).count();
-    match (taken, answers.len() - taken) {
-        (0, left) => format!("No operations will run on the GPU, and all {left} operations will run on the CPU."),
-        (taken, left) => {
-            format!("{taken} operations will run on the GPU, and the remaining {left} operations will run on the CPU.")
-        }
-    }
+    let (taken, all) = (answers.iter().filter(|answer| answer.delegated).count(), answers.len());
+    format!(
+        "A GPU would take {taken} of {all} operators, and the CPU the rest; `attache devices` lists the GPUs of this machine, and \
+        without one the CPU takes all."
+    )
 }
 
 #[cfg(test)]
@@ -258,11 +258,9 @@ mod tests {
     }
 
     #[test]
-    fn the_sum_is_in_tensorflow_lites_words() {
+    fn the_sum_promises_no_gpu() {
         let answer = |delegated| answer(delegated, None);
-        let none = "No operations will run on the GPU, and all 1 operations will run on the CPU.";
-        assert_eq!(operations(&[answer(false)]), none);
-        let some = "1 operations will run on the GPU, and the remaining 1 operations will run on the CPU.";
-        assert_eq!(operations(&[answer(true), answer(false)]), some);
+        assert!(operations(&[answer(false)]).starts_with("A GPU would take 0 of 1 operators"));
+        assert!(operations(&[answer(true), answer(false)]).starts_with("A GPU would take 1 of 2 operators"));
     }
 }

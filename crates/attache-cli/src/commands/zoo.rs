@@ -8,6 +8,7 @@ use serde_json::json;
 use super::Command;
 use crate::console::{Console, Report};
 use crate::failure::Failure;
+use crate::files;
 
 #[derive(Args, Debug)]
 pub(super) struct Zoo {
@@ -28,7 +29,7 @@ impl Command for Zoo {
         let unknown =
             || Failure::usage(format!("there is no built-in model \"{name}\" (there are: {})", names.join(", ")));
         let bytes = attache::zoo::build(&name).ok_or_else(unknown)?;
-        std::fs::write(&out, &bytes).map_err(|error| Failure::usage(error.to_string()).at(out.display()))?;
+        files::write(&out, &bytes)?;
         let text = format!("{}: {name}, {} bytes", out.display(), bytes.len());
         Ok(Report::new(text, json!({ "model": name, "file": out, "bytes": bytes.len() })))
     }

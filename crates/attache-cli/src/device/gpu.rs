@@ -122,6 +122,7 @@ pub(super) fn ceilings(gpu: &Gpu) -> Result<Ceilings, Failure> {
 pub(super) fn stage(gpu: &Gpu, model: &Model, stage: Stage, limits: &Limits) -> Result<String, Failure> {
     let stage = match stage {
         Stage::Program => GpuStage::Program,
+        Stage::Kernels => GpuStage::Kernels,
         Stage::Wgsl => GpuStage::Wgsl,
         Stage::Plan => GpuStage::Plan,
         Stage::Graph | Stage::Passes | Stage::Partition => return Err(Failure::usage("this stage is not the GPU's")),

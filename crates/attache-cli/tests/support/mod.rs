@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use attache::model::schema::BuiltinOperator;
-use attache::{DataType, ModelBuilder, OperatorBuilder, TensorBuilder};
+use attache::{DataType, ModelBuilder, OperatorBuilder, Quantization, TensorBuilder};
 use serde_json::Value;
 
 /// How a run of the command ended.
@@ -93,13 +93,28 @@ pub(crate) fn unknown() -> Vec<u8> {
 
 /// A `.npy` file of float32, with a header of 128 bytes.
 pub(crate) fn floats(shape: &[usize], values: &[f32]) -> Vec<u8> {
+    let elements: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    npy("<f4", shape, &elements)
+}
+
+/// A `.npy` file of zeros.
+pub(crate) fn zeros(data_type: DataType, shape: &[usize]) -> Vec<u8> {
+    let code = match data_type {
+        DataType::UInt8 => "|u1",
+        DataType::Int8 => "|i1",
+        _ => "<f4",
+    };
+    let size = data_type.byte_size(shape.iter().product()).expect("a size");
+    npy(code, shape, &vec![0; size])
+}
+
+fn npy(code: &str, shape: &[usize], elements: &[u8]) -> Vec<u8> {
     let shape: Vec<_> = shape.iter().map(usize::to_string).collect();
-    let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({},), }}", shape.join(", "));
+    let mut header = format!("{{'descr': '{code}', 'fortran_order': False, 'shape': ({},), }}", shape.join(", "));
     header.push_str(&" ".repeat(117 - header.len()));
     header.push('\n');
-    let elements = values.iter().flat_map(|value| value.to_le_bytes());
     let length = (header.len() as u16).to_le_bytes();
-    [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes()].concat().into_iter().chain(elements).collect()
+    [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), elements].concat()
 }
 
 /// A picture of one colour.
@@ -108,4 +123,64 @@ pub(crate) fn png(width: u32, height: u32, color: [u8; 3]) -> Vec<u8> {
     let mut bytes = std::io::Cursor::new(Vec::new());
     picture.write_to(&mut bytes, image::ImageFormat::Png).expect("a picture");
     bytes.into_inner()
+}
+
+/// A model of one RELU of floats, `x` to `y`, of one shape.
+pub(crate) fn relu_of(names: [&str; 2], shape: &[usize], signature: Option<&[i32]>) -> Vec<u8> {
+    let mut builder = ModelBuilder::new("relu");
+    let main = builder.subgraph("main");
+    let tensors = names.map(|name| {
+        let tensor = TensorBuilder::new(name, DataType::Float32, shape);
+        signature.map_or(tensor.clone(), |signature| tensor.shape_signature(signature.to_vec()))
+    });
+    let [x, y] = tensors.map(|tensor| builder.tensor(main, tensor));
+    builder.operator(main, OperatorBuilder::new(BuiltinOperator::RELU, [x], [y]));
+    builder.inputs(main, &[x]).outputs(main, &[y]);
+    builder.finish()
+}
+
+/// A model that adds two inputs of one shape.
+pub(crate) fn add(names: [&str; 2], shape: &[usize]) -> Vec<u8> {
+    let mut builder = ModelBuilder::new("add");
+    let main = builder.subgraph("main");
+    let mut tensor = |name: &str| builder.tensor(main, TensorBuilder::new(name, DataType::Float32, shape));
+    let (x, y, sum) = (tensor(names[0]), tensor(names[1]), tensor("sum"));
+    builder.operator(main, OperatorBuilder::new(BuiltinOperator::ADD, [x, y], [sum]));
+    builder.inputs(main, &[x, y]).outputs(main, &[sum]);
+    builder.finish()
+}
+
+/// A model that says which reals the integers of its input stand for.
+pub(crate) fn dequantize(data_type: DataType, scale: f32, zero_point: i64) -> Vec<u8> {
+    let mut builder = ModelBuilder::new("dequantize");
+    let main = builder.subgraph("main");
+    let quantization = Quantization { scale: vec![scale], zero_point: vec![zero_point], axis: 0 };
+    let x = builder.tensor(main, TensorBuilder::new("x", data_type, [1, 1, 1, 3]).quantization(&quantization));
+    let y = builder.tensor(main, TensorBuilder::new("y", DataType::Float32, [1, 1, 1, 3]));
+    builder.operator(main, OperatorBuilder::new(BuiltinOperator::DEQUANTIZE, [x], [y]));
+    builder.inputs(main, &[x]).outputs(main, &[y]);
+    builder.finish()
+}
+
+/// A zip archive of one file that is stored as it is; one whose checksum is wrong can't be read.
+pub(crate) fn zip(name: &str, content: &[u8], is_whole: bool) -> Vec<u8> {
+    let checksum = content.iter().fold(!0u32, |sum, byte| {
+        (0..8).fold(sum ^ u32::from(*byte), |sum, _| (sum >> 1) ^ if sum & 1 == 1 { 0xedb8_8320 } else { 0 })
+    });
+    let checksum = if is_whole { !checksum } else { checksum };
+    let (size, length) = (content.len() as u32, name.len() as u16);
+    let common =
+        [&[20, 0, 0, 0, 0, 0, 0, 0, 0, 0][..], &checksum.to_le_bytes(), &size.to_le_bytes(), &size.to_le_bytes()];
+    let common = [&common.concat()[..], &length.to_le_bytes(), &[0, 0]].concat();
+    let local = [b"PK\x03\x04", &common[..], name.as_bytes(), content].concat();
+    let row = [b"PK\x01\x02\x14\x00", &common[..], &[0; 14], name.as_bytes()].concat();
+    let places = [(row.len() as u32).to_le_bytes(), (local.len() as u32).to_le_bytes()].concat();
+    let end = [b"PK\x05\x06\x00\x00\x00\x00\x01\x00\x01\x00", &places[..], &[0, 0]].concat();
+    [local, row, end].concat()
+}
+
+/// The float32 that a `.npy` file holds, whose header has 128 bytes.
+pub(crate) fn read_floats(path: &str) -> Vec<f32> {
+    let bytes = fs::read(path).expect("an array");
+    bytes[128..].chunks_exact(4).map(|it| f32::from_le_bytes(it.try_into().expect("four bytes"))).collect()
 }

@@ -190,8 +190,14 @@ fn a_scalar_may_be_quantized_and_a_string_of_any_size() {
 
 #[test]
 fn other_files_are_called_what_they_are() {
-    let cases: [(&[u8], &str); 6] = [
+    let tar = [&[b'x'; 257][..], b"ustar"].concat();
+    let cases: [(&[u8], &str); 11] = [
         (b"", "the file is empty"),
+        (&tar, "a tar archive"),
+        (b"\x1f\x8b\x08.....", "a gzip archive"),
+        (b"\x89PNG\r\n\x1a\n", "a picture"),
+        (b"\xff\xd8\xff\xe0..JFIF", "a picture"),
+        (b"\x93NUMPY\x01\x00", "a .npy array"),
         (b"PK\x03\x04....", "extract the .tflite file"),
         (b"version https://git-lfs.github.com/spec/v1", "git lfs pull"),
         (b"<!DOCTYPE html>", "failed download"),
@@ -207,10 +213,25 @@ fn other_files_are_called_what_they_are() {
     let empty = folder.path().join("empty.tflite");
     std::fs::write(&empty, b"").unwrap();
     assert_eq!(Model::from_path(&empty).unwrap_err().kind(), NotTflite);
-    assert_eq!(Model::from_path(folder.path()).unwrap_err().kind(), ModelErrorKind::Io);
+    let directory = Model::from_path(folder.path()).unwrap_err();
+    assert_eq!(directory.kind(), ModelErrorKind::Io);
+    assert!(directory.to_string().contains("this is a directory"), "{directory}");
     let missing = Model::from_path("no/such/file.tflite").unwrap_err();
     assert_eq!(missing.kind(), ModelErrorKind::Io);
     assert!(missing.to_string().starts_with("no/such/file.tflite: "), "{missing}");
+}
+
+#[cfg(unix)]
+#[test]
+fn pipes_and_devices_are_refused_instead_of_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe.tflite");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for path in [pipe.as_path(), "/dev/null".as_ref(), "/dev/zero".as_ref()] {
+        let error = Model::from_path(path).unwrap_err();
+        assert_eq!(error.kind(), ModelErrorKind::Io);
+        assert!(error.to_string().contains("a pipe or a device"), "{error}");
+    }
 }
 
 #[test]

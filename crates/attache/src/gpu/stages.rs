@@ -1,9 +1,10 @@
-//! The GPU's stages as text: program, shaders, plan.
+//! The GPU's stages as text: program, kernels, shaders, plan.
 
 use std::fmt::Write;
 use std::sync::{Arc, Mutex};
 
-use attache_gpu::Plan;
+use attache_gpu::{Epilogue, Kernel, Plan};
+use attache_gpu_ir::{Primitive, Step, ValueId};
 use attache_graph::{Graph, NodeId, Refusal, TensorMut, TensorRef};
 use attache_model::Model;
 
@@ -13,8 +14,10 @@ use crate::{Claim, Delegate, DelegateError, DelegateKernel, Error, ErrorKind, Is
 /// A stage between an island and a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GpuStage {
-    /// The primitives.
+    /// The primitives, before fusion.
     Program,
+    /// What fusion makes of them: one kernel a line.
+    Kernels,
     /// The text of every distinct shader.
     Wgsl,
     /// Dispatches and memory.
@@ -58,6 +61,9 @@ impl Printer {
         if self.stage == GpuStage::Plan {
             return Ok(plan.to_string());
         }
+        if self.stage == GpuStage::Kernels {
+            return Ok(kernels(&plan));
+        }
         let mut sources: Vec<(&str, &str)> = Vec::new();
         for dispatch in &plan.dispatches {
             let source = (dispatch.shader.variant, dispatch.shader.source.as_str());
@@ -67,6 +73,50 @@ impl Printer {
         }
         Ok(sources.iter().map(|(variant, source)| format!("// {variant}\n{source}\n")).collect())
     }
+}
+
+/// The kernels of a plan between its inputs and outputs, and which values are others under another shape.
+fn kernels(plan: &Plan) -> String {
+    let input = |id: &ValueId| format!("%{} = input {}\n", id.0, plan.program.shape(*id));
+    let reshape = |step: &Step| {
+        let is_reshape = matches!(step.primitive, Primitive::Reshape(_));
+        is_reshape.then(|| format!("{} is {}\n", values(&step.outputs), values(&step.inputs)))
+    };
+    let inputs = plan.program.inputs.iter().map(input);
+    let reshapes = plan.program.steps.iter().filter_map(reshape);
+    let kernels = plan.kernels.iter().enumerate().map(|it| line(plan, it));
+    let text: String = inputs.chain(reshapes).chain(kernels).collect();
+    format!("{text}output {}\n", values(&plan.program.outputs))
+}
+
+/// A kernel of the plan as a line: what it makes, from what, and whose work that is: nodes by their place in the island, as in
+/// the text of a program.
+fn line(plan: &Plan, (index, kernel): (usize, &Kernel)) -> String {
+    let shapes: Vec<_> = kernel.outputs.iter().map(|id| plan.program.shape(*id).to_string()).collect();
+    let mut line = format!("{index}: {} = {}", values(&kernel.outputs), call(kernel));
+    line += &format!(" -> {}  # {:?}: {}", shapes.join(", "), kernel.origins, kernel.primitive.parameters());
+    let epilogue = match &kernel.epilogue {
+        _ if kernel.epilogue.is_identity() => None,
+        Epilogue::Real(expression) => Some(expression.to_string()),
+        Epilogue::Whole(expression) => Some(expression.to_string()),
+    };
+    if let Some(epilogue) = epilogue {
+        line += &format!(", epilogue {epilogue} of ({})", values(&kernel.operands));
+    }
+    if let Some(prologue) = &kernel.prologue {
+        line += &format!(", prologue {} = {}", values(&prologue.outputs), call(prologue));
+    }
+    let views = kernel.views.iter().chain(kernel.prologue.iter().flat_map(|prologue| &prologue.views));
+    views.for_each(|view| line += &format!(", %{} read in %{}", view.value.0, view.source.0));
+    line + "\n"
+}
+
+fn call(kernel: &Kernel) -> String {
+    format!("{}({})", kernel.primitive.name(), values(&kernel.inputs))
+}
+
+fn values(ids: &[ValueId]) -> String {
+    ids.iter().map(|id| format!("%{}", id.0)).collect::<Vec<_>>().join(", ")
 }
 
 impl Delegate for Printer {

@@ -14,6 +14,7 @@ use serde_json::json;
 use super::profile::{Dispatch, Operator, Profile, label};
 use crate::console::{Console, Report};
 use crate::failure::Failure;
+use crate::files;
 use crate::timing::Durations;
 
 /// Bytes that a file may have: far more than any answer of `bench`.
@@ -68,6 +69,7 @@ pub(super) fn compare(console: &Console, before: &Path, after: &Path) -> Result<
 /// The answer that a file holds.
 fn read(path: &Path) -> Result<Answer, Failure> {
     let wrong = |reason: String| Failure::usage(reason).at(path.display());
+    files::check(path)?;
     let mut text = String::new();
     let file = File::open(path).map_err(|error| wrong(error.to_string()))?;
     file.take(MOST_BYTES + 1).read_to_string(&mut text).map_err(|error| wrong(error.to_string()))?;

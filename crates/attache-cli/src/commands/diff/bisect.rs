@@ -1,6 +1,5 @@
 //! The first operator from which on the delegate departs, as a golden case.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use attache::diff::{Array as Made, Case, Departure, Difference, Tolerance, Trace};
@@ -8,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::Delegates;
 use crate::failure::Failure;
+use crate::files;
 use crate::golden::model_file;
 use crate::npy::{self, Array};
 
@@ -65,10 +65,9 @@ impl Bisection {
 
 /// Writes a golden case as `attache check` reads it.
 fn write(folder: &Path, case: Case) -> Result<(), Failure> {
-    let wrong = |error: std::io::Error| Failure::usage(error.to_string()).at(folder.display());
-    fs::create_dir_all(folder).map_err(wrong)?;
-    fs::write(model_file(folder), &case.model).map_err(wrong)?;
-    fs::write(folder.join("case.json"), json!({ "op": case.name }).to_string()).map_err(wrong)?;
+    files::make_folder(folder)?;
+    files::write(&model_file(folder), &case.model)?;
+    files::write(&folder.join("case.json"), json!({ "op": case.name }).to_string().as_bytes())?;
     for (stem, arrays) in [("in", case.inputs), ("out", case.outputs)] {
         for (index, Made { data_type, shape, bytes }) in arrays.into_iter().enumerate() {
             npy::write(&folder.join(format!("{stem}_{index}.npy")), &Array { data_type, shape, bytes })?;

@@ -30,7 +30,7 @@ impl Operators {
     pub(super) fn text(&self, console: &Console, limit: &Tolerance) -> String {
         let heading = ["operator", "name", "average", "largest", "relative", "passes"];
         let row = |operator: &Alone| {
-            let mut row = vec![operator.operator.to_string(), operator.name.clone()];
+            let mut row = vec![operator.operator.to_string(), console.name(&operator.name)];
             match worst(operator) {
                 Some(Difference { average, largest, .. }) => {
                     let relative = worst(operator).map_or(0.0, Difference::relative);

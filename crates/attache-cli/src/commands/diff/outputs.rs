@@ -57,7 +57,7 @@ impl Outputs {
     pub(super) fn text(&self, console: &Console, limit: &Tolerance) -> String {
         let heading = ["output", "average", "deviation", "largest", "relative", "nonfinite cpu", "delegate", "passes"];
         let row = |line: Line| {
-            let mut row = vec![line.name];
+            let mut row = vec![console.name(&line.name)];
             let numbers = [line.average, line.deviation, line.largest, line.relative];
             row.extend(numbers.map(|number| format!("{number:.3e}")));
             row.extend([line.nonfinite.0.to_string(), line.nonfinite.1.to_string()]);

@@ -1,0 +1,259 @@
+//! What outputs mean: the likeliest classes, or what a detector found.
+
+use attache::model::Subgraph;
+use attache::{DataType, Model, Shape};
+use serde::Serialize;
+
+use super::Output;
+use crate::console::Console;
+use crate::detections::{self, DEFAULT_THRESHOLD, Detection, detections};
+use crate::failure::Failure;
+use crate::labels::Labels;
+use crate::numbers::{dequantize, largest};
+
+/// Classes that are named where `--top` doesn't say how many.
+const DEFAULT_TOP: usize = 5;
+
+/// A class among the top ones.
+#[derive(Debug, PartialEq, Serialize)]
+pub(super) struct Class {
+    index: usize,
+    label: Option<String>,
+    score: f64,
+}
+
+/// What outputs mean.
+pub(super) enum Meaning {
+    /// Nobody asks.
+    Nothing,
+    /// The likeliest classes.
+    Classes(Vec<Class>),
+    /// What a detector found.
+    Detections(Vec<Detection>),
+}
+
+/// What the command line wants to know.
+pub(super) struct Question<'a> {
+    pub(super) labels: &'a Labels,
+    pub(super) top: Option<usize>,
+    pub(super) threshold: Option<f64>,
+}
+
+/// Type, shape and name of an output.
+pub(super) type Form = (DataType, Shape, String);
+
+/// Where in the outputs the answer is.
+#[derive(Debug, PartialEq)]
+pub(super) enum Place {
+    /// Nowhere, and nobody asks.
+    Nowhere,
+    /// Scores of classes, with their names where there are any.
+    Scores(usize, Vec<String>),
+    /// Boxes, classes, scores and count, with names of classes where there are any.
+    Detections([usize; 4], Vec<String>),
+}
+
+impl Question<'_> {
+    /// Whether the command line asks for classes, be it in vain.
+    fn is_asked(&self) -> bool {
+        self.labels.are_asked_for() || self.top.is_some() || self.threshold.is_some()
+    }
+
+    /// Where the answer is; an error where it is asked for and there is none. Labels of the model that don't fit it are no
+    /// more than a warning: it runs without.
+    pub(super) fn place(&self, console: &Console, model: &Model, forms: &[Form]) -> Result<Place, Failure> {
+        match self.found(&model.subgraphs()[0], forms) {
+            Err(text) if self.labels.are_asked_for() || self.labels.is_empty() => Err(Failure::usage(text)),
+            Err(text) => {
+                console.warn(&format!("classes have no names: {text}"));
+                Question { labels: &Labels::default(), ..*self }.place(console, model, forms)
+            }
+            Ok(place) => Ok(place),
+        }
+    }
+
+    fn found(&self, graph: &Subgraph, forms: &[Form]) -> Result<Place, String> {
+        let plain: Vec<_> = forms.iter().map(|(data_type, shape, _)| (*data_type, shape.clone())).collect();
+        let Some(places) = detections::outputs(graph, &plain) else { return self.scores(forms) };
+        self.check_detector(detections::classes(graph))?;
+        Ok(Place::Detections(places, self.labels.of_detections().to_vec()))
+    }
+
+    /// That there are as many labels as a detector has classes, the background among them or not.
+    fn check_detector(&self, classes: Option<usize>) -> Result<(), String> {
+        let Some(all) = classes else { return Ok(()) };
+        let count = self.labels.of_detections().len();
+        match self.labels.is_empty() || count == all || count + 1 == all {
+            true => Ok(()),
+            false => Err(self.labels.mismatch(all - 1, "what the detector tells apart")),
+        }
+    }
+
+    /// The output that holds scores of classes: the first with one for each label, else the first with one axis alone.
+    fn scores(&self, forms: &[Form]) -> Result<Place, String> {
+        if self.labels.is_empty() && !self.is_asked() {
+            return Ok(Place::Nowhere);
+        }
+        let fitting =
+            forms.iter().enumerate().find_map(|(index, form)| Some((index, self.labels.of(form.1.elements())?)));
+        if let Some((index, names)) = fitting {
+            return Ok(Place::Scores(index, names.to_vec()));
+        }
+        let is_vector = |form: &&(usize, &Form)| form.1.1.iter().filter(|extent| **extent != 1).count() == 1;
+        match forms.iter().enumerate().find(|form| is_vector(&form)) {
+            Some((index, _)) if self.labels.is_empty() => Ok(Place::Scores(index, Vec::new())),
+            Some((index, (_, shape, name))) => {
+                let output = format!("output {index} (\"{}\", {shape})", Console::plain().name(name));
+                Err(self.labels.mismatch(shape.elements(), &output))
+            }
+            None if !self.is_asked() => Ok(Place::Nowhere),
+            None => {
+                let shapes: Vec<_> = forms.iter().map(|(_, shape, _)| shape.to_string()).collect();
+                let shapes = shapes.join(", ");
+                Err(format!(
+                    "no output has one score for each class (their shapes are {shapes}); leave out {}",
+                    self.asked()
+                ))
+            }
+        }
+    }
+
+    fn asked(&self) -> String {
+        let options = [
+            ("--labels", self.labels.are_asked_for()),
+            ("--top", self.top.is_some()),
+            ("--threshold", self.threshold.is_some()),
+        ];
+        let given: Vec<_> = options.iter().filter(|(_, is_given)| *is_given).map(|(option, _)| *option).collect();
+        given.join(", ")
+    }
+
+    /// The answer.
+    pub(super) fn answer(&self, place: Place, outputs: &[Output]) -> Meaning {
+        match place {
+            Place::Nowhere => Meaning::Nothing,
+            Place::Scores(index, names) => Meaning::Classes(self.classes(&outputs[index], &names)),
+            Place::Detections(places, names) => {
+                let values = places.map(|place| outputs[place].values.as_slice());
+                let threshold = self.threshold.unwrap_or(DEFAULT_THRESHOLD);
+                let mut found = detections(values, &names, threshold);
+                if let Some(top) = self.top {
+                    found.sort_by(|one, other| other.score.total_cmp(&one.score));
+                    found.truncate(top);
+                }
+                Meaning::Detections(found)
+            }
+        }
+    }
+
+    /// The top classes of an output.
+    fn classes(&self, output: &Output, names: &[String]) -> Vec<Class> {
+        let mut scores = output.values.clone();
+        dequantize(&mut scores, output.info.quantization.as_ref());
+        let class = |index: usize| Class { index, label: names.get(index).cloned(), score: scores[index] };
+        let is_enough = |class: &Class| self.threshold.is_none_or(|threshold| class.score >= threshold);
+        largest(&scores, self.top.unwrap_or(DEFAULT_TOP)).into_iter().map(class).filter(is_enough).collect()
+    }
+}
+
+impl Meaning {
+    /// As JSON has it: the top classes, and what was detected.
+    pub(super) fn lists(&self) -> (&[Class], Option<&Vec<Detection>>) {
+        match self {
+            Self::Nothing => (&[], None),
+            Self::Classes(classes) => (classes, None),
+            Self::Detections(detections) => (&[], Some(detections)),
+        }
+    }
+
+    pub(super) fn text(&self, console: &Console) -> Option<String> {
+        let row = |class: usize, score: f64, label: &Option<String>| {
+            let label = label.as_ref().map_or(String::new(), |label| console.name(label));
+            vec![class.to_string(), format!("{score:.6}"), label]
+        };
+        match self {
+            Self::Nothing => None,
+            Self::Classes(classes) if classes.is_empty() => Some("no class has such a score".to_owned()),
+            Self::Classes(classes) => {
+                let rows: Vec<_> = classes.iter().map(|it| row(it.index, it.score, &it.label)).collect();
+                Some(console.table(&["class", "score", "label"], &rows))
+            }
+            Self::Detections(detections) if detections.is_empty() => Some("nothing is detected".to_owned()),
+            Self::Detections(detections) => {
+                let place = |edges: [f64; 4]| edges.map(|edge| format!("{edge:.3}"));
+                let row = |it: &Detection| [row(it.class, it.score, &it.label), place(it.edges).to_vec()].concat();
+                let rows: Vec<_> = detections.iter().map(row).collect();
+                Some(console.table(&["class", "score", "label", "top", "left", "bottom", "right"], &rows))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use attache::{Quantization, TensorInfo};
+
+    use super::*;
+    use crate::npy::Array;
+    use crate::numbers::{Summary, numbers};
+
+    fn output(values: &[u8], quantization: Option<Quantization>) -> Output {
+        let (data_type, shape) = (DataType::UInt8, Shape::from([1, values.len()]));
+        let array = Array { data_type, shape: shape.clone(), bytes: values.to_vec() };
+        let info = TensorInfo { name: "y".into(), data_type, shape, shape_signature: None, quantization };
+        let values = numbers(data_type, values).unwrap();
+        Output { info, array, summary: Summary::of(&values), values }
+    }
+
+    fn form(shape: &[usize]) -> Form {
+        (DataType::UInt8, shape.into(), "y".to_owned())
+    }
+
+    fn ask<T>(labels: &Labels, top: Option<usize>, threshold: Option<f64>, of: impl FnOnce(Question<'_>) -> T) -> T {
+        of(Question { labels, top, threshold })
+    }
+
+    #[test]
+    fn classes_come_from_the_output_that_fits_the_labels() {
+        let quantization = Quantization { scale: vec![0.5], zero_point: vec![2], axis: 0 };
+        let outputs = [output(&[9, 9, 9], None), output(&[4, 8], Some(quantization))];
+        let forms = [form(&[1, 3]), form(&[1, 2])];
+        let labels = Labels::of_names(&["cat", "dog"]);
+        let place = ask(&labels, None, None, |question| question.scores(&forms)).unwrap();
+        let Place::Scores(1, names) = place else { panic!("{place:?}") };
+        let dog = || Class { index: 1, label: Some("dog".into()), score: 3.0 };
+        let cat = Class { index: 0, label: Some("cat".into()), score: 1.0 };
+        let classes = |threshold| ask(&labels, None, threshold, |question| question.classes(&outputs[1], &names));
+        assert_eq!(classes(None), [dog(), cat]);
+        assert_eq!(classes(Some(2.0)), [dog()]);
+        assert_eq!(classes(Some(4.0)), []);
+        let none = Labels::default();
+        let first = ask(&none, Some(1), None, |question| question.classes(&outputs[0], &[]));
+        assert_eq!(first, [Class { index: 0, label: None, score: 9.0 }]);
+    }
+
+    #[test]
+    fn labels_must_fit_an_output() {
+        let (two, none) = (Labels::of_names(&["cat", "dog"]), Labels::default());
+        let text = ask(&two, None, None, |question| question.scores(&[form(&[1, 4])])).unwrap_err();
+        assert!(text.contains("labels.txt: 2 labels for the 4 classes of output 0"), "{text}");
+        let text = ask(&none, Some(3), None, |question| question.scores(&[form(&[1, 9, 9, 2])])).unwrap_err();
+        assert!(text.contains("[1, 9, 9, 2]") && text.ends_with("leave out --top"), "{text}");
+        assert_eq!(ask(&none, None, None, |question| question.scores(&[form(&[1, 9, 9, 2])])), Ok(Place::Nowhere));
+        assert_eq!(
+            ask(&none, None, Some(0.5), |question| question.scores(&[form(&[7])])),
+            Ok(Place::Scores(0, vec![]))
+        );
+    }
+
+    #[test]
+    fn a_detectors_labels_leave_out_the_background_or_not() {
+        let check = |names: &[&str], classes| {
+            ask(&Labels::of_names(names), None, None, |question| question.check_detector(classes))
+        };
+        assert_eq!(check(&["cat", "dog"], Some(3)), Ok(()));
+        assert_eq!(check(&["???", "cat", "dog"], Some(3)), Ok(()));
+        assert_eq!(check(&["cat"], None), Ok(()));
+        assert!(check(&["cat"], Some(3)).unwrap_err().contains("1 label for the 2 classes"));
+    }
+}
