@@ -17,6 +17,9 @@ use crate::plan::Plan;
 use crate::poison::poison;
 use crate::{Error, ErrorKind, KernelProfile, Limits};
 
+/// Most threads of an interpreter, whatever its caller asks for: each has a stack.
+const MAX_THREADS: usize = 256;
+
 /// One step of a run.
 enum Step {
     /// A node on the CPU.
@@ -51,8 +54,9 @@ impl Executor {
         ids.chain(graph.outputs.iter().copied()).for_each(|id| touched[id.index()] = true);
         let memory = Memory::new(&graph, plan, &touched)?;
         let on_cpu = work.iter().any(|work| matches!(work, Work::Node(_)));
+        let threads = options.threads.min(MAX_THREADS);
         let parallel: Box<dyn Parallel + Send> =
-            if on_cpu && options.threads > 1 { Box::new(Pool::new(options.threads)) } else { Box::new(Serial) };
+            if on_cpu && threads > 1 { Box::new(Pool::new(threads)) } else { Box::new(Serial) };
         let step = |work| match work {
             Work::Island(island) => Step::Island(island),
             Work::Node(id) => {

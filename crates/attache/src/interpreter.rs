@@ -56,11 +56,14 @@ impl Interpreter {
         model: Model,
         subgraph: usize,
         options: Options,
-        shapes: Vec<Option<Shape>>,
+        wanted: Vec<(usize, Shape)>,
     ) -> Result<Self, Error> {
         let count = model.subgraphs()[subgraph].inputs.len();
-        if shapes.len() > count {
-            return Err(Error::usage(format!("a shape for input {}; the model has {count}", shapes.len() - 1)));
+        let mut shapes = vec![None; count];
+        for (input, shape) in wanted {
+            let slot = shapes.get_mut(input);
+            *slot.ok_or_else(|| Error::usage(format!("a shape for input {input}; the model has {count}")))? =
+                Some(shape);
         }
         let prepared = prepare(&model, subgraph, &options, &shapes, Moment::First)?;
         let (inputs, outputs) = infos(&model, subgraph, prepared.executor.graph());
@@ -230,8 +233,12 @@ impl Interpreter {
     }
 
     /// Runs the subgraph several times on the same inputs. Where one delegate has all of it, nothing waits for the outputs of
-    /// runs before the last, which may go on beside each other, on the GPU in memory of their own.
+    /// runs before the last, which may go on beside each other, on the GPU in memory of their own. No runs leave everything
+    /// as it is.
     pub fn invoke_repeatedly(&mut self, times: usize) -> Result<(), Error> {
+        if times == 0 {
+            return Ok(());
+        }
         self.ended = None;
         self.run(times)?;
         self.note_shapes();
