@@ -36,6 +36,8 @@ pub(crate) struct Executor {
     memory: Memory,
     /// Where one island is all there is to run and several of its runs may be under way.
     flight: Option<Flight>,
+    /// Whether what lies in memory are the outputs of a run that ended well.
+    made: bool,
     parallel: Box<dyn Parallel + Send>,
     limits: Limits,
 }
@@ -72,7 +74,8 @@ impl Executor {
             [Step::Island(island)] => Flight::new(&graph, island, options.cpu_fallback),
             _ => None,
         };
-        let mut executor = Self { graph, subgraph, steps, memory, flight, parallel, limits: plan.limits.clone() };
+        let limits = plan.limits.clone();
+        let mut executor = Self { graph, subgraph, steps, memory, flight, made: false, parallel, limits };
         executor.reset_variables();
         Ok(executor)
     }
@@ -121,6 +124,9 @@ impl Executor {
 
     /// Shape and size in bytes of an output; `None` where no run has told them yet.
     pub(crate) fn output_size(&self, output: usize) -> Option<(&Shape, usize)> {
+        if !self.has_outputs() {
+            return None;
+        }
         let id = *self.graph.outputs.get(output)?;
         let fact = self.graph.fact(id);
         match self.maker(output) {
@@ -147,6 +153,20 @@ impl Executor {
         let made = self.output(output)?;
         made.iter().for_each(|(_, bytes)| copy(into, bytes));
         Ok(made.is_some())
+    }
+
+    /// Whether the last run, or the one that was waited for last, ended well: only then has any output a value, constants
+    /// and inputs among them.
+    fn has_outputs(&self) -> bool {
+        self.flight.as_ref().map_or(self.made, Flight::is_shown)
+    }
+
+    /// Leaves no output a value until the next run.
+    pub(crate) fn forget_outputs(&mut self) {
+        self.made = false;
+        if let Some(flight) = &mut self.flight {
+            flight.forget_shown();
+        }
     }
 
     /// The island whose runs make an output, where it may have several under way.
@@ -261,9 +281,12 @@ impl Executor {
             started?;
             return self.wait(Run::UNCOUNTED);
         }
+        self.made = false;
         let Self { graph, steps, memory, .. } = self;
         if let [Step::Island(island)] = &mut steps[..] {
-            return run_island(graph, memory, island, times);
+            run_island(graph, memory, island, times)?;
+            self.made = true;
+            return Ok(());
         }
         for _ in 0..times {
             environment.start();
@@ -280,6 +303,7 @@ impl Executor {
         if self.flight.is_some() {
             return self.run(1, environment);
         }
+        self.made = false;
         self.memory.clear_own();
         let Self { graph, subgraph, steps, memory, limits, .. } = self;
         for step in steps {
@@ -299,6 +323,7 @@ impl Executor {
                 }
             }
         }
+        self.made = true;
         Ok(())
     }
 }

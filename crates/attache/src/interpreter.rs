@@ -157,7 +157,8 @@ impl Interpreter {
         bytes.ok_or_else(|| no_such("input", input, count))
     }
 
-    /// The elements of an output of the last run, or of the one that was waited for last: where the device left them, if
+    /// The elements of an output of the last run, or of the one that was waited for last: an error before that, after a run
+    /// that failed and after a resize. They are where the device left them, if
     /// the host sees its memory, so that nothing is copied.
     pub fn read<T: Element>(&self, output: usize) -> Result<&[T], Error> {
         let Some(info) = self.outputs.get(output) else { return Err(no_such("output", output, self.outputs.len())) };
@@ -312,11 +313,15 @@ impl Interpreter {
             let run = self.prepared.executor.run(now, &mut self.environment);
             match run.and_then(|()| self.prepared.executor.settle()) {
                 Ok(()) => left -= now,
-                Err(error) if error.is_delegates() => {
+                Err(error) => {
+                    // What the host has not seen may be wrong though the run itself went well.
+                    self.prepared.executor.forget_outputs();
+                    if !error.is_delegates() {
+                        return Err(error);
+                    }
                     self.leave_delegates(&error, state)?;
                     return self.prepared.executor.run(left, &mut self.environment);
                 }
-                Err(error) => return Err(error),
             }
         }
         Ok(())
@@ -385,7 +390,8 @@ fn no_such(what: &str, index: usize, count: usize) -> Error {
 }
 
 fn no_value(output: usize) -> Error {
-    Error::usage(format!("output {output} has no value before the first run"))
+    let remedy = "it has one after a run that ended well, until inputs are resized";
+    Error::usage(format!("output {output} has no value yet: {remedy}"))
 }
 
 fn same_type(what: &str, index: usize, info: &TensorInfo, asked: DataType) -> Result<(), Error> {
