@@ -3,6 +3,8 @@
 //! Contract: outputs stay as they are until the next run, inputs and variables until someone writes them. What only a
 //! run can size is inferred again at each run, from the values at hand, and lies in buffers of its own.
 
+use std::time::Instant;
+
 use attache_base::{Buffer, Bytes, Constant, Parallel, Pool, Serial, Shape, copy};
 use attache_graph::{Cache, Eval, Fact, Graph, Inferred, Node, NodeId, OpError, TensorId, TensorRef};
 use attache_model::Place;
@@ -310,7 +312,7 @@ impl Executor {
             match step {
                 Step::Island(island) => run_island(graph, memory, island, 1)?,
                 Step::Node { id, cache, runtime_shapes } => {
-                    let node = graph.node(*id);
+                    let (node, start) = (graph.node(*id), Instant::now());
                     let mut offer = Offer { environment, parallel, made: Vec::new(), states: Vec::new() };
                     let result = match runtime_shapes {
                         None => run_node(graph, node, memory, cache, &mut offer),
@@ -320,6 +322,7 @@ impl Executor {
                     let result = result.and_then(|()| keep_states(graph, node, memory, &states));
                     let failure = |error| Error::operator(place(*subgraph, node), &error);
                     result.map_err(|error| environment.failure(|| failure(error)))?;
+                    tracing::trace!(operator = node.op.name(), us = start.elapsed().as_micros() as u64, "node");
                 }
             }
         }
