@@ -42,7 +42,7 @@ pub use limits::{Limits, Params};
 pub use matrices::Matrices;
 pub use plan::{Dispatch, Plan};
 pub use precision::Precision;
-pub use recording::{Cost, Encoder, Fault, FaultMoment, Recorder, Recording, Span, Submission, Times};
+pub use recording::{Cost, Encoder, Fault, FaultMoment, Recorder, Recording, SharedValue, Span, Submission, Times};
 pub use roofline::Ceilings;
 pub use session::{Session, SessionReport};
 pub use shader::{Binding, Shader};

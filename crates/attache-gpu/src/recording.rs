@@ -16,7 +16,12 @@ mod pieces;
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
 mod replay;
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
+mod shared;
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
 mod submissions;
+
+use std::any::Any;
+use std::sync::Arc;
 
 use crate::device::Device;
 use crate::error::{GpuError, GpuErrorKind};
@@ -121,6 +126,9 @@ impl Span {
     }
 }
 
+/// An output that a recording leaves on the device for others.
+pub type SharedValue = Arc<dyn Any + Send + Sync>;
+
 /// What a timed recording noted of its last run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Times {
@@ -158,6 +166,23 @@ pub trait Recording: Send {
     /// An output's bytes from its first on, as the device stores them and perhaps a few more, where they lie: those that
     /// are there, once they are as many as `least`, or all. `None` unless the slot's last run is read and was waited for.
     fn output(&self, slot: usize, output: usize, least: usize) -> Result<Option<&[u8]>, GpuError>;
+
+    /// Has an output copied after each run to memory on the device, from which other recordings take it; `None` where that
+    /// can't be.
+    fn share(&mut self, _output: usize) -> Result<Option<SharedValue>, GpuError> {
+        Ok(None)
+    }
+
+    /// Has an input copied before each run from where another recording left it; whether that can be. Recordings then run
+    /// one after the other, in this order.
+    fn take(&mut self, _input: usize, _shared: &SharedValue) -> Result<bool, GpuError> {
+        Ok(false)
+    }
+
+    /// Brings these outputs to the host no more.
+    fn keep_back(&mut self, _outputs: &[usize]) -> Result<(), GpuError> {
+        Ok(())
+    }
 
     /// Waits for the last run, of which there must be one, and tells when its dispatches began and ended; an error unless
     /// the recording is timed.

@@ -9,7 +9,7 @@ use crate::device::Device;
 use crate::error::{GpuError, GpuErrorKind};
 use crate::plan::Plan;
 use crate::precision::Precision;
-use crate::recording::{Cost, Recording, Submission, Times};
+use crate::recording::{Cost, Recording, SharedValue, Submission, Times};
 use crate::work::Work;
 
 /// Most slots of a session: each has memory of its own for inputs and outputs.
@@ -190,6 +190,25 @@ impl Session {
             return Ok(());
         }
         Err(refused(format!("there is no slot {slot}: the session has {}", self.plan.slots)))
+    }
+
+    /// Leaves an output on the device for other sessions after each run from now on; `None` where that can't be: by replay
+    /// alone, in sessions of one slot.
+    pub fn share(&mut self, output: usize) -> Result<Option<SharedValue>, GpuError> {
+        self.output_size(output)?;
+        self.recording.share(output)
+    }
+
+    /// Takes an input from where another session leaves an output as large, before each run from now on, and no more from
+    /// the host; whether that can be. The other's run must have been started before.
+    pub fn take(&mut self, input: usize, shared: &SharedValue) -> Result<bool, GpuError> {
+        self.input_size(input)?;
+        self.recording.take(input, shared)
+    }
+
+    /// Brings these outputs to the host no more: what is read of them then is of no run in particular.
+    pub fn keep_back(&mut self, outputs: &[usize]) -> Result<(), GpuError> {
+        self.recording.keep_back(outputs)
     }
 
     /// Waits for the last run and tells when its dispatches began and ended; an error unless the session is timed and ran.

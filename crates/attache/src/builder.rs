@@ -34,7 +34,7 @@ pub struct InterpreterBuilder {
     model: Model,
     options: Options,
     signature: Option<String>,
-    shapes: Vec<Option<Shape>>,
+    shapes: Vec<(usize, Shape)>,
 }
 
 impl InterpreterBuilder {
@@ -45,7 +45,7 @@ impl InterpreterBuilder {
     }
 
     /// How many threads work at once on the CPU, the caller's own included. Unless set: as many as the machine has, but
-    /// no more than four.
+    /// no more than four. More than 256 count as 256.
     pub fn threads(mut self, threads: usize) -> Self {
         self.options.threads = threads.max(1);
         self
@@ -88,12 +88,10 @@ impl InterpreterBuilder {
         self
     }
 
-    /// Gives an input another shape than the file's.
+    /// Gives an input another shape than the file's. [`InterpreterBuilder::build`] fails where there is no such input.
     pub fn input_shape(mut self, input: usize, shape: &[usize]) -> Self {
-        if self.shapes.len() <= input {
-            self.shapes.resize(input + 1, None);
-        }
-        self.shapes[input] = Some(Shape::from(shape));
+        self.shapes.retain(|(other, _)| *other != input);
+        self.shapes.push((input, Shape::from(shape)));
         self
     }
 

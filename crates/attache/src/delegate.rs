@@ -129,6 +129,22 @@ pub trait DelegateKernel: Send {
         None
     }
 
+    /// An output where the device has it, for another kernel of the same delegate that reads it in the same run, later;
+    /// `None` where it goes through the host. What it is lies between the delegate's kernels.
+    fn share_output(&mut self, _output: usize) -> Option<Box<dyn Any>> {
+        None
+    }
+
+    /// Takes an input from what [`DelegateKernel::share_output`] of the kernel that makes it gave, at every run from now on,
+    /// whatever [`DelegateKernel::invoke`] is handed for it; false where that can't be.
+    fn take_input(&mut self, _input: usize, _shared: &dyn Any) -> bool {
+        false
+    }
+
+    /// Tells that nobody reads these outputs but kernels that take them from the device: what `invoke` leaves in their place
+    /// does not matter.
+    fn keep_outputs(&mut self, _outputs: &[usize]) {}
+
     /// What preparing it cost and what it holds.
     fn report(&self) -> KernelReport {
         KernelReport::default()

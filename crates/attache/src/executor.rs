@@ -3,6 +3,8 @@
 //! Contract: outputs stay as they are until the next run, inputs and variables until someone writes them. What only a
 //! run can size is inferred again at each run, from the values at hand, and lies in buffers of its own.
 
+use std::time::Instant;
+
 use attache_base::{Buffer, Bytes, Constant, Parallel, Pool, Serial, Shape, copy};
 use attache_graph::{Cache, Eval, Fact, Graph, Inferred, Node, NodeId, OpError, TensorId, TensorRef};
 use attache_model::Place;
@@ -16,6 +18,9 @@ use crate::partition::Unit;
 use crate::plan::Plan;
 use crate::poison::poison;
 use crate::{Error, ErrorKind, KernelProfile, Limits};
+
+/// Most threads of an interpreter, whatever its caller asks for: each has a stack.
+const MAX_THREADS: usize = 256;
 
 /// One step of a run.
 enum Step {
@@ -33,6 +38,8 @@ pub(crate) struct Executor {
     memory: Memory,
     /// Where one island is all there is to run and several of its runs may be under way.
     flight: Option<Flight>,
+    /// Whether what lies in memory are the outputs of a run that ended well.
+    made: bool,
     parallel: Box<dyn Parallel + Send>,
     limits: Limits,
 }
@@ -51,8 +58,9 @@ impl Executor {
         ids.chain(graph.outputs.iter().copied()).for_each(|id| touched[id.index()] = true);
         let memory = Memory::new(&graph, plan, &touched)?;
         let on_cpu = work.iter().any(|work| matches!(work, Work::Node(_)));
+        let threads = options.threads.min(MAX_THREADS);
         let parallel: Box<dyn Parallel + Send> =
-            if on_cpu && options.threads > 1 { Box::new(Pool::new(options.threads)) } else { Box::new(Serial) };
+            if on_cpu && threads > 1 { Box::new(Pool::new(threads)) } else { Box::new(Serial) };
         let step = |work| match work {
             Work::Island(island) => Step::Island(island),
             Work::Node(id) => {
@@ -68,7 +76,8 @@ impl Executor {
             [Step::Island(island)] => Flight::new(&graph, island, options.cpu_fallback),
             _ => None,
         };
-        let mut executor = Self { graph, subgraph, steps, memory, flight, parallel, limits: plan.limits.clone() };
+        let limits = plan.limits.clone();
+        let mut executor = Self { graph, subgraph, steps, memory, flight, made: false, parallel, limits };
         executor.reset_variables();
         Ok(executor)
     }
@@ -117,6 +126,9 @@ impl Executor {
 
     /// Shape and size in bytes of an output; `None` where no run has told them yet.
     pub(crate) fn output_size(&self, output: usize) -> Option<(&Shape, usize)> {
+        if !self.has_outputs() {
+            return None;
+        }
         let id = *self.graph.outputs.get(output)?;
         let fact = self.graph.fact(id);
         match self.maker(output) {
@@ -143,6 +155,20 @@ impl Executor {
         let made = self.output(output)?;
         made.iter().for_each(|(_, bytes)| copy(into, bytes));
         Ok(made.is_some())
+    }
+
+    /// Whether the last run, or the one that was waited for last, ended well: only then has any output a value, constants
+    /// and inputs among them.
+    fn has_outputs(&self) -> bool {
+        self.flight.as_ref().map_or(self.made, Flight::is_shown)
+    }
+
+    /// Leaves no output a value until the next run.
+    pub(crate) fn forget_outputs(&mut self) {
+        self.made = false;
+        if let Some(flight) = &mut self.flight {
+            flight.forget_shown();
+        }
     }
 
     /// The island whose runs make an output, where it may have several under way.
@@ -257,9 +283,12 @@ impl Executor {
             started?;
             return self.wait(Run::UNCOUNTED);
         }
+        self.made = false;
         let Self { graph, steps, memory, .. } = self;
         if let [Step::Island(island)] = &mut steps[..] {
-            return run_island(graph, memory, island, times);
+            run_island(graph, memory, island, times)?;
+            self.made = true;
+            return Ok(());
         }
         for _ in 0..times {
             environment.start();
@@ -276,13 +305,14 @@ impl Executor {
         if self.flight.is_some() {
             return self.run(1, environment);
         }
+        self.made = false;
         self.memory.clear_own();
         let Self { graph, subgraph, steps, memory, limits, .. } = self;
         for step in steps {
             match step {
                 Step::Island(island) => run_island(graph, memory, island, 1)?,
                 Step::Node { id, cache, runtime_shapes } => {
-                    let node = graph.node(*id);
+                    let (node, start) = (graph.node(*id), Instant::now());
                     let mut offer = Offer { environment, parallel, made: Vec::new(), states: Vec::new() };
                     let result = match runtime_shapes {
                         None => run_node(graph, node, memory, cache, &mut offer),
@@ -292,9 +322,11 @@ impl Executor {
                     let result = result.and_then(|()| keep_states(graph, node, memory, &states));
                     let failure = |error| Error::operator(place(*subgraph, node), &error);
                     result.map_err(|error| environment.failure(|| failure(error)))?;
+                    tracing::trace!(operator = node.op.name(), us = start.elapsed().as_micros() as u64, "node");
                 }
             }
         }
+        self.made = true;
         Ok(())
     }
 }

@@ -219,8 +219,10 @@ impl Flight {
         let slot = self.next();
         self.slots[slot].run = None;
         self.shown = self.shown.filter(|(shown, _)| *shown != slot);
-        self.hand_over(slot, |_| true, graph, memory, island)?;
-        island.kernel.submit(slot, times).map_err(|error| island.failed(&error))?;
+        let handed_over = self.hand_over(slot, |_| true, graph, memory, island);
+        let submitted =
+            handed_over.and_then(|()| island.kernel.submit(slot, times).map_err(|error| island.failed(&error)));
+        submitted.inspect_err(|_| self.forget_shown())?;
         self.last = slot;
         self.slots[slot].run = Some(run);
         Ok(())
@@ -234,9 +236,20 @@ impl Flight {
         };
         let waited = island.kernel.wait(slot);
         self.slots[slot].run = None;
+        self.forget_shown();
         waited.map_err(|error| island.failed(&error))?;
         self.shown = Some((slot, run));
         Ok(())
+    }
+
+    /// Whether a run was waited for and ended well, and its outputs are still there.
+    pub(crate) fn is_shown(&self) -> bool {
+        self.shown.is_some()
+    }
+
+    /// Leaves no output a value until another run is waited for.
+    pub(crate) fn forget_shown(&mut self) {
+        self.shown = None;
     }
 
     /// Whether an output of the graph is the island's, rather than a constant.

@@ -162,6 +162,24 @@ impl Kernel {
         })
     }
 
+    /// As [`DelegateKernel::share_output`].
+    pub(crate) fn share_output(&mut self, output: usize) -> Option<Box<dyn Any>> {
+        self.call_mut("share_output", |inner| Ok(inner.share_output(output))).ok().flatten()
+    }
+
+    /// As [`DelegateKernel::take_input`]. What was shared goes with it.
+    pub(crate) fn take_input(&mut self, input: usize, shared: Box<dyn Any>) -> bool {
+        self.call_mut("take_input", |inner| Ok(inner.take_input(input, &*shared))).unwrap_or(false)
+    }
+
+    /// As [`DelegateKernel::keep_outputs`].
+    pub(crate) fn keep_outputs(&mut self, outputs: &[usize]) {
+        drop(self.call_mut("keep_outputs", |inner| {
+            inner.keep_outputs(outputs);
+            Ok(())
+        }));
+    }
+
     /// As [`DelegateKernel::profile`].
     pub(crate) fn profile(&mut self) -> Result<KernelProfile, DelegateError> {
         self.call_mut("profile", |inner| inner.profile())

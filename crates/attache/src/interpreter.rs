@@ -56,11 +56,14 @@ impl Interpreter {
         model: Model,
         subgraph: usize,
         options: Options,
-        shapes: Vec<Option<Shape>>,
+        wanted: Vec<(usize, Shape)>,
     ) -> Result<Self, Error> {
         let count = model.subgraphs()[subgraph].inputs.len();
-        if shapes.len() > count {
-            return Err(Error::usage(format!("a shape for input {}; the model has {count}", shapes.len() - 1)));
+        let mut shapes = vec![None; count];
+        for (input, shape) in wanted {
+            let slot = shapes.get_mut(input);
+            *slot.ok_or_else(|| Error::usage(format!("a shape for input {input}; the model has {count}")))? =
+                Some(shape);
         }
         let prepared = prepare(&model, subgraph, &options, &shapes, Moment::First)?;
         let (inputs, outputs) = infos(&model, subgraph, prepared.executor.graph());
@@ -154,7 +157,8 @@ impl Interpreter {
         bytes.ok_or_else(|| no_such("input", input, count))
     }
 
-    /// The elements of an output of the last run, or of the one that was waited for last: where the device left them, if
+    /// The elements of an output of the last run, or of the one that was waited for last: an error before that, after a run
+    /// that failed and after a resize. They are where the device left them, if
     /// the host sees its memory, so that nothing is copied.
     pub fn read<T: Element>(&self, output: usize) -> Result<&[T], Error> {
         let Some(info) = self.outputs.get(output) else { return Err(no_such("output", output, self.outputs.len())) };
@@ -230,8 +234,12 @@ impl Interpreter {
     }
 
     /// Runs the subgraph several times on the same inputs. Where one delegate has all of it, nothing waits for the outputs of
-    /// runs before the last, which may go on beside each other, on the GPU in memory of their own.
+    /// runs before the last, which may go on beside each other, on the GPU in memory of their own. No runs leave everything
+    /// as it is.
     pub fn invoke_repeatedly(&mut self, times: usize) -> Result<(), Error> {
+        if times == 0 {
+            return Ok(());
+        }
         self.ended = None;
         self.run(times)?;
         self.note_shapes();
@@ -305,11 +313,15 @@ impl Interpreter {
             let run = self.prepared.executor.run(now, &mut self.environment);
             match run.and_then(|()| self.prepared.executor.settle()) {
                 Ok(()) => left -= now,
-                Err(error) if error.is_delegates() => {
+                Err(error) => {
+                    // What the host has not seen may be wrong though the run itself went well.
+                    self.prepared.executor.forget_outputs();
+                    if !error.is_delegates() {
+                        return Err(error);
+                    }
                     self.leave_delegates(&error, state)?;
                     return self.prepared.executor.run(left, &mut self.environment);
                 }
-                Err(error) => return Err(error),
             }
         }
         Ok(())
@@ -378,7 +390,8 @@ fn no_such(what: &str, index: usize, count: usize) -> Error {
 }
 
 fn no_value(output: usize) -> Error {
-    Error::usage(format!("output {output} has no value before the first run"))
+    let remedy = "it has one after a run that ended well, until inputs are resized";
+    Error::usage(format!("output {output} has no value yet: {remedy}"))
 }
 
 fn same_type(what: &str, index: usize, info: &TensorInfo, asked: DataType) -> Result<(), Error> {

@@ -29,6 +29,7 @@ pub mod gpu;
 mod guard;
 mod interpreter;
 mod limits;
+mod link;
 mod memory;
 mod partition;
 mod placement;

@@ -10,6 +10,7 @@ use attache_model::{Model, Place};
 use crate::assign::{Assignment, Work, assign};
 use crate::builder::Options;
 use crate::executor::Executor;
+use crate::link::link;
 use crate::placement::{NodePlacement, Placement};
 use crate::plan::plan;
 use crate::{DelegateError, DelegateErrorKind, Error, ErrorKind, Report};
@@ -85,6 +86,8 @@ pub(crate) fn prepare(
     let mut report = delegates_report(&assignment);
     report.fallback = fault.map(|fault| fault.to_string());
     let mut work = assignment.work;
+    // Before nodes are left out whose outputs lie where their inputs do: those still read here.
+    link(&graph, &mut work);
     let plan = plan(&graph, subgraph, &mut work, &options.limits)?;
     let executor = Executor::new(graph, subgraph, work, &plan, options)?;
     report.nodes = placement.nodes.len();

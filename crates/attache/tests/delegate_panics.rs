@@ -294,6 +294,7 @@ fn a_panic_in_a_run_is_its_error_or_the_cpus_turn_and_the_kernel_is_left_alone()
             for _ in 0..2 {
                 let error = once(&mut interpreter).unwrap_err();
                 assert!(error.to_string().contains("failed earlier"), "{moment:?}: {error}");
+                assert!(interpreter.read::<f32>(0).is_err());
             }
             assert_eq!(shared.calls.load(Ordering::Relaxed), calls, "{moment:?}: it is called no more");
             interpreter.resize_input(0, &[3]).expect("new shapes are new kernels");

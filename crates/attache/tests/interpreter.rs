@@ -288,3 +288,35 @@ fn interpreters_share_a_model_on_several_threads() {
         }
     });
 }
+
+#[test]
+fn indices_and_counts_cost_nothing_but_an_error() {
+    let mut net = Net::new();
+    let x = net.tensor("x", &[2]);
+    let y = net.add(x, x, &[2]);
+    let model = net.finish(&[x], &[y]);
+    for input in [1, 1 << 40, usize::MAX] {
+        let error = Interpreter::builder(&model).input_shape(input, &[3]).build().err().unwrap();
+        assert_eq!(
+            (error.kind(), error.to_string()),
+            (ErrorKind::Usage, format!("a shape for input {input}; the model has 1"))
+        );
+    }
+    let builder = Interpreter::builder(&model).input_shape(0, &[9]).input_shape(0, &[3]).threads(usize::MAX);
+    let mut interpreter = builder.build().unwrap();
+    run(&mut interpreter, &[&[1.0, 2.0, 3.0]]);
+    assert_eq!(floats(&interpreter, 0), [2.0, 4.0, 6.0]);
+    for index in [1, usize::MAX] {
+        assert!(interpreter.write(index, &[1.0f32]).is_err() && interpreter.write_bytes(index, &[1]).is_err());
+        assert!(interpreter.input_mut::<f32>(index).is_err() && interpreter.input_bytes_mut(index).is_err());
+        assert!(interpreter.read::<f32>(index).is_err() && interpreter.read_bytes(index).is_err());
+        assert!(interpreter.read_into(index, &mut [0.0f32]).is_err());
+        assert!(interpreter.read_bytes_into(index, &mut [0]).is_err());
+        assert!(interpreter.resize_input(index, &[1]).is_err());
+    }
+    for shape in [&[usize::MAX][..], &[usize::MAX, usize::MAX], &[1 << 31], &[0, usize::MAX], &[1 << 20, 1 << 20]] {
+        assert!(interpreter.resize_input(0, shape).is_err(), "{shape:?}");
+        assert!(Interpreter::builder(&model).input_shape(0, shape).build().is_err(), "{shape:?}");
+    }
+    interpreter.resize_input(0, &[1; 1000]).map(|()| interpreter.invoke().unwrap()).unwrap_or_default();
+}

@@ -74,6 +74,18 @@ impl Script {
     }
 }
 
+impl Script {
+    /// Records the copies of a slot's outputs anew, with its arena among the buffers.
+    pub(super) fn copies(
+        &self,
+        owned: &mut Owned,
+        arena: usize,
+        slot: usize,
+    ) -> Result<Vec<vk::CommandBuffer>, GpuError> {
+        Recorder { script: self, owned, arena }.copies(slot)
+    }
+}
+
 struct Recorder<'a> {
     script: &'a Script,
     owned: &'a mut Owned,

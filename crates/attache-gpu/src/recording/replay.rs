@@ -17,7 +17,8 @@ use super::hazards::Slice;
 use super::lane::{Bound, Lane, Script, Scripted};
 use super::owned::Owned;
 use super::pieces::{Pieces, padded};
-use super::{Cost, Recorder, Recording, Span, Times, no_timestamps};
+use super::shared::{Links, Shared};
+use super::{Cost, Recorder, Recording, SharedValue, Span, Times, no_timestamps};
 use crate::device::Device;
 use crate::error::{GpuError, GpuErrorKind};
 use crate::layout::{ALIGNMENT, Place};
@@ -61,6 +62,8 @@ struct Replayed {
     owned: Owned,
     script: Script,
     slots: Vec<Slot>,
+    /// What comes from other recordings and goes to them.
+    links: Links,
 }
 
 impl Recorder for Replay {
@@ -144,7 +147,14 @@ impl Builder<'_> {
         // Who has one slot doesn't start a run before the last one ended.
         let more = if self.plan.slots > 1 { MAX_ARENAS / map.arena_bytes.max(1) } else { 0 };
         let most_lanes = self.vulkan.lanes().min(1 + more);
-        Ok(Replayed { lanes: vec![first], most_lanes, owned: self.owned, script, slots: slots.collect() })
+        Ok(Replayed {
+            lanes: vec![first],
+            most_lanes,
+            owned: self.owned,
+            script,
+            slots: slots.collect(),
+            links: Links::default(),
+        })
     }
 
     fn script(&self, map: &Map) -> Result<Script, GpuError> {
@@ -307,9 +317,11 @@ impl Recording for Replayed {
             self.lanes[lane].submissions.wait(number)?;
         }
         let (count, lane) = (self.lanes.len(), &mut self.lanes[index]);
+        let [before, after] = self.links.commands(&mut self.owned)?;
         let (recorded, slot) = (&lane.slots[slot], &mut self.slots[slot]);
         let first = if is_read { &recorded.copies[..1] } else { &[] };
-        let number = lane.submissions.submit(&[&[recorded.commands], first].concat())?;
+        let run = before.into_iter().chain([recorded.commands]).chain(after);
+        let number = lane.submissions.submit(&run.chain(first.iter().copied()).collect::<Vec<_>>())?;
         (slot.last, slot.submitted) = (Some((index, number)), first.len());
         slot.written = if is_read { slot.last } else { slot.written };
         slot.lasts.resize(count, 0);
@@ -342,6 +354,32 @@ impl Recording for Replayed {
         let there = range.start..range.end.min(submitted[part].end);
         // SAFETY: the copies up to there have ended, and none starts while this is borrowed; others have other ranges.
         Ok(Some(unsafe { self.owned.buffers[OUTPUTS].bytes(there) }))
+    }
+
+    fn share(&mut self, output: usize) -> Result<Option<SharedValue>, GpuError> {
+        // Runs that go on beside each other have several arenas, and no order.
+        let bound = if self.most_lanes == 1 { &self.script.slots[..] } else { &[] };
+        let [Bound { outputs, .. }] = bound else { return Ok(None) };
+        let Some([from, _]) = outputs.get(output) else { return Ok(None) };
+        let shared = self.links.leave(&self.owned, output, from);
+        Ok(Some(self.owned.device.noted(shared)?))
+    }
+
+    fn take(&mut self, input: usize, shared: &SharedValue) -> Result<bool, GpuError> {
+        let slots = if self.most_lanes == 1 { &self.slots[..] } else { &[] };
+        let ([slot], Ok(shared)) = (slots, shared.clone().downcast::<Shared>()) else { return Ok(false) };
+        Ok(slot.inputs.get(input).is_some_and(|to| self.links.take(&self.owned, &shared, to)))
+    }
+
+    fn keep_back(&mut self, outputs: &[usize]) -> Result<(), GpuError> {
+        let ([bound], [lane]) = (&mut self.script.slots[..], &mut self.lanes[..]) else { return Ok(()) };
+        for (index, [_, to]) in bound.outputs.iter_mut().enumerate() {
+            if outputs.contains(&index) {
+                to.range.end = to.range.start;
+            }
+        }
+        lane.slots[0].copies = self.script.copies(&mut self.owned, ARENA, 0)?;
+        Ok(())
     }
 
     fn times(&mut self) -> Result<Times, GpuError> {

@@ -219,8 +219,12 @@ pub(super) fn stitch(island: Island<'_>) -> Result<Stitched, DelegateError> {
                 convert(&mut program, stored, grid.dequantize(Expression::Input(0)), Scalar::F32, 0)?
             }
             None => {
-                let value = program.input(scalar, shape);
-                program.hold(value, graph.fact(*tensor).data_type);
+                let data_type = graph.fact(*tensor).data_type;
+                // Integers cross as they are, though a node read them as reals: the device converts them at no cost, a
+                // host only at one that an image takes longer over than a small network.
+                let is_integer = matches!(data_type, DataType::Int8 | DataType::UInt8 | DataType::Int32);
+                let value = program.input(if is_integer { Scalar::I32 } else { scalar }, shape);
+                program.hold(value, data_type);
                 value
             }
         };

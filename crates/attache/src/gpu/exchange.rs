@@ -20,60 +20,75 @@ pub(super) fn is_taken(data_type: DataType, scalar: Scalar, storage: Storage) ->
     is_stored(data_type, storage) && !(data_type == DataType::Int32 && scalar == Scalar::F32)
 }
 
-/// Bytes of `N` each, as the numbers that they stand for.
-fn numbers<const N: usize, T>(bytes: &[u8], number: fn([u8; N]) -> T) -> impl Iterator<Item = T> {
-    bytes.as_chunks::<N>().0.iter().map(move |bytes| number(*bytes))
+/// What each element of `N` bytes becomes, one after the other.
+fn mapped<const N: usize, const M: usize>(bytes: &[u8], map: impl Fn([u8; N]) -> [u8; M]) -> Vec<u8> {
+    let elements: Vec<[u8; M]> = bytes.as_chunks::<N>().0.iter().map(|element| map(*element)).collect();
+    elements.into_flattened()
+}
+
+/// Integers of `N` bytes each as words of this scalar, or as the bytes that the device stores.
+fn integers_to_device<const N: usize>(
+    (scalar, storage): (Scalar, Storage),
+    bytes: &[u8],
+    integer: impl Fn([u8; N]) -> i64,
+) -> Vec<u8> {
+    let clamped = |integer: i64| integer.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
+    match scalar {
+        _ if matches!(storage, Storage::Bytes(_)) => mapped(bytes, |element| [integer(element) as u8]),
+        Scalar::F32 => mapped(bytes, |element| (integer(element) as f32).to_le_bytes()),
+        Scalar::I32 => mapped(bytes, |element| clamped(integer(element)).to_le_bytes()),
+    }
 }
 
 /// A tensor's elements as words of this scalar, or as they are where the device stores bytes. Integers that 32 bits don't
-/// hold become the nearest that they do.
+/// hold become the nearest that they do. Inputs go through this before every run: loops over elements, one for each type.
 pub(super) fn to_device(data_type: DataType, scalar: Scalar, storage: Storage, bytes: &[u8]) -> Cow<'_, [u8]> {
     if is_taken(data_type, scalar, storage) {
         return Cow::Borrowed(bytes);
     }
-    let integers: Box<dyn Iterator<Item = i64>> = match data_type {
-        DataType::Float16 => {
-            return numbers(bytes, f16::from_le_bytes).flat_map(|half| half.to_f32().to_le_bytes()).collect();
-        }
-        DataType::Int32 => Box::new(numbers(bytes, i32::from_le_bytes).map(i64::from)),
-        DataType::Int8 => Box::new(numbers(bytes, i8::from_le_bytes).map(i64::from)),
-        DataType::UInt8 => Box::new(numbers(bytes, u8::from_le_bytes).map(i64::from)),
-        DataType::Bool => Box::new(bytes.iter().map(|truth| i64::from(*truth != 0))),
-        DataType::Int16 => Box::new(numbers(bytes, i16::from_le_bytes).map(i64::from)),
-        DataType::Int64 => Box::new(numbers(bytes, i64::from_le_bytes)),
+    let form = (scalar, storage);
+    Cow::Owned(match data_type {
+        DataType::Float16 => mapped(bytes, |half| f16::from_le_bytes(half).to_f32().to_le_bytes()),
+        DataType::Int32 => integers_to_device(form, bytes, |bytes| i32::from_le_bytes(bytes).into()),
+        DataType::Int8 => integers_to_device(form, bytes, |bytes| i8::from_le_bytes(bytes).into()),
+        DataType::UInt8 => integers_to_device(form, bytes, |bytes| u8::from_le_bytes(bytes).into()),
+        DataType::Bool => integers_to_device(form, bytes, |[truth]| (truth != 0).into()),
+        DataType::Int16 => integers_to_device(form, bytes, |bytes| i16::from_le_bytes(bytes).into()),
+        DataType::Int64 => integers_to_device(form, bytes, i64::from_le_bytes),
         _ => return Cow::Borrowed(bytes),
-    };
-    match scalar {
-        _ if matches!(storage, Storage::Bytes(_)) => integers.map(|integer| integer as u8).collect(),
-        Scalar::F32 => integers.flat_map(|integer| (integer as f32).to_le_bytes()).collect(),
-        Scalar::I32 => {
-            let clamped = |integer: i64| integer.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
-            integers.flat_map(|integer| clamped(integer).to_le_bytes()).collect()
-        }
-    }
+    })
+}
+
+/// Puts what each element of `N` bytes becomes in its place.
+fn put<const N: usize, const M: usize>(from: &[u8], to: &mut [u8], map: impl Fn([u8; N]) -> [u8; M]) {
+    let elements = from.as_chunks::<N>().0;
+    to.as_chunks_mut::<M>().0.iter_mut().zip(elements).for_each(|(to, element)| *to = map(*element));
 }
 
 /// A device's words, or bytes where it stores such, as a tensor's elements, for types that it doesn't store.
 pub(super) fn from_device(data_type: DataType, storage: Storage, words: &[u8], bytes: &mut [u8]) {
-    fn put<const N: usize>(bytes: &mut [u8], elements: impl Iterator<Item = [u8; N]>) {
-        bytes.as_chunks_mut::<N>().0.iter_mut().zip(elements).for_each(|(to, element)| *to = element);
+    if data_type == DataType::Float16 {
+        return put(words, bytes, |word| f16::from_f32(f32::from_le_bytes(word)).to_le_bytes());
     }
-    let integers = || -> Box<dyn Iterator<Item = i32>> {
-        match storage {
-            Storage::Bytes(Bytes::Signed) => Box::new(words.iter().map(|byte| i32::from(*byte as i8))),
-            Storage::Bytes(Bytes::Unsigned) => Box::new(words.iter().map(|byte| i32::from(*byte))),
-            _ => Box::new(numbers(words, i32::from_le_bytes)),
-        }
-    };
+    match storage {
+        Storage::Bytes(Bytes::Signed) => integers_from_device(data_type, words, bytes, |[byte]| i32::from(byte as i8)),
+        Storage::Bytes(Bytes::Unsigned) => integers_from_device(data_type, words, bytes, |[byte]| i32::from(byte)),
+        _ => integers_from_device(data_type, words, bytes, i32::from_le_bytes),
+    }
+}
+
+fn integers_from_device<const N: usize>(
+    data_type: DataType,
+    from: &[u8],
+    to: &mut [u8],
+    integer: impl Fn([u8; N]) -> i32,
+) {
     match data_type {
-        DataType::Int32 => put(bytes, integers().map(i32::to_le_bytes)),
-        DataType::Float16 => {
-            put(bytes, numbers(words, f32::from_le_bytes).map(|number| f16::from_f32(number).to_le_bytes()));
-        }
-        DataType::Int64 => put(bytes, integers().map(|integer| i64::from(integer).to_le_bytes())),
-        DataType::Int16 => put(bytes, integers().map(|integer| (integer as i16).to_le_bytes())),
-        DataType::Bool => put(bytes, integers().map(|integer| [u8::from(integer != 0)])),
-        _ => put(bytes, integers().map(|integer| [integer as u8])),
+        DataType::Int32 => put(from, to, |element| integer(element).to_le_bytes()),
+        DataType::Int64 => put(from, to, |element| i64::from(integer(element)).to_le_bytes()),
+        DataType::Int16 => put(from, to, |element| (integer(element) as i16).to_le_bytes()),
+        DataType::Bool => put(from, to, |element| [u8::from(integer(element) != 0)]),
+        _ => put(from, to, |element| [integer(element) as u8]),
     }
 }
 

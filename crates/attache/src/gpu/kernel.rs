@@ -1,7 +1,10 @@
 //! An island on the GPU: bytes of tensors in, bytes of tensors out.
 
+use std::any::Any;
+use std::time::Instant;
+
 use attache_base::DataType;
-use attache_gpu::{Device, GpuError, GpuErrorKind, Plan, Precision, Session, Storage, Submission};
+use attache_gpu::{Device, GpuError, GpuErrorKind, Plan, Precision, Session, SharedValue, Storage, Submission};
 use attache_gpu_ir::{Scalar, ValueId};
 use attache_graph::{NodeId, TensorMut, TensorRef};
 
@@ -53,6 +56,9 @@ pub(super) struct GpuKernel {
     profiled: bool,
     inputs: Vec<Port>,
     outputs: Vec<Port>,
+    /// Inputs that come from other kernels on the device, and outputs that go to such alone.
+    taken: Vec<bool>,
+    kept: Vec<bool>,
     /// By slot, the outputs of a type that the device doesn't store, in their own type.
     converted: Vec<Vec<Vec<u8>>>,
 }
@@ -81,7 +87,8 @@ impl GpuKernel {
             _ => Vec::new(),
         };
         let converted = (0..slots).map(|_| outputs.iter().map(empty).collect()).collect();
-        Ok(Self { session, nodes, profiled, inputs, outputs, converted })
+        let (taken, kept) = (vec![false; inputs.len()], vec![false; outputs.len()]);
+        Ok(Self { session, nodes, profiled, inputs, outputs, taken, kept, converted })
     }
 }
 
@@ -122,6 +129,7 @@ impl DelegateQueue for GpuKernel {
         for (index, (port, elements)) in self.outputs.iter().zip(converted).enumerate() {
             let bytes = port.device_bytes();
             if !port.is_stored()
+                && !self.kept[index]
                 && let Some(words) = self.session.output(slot, index, bytes).map_err(failed)?
             {
                 exchange::from_device(port.data_type, port.storage, &words[..bytes], elements);
@@ -138,6 +146,33 @@ impl DelegateQueue for GpuKernel {
             false => &self.converted[slot][output],
         }))
     }
+}
+
+/// The microseconds from one step of a run to the next.
+struct Clock(Instant);
+
+impl Clock {
+    fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    fn lap(&mut self) -> u64 {
+        let before = std::mem::replace(&mut self.0, Instant::now());
+        (self.0 - before).as_micros() as u64
+    }
+}
+
+/// Bytes that cross at each run.
+fn bytes_of(ports: &[Port], stay: &[bool]) -> usize {
+    ports.iter().zip(stay).filter(|(_, stays)| !**stays).map(|(port, _)| port.device_bytes()).sum()
+}
+
+/// An output where another kernel left it on the device.
+struct Handed {
+    value: SharedValue,
+    scalar: Scalar,
+    storage: Storage,
+    elements: usize,
 }
 
 fn no_such(what: &str, index: usize) -> DelegateError {
@@ -172,18 +207,29 @@ impl DelegateKernel for GpuKernel {
         if times == 0 {
             return Ok(());
         }
+        let mut clock = Clock::start();
         for (index, input) in inputs.iter().enumerate() {
-            self.write(0, index, input.bytes)?;
+            if !self.taken.get(index).is_some_and(|taken| *taken) {
+                self.write(0, index, input.bytes)?;
+            }
         }
+        let write_us = clock.lap();
         self.submit(0, times)?;
+        let submit_us = clock.lap();
         self.wait(0)?;
+        let wait_us = clock.lap();
         for (index, output) in outputs.iter_mut().enumerate() {
+            if self.kept.get(index).is_some_and(|kept| *kept) {
+                continue;
+            }
             let port = self.outputs.get(index);
             let fits = port.is_some_and(|port| port.host_bytes() == Some(output.bytes.len()));
             if !fits || !self.read(0, index, output.bytes)? {
                 return Err(DelegateError::new("an output is of another size"));
             }
         }
+        let (bytes_in, bytes_out) = (bytes_of(&self.inputs, &self.taken), bytes_of(&self.outputs, &self.kept));
+        tracing::trace!(bytes_in, write_us, submit_us, wait_us, bytes_out, read_us = clock.lap(), "partition");
         Ok(())
     }
 
@@ -193,6 +239,28 @@ impl DelegateKernel for GpuKernel {
 
     fn queue_mut(&mut self) -> Option<&mut dyn DelegateQueue> {
         Some(self)
+    }
+
+    fn share_output(&mut self, output: usize) -> Option<Box<dyn Any>> {
+        let Port { scalar, storage, elements, .. } = *self.outputs.get(output).filter(|port| port.elements > 0)?;
+        // What can't be shared goes through the host, and so does what fails to be.
+        let value = self.session.share(output).ok()??;
+        Some(Box::new(Handed { value, scalar, storage, elements }))
+    }
+
+    fn take_input(&mut self, input: usize, shared: &dyn Any) -> bool {
+        let (Some(port), Some(handed)) = (self.inputs.get(input), shared.downcast_ref::<Handed>()) else {
+            return false;
+        };
+        let is_same = (port.scalar, port.storage, port.elements) == (handed.scalar, handed.storage, handed.elements);
+        self.taken[input] = is_same && self.session.take(input, &handed.value).unwrap_or(false);
+        self.taken[input]
+    }
+
+    fn keep_outputs(&mut self, outputs: &[usize]) {
+        if self.session.keep_back(outputs).is_ok() {
+            outputs.iter().for_each(|output| self.kept[*output] = true);
+        }
     }
 
     fn report(&self) -> KernelReport {
