@@ -14,7 +14,7 @@ use crate::fetch::{fetching, keeps_vectors};
 use crate::fuse::View;
 use crate::matrices::Matrices;
 use crate::storage::{Storage, Storages};
-use crate::text::vector;
+use crate::text::{FLOAT_OF, calls_float_of, literal, vector};
 
 /// Invocations of a work group, unless a variant says otherwise.
 pub(crate) const GROUP: u32 = 64;
@@ -110,16 +110,13 @@ impl<'a> Writer<'a> {
         format!("params[{}].{}", index / 4, ["x", "y", "z", "w"][index % 4])
     }
 
-    /// A number as the text holds it. WGSL has no literal for infinities, and takes no constant's bits for a number's.
+    /// A number as the text holds it.
     fn float(&mut self, value: f32) -> String {
-        if value == 0.0 || value.is_normal() {
-            return format!("({value:?}f)");
+        let text = literal(value);
+        if calls_float_of(&text) {
+            self.function(FLOAT_OF);
         }
-        let bits = value.to_bits();
-        self.function(&format!(
-            "fn float_{bits}() -> f32 {{\n    var bits = {bits}u;\n    return bitcast<f32>(bits);\n}}\n"
-        ));
-        format!("float_{bits}()")
+        format!("({text})")
     }
 
     /// Binds a value of the program, to read `lanes` elements at a time.
