@@ -44,7 +44,7 @@ pub use precision::Precision;
 pub use recording::{Cost, Encoder, Fault, FaultMoment, Recorder, Recording, Span, Submission, Times};
 pub use roofline::Ceilings;
 pub use session::{Session, SessionReport};
-pub use shader::{Binding, Shader};
+pub use shader::{Binding, Packed, Shader};
 pub use storage::{Storage, Storages};
 pub use variants::{Needs, Variants, Written, variants, write};
 pub use wgpu;

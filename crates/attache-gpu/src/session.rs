@@ -84,12 +84,13 @@ impl Session {
             let message = "replay needs a device of its own, through Vulkan";
             return Err(GpuError::new(GpuErrorKind::Unsupported, message));
         }
-        let plan = Plan { slots, ..Plan::new(program, precision, device.limits(), submission)? };
+        let mut plan = Plan { slots, ..Plan::new(program, precision, device.limits(), submission)? };
         let (recording, cost) = submission.record(device, &plan, timed)?;
+        plan.release_constants();
         Ok(Self { plan, recording, cost, ran: false })
     }
 
-    /// The plan.
+    /// The plan, whose constants are on the device alone.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
