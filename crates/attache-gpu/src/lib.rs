@@ -13,6 +13,8 @@ mod fuse;
 mod layout;
 mod limits;
 mod matrices;
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
+mod memory;
 mod pipelines;
 mod plan;
 mod precision;

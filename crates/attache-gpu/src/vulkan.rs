@@ -16,6 +16,8 @@ use wgpu::naga::{front, proc, valid};
 use crate::error::{GpuError, GpuErrorKind};
 use crate::limits::{Limits, Params};
 use crate::matrices::Matrices;
+pub(crate) use crate::memory::Use;
+use crate::memory::{Kind, atoms};
 use crate::pipelines::Pipelines;
 use crate::traceable::traceable;
 
@@ -26,6 +28,8 @@ pub(crate) struct Vulkan {
     /// How the queue counts time; `None` where it doesn't.
     pub(crate) ticks: Option<Ticks>,
     memory: vk::PhysicalDeviceMemoryProperties,
+    /// Bytes in which the host asks for memory that isn't coherent.
+    atom: u64,
     /// The queues; the first also does what is done once.
     queues: Vec<Mutex<vk::Queue>>,
     /// How many runs may go on beside each other.
@@ -78,32 +82,10 @@ pub(crate) struct Buffer {
     size: usize,
 }
 
+    allocated: u64,
+    is_coherent: bool,
 // SAFETY: the mapping belongs to the buffer alone, and is only reached through a borrow of it.
 unsafe impl Send for Buffer {}
-
-/// What memory is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
-    /// The device's alone.
-    Device,
-    /// Written by the host, read by the device: in the device's memory where the host can reach that.
-    Write,
-    /// Written by the device, read by the host.
-    Read,
-}
-
-impl Use {
-    /// Properties of memory that would do, the best first.
-    fn properties(self) -> [vk::MemoryPropertyFlags; 2] {
-        use vk::MemoryPropertyFlags as Flags;
-        let host = Flags::HOST_VISIBLE | Flags::HOST_COHERENT;
-        match self {
-            Use::Device => [Flags::DEVICE_LOCAL, Flags::empty()],
-            Use::Write => [host | Flags::DEVICE_LOCAL, host],
-            Use::Read => [host | Flags::HOST_CACHED, host],
-        }
-    }
-}
 
 /// An instance whose validation layer speaks to the log; `None` where there is no Vulkan. wgpu lets it speak only together
 /// with making shaders name their source language, which the layers of older distributions don't know.
@@ -289,6 +271,7 @@ impl Vulkan {
         let bindings: Vec<_> = (0..=buffers as u32)
             .map(|binding| {
                 vk::DescriptorSetLayoutBinding::default()
+            atom: properties.limits.non_coherent_atom_size,
                     .binding(binding)
                     .descriptor_type(if binding == 0 { self.params } else { vk::DescriptorType::STORAGE_BUFFER })
                     .descriptor_count(1)
@@ -353,7 +336,8 @@ impl Vulkan {
         let info = vk::BufferCreateInfo::default().size(size.max(4) as u64).usage(all);
         // SAFETY: the device lives, and the structure is whole.
         let raw = unsafe { self.raw.create_buffer(&info, None) }.map_err(failed("a buffer"))?;
-        let mut buffer = Buffer { raw, memory: vk::DeviceMemory::null(), mapped: std::ptr::null_mut(), size };
+        let (memory, mapped) = (vk::DeviceMemory::null(), std::ptr::null_mut());
+        let mut buffer = Buffer { raw, memory, mapped, size, allocated: 0, is_coherent: true };
         match self.back(&mut buffer, purpose) {
             Ok(()) => Ok(buffer),
             Err(error) => {
@@ -370,16 +354,14 @@ impl Vulkan {
         let needs = unsafe { self.raw.get_buffer_memory_requirements(buffer.raw) };
         let types = &self.memory.memory_types[..self.memory.memory_type_count as usize];
         let mut refusal = vk::Result::ERROR_OUT_OF_DEVICE_MEMORY;
-        for wanted in purpose.properties() {
-            let fits = |(index, kind): &(usize, &vk::MemoryType)| {
-                needs.memory_type_bits >> index & 1 == 1 && kind.property_flags.contains(wanted)
-            };
-            let Some((index, _)) = types.iter().enumerate().find(fits) else { continue };
-            let info = vk::MemoryAllocateInfo::default().allocation_size(needs.size).memory_type_index(index as u32);
+        for Kind { index, is_coherent } in purpose.kinds(types, needs.memory_type_bits) {
+            let info = vk::MemoryAllocateInfo::default().allocation_size(needs.size).memory_type_index(index);
             // SAFETY: the index is one of the device's.
             match unsafe { self.raw.allocate_memory(&info, None) } {
                 Ok(memory) => {
-                    buffer.memory = memory;
+                    // The validation layer, where it is there, is shown how memory that isn't coherent is read.
+                    buffer.is_coherent = is_coherent && !self.validation;
+                    (buffer.memory, buffer.allocated) = (memory, needs.size);
                     // SAFETY: buffer and memory are new, and fit each other.
                     unsafe { self.raw.bind_buffer_memory(buffer.raw, memory, 0) }.map_err(failed("memory"))?;
                     if purpose != Use::Device {
@@ -449,6 +431,18 @@ impl Vulkan {
             Err(_) => unsafe { self.raw.destroy_fence(fence, None) },
         }
         reset.map_err(failed("a fence"))
+    /// Lets the host see what the device wrote to a range of a buffer, where it doesn't by itself.
+    pub(crate) fn invalidate(&self, buffer: &Buffer, range: Range<usize>) -> Result<(), GpuError> {
+        if buffer.is_coherent || buffer.mapped.is_null() || range.is_empty() {
+            return Ok(());
+        }
+        let (offset, size) = atoms(range, self.atom, buffer.allocated);
+        let range = vk::MappedMemoryRange::default().memory(buffer.memory).offset(offset).size(size);
+        // SAFETY: the memory is mapped as a whole, and the range is of whole atoms of it. The host writes nothing there that
+        // could be lost.
+        unsafe { self.raw.invalidate_mapped_memory_ranges(&[range]) }.map_err(failed("memory"))
+    }
+
     }
 
     /// Waits until the queues have nothing to do: after an error, before what they may use is freed.
