@@ -108,6 +108,9 @@ pub struct DeviceOptions {
     /// With a failure to come. For tests.
     pub fault: Option<Fault>,
 }
+    /// Replayed without the device's own checks of what shaders reach in buffers, where it can do without: those are for what
+    /// none of our shaders does. For measurements.
+    pub unchecked_buffers: bool,
 
 /// An open device, and what it allows. Cheap to clone; clones share it and its pipelines.
 #[derive(Clone)]
@@ -133,7 +136,7 @@ struct Inner {
 /// How a device was opened here: nobody else then hands anything to its queue.
 #[derive(Default)]
 struct Opened {
-    own: Option<Own>,
+    own: Own,
     validation: bool,
     as_hardware: bool,
     emulate_matrices: bool,
@@ -160,7 +163,7 @@ impl Device {
             memory_hints: wgpu::MemoryHints::Performance,
             ..Default::default()
         };
-        let (device, queue, own) = open(&adapter, &descriptor)
+        let (device, queue, own) = open(&adapter, &descriptor, options.unchecked_buffers)
             .map_err(|error| GpuError::new(GpuErrorKind::NoDevice, format!("the device cannot be opened: {error}")))?;
         let failure = Arc::new(Mutex::new(None));
         let seen = failure.clone();
@@ -235,6 +238,9 @@ impl Device {
         let Opened { fault, open_ms, .. } = opened.unwrap_or_default();
         let (pipelines, turn, fault) = (Pipelines::default(), Mutex::default(), fault.map(Planted::new));
         Self(Arc::new(Inner { vulkan, device, queue, adapter, pipelines, turn, failure, fault, open_ms }), limits)
+        if vulkan.as_ref().is_some_and(Vulkan::is_unchecked) {
+            tracing::info!("replayed pipelines do without the device's checks of buffers");
+        }
     }
 
     /// What is known about it.

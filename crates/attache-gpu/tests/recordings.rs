@@ -150,6 +150,29 @@ fn large_outputs_come_in_parts() {
     validation::assert_silent();
 }
 
+/// Shaders stay within their buffers by themselves: where the device is told not to look, results are the same, and the
+/// validation layer has nothing to say.
+#[test]
+fn nothing_hangs_on_the_checks_of_buffers() {
+    let _alone = validation::alone();
+    let run = |unchecked_buffers| {
+        let device = device(DeviceOptions { unchecked_buffers, as_hardware: true, ..DeviceOptions::default() });
+        let mut program = Program::default();
+        let input = program.input(Scalar::F32, Shape::from([5, 7, 3]));
+        let scan = Primitive::Scan { axis: 1, exclusive: false, reverse: true };
+        program.outputs = program.step(scan, &[input], 0).unwrap();
+        let mut session = Session::new(&device, program, Precision::F32, Submission::Replay).unwrap();
+        let numbers: Vec<u8> = (0..105).flat_map(|at| (at as f32).to_le_bytes()).collect();
+        session.write(0, &numbers).unwrap();
+        session.submit().unwrap();
+        let mut found = vec![0; 420];
+        session.read(&mut [&mut found]).unwrap();
+        found
+    };
+    assert_eq!(run(true), run(false));
+    validation::assert_silent();
+}
+
 /// A device that the test keeps for itself too, so that it can ask whether anything is under way.
 fn shared_device() -> (wgpu::Device, Device) {
     let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
