@@ -26,6 +26,7 @@ mod storage;
 mod text;
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
 mod traceable;
+mod usable;
 mod variants;
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
 mod vulkan;
