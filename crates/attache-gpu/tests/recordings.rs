@@ -177,6 +177,8 @@ fn nothing_hangs_on_the_checks_of_buffers() {
 fn shared_device() -> (wgpu::Device, Device) {
     let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
     descriptor.backends = wgpu::Backends::VULKAN;
+    // Not the debug flag, which unoptimised builds have: with it shaders name a language that older layers don't know.
+    descriptor.flags = wgpu::InstanceFlags::empty();
     let adapters = wgpu::Instance::new(descriptor).enumerate_adapters(wgpu::Backends::VULKAN);
     let adapter = pollster::block_on(adapters).into_iter().next().expect("a Vulkan device to test on");
     let limits = wgpu::DeviceDescriptor { required_limits: adapter.limits(), ..Default::default() };

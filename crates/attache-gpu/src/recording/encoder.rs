@@ -218,12 +218,16 @@ impl Builder<'_> {
     }
 }
 
+/// To wait for a submission and those ahead of it; without one for everything so far.
+fn end_of(submission_index: Option<wgpu::SubmissionIndex>) -> wgpu::PollType {
+    wgpu::PollType::Wait { submission_index, timeout: None }
+}
+
 impl Encoded {
     /// Waits for a submission and those ahead of it, not for what others handed over since.
     fn wait_for(&self, submission: wgpu::SubmissionIndex) -> Result<(), GpuError> {
-        let until = wgpu::PollType::Wait { submission_index: Some(submission), timeout: None };
         // Where the device is lost meanwhile, wgpu panics.
-        let poll = || self.device.wgpu().poll(until);
+        let poll = || self.device.wgpu().poll(end_of(Some(submission)));
         let waited = std::panic::catch_unwind(std::panic::AssertUnwindSafe(poll));
         self.device.check()?;
         match waited {
@@ -312,7 +316,8 @@ impl Recording for Encoded {
     }
 
     fn times(&mut self) -> Result<Times, GpuError> {
-        let spans = self.clock.as_ref().ok_or_else(no_timestamps)?.read(&self.device)?;
+        let until = end_of(self.pending.back().cloned());
+        let spans = self.clock.as_ref().ok_or_else(no_timestamps)?.read(&self.device, until)?;
         self.pending.clear();
         Ok(Times { spans, barriers: None })
     }
