@@ -41,6 +41,9 @@ pub(crate) struct Adapter {
     pub(crate) features: Vec<String>,
     /// Its limits, by name.
     pub(crate) limits: serde_json::Map<String, serde_json::Value>,
+    /// Why it can't be used, if it can't.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) unusable: Option<String>,
 }
 
 /// What a GPU does at best, measured.

@@ -9,6 +9,7 @@ use crate::limits::{Limits, Params};
 use crate::matrices::Matrices;
 use crate::pipelines::Pipelines;
 use crate::recording::{Fault, Planted, Submission};
+use crate::usable::Abilities;
 use crate::variants::Variants;
 use crate::vulkan::{Own, Vulkan, experiments, open, validated};
 
@@ -82,6 +83,8 @@ pub struct Adapter {
     pub max_storage_buffers: u32,
     /// Bytes of memory of a work group.
     pub work_group_bytes: u32,
+    /// Why no shader runs there, so that it can't be opened; `None` where they do.
+    pub unusable: Option<String>,
 }
 
 /// Which device to open. By default the first hardware device, by preference discrete, else a software one.
@@ -105,6 +108,9 @@ pub struct DeviceOptions {
     pub no_shader_f16: bool,
     /// With loops in place of the matrices that it lacks, if its shaders have binary16. For tests.
     pub emulate_matrices: bool,
+    /// Replayed without the device's own checks of what shaders reach in buffers, where it can do without: those are for what
+    /// none of our shaders does. For measurements.
+    pub unchecked_buffers: bool,
     /// With a failure to come. For tests.
     pub fault: Option<Fault>,
 }
@@ -133,7 +139,7 @@ struct Inner {
 /// How a device was opened here: nobody else then hands anything to its queue.
 #[derive(Default)]
 struct Opened {
-    own: Option<Own>,
+    own: Own,
     validation: bool,
     as_hardware: bool,
     emulate_matrices: bool,
@@ -160,7 +166,7 @@ impl Device {
             memory_hints: wgpu::MemoryHints::Performance,
             ..Default::default()
         };
-        let (device, queue, own) = open(&adapter, &descriptor)
+        let (device, queue, own) = open(&adapter, &descriptor, options.unchecked_buffers)
             .map_err(|error| GpuError::new(GpuErrorKind::NoDevice, format!("the device cannot be opened: {error}")))?;
         let failure = Arc::new(Mutex::new(None));
         let seen = failure.clone();
@@ -232,6 +238,9 @@ impl Device {
         let vulkan = opened
             .as_ref()
             .and_then(|opened| Vulkan::of(&device, &limits, opened.own, (opened.validation, opened.as_hardware)));
+        if vulkan.as_ref().is_some_and(Vulkan::is_unchecked) {
+            tracing::info!("replayed pipelines do without the device's checks of buffers");
+        }
         let Opened { fault, open_ms, .. } = opened.unwrap_or_default();
         let (pipelines, turn, fault) = (Pipelines::default(), Mutex::default(), fault.map(Planted::new));
         Self(Arc::new(Inner { vulkan, device, queue, adapter, pipelines, turn, failure, fault, open_ms }), limits)
@@ -346,7 +355,7 @@ impl fmt::Debug for Device {
     }
 }
 
-/// Every adapter of every interface.
+/// Every adapter of every interface, those that can't be used with the reason.
 pub fn adapters() -> Vec<Adapter> {
     enumerate(wgpu::Backends::all(), false).iter().map(describe).collect()
 }
@@ -372,9 +381,8 @@ fn choose(options: &DeviceOptions) -> Result<wgpu::Adapter, GpuError> {
         None => true,
     };
     let allowed = |adapter: &wgpu::Adapter| {
-        let compute = adapter.get_downlevel_capabilities().flags.contains(wgpu::DownlevelFlags::COMPUTE_SHADERS);
         let software = adapter.get_info().device_type == wgpu::DeviceType::Cpu;
-        compute && named(adapter) && !(options.hardware_only && software)
+        named(adapter) && !(options.hardware_only && software)
     };
     let rank = |adapter: &wgpu::Adapter| {
         let info = adapter.get_info();
@@ -387,8 +395,21 @@ fn choose(options: &DeviceOptions) -> Result<wgpu::Adapter, GpuError> {
         };
         (kind, info.backend == wgpu::Backend::Gl)
     };
-    let found = enumerate(backends, options.validation).into_iter().filter(allowed).min_by_key(rank);
+    let mut refused = Vec::new();
+    let usable = |adapter: &wgpu::Adapter| match unusable(adapter) {
+        Some(reason) => {
+            refused.push((adapter.get_info(), reason));
+            false
+        }
+        None => true,
+    };
+    let found = enumerate(backends, options.validation).into_iter().filter(allowed).filter(usable).min_by_key(rank);
     found.ok_or_else(|| {
+        if let Some((info, reason)) = refused.first() {
+            let interface = Backend::of(info.backend).map_or("?", Backend::name);
+            let message = format!("\"{}\" can't be used through {interface}: {reason}", info.name);
+            return GpuError::new(GpuErrorKind::NoDevice, message);
+        }
         let backend = options.backend.map_or("any interface".to_owned(), |backend| backend.to_string());
         let adapter = options.adapter.as_ref().map_or(String::new(), |text| format!(" whose name holds \"{text}\""));
         let remedy = "install a Vulkan driver (on Debian, mesa-vulkan-drivers has a software one)";
@@ -402,6 +423,7 @@ fn describe(adapter: &wgpu::Adapter) -> Adapter {
         shader_f16: features.contains(wgpu::Features::SHADER_F16),
         subgroups: features.contains(wgpu::Features::SUBGROUP),
         cooperative_matrices: multiplies_matrices(adapter),
+        unusable: unusable(adapter),
         ..facts(&adapter.get_info(), &adapter.limits())
     }
 }
@@ -439,5 +461,19 @@ fn facts(info: &wgpu::AdapterInfo, limits: &wgpu::Limits) -> Adapter {
         max_binding_bytes: limits.max_storage_buffer_binding_size,
         max_storage_buffers: limits.max_storage_buffers_per_shader_stage,
         work_group_bytes: limits.max_compute_workgroup_storage_size,
+        unusable: None,
     }
+}
+
+/// Why no shader runs on the adapter; `None` where they do.
+fn unusable(adapter: &wgpu::Adapter) -> Option<String> {
+    let (info, limits) = (adapter.get_info(), adapter.limits());
+    let abilities = Abilities {
+        computes: adapter.get_downlevel_capabilities().flags.contains(wgpu::DownlevelFlags::COMPUTE_SHADERS),
+        open_gl: (info.backend == wgpu::Backend::Gl).then_some(&info.driver_info),
+        storage_buffers: limits.max_storage_buffers_per_shader_stage,
+        invocations: limits.max_compute_invocations_per_workgroup.min(limits.max_compute_workgroup_size_x),
+        work_group_bytes: limits.max_compute_workgroup_storage_size,
+    };
+    abilities.lack()
 }

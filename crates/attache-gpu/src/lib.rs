@@ -13,6 +13,8 @@ mod fuse;
 mod layout;
 mod limits;
 mod matrices;
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
+mod memory;
 mod pipelines;
 mod plan;
 mod precision;
@@ -24,6 +26,7 @@ mod storage;
 mod text;
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
 mod traceable;
+mod usable;
 mod validate;
 mod variants;
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
@@ -45,7 +48,7 @@ pub use precision::Precision;
 pub use recording::{Cost, Encoder, Fault, FaultMoment, Recorder, Recording, SharedValue, Span, Submission, Times};
 pub use roofline::Ceilings;
 pub use session::{Session, SessionReport};
-pub use shader::{Binding, Shader};
+pub use shader::{Binding, Packed, Shader};
 pub use storage::{Storage, Storages};
 pub use variants::{Needs, Variants, Written, variants, write};
 pub use wgpu;

@@ -7,16 +7,18 @@ use crate::limits::Limits;
 /// No device is one.
 pub(crate) enum Vulkan {}
 
-/// There are no queues.
-pub(crate) enum Own {}
+/// Nothing is asked for beside what wgpu asks for.
+#[derive(Default)]
+pub(crate) struct Own;
 
 /// Opens a device.
 pub(crate) fn open(
     adapter: &wgpu::Adapter,
     descriptor: &wgpu::DeviceDescriptor<'_>,
-) -> Result<(wgpu::Device, wgpu::Queue, Option<Own>), String> {
+    _: bool,
+) -> Result<(wgpu::Device, wgpu::Queue, Own), String> {
     let (device, queue) = pollster::block_on(adapter.request_device(descriptor)).map_err(|error| error.to_string())?;
-    Ok((device, queue, None))
+    Ok((device, queue, Own))
 }
 
 /// There is no instance.
@@ -30,11 +32,15 @@ pub(crate) fn experiments() -> wgpu::ExperimentalFeatures {
 }
 
 impl Vulkan {
-    pub(crate) fn of(_: &wgpu::Device, _: &Limits, _: Option<Own>, _: (bool, bool)) -> Option<Self> {
+    pub(crate) fn of(_: &wgpu::Device, _: &Limits, _: Own, _: (bool, bool)) -> Option<Self> {
         None
     }
 
     pub(crate) fn queue(&self, _: usize) -> MutexGuard<'_, ()> {
+        match *self {}
+    }
+
+    pub(crate) fn is_unchecked(&self) -> bool {
         match *self {}
     }
 

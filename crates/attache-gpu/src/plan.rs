@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use attache_base::Bytes;
 use attache_gpu_ir::{Expression, Primitive, Program, Source, Value, ValueId, Whole};
 
 use crate::error::{GpuError, GpuErrorKind};
@@ -97,6 +98,38 @@ impl Plan {
     /// Bytes of all intermediate values' banks.
     pub fn arena_bytes(&self) -> usize {
         self.layout.banks.iter().sum()
+    }
+
+    /// Bytes of constants that the host has for it, those that kernels packed for themselves among them.
+    pub fn host_constant_bytes(&self) -> usize {
+        let constants = self.program.values.iter().map(|value| match &value.source {
+            Source::Constant(constant) => constant.bytes.len(),
+            Source::Input | Source::Step(_) => 0,
+        });
+        let bindings = self.dispatches.iter().flat_map(|dispatch| &dispatch.shader.bindings);
+        let packed = bindings.map(|binding| match binding {
+            Binding::Packed(numbers) => size_of_val(numbers.numbers()),
+            Binding::Words(words) => size_of_val(words.numbers()),
+            Binding::Read(_) | Binding::Write(..) => 0,
+        });
+        constants.chain(packed).sum()
+    }
+
+    /// Gives up the host's memory for constants, once a recording has them: what is told of the plan stays true, but nothing
+    /// can be recorded of it any more.
+    pub(crate) fn release_constants(&mut self) {
+        for value in &mut self.program.values {
+            if let Source::Constant(constant) = &mut value.source {
+                constant.bytes = Bytes::from_vec(Vec::new());
+            }
+        }
+        for binding in self.dispatches.iter_mut().flat_map(|dispatch| &mut dispatch.shader.bindings) {
+            match binding {
+                Binding::Packed(numbers) => numbers.release(),
+                Binding::Words(words) => words.release(),
+                Binding::Read(_) | Binding::Write(..) => {}
+            }
+        }
     }
 
     /// The variants that wrote its dispatches.
@@ -213,8 +246,8 @@ impl fmt::Display for Plan {
                 match binding {
                     Binding::Read(id) => write!(f, ", reads %{} {:?}", id.0, self.layout.places[id.index()])?,
                     Binding::Write(id, _) => write!(f, ", writes %{} {:?}", id.0, self.layout.places[id.index()])?,
-                    Binding::Packed(numbers) => write!(f, ", {} packed numbers", numbers.len())?,
-                    Binding::Words(words) => write!(f, ", {} packed words", words.len())?,
+                    Binding::Packed(numbers) => write!(f, ", {} packed numbers", numbers.count())?,
+                    Binding::Words(words) => write!(f, ", {} packed words", words.count())?,
                 }
             }
             writeln!(f)?;

@@ -90,12 +90,13 @@ impl Session {
         if slots > MAX_SLOTS {
             return Err(refused(format!("{slots} slots are more than the {MAX_SLOTS} that there may be")));
         }
-        let plan = Plan { slots, ..Plan::new(program, precision, device.limits(), submission)? };
+        let mut plan = Plan { slots, ..Plan::new(program, precision, device.limits(), submission)? };
         let (recording, cost) = submission.record(device, &plan, timed)?;
+        plan.release_constants();
         Ok(Self { plan, recording, cost, ran: false })
     }
 
-    /// The plan.
+    /// The plan, whose constants are on the device alone.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }

@@ -14,7 +14,7 @@ use crate::fetch::{fetching, keeps_vectors};
 use crate::fuse::View;
 use crate::matrices::Matrices;
 use crate::storage::{Storage, Storages};
-use crate::text::vector;
+use crate::text::{FLOAT_OF, calls_float_of, literal, vector};
 
 /// Invocations of a work group, unless a variant says otherwise.
 pub(crate) const GROUP: u32 = 64;
@@ -28,11 +28,39 @@ pub enum Binding {
     /// A value of the program, to read.
     Read(ValueId),
     /// Numbers made for this shader from constants of the program, to read.
-    Packed(Arc<[f32]>),
+    Packed(Packed<f32>),
     /// Words made for this shader from constants of the program, to read.
-    Words(Arc<[u32]>),
+    Words(Packed<u32>),
     /// A value of the program, to write, and how the shader stores it.
     Write(ValueId, Storage),
+}
+
+/// What was made for a shader from constants. The host has it until it is on the device, and knows its length for longer.
+#[derive(Clone, Debug)]
+pub struct Packed<T> {
+    numbers: Arc<[T]>,
+    count: usize,
+}
+
+impl<T> Packed<T> {
+    fn new(numbers: Arc<[T]>) -> Self {
+        Self { count: numbers.len(), numbers }
+    }
+
+    /// The numbers; none once they were released.
+    pub fn numbers(&self) -> &[T] {
+        &self.numbers
+    }
+
+    /// How many there are, on the host or the device.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Gives up the host's memory for them.
+    pub(crate) fn release(&mut self) {
+        self.numbers = Arc::new([]);
+    }
 }
 
 /// A shader with all that a dispatch of it needs.
@@ -110,16 +138,13 @@ impl<'a> Writer<'a> {
         format!("params[{}].{}", index / 4, ["x", "y", "z", "w"][index % 4])
     }
 
-    /// A number as the text holds it. WGSL has no literal for infinities, and takes no constant's bits for a number's.
+    /// A number as the text holds it.
     fn float(&mut self, value: f32) -> String {
-        if value == 0.0 || value.is_normal() {
-            return format!("({value:?}f)");
+        let text = literal(value);
+        if calls_float_of(&text) {
+            self.function(FLOAT_OF);
         }
-        let bits = value.to_bits();
-        self.function(&format!(
-            "fn float_{bits}() -> f32 {{\n    var bits = {bits}u;\n    return bitcast<f32>(bits);\n}}\n"
-        ));
-        format!("float_{bits}()")
+        format!("({text})")
     }
 
     /// Binds a value of the program, to read `lanes` elements at a time.
@@ -147,7 +172,7 @@ impl<'a> Writer<'a> {
 
     /// Binds numbers made from constants, to read `lanes` elements at a time.
     pub(crate) fn packed(&mut self, numbers: Arc<[f32]>, lanes: usize) -> Array {
-        let array = self.bind(Binding::Packed(numbers), self.storages.packed(), lanes);
+        let array = self.bind(Binding::Packed(Packed::new(numbers)), self.storages.packed(), lanes);
         self.functions.push_str(&array.reader());
         array
     }
@@ -177,7 +202,7 @@ impl<'a> Writer<'a> {
 
     /// Binds words made from constants, to read `lanes` at a time; its name.
     pub(crate) fn words(&mut self, words: Arc<[u32]>, lanes: usize) -> String {
-        self.bindings.push((Binding::Words(words), vector("u32", lanes)));
+        self.bindings.push((Binding::Words(Packed::new(words)), vector("u32", lanes)));
         format!("b{}", self.bindings.len())
     }
 

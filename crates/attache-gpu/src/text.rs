@@ -7,16 +7,38 @@ pub(crate) fn vector(element: &str, lanes: usize) -> String {
     if lanes == 1 { element.to_owned() } else { format!("vec{lanes}<{element}>") }
 }
 
-/// A number as a WGSL literal. Infinities become the largest finite number of their sign, since WGSL has no others.
+/// A number in WGSL, bit for bit. The function [`FLOAT_OF`] has to be there where [`calls_float_of`] says so.
+///
+/// WGSL has no literals for infinities and NaN, and drivers may read denormal ones, or the sign of a zero, as 0.
 pub(crate) fn literal(value: f32) -> String {
-    let finite = if value.is_nan() { 0.0 } else { value.clamp(f32::MIN, f32::MAX) };
-    format!("{finite:?}f")
+    if value.is_normal() || value.to_bits() == 0 { format!("{value:?}f") } else { float_of(value) }
 }
+
+/// A number that compilers of WGSL don't take for a constant, and so neither refuse nor compute with.
+fn float_of(value: f32) -> String {
+    format!("float_of({}u)", value.to_bits())
+}
+
+/// Whether a text that holds numbers calls [`FLOAT_OF`].
+pub(crate) fn calls_float_of(text: &str) -> bool {
+    text.contains("float_of(")
+}
+
+/// A function, since WGSL refuses constant expressions that are not finite, `bitcast` among them: its argument is none.
+pub(crate) const FLOAT_OF: &str = "fn float_of(bits: u32) -> f32 {
+    return bitcast<f32>(bits);
+}
+";
 
 /// The expression over variables named `x0`, `x1`, …, all of `lanes` elements.
 pub(crate) fn expression(expression: &Expression, lanes: usize) -> String {
-    let of = |part: &Expression| self::expression(part, lanes);
+    // Compilers would compute what has no variables, and refuse the shader where the result is not finite.
+    let is_constant = expression.arity() == 0;
     let real = vector("f32", lanes);
+    let of = |part: &Expression| match part {
+        Expression::Constant(value) if is_constant => format!("{real}({})", float_of(*value)),
+        part => self::expression(part, lanes),
+    };
     match expression {
         Expression::Input(index) => format!("x{index}"),
         Expression::Constant(value) => format!("{real}({})", literal(*value)),
@@ -75,9 +97,11 @@ pub(crate) fn functions(whole: &Expression, lanes: usize) -> Vec<String> {
         ("floor_modulo", FLOOR_MODULO),
         ("floor_divide", FLOOR_DIVIDE),
     ];
+    let has_special = calls_float_of(&calls);
     let calls = |name: &str| calls.contains(&format!("{name}{lanes}("));
     let used = functions.iter().filter(|(name, _)| calls(name) || (*name == "floor_modulo" && calls("floor_divide")));
-    used.map(|(_, text)| for_lanes(text, lanes)).collect()
+    let numbers = has_special.then(|| FLOAT_OF.to_owned());
+    numbers.into_iter().chain(used.map(|(_, text)| for_lanes(text, lanes))).collect()
 }
 
 /// Near zero Taylor's series to x¹⁵. Beyond, Abramowitz and Stegun, "Handbook of Mathematical Functions", 7.1.26: its
@@ -176,7 +200,63 @@ mod tests {
     fn literals_are_wgsl() {
         assert_eq!(literal(1.0), "1.0f");
         assert_eq!(literal(1e-7), "1e-7f");
-        assert_eq!(literal(f32::NEG_INFINITY), "-3.4028235e38f");
+        assert_eq!(literal(0.0), "0.0f");
+        assert_eq!(literal(f32::MAX), "3.4028235e38f");
+        assert_eq!(literal(-0.0), "float_of(2147483648u)");
+        assert_eq!(literal(f32::from_bits(1)), "float_of(1u)");
+        assert_eq!(literal(f32::NEG_INFINITY), "float_of(4286578688u)");
+        assert_eq!(literal(f32::NAN), "float_of(2143289344u)");
+    }
+
+    #[test]
+    fn decimal_digits_are_those_of_the_number() {
+        let mut bits = 1u32;
+        for _ in 0..100_000 {
+            bits = bits.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let value = f32::from_bits(bits);
+            let text = literal(value);
+            let digits = text.strip_suffix('f').filter(|_| value.is_normal());
+            let read = digits.map_or(value, |digits| digits.parse().unwrap());
+            assert!(read.to_bits() == bits, "{text} is not {bits:#x}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_variables_is_left_to_the_device() {
+        use Expression::Constant;
+        let infinite = Constant(1.0).divide(Constant(0.0));
+        let text = expression(&Expression::Input(0).add(infinite.clone()), 4);
+        assert_eq!(text, "(x0 + (vec4<f32>(float_of(1065353216u)) / vec4<f32>(float_of(0u))))");
+        assert_eq!(functions(&infinite, 1), [FLOAT_OF]);
+        assert!(functions(&Expression::Input(0).add(Constant(1.0)), 1).is_empty());
+    }
+
+    /// naga's writers take what literals become, and don't compute with it beforehand.
+    #[test]
+    fn vulkan_and_opengl_take_all_numbers() {
+        use wgpu::naga::back::{glsl, spv};
+        use wgpu::naga::{ShaderStage, front, proc::BoundsCheckPolicies, valid};
+
+        let numbers = [0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::from_bits(1), f32::MAX, f32::MIN];
+        let lines = numbers.map(literal).iter().map(|text| format!("    b[0] = {text};\n")).collect::<String>();
+        let source = format!(
+            "@group(0) @binding(0) var<storage, read_write> b: array<f32>;\n{FLOAT_OF}@compute @workgroup_size(1)\n\
+             fn main() {{\n{lines}}}\n"
+        );
+        let module = front::wgsl::parse_str(&source).unwrap();
+        let mut validator = valid::Validator::new(valid::ValidationFlags::all(), valid::Capabilities::empty());
+        let info = validator.validate(&module).unwrap();
+        spv::write_vec(&module, &info, &spv::Options::default(), None).unwrap();
+        let mut embedded = String::new();
+        let options = glsl::Options { version: glsl::Version::new_gles(310), ..Default::default() };
+        let stage = glsl::PipelineOptions {
+            shader_stage: ShaderStage::Compute,
+            entry_point: "main".to_owned(),
+            multiview: None,
+        };
+        let policies = BoundsCheckPolicies::default();
+        glsl::Writer::new(&mut embedded, &module, &info, &options, &stage, policies).unwrap().write().unwrap();
+        assert!(embedded.contains("float_of(2139095040u)") && embedded.contains("float_of(2143289344u)"), "{embedded}");
     }
 
     #[test]

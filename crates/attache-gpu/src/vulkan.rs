@@ -16,6 +16,8 @@ use wgpu::naga::{front, proc, valid};
 use crate::error::{GpuError, GpuErrorKind};
 use crate::limits::{Limits, Params};
 use crate::matrices::Matrices;
+pub(crate) use crate::memory::Use;
+use crate::memory::{Kind, atoms};
 use crate::pipelines::Pipelines;
 use crate::traceable::traceable;
 
@@ -26,6 +28,8 @@ pub(crate) struct Vulkan {
     /// How the queue counts time; `None` where it doesn't.
     pub(crate) ticks: Option<Ticks>,
     memory: vk::PhysicalDeviceMemoryProperties,
+    /// Bytes in which the host asks for memory that isn't coherent.
+    atom: u64,
     /// The queues; the first also does what is done once.
     queues: Vec<Mutex<vk::Queue>>,
     /// How many runs may go on beside each other.
@@ -33,6 +37,8 @@ pub(crate) struct Vulkan {
     params: vk::DescriptorType,
     spirv: spv::Options<'static>,
     validation: bool,
+    /// Whether pipelines do without the device's checks of what they reach in buffers.
+    is_unchecked: bool,
     /// By how many buffers a shader binds after its parameters.
     layouts: Mutex<HashMap<usize, Layout>>,
     pipelines: Pipelines<Pipeline>,
@@ -76,34 +82,12 @@ pub(crate) struct Buffer {
     /// Where the host sees it; null where it doesn't.
     mapped: *mut u8,
     size: usize,
+    allocated: u64,
+    is_coherent: bool,
 }
 
 // SAFETY: the mapping belongs to the buffer alone, and is only reached through a borrow of it.
 unsafe impl Send for Buffer {}
-
-/// What memory is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
-    /// The device's alone.
-    Device,
-    /// Written by the host, read by the device: in the device's memory where the host can reach that.
-    Write,
-    /// Written by the device, read by the host.
-    Read,
-}
-
-impl Use {
-    /// Properties of memory that would do, the best first.
-    fn properties(self) -> [vk::MemoryPropertyFlags; 2] {
-        use vk::MemoryPropertyFlags as Flags;
-        let host = Flags::HOST_VISIBLE | Flags::HOST_COHERENT;
-        match self {
-            Use::Device => [Flags::DEVICE_LOCAL, Flags::empty()],
-            Use::Write => [host | Flags::DEVICE_LOCAL, host],
-            Use::Read => [host | Flags::HOST_CACHED, host],
-        }
-    }
-}
 
 /// An instance whose validation layer speaks to the log; `None` where there is no Vulkan. wgpu lets it speak only together
 /// with making shaders name their source language, which the layers of older distributions don't know.
@@ -137,9 +121,17 @@ pub(crate) fn failed(what: &str) -> impl Fn(vk::Result) -> GpuError + '_ {
     }
 }
 
+/// What a device was opened with beside what wgpu asks for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Own {
+    queues: Option<Queues>,
+    /// Whether pipelines may do without the device's checks of what they reach in buffers.
+    is_unchecked: bool,
+}
+
 /// Queues of a family that computes and draws nothing, for replay alone.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Own {
+struct Queues {
     family: u32,
     count: u32,
 }
@@ -150,30 +142,58 @@ const MAX_LANES: usize = 4;
 /// The priorities of as many queues.
 const PRIORITIES: [f32; MAX_LANES] = [1.0; MAX_LANES];
 
-/// Opens a device, through Vulkan with a queue of our own beside wgpu's where there is a family for it.
+/// Opens a device, through Vulkan with a queue of our own beside wgpu's where there is a family for it. Where it is to be
+/// `unchecked` and can be, replayed pipelines do without checks of what they reach in buffers.
 pub(crate) fn open(
     adapter: &wgpu::Adapter,
     descriptor: &wgpu::DeviceDescriptor<'_>,
-) -> Result<(wgpu::Device, wgpu::Queue, Option<Own>), String> {
-    let Some((opened, own)) = with_own_queue(adapter, descriptor)? else {
+    unchecked: bool,
+) -> Result<(wgpu::Device, wgpu::Queue, Own), String> {
+    let Some((opened, own)) = with_own(adapter, descriptor, unchecked)? else {
         let opened = pollster::block_on(adapter.request_device(descriptor));
         let (device, queue) = opened.map_err(|error| error.to_string())?;
-        return Ok((device, queue, None));
+        return Ok((device, queue, Own::default()));
     };
     // SAFETY: the device was just opened with the descriptor's features and limits, from this adapter.
     let made = unsafe { adapter.create_device_from_hal::<wgpu::hal::api::Vulkan>(opened, descriptor) };
     let (device, queue) = made.map_err(|error| error.to_string())?;
-    Ok((device, queue, Some(own)))
+    Ok((device, queue, own))
 }
 
 type OpenDevice = wgpu::hal::OpenDevice<wgpu::hal::api::Vulkan>;
 
-fn with_own_queue(
+fn with_own(
     adapter: &wgpu::Adapter,
     descriptor: &wgpu::DeviceDescriptor<'_>,
+    unchecked: bool,
 ) -> Result<Option<(OpenDevice, Own)>, String> {
     // SAFETY: nothing that the guard gives is destroyed here.
     let Some(hal) = (unsafe { adapter.as_hal::<wgpu::hal::api::Vulkan>() }) else { return Ok(None) };
+    let own = Own { queues: queues(&hal), is_unchecked: unchecked && may_be_unchecked(&hal) };
+    if own.queues.is_none() && !own.is_unchecked {
+        return Ok(None);
+    }
+    let mut robustness = vk::PhysicalDevicePipelineRobustnessFeaturesEXT::default().pipeline_robustness(true);
+    let asked = &mut robustness;
+    let more: Box<wgpu::hal::vulkan::CreateDeviceCallback<'_>> = Box::new(move |arguments| {
+        if let Some(Queues { family, count }) = own.queues {
+            let queues = vk::DeviceQueueCreateInfo::default().queue_family_index(family);
+            arguments.queue_create_infos.push(queues.queue_priorities(&PRIORITIES[..count as usize]));
+        }
+        if own.is_unchecked {
+            arguments.extensions.push(ash::ext::pipeline_robustness::NAME);
+            *arguments.create_info = arguments.create_info.push_next(asked);
+        }
+    });
+    let (features, limits, hints) =
+        (descriptor.required_features, &descriptor.required_limits, &descriptor.memory_hints);
+    // SAFETY: nothing is taken away, the family has as many queues, and the device has the extension and its feature.
+    let opened = unsafe { hal.open_with_callback(features, limits, hints, Some(more)) };
+    Ok(Some((opened.map_err(|error| error.to_string())?, own)))
+}
+
+/// The queues of the first family that only computes, where the device has such.
+fn queues(hal: &wgpu::hal::vulkan::Adapter) -> Option<Queues> {
     let (instance, physical) = (hal.shared_instance().raw_instance(), hal.raw_physical_device());
     // SAFETY: the physical device is the instance's own.
     let families = unsafe { instance.get_physical_device_queue_family_properties(physical) };
@@ -182,18 +202,24 @@ fn with_own_queue(
         flags.contains(vk::QueueFlags::COMPUTE) && !flags.contains(vk::QueueFlags::GRAPHICS) && family.queue_count > 0
     };
     // wgpu's own queue is of the first family.
-    let found = families.iter().enumerate().skip(1).find(|(_, family)| only_computes(family));
-    let Some((family, properties)) = found else { return Ok(None) };
-    let own = Own { family: family as u32, count: properties.queue_count.min(MAX_LANES as u32) };
-    let more: Box<wgpu::hal::vulkan::CreateDeviceCallback<'_>> = Box::new(move |arguments| {
-        let queues = vk::DeviceQueueCreateInfo::default().queue_family_index(own.family);
-        arguments.queue_create_infos.push(queues.queue_priorities(&PRIORITIES[..own.count as usize]));
-    });
-    let (features, limits, hints) =
-        (descriptor.required_features, &descriptor.required_limits, &descriptor.memory_hints);
-    // SAFETY: nothing is taken away, and the family has as many queues.
-    let opened = unsafe { hal.open_with_callback(features, limits, hints, Some(more)) };
-    Ok(Some((opened.map_err(|error| error.to_string())?, own)))
+    let (family, properties) = families.iter().enumerate().skip(1).find(|(_, family)| only_computes(family))?;
+    Some(Queues { family: family as u32, count: properties.queue_count.min(MAX_LANES as u32) })
+}
+
+/// Whether pipelines of the device can be told to do without checks of what they reach in buffers.
+fn may_be_unchecked(hal: &wgpu::hal::vulkan::Adapter) -> bool {
+    let (instance, physical) = (hal.shared_instance(), hal.raw_physical_device());
+    let is_listed = hal.physical_device_capabilities().supports_extension(ash::ext::pipeline_robustness::NAME);
+    // SAFETY: the physical device is the instance's own.
+    let properties = unsafe { instance.raw_instance().get_physical_device_properties(physical) };
+    if !is_listed || properties.api_version.min(instance.instance_api_version()) < vk::API_VERSION_1_1 {
+        return false;
+    }
+    let mut robustness = vk::PhysicalDevicePipelineRobustnessFeaturesEXT::default();
+    let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut robustness);
+    // SAFETY: the structure is one that the extension knows.
+    unsafe { instance.raw_instance().get_physical_device_features2(physical, &mut features) };
+    robustness.pipeline_robustness == vk::TRUE
 }
 
 /// The leave that wgpu asks for before shaders may use cooperative matrices.
@@ -210,7 +236,7 @@ impl Vulkan {
     pub(crate) fn of(
         device: &wgpu::Device,
         limits: &Limits,
-        own: Option<Own>,
+        own: Own,
         (validation, as_hardware): (bool, bool),
     ) -> Option<Self> {
         // SAFETY: nothing that the guard gives is destroyed here, and all of it is used while the device lives: `Vulkan`
@@ -231,12 +257,12 @@ impl Vulkan {
             // SAFETY: the structure is one that this version, or the extension, knows.
             unsafe { instance.raw_instance().get_physical_device_features2(physical, &mut features) };
         }
-        let family = own.map_or(hal.queue_family_index(), |own| own.family);
+        let family = own.queues.map_or(hal.queue_family_index(), |own| own.family);
         // SAFETY: as above.
         let families = unsafe { instance.raw_instance().get_physical_device_queue_family_properties(physical) };
         let bits = families.get(family as usize).map_or(0, |family| family.timestamp_valid_bits);
         let nanoseconds = properties.limits.timestamp_period.into();
-        let queues = match own {
+        let queues = match own.queues {
             // SAFETY: the device was opened with as many queues of that family.
             Some(own) => (0..own.count).map(|number| unsafe { raw.get_device_queue(own.family, number) }).collect(),
             None => vec![hal.raw_queue()],
@@ -245,6 +271,7 @@ impl Vulkan {
             family,
             ticks: (bits > 0).then_some(Ticks { bits, nanoseconds }),
             memory,
+            atom: properties.limits.non_coherent_atom_size,
             lanes: if as_hardware { MAX_LANES } else { queues.len() },
             queues: queues.into_iter().map(Mutex::new).collect(),
             params: match limits.params {
@@ -253,6 +280,7 @@ impl Vulkan {
             },
             spirv: options(version, limits, dot.shader_integer_dot_product == vk::TRUE),
             validation,
+            is_unchecked: own.is_unchecked,
             layouts: Mutex::default(),
             pipelines: Pipelines::default(),
             fences: Mutex::default(),
@@ -263,6 +291,11 @@ impl Vulkan {
     /// The queue of that number, counted around, for as long as nobody else may use it.
     pub(crate) fn queue(&self, number: usize) -> MutexGuard<'_, vk::Queue> {
         self.queues[number % self.queues.len()].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Whether pipelines do without the device's checks of what they reach in buffers.
+    pub(crate) fn is_unchecked(&self) -> bool {
+        self.is_unchecked
     }
 
     /// How many runs may go on beside each other.
@@ -327,7 +360,10 @@ impl Vulkan {
             .stage(vk::ShaderStageFlags::COMPUTE)
             .module(module)
             .name(c"main");
+        let none = vk::PipelineRobustnessBufferBehaviorEXT::DISABLED;
+        let mut unchecked = vk::PipelineRobustnessCreateInfoEXT::default().storage_buffers(none).uniform_buffers(none);
         let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout.pipeline);
+        let info = if self.is_unchecked { info.push_next(&mut unchecked) } else { info };
         // SAFETY: module and layout live; the layout has every binding that shaders of this many buffers name.
         let made = unsafe { self.raw.create_compute_pipelines(vk::PipelineCache::null(), &[info], None) };
         // SAFETY: pipelines don't need their modules any more.
@@ -353,7 +389,8 @@ impl Vulkan {
         let info = vk::BufferCreateInfo::default().size(size.max(4) as u64).usage(all);
         // SAFETY: the device lives, and the structure is whole.
         let raw = unsafe { self.raw.create_buffer(&info, None) }.map_err(failed("a buffer"))?;
-        let mut buffer = Buffer { raw, memory: vk::DeviceMemory::null(), mapped: std::ptr::null_mut(), size };
+        let (memory, mapped) = (vk::DeviceMemory::null(), std::ptr::null_mut());
+        let mut buffer = Buffer { raw, memory, mapped, size, allocated: 0, is_coherent: true };
         match self.back(&mut buffer, purpose) {
             Ok(()) => Ok(buffer),
             Err(error) => {
@@ -370,16 +407,14 @@ impl Vulkan {
         let needs = unsafe { self.raw.get_buffer_memory_requirements(buffer.raw) };
         let types = &self.memory.memory_types[..self.memory.memory_type_count as usize];
         let mut refusal = vk::Result::ERROR_OUT_OF_DEVICE_MEMORY;
-        for wanted in purpose.properties() {
-            let fits = |(index, kind): &(usize, &vk::MemoryType)| {
-                needs.memory_type_bits >> index & 1 == 1 && kind.property_flags.contains(wanted)
-            };
-            let Some((index, _)) = types.iter().enumerate().find(fits) else { continue };
-            let info = vk::MemoryAllocateInfo::default().allocation_size(needs.size).memory_type_index(index as u32);
+        for Kind { index, is_coherent } in purpose.kinds(types, needs.memory_type_bits) {
+            let info = vk::MemoryAllocateInfo::default().allocation_size(needs.size).memory_type_index(index);
             // SAFETY: the index is one of the device's.
             match unsafe { self.raw.allocate_memory(&info, None) } {
                 Ok(memory) => {
-                    buffer.memory = memory;
+                    // The validation layer, where it is there, is shown how memory that isn't coherent is read.
+                    buffer.is_coherent = is_coherent && !self.validation;
+                    (buffer.memory, buffer.allocated) = (memory, needs.size);
                     // SAFETY: buffer and memory are new, and fit each other.
                     unsafe { self.raw.bind_buffer_memory(buffer.raw, memory, 0) }.map_err(failed("memory"))?;
                     if purpose != Use::Device {
@@ -394,6 +429,18 @@ impl Vulkan {
             }
         }
         Err(failed("memory")(refusal))
+    }
+
+    /// Lets the host see what the device wrote to a range of a buffer, where it doesn't by itself.
+    pub(crate) fn invalidate(&self, buffer: &Buffer, range: Range<usize>) -> Result<(), GpuError> {
+        if buffer.is_coherent || buffer.mapped.is_null() || range.is_empty() {
+            return Ok(());
+        }
+        let (offset, size) = atoms(range, self.atom, buffer.allocated);
+        let range = vk::MappedMemoryRange::default().memory(buffer.memory).offset(offset).size(size);
+        // SAFETY: the memory is mapped as a whole, and the range is of whole atoms of it. The host writes nothing there that
+        // could be lost.
+        unsafe { self.raw.invalidate_mapped_memory_ranges(&[range]) }.map_err(failed("memory"))
     }
 
     /// Frees a buffer.

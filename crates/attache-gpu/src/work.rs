@@ -54,8 +54,8 @@ impl Work {
             reached * plan.storages.of(*id).bytes() as u64
         };
         let packed = dispatch.shader.bindings.iter().map(|binding| match binding {
-            Binding::Packed(numbers) => (numbers.len() * plan.storages.packed().bytes()) as u64,
-            Binding::Words(words) => 4 * words.len() as u64,
+            Binding::Packed(numbers) => (numbers.count() * plan.storages.packed().bytes()) as u64,
+            Binding::Words(words) => 4 * words.count() as u64,
             Binding::Read(_) | Binding::Write(..) => 0,
         });
         let made = dispatch.shader.bindings.iter().map(|binding| match binding {

@@ -5,8 +5,8 @@
 mod validation;
 
 use attache_base::Shape;
-use attache_gpu::{Backend, Device, DeviceOptions, Precision, Session, Submission};
-use attache_gpu_ir::{Expression, Primitive, Program, Scalar, ValueId};
+use attache_gpu::{Backend, Device, DeviceOptions, Precision, Session, Submission, wgpu};
+use attache_gpu_ir::{Expression, Index, IndexMap, Primitive, Program, Scalar, ValueId};
 
 fn device(options: DeviceOptions) -> Device {
     validation::listen();
@@ -148,4 +148,78 @@ fn large_outputs_come_in_parts() {
         session.submit_in(0, 1).unwrap();
     }
     validation::assert_silent();
+}
+
+/// Shaders stay within their buffers by themselves: where the device is told not to look, results are the same, and the
+/// validation layer has nothing to say.
+#[test]
+fn nothing_hangs_on_the_checks_of_buffers() {
+    let _alone = validation::alone();
+    let run = |unchecked_buffers| {
+        let device = device(DeviceOptions { unchecked_buffers, as_hardware: true, ..DeviceOptions::default() });
+        let mut program = Program::default();
+        let input = program.input(Scalar::F32, Shape::from([5, 7, 3]));
+        let scan = Primitive::Scan { axis: 1, exclusive: false, reverse: true };
+        program.outputs = program.step(scan, &[input], 0).unwrap();
+        let mut session = Session::new(&device, program, Precision::F32, Submission::Replay).unwrap();
+        let numbers: Vec<u8> = (0..105).flat_map(|at| (at as f32).to_le_bytes()).collect();
+        session.write(0, &numbers).unwrap();
+        session.submit().unwrap();
+        let mut found = vec![0; 420];
+        session.read(&mut [&mut found]).unwrap();
+        found
+    };
+    assert_eq!(run(true), run(false));
+    validation::assert_silent();
+}
+
+/// A device that the test keeps for itself too, so that it can ask whether anything is under way.
+fn shared_device() -> (wgpu::Device, Device) {
+    let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
+    descriptor.backends = wgpu::Backends::VULKAN;
+    // Not the debug flag, which unoptimised builds have: with it shaders name a language that older layers don't know.
+    descriptor.flags = wgpu::InstanceFlags::empty();
+    let adapters = wgpu::Instance::new(descriptor).enumerate_adapters(wgpu::Backends::VULKAN);
+    let adapter = pollster::block_on(adapters).into_iter().next().expect("a Vulkan device to test on");
+    let limits = wgpu::DeviceDescriptor { required_limits: adapter.limits(), ..Default::default() };
+    let (device, queue) = pollster::block_on(adapter.request_device(&limits)).unwrap();
+    (device.clone(), Device::from_wgpu(device, queue))
+}
+
+/// Who waits for a run waits for what was handed over up to it, not for what another slot or session does after it.
+#[test]
+fn the_encoder_waits_for_its_own_run() {
+    let _alone = validation::alone();
+    let (polled, device) = shared_device();
+    // Columns are added up one element after the other, so that a run takes its time; few elements cross the bus, which
+    // takes none. Mesa's software ends a loop after 65,535 turns.
+    let session = |rows: usize| {
+        let mut program = Program::default();
+        let input = program.input(Scalar::F32, Shape::from([rows, 64]));
+        let scan = Primitive::Scan { axis: 0, exclusive: false, reverse: false };
+        let sums = program.step(scan, &[input], 0).unwrap()[0];
+        let coordinates = vec![Index::Axis(0).plus(rows as i64 - 1), Index::Axis(1)];
+        let last = Primitive::IndexMap(IndexMap { output: vec![1, 64], coordinates, fill: None });
+        program.outputs = program.step(last, &[sums], 1).unwrap();
+        let mut session = Session::with_slots(&device, program, Precision::F32, Submission::Encoder, 2).unwrap();
+        for slot in 0..2 {
+            session.write_to(slot, 0, &1.0f32.to_le_bytes().repeat(rows * 64)).unwrap();
+        }
+        session
+    };
+    let is_idle = || matches!(polled.poll(wgpu::PollType::Poll), Ok(wgpu::PollStatus::QueueEmpty));
+    let sum = |session: &Session, slot| session.output(slot, 0, 4).unwrap().unwrap()[..4].try_into().unwrap();
+    let (mut slow, mut quick) = (session(60_000), session(8));
+
+    quick.submit_in(0, 1).unwrap();
+    slow.submit_in(0, 1).unwrap();
+    slow.submit_in(1, 12).unwrap();
+    quick.wait_for(0).unwrap();
+    assert!(!is_idle(), "another session's runs were waited for");
+    slow.wait_for(0).unwrap();
+    assert!(!is_idle(), "another slot's runs were waited for");
+    assert_eq!([sum(&quick, 0), sum(&slow, 0)].map(f32::from_le_bytes), [8.0, 60_000.0]);
+    slow.wait_for(1).unwrap();
+    assert_eq!(f32::from_le_bytes(sum(&slow, 1)), 60_000.0);
+    assert!(is_idle());
 }

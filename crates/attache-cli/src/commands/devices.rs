@@ -26,11 +26,16 @@ fn text(console: &Console, adapters: &[Adapter]) -> String {
 }
 
 fn describe(console: &Console, adapter: &Adapter) -> String {
-    let Adapter { name, backend, driver, device_type, is_software, features, limits } = adapter;
+    let Adapter { name, backend, driver, device_type, is_software, features, limits, unusable } = adapter;
     let software = if *is_software { "; used only when asked for" } else { "" };
     let limits: Vec<_> = limits.iter().map(|(name, value)| format!("{name} {value}")).collect();
     let mut lines = vec![format!("{} ({backend}, {device_type}{software})", console.bold(name))];
-    let parts = [("driver", driver.clone()), ("features", features.join(", ")), ("limits", limits.join(", "))];
+    let parts = [
+        ("cannot be used", unusable.clone().unwrap_or_default()),
+        ("driver", driver.clone()),
+        ("features", features.join(", ")),
+        ("limits", limits.join(", ")),
+    ];
     lines.extend(parts.iter().filter(|part| !part.1.is_empty()).map(|(what, text)| format!("  {what}: {text}")));
     lines.join("\n")
 }

@@ -103,6 +103,7 @@ fn describe(adapter: &gpu::Adapter) -> Adapter {
         is_software: adapter.is_software,
         features: features.iter().filter(|feature| feature.1).map(|feature| feature.0.to_owned()).collect(),
         limits: limits.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        unusable: adapter.unusable.clone(),
     }
 }
 

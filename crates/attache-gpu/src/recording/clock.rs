@@ -55,14 +55,14 @@ impl Clock {
         }
     }
 
-    /// Waits for the last run and reads its timestamps.
-    pub(super) fn read(&self, device: &Device) -> Result<Vec<Span>, GpuError> {
+    /// Waits until then, the end of the last run, and reads its timestamps.
+    pub(super) fn read(&self, device: &Device, until: wgpu::PollType) -> Result<Vec<Span>, GpuError> {
         let failed = |error: &dyn std::fmt::Display| {
             GpuError::new(GpuErrorKind::Failed, format!("the timestamps cannot be read: {error}"))
         };
         let (sender, receiver) = std::sync::mpsc::channel();
         self.staging.map_async(wgpu::MapMode::Read, .., move |result| drop(sender.send(result)));
-        device.wgpu().poll(wgpu::PollType::wait_indefinitely()).map_err(|error| failed(&error))?;
+        device.wgpu().poll(until).map_err(|error| failed(&error))?;
         receiver.recv().map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
         let mut ticks: Vec<u64> = {
             let mapped = self.staging.get_mapped_range(..).map_err(|error| failed(&error))?;

@@ -1,5 +1,6 @@
 //! The portable way: one wgpu encoder, one pass and one submit at each run, over buffers and bindings made once.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -54,10 +55,10 @@ struct Slot {
 }
 
 /// Where the last run of a slot is.
-#[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     None,
-    Started,
+    /// Handed over as this submission.
+    Started(wgpu::SubmissionIndex),
     Read,
 }
 
@@ -68,8 +69,8 @@ struct Encoded {
     /// Where each output is staged.
     staged: Vec<u64>,
     clock: Option<Clock>,
-    /// Runs started since the last wait.
-    pending: usize,
+    /// The last runs, of which no more may be under way.
+    pending: VecDeque<wgpu::SubmissionIndex>,
 }
 
 impl Recorder for Encoder {
@@ -149,7 +150,7 @@ impl Builder<'_> {
         }
         let clock = if self.timed { Some(Clock::new(self.device, commands.len())?) } else { None };
         let device = self.device.clone();
-        let encoded = Encoded { device, slots, commands, staged, clock, pending: 0 };
+        let encoded = Encoded { device, slots, commands, staged, clock, pending: VecDeque::new() };
         Ok((Box::new(encoded), Cost { compile_ms, upload_ms, weights_bytes }))
     }
 
@@ -217,12 +218,16 @@ impl Builder<'_> {
     }
 }
 
+/// To wait for a submission and those ahead of it; without one for everything so far.
+fn end_of(submission_index: Option<wgpu::SubmissionIndex>) -> wgpu::PollType {
+    wgpu::PollType::Wait { submission_index, timeout: None }
+}
+
 impl Encoded {
-    /// Waits for every run that was started.
-    fn wait_for_all(&mut self) -> Result<(), GpuError> {
-        self.pending = 0;
+    /// Waits for a submission and those ahead of it, not for what others handed over since.
+    fn wait_for(&self, submission: wgpu::SubmissionIndex) -> Result<(), GpuError> {
         // Where the device is lost meanwhile, wgpu panics.
-        let poll = || self.device.wgpu().poll(wgpu::PollType::wait_indefinitely());
+        let poll = || self.device.wgpu().poll(end_of(Some(submission)));
         let waited = std::panic::catch_unwind(std::panic::AssertUnwindSafe(poll));
         self.device.check()?;
         match waited {
@@ -255,9 +260,10 @@ impl Recording for Encoded {
     }
 
     fn submit(&mut self, slot: usize, is_read: bool) -> Result<(), GpuError> {
-        self.pending += 1;
-        if self.pending > MAX_PENDING {
-            self.wait_for_all()?;
+        if self.pending.len() == MAX_PENDING
+            && let Some(first) = self.pending.pop_front()
+        {
+            self.wait_for(first)?;
         }
         let descriptor = wgpu::CommandEncoderDescriptor { label: None };
         let mut encoder = self.device.wgpu().create_command_encoder(&descriptor);
@@ -272,25 +278,25 @@ impl Recording for Encoded {
         for (output, at) in outputs.iter().zip(&self.staged).filter(|_| is_read) {
             encoder.copy_buffer_to_buffer(&output.buffer, output.offset, staging, *at, output.size);
         }
-        *state = State::Started;
         let commands = encoder.finish();
         let alone = self.device.vulkan().map(|vulkan| vulkan.queue(0));
-        self.device.queue().submit([commands]);
+        let submission = self.device.queue().submit([commands]);
         drop(alone);
+        *state = State::Started(submission.clone());
+        self.pending.push_back(submission);
         self.device.check()
     }
 
     fn wait(&mut self, slot: usize) -> Result<(), GpuError> {
-        if self.slots[slot].state != State::Started {
-            return self.device.check();
-        }
+        let State::Started(submission) = &self.slots[slot].state else { return self.device.check() };
+        let submission = submission.clone();
         let failed = |error: &dyn std::fmt::Display| {
             GpuError::new(GpuErrorKind::Failed, format!("the outputs cannot be read: {error}"))
         };
         let (sender, receiver) = std::sync::mpsc::channel();
         let staging = self.slots[slot].staging.clone();
         staging.map_async(wgpu::MapMode::Read, .., move |result| drop(sender.send(result)));
-        self.wait_for_all()?;
+        self.wait_for(submission)?;
         receiver.recv().map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
         {
             let mapped = staging.get_mapped_range(..).map_err(|error| failed(&error))?;
@@ -304,14 +310,15 @@ impl Recording for Encoded {
     }
 
     fn output(&self, slot: usize, output: usize, _: usize) -> Result<Option<&[u8]>, GpuError> {
-        let slot = self.slots.get(slot).filter(|slot| slot.state == State::Read);
+        let slot = self.slots.get(slot).filter(|slot| matches!(slot.state, State::Read));
         let there = slot.zip(self.staged.get(output)).and_then(|(slot, start)| slot.read.get(*start as usize..));
         Ok(there)
     }
 
     fn times(&mut self) -> Result<Times, GpuError> {
-        let spans = self.clock.as_ref().ok_or_else(no_timestamps)?.read(&self.device)?;
-        self.pending = 0;
+        let until = end_of(self.pending.back().cloned());
+        let spans = self.clock.as_ref().ok_or_else(no_timestamps)?.read(&self.device, until)?;
+        self.pending.clear();
         Ok(Times { spans, barriers: None })
     }
 }

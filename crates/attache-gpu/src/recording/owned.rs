@@ -69,6 +69,7 @@ impl Owned {
         let size = range.len().min(bytes.len());
         let staging = self.vulkan().buffer(range.len(), Use::Read)?;
         let copied = self.copy_once((self.buffers[*buffer].raw, range.start), (staging.raw, 0), range.len());
+        let copied = copied.and_then(|()| self.vulkan().invalidate(&staging, 0..size));
         if copied.is_ok() {
             // SAFETY: the copy has ended, and the device knows nothing else of the buffer.
             bytes[..size].copy_from_slice(unsafe { staging.bytes(0..size) });

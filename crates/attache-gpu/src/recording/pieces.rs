@@ -63,8 +63,8 @@ impl Pieces {
         let mut pieces = Self::default();
         for binding in plan.dispatches.iter().flat_map(|dispatch| &dispatch.shader.bindings) {
             match binding {
-                Binding::Packed(numbers) => pieces.push(&stored(plan.storages.packed(), numbers)),
-                Binding::Words(words) => pieces.push(bytemuck::cast_slice(words)),
+                Binding::Packed(numbers) => pieces.push(&stored(plan.storages.packed(), numbers.numbers())),
+                Binding::Words(words) => pieces.push(bytemuck::cast_slice(words.numbers())),
                 Binding::Read(_) | Binding::Write(..) => {}
             }
         }

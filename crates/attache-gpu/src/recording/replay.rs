@@ -352,6 +352,7 @@ impl Recording for Replayed {
         };
         submissions.look(number + part)?;
         let there = range.start..range.end.min(submitted[part].end);
+        self.owned.vulkan().invalidate(&self.owned.buffers[OUTPUTS], there.clone())?;
         // SAFETY: the copies up to there have ended, and none starts while this is borrowed; others have other ranges.
         Ok(Some(unsafe { self.owned.buffers[OUTPUTS].bytes(there) }))
     }

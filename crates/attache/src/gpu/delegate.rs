@@ -40,6 +40,7 @@ impl GpuDelegate {
             validation: options.validation,
             as_hardware: options.as_hardware,
             frugal: false,
+            unchecked_buffers: false,
             no_shader_f16: options.no_shader_f16,
             emulate_matrices: options.emulate_matrices,
             fault: options.fault.or_else(super::fault::of_device),
