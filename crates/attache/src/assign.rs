@@ -6,7 +6,7 @@ use std::sync::Arc;
 use attache_graph::{Graph, NodeId, Refusal, TensorId};
 use attache_passes::has_side_effects;
 
-use crate::partition::{Unit, border, cluster};
+use crate::partition::{Readers, Unit, cluster};
 use crate::{Claim, Delegate, DelegateError, DelegateKernel, Island, Partitioning};
 
 /// Something that the interpreter runs as one step.
@@ -84,6 +84,9 @@ pub(crate) fn assign(graph: &Graph, delegates: &[Arc<dyn Delegate>]) -> Assignme
     assignment
 }
 
+/// How often partitions are looked for anew before all but the largest are given back.
+const MOST_ROUNDS: usize = 32;
+
 /// One slot per node: the delegate's claim, while it stands.
 type Claims = Vec<Option<Claim>>;
 
@@ -123,6 +126,7 @@ impl Assignment {
     /// with a reason.
     fn choose(&mut self, graph: &Graph, delegate: &dyn Delegate, claims: &mut Claims) -> Vec<Vec<NodeId>> {
         let Partitioning { max_delegated_partitions, min_nodes_per_partition, .. } = delegate.partitioning();
+        let mut rounds = 0;
         loop {
             let islands = self.islands(graph, claims);
             let mut by_size: Vec<&Vec<NodeId>> = islands.iter().collect();
@@ -132,6 +136,9 @@ impl Assignment {
             if kept == islands.len() {
                 return islands;
             }
+            // One partition stays one whatever is given back around it; of several others may come.
+            let kept = if rounds < MOST_ROUNDS { kept } else { kept.min(1) };
+            rounds += 1;
             // What is given back may join what lies around it, so the islands are looked for again.
             for (index, nodes) in by_size.iter().enumerate().skip(kept) {
                 let reason = if index < large {
@@ -175,10 +182,10 @@ impl Assignment {
         mut claims: Claims,
         islands: Vec<Vec<NodeId>>,
     ) -> Result<(), DelegateError> {
-        let wanted = self.wanted(&claims);
+        let (wanted, readers) = (self.wanted(&claims), Readers::new(graph));
         let mut prepared = Vec::with_capacity(islands.len());
         for nodes in &islands {
-            let (inputs, outputs) = border(graph, nodes);
+            let (inputs, outputs) = readers.border(graph, nodes);
             let claimed = nodes.iter().filter_map(|id| Some((*id, claims[id.index()].take()?))).collect();
             let island = Island { graph, nodes: claimed, inputs: inputs.clone(), outputs: outputs.clone() };
             match delegate.prepare(island) {
