@@ -12,6 +12,7 @@ pub mod parallel;
 mod pool;
 mod quantization;
 mod shape;
+mod stopwatch;
 mod window;
 
 pub use buffer::Buffer;
@@ -22,4 +23,5 @@ pub use parallel::{Parallel, Serial};
 pub use pool::Pool;
 pub use quantization::Quantization;
 pub use shape::{Shape, broadcast_strides, strides};
+pub use stopwatch::Stopwatch;
 pub use window::{Activation, Padding, WindowExtent};

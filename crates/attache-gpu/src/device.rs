@@ -2,7 +2,8 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+
+use attache_base::Stopwatch;
 
 use crate::error::{GpuError, GpuErrorKind};
 use crate::limits::{Limits, Params};
@@ -150,7 +151,7 @@ struct Opened {
 impl Device {
     /// Opens a device.
     pub fn open(options: &DeviceOptions) -> Result<Self, GpuError> {
-        let start = Instant::now();
+        let start = Stopwatch::start();
         let adapter = choose(options)?;
         let mut described = describe(&adapter);
         described.shader_f16 &= !options.no_shader_f16;
@@ -180,7 +181,7 @@ impl Device {
                 *seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(GpuError::lost(message));
             }
         });
-        let open_ms = start.elapsed().as_secs_f64() * 1e3;
+        let open_ms = start.milliseconds();
         if options.frugal {
             described = Adapter { max_storage_buffers: 4, ..described };
         }

@@ -7,7 +7,7 @@ use attache_graph::{Graph, NodeId, Refusal, TensorId};
 use attache_passes::has_side_effects;
 
 use crate::guard::{Kernel, guarded};
-use crate::partition::{Unit, border, cluster};
+use crate::partition::{Readers, Unit, cluster};
 use crate::{Claim, Delegate, DelegateError, DelegateErrorKind, Error, Island, Partitioning};
 
 /// Something that the interpreter runs as one step.
@@ -97,6 +97,9 @@ pub(crate) fn assign(graph: &Graph, delegates: &[Arc<dyn Delegate>]) -> Assignme
     delegates.iter().for_each(|delegate| assignment.take(graph, &**delegate));
     assignment
 }
+
+/// How often partitions are looked for anew before all but the largest are given back.
+const MOST_ROUNDS: usize = 32;
 
 /// One slot per node: the delegate's claim, while it stands.
 type Claims = Vec<Option<Claim>>;
@@ -188,6 +191,7 @@ impl Assignment {
     /// with a reason.
     fn choose(&mut self, graph: &Graph, asked: &Asked<'_>, claims: &mut Claims) -> Vec<Vec<NodeId>> {
         let Partitioning { max_delegated_partitions, min_nodes_per_partition, .. } = asked.partitioning;
+        let mut rounds = 0;
         loop {
             let islands = self.islands(graph, claims);
             let mut by_size: Vec<&Vec<NodeId>> = islands.iter().collect();
@@ -197,6 +201,9 @@ impl Assignment {
             if kept == islands.len() {
                 return islands;
             }
+            // One partition stays one whatever is given back around it; of several others may come.
+            let kept = if rounds < MOST_ROUNDS { kept } else { kept.min(1) };
+            rounds += 1;
             // What is given back may join what lies around it, so the islands are looked for again.
             for (index, nodes) in by_size.iter().enumerate().skip(kept) {
                 let reason = if index < large {
@@ -240,10 +247,10 @@ impl Assignment {
         mut claims: Claims,
         islands: Vec<Vec<NodeId>>,
     ) -> Result<(), DelegateError> {
-        let wanted = self.wanted(&claims);
+        let (wanted, readers) = (self.wanted(&claims), Readers::new(graph));
         let mut prepared = Vec::with_capacity(islands.len());
         for nodes in &islands {
-            let (inputs, outputs) = border(graph, nodes);
+            let (inputs, outputs) = readers.border(graph, nodes);
             let claimed = nodes.iter().filter_map(|id| Some((*id, claims[id.index()].take()?))).collect();
             let island = Island { graph, nodes: claimed, inputs: inputs.clone(), outputs: outputs.clone() };
             match Kernel::prepare(name, || delegate.prepare(island)) {

@@ -4,6 +4,9 @@
 //! until none is left that is; the first node not yet taken sets the kind. The epochs in their order are an order in
 //! which everything can run. Knows nothing of delegates.
 
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet};
+
 use attache_graph::{Graph, NodeId, TensorId};
 
 /// Something that runs as one.
@@ -25,52 +28,97 @@ pub(crate) struct Cluster {
     pub(crate) units: Vec<usize>,
 }
 
-/// The epochs over `units`, which must be in an order in which they can run.
+/// The epochs over `units`, which must be in an order in which they can run. Takes time in proportion to units and
+/// tensors, but for a logarithm, however many epochs there are.
 pub(crate) fn cluster<U: Unit>(graph: &Graph, units: &[U], wanted: &[bool]) -> Vec<Cluster> {
-    let inputs: Vec<_> = units.iter().map(|unit| unit.inputs(graph)).collect();
-    let outputs: Vec<_> = units.iter().map(|unit| unit.outputs(graph)).collect();
-    let mut waiting = vec![false; graph.tensors.len()];
-    outputs.iter().flatten().for_each(|id| waiting[id.index()] = true);
-    let mut left: Vec<usize> = (0..units.len()).collect();
+    let Waits { mut pending, followers } = Waits::new(graph, units);
+    // The units that can run now, of each kind.
+    let mut ready = [BinaryHeap::new(), BinaryHeap::new()];
+    let kind = |unit: usize| usize::from(wanted[unit]);
+    (0..units.len()).filter(|unit| pending[*unit] == 0).for_each(|unit| ready[kind(unit)].push(Reverse(unit)));
     let mut clusters = Vec::new();
-    while let Some(first) = left.first() {
-        let kind = wanted[*first];
+    // The first unit that is left can always run, so it is among the ready ones.
+    while let Some(Reverse(first)) = ready.iter().filter_map(BinaryHeap::peek).max() {
+        let kind_now = kind(*first);
         let mut taken = Vec::new();
-        let mut held = false; // a unit with side effects was passed over: none after it may run before it
-        // The order lets everything run, so one sweep finds all that a second one would.
-        left.retain(|&unit| {
-            let effects = units[unit].has_side_effects(graph);
-            let ready = inputs[unit].iter().all(|id| !waiting[id.index()]) && !(effects && held);
-            if wanted[unit] != kind || !ready {
-                held |= effects;
-                return true;
-            }
-            outputs[unit].iter().for_each(|id| waiting[id.index()] = false);
+        // What a unit makes ready comes behind it, so units are taken in their order.
+        while let Some(Reverse(unit)) = ready[kind_now].pop() {
             taken.push(unit);
-            false
-        });
-        clusters.push(Cluster { wanted: kind, units: taken });
+            for &follower in &followers[unit] {
+                pending[follower] -= 1;
+                if pending[follower] == 0 {
+                    ready[kind(follower)].push(Reverse(follower));
+                }
+            }
+        }
+        clusters.push(Cluster { wanted: kind_now == 1, units: taken });
     }
     clusters
 }
 
-/// Tensors that cross the border of nodes that run as one: read from outside without constants, and made for others or
-/// for the graph's outputs; both ascending.
-pub(crate) fn border(graph: &Graph, nodes: &[NodeId]) -> (Vec<TensorId>, Vec<TensorId>) {
-    let mut inside = vec![false; graph.nodes.len()];
-    nodes.iter().for_each(|id| inside[id.index()] = true);
-    let mut made: Vec<_> = nodes.iter().flat_map(|id| graph.node(*id).outputs.iter().copied()).collect();
-    made.sort_unstable();
-    let mut inputs: Vec<_> = nodes.iter().flat_map(|id| graph.node(*id).inputs.iter().flatten().copied()).collect();
-    inputs.retain(|id| graph.fact(*id).constant.is_none() && made.binary_search(id).is_err());
-    let others = graph.nodes.iter().zip(&inside).filter(|(_, inside)| !**inside).map(|(node, _)| node);
-    let read = others.flat_map(|node| node.inputs.iter().flatten()).chain(&graph.outputs);
-    let mut outputs: Vec<_> = read.filter(|id| made.binary_search(id).is_ok()).copied().collect();
-    for list in [&mut inputs, &mut outputs] {
-        list.sort_unstable();
-        list.dedup();
+/// Which units wait for which.
+struct Waits {
+    /// For each unit how often others name it as one of their followers.
+    pending: Vec<usize>,
+    /// For each unit those that read what it makes, once for each time they do, and the next one with side effects where
+    /// it has such: these keep their order.
+    followers: Vec<Vec<usize>>,
+}
+
+impl Waits {
+    fn new<U: Unit>(graph: &Graph, units: &[U]) -> Self {
+        let mut makers = vec![None; graph.tensors.len()];
+        for (unit, outputs) in units.iter().map(|unit| unit.outputs(graph)).enumerate() {
+            outputs.iter().for_each(|id| makers[id.index()] = Some(unit));
+        }
+        let mut waits = Self { pending: vec![0; units.len()], followers: vec![Vec::new(); units.len()] };
+        let mut last = None;
+        for (unit, one) in units.iter().enumerate() {
+            let makers = one.inputs(graph).into_iter().filter_map(|id| makers[id.index()]);
+            makers.for_each(|maker| waits.add(maker, unit));
+            if one.has_side_effects(graph) {
+                last.replace(unit).into_iter().for_each(|before| waits.add(before, unit));
+            }
+        }
+        waits
     }
-    (inputs, outputs)
+
+    fn add(&mut self, before: usize, unit: usize) {
+        self.followers[before].push(unit);
+        self.pending[unit] += 1;
+    }
+}
+
+/// Who reads what, for [`Readers::border`] of many sets of nodes.
+pub(crate) struct Readers {
+    consumers: Vec<Vec<NodeId>>,
+    is_output: Vec<bool>,
+}
+
+impl Readers {
+    pub(crate) fn new(graph: &Graph) -> Self {
+        let mut is_output = vec![false; graph.tensors.len()];
+        graph.outputs.iter().for_each(|id| is_output[id.index()] = true);
+        Self { consumers: graph.consumers(), is_output }
+    }
+
+    /// Tensors that cross the border of nodes that run as one: read from outside without constants, and made for others
+    /// or for the graph's outputs; both ascending. Looks at these nodes and at who reads what they make.
+    pub(crate) fn border(&self, graph: &Graph, nodes: &[NodeId]) -> (Vec<TensorId>, Vec<TensorId>) {
+        let inside: HashSet<NodeId> = nodes.iter().copied().collect();
+        let mut made: Vec<_> = nodes.iter().flat_map(|id| graph.node(*id).outputs.iter().copied()).collect();
+        made.sort_unstable();
+        made.dedup();
+        let mut inputs: Vec<_> = nodes.iter().flat_map(|id| graph.node(*id).inputs.iter().flatten().copied()).collect();
+        inputs.retain(|id| graph.fact(*id).constant.is_none() && made.binary_search(id).is_err());
+        inputs.sort_unstable();
+        inputs.dedup();
+        let is_read = |id: &TensorId| {
+            self.is_output[id.index()] || self.consumers[id.index()].iter().any(|id| !inside.contains(id))
+        };
+        made.retain(is_read);
+        (inputs, made)
+    }
 }
 
 #[cfg(test)]
@@ -134,5 +182,38 @@ mod tests {
         let effect = |output| Fake(&[0], output, true);
         let units = [effect(1), effect(2), effect(3), plain(&[0], 4)];
         assert_eq!(clusters(&units, &[true, false, true, true]), ["+[0, 3]", "-[1]", "+[2]"]);
+    }
+
+    /// Reads the tensor of its number and makes the next one; counts how often it is asked.
+    struct Link(u32, std::cell::Cell<usize>);
+
+    impl Unit for Link {
+        fn inputs(&self, _: &Graph) -> Vec<TensorId> {
+            self.1.set(self.1.get() + 1);
+            vec![TensorId(self.0)]
+        }
+
+        fn outputs(&self, _: &Graph) -> Vec<TensorId> {
+            self.1.set(self.1.get() + 1);
+            vec![TensorId(self.0 + 1)]
+        }
+
+        fn has_side_effects(&self, _: &Graph) -> bool {
+            self.1.set(self.1.get() + 1);
+            false
+        }
+    }
+
+    #[test]
+    fn units_are_asked_once_however_many_epochs_there_are() {
+        let count = 2000;
+        let mut graph = Graph::default();
+        (0..=count).for_each(|_| drop(graph.add_tensor("", Fact::new(DataType::Float32, [1]))));
+        let units: Vec<Link> = (0..count).map(|number| Link(number, Default::default())).collect();
+        let wanted: Vec<bool> = (0..count).map(|number| number % 2 == 0).collect();
+        let clusters = cluster(&graph, &units, &wanted);
+        assert_eq!(clusters.len(), count as usize);
+        assert!(clusters.iter().enumerate().all(|(index, cluster)| cluster.units == [index]));
+        assert!(units.iter().all(|unit| unit.1.get() <= 3));
     }
 }

@@ -1,9 +1,8 @@
 //! From a model to an interpreter's insides: import, passes, assignment, plan.
 
 use std::collections::BTreeSet;
-use std::time::Instant;
 
-use attache_base::Shape;
+use attache_base::{Shape, Stopwatch};
 use attache_graph::{Graph, Node};
 use attache_model::{Model, Place};
 
@@ -65,7 +64,7 @@ pub(crate) fn prepare(
     shapes: &[Option<Shape>],
     moment: Moment,
 ) -> Result<Prepared, Error> {
-    let start = Instant::now();
+    let start = Stopwatch::start();
     options.limits.check_operators(subgraph, model.subgraphs()[subgraph].operators.len())?;
     let mut graph = import(model, subgraph, shapes, moment)?;
     check_inputs(&graph, subgraph)?;
@@ -94,7 +93,7 @@ pub(crate) fn prepare(
     report.nodes_delegated = placement.delegated();
     report.partitions = placement.partitions;
     (report.cpu_arena_bytes, report.cpu_arena_lower_bound_bytes) = (plan.size, plan.lower_bound);
-    report.prepare_ms = start.elapsed().as_secs_f64() * 1e3;
+    report.prepare_ms = start.milliseconds();
     placement.log.iter().for_each(|line| tracing::info!("{line}"));
     Ok(Prepared { executor, placement, report })
 }

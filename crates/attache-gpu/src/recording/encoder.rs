@@ -2,9 +2,8 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Instant;
 
-use attache_base::copy;
+use attache_base::{Stopwatch, copy};
 use attache_gpu_ir::ValueId;
 
 use super::clock::Clock;
@@ -90,11 +89,11 @@ impl Builder<'_> {
     fn build(&self) -> Result<(Box<dyn Recording>, Cost), GpuError> {
         use wgpu::BufferUsages as Usages;
         let plan = self.plan;
-        let start = Instant::now();
+        let start = Stopwatch::start();
         let pipelines = self.device.pipelines(&plan.sources())?;
-        let compile_ms = start.elapsed().as_secs_f64() * 1e3;
+        let compile_ms = start.milliseconds();
 
-        let start = Instant::now();
+        let start = Stopwatch::start();
         let banks: Vec<wgpu::Buffer> = (plan.layout.banks.iter())
             .map(|bytes| self.buffer(*bytes as u64, Usages::STORAGE | Usages::COPY_SRC))
             .collect::<Result<_, _>>()?;
@@ -104,7 +103,7 @@ impl Builder<'_> {
         let constants = self.upload(&constants, Usages::STORAGE | Usages::COPY_SRC)?;
         let packed = self.upload(&packed, Usages::STORAGE)?;
         let params = self.upload(&Pieces::params(plan), Usages::UNIFORM | Usages::STORAGE)?;
-        let upload_ms = start.elapsed().as_secs_f64() * 1e3;
+        let upload_ms = start.milliseconds();
 
         let place = |slot: usize, id: ValueId| match plan.layout.places[id.index()] {
             Place::Input(index) => inputs[slot][index].clone(),

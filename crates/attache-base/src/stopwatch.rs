@@ -1,0 +1,56 @@
+//! Measures time for reports where the target has a clock.
+
+#[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
+mod clock {
+    pub(super) type Start = std::time::Instant;
+
+    pub(super) fn now() -> Start {
+        Start::now()
+    }
+
+    pub(super) fn milliseconds(start: Start) -> f64 {
+        start.elapsed().as_secs_f64() * 1e3
+    }
+}
+
+#[cfg(all(target_arch = "wasm32", target_os = "unknown"))]
+mod clock {
+    pub(super) type Start = ();
+
+    pub(super) fn now() -> Start {}
+
+    pub(super) fn milliseconds(_: Start) -> f64 {
+        0.0
+    }
+}
+
+/// The time since a moment, for figures in reports. On `wasm32-unknown-unknown`, where the standard library's clock
+/// panics, no time ever passes.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch(clock::Start);
+
+impl Stopwatch {
+    /// From now on.
+    #[allow(clippy::unit_arg)] // without a clock a moment is nothing
+    pub fn start() -> Self {
+        Self(clock::now())
+    }
+
+    /// Milliseconds since then; 0 without a clock.
+    #[allow(clippy::unit_arg)] // as above
+    pub fn milliseconds(self) -> f64 {
+        clock::milliseconds(self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_passes() {
+        let watch = Stopwatch::start();
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        assert!(watch.milliseconds() >= 2.0);
+    }
+}
