@@ -30,10 +30,10 @@ use quantize::quantize;
 use random::Random;
 
 /// Fewest and most operators of a graph. A motif that is under way may add a few.
-const OPERATORS: [usize; 2] = [3, 12];
+const OPERATORS: [usize; 2] = [3, 16];
 
 /// Attempts to add something before a graph stays as short as it is.
-const ATTEMPTS: usize = 60;
+const ATTEMPTS: usize = 80;
 
 /// What a graph's floats are stored as.
 #[derive(Clone, Copy)]

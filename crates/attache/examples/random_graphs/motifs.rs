@@ -75,6 +75,11 @@ static FLOATS: &[&[Step]] = &[
     &[squeeze_and_excite, convolution],
     &[depthwise, squeeze_and_excite, convolution, residual],
     &[fully_connected, reshape, fully_connected],
+    &[pad, pool, convolution],
+    &[transpose, resize],
+    &[blocks, pool],
+    &[replicate, pool],
+    &[by_channel, convolution],
 ];
 
 static INTEGERS: &[&[Step]] = &[
