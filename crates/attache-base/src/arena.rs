@@ -28,8 +28,13 @@ impl Lifetime {
 pub struct Arena {
     /// Byte offset of each lifetime, in the order given.
     pub offsets: Vec<usize>,
-    /// Bytes in all.
+    /// Bytes in all; the largest number where they are too many to count, and offsets mean nothing.
     pub size: usize,
+}
+
+/// The next place behind `size` bytes at an offset.
+fn behind(offset: usize, size: usize, alignment: usize) -> usize {
+    offset.saturating_add(size).checked_next_multiple_of(alignment).unwrap_or(usize::MAX)
 }
 
 /// The largest sum of bytes live at one step: no plan can be smaller.
@@ -37,19 +42,19 @@ pub fn lower_bound(lifetimes: &[Lifetime]) -> usize {
     let mut by_first: Vec<&Lifetime> = lifetimes.iter().collect();
     by_first.sort_unstable_by_key(|lifetime| lifetime.first);
     let mut ends = BinaryHeap::new();
-    let (mut live, mut most) = (0, 0);
+    let (mut live, mut most) = (0u128, 0);
     for lifetime in by_first {
         while let Some(&Reverse((last, size))) = ends.peek()
             && last < lifetime.first
         {
             ends.pop();
-            live -= size;
+            live -= size as u128;
         }
-        live += lifetime.size;
+        live += lifetime.size as u128;
         most = most.max(live);
         ends.push(Reverse((lifetime.last, lifetime.size)));
     }
-    most
+    usize::try_from(most).unwrap_or(usize::MAX)
 }
 
 /// Pairs of lifetimes that [`plan`] may look at in search of a better order.
@@ -88,7 +93,7 @@ fn improved(lifetimes: &[Lifetime], alignment: usize, bound: usize, mut order: V
         if best.size == bound {
             break;
         }
-        let end = |index: &usize| last.offsets[*index] + lifetimes[*index].size;
+        let end = |index: &usize| last.offsets[*index].saturating_add(lifetimes[*index].size);
         let top = order.iter().position(|index| end(index) == last.size).unwrap_or(0);
         order[..=top].rotate_right(1);
         last = place(lifetimes, alignment, &order);
@@ -112,8 +117,8 @@ fn time_order(lifetimes: &[Lifetime]) -> Vec<usize> {
 }
 
 fn breadth_order(lifetimes: &[Lifetime]) -> Vec<usize> {
-    let live =
-        |step: usize| lifetimes.iter().filter(|l| l.first <= step && step <= l.last).map(|l| l.size).sum::<usize>();
+    let is_live = |lifetime: &&Lifetime, step: usize| lifetime.first <= step && step <= lifetime.last;
+    let live = |step: usize| lifetimes.iter().filter(|l| is_live(l, step)).map(|l| l.size as u128).sum::<u128>();
     let mut steps: Vec<usize> = lifetimes.iter().map(|l| l.first).collect();
     steps.sort_unstable();
     steps.dedup();
@@ -147,11 +152,11 @@ fn place(lifetimes: &[Lifetime], alignment: usize, order: &[usize]) -> Arena {
             if offset >= end && offset - end >= lifetime.size && best.is_none_or(|(gap, _)| offset - end < gap) {
                 best = Some((offset - end, end));
             }
-            end = end.max((offset + lifetimes[other].size).next_multiple_of(alignment));
+            end = end.max(behind(offset, lifetimes[other].size, alignment));
         }
         let offset = best.map_or(end, |(_, offset)| offset);
         arena.offsets[index] = offset;
-        arena.size = arena.size.max(offset + lifetime.size);
+        arena.size = arena.size.max(offset.saturating_add(lifetime.size));
         let position = placed.partition_point(|&other| arena.offsets[other] <= offset);
         placed.insert(position, index);
     }
@@ -174,14 +179,14 @@ fn place_in_time(lifetimes: &[Lifetime], alignment: usize) -> Arena {
             busy.pop();
             free.entry(size).or_default().push(offset);
         }
-        let wanted = lifetime.size.next_multiple_of(alignment);
+        let wanted = behind(0, lifetime.size, alignment);
         let block = free.range_mut(wanted..).find_map(|(&size, offsets)| Some((offsets.pop()?, size)));
-        let (offset, size) = block.unwrap_or((arena.size.next_multiple_of(alignment), wanted));
+        let (offset, size) = block.unwrap_or((behind(0, arena.size, alignment), wanted));
         if free.get(&size).is_some_and(Vec::is_empty) {
             free.remove(&size);
         }
         arena.offsets[index] = offset;
-        arena.size = arena.size.max(offset + size);
+        arena.size = arena.size.max(offset.saturating_add(size));
         busy.push(Reverse((lifetime.last, offset, size)));
     }
     arena
@@ -207,6 +212,14 @@ mod tests {
             }
         }
         arena
+    }
+
+    #[test]
+    fn what_cannot_be_counted_takes_the_largest_number() {
+        let half = Lifetime { size: usize::MAX / 2, first: 0, last: 1 };
+        for size in [place_in_time(&[half; 3], 64).size, plan(&[half; 3], 64).size, lower_bound(&[half; 3])] {
+            assert_eq!(size, usize::MAX);
+        }
     }
 
     #[test]

@@ -159,10 +159,10 @@ impl DeviceArguments {
 pub(crate) struct LimitArguments {
     /// Bytes of one tensor
     #[arg(long, value_name = "N")]
-    limit_tensor_bytes: Option<usize>,
+    limit_tensor_bytes: Option<u64>,
     /// Bytes of the arena, in which the CPU's tensors of known shapes lie
     #[arg(long, value_name = "N")]
-    limit_arena_bytes: Option<usize>,
+    limit_arena_bytes: Option<u64>,
     /// Operators of a subgraph
     #[arg(long, value_name = "N")]
     limit_operators: Option<usize>,

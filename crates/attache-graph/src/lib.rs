@@ -16,5 +16,5 @@ pub use eval::{Cache, Eval, Handle, Host, TensorMut, TensorRef};
 pub use fact::{Fact, Inferred};
 pub use graph::{Graph, InvalidGraph, Node, NodeId, Tensor, TensorId};
 pub use lowering::{Grid, Lowered, Lowering, Quantized};
-pub use op::{Conversion, Missing, Op, VariableUse};
+pub use op::{Conversion, Missing, Op, VariableUse, WorkingMemory};
 pub use patch::Patch;

@@ -73,9 +73,32 @@ pub trait Op: fmt::Debug + Send + Sync {
         Some(self.multiply_adds(inputs, outputs)?.saturating_mul(2))
     }
 
+    /// What one evaluation on the CPU takes besides its inputs and outputs, an upper bound. Nothing where that is no more
+    /// than these take, or where a shape that decides it isn't known. Never overflows.
+    fn working_memory(&self, inputs: &[Option<&Fact>], outputs: &[&Shape]) -> WorkingMemory {
+        let _ = (inputs, outputs);
+        WorkingMemory::default()
+    }
+
     /// Why this operator can't run at all, where it stands for one that isn't implemented.
     fn missing(&self) -> Option<&str> {
         None
+    }
+}
+
+/// Memory of an operator on the CPU besides its inputs and outputs, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkingMemory {
+    /// What it keeps from run to run: packed constants.
+    pub kept: u64,
+    /// What it gives back after each run.
+    pub scratch: u64,
+}
+
+impl WorkingMemory {
+    /// Both together.
+    pub fn total(self) -> u64 {
+        self.kept.saturating_add(self.scratch)
     }
 }
 

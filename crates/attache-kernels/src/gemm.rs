@@ -70,6 +70,11 @@ impl PackedMatrix {
         self.depth
     }
 
+    /// Bytes of its memory.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + size_of_val(&self.values[..])
+    }
+
     /// The instruction set it was packed for.
     pub fn level(&self) -> Level {
         self.level

@@ -1,12 +1,13 @@
 //! BATCH_MATMUL: the product of matrices, the two innermost axes, for each index of the outer axes, which broadcast.
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
 use attache_base::{Activation, DataType, Shape, broadcast_strides};
 use attache_gpu_ir::{Primitive, Whole};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal, TensorRef};
+use attache_graph::{Cache, Eval, Fact, Inferred, Lowering, Op, OpError, Refusal, TensorRef, WorkingMemory};
 use attache_kernels::gemm::{PackedMatrix, gemm};
 use attache_kernels::quantized::{
     self, Operand, PackedIntegers, Rescale, Rounding, WideMatrix, WideRounding, Zero, wide_gemm,
@@ -19,6 +20,7 @@ use crate::contraction::{Arithmetic, Product as Precision, Quantized, Scheme, We
 use crate::exact::is_exact;
 use crate::quantized::SUMS_OF_64_BITS;
 use crate::support::{arity, countable, is_empty, product, refuse, required};
+use crate::working::{converted, of_weights, packed};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
@@ -57,6 +59,11 @@ impl Product {
         countable([self.outer.extents(), &[self.rows, self.columns]].concat().into())
     }
 
+    /// Bytes of so many right matrices packed.
+    fn packed(&self, data_type: DataType, matrices: usize) -> u64 {
+        packed(data_type, matrices, [self.columns, self.depth], self.depth)
+    }
+
     /// The left and the right matrix of product `index`.
     fn pair(&self, index: usize) -> [usize; 2] {
         let (mut rest, mut pair) = (index, [0; 2]);
@@ -67,6 +74,15 @@ impl Product {
         }
         pair
     }
+}
+
+/// Right matrices take at most so many times their bytes when all are packed, or so many bytes.
+const MOST_GROWTH: u64 = 8;
+const SMALL: u64 = 16 << 20;
+
+/// How many matrices a tensor of this shape holds.
+fn matrices(shape: &Shape) -> usize {
+    shape[..shape.rank().saturating_sub(2)].iter().product()
 }
 
 impl BatchMatMul {
@@ -88,12 +104,31 @@ impl BatchMatMul {
         if self.transposed[1] { [product.depth, 1] } else { [1, product.columns] }
     }
 
-    /// The right matrices, packed one by one.
-    fn pack(&self, engine: Engine<'_>, product: &Product, right: &[f32]) -> Vec<PackedMatrix> {
-        let Product { depth, columns, .. } = *product;
-        let strides = self.strides(product);
-        let pack = |matrix| PackedMatrix::pack_strided(engine.level, [columns, depth], matrix, strides, None);
-        right.chunks_exact(depth * columns).map(pack).collect()
+    /// Whether all right matrices are packed before they are multiplied: not where they are many and small, so that packed
+    /// ones would take far more memory than the tensor.
+    fn is_packed_whole(&self, product: &Product, data_type: DataType, right: &Shape) -> bool {
+        let stored = data_type.byte_size(right.elements()).map_or(u64::MAX, |bytes| bytes as u64);
+        product.packed(data_type, matrices(right)) <= stored.saturating_mul(MOST_GROWTH).max(SMALL)
+    }
+
+    /// Calls `multiply` with rows of the output, the first of them and those of the left matrices, and the right matrix that
+    /// `pack` makes of its index. Right matrices are kept where they are constant and packed together.
+    fn multiply_each<T, P: Any + Send>(
+        &self,
+        (product, right): (&Product, TensorRef<'_>),
+        cache: &mut Cache,
+        output: &mut [T],
+        pack: impl Fn(usize) -> P,
+        mut multiply: impl FnMut(&mut [T], Range<usize>, &P),
+    ) {
+        let count = matrices(right.shape);
+        if self.is_packed_whole(product, right.data_type, right.shape) {
+            let all = || (0..count).map(&pack).collect::<Vec<P>>();
+            return with_kept(cache, &[Some(right)], all, |packed| {
+                self.each(product, count, output, |output, rows, index| multiply(output, rows, &packed[index]));
+            });
+        }
+        self.each(product, count, output, |output, rows, index| multiply(output, rows, &pack(index)));
     }
 
     /// Left matrices with their rows one after the other.
@@ -134,24 +169,31 @@ impl BatchMatMul {
         let Product { depth, columns, .. } = *product;
         let (left, values, output) = (left.values()?, right.values()?, eval.outputs[0].values()?);
         let (left, everything) = (self.rows(product, left), (f32::NEG_INFINITY, f32::INFINITY));
-        let pack = || self.pack(engine, product, values);
-        with_kept(eval.cache, &[Some(right)], pack, |packed| {
-            self.each(product, packed.len(), output, |output, rows, index| {
-                let left = &left[rows.start * depth..rows.end * depth];
-                gemm(engine, rows.len(), left, depth, &packed[index], output, columns, everything);
-            });
+        let (size, strides) = (depth * columns, self.strides(product));
+        let pack = |index: usize| {
+            let matrix = &values[index * size..][..size];
+            PackedMatrix::pack_strided(engine.level, [columns, depth], matrix, strides, None)
+        };
+        self.multiply_each((product, right), eval.cache, output, pack, |output, rows, matrix| {
+            let left = &left[rows.start * depth..rows.end * depth];
+            gemm(engine, rows.len(), left, depth, matrix, output, columns, everything);
         });
         Ok(())
     }
 
-    /// The right matrices of bytes, packed one by one for left ones that stand for numbers by `left`.
-    fn pack_bytes(&self, level: Level, product: &Product, right: Operand<'_>, left: Zero) -> Vec<PackedIntegers> {
+    /// The right matrix of bytes of this index, packed for left ones that stand for numbers by `left`.
+    fn pack_bytes(
+        &self,
+        level: Level,
+        product: &Product,
+        right: Operand<'_>,
+        left: Zero,
+        index: usize,
+    ) -> PackedIntegers {
         let Product { depth, columns, .. } = *product;
+        let bytes = &right.bytes[index * depth * columns..][..depth * columns];
         let strides = self.strides(product);
-        let pack = |bytes| {
-            PackedIntegers::pack(level, [columns, depth], Operand { bytes, ..right }, strides, depth, None, left)
-        };
-        right.bytes.chunks_exact(depth * columns).map(pack).collect()
+        PackedIntegers::pack(level, [columns, depth], Operand { bytes, ..right }, strides, depth, None, left)
     }
 
     fn eval_bytes(&self, eval: &mut Eval<'_>, product: &Product) -> Result<(), OpError> {
@@ -160,12 +202,10 @@ impl BatchMatMul {
         let stage = scheme.requantize(product.columns, Rounding::Twice, Precision::Single);
         let (rows, zero, depth) = (self.rows(product, left.bytes), scheme.input(), product.depth);
         let output = &mut *eval.outputs[0].bytes;
-        let pack = || self.pack_bytes(engine.level, product, scheme.weights(right.bytes), zero);
-        with_kept(eval.cache, &[Some(right)], pack, |packed| {
-            self.each(product, packed.len(), output, |output, range, index| {
-                let left = &rows[range.start * depth..range.end * depth];
-                quantized::gemm(engine, left, zero.signed, &[zero.point], &packed[index], &stage, output);
-            });
+        let pack = |index| self.pack_bytes(engine.level, product, scheme.weights(right.bytes), zero, index);
+        self.multiply_each((product, right), eval.cache, output, pack, |output, range, matrix| {
+            let left = &rows[range.start * depth..range.end * depth];
+            quantized::gemm(engine, left, zero.signed, &[zero.point], matrix, &stage, output);
         });
         Ok(())
     }
@@ -181,16 +221,16 @@ impl BatchMatMul {
             DataType::Int16 => right.values::<i16>()?.to_vec(),
             _ => right.values::<i8>()?.iter().map(|number| i16::from(*number) - point).collect(),
         };
-        let turn = |matrix: &[i16]| {
-            let strides = self.strides(product);
+        let (size, strides) = (depth * columns, self.strides(product));
+        let turn = |index: usize| {
+            let matrix = &numbers[index * size..][..size];
             let places = (0..columns).flat_map(|n| (0..depth).map(move |k| n * strides[0] + k * strides[1]));
             WideMatrix::new(columns, places.map(|place| matrix[place]).collect(), None)
         };
-        let matrices: Vec<_> = numbers.chunks_exact(depth * columns).map(turn).collect();
         let (rows, output) = (self.rows(product, left.values::<i16>()?), eval.outputs[0].values()?);
-        self.each(product, matrices.len(), output, |output, range, index| {
+        self.multiply_each((product, right), eval.cache, output, turn, |output, range, matrix| {
             let left = &rows[range.start * depth..range.end * depth];
-            wide_gemm(engine, left, &matrices[index], &stage, output);
+            wide_gemm(engine, left, matrix, &stage, output);
         });
         Ok(())
     }
@@ -203,15 +243,13 @@ impl BatchMatMul {
         let rows = Quantized::new(&self.rows(product, left.values()?), depth, !self.is_asymmetric);
         let output = eval.outputs[0].values()?;
         let operand = Operand { bytes: right.bytes, zero: Zero { signed: true, point: 0 } };
-        let pack = || self.pack_bytes(engine.level, product, operand, Zero::UNKNOWN);
-        with_kept(eval.cache, &[Some(right)], pack, |packed| {
-            self.each(product, packed.len(), output, |output, range, index| {
-                let (scale, points) = (&rows.scales[range.clone()], &rows.zero_points[range.clone()]);
-                let everything = (f32::NEG_INFINITY, f32::INFINITY);
-                let stage = Rescale::new(scales.scales, None, columns, scale, points, everything);
-                let left = &rows.bytes[range.start * depth..range.end * depth];
-                quantized::gemm(engine, left, true, points, &packed[index], &stage, output);
-            });
+        let pack = |index| self.pack_bytes(engine.level, product, operand, Zero::UNKNOWN, index);
+        self.multiply_each((product, right), eval.cache, output, pack, |output, range, matrix| {
+            let (scale, points) = (&rows.scales[range.clone()], &rows.zero_points[range.clone()]);
+            let everything = (f32::NEG_INFINITY, f32::INFINITY);
+            let stage = Rescale::new(scales.scales, None, columns, scale, points, everything);
+            let left = &rows.bytes[range.start * depth..range.end * depth];
+            quantized::gemm(engine, left, true, points, matrix, &stage, output);
         });
         Ok(())
     }
@@ -283,6 +321,20 @@ impl Op for BatchMatMul {
             multiplied.depth,
             multiplied.columns,
         ])))
+    }
+
+    fn working_memory(&self, inputs: &[Option<&Fact>], _: &[&Shape]) -> WorkingMemory {
+        let (Some(left), Some(right)) = (inputs.first().copied().flatten(), inputs.get(1).copied().flatten()) else {
+            return WorkingMemory::default();
+        };
+        let (Some(from), Some(shape)) = (&left.shape, &right.shape) else { return WorkingMemory::default() };
+        let Ok(product) = self.product(from, shape) else { return WorkingMemory::default() };
+        let memory = match self.is_packed_whole(&product, right.data_type, shape) {
+            true => of_weights(right, product.packed(right.data_type, matrices(shape))),
+            false => WorkingMemory { kept: 0, scratch: product.packed(right.data_type, 1) },
+        };
+        let both = converted(from).saturating_add(converted(shape));
+        WorkingMemory { scratch: memory.scratch.saturating_add(both), ..memory }
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use attache_base::{Activation, Shape};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal, WorkingMemory};
 use attache_kernels::Engine;
 use attache_kernels::convolution::{Convolution, PackedFilter, convolve};
 use attache_kernels::quantized::{PackedIntegerFilter, wide_convolve, wide_groups};
 use attache_model::schema::BuiltinOperator;
 
 use crate::contraction::{Arithmetic, Laid, eval_bytes, eval_dynamic, lower_stored, wide_parts, with_kept};
-use crate::convolution::{Sliding, Weights, check_bias, inferred, lower, multiply_adds};
+use crate::convolution::{Sliding, Weights, check_bias, inferred, lower, multiply_adds, working_memory};
 use crate::definition::{activation, padding, positive};
 use crate::exact::is_exact;
 use crate::fused;
@@ -102,6 +102,16 @@ impl Op for Conv2d {
         let convolution = self.convolution((*inputs.first()?)?, (*inputs.get(1)?)?).ok()?;
         let [height, width, _] = convolution.output;
         Some(multiply_adds([height, width], &convolution))
+    }
+
+    fn working_memory(&self, inputs: &[Option<&Fact>], _: &[&Shape]) -> WorkingMemory {
+        let (Some(image), Some(filter)) = (inputs.first().copied().flatten(), inputs.get(1).copied().flatten()) else {
+            return WorkingMemory::default();
+        };
+        let (Some(from), Some(shape)) = (&image.shape, &filter.shape) else { return WorkingMemory::default() };
+        let convolution = self.convolution(from, shape);
+        convolution
+            .map_or_else(|_| WorkingMemory::default(), |convolution| working_memory([image, filter], &convolution))
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {

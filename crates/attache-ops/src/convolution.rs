@@ -4,7 +4,7 @@ use std::any::Any;
 
 use attache_base::{Activation, Constant, DataType, Padding, Shape, WindowExtent};
 use attache_gpu_ir::{Contraction, Primitive, ValueId};
-use attache_graph::{Cache, Eval, Fact, Inferred, Lowering, OpError, Refusal, TensorRef};
+use attache_graph::{Cache, Eval, Fact, Inferred, Lowering, OpError, Refusal, TensorRef, WorkingMemory};
 use attache_kernels::Engine;
 use attache_kernels::convolution::Convolution;
 use attache_kernels::transpose_convolution::{PackedTransposeFilter, transpose_convolve};
@@ -12,6 +12,7 @@ use attache_kernels::transpose_convolution::{PackedTransposeFilter, transpose_co
 use crate::contraction::{Laid, round_twice};
 use crate::fused;
 use crate::support::{countable, is_empty, product};
+use crate::working::{converted, of_weights, packed};
 
 /// How a window slides over an image; pairs are `[vertical, horizontal]`.
 #[derive(Debug)]
@@ -158,6 +159,31 @@ pub(crate) fn multiply_adds(places: [usize; 2], convolution: &Convolution) -> u6
     let Convolution { batches, input: [.., channels], output: [.., outputs], kernel, groups, .. } = *convolution;
     let depth = channels.checked_div(groups).unwrap_or(0);
     product(&[batches, places[0], places[1], kernel[0], kernel[1], depth, outputs])
+}
+
+/// The memory of a convolution of `[image, filter]`: packed weights, and the image in another form.
+pub(crate) fn working_memory(facts: [&Fact; 2], convolution: &Convolution) -> WorkingMemory {
+    let [image, filter] = facts;
+    let Convolution { input: [.., channels], output: [.., outputs], kernel, groups, .. } = *convolution;
+    let (channels, outputs) = (channels.checked_div(groups).unwrap_or(0), outputs.checked_div(groups).unwrap_or(0));
+    let depth = usize::try_from(product(&[kernel[0], kernel[1], channels])).unwrap_or(usize::MAX);
+    let memory = of_weights(filter, packed(filter.data_type, groups, [outputs, depth], channels));
+    let image = image.shape.as_ref().map_or(0, converted);
+    WorkingMemory { scratch: memory.scratch.saturating_add(image), ..memory }
+}
+
+/// The memory of a transposed convolution: a matrix for each phase of its strides, which share the taps, and sums of
+/// stored numbers.
+pub(crate) fn transposed_memory(facts: [&Fact; 2], convolution: &Convolution) -> WorkingMemory {
+    let Convolution { input: [.., channels], output: [.., outputs], kernel, strides, .. } = *convolution;
+    let phases = [0, 1].map(|axis| kernel[axis].min(strides[axis]).min(convolution.output[axis]));
+    let phases = usize::try_from(product(&phases)).unwrap_or(usize::MAX);
+    let taps = usize::try_from(product(&kernel)).unwrap_or(usize::MAX).div_ceil(phases.max(1));
+    let depth = usize::try_from(product(&[taps, channels])).unwrap_or(usize::MAX);
+    let [image, filter] = facts;
+    let memory = of_weights(filter, packed(filter.data_type, phases, [outputs, depth], channels));
+    let both = image.shape.as_ref().map_or(0, converted).saturating_add(converted(&shape(convolution)));
+    WorkingMemory { scratch: memory.scratch.saturating_add(both), ..memory }
 }
 
 /// The output's shape, and its type.

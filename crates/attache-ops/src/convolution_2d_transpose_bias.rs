@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use attache_base::{Activation, DataType, Padding, Shape};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal, WorkingMemory};
 use attache_kernels::convolution::Convolution;
 
 use crate::contraction::Laid;
-use crate::convolution::{Spreading, check_bias, inferred, multiply_adds};
+use crate::convolution::{Spreading, check_bias, inferred, multiply_adds, transposed_memory};
 use crate::definition::{custom_padding, positive};
 use crate::support::{arity, image, one_of, refuse, required};
 use crate::{Code, Declaration, Definition};
@@ -87,6 +87,16 @@ impl Op for Convolution2dTransposeBias {
         let convolution = self.convolution((*inputs.first()?)?, (*inputs.get(1)?)?).ok()?;
         let [height, width, _] = convolution.input;
         Some(multiply_adds([height, width], &convolution))
+    }
+
+    fn working_memory(&self, inputs: &[Option<&Fact>], _: &[&Shape]) -> WorkingMemory {
+        let (Some(image), Some(filter)) = (inputs.first().copied().flatten(), inputs.get(1).copied().flatten()) else {
+            return WorkingMemory::default();
+        };
+        let (Some(from), Some(shape)) = (&image.shape, &filter.shape) else { return WorkingMemory::default() };
+        let convolution = self.convolution(from, shape);
+        convolution
+            .map_or_else(|_| WorkingMemory::default(), |convolution| transposed_memory([image, filter], &convolution))
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {

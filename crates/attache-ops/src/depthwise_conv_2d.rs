@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use attache_base::{Activation, Constant, Shape};
+use attache_base::{Activation, Constant, DataType, Shape};
 use attache_gpu_ir::{Index, IndexMap, Primitive, ValueId};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal, WorkingMemory};
 use attache_kernels::Engine;
 use attache_kernels::convolution::Convolution;
 use attache_kernels::depthwise::{PackedDepthwise, depthwise};
@@ -17,7 +17,8 @@ use crate::convolution::{Sliding, Weights, check_bias, inferred, lower, multiply
 use crate::definition::{activation, padding, positive};
 use crate::exact::is_exact;
 use crate::fused;
-use crate::support::{arity, image, is_empty, refuse, required};
+use crate::support::{arity, image, is_empty, product, refuse, required};
+use crate::working::{converted, of_weights, packed};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
@@ -129,6 +130,25 @@ impl Op for DepthwiseConv2d {
         Some(multiply_adds([height, width], &convolution))
     }
 
+    fn working_memory(&self, inputs: &[Option<&Fact>], outputs: &[&Shape]) -> WorkingMemory {
+        let (Some(image), Some(filter)) = (inputs.first().copied().flatten(), inputs.get(1).copied().flatten()) else {
+            return WorkingMemory::default();
+        };
+        let (Some(from), Some(shape)) = (&image.shape, &filter.shape) else { return WorkingMemory::default() };
+        let Ok(Convolution { kernel, output: [.., channels], .. }) = self.convolution(from, shape) else {
+            return WorkingMemory::default();
+        };
+        // A line of vectors for each tap, packed twice over while it is made.
+        let taps = usize::try_from(product(&kernel)).unwrap_or(usize::MAX);
+        let memory = of_weights(filter, packed(DataType::Float32, 1, [channels, taps], 1).saturating_mul(2));
+        // With a multiplier, the image is repeated, unless that would take sixteen times the output and more.
+        let multiplier = channels.checked_div(from[3]).unwrap_or(0);
+        let repeated = converted(from).saturating_mul(multiplier as u64);
+        let most = outputs.first().map_or(0, |output| converted(output)).saturating_add(1 << 18).saturating_mul(16);
+        let scratch = memory.scratch.saturating_add(repeated.min(most));
+        WorkingMemory { scratch, ..memory }
+    }
+
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let (input, filter) = (eval.input(0)?, eval.input(1)?);
         if is_empty(eval) {
@@ -161,7 +181,7 @@ impl Op for DepthwiseConv2d {
 
 #[cfg(test)]
 mod tests {
-    use attache_base::{DataType, Padding};
+    use attache_base::Padding;
 
     use super::*;
 

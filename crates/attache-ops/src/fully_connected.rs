@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use attache_base::{Activation, DataType, Shape};
 use attache_gpu_ir::ValueId;
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal, WorkingMemory};
 use attache_kernels::Engine;
 use attache_kernels::convolution::Convolution;
 use attache_kernels::gemm::{PackedMatrix, gemm};
@@ -21,6 +21,7 @@ use crate::convolution::{self, Weights, check_bias, float_as};
 use crate::definition::activation;
 use crate::exact::is_exact;
 use crate::support::{arity, countable, is_empty, product, refuse, required};
+use crate::working::{converted, of_weights, packed};
 use crate::{Code, Declaration, Definition, fused};
 
 pub(crate) static DEFINITIONS: &[Definition] =
@@ -214,6 +215,16 @@ impl Op for FullyConnected {
     fn multiply_adds(&self, inputs: &[Option<&Shape>], _: &[&Shape]) -> Option<u64> {
         let Product { rows, depth, outputs } = Product::new((*inputs.first()?)?, (*inputs.get(1)?)?).ok()?;
         Some(product(&[rows, depth, outputs]))
+    }
+
+    fn working_memory(&self, inputs: &[Option<&Fact>], _: &[&Shape]) -> WorkingMemory {
+        let (Some(input), Some(weights)) = (inputs.first().copied().flatten(), inputs.get(1).copied().flatten()) else {
+            return WorkingMemory::default();
+        };
+        let (Some(from), Some(shape)) = (&input.shape, &weights.shape) else { return WorkingMemory::default() };
+        let Ok(Product { depth, outputs, .. }) = Product::new(from, shape) else { return WorkingMemory::default() };
+        let memory = of_weights(weights, packed(weights.data_type, 1, [outputs, depth], depth));
+        WorkingMemory { scratch: memory.scratch.saturating_add(converted(from)), ..memory }
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {

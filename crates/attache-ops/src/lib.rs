@@ -90,6 +90,7 @@ mod unpack;
 mod var_handle;
 mod where_op;
 mod while_op;
+mod working;
 
 pub use definition::{Code, Declaration, Definition};
 pub use import::{ImportError, import, import_first};

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use attache_base::{Activation, DataType, Shape};
 use attache_gpu_ir::Expression::Input;
 use attache_gpu_ir::{Contraction, Primitive, Unary};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal, TensorRef};
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal, TensorRef, WorkingMemory};
 use attache_kernels::Engine;
 use attache_kernels::gemm::{PackedMatrix, gemm};
 use attache_kernels::movement::concatenate;
@@ -20,6 +20,7 @@ use attache_model::schema::{BuiltinOperator, LSTMKernelType};
 use crate::definition::activation;
 use crate::support::{arity, countable, one_of, product, refuse, required};
 use crate::view::View;
+use crate::working::{converted, of_weights, packed};
 use crate::{Code, Declaration, Definition};
 
 pub(crate) static DEFINITIONS: &[Definition] =
@@ -107,6 +108,18 @@ impl Op for Lstm {
         // Each row of the batch times all weights.
         let (rows, weights) = ((*inputs.first()?)?.first()?, (*inputs.get(2)?)?);
         Some(product(weights).saturating_mul(*rows as u64))
+    }
+
+    fn working_memory(&self, inputs: &[Option<&Fact>], _: &[&Shape]) -> WorkingMemory {
+        let [input, weights] = [0, 2].map(|index| inputs.get(index).copied().flatten());
+        let (Some(input), Some(weights)) = (input, weights) else { return WorkingMemory::default() };
+        let Some([rows, columns]) = weights.shape.as_ref().map(|shape| [shape.first(), shape.get(1)]) else {
+            return WorkingMemory::default();
+        };
+        let (rows, columns) = (rows.copied().unwrap_or(0), columns.copied().unwrap_or(0));
+        let memory = of_weights(weights, packed(weights.data_type, 1, [rows, columns], columns));
+        let input = input.shape.as_ref().map_or(0, converted);
+        WorkingMemory { scratch: memory.scratch.saturating_add(input), ..memory }
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use attache_base::{Activation, DataType, Shape};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal, WorkingMemory};
 use attache_kernels::Engine;
 use attache_kernels::convolution::Convolution;
 use attache_kernels::quantized::{PackedIntegerTransposeFilter, wide_transpose_convolve};
 use attache_model::schema::BuiltinOperator;
 
 use crate::contraction::{Arithmetic, Laid, eval_bytes, lower_stored, wide_parts};
-use crate::convolution::{Spreading, check_bias, inferred};
+use crate::convolution::{Spreading, check_bias, inferred, transposed_memory};
 use crate::definition::{activation, padding, positive};
 use crate::exact::is_exact;
 use crate::support::{arity, image, is_empty, known_integers, one_of, product, refuse, required};
@@ -88,6 +88,20 @@ impl Op for TransposeConv {
         let (filter, image) = ((*inputs.get(1)?)?, (*inputs.get(2)?)?);
         let places = image.split_last()?.1;
         Some(product(filter).saturating_mul(product(places)))
+    }
+
+    fn working_memory(&self, inputs: &[Option<&Fact>], _: &[&Shape]) -> WorkingMemory {
+        let [wanted, filter, image] = [0, 1, 2].map(|index| inputs.get(index).copied().flatten());
+        let (Some(wanted), Some(filter), Some(image)) = (wanted, filter, image) else {
+            return WorkingMemory::default();
+        };
+        let (Ok(Some(wanted)), Some(shape), Some(from)) = (known_integers(0, wanted), &filter.shape, &image.shape)
+        else {
+            return WorkingMemory::default();
+        };
+        let convolution = self.convolution(&wanted, shape, from);
+        convolution
+            .map_or_else(|_| WorkingMemory::default(), |convolution| transposed_memory([image, filter], &convolution))
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {

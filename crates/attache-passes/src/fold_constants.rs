@@ -17,15 +17,19 @@ const SMALL: usize = 1 << 20;
 /// few numbers up does so again at each run rather than fill memory.
 const GROWTH: usize = 8;
 
+/// An operator that takes more than so many bytes besides its inputs and outputs is left to the runs, and to what they are
+/// held to.
+const MOST_WORKING: u64 = 256 << 20;
+
 /// Nothing more is folded where all constants together would take so many bytes: in a chain, every result may be larger
 /// than the one before.
-const MOST: usize = 8 << 30;
+const MOST: u64 = 8 << 30;
 
 fn find(graph: &Graph) -> Found {
     let mut found = Found::default();
     let mut known = Known { graph, learnt: HashMap::new() };
     let constants = graph.tensors.iter().filter_map(|tensor| tensor.fact.constant.as_ref());
-    let mut total: usize = constants.map(size).fold(0, usize::saturating_add);
+    let mut total: u64 = constants.map(size).fold(0, u64::saturating_add);
     for (id, node) in visits::nodes(graph) {
         known.refresh(node);
         if let (Some(value), [output]) = (node.op.value_of_shapes(&known.inputs(node)), &node.outputs[..]) {
@@ -37,7 +41,7 @@ fn find(graph: &Graph) -> Found {
         let Some(facts) = known.constant_inputs(node) else { continue };
         match fold(graph, node, &facts, MOST.saturating_sub(total)) {
             Ok(outputs) => {
-                total = outputs.iter().map(size).fold(total, usize::saturating_add);
+                total = outputs.iter().map(size).fold(total, u64::saturating_add);
                 node.outputs.iter().zip(outputs).for_each(|(output, value)| known.learn(*output, value));
                 found.patch.remove.push(id);
             }
@@ -51,8 +55,8 @@ fn find(graph: &Graph) -> Found {
     found
 }
 
-fn size(constant: &Constant) -> usize {
-    constant.data_type.byte_size(constant.shape.elements()).unwrap_or(0)
+fn size(constant: &Constant) -> u64 {
+    constant.data_type.byte_size(constant.shape.elements()).unwrap_or(0) as u64
 }
 
 /// What is known of tensors: what the graph says, and what follows from values computed so far. Without the latter each
@@ -106,7 +110,7 @@ impl Known<'_> {
 }
 
 /// The values of the outputs, which may take `room` bytes, or why they are not computed now.
-fn fold(graph: &Graph, node: &Node, inputs: &[Option<Fact>], room: usize) -> Result<Vec<Constant>, String> {
+fn fold(graph: &Graph, node: &Node, inputs: &[Option<Fact>], room: u64) -> Result<Vec<Constant>, String> {
     if node.op.missing().is_some() {
         return Err("it is not implemented".into());
     }
@@ -120,8 +124,12 @@ fn fold(graph: &Graph, node: &Node, inputs: &[Option<Fact>], room: usize) -> Res
     {
         return Ok(vec![Constant { shape: shape.clone(), ..constant.clone() }]);
     }
-    if sizes.iter().fold(0, |sum: usize, size| sum.saturating_add(*size)) > room {
+    if sizes.iter().fold(0, |sum: u64, size| sum.saturating_add(*size as u64)) > room {
         return Err(format!("all constants together would take more than {MOST} bytes"));
+    }
+    let working = node.op.working_memory(&facts, &shapes.iter().collect::<Vec<_>>()).total();
+    if working > MOST_WORKING {
+        return Err(format!("it would take {working} bytes for packed weights and scratch"));
     }
     let mut buffers = Vec::with_capacity(sizes.len());
     for size in sizes {

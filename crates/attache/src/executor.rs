@@ -3,16 +3,15 @@
 //! Contract: outputs stay as they are until the next run, inputs and variables until someone writes them. What only a
 //! run can size is inferred again at each run, from the values at hand, and lies in buffers of its own.
 
-use std::time::Instant;
-
-use attache_base::{Buffer, Bytes, Constant, Parallel, Pool, Serial, Shape, copy};
-use attache_graph::{Cache, Eval, Fact, Graph, Inferred, Node, NodeId, OpError, TensorId, TensorRef};
+use attache_base::{Buffer, Bytes, Constant, Parallel, Pool, Serial, Shape, Stopwatch, copy};
+use attache_graph::{Cache, Eval, Fact, Graph, Inferred, Node, NodeId, OpError, TensorId, TensorRef, WorkingMemory};
 use attache_model::Place;
 
 use crate::assign::{Delegated, Work};
 use crate::builder::Options;
 use crate::environment::{Environment, Offer};
 use crate::flight::{Flight, Run, gone};
+use crate::limits::{require_memory, working_memory};
 use crate::memory::{Memory, Readable, writable};
 use crate::partition::Unit;
 use crate::plan::Plan;
@@ -24,8 +23,8 @@ const MAX_THREADS: usize = 256;
 
 /// One step of a run.
 enum Step {
-    /// A node on the CPU.
-    Node { id: NodeId, cache: Cache, runtime_shapes: Option<Vec<Shape>> },
+    /// A node on the CPU, and what its next run takes besides its tensors.
+    Node { id: NodeId, cache: Cache, working: WorkingMemory, runtime_shapes: Option<Vec<Shape>> },
     /// Nodes on a delegate.
     Island(Delegated),
 }
@@ -67,7 +66,8 @@ impl Executor {
                 let node = graph.node(id);
                 let mut tensors = node.inputs.iter().flatten().chain(&node.outputs);
                 let unknown = tensors.any(|id| memory.is_own(*id));
-                Step::Node { id, cache: Cache::default(), runtime_shapes: unknown.then(Vec::new) }
+                let working = working_memory(&graph, node);
+                Step::Node { id, cache: Cache::default(), working, runtime_shapes: unknown.then(Vec::new) }
             }
         };
         let steps: Vec<Step> = work.into_iter().map(step).collect();
@@ -311,18 +311,19 @@ impl Executor {
         for step in steps {
             match step {
                 Step::Island(island) => run_island(graph, memory, island, 1)?,
-                Step::Node { id, cache, runtime_shapes } => {
-                    let (node, start) = (graph.node(*id), Instant::now());
+                Step::Node { id, cache, working, runtime_shapes } => {
+                    let (node, start) = (graph.node(*id), Stopwatch::start());
                     let mut offer = Offer { environment, parallel, made: Vec::new(), states: Vec::new() };
                     let result = match runtime_shapes {
-                        None => run_node(graph, node, memory, cache, &mut offer),
+                        None => require_memory(std::mem::take(&mut working.kept).saturating_add(working.scratch))
+                            .and_then(|()| run_node(graph, node, memory, cache, &mut offer)),
                         Some(shapes) => run_resized(graph, node, memory, cache, shapes, (&mut offer, limits)),
                     };
                     let states = std::mem::take(&mut offer.states);
                     let result = result.and_then(|()| keep_states(graph, node, memory, &states));
                     let failure = |error| Error::operator(place(*subgraph, node), &error);
                     result.map_err(|error| environment.failure(|| failure(error)))?;
-                    tracing::trace!(operator = node.op.name(), us = start.elapsed().as_micros() as u64, "node");
+                    tracing::trace!(operator = node.op.name(), us = (1e3 * start.milliseconds()) as u64, "node");
                 }
             }
         }

@@ -37,10 +37,14 @@ pub(crate) fn plan(graph: &Graph, subgraph: usize, work: &mut Vec<Work>, limits:
         lifetimes.push(arena::Lifetime { size, first, last });
     }
     let arena = arena::plan(&lifetimes, Buffer::ALIGNMENT);
-    limits.check_arena(subgraph, arena.size)?;
+    let nodes = work.iter().filter_map(|work| match work {
+        Work::Node(id) => Some(graph.node(*id)),
+        Work::Island(_) => None,
+    });
+    limits.check_memory(graph, subgraph, arena.size, nodes)?;
     let place = |index: usize| -> Option<Range<usize>> {
         let offset = arena.offsets[slots[owners[index].index()]?];
-        Some(offset..offset + graph.tensors[index].fact.byte_size()?)
+        Some(offset..offset.saturating_add(graph.tensors[index].fact.byte_size()?))
     };
     let places = (0..graph.tensors.len()).map(place).collect();
     Ok(Plan { places, size: arena.size, lower_bound: arena::lower_bound(&lifetimes), limits: limits.clone() })
@@ -105,7 +109,7 @@ fn needed(graph: &Graph, owners: &[TensorId], work: &[Work]) -> Vec<Option<(usiz
 fn size(graph: &Graph, subgraph: usize, id: TensorId, limits: &Limits) -> Result<usize, Error> {
     let tensor = graph.tensor(id);
     let reason = match tensor.fact.byte_size() {
-        Some(size) if size <= limits.tensor_bytes => return Ok(size),
+        Some(size) if size as u64 <= limits.tensor_bytes => return Ok(size),
         Some(size) => exceeded("tensor_bytes", format_args!("{size} bytes"), limits.tensor_bytes),
         None => format!("tensors of type {} are not implemented", tensor.fact.data_type),
     };

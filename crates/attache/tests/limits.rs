@@ -84,3 +84,45 @@ fn what_a_run_sizes_is_limited_at_that_run() {
     assert!(error.to_string().contains("the limit multiply_adds is 999"), "{error}");
     run(1000).unwrap();
 }
+
+/// One operator between `x` and constant weights of these shapes.
+fn contraction(code: BuiltinOperator, x: &[usize], weights: &[usize], y: &[usize]) -> Model {
+    let mut net = Net::new();
+    let input = net.tensor("x", x);
+    let values = vec![0.5f32; weights.iter().product()];
+    let weights = net.builder.tensor(0, TensorBuilder::values("weights", weights, &values));
+    let output = net.tensor("y", y);
+    let operator = OperatorBuilder::new(code, [input, weights], [output]);
+    let operator = match code {
+        BuiltinOperator::FULLY_CONNECTED => operator.with(|written| written.builtin_options = options()),
+        _ => operator,
+    };
+    net.builder.operator(0, operator);
+    net.finish(&[input], &[output])
+}
+
+#[test]
+fn packed_weights_are_counted() {
+    let depth = 1 << 20;
+    // One output fills no vector: kernels pad it to one, which takes up to sixteen times the weights.
+    let model = contraction(BuiltinOperator::FULLY_CONNECTED, &[1, depth], &[1, depth], &[1, 1]);
+    let limits = |arena_bytes| Limits { arena_bytes, ..Limits::default() };
+    let text = refusal(&model, limits(32 << 20)).expect("weights that take 64 MiB");
+    assert!(text.contains("FULLY_CONNECTED") && text.contains("packed weights and scratch"), "{text}");
+    assert!(text.contains("the limit arena_bytes is 33554432"), "{text}");
+    assert_eq!(refusal(&model, limits(128 << 20)), None);
+}
+
+#[test]
+fn many_small_matrices_are_not_packed_all_at_once() {
+    let count = 1 << 20;
+    let model = contraction(BuiltinOperator::BATCH_MATMUL, &[count, 1, 1], &[count, 1, 1], &[count, 1, 1]);
+    // Packed together they would take hundreds of bytes each.
+    let limits = Limits { arena_bytes: 32 << 20, ..Limits::default() };
+    let mut interpreter = Interpreter::builder(&model).threads(1).limits(limits).build().unwrap();
+    let numbers: Vec<f32> = (0..count).map(|number| number as f32).collect();
+    interpreter.write(0, &numbers).unwrap();
+    interpreter.invoke().unwrap();
+    let output = interpreter.read::<f32>(0).unwrap();
+    assert!(output.iter().zip(&numbers).all(|(found, number)| *found == number * 0.5));
+}

@@ -18,13 +18,14 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use attache_base::{Activation, DataType, Quantization, Shape};
-use attache_graph::{Eval, Fact, Inferred, Op, OpError};
+use attache_graph::{Eval, Fact, Inferred, Op, OpError, WorkingMemory};
 use attache_kernels::Engine;
 use attache_kernels::gemm::{PackedMatrix, gemm};
 use attache_model::schema::BuiltinOperator;
 
 use crate::definition::activation;
 use crate::support::{arity, countable, is_empty, one_of, product, required};
+use crate::working::{of_weights, packed};
 use crate::{Code, Declaration, Definition};
 use dynamic::Dynamic;
 
@@ -429,6 +430,20 @@ impl Op for SequenceLstm {
         let Extents { times, batches, outputs, .. } = extents;
         let shape = if self.time_major { [times, batches, outputs] } else { [batches, times, outputs] };
         Ok(vec![Inferred::new(data_type, countable(shape.into())?)])
+    }
+
+    fn working_memory(&self, inputs: &[Option<&Fact>], _: &[&Shape]) -> WorkingMemory {
+        // Each matrix is copied next to others, and then packed.
+        let matrix = |fact: &&Fact| {
+            let &[rows, columns] = fact.shape.as_ref()?.extents() else { return None };
+            Some(of_weights(fact, packed(DataType::Float32, 1, [rows, columns], columns).saturating_mul(2)))
+        };
+        let weights = (INPUT_WEIGHTS..RECURRENT_WEIGHTS + GATES).chain([PROJECTION]);
+        let weights = weights.filter_map(|index| inputs.get(index).copied().flatten());
+        weights.filter_map(|fact| matrix(&fact)).fold(WorkingMemory::default(), |sum, one| WorkingMemory {
+            kept: sum.kept.saturating_add(one.kept),
+            scratch: sum.scratch.saturating_add(one.scratch),
+        })
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {

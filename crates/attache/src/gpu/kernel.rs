@@ -1,9 +1,8 @@
 //! An island on the GPU: bytes of tensors in, bytes of tensors out.
 
 use std::any::Any;
-use std::time::Instant;
 
-use attache_base::DataType;
+use attache_base::{DataType, Stopwatch};
 use attache_gpu::{Device, GpuError, GpuErrorKind, Plan, Precision, Session, SharedValue, Storage, Submission};
 use attache_gpu_ir::{Scalar, ValueId};
 use attache_graph::{NodeId, TensorMut, TensorRef};
@@ -149,16 +148,16 @@ impl DelegateQueue for GpuKernel {
 }
 
 /// The microseconds from one step of a run to the next.
-struct Clock(Instant);
+struct Laps(Stopwatch);
 
-impl Clock {
+impl Laps {
     fn start() -> Self {
-        Self(Instant::now())
+        Self(Stopwatch::start())
     }
 
     fn lap(&mut self) -> u64 {
-        let before = std::mem::replace(&mut self.0, Instant::now());
-        (self.0 - before).as_micros() as u64
+        let before = std::mem::replace(&mut self.0, Stopwatch::start());
+        (1e3 * before.milliseconds()) as u64
     }
 }
 
@@ -207,17 +206,17 @@ impl DelegateKernel for GpuKernel {
         if times == 0 {
             return Ok(());
         }
-        let mut clock = Clock::start();
+        let mut laps = Laps::start();
         for (index, input) in inputs.iter().enumerate() {
             if !self.taken.get(index).is_some_and(|taken| *taken) {
                 self.write(0, index, input.bytes)?;
             }
         }
-        let write_us = clock.lap();
+        let write_us = laps.lap();
         self.submit(0, times)?;
-        let submit_us = clock.lap();
+        let submit_us = laps.lap();
         self.wait(0)?;
-        let wait_us = clock.lap();
+        let wait_us = laps.lap();
         for (index, output) in outputs.iter_mut().enumerate() {
             if self.kept.get(index).is_some_and(|kept| *kept) {
                 continue;
@@ -229,7 +228,7 @@ impl DelegateKernel for GpuKernel {
             }
         }
         let (bytes_in, bytes_out) = (bytes_of(&self.inputs, &self.taken), bytes_of(&self.outputs, &self.kept));
-        tracing::trace!(bytes_in, write_us, submit_us, wait_us, bytes_out, read_us = clock.lap(), "partition");
+        tracing::trace!(bytes_in, write_us, submit_us, wait_us, bytes_out, read_us = laps.lap(), "partition");
         Ok(())
     }
 
