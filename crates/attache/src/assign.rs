@@ -29,7 +29,7 @@ pub(crate) struct Delegated {
     /// What they make for others, ascending.
     pub(crate) outputs: Vec<TensorId>,
     /// What runs them.
-    pub(crate) kernel: Kernel,
+    pub(crate) kernel: Box<Kernel>,
 }
 
 impl Delegated {
@@ -256,6 +256,7 @@ impl Assignment {
             match Kernel::prepare(name, || delegate.prepare(island)) {
                 Ok(kernel) => {
                     let (delegate, nodes) = ((*name).to_owned(), nodes.clone());
+                    let kernel = Box::new(kernel);
                     prepared.push(Delegated { delegate, nodes, inputs, outputs, kernel });
                 }
                 Err(error) => {
