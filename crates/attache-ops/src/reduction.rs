@@ -1,21 +1,21 @@
 //! What operators that fold axes share: which axes an input names, the shape that is left, and the GPU form. Knows no
 //! operator.
 //!
-//! Sums of stored numbers are those of TensorFlow Lite's optimized kernels, bit for bit where those do not wrap. Its
-//! reference kernels (LiteRT 2.3.0) take the bytes of INT8 and INT16 for unsigned bytes; sums of UINT8, and means, are the
-//! same in both.
+//! Sums of INT8 and INT16 are those of TensorFlow Lite's optimized kernels, bit for bit where those do not wrap: brought to
+//! the output's scale in float32. Its reference kernels (LiteRT 2.3.0) take these bytes for unsigned ones. Sums of UINT8,
+//! and means, are the reference kernels', in fixed point.
 
 use std::ops::Add;
 
 use attache_base::{DataType, Shape};
-use attache_gpu_ir::{Primitive, Reduction, ValueId, Whole};
+use attache_gpu_ir::{Primitive, Reduction, ValueId, Whole, WholeBinary};
 use attache_graph::{Eval, Fact, Inferred, Lowering, OpError, Refusal};
 
 use attache_kernels::quantized::{Multiplier, Rounding, Stored};
 use attache_kernels::reduce;
 
 use crate::Declaration;
-use crate::exact::{affine, as_reals, as_stored, rescaled};
+use crate::exact::{affine, as_reals, as_stored, entries, integers, rescaled};
 use crate::quantized::{Affine, SUMS_OF_64_BITS, is_stored, range, require_symmetric, with_stored};
 use crate::support::{arity, axis_of, countable, elements, elements_mut, known_integers, one_of, refuse, required};
 
@@ -40,7 +40,8 @@ pub(crate) fn rescaled_sum(eval: &mut Eval<'_>, folded: &[bool], is_mean: bool) 
     let (input, output) = (eval.input(0)?, &eval.outputs[0]);
     let from = Affine::new(input.data_type, input.quantization)?;
     let to = Affine::new(output.data_type, output.quantization)?;
-    let sum = StoredSum::new(from, to, input.shape.elements() / output.shape.elements().max(1), is_mean);
+    let count = input.shape.elements() / output.shape.elements().max(1);
+    let sum = StoredSum::new(input.data_type, [from, to], count, is_mean);
     with_stored!(input.data_type, T => match sum.fits_32_bits(range(input.data_type)?) {
         true => sum.fold::<T, i32>(eval, folded),
         false => sum.fold::<T, i64>(eval, folded),
@@ -53,13 +54,88 @@ struct StoredSum {
     to: Affine,
     count: usize,
     factor: Multiplier,
+    /// Whether they do so in float32.
+    is_float: bool,
 }
 
 impl StoredSum {
-    fn new(from: Affine, to: Affine, count: usize, is_mean: bool) -> Self {
+    fn new(data_type: DataType, [from, to]: [Affine; 2], count: usize, is_mean: bool) -> Self {
         let factor = Multiplier::new(f64::from(from.scale) / f64::from(to.scale));
         let factor = if is_mean { divided(factor, count as i64) } else { factor };
-        Self { from, to, count, factor }
+        Self { from, to, count, factor, is_float: !is_mean && data_type != DataType::UInt8 }
+    }
+
+    /// What is stored of a sum, before it saturates.
+    fn stored(&self, sum: i64) -> i32 {
+        let rescaled = if self.is_float {
+            let scale = self.from.scale / self.to.scale;
+            let bias = -(self.from.zero_point as f32) * scale * self.count as f32;
+            (sum as f32 * scale + bias).round() as i32
+        } else {
+            multiplied(sum.wrapping_sub(self.offset()), self.factor)
+        };
+        rescaled.saturating_add(self.to.zero_point)
+    }
+
+    /// For each stored number but the least the least sum of 32 bits of which it, or a larger one, is stored.
+    fn thresholds(&self, (least, most): (i32, i32)) -> Vec<i32> {
+        let threshold = |stored: i32| {
+            let (mut below, mut above) = (i64::from(i32::MIN), i64::from(i32::MAX));
+            while below < above {
+                let middle = (below + above).div_euclid(2);
+                match self.stored(middle) >= stored {
+                    true => above = middle,
+                    false => below = middle + 1,
+                }
+            }
+            above as i32
+        };
+        (least + 1..=most).map(threshold).collect()
+    }
+
+    /// What fixed-point arithmetic stores of a sum of 32 bits.
+    fn guess(&self, bounds: (i32, i32)) -> Whole {
+        let zero = self.to.zero_point;
+        let less = Whole::Input(0).plus((self.offset() as i32).wrapping_neg());
+        // Bounds before the zero point is added: that cannot wrap.
+        rescaled(less, self.factor, Rounding::Twice).clamp((bounds.0 - zero, bounds.1 - zero)).plus(zero)
+    }
+
+    /// Whether the guess is never wrong by more than one. Both ascend with the sum, so that it is enough to look where
+    /// another number is stored.
+    fn is_near(&self, guess: &Whole, thresholds: &[i32], (least, most): (i32, i32)) -> bool {
+        let count = i32::try_from(self.count).unwrap_or(i32::MAX);
+        let (first, last) = (count.saturating_mul(least), count.saturating_mul(most));
+        let is_near = |sum: i32| {
+            let stored = self.stored(sum.into()).clamp(least, most);
+            guess.evaluate(&[sum]).abs_diff(stored) <= 1
+        };
+        let steps = thresholds.iter().filter(|sum| (first + 1..=last).contains(*sum));
+        steps.flat_map(|sum| [sum - 1, *sum]).chain([first, last]).all(is_near)
+    }
+
+    /// Emits what is stored of sums: the guess, put right by the thresholds on its either side where it may be wrong by one.
+    fn emit(&self, lowering: &mut Lowering<'_>, sums: ValueId, bounds: (i32, i32)) -> Result<ValueId, Refusal> {
+        let (shape, guess) = (lowering.shape(sums).clone(), self.guess(bounds));
+        let guessed = lowering.whole_map(guess.clone(), &shape, &[sums])?;
+        if !self.is_float {
+            return Ok(guessed);
+        }
+        let thresholds = self.thresholds(bounds);
+        if !self.is_near(&guess, &thresholds, bounds) {
+            return Err(Refusal::new("its sums lose digits in 32-bit floats"));
+        }
+        let around = [&[i32::MIN][..], &thresholds, &[i32::MAX]].concat();
+        let table = integers(lowering, [around.len()], &around)?;
+        let mut bound = |next: i32| {
+            let place = lowering.whole_map(Whole::Input(0).plus(next - bounds.0), &shape, &[guessed])?;
+            entries(lowering, table, place)
+        };
+        let (low, high) = (bound(0)?, bound(1)?);
+        let is_lower = Whole::Input(1).binary(WholeBinary::Less, Whole::Input(2));
+        let is_higher = Whole::Input(1).binary(WholeBinary::Less, Whole::Input(3));
+        let right = Whole::Input(0).plus(1).subtract(is_lower).subtract(is_higher).clamp(bounds);
+        lowering.whole_map(right, &shape, &[guessed, sums, low, high])
     }
 
     /// The sum of as many zero points.
@@ -85,8 +161,7 @@ impl StoredSum {
         let step = |sum: A, element: T| sum + A::from(element.into());
         reduce::fold(elements::<T>(input.bytes)?, input.shape, folded, &mut sums, A::from(0), step);
         for (value, sum) in elements_mut::<T>(output.bytes)?.iter_mut().zip(sums) {
-            let sum = multiplied(sum.into().wrapping_sub(self.offset()), self.factor);
-            *value = T::saturate(sum.saturating_add(self.to.zero_point));
+            *value = T::saturate(self.stored(sum.into()));
         }
         Ok(())
     }
@@ -150,20 +225,15 @@ impl Folding {
     /// Emits a sum of stored numbers, or their mean, at the output's scale.
     pub(crate) fn lower_sum(self, lowering: &mut Lowering<'_>, is_mean: bool) -> Result<(), Refusal> {
         let (from, to) = (lowering.input_fact(0)?, lowering.output_fact(0)?);
-        let (least, most) = range(from.data_type).map_err(refuse)?;
+        let bounds = range(from.data_type).map_err(refuse)?;
         let count = lowering.input_shape(0)?.elements() / lowering.output_shape(0)?.elements().max(1);
-        let sum = StoredSum::new(affine(from)?, affine(to)?, count, is_mean);
-        if !sum.fits_32_bits((least, most)) {
+        let sum = StoredSum::new(from.data_type, [affine(from)?, affine(to)?], count, is_mean);
+        if !sum.fits_32_bits(bounds) {
             return Err(Refusal::new(SUMS_OF_64_BITS));
         }
         let input = lowering.input(0)?;
         let sums = self.fold(lowering, Reduction::Sum, input)?;
-        let shape = lowering.output_shape(0)?.clone();
-        // Bounds before the zero point is added: that cannot wrap.
-        let zero = sum.to.zero_point;
-        let less = Whole::Input(0).plus((sum.offset() as i32).wrapping_neg());
-        let rounded = rescaled(less, sum.factor, Rounding::Twice).clamp((least - zero, most - zero));
-        let output = lowering.whole_map(rounded.plus(zero), &shape, &[sums])?;
+        let output = sum.emit(lowering, sums, bounds)?;
         lowering.output(0, output)
     }
 
@@ -225,7 +295,7 @@ mod tests {
     #[test]
     fn sums_beyond_32_bits_saturate() {
         let affine = |scale| Affine { scale, zero_point: 0 };
-        let sum = |count, to, is_mean| StoredSum::new(affine(1.0), affine(to), count, is_mean);
+        let sum = |count, to, is_mean| StoredSum::new(DataType::Int8, [affine(1.0), affine(to)], count, is_mean);
         let (bytes, words) = ((-128, 127), (-32_768, 32_767));
         assert!(sum(65_535, 1.0, true).fits_32_bits(words) && !sum(65_536, 1.0, true).fits_32_bits(words));
         assert!(sum(1 << 20, 1.0, false).fits_32_bits(bytes) && !sum(1 << 25, 1.0, false).fits_32_bits(bytes));
@@ -236,6 +306,25 @@ mod tests {
         assert_eq!(multiplied(total, sum(70_000, 1.0, false).factor), i32::MAX);
         assert_eq!(multiplied(-(1 << 20), Multiplier::new(8192.0)), i32::MIN);
         assert_eq!(multiplied(-7, Multiplier::new(0.5)), -3, "as kernels of 32 bits round");
+    }
+
+    #[test]
+    fn sums_are_rounded_as_the_kernels_of_their_type_do() {
+        let affine = |scale| Affine { scale, zero_point: 0 };
+        let of = |data_type, sum| StoredSum::new(data_type, [affine(0.5), affine(1.0)], 3, false).stored(sum);
+        assert_eq!([-7, -1, 1, 7].map(|sum| of(DataType::Int8, sum)), [-4, -1, 1, 4], "halves away from zero");
+        assert_eq!([-7, -1, 1, 7].map(|sum| of(DataType::UInt8, sum)), [-3, 0, 1, 4], "twice, up");
+    }
+
+    #[test]
+    fn thresholds_tell_what_is_stored() {
+        let from = Affine { scale: 0.07, zero_point: 3 };
+        let sum = StoredSum::new(DataType::Int8, [from, Affine { scale: 0.31, zero_point: -20 }], 40, false);
+        let thresholds = sum.thresholds((-128, 127));
+        for total in -5120..5080 {
+            let stored = -128 + thresholds.partition_point(|least| *least <= total) as i32;
+            assert_eq!(stored, sum.stored(total.into()).clamp(-128, 127), "{total}");
+        }
     }
 
     #[test]
