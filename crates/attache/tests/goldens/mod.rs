@@ -5,15 +5,17 @@
 mod npy;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use attache::diff::{Difference, Tolerance};
-use attache::{DataType, Error, Interpreter, InterpreterBuilder, Limits, Model, Shape};
+use attache::diff::{Difference, Tolerance, Trace, TraceInput};
+use attache::{DataType, Delegate, Error, Interpreter, InterpreterBuilder, Limits, Model, Shape};
 
 /// How many cases there are at least: cases that get lost are a failure.
 const COUNT: usize = 810;
 
-/// How many random graphs there are: the first 40 of at most 3500 bytes of seed 3, by `conformance/graphs.py`.
-const GRAPHS: usize = 40;
+/// The random graphs by what their floats are stored as, and how many there are of each: those of seed 7 of at most 7000
+/// bytes, by `conformance/graphs.py`.
+const GRAPHS: [(&str, usize); 3] = [("f32", 30), ("int8", 20), ("uint8", 20)];
 
 /// Whether what the CPU's kernels compute is overwritten.
 const POISONED: bool = cfg!(feature = "poison");
@@ -150,6 +152,34 @@ impl Case {
         no_panics(interpreter)
     }
 
+    /// Whether it is a random graph.
+    #[allow(dead_code)] // One suite takes those apart.
+    pub(crate) fn is_graph(&self) -> bool {
+        self.name.contains("_graph_")
+    }
+
+    /// Runs each operator alone on delegates, on what the CPU feeds it; what is wrong, if anything.
+    #[allow(dead_code)] // One suite sees stored numbers as reals.
+    pub(crate) fn check_alone(&self, delegate: &Arc<dyn Delegate>, tolerance: &Tolerance) -> Result<(), String> {
+        let inputs = self.inputs.iter();
+        let inputs: Vec<TraceInput> =
+            inputs.map(|input| TraceInput { shape: input.shape.clone(), bytes: input.bytes.clone() }).collect();
+        let trace = Trace::new(&self.model, 0, &inputs, 1, &Limits::default()).map_err(|error| error.to_string())?;
+        for node in 0..trace.nodes() {
+            let alone = trace.alone(node, std::slice::from_ref(delegate)).map_err(|error| error.to_string())?;
+            let differences = alone.outcome.unwrap_or_default();
+            if let Some(far) = differences.iter().find(|difference| !difference.is_within(tolerance)) {
+                let (operator, name) = (alone.operator, alone.name);
+                return Err(format!(
+                    "operator {operator} ({name}): off by {:e}, {:?} by steps",
+                    far.relative(),
+                    far.steps
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Whether any tensor of its model is quantized.
     #[allow(dead_code)] // One suite sees stored numbers as reals.
     pub(crate) fn is_quantized(&self) -> bool {
@@ -208,10 +238,20 @@ fn conformance() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance")
 }
 
-/// Every case and every random graph, sorted by name.
+/// Every case and every random graph.
 pub(crate) fn cases() -> Vec<Case> {
-    let cases = [("cases", COUNT), ("graphs", GRAPHS)].map(|(name, count)| cases_in(&conformance().join(name), count));
-    cases.into_iter().flatten().collect()
+    let cases = cases_in(&conformance().join("cases"), COUNT);
+    cases.into_iter().chain(graphs()).collect()
+}
+
+/// Every random graph, named after its kind and its folder.
+pub(crate) fn graphs() -> Vec<Case> {
+    let of_kind = |(kind, count): (&str, usize)| {
+        let mut cases = cases_in(&conformance().join("graphs").join(kind), count);
+        cases.iter_mut().for_each(|case| case.name = format!("{kind}_{}", case.name));
+        cases
+    };
+    GRAPHS.into_iter().flat_map(of_kind).collect()
 }
 
 /// The cases in the folders within a folder, at least `count`, sorted by name.
