@@ -208,7 +208,9 @@ mod tests {
     fn units_are_asked_once_however_many_epochs_there_are() {
         let count = 2000;
         let mut graph = Graph::default();
-        (0..=count).for_each(|_| drop(graph.add_tensor("", Fact::new(DataType::Float32, [1]))));
+        for _ in 0..=count {
+            graph.add_tensor("", Fact::new(DataType::Float32, [1]));
+        }
         let units: Vec<Link> = (0..count).map(|number| Link(number, Default::default())).collect();
         let wanted: Vec<bool> = (0..count).map(|number| number % 2 == 0).collect();
         let clusters = cluster(&graph, &units, &wanted);
