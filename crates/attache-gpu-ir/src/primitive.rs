@@ -314,7 +314,15 @@ impl Primitive {
                 }
                 let inner = &indices[gather.batch..indices.rank() - 1];
                 let parts = [&data[..gather.axis], inner, &data[gather.axis + named..]];
-                Ok(vec![(inputs[0].0, parts.concat().into())])
+                let output = Shape::from(parts.concat());
+                // An index is taken for the nearest inside, and here there is none.
+                if data[gather.axis..gather.axis + named].contains(&0) && output.elements() > 0 {
+                    return Err(format!(
+                        "there is nothing along axis {} of {data} that indices could name",
+                        gather.axis
+                    ));
+                }
+                Ok(vec![(inputs[0].0, output)])
             }
             Primitive::Scan { axis, .. } => {
                 arity(1)?;
@@ -408,4 +416,19 @@ fn broadcast_all(inputs: &[(Scalar, &Shape)], shape: &Shape) -> Result<(), Strin
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indices_that_can_name_nothing_are_refused() {
+        let gather = |data: [usize; 2], indices: [usize; 2]| {
+            let inputs = [(Scalar::F32, &Shape::from(data)), (Scalar::I32, &Shape::from(indices))];
+            Primitive::Gather(Gather { batch: 0, axis: 0 }).infer(&inputs)
+        };
+        assert!(gather([0, 4], [3, 1]).unwrap_err().contains("nothing along axis 0"));
+        assert!(gather([0, 4], [0, 1]).is_ok() && gather([2, 0], [3, 1]).is_ok() && gather([2, 4], [3, 1]).is_ok());
+    }
 }

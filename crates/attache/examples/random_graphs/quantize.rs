@@ -143,7 +143,8 @@ impl Writer<'_> {
 
     /// Parameters for a range.
     fn parameters(&self, [least, most]: [f32; 2]) -> Parameters {
-        let most = if most > least { most } else { least + 1.0 };
+        // Less than this is what rounding leaves of zero; kernels of TensorFlow Lite don't allow for factors that large.
+        let most = if most - least > 1e-3 { most } else { least + 1.0 };
         let scale = (most - least) / 255.0;
         let lowest = if self.is_signed { -128 } else { 0 };
         Parameters { scale, zero_point: lowest + (-least / scale).round() as i64 }
