@@ -11,32 +11,49 @@ use crate::{cargo, generate, root, setup, structure};
 /// One check.
 struct Step {
     name: &'static str,
+    /// Whether the deep check alone has it.
+    is_deep: bool,
     run: fn() -> Result<()>,
 }
 
 /// Every check, the quick ones first.
 static STEPS: &[Step] = &[
-    Step { name: "format", run: || run_cargo(&["fmt", "--all", "--check"]) },
-    Step { name: "structure", run: structure::run },
-    Step { name: "generated files", run: generate::check },
-    Step { name: "lints", run: || clippy(&["--workspace", "--all-targets"]) },
+    Step { name: "format", is_deep: false, run: || run_cargo(&["fmt", "--all", "--check"]) },
+    Step { name: "structure", is_deep: false, run: structure::run },
+    Step { name: "generated files", is_deep: false, run: generate::check },
+    Step { name: "lints", is_deep: false, run: || clippy(&["--workspace", "--all-targets"]) },
     Step {
         name: "lints without the GPU",
+        is_deep: true,
         run: || clippy(&["--package", "attache", "--all-targets", "--no-default-features"]),
     },
-    Step { name: "documentation", run: document },
-    Step { name: "tests", run: test },
-    Step { name: "tests with a poisoned CPU", run: test_poisoned },
-    Step { name: "tests through OpenGL ES", run: test_gl },
-    Step { name: "tests with a planted fault", run: test_fault },
-    Step { name: "tests in the documentation", run: || run_tests(&["--doc"]) },
+    Step { name: "documentation", is_deep: false, run: document },
+    Step { name: "tests", is_deep: false, run: test },
+    Step { name: "deep tests", is_deep: true, run: test_deep },
+    Step { name: "tests with a poisoned CPU", is_deep: true, run: test_poisoned },
+    Step { name: "tests through OpenGL ES", is_deep: true, run: test_gl },
+    Step { name: "tests with a planted fault", is_deep: true, run: test_fault },
+    Step { name: "tests in the documentation", is_deep: true, run: || run_tests(&["--doc"]) },
 ];
 
-/// Runs every check and says which failed.
-pub(crate) fn run() -> Result<()> {
-    let mut failed = Vec::new();
-    let mut lines = Vec::new();
-    for step in STEPS {
+/// Integration tests that take minutes: the deep check alone runs them.
+const DEEP: [&str; 2] = ["gpu_ways", "shared_endurance"];
+
+/// Integration tests that do more in the deep check.
+const DRAWN: [&str; 2] = ["gpu_goldens", "primitives"];
+
+/// Tells tests that they are to draw and compare all that they can.
+const DEEP_VARIABLE: &str = "ATTACHE_DEEP";
+
+/// Runs the checks, with `--deep` every one, and says which failed.
+pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    let is_deep = match arguments {
+        [] => false,
+        [flag] if flag == "--deep" => true,
+        _ => bail!("usage: cargo xtask check [--deep]"),
+    };
+    let (mut failed, mut lines) = (Vec::new(), Vec::new());
+    for step in STEPS.iter().filter(|step| is_deep || !step.is_deep) {
         println!("== {}", step.name);
         let start = Instant::now();
         let result = (step.run)();
@@ -49,6 +66,10 @@ pub(crate) fn run() -> Result<()> {
     }
     println!("== summary\n{}", lines.join("\n"));
     structure::RULES.iter().for_each(|rule| println!("rule: {}", rule.about));
+    if !is_deep {
+        let deep: Vec<&str> = STEPS.iter().filter(|step| step.is_deep).map(|step| step.name).collect();
+        println!("left to `cargo xtask check --deep`: {}", deep.join(", "));
+    }
     if shared().is_none() {
         let left_out = test_targets()?.into_iter().filter(|name| needs_shared(name)).collect::<Vec<_>>().join(", ");
         println!("LEFT OUT, as ATTACHE_SHARED names no folder and ../shared is none: {left_out}");
@@ -66,13 +87,32 @@ fn document() -> Result<()> {
     finish(command(&arguments).env("RUSTDOCFLAGS", "--deny warnings"))
 }
 
-/// Tests of every kind but those in the documentation. Targets are named one by one, so that those which need the
-/// shared models can be left out where there are none, and the end of the run says so.
+/// Tests of every kind but the deep ones and those in the documentation. Targets are named one by one, so that those which
+/// need the shared models can be left out where there are none, and the end of the run says so.
 fn test() -> Result<()> {
-    let targets = test_targets()?.into_iter().filter(|name| shared().is_some() || !needs_shared(name));
-    let targets: Vec<String> = targets.flat_map(|name| ["--test".to_owned(), name]).collect();
-    let targets: Vec<&str> = targets.iter().map(String::as_str).collect();
-    run_tests(&[&["--lib", "--bins", "--examples"], targets.as_slice()].concat())
+    let targets =
+        test_targets()?.into_iter().filter(|name| !is_deep(name) && (shared().is_some() || !needs_shared(name)));
+    let targets: Vec<String> = targets.collect();
+    run_tests(&[&["--lib", "--bins", "--examples"], selection(&targets).as_slice()].concat())
+}
+
+/// The tests that take minutes, and those that draw more when they are told to.
+fn test_deep() -> Result<()> {
+    let targets = test_targets()?.into_iter().filter(|name| is_deep(name) || DRAWN.contains(&name.as_str()));
+    let targets = targets.filter(|name| shared().is_some() || !needs_shared(name));
+    let targets: Vec<String> = targets.collect();
+    let mut command = tests(&selection(&targets))?;
+    finish(command.env(DEEP_VARIABLE, "1"))
+}
+
+/// Arguments that name these integration tests.
+fn selection(targets: &[String]) -> Vec<&str> {
+    targets.iter().flat_map(|name| ["--test", name.as_str()]).collect()
+}
+
+/// Whether the deep check alone runs an integration test.
+fn is_deep(target: &str) -> bool {
+    DEEP.contains(&target)
 }
 
 /// The golden cases, where whatever the CPU computes during a run is overwritten: on the GPU they pass nevertheless, so
@@ -89,17 +129,21 @@ fn test_fault() -> Result<()> {
 
 /// The golden cases through OpenGL ES 3.1, as Mesa's software driver has it.
 fn test_gl() -> Result<()> {
-    setup::verify()?;
-    let selection = ["test", "--workspace", "--features", "attache/poison", "--test", "gpu_goldens"];
     let versions = [("MESA_GL_VERSION_OVERRIDE", "3.0"), ("MESA_GLES_VERSION_OVERRIDE", "3.1")];
-    let mut command = command(&selection);
-    finish(command.envs(setup::environment()?).envs(versions).env("ATTACHE_TEST_BACKEND", "gl"))
+    let mut command = tests(&["--features", "attache/poison", "--test", "gpu_goldens"])?;
+    finish(command.envs(versions).env("ATTACHE_TEST_BACKEND", "gl").env(DEEP_VARIABLE, "1"))
 }
 
 fn run_tests(selection: &[&str]) -> Result<()> {
+    finish(&mut tests(selection)?)
+}
+
+/// The command that runs these tests of the whole workspace, in the environment that they need.
+fn tests(selection: &[&str]) -> Result<Command> {
     setup::verify()?;
     let mut command = command(&[&["test", "--workspace", "--no-fail-fast"], selection].concat());
-    finish(command.envs(setup::environment()?))
+    command.envs(setup::environment()?);
+    Ok(command)
 }
 
 /// Names of the integration tests.
@@ -162,5 +206,6 @@ mod tests {
         let targets = test_targets().unwrap();
         assert!(targets.iter().any(|name| name == "goldens"), "{targets:?}");
         assert!(targets.iter().any(|name| needs_shared(name)), "{targets:?}");
+        assert!(DEEP.iter().chain(&DRAWN).all(|name| targets.iter().any(|target| target == name)), "{targets:?}");
     }
 }

@@ -13,42 +13,61 @@ mod structure;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 /// A task.
 struct Task {
     name: &'static str,
     about: &'static str,
-    run: fn() -> Result<()>,
+    run: fn(&[String]) -> Result<()>,
 }
 
 /// Every task, sorted by name.
 static TASKS: &[Task] = &[
     Task {
         name: "check",
-        about: "the gate: format, lints, documentation, structure, generated files, tests",
+        about: "the gate: format, lints, documentation, structure, generated files, tests; with --deep what takes longer too",
         run: check::run,
     },
-    Task { name: "generate", about: "regenerate what is checked in: schema code, operator manual", run: generate::run },
-    Task { name: "operators", about: "print the operator manual", run: manual::print },
-    Task { name: "setup", about: "install what the gate needs, through apt-get and rustup", run: setup::run },
-    Task { name: "structure", about: "check the rules of structure alone", run: structure::run },
+    Task {
+        name: "generate",
+        about: "regenerate what is checked in: schema code, operator manual",
+        run: |arguments| plain(arguments, generate::run),
+    },
+    Task { name: "operators", about: "print the operator manual", run: |arguments| plain(arguments, manual::print) },
+    Task {
+        name: "setup",
+        about: "install what the gate needs, through apt-get and rustup",
+        run: |arguments| plain(arguments, setup::run),
+    },
+    Task {
+        name: "structure",
+        about: "check the rules of structure alone",
+        run: |arguments| plain(arguments, structure::run),
+    },
     Task { name: "test", about: "setup, then check", run: test },
 ];
 
-fn test() -> Result<()> {
+fn test(arguments: &[String]) -> Result<()> {
     setup::run()?;
-    check::run()
+    check::run(arguments)
+}
+
+/// A task that takes no arguments.
+fn plain(arguments: &[String], run: fn() -> Result<()>) -> Result<()> {
+    ensure!(arguments.is_empty(), "this task takes no arguments: {}", arguments.join(" "));
+    run()
 }
 
 fn main() -> ExitCode {
-    let name = std::env::args().nth(1);
-    let Some(task) = TASKS.iter().find(|task| Some(task.name) == name.as_deref()) else {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let task = arguments.first().and_then(|name| TASKS.iter().find(|task| task.name == name));
+    let Some(task) = task else {
         eprintln!("usage: cargo xtask TASK");
         TASKS.iter().for_each(|task| eprintln!("  {:10} {}", task.name, task.about));
         return ExitCode::from(2);
     };
-    match (task.run)() {
+    match (task.run)(&arguments[1..]) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");

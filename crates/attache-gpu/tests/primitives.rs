@@ -4,6 +4,7 @@
 //! Runs on the first Vulkan device, software included, under the Khronos validation layer; without either it fails.
 
 mod fused;
+mod random;
 mod validation;
 
 use std::collections::BTreeSet;
@@ -17,33 +18,7 @@ use attache_gpu_ir::{
     Binary, Bytes, Contraction, Expression, Gather, Index, IndexMap, Primitive, Program, Reduction, Resample, Sampling,
     Scalar, Tensor, Unary, ValueId, Whole, WholeBinary, WholeRounding, Window, WindowKind, interpret,
 };
-
-/// Numbers that are the same at every run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.0 >> 33) as usize % bound
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())]
-    }
-
-    /// Numbers between -2 and 2 that binary16 holds.
-    fn numbers(&mut self, count: usize) -> Vec<f32> {
-        (0..count).map(|_| self.below(2049) as f32 / 512.0 - 2.0).collect()
-    }
-
-    fn channels(&mut self) -> usize {
-        self.pick(&[1, 2, 3, 4, 5, 8, 12, 16, 21])
-    }
-
-    fn image(&mut self) -> Shape {
-        [self.pick(&[1, 1, 2]), 1 + self.below(9), 1 + self.below(9), self.channels()].into()
-    }
-}
+use random::Random;
 
 /// What cases run on, and in which numbers.
 struct Form {
@@ -674,13 +649,21 @@ static KINDS: [(&str, Draw, usize); 30] = [
 #[test]
 fn devices_compute_what_primitives_mean() {
     let _alone = validation::alone();
-    let all = DeviceOptions::default;
-    for submission in [Submission::Replay, Submission::Encoder] {
-        forms(Precision::F32, submission, all());
-        forms(Precision::F32, submission, DeviceOptions { frugal: true, ..all() });
-        forms(Precision::F16, submission, all());
-        forms(Precision::F16, submission, DeviceOptions { no_shader_f16: true, ..all() });
-    }
+    let (plain, frugal) = (DeviceOptions::default, DeviceOptions { frugal: true, ..DeviceOptions::default() });
+    let pairs = || DeviceOptions { no_shader_f16: true, ..plain() };
+    let all = [
+        (Precision::F32, Submission::Replay, plain()),
+        (Precision::F16, Submission::Encoder, pairs()),
+        (Precision::F32, Submission::Replay, frugal.clone()),
+        (Precision::F16, Submission::Replay, plain()),
+        (Precision::F16, Submission::Replay, pairs()),
+        (Precision::F32, Submission::Encoder, plain()),
+        (Precision::F32, Submission::Encoder, frugal),
+        (Precision::F16, Submission::Encoder, plain()),
+    ];
+    // Two of them see each variant; the others take minutes, and are for the deep check.
+    let count = if std::env::var_os("ATTACHE_DEEP").is_some() { all.len() } else { 2 };
+    all.into_iter().take(count).for_each(forms);
     on_matrices();
     validation::assert_silent();
 }
@@ -719,7 +702,7 @@ fn on_matrices() {
 }
 
 /// All kinds in one more form.
-fn forms(precision: Precision, submission: Submission, options: DeviceOptions) {
+fn forms((precision, submission, options): (Precision, Submission, DeviceOptions)) {
     let form = Form { device: device(options), precision, submission };
     let mut seen = check_kinds(&form, |_| true);
     assert_eq!(seen.contains("halves"), precision != Precision::F32);
