@@ -6,6 +6,7 @@
 //! reals, are read where they lie; a reshape is no kernel at all. Reductions and maps along the same rows are joined in the
 //! end, and long folds split.
 
+mod order;
 mod rows;
 mod split;
 mod views;
@@ -14,6 +15,7 @@ use attache_gpu_ir::{
     Expression, IndexMap, Primitive, Program, Scalar, Source, Step, ValueId, Whole, Window, WindowKind,
 };
 
+use self::order::{Order, Position};
 pub(crate) use self::split::split;
 pub use self::views::View;
 use self::views::Views;
@@ -110,7 +112,7 @@ impl Kernel {
 /// The program's kernels, in an order in which they can run. No kernel binds more buffers than the limits allow that would
 /// not have to anyway.
 pub fn fuse(program: &Program, limits: &Limits) -> Vec<Kernel> {
-    let (views, kernels) = (Views::default(), Vec::new());
+    let (views, kernels) = (Views::default(), Order::default());
     let mut fuser = Fuser { program, uses: uses(program), views, kernels, limits };
     for step in &program.steps {
         fuser.add(step);
@@ -118,7 +120,7 @@ pub fn fuse(program: &Program, limits: &Limits) -> Vec<Kernel> {
     for id in &program.outputs {
         fuser.store(*id);
     }
-    rows::join(program, fuser.kernels, limits.max_bindings)
+    rows::join(program, fuser.kernels.into_kernels(), limits.max_bindings)
 }
 
 /// How many steps read each value; outputs of the program count as one more reader.
@@ -138,7 +140,7 @@ struct Fuser<'a> {
     program: &'a Program,
     uses: Vec<usize>,
     views: Views,
-    kernels: Vec<Kernel>,
+    kernels: Order,
     limits: &'a Limits,
 }
 
@@ -195,9 +197,9 @@ impl Fuser<'_> {
     }
 
     /// The kernel that makes `id`, where nothing else reads it and it makes nothing else.
-    fn sole_producer(&self, id: ValueId) -> Option<usize> {
+    fn sole_producer(&self, id: ValueId) -> Option<(Position, &Kernel)> {
         let produced = matches!(self.program.value(id).source, Source::Step(_)) && self.uses[id.index()] == 1;
-        produced.then(|| self.kernels.iter().rposition(|kernel| kernel.outputs == [id])).flatten()
+        produced.then(|| self.kernels.maker(id)).flatten()
     }
 
     /// A map becomes the epilogue of the last kernel that makes one of its inputs in the map's own shape: what is made
@@ -208,18 +210,20 @@ impl Fuser<'_> {
             Primitive::WholeMap { shape, .. } => (shape, Scalar::I32),
             _ => return map,
         };
-        let mut candidates: Vec<(usize, usize)> = (map.inputs.iter().enumerate())
+        let mut candidates: Vec<(usize, (Position, &Kernel))> = (map.inputs.iter().enumerate())
             .filter(|(_, id)| self.program.shape(**id) == shape && self.program.value(**id).scalar == scalar)
             .filter_map(|(index, id)| Some((index, self.sole_producer(*id)?)))
             .collect();
-        candidates.sort_by_key(|(_, kernel)| std::cmp::Reverse(*kernel));
-        for (index, kernel) in candidates {
-            if let Some(joined) = self.joined(&self.kernels[kernel], &map, index) {
-                self.kernels.remove(kernel);
-                return joined;
+        candidates.sort_by_key(|(_, (position, _))| std::cmp::Reverse(*position));
+        let mut joined = (candidates.into_iter())
+            .filter_map(|(index, (position, kernel))| Some((position, self.joined(kernel, &map, index)?)));
+        match joined.next() {
+            Some((position, joined)) => {
+                self.kernels.take(position);
+                joined
             }
+            None => map,
         }
-        map
     }
 
     fn joined(&self, producer: &Kernel, map: &Kernel, index: usize) -> Option<Kernel> {
@@ -274,20 +278,19 @@ impl Fuser<'_> {
     /// What nothing else reads becomes the prologue of the pointwise contraction that does: a depthwise contraction, or the
     /// mean of each image's channels.
     fn join_first(&mut self, mut kernel: Kernel) -> Kernel {
-        let Some(first) = self.sole_producer(self.unreshaped(kernel.inputs[0])) else { return kernel };
-        let made = self.kernels[first].outputs[0];
+        let made = self.unreshaped(kernel.inputs[0]);
+        let Some((position, first)) = self.sole_producer(made) else { return kernel };
         // Whatever is reshaped from it on the way here, or is itself, may be viewed by others.
         let is_viewed = |id: ValueId| self.views.are_read_of(id, &self.uses);
         if is_viewed(made)
             || self.reshaped_from(kernel.inputs[0]).any(is_viewed)
             || !self.is_plain_pointwise(&kernel)
-            || !self.can_come_first(&self.kernels[first])
+            || !self.can_come_first(first)
         {
             return kernel;
         }
-        let first_kernel = self.kernels[first].clone();
-        let (origins, views) = (first_kernel.origins.clone(), first_kernel.views.clone());
-        kernel.prologue = Some(Box::new(first_kernel));
+        let (origins, views) = (first.origins.clone(), first.views.clone());
+        kernel.prologue = Some(Box::new(first.clone()));
         let (data, outputs) = (self.program.shape(kernel.inputs[0])[3], self.program.shape(kernel.inputs[1])[0]);
         let numbers =
             (1 + data.next_multiple_of(4)) * outputs.next_multiple_of(4) + (1 + MAX_TAPS) * data.next_multiple_of(4);
@@ -302,7 +305,7 @@ impl Fuser<'_> {
         kernel.origins.splice(0..0, origins);
         kernel.origins.sort_unstable();
         kernel.origins.dedup();
-        self.kernels.remove(first);
+        self.kernels.take(position);
         kernel
     }
 
@@ -382,8 +385,7 @@ impl Fuser<'_> {
 
     /// Integers that a map only hands on as reals are read where they lie, or through the map's view of them.
     fn read_integers(&mut self, mut kernel: Kernel) -> Kernel {
-        let Some(map) = self.sole_producer(kernel.inputs[0]) else { return kernel };
-        let producer = &self.kernels[map];
+        let Some((position, producer)) = self.sole_producer(kernel.inputs[0]) else { return kernel };
         if !producer.views.is_empty() && !views::reads_each_once(&kernel.primitive) {
             return kernel;
         }
@@ -397,7 +399,7 @@ impl Fuser<'_> {
         kernel.origins.splice(0..0, producer.origins.iter().copied());
         kernel.origins.sort_unstable();
         kernel.origins.dedup();
-        self.kernels.remove(map);
+        self.kernels.take(position);
         kernel
     }
 
@@ -627,6 +629,20 @@ mod tests {
         assert_eq!(fused(WindowKind::Average, 9, 1), 2, "it is too large to be computed again");
         assert_eq!(fused(WindowKind::Average, 7, 3), 2, "it is computed for several positions");
         assert_eq!(fused(WindowKind::Maximum, 7, 1), 2);
+    }
+
+    #[test]
+    fn what_is_made_of_a_vector_first_is_no_prologue() {
+        // Its first input has no axis of channels to look at.
+        let mut program = Program::default();
+        let factors = program.constant(Scalar::F32, Constant::from_values([8], &[2.0f32; 8]));
+        let image = program.input(Scalar::F32, [1, 6, 6, 8].into());
+        let expression = Expression::Input(0).multiply(Expression::Input(1));
+        let scale = Primitive::Map { expression, shape: [1, 6, 6, 8].into(), scalar: Scalar::F32 };
+        let scaled = program.step(scale, &[factors, image], 0).unwrap()[0];
+        let filter = program.constant(Scalar::F32, Constant::from_values([4, 1, 1, 8], &[1.0f32; 32]));
+        program.outputs = program.step(pointwise([6, 6]), &[scaled, filter], 1).unwrap();
+        assert_eq!(fuse(&program, &Limits::default()).len(), 2);
     }
 
     #[test]

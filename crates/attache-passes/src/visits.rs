@@ -132,8 +132,14 @@ mod tests {
         graph
     }
 
+    /// Makes a graph of so many nodes.
+    type Make = fn(usize) -> Graph;
+
+    /// A graph's name, how it is made, and how many of its nodes are left.
+    type Form = (&'static str, Make, fn(usize) -> usize);
+
     /// What all rules look at in a graph of so many nodes, and the nodes that are left.
-    fn visits(make: fn(usize) -> Graph, count: usize) -> (usize, usize) {
+    fn visits(make: Make, count: usize) -> (usize, usize) {
         let mut graph = make(count);
         counter::take();
         crate::run(&mut graph);
@@ -142,7 +148,7 @@ mod tests {
 
     #[test]
     fn rules_look_at_each_node_a_bounded_number_of_times() {
-        let forms: [(&str, fn(usize) -> Graph, fn(usize) -> usize); 6] = [
+        let forms: [Form; 6] = [
             ("conversions", conversions, |_| 1),
             ("there and back", there_and_back, |_| 1),
             ("fan", fan, |count| count / 2),

@@ -33,6 +33,8 @@ const MAX_SIZE: usize = 24;
 #[derive(Default)]
 pub(super) struct Views {
     pending: HashMap<ValueId, (View, Vec<usize>)>,
+    /// For each source the values that are or were views of it.
+    viewers: HashMap<ValueId, Vec<ValueId>>,
 }
 
 impl Views {
@@ -49,6 +51,7 @@ impl Views {
                 View { value, source: first.source, map }
             }
         };
+        self.viewers.entry(view.source).or_default().push(value);
         self.pending.insert(value, (view, origins));
         true
     }
@@ -60,7 +63,8 @@ impl Views {
 
     /// Whether others than the kernel that is being made may still read the value through a view of it.
     pub(super) fn are_read_of(&self, source: ValueId, uses: &[usize]) -> bool {
-        self.pending.values().any(|(view, _)| view.source == source && uses[view.value.index()] > 1)
+        let viewers = self.viewers.get(&source).into_iter().flatten();
+        viewers.into_iter().any(|value| self.pending.contains_key(value) && uses[value.index()] > 1)
     }
 
     /// The view, which is to be stored now.
