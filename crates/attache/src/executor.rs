@@ -312,7 +312,9 @@ impl Executor {
             match step {
                 Step::Island(island) => run_island(graph, memory, island, 1)?,
                 Step::Node { id, cache, working, runtime_shapes } => {
-                    let (node, start) = (graph.node(*id), Stopwatch::start());
+                    let node = graph.node(*id);
+                    // The clock is for those who look: small nodes take less than it does.
+                    let start = tracing::enabled!(tracing::Level::TRACE).then(Stopwatch::start);
                     let mut offer = Offer { environment, parallel, made: Vec::new(), states: Vec::new() };
                     let result = match runtime_shapes {
                         None => require_memory(std::mem::take(&mut working.kept).saturating_add(working.scratch))
@@ -323,7 +325,9 @@ impl Executor {
                     let result = result.and_then(|()| keep_states(graph, node, memory, &states));
                     let failure = |error| Error::operator(place(*subgraph, node), &error);
                     result.map_err(|error| environment.failure(|| failure(error)))?;
-                    tracing::trace!(operator = node.op.name(), us = (1e3 * start.milliseconds()) as u64, "node");
+                    if let Some(start) = start {
+                        tracing::trace!(operator = node.op.name(), us = (1e3 * start.milliseconds()) as u64, "node");
+                    }
                 }
             }
         }
