@@ -124,7 +124,7 @@ fn test_poisoned() -> Result<()> {
 
 /// Whether a planted fault is found, and a device's survived.
 fn test_fault() -> Result<()> {
-    run_tests(&["--features", "attache-cli/fault", "--test", "device_fault", "--test", "diff_fault"])
+    run_tests(&["--features", "attache-cli/fault", "--test", "fault"])
 }
 
 /// The golden cases through OpenGL ES 3.1, as Mesa's software driver has it.

@@ -97,18 +97,8 @@ pub(crate) fn floats(shape: &[usize], values: &[f32]) -> Vec<u8> {
     npy("<f4", shape, &elements)
 }
 
-/// A `.npy` file of zeros.
-pub(crate) fn zeros(data_type: DataType, shape: &[usize]) -> Vec<u8> {
-    let code = match data_type {
-        DataType::UInt8 => "|u1",
-        DataType::Int8 => "|i1",
-        _ => "<f4",
-    };
-    let size = data_type.byte_size(shape.iter().product()).expect("a size");
-    npy(code, shape, &vec![0; size])
-}
-
-fn npy(code: &str, shape: &[usize], elements: &[u8]) -> Vec<u8> {
+/// A `.npy` file of elements of this type code.
+pub(crate) fn npy(code: &str, shape: &[usize], elements: &[u8]) -> Vec<u8> {
     let shape: Vec<_> = shape.iter().map(usize::to_string).collect();
     let mut header = format!("{{'descr': '{code}', 'fortran_order': False, 'shape': ({},), }}", shape.join(", "));
     header.push_str(&" ".repeat(117 - header.len()));

@@ -1,0 +1,13 @@
+//! The command, run as a user runs it.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+#[cfg(all(target_os = "linux", feature = "gpu"))]
+mod devices;
+mod diff;
+mod inputs;
+mod models;
+mod naming;
+mod texts;
+mod words;

@@ -1,0 +1,128 @@
+//! What texts promise: names that fit, GPUs that are there, stages that are what they are called.
+
+use attache::model::schema::BuiltinOperator;
+use attache::{DataType, ModelBuilder, OperatorBuilder, TensorBuilder};
+
+use crate::support::{Scratch, add, attache, relu, relu_of};
+
+#[test]
+fn long_names_are_short_in_text_and_whole_in_json() {
+    let scratch = Scratch::new();
+    let name = format!("begin/{}/end", "layer/".repeat(100));
+    let model = scratch.write("m.tflite", &relu_of([&name, &name], &[1, 4], None));
+    let commands = [
+        &["inspect", &model][..],
+        &["run", &model, "--delegate", "cpu"],
+        &["diff", &model, "--delegate", "cpu", "--runs", "1"],
+    ];
+    for command in commands {
+        let text = attache(command).stdout;
+        assert!(text.lines().all(|line| line.chars().count() <= 250), "{text}");
+        assert!(text.contains("begin/layer") && text.contains('…') && text.contains("/end"), "{text}");
+        let object = attache(&[command, &["--json"]].concat()).object();
+        assert!(object.to_string().contains(&name), "{command:?}");
+    }
+}
+
+/// Standard output and standard error of a terminal, which `script` stands for.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_terminal_gets_what_fits_it() {
+    let scratch = Scratch::new();
+    let name = "layer/".repeat(100);
+    let model = scratch.write("m.tflite", &relu_of([&name, &name], &[1, 4], None));
+    let attache = env!("CARGO_BIN_EXE_attache");
+    let run = |columns: usize| {
+        let line = format!("stty rows 24 cols {columns}; '{attache}' run '{model}' --delegate cpu");
+        let output = std::process::Command::new("script").args(["-qec", &line, "/dev/null"]).output();
+        let output = output.expect("script, of bsdutils, stands for a terminal");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && !text.contains("tracing"), "{text}");
+        let rows = text.lines().skip_while(|line| !line.contains("nonfinite")).take(2);
+        rows.map(|line| line.chars().filter(|character| !character.is_control()).count()).max().expect("a table")
+    };
+    // What paints the heading takes some characters.
+    let paint = "[1m[0m".len();
+    let (narrow, wide) = (run(90), run(200));
+    assert!(narrow <= 90 + paint && narrow < wide && wide <= 200 + paint, "{narrow} {wide}");
+}
+
+#[test]
+fn names_do_not_reach_the_terminal_as_commands() {
+    let scratch = Scratch::new();
+    let model = scratch.write("m.tflite", &relu_of(["x\x1b]0;title\x07", "y\nline\x1b[2J"], &[1, 4], None));
+    for command in [&["inspect", &model][..], &["run", &model, "--delegate", "cpu"]] {
+        let text = attache(command).stdout;
+        assert!(!text.contains(['\x1b', '\x07']) && text.contains("y\u{fffd}line"), "{text:?}");
+    }
+}
+
+/// Whether there is a GPU is not looked at, so none is promised.
+#[test]
+fn inspect_promises_no_gpu_and_speaks_of_no_other_runtime() {
+    let scratch = Scratch::new();
+    let mut builder = ModelBuilder::new("reshape");
+    let main = builder.subgraph("main");
+    let mut tensor =
+        |name: &str, shape: &[usize]| builder.tensor(main, TensorBuilder::new(name, DataType::Float32, shape));
+    let (x, y) = (tensor("x", &[1, 32, 32, 3]), tensor("y", &[1, 32, 32, 3]));
+    builder.operator(main, OperatorBuilder::new(BuiltinOperator::RELU, [x], [y]));
+    builder.inputs(main, &[x]).outputs(main, &[y]);
+    let model = scratch.write("m.tflite", &builder.finish());
+    let text = attache(&["inspect", &model]).stdout;
+    assert!(!text.contains("will run on the GPU") && text.contains("A GPU would take"), "{text}");
+    assert!(!text.contains("runtimes") && !text.contains("cameras"), "{text}");
+    assert!(text.contains("Attaché's kernels") && text.contains("about 0.0 million operations"), "{text}");
+}
+
+#[cfg(feature = "gpu")]
+#[test]
+fn stages_are_what_they_are_called() {
+    let scratch = Scratch::new();
+    // A sum and its RELU: two primitives, one kernel.
+    let mut builder = ModelBuilder::new("two");
+    let main = builder.subgraph("main");
+    let mut tensor = |name: &str| builder.tensor(main, TensorBuilder::new(name, DataType::Float32, [1, 8, 8, 4]));
+    let (x, y, sum, out) = (tensor("x"), tensor("y"), tensor("sum"), tensor("out"));
+    builder.operator(main, OperatorBuilder::new(BuiltinOperator::ADD, [x, y], [sum]));
+    builder.operator(main, OperatorBuilder::new(BuiltinOperator::RELU, [sum], [out]));
+    builder.inputs(main, &[x, y]).outputs(main, &[out]);
+    let model = scratch.write("m.tflite", &builder.finish());
+    let dump = |stage: &str| {
+        let answer = attache(&["dump", stage, &model, "--delegate", "gpu"]);
+        assert_eq!(answer.status, 0, "{stage}: {}", answer.stderr);
+        answer.stdout
+    };
+    let steps = |text: &str| text.lines().filter(|line| line.contains(" = map(")).count();
+    let (program, kernels) = (dump("program"), dump("kernels"));
+    assert_eq!((steps(&program), steps(&kernels)), (2, 1), "{program}\n{kernels}");
+    assert!(kernels.contains("# [0, 1]: "), "{kernels}");
+    let help = attache(&["dump", "--help"]).stdout;
+    assert!(help.contains("before they are fused") && help.contains("kernels:"), "{help}");
+}
+
+#[test]
+fn every_stage_has_its_line_in_the_help() {
+    let help = attache(&["dump", "--help"]).stdout;
+    for stage in ["graph", "passes", "partition", "program", "kernels", "wgsl", "plan"] {
+        assert!(help.lines().any(|line| line.trim_start().starts_with(&format!("- {stage}:"))), "{stage}: {help}");
+    }
+}
+
+#[test]
+fn help_says_what_becomes_of_integers_and_of_labels() {
+    let help = attache(&["run", "--help"]).stdout;
+    for part in ["quantized with the input's scale and zero point", "one for each class", "without it none are written"]
+    {
+        assert!(help.split_whitespace().collect::<Vec<_>>().join(" ").contains(part), "no \"{part}\" in {help}");
+    }
+}
+
+#[test]
+fn the_models_here_are_sound() {
+    let scratch = Scratch::new();
+    for (name, model) in [("relu", relu()), ("add", add(["x", "y"], &[2]))] {
+        let model = scratch.write(name, &model);
+        assert_eq!(attache(&["run", &model, "--delegate", "cpu"]).status, 0, "{name}");
+    }
+}

@@ -1,0 +1,196 @@
+//! Real models and pictures through the command: classes, detections, a segmentation, and what `inspect` says of each file.
+//!
+//! They are in the folders `models` and `images` of `$ATTACHE_SHARED`, by default of `../shared` beside the workspace.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use attache::{ErrorKind, Interpreter, Model};
+use serde_json::Value;
+
+use crate::support::{Scratch, attache};
+
+/// Of Pascal VOC, background included.
+const CLASSES: usize = 21;
+
+/// A file or folder of the shared collection.
+fn shared(name: &str) -> String {
+    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared");
+    let shared = std::env::var_os("ATTACHE_SHARED").map_or_else(|| PathBuf::from(beside), PathBuf::from);
+    let path = shared.join(name);
+    let remedy = "set ATTACHE_SHARED to the folder that holds the shared models and images";
+    assert!(path.exists(), "{} isn't there; {remedy}", path.display());
+    path.to_str().expect("text").to_owned()
+}
+
+/// What `attache run` says with these arguments and more.
+fn run(arguments: &[&str], more: &[&str]) -> Value {
+    let answer = attache(&[&["--json", "run"], arguments, more].concat());
+    assert_eq!(answer.status, 0, "{arguments:?} {more:?}: {}{}", answer.stdout, answer.stderr);
+    answer.object()
+}
+
+/// MobileNet puts the right class first.
+fn assert_classes(model: &str, device: &[&str]) {
+    let model = shared(&format!("models/{model}.tflite"));
+    let labels = shared("images/imagenet_labels.txt");
+    for (picture, class) in [("burger.jpg", "cheeseburger"), ("sunflower.png", "daisy")] {
+        let picture = shared(&format!("images/{picture}"));
+        let object = run(&[&model, "--input", &picture, "--labels", &labels], device);
+        let first = &object["top"][0];
+        assert_eq!(first["label"], class, "{device:?}: {}", object["top"]);
+        println!("{picture} {device:?}: {class} at {}", first["score"]);
+    }
+}
+
+/// SSD finds the cats and the dogs, and each in the picture.
+fn assert_detections(device: &[&str]) {
+    let model = shared("models/ssd_mobilenet_v1_coco_quant.tflite");
+    let (picture, labels) = (shared("images/cats_and_dogs.jpg"), shared("images/coco_labels.txt"));
+    let object = run(&[&model, "--input", &picture, "--labels", &labels], device);
+    let detections = object["detections"].as_array().expect("a list");
+    for label in ["cat", "dog"] {
+        let count = detections.iter().filter(|it| it["label"] == label).count();
+        assert!(count >= 1, "{device:?}: no {label} in {detections:?}");
+    }
+    for detection in detections {
+        assert!(detection["label"] == "cat" || detection["label"] == "dog", "{device:?}: {detection}");
+        let edges: Vec<f64> = detection["box"].as_array().unwrap().iter().map(|edge| edge.as_f64().unwrap()).collect();
+        assert!(edges[0] < edges[2] && edges[1] < edges[3], "{device:?}: {detection}");
+        assert!(edges.iter().all(|edge| (-0.1..=1.1).contains(edge)), "{device:?}: {detection}");
+    }
+    let none = run(&[&model, "--input", &picture, "--threshold", "1"], device);
+    assert_eq!((none["detections"].as_array().map(Vec::len), none["top"].as_array().map(Vec::len)), (Some(0), Some(0)));
+}
+
+/// DeepLab finds the class that is expected in 99 % of the pixels.
+fn assert_segments(device: &[&str]) {
+    let (scratch, model) = (Scratch::new(), shared("models/deeplabv3_257_mv_gpu.tflite"));
+    let (input, out) = (shared("images/segmentation_input.jpg"), scratch.folder("out"));
+    let object = run(&[&model, "--input", &input, "--out", &out], device);
+    assert_eq!(object["outputs"][0]["shape"], serde_json::json!([1, 257, 257, CLASSES]));
+    let classes = classes(&Path::new(&out).join("out_0.npy"));
+    let golden = image::open(shared("images/segmentation_golden.png")).expect("a picture").to_luma8();
+    assert_eq!((golden.dimensions(), classes.len()), ((257, 257), 257 * 257));
+    let same = classes.iter().zip(golden.as_raw()).filter(|(class, pixel)| **class * 10 == usize::from(**pixel));
+    let part = same.count() as f64 / classes.len() as f64;
+    println!("segmentation {device:?}: {:.2} % of the pixels", part * 100.0);
+    assert!(part >= 0.99, "{device:?}: only {:.2} % of the pixels", part * 100.0);
+}
+
+/// The likeliest class of each pixel, from a `.npy` file of float32.
+fn classes(path: &Path) -> Vec<usize> {
+    let bytes = fs::read(path).expect("the output");
+    let header = usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
+    let (words, rest) = bytes[10 + header..].as_chunks::<4>();
+    assert!(rest.is_empty());
+    let scores: Vec<f32> = words.iter().map(|word| f32::from_le_bytes(*word)).collect();
+    let (pixels, rest) = scores.as_chunks::<CLASSES>();
+    assert!(rest.is_empty());
+    let largest = |scores: &[f32; CLASSES]| (0..CLASSES).max_by(|a, b| scores[*a].total_cmp(&scores[*b]));
+    pixels.iter().map(|scores| largest(scores).expect("there are classes")).collect()
+}
+
+#[test]
+fn pictures_are_classified_and_segmented_on_the_cpu() {
+    assert_classes("mobilenet_v1_0.25_224_float", &["--delegate", "cpu"]);
+    assert_segments(&["--delegate", "cpu"]);
+}
+
+#[cfg(feature = "gpu")]
+#[test]
+fn pictures_are_classified_and_segmented_on_the_gpu() {
+    assert_classes("mobilenet_v1_0.25_224_float", &["--delegate", "gpu", "--require-delegation"]);
+    assert_segments(&["--delegate", "gpu", "--require-delegation"]);
+}
+
+#[test]
+fn pictures_are_understood_in_integers() {
+    assert_classes("mobilenet_v2_1.0_224_quant", &["--delegate", "cpu"]);
+    assert_detections(&["--delegate", "cpu"]);
+}
+
+#[cfg(feature = "gpu")]
+#[test]
+fn quantized_models_understand_pictures_on_the_gpu() {
+    for quantized in ["view", "exact"] {
+        let device = ["--delegate", "gpu", "--quantized", quantized];
+        assert_classes("mobilenet_v2_1.0_224_quant", &[&device[..], &["--require-delegation"]].concat());
+        assert_detections(&device);
+    }
+}
+
+/// Subgraph, index and name of an operator.
+type Operator = (usize, usize, String);
+
+/// Each operator that an interpreter for the model has to do without.
+fn missing(model: &Model) -> Vec<Operator> {
+    match Interpreter::builder(model).threads(1).build() {
+        Ok(_) => Vec::new(),
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+            let places = error.places().iter().map(|place| {
+                let (index, name) = place.operator.clone().expect("an operator");
+                (place.subgraph.expect("a subgraph"), index, name)
+            });
+            places.collect()
+        }
+    }
+}
+
+#[test]
+fn inspect_tells_how_models_are_quantized() {
+    let kinds = [
+        ("mobilenet_v1_0.25_224_float", "float"),
+        ("blazeface_short_range", "float16_weights"),
+        ("style_transfer_f16_384", "float16_weights"),
+        ("mlperf_tiny_kws_float", "dynamic_range"),
+        ("style_transfer_dynamic_range", "dynamic_range"),
+        ("mobilenet_v2_1.0_224_quant", "uint8"),
+        ("ssd_mobilenet_v1_coco_quant", "uint8"),
+        ("deeplabv3_mnv2_dm05_pascal_quant", "uint8"),
+        ("mobilenet_v2_1.0_224_ptq_int8", "int8"),
+        ("posenet_mobilenet_v1_100_257_integer_quant", "int8"),
+        ("edsr_f32b5_full_int8", "int8"),
+        ("mlperf_tiny_resnet8_int8", "int8"),
+    ];
+    for (name, kind) in kinds {
+        let model = shared(&format!("models/{name}.tflite"));
+        let object = attache(&["inspect", &model, "--json"]).object();
+        assert_eq!(object["kind"]["name"], kind, "{name}: {}", object["kind"]["text"]);
+        let text = attache(&["inspect", &model]).stdout;
+        let line = format!("kind: {}", object["kind"]["text"].as_str().expect("text"));
+        assert!(text.lines().any(|it| it == line), "{name}: no \"{line}\" in {text}");
+    }
+}
+
+#[test]
+fn every_model_is_inspected_and_no_gap_is_left_out() {
+    let entries = fs::read_dir(shared("models")).expect("a folder").map(|entry| entry.unwrap().path());
+    let mut paths: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|it| it == "tflite")).collect();
+    paths.sort();
+    assert!(paths.len() >= 20, "there are only {} models", paths.len());
+    for path in &paths {
+        let text = attache(&["inspect", path.to_str().expect("text")]);
+        assert_eq!(text.status, 0, "{path:?}: {}", text.stderr);
+        let object = attache(&["inspect", path.to_str().expect("text"), "--json"]).object();
+        let model = Model::from_path(path).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(object["nodes"].as_array().unwrap().len(), model.subgraphs()[0].operators.len(), "{path:?}");
+        assert_gaps(path, &object, &text.stdout, &missing(&model));
+    }
+}
+
+/// The gaps in both forms of the answer are the operators that are missing.
+fn assert_gaps(path: &Path, object: &Value, text: &str, missing: &[Operator]) {
+    let gaps = object["gaps"].as_array().expect("a list");
+    let integer = |value: &Value| value.as_u64().expect("an integer") as usize;
+    let name = |gap: &Value| gap["operator"].as_str().expect("text").to_owned();
+    let found = gaps.iter().map(|gap| (integer(&gap["subgraph"]), integer(&gap["index"]), name(gap)));
+    assert_eq!(found.collect::<Vec<_>>(), missing, "{path:?}");
+    for gap in gaps {
+        let (operator, reason) = (name(gap), gap["reason"].as_str().expect("text"));
+        let line = format!("operator {}, {operator} version {}: {reason}", gap["index"], gap["version"]);
+        assert!(text.contains(&line), "{path:?}: no \"{line}\" in {text}");
+    }
+    println!("{}: {} gaps", path.file_stem().expect("a name").display(), gaps.len());
+}

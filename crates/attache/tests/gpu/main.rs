@@ -1,0 +1,22 @@
+//! The interpreter with the GPU delegate, on software Vulkan.
+
+#![cfg(not(feature = "poison"))]
+
+#[path = "../common/mod.rs"]
+mod common;
+#[allow(dead_code)] // of what is there, these tests use a part
+#[path = "../goldens/mod.rs"]
+mod goldens;
+#[path = "../../../attache-gpu/tests/shaders/mod.rs"]
+mod shaders;
+#[path = "../../../attache-gpu/tests/validation/mod.rs"]
+mod validation;
+
+mod device;
+mod extreme_integers;
+mod faults;
+mod flight;
+mod flow;
+mod partitions;
+mod profile;
+mod writers;

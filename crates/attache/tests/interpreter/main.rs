@@ -1,0 +1,14 @@
+//! The interpreter on the CPU, and with delegates that are written here.
+
+#![cfg(not(feature = "poison"))]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod delegate_panics;
+mod diff;
+mod flow;
+mod graphs;
+mod limits;
+mod outputs;
+mod third_party_delegate;

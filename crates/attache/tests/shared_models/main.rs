@@ -1,0 +1,4 @@
+//! Real models. They are in the folder `models` of `$ATTACHE_SHARED`, by default of `../shared` beside the workspace.
+
+mod models;
+mod plans;
