@@ -93,7 +93,7 @@ fn test() -> Result<()> {
     let targets =
         test_targets()?.into_iter().filter(|name| !is_deep(name) && (shared().is_some() || !needs_shared(name)));
     let targets: Vec<String> = targets.collect();
-    run_tests(&[&["--lib", "--bins", "--examples"], selection(&targets).as_slice()].concat())
+    run_tests(&[&["--lib", "--bins"], selection(&targets).as_slice()].concat())
 }
 
 /// The tests that take minutes, and those that draw more when they are told to.

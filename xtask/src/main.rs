@@ -5,7 +5,6 @@
 
 mod check;
 mod generate;
-mod manual;
 mod setup;
 mod source;
 mod structure;
@@ -34,7 +33,6 @@ static TASKS: &[Task] = &[
         about: "regenerate what is checked in: schema code, operator manual",
         run: |arguments| plain(arguments, generate::run),
     },
-    Task { name: "operators", about: "print the operator manual", run: |arguments| plain(arguments, manual::print) },
     Task {
         name: "setup",
         about: "install what the gate needs, through apt-get and rustup",

@@ -4,8 +4,9 @@
 //! `BuiltinOperator::X` or TensorFlow Lite's name for it in a string. Two are allowed: the `mod` line and the row of the
 //! table in `attache-ops/src/lib.rs`.
 
-use anyhow::{Result, bail};
-use attache_ops::{Code, Definition};
+use std::collections::BTreeMap;
+
+use anyhow::{Result, bail, ensure};
 
 use crate::source::{Source, sources, words};
 
@@ -22,29 +23,36 @@ static EXCEPTIONS: &[(&str, &str)] = &[("crates/attache/src/zoo/", "built-in mod
 pub(super) fn find() -> Result<Vec<String>> {
     let sources = sources()?;
     let mut found = Vec::new();
-    for definition in attache_ops::definitions() {
-        let own = own_file(definition, &sources)?;
-        let places = mentions(definition.name(), own, &sources);
+    for (name, own) in own_files(&sources)? {
+        let places = mentions(name, own, &sources);
         if places.len() > MOST {
-            found.push(format!("{}: {}", definition.name(), places.join(", ")));
+            found.push(format!("{name}: {}", places.join(", ")));
         }
     }
     Ok(found)
 }
 
-/// The file that holds an operator's definition.
-fn own_file<'a>(definition: &Definition, sources: &'a [Source]) -> Result<&'a Source> {
-    let name = definition.name();
-    let code = match definition.code {
-        Code::Builtin(_) => format!("Code::Builtin(BuiltinOperator::{name})"),
-        Code::Custom(_) => format!("Code::Custom(\"{name}\")"),
-    };
-    let mut holders = sources.iter().filter(|source| source.path.starts_with(OPERATORS) && source.code.contains(&code));
-    match (holders.next(), holders.next()) {
-        (Some(own), None) => Ok(own),
-        (None, _) => bail!("no file of {OPERATORS} holds `{code}`"),
-        (Some(one), Some(other)) => bail!("both {} and {} hold `{code}`", one.path, other.path),
+/// Each operator with the one file that defines it.
+fn own_files(sources: &[Source]) -> Result<BTreeMap<&str, &Source>> {
+    let mut found = BTreeMap::<&str, &Source>::new();
+    for source in sources.iter().filter(|source| source.path.starts_with(OPERATORS)) {
+        for name in defined(&source.code) {
+            if let Some(other) = found.insert(name, source) {
+                bail!("both {} and {} define {name}", source.path, other.path);
+            }
+        }
     }
+    ensure!(!found.is_empty(), "{OPERATORS} defines no operator");
+    Ok(found)
+}
+
+/// The operators that a file defines.
+fn defined(code: &str) -> impl Iterator<Item = &str> {
+    let named = |start: &'static str, end: &'static str| {
+        code.split(start).skip(1).filter_map(move |rest| rest.split_once(end)).map(|(name, _)| name)
+    };
+    let names = named("Code::Builtin(BuiltinOperator::", ")").chain(named("Code::Custom(\"", "\")"));
+    names.filter(|name| name.chars().all(|character| character.is_ascii_alphanumeric() || character == '_'))
 }
 
 /// The lines outside its own file that mention an operator.
@@ -103,8 +111,16 @@ mod tests {
     #[test]
     fn every_operator_has_one_own_file() {
         let sources = sources().unwrap();
-        for definition in attache_ops::definitions() {
-            own_file(definition, &sources).unwrap();
-        }
+        let files = own_files(&sources).unwrap();
+        let stem = |name: &str| files[name].stem();
+        assert_eq!(
+            [stem("PAD"), stem("ADD"), stem("TFLite_Detection_PostProcess")],
+            ["pad", "binary", "detection_post_process"]
+        );
+        let twice = [
+            Source::new("crates/attache-ops/src/a.rs", "Code::Builtin(BuiltinOperator::PAD)"),
+            Source::new("crates/attache-ops/src/b.rs", "Code::Builtin(BuiltinOperator::PAD)"),
+        ];
+        assert!(own_files(&twice).is_err());
     }
 }
