@@ -39,7 +39,7 @@ fn the_device_alone_keeps_weights() {
     let device = Device::open(&options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on");
     for submission in [Submission::Replay, Submission::Encoder] {
         for (precision, on_device) in [(Precision::F32, WEIGHTS), (Precision::F16, WEIGHTS / 2)] {
-            let planned = Plan::new(program(), precision, device.limits(), submission).unwrap();
+            let planned = Plan::new(program(), precision, device.limits(), submission.keeps_apart()).unwrap();
             assert!(planned.host_constant_bytes() >= 2 * WEIGHTS, "the constants, and what was packed of them");
             let (text, variants) = (planned.to_string(), planned.variants());
             drop(planned);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use attache_gpu_ir::ValueId;
 
-use super::Kernel;
+use crate::kernel::Kernel;
 
 /// A kernel's place in the order; it stays the same while others are taken out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

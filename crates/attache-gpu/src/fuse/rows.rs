@@ -10,7 +10,8 @@ use std::ops::Range;
 use attache_base::Shape;
 use attache_gpu_ir::{Expression, Primitive, Program, RowStep, Rows, Scalar, ValueId};
 
-use super::{Epilogue, Kernel, MAX_SIZE, View, split};
+use super::{MAX_SIZE, split};
+use crate::kernel::{Epilogue, Kernel, View};
 
 /// Kernels that one chain may have.
 const MAX_MEMBERS: usize = 32;
@@ -277,7 +278,7 @@ impl Chain<'_> {
 mod tests {
     use super::super::fuse;
     use super::*;
-    use crate::limits::Limits;
+    use crate::kernel::Limits;
     use attache_gpu_ir::Expression::{Constant, Input};
     use attache_gpu_ir::{Binary, Reduction, Tensor, Unary, interpret};
 

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use attache_base::Shape;
 use attache_gpu_ir::{Expression, Primitive, Program, Reduction, RowStep, Rows, Scalar, ValueId};
 
-use super::Kernel;
+use crate::kernel::Kernel;
 
 /// Elements of a row beyond which it is folded in parts. Shorter sums keep the input's order.
 pub(super) const MAX_EXTENT: usize = 8192;
@@ -185,7 +185,7 @@ impl Long<'_> {
 mod tests {
     use super::super::fuse;
     use super::*;
-    use crate::limits::Limits;
+    use crate::kernel::Limits;
     use attache_gpu_ir::{Tensor, interpret};
 
     /// Runs kernels of rows one after the other.
@@ -193,7 +193,7 @@ mod tests {
         let mut known: Vec<(ValueId, Tensor)> = vec![(program.inputs[0], input.clone())];
         for kernel in kernels {
             let mut alone = Program::default();
-            let root = |id: ValueId| crate::layout::roots(program)[id.index()];
+            let root = |id: ValueId| crate::kernel::roots(program)[id.index()];
             let tensors: Vec<Tensor> = (kernel.inputs.iter())
                 .map(|id| known.iter().find(|(known, _)| *known == root(*id)).expect("it was made").1.clone())
                 .zip(&kernel.inputs)

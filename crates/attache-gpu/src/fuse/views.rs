@@ -7,18 +7,7 @@ use std::collections::HashMap;
 
 use attache_gpu_ir::{Index, IndexMap, Primitive, Program, Resample, Sampling, Step, ValueId};
 
-use super::Kernel;
-
-/// A value that is read where its elements come from.
-#[derive(Clone, Debug, PartialEq)]
-pub struct View {
-    /// The value.
-    pub value: ValueId,
-    /// What holds its elements.
-    pub source: ValueId,
-    /// Where there each of them is.
-    pub map: IndexMap,
-}
+use crate::kernel::{Kernel, View};
 
 /// Readers beyond which a value is stored after all: fetching takes longer than reading.
 const MAX_READERS: usize = 2;
@@ -138,8 +127,7 @@ fn repeated(resample: &Resample, input: &[usize]) -> Option<IndexMap> {
 mod tests {
     use super::super::fuse;
     use super::*;
-    use crate::limits::Limits;
-    use crate::validate;
+    use crate::kernel::Limits;
     use attache_gpu_ir::{Expression, Reduction, Scalar, Window, WindowKind};
 
     /// One channel more, of zeros.
@@ -217,7 +205,7 @@ mod tests {
         let cast = program.step(cast, &[moved], 1).unwrap()[0];
         program.outputs = program.step(primitive, &[cast], 2).unwrap();
         let kernels = fuse(&program, &Limits::default());
-        validate::kernels(&program, &kernels, "fusion").unwrap();
+        crate::kernel::validate(&program, &kernels, "fusion").unwrap();
         kernels
     }
 
@@ -266,7 +254,7 @@ mod tests {
         let second = contract(&mut program, padded);
         program.outputs = vec![second, sum(&mut program, [padded; 2])];
         let kernels = fuse(&program, &Limits::default());
-        validate::kernels(&program, &kernels, "fusion").unwrap();
+        crate::kernel::validate(&program, &kernels, "fusion").unwrap();
         assert!(kernels.iter().any(|kernel| kernel.outputs == [first]), "{kernels:?}");
     }
 

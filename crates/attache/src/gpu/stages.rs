@@ -56,7 +56,7 @@ impl Printer {
             return Ok(program.to_string());
         }
         let (device, submission) = (self.delegate.device(), self.delegate.usual_submission());
-        let plan = Plan::new(program, self.delegate.precision(), device.limits(), submission);
+        let plan = Plan::new(program, self.delegate.precision(), device.limits(), submission.keeps_apart());
         let plan = plan.map_err(|error| DelegateError::new(error.to_string()))?;
         if self.stage == GpuStage::Plan {
             return Ok(plan.to_string());

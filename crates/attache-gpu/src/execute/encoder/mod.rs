@@ -1,0 +1,324 @@
+//! The portable way: one wgpu encoder, one pass and one submit at each run, over buffers and bindings made once.
+
+mod clock;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use attache_base::{Stopwatch, copy};
+use attache_gpu_ir::ValueId;
+
+use self::clock::Clock;
+use super::{Cost, MAX_PENDING, Recorder, Recording, Times, no_timestamps};
+use crate::device::Device;
+use crate::kernel::{GpuError, GpuErrorKind};
+use crate::layout::Place;
+use crate::plan::{Pieces, Plan, padded};
+use crate::wgsl::Binding;
+
+/// Records for the ordinary wgpu encoder.
+#[derive(Debug)]
+pub struct Encoder;
+
+/// A range of a buffer.
+#[derive(Clone, Debug)]
+struct Slice {
+    buffer: wgpu::Buffer,
+    offset: u64,
+    size: u64,
+}
+
+pub(super) struct Command {
+    pipeline: Arc<wgpu::ComputePipeline>,
+    /// For the runs of each slot.
+    bindings: Vec<wgpu::BindGroup>,
+    groups: [u32; 3],
+}
+
+impl Command {
+    pub(super) fn encode(&self, pass: &mut wgpu::ComputePass<'_>, slot: usize) {
+        pass.set_pipeline(&self.pipeline);
+        pass.set_bind_group(0, &self.bindings[slot], &[]);
+        let [x, y, z] = self.groups;
+        pass.dispatch_workgroups(x, y, z);
+    }
+}
+
+/// What the runs of one slot need for themselves.
+struct Slot {
+    inputs: Vec<Slice>,
+    outputs: Vec<Slice>,
+    staging: wgpu::Buffer,
+    /// The staged bytes of the last run, once it was waited for.
+    read: Vec<u8>,
+    state: State,
+}
+
+/// Where the last run of a slot is.
+enum State {
+    None,
+    /// Handed over as this submission.
+    Started(wgpu::SubmissionIndex),
+    Read,
+}
+
+struct Encoded {
+    device: Device,
+    slots: Vec<Slot>,
+    commands: Vec<Command>,
+    /// Where each output is staged.
+    staged: Vec<u64>,
+    clock: Option<Clock>,
+    /// The last runs, of which no more may be under way.
+    pending: VecDeque<wgpu::SubmissionIndex>,
+}
+
+impl Recorder for Encoder {
+    fn record(&self, device: &Device, plan: &Plan, timed: bool) -> Result<(Box<dyn Recording>, Cost), GpuError> {
+        device.check()?;
+        device.scoped(|| Builder { device, plan, timed }.build())?
+    }
+}
+
+struct Builder<'a> {
+    device: &'a Device,
+    plan: &'a Plan,
+    timed: bool,
+}
+
+impl Builder<'_> {
+    fn build(&self) -> Result<(Box<dyn Recording>, Cost), GpuError> {
+        use wgpu::BufferUsages as Usages;
+        let plan = self.plan;
+        let start = Stopwatch::start();
+        let pipelines = self.device.pipelines(&plan.sources())?;
+        let compile_ms = start.milliseconds();
+
+        let start = Stopwatch::start();
+        let banks: Vec<wgpu::Buffer> = (plan.layout.banks.iter())
+            .map(|bytes| self.buffer(*bytes as u64, Usages::STORAGE | Usages::COPY_SRC))
+            .collect::<Result<_, _>>()?;
+        let inputs: Vec<Vec<Slice>> = (0..plan.slots).map(|_| self.inputs()).collect::<Result<_, _>>()?;
+        let (constants, packed) = (Pieces::constants(plan)?, Pieces::packed(plan));
+        let weights_bytes = constants.total() + packed.total();
+        let constants = self.upload(&constants, Usages::STORAGE | Usages::COPY_SRC)?;
+        let packed = self.upload(&packed, Usages::STORAGE)?;
+        let params = self.upload(&Pieces::params(plan), Usages::UNIFORM | Usages::STORAGE)?;
+        let upload_ms = start.milliseconds();
+
+        let place = |slot: usize, id: ValueId| match plan.layout.places[id.index()] {
+            Place::Input(index) => inputs[slot][index].clone(),
+            Place::Constant(index) => constants[index].clone(),
+            Place::Bank { bank, offset } => {
+                Slice { buffer: banks[bank].clone(), offset: offset as u64, size: padded(plan.bytes(id)) as u64 }
+            }
+            Place::Nowhere => unreachable!("a kernel makes whatever another reads"),
+        };
+        let mut packed = packed.iter();
+        let mut commands = Vec::with_capacity(plan.dispatches.len());
+        for ((dispatch, pipeline), params) in plan.dispatches.iter().zip(pipelines).zip(&params) {
+            let bound = dispatch.shader.bindings.iter().map(|binding| match binding {
+                Binding::Read(id) | Binding::Write(id, _) => place(0, *id),
+                Binding::Packed(_) | Binding::Words(_) => {
+                    packed.next().expect("a buffer for each packed binding").clone()
+                }
+            });
+            let bound: Vec<Slice> = bound.collect();
+            let bindings = (0..plan.slots).map(|slot| {
+                let slices = dispatch.shader.bindings.iter().zip(&bound).map(|(binding, bound)| match binding {
+                    Binding::Read(id) => place(slot, *id),
+                    Binding::Packed(_) | Binding::Words(_) | Binding::Write(..) => bound.clone(),
+                });
+                let params = Some((0, params.clone())).filter(|_| !dispatch.shader.params.is_empty());
+                self.bind(&pipeline, &params.into_iter().chain((1..).zip(slices)).collect::<Vec<_>>())
+            });
+            let bindings = bindings.collect();
+            commands.push(Command { pipeline, bindings, groups: dispatch.shader.groups });
+        }
+        let outputs = |slot: usize| plan.program.outputs.iter().map(|id| place(slot, *id)).collect::<Vec<_>>();
+        let mut staged = Vec::new();
+        let mut size = 0;
+        for output in outputs(0) {
+            staged.push(size);
+            size += output.size.next_multiple_of(8);
+        }
+        let mut slots = Vec::with_capacity(plan.slots);
+        for (slot, inputs) in inputs.iter().enumerate() {
+            let staging = self.buffer(size.max(8), Usages::MAP_READ | Usages::COPY_DST)?;
+            let read = vec![0; size as usize];
+            slots.push(Slot { inputs: inputs.clone(), outputs: outputs(slot), staging, read, state: State::None });
+        }
+        let clock = if self.timed { Some(Clock::new(self.device, commands.len())?) } else { None };
+        let device = self.device.clone();
+        let encoded = Encoded { device, slots, commands, staged, clock, pending: VecDeque::new() };
+        Ok((Box::new(encoded), Cost { compile_ms, upload_ms, weights_bytes }))
+    }
+
+    /// Memory for the inputs of a slot.
+    fn inputs(&self) -> Result<Vec<Slice>, GpuError> {
+        use wgpu::BufferUsages as Usages;
+        let usage = Usages::STORAGE | Usages::COPY_SRC | Usages::COPY_DST;
+        self.plan.program.inputs.iter().map(|id| self.alone(self.plan.bytes(*id), usage)).collect()
+    }
+
+    fn buffer(&self, size: u64, usage: wgpu::BufferUsages) -> Result<wgpu::Buffer, GpuError> {
+        let limit = self.device.wgpu().limits().max_buffer_size;
+        if size > limit {
+            let message = format!("a buffer of {size} bytes is more than the device's {limit}");
+            return Err(GpuError::new(GpuErrorKind::Unsupported, message));
+        }
+        let descriptor = wgpu::BufferDescriptor { label: None, size: size.max(4), usage, mapped_at_creation: false };
+        Ok(self.device.wgpu().create_buffer(&descriptor))
+    }
+
+    fn alone(&self, bytes: usize, usage: wgpu::BufferUsages) -> Result<Slice, GpuError> {
+        let size = padded(bytes) as u64;
+        Ok(Slice { buffer: self.buffer(size, usage)?, offset: 0, size })
+    }
+
+    /// The pieces in as few buffers as the device's limit allows.
+    fn upload(&self, pieces: &Pieces, usage: wgpu::BufferUsages) -> Result<Vec<Slice>, GpuError> {
+        let limit = self.device.wgpu().limits().max_buffer_size;
+        let mut slices = Vec::with_capacity(pieces.ranges.len());
+        let mut ranges = pieces.ranges.as_slice();
+        while let Some((start, _)) = ranges.first() {
+            let end = |range: &(usize, usize)| range.0 + range.1;
+            let together = ranges.iter().take_while(|range| (end(range) - start) as u64 <= limit).count().max(1);
+            let (now, later) = ranges.split_at(together);
+            let bytes = &pieces.bytes[*start..end(&now[together - 1])];
+            let buffer = self.buffer(bytes.len() as u64, usage | wgpu::BufferUsages::COPY_DST)?;
+            self.device.queue().write_buffer(&buffer, 0, bytes);
+            slices.extend(now.iter().map(|(offset, size)| Slice {
+                buffer: buffer.clone(),
+                offset: (offset - start) as u64,
+                size: *size as u64,
+            }));
+            ranges = later;
+        }
+        Ok(slices)
+    }
+
+    /// The slices at their bindings.
+    fn bind(&self, pipeline: &wgpu::ComputePipeline, slices: &[(u32, Slice)]) -> wgpu::BindGroup {
+        let entries: Vec<wgpu::BindGroupEntry<'_>> = (slices.iter())
+            .map(|(binding, slice)| wgpu::BindGroupEntry {
+                binding: *binding,
+                resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
+                    buffer: &slice.buffer,
+                    offset: slice.offset,
+                    size: wgpu::BufferSize::new(slice.size),
+                }),
+            })
+            .collect();
+        self.device.wgpu().create_bind_group(&wgpu::BindGroupDescriptor {
+            label: None,
+            layout: &pipeline.get_bind_group_layout(0),
+            entries: &entries,
+        })
+    }
+}
+
+/// To wait for a submission and those ahead of it; without one for everything so far.
+fn end_of(submission_index: Option<wgpu::SubmissionIndex>) -> wgpu::PollType {
+    wgpu::PollType::Wait { submission_index, timeout: None }
+}
+
+impl Encoded {
+    /// Waits for a submission and those ahead of it, not for what others handed over since.
+    fn wait_for(&self, submission: wgpu::SubmissionIndex) -> Result<(), GpuError> {
+        // Where the device is lost meanwhile, wgpu panics.
+        let poll = || self.device.wgpu().poll(end_of(Some(submission)));
+        let waited = std::panic::catch_unwind(std::panic::AssertUnwindSafe(poll));
+        self.device.check()?;
+        match waited {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(GpuError::new(GpuErrorKind::Failed, format!("the device stopped: {error}"))),
+            Err(_) => self.device.noted(Err(GpuError::lost("a run"))),
+        }
+    }
+}
+
+impl Recording for Encoded {
+    fn write(&mut self, slot: usize, input: usize, bytes: &[u8]) -> Result<(), GpuError> {
+        let slice = &self.slots[slot].inputs[input];
+        let whole = bytes.len() / 4 * 4;
+        self.device.queue().write_buffer(&slice.buffer, 0, &bytes[..whole]);
+        if whole < bytes.len() {
+            let mut rest = [0; 4];
+            rest[..bytes.len() - whole].copy_from_slice(&bytes[whole..]);
+            self.device.queue().write_buffer(&slice.buffer, whole as u64, &rest);
+        }
+        Ok(())
+    }
+
+    fn input_mut(&mut self, _: usize, _: usize) -> Result<Option<&mut [u8]>, GpuError> {
+        Ok(None)
+    }
+
+    fn read_input(&mut self, _: usize, _: usize, _: &mut [u8]) -> Result<(), GpuError> {
+        Err(GpuError::new(GpuErrorKind::Failed, "the device has its inputs for itself"))
+    }
+
+    fn submit(&mut self, slot: usize, is_read: bool) -> Result<(), GpuError> {
+        if self.pending.len() == MAX_PENDING
+            && let Some(first) = self.pending.pop_front()
+        {
+            self.wait_for(first)?;
+        }
+        let descriptor = wgpu::CommandEncoderDescriptor { label: None };
+        let mut encoder = self.device.wgpu().create_command_encoder(&descriptor);
+        match &self.clock {
+            Some(clock) => clock.encode(&mut encoder, &self.commands, slot),
+            None => {
+                let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+                self.commands.iter().for_each(|command| command.encode(&mut pass, slot));
+            }
+        }
+        let Slot { outputs, staging, state, .. } = &mut self.slots[slot];
+        for (output, at) in outputs.iter().zip(&self.staged).filter(|_| is_read) {
+            encoder.copy_buffer_to_buffer(&output.buffer, output.offset, staging, *at, output.size);
+        }
+        let commands = encoder.finish();
+        let alone = self.device.vulkan().map(|vulkan| vulkan.queue(0));
+        let submission = self.device.queue().submit([commands]);
+        drop(alone);
+        *state = State::Started(submission.clone());
+        self.pending.push_back(submission);
+        self.device.check()
+    }
+
+    fn wait(&mut self, slot: usize) -> Result<(), GpuError> {
+        let State::Started(submission) = &self.slots[slot].state else { return self.device.check() };
+        let submission = submission.clone();
+        let failed = |error: &dyn std::fmt::Display| {
+            GpuError::new(GpuErrorKind::Failed, format!("the outputs cannot be read: {error}"))
+        };
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let staging = self.slots[slot].staging.clone();
+        staging.map_async(wgpu::MapMode::Read, .., move |result| drop(sender.send(result)));
+        self.wait_for(submission)?;
+        receiver.recv().map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
+        {
+            let mapped = staging.get_mapped_range(..).map_err(|error| failed(&error))?;
+            let read = &mut self.slots[slot].read;
+            let size = read.len();
+            copy(read, &mapped[..size]);
+        }
+        staging.unmap();
+        self.slots[slot].state = State::Read;
+        self.device.check()
+    }
+
+    fn output(&self, slot: usize, output: usize, _: usize) -> Result<Option<&[u8]>, GpuError> {
+        let slot = self.slots.get(slot).filter(|slot| matches!(slot.state, State::Read));
+        let there = slot.zip(self.staged.get(output)).and_then(|(slot, start)| slot.read.get(*start as usize..));
+        Ok(there)
+    }
+
+    fn times(&mut self) -> Result<Times, GpuError> {
+        let until = end_of(self.pending.back().cloned());
+        let spans = self.clock.as_ref().ok_or_else(no_timestamps)?.read(&self.device, until)?;
+        self.pending.clear();
+        Ok(Times { spans, barriers: None })
+    }
+}

@@ -1,0 +1,77 @@
+//! The table of variants, and the choice among those that apply to a kernel.
+
+use attache_gpu_ir::Program;
+
+use super::{Needs, Variant, Written, convolution, elementwise, reduction};
+use crate::kernel::{Kernel, Limits, Storages, Variants};
+use crate::wgsl::Context;
+
+impl Variants {
+    /// The choice of a variant by its name, where there is one.
+    pub fn named(text: &str) -> Option<Self> {
+        variants().map(|(name, _)| name).find(|name| *name == text).map(Variants::Named)
+    }
+}
+
+/// Every variant, sorted by file.
+static TABLE: &[Variant] = &[
+    reduction::arg_reduce::VARIANT,
+    elementwise::concatenate::VARIANT,
+    convolution::contract::VARIANT,
+    convolution::contract_blocked::VARIANT,
+    convolution::contract_bytes::VARIANT,
+    convolution::contract_dense::VARIANT,
+    convolution::contract_depthwise::VARIANT,
+    convolution::contract_depthwise_bytes::VARIANT,
+    convolution::contract_direct::VARIANT,
+    convolution::contract_held::VARIANT,
+    convolution::contract_held_bytes::VARIANT,
+    convolution::contract_held_matrix::VARIANT,
+    convolution::contract_matrix::VARIANT,
+    convolution::contract_winograd::VARIANT,
+    elementwise::gather::VARIANT,
+    elementwise::index_map::VARIANT,
+    elementwise::map::VARIANT,
+    convolution::multiply::VARIANT,
+    reduction::reduce::VARIANT,
+    reduction::reduce_group::VARIANT,
+    elementwise::resample::VARIANT,
+    reduction::rows::VARIANT,
+    reduction::rows_group::VARIANT,
+    reduction::rows_held::VARIANT,
+    reduction::scan::VARIANT,
+    reduction::top_k::VARIANT,
+    elementwise::unpool::VARIANT,
+    reduction::window::VARIANT,
+    reduction::window_group::VARIANT,
+];
+
+/// The variants that need something; the others need nothing.
+static NEEDS: &[(Variant, Needs)] = &[
+    (convolution::contract_bytes::VARIANT, Needs::Bytes),
+    (convolution::contract_depthwise_bytes::VARIANT, Needs::Bytes),
+    (convolution::contract_held_bytes::VARIANT, Needs::Bytes),
+    (convolution::contract_held_matrix::VARIANT, Needs::Matrices),
+    (convolution::contract_matrix::VARIANT, Needs::Matrices),
+    (convolution::contract_winograd::VARIANT, Needs::Binary32),
+];
+
+/// Every variant's name, and what it needs.
+pub fn variants() -> impl Iterator<Item = (&'static str, Needs)> {
+    let needs = |name| NEEDS.iter().find(|(variant, _)| variant.name == name).map_or(Needs::Nothing, |need| need.1);
+    TABLE.iter().map(move |variant| (variant.name, needs(variant.name)))
+}
+
+/// Writes a kernel. The values that it reads are settled in `storages`.
+pub fn write(program: &Program, kernel: &Kernel, storages: &Storages, limits: &Limits) -> Written {
+    let context = Context { program, storages, limits, views: &kernel.views };
+    let takes_prologues = |variant: &Variant| variant.takes_prologues || kernel.prologue.is_none();
+    let applies = |variant: &&Variant| takes_prologues(variant) && (variant.applies)(&context, kernel);
+    let applying: Vec<&Variant> = TABLE.iter().filter(applies).collect();
+    let rank =
+        |variant: &&&Variant| (Variants::Named(variant.name) != limits.variants, (variant.cost)(&context, kernel));
+    let variant = applying.iter().min_by_key(rank).expect("every primitive has a variant without conditions");
+    tracing::trace!(variant = variant.name, primitive = kernel.primitive.name(), "chosen");
+    let others = applying.iter().map(|other| other.name).filter(|name| *name != variant.name);
+    Written { shaders: (variant.write)(&context, kernel), alternatives: others.collect() }
+}
