@@ -6,15 +6,15 @@ use attache::{DataType, Interpreter, Model, TensorInfo};
 use clap::Args;
 use serde_json::{Value, json};
 
+use crate::arguments::shapes::{input_shapes, no_input, options};
 use crate::arguments::{ShapeArguments, assign, finite};
 use crate::console::Console;
 use crate::device::Device;
 use crate::failure::Failure;
-use crate::files;
-use crate::npy::{self, Array};
-use crate::picture::{Filled, Input, Picture, Scaling};
-use crate::random::Random;
-use crate::shapes::{input_shapes, no_input, options};
+use crate::io::files;
+use crate::io::npy::{self, Array};
+use crate::io::picture::{Filled, Input, Picture, Scaling};
+use crate::io::random::Random;
 
 // A comment on this structure would replace the descriptions of the commands that take it.
 #[derive(Args, Clone, Debug)]

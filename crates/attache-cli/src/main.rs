@@ -2,29 +2,16 @@
 //!
 //! A thin shell around the crate `attache`: words, keys and exit statuses are what it adds, and they are a contract.
 
-mod advice;
 mod arguments;
 mod commands;
-mod compare;
 mod console;
-mod detections;
 mod device;
 mod environment;
 mod failure;
-mod files;
-mod golden;
 mod inputs;
-mod kind;
-mod labels;
-mod memory;
-mod npy;
-mod numbers;
-mod picture;
-mod random;
-mod shapes;
-mod source;
-mod survey;
-mod timing;
+mod inspect;
+mod io;
+mod measure;
 
 use std::process::ExitCode;
 

@@ -8,7 +8,7 @@ use attache_graph::{Inferred, Op, OpError};
 use attache_model::schema::{self, BuiltinOperator};
 use attache_model::{Operator, OperatorCode};
 
-use crate::callee::Callees;
+use crate::subgraphs::Callees;
 
 /// How files name an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,8 +7,7 @@ use std::sync::Arc;
 use attache_graph::Graph;
 use attache_model::Model;
 
-use crate::builder::Options;
-use crate::prepare::{Moment, Prepared, import as import_graph, prepare};
+use crate::runtime::{Moment, Options, Prepared, import as import_graph, prepare};
 use crate::{Delegate, Error, Limits};
 
 /// The graph of a subgraph as imported.

@@ -17,12 +17,12 @@ use crate::arguments::{DeviceArguments, ShapeArguments};
 use crate::console::{Console, Report};
 use crate::device::Device;
 use crate::failure::Failure;
-use crate::files;
 use crate::inputs::fill_at_random;
-use crate::memory::peak_resident_bytes;
-use crate::random::Random;
-use crate::source::Source;
-use crate::timing::{Durations, Stop, milliseconds};
+use crate::io::files;
+use crate::io::random::Random;
+use crate::io::source::Source;
+use crate::measure::memory::peak_resident_bytes;
+use crate::measure::timing::{Durations, Stop, milliseconds};
 
 /// Invokes that follow each other on the same inputs when latency is measured back to back.
 const PIPELINED: usize = 50;

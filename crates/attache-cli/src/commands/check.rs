@@ -16,12 +16,12 @@ use serde_json::json;
 
 use super::Command;
 use crate::arguments::{DeviceArguments, PrecisionName, tolerance};
-use crate::compare::{self, compare};
 use crate::console::{Console, Report};
 use crate::device::Device;
 use crate::failure::{Failure, Status};
-use crate::golden::{self, Case};
-use crate::npy::Array;
+use crate::io::compare::{self, compare};
+use crate::io::golden::{self, Case};
+use crate::io::npy::Array;
 
 /// Limits of the error of floats, relative to the largest golden value.
 const CPU_LIMIT: f64 = 1e-5;

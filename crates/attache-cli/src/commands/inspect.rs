@@ -5,13 +5,13 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::Command;
-use crate::advice::advice;
 use crate::arguments::{ModelArgument, QuantizedName};
 use crate::console::{Console, Report};
 use crate::failure::Failure;
-use crate::kind::{self, Kind, Kinds};
-use crate::source::Source;
-use crate::survey::{Answer, Gap, Survey, survey};
+use crate::inspect::advice::advice;
+use crate::inspect::kind::{self, Kind, Kinds};
+use crate::inspect::survey::{Answer, Gap, Survey, survey};
+use crate::io::source::Source;
 
 #[derive(Args, Debug)]
 pub(super) struct Inspect {

@@ -1,5 +1,6 @@
 //! `attache run`: one run of a model, and what came out.
 
+mod detections;
 mod meaning;
 
 use std::path::{Path, PathBuf};
@@ -14,13 +15,13 @@ use crate::arguments::{DeviceArguments, ModelArgument, ShapeArguments, finite};
 use crate::console::{Console, Report};
 use crate::device::{Device, shapes_are_known};
 use crate::failure::Failure;
-use crate::files;
 use crate::inputs::{Given, InputArguments, Setting, fill_at_random};
-use crate::labels::Labels;
-use crate::npy::{self, Array};
-use crate::numbers::{Summary, numbers};
-use crate::random::Random;
-use crate::source::Source;
+use crate::io::files;
+use crate::io::labels::Labels;
+use crate::io::npy::{self, Array};
+use crate::io::numbers::{Summary, numbers};
+use crate::io::random::Random;
+use crate::io::source::Source;
 
 #[derive(Args, Debug)]
 pub(super) struct Run {

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::Command;
 use crate::console::{Console, Report};
 use crate::failure::Failure;
-use crate::files;
+use crate::io::files;
 
 #[derive(Args, Debug)]
 pub(super) struct Zoo {

@@ -10,8 +10,8 @@ use attache::{ErrorKind, Limits, Model};
 use serde_json::json;
 
 use super::{Adapter, Ceilings, Gpu, Wish};
+use crate::arguments::Stage;
 use crate::arguments::{BackendName, PrecisionName, QuantizedName, SubmissionName};
-use crate::commands::Stage;
 use crate::failure::Failure;
 
 /// A delegate on an open device.

@@ -5,7 +5,7 @@ use attache::{Claim, DelegateError, DelegateKernel, Island, Limits, Model};
 
 use super::{Adapter, Ceilings, Gpu, Wish};
 use crate::arguments::QuantizedName;
-use crate::commands::Stage;
+use crate::arguments::Stage;
 use crate::failure::Failure;
 
 const ABSENT: &str = "this command was built without the feature `gpu`";

@@ -11,12 +11,9 @@ use attache_graph::{Fact, Graph, Node, TensorId};
 use attache_model::Model;
 
 use super::{Difference, Tolerance};
-use crate::assign::{Assignment, Work, assign};
-use crate::builder::Options;
-use crate::environment::Environment;
-use crate::executor::Executor;
-use crate::plan::plan;
-use crate::prepare::{Moment, check_implemented, import};
+use crate::partition::assign::{Assignment, Work, assign};
+use crate::runtime::Options;
+use crate::runtime::{Environment, Executor, Moment, check_implemented, import, plan};
 use crate::{Delegate, Error, ErrorKind, Limits};
 
 /// A value for an input.

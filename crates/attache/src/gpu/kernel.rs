@@ -7,8 +7,8 @@ use attache_gpu::{Device, GpuError, GpuErrorKind, Plan, Precision, Session, Shar
 use attache_gpu_ir::{Scalar, ValueId};
 use attache_graph::{NodeId, TensorMut, TensorRef};
 
-use super::delegate::Stitched;
 use super::exchange;
+use super::program::Stitched;
 use crate::{
     DelegateError, DelegateErrorKind, DelegateKernel, DelegateQueue, DispatchProfile, KernelProfile, KernelReport,
 };

@@ -8,7 +8,8 @@ use attache_gpu_ir::{Primitive, Step, ValueId};
 use attache_graph::{Graph, NodeId, Refusal, TensorMut, TensorRef};
 use attache_model::Model;
 
-use super::delegate::{GpuDelegate, stitch};
+use super::delegate::GpuDelegate;
+use super::program::stitch;
 use crate::{Claim, Delegate, DelegateError, DelegateKernel, Error, ErrorKind, Island, Limits, Partitioning};
 
 /// A stage between an island and a recording.

@@ -14,8 +14,8 @@ use serde_json::json;
 use super::profile::{Dispatch, Operator, Profile, label};
 use crate::console::{Console, Report};
 use crate::failure::Failure;
-use crate::files;
-use crate::timing::Durations;
+use crate::io::files;
+use crate::measure::timing::Durations;
 
 /// Bytes that a file may have: far more than any answer of `bench`.
 const MOST_BYTES: u64 = 64 << 20;

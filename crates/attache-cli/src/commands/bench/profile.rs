@@ -8,7 +8,7 @@ use super::Caller;
 use crate::console::Console;
 use crate::device::{Ceilings, Device};
 use crate::failure::Failure;
-use crate::timing::{Durations, Stop};
+use crate::measure::timing::{Durations, Stop};
 
 /// Runs before those that count.
 const WARM_UP: usize = 3;

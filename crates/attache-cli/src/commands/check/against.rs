@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use super::{Mismatch, output};
 use crate::device::Device;
 use crate::failure::Failure;
-use crate::golden::Case;
+use crate::io::golden::Case;
 
 /// What outputs are compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -46,7 +46,7 @@ impl Against {
 
 /// The CPU's run of a case, every tensor kept.
 pub(super) fn trace(case: &Case, model: &Model, limits: &Limits) -> Result<Trace, Failure> {
-    let input = |input: &crate::npy::Array| TraceInput { shape: input.shape.clone(), bytes: input.bytes.clone() };
+    let input = |input: &crate::io::npy::Array| TraceInput { shape: input.shape.clone(), bytes: input.bytes.clone() };
     let inputs: Vec<TraceInput> = case.inputs.iter().map(input).collect();
     Ok(Trace::new(model, 0, &inputs, 1, limits)?)
 }

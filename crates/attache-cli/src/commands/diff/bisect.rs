@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::Delegates;
 use crate::failure::Failure;
-use crate::files;
-use crate::golden::model_file;
-use crate::npy::{self, Array};
+use crate::io::files;
+use crate::io::golden::model_file;
+use crate::io::npy::{self, Array};
 
 /// Where the delegate departs, if it does, and the folder of the case.
 pub(super) struct Bisection {

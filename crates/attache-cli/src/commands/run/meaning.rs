@@ -5,11 +5,11 @@ use attache::{DataType, Model, Shape};
 use serde::Serialize;
 
 use super::Output;
+use super::detections::{self, DEFAULT_THRESHOLD, Detection, detections};
 use crate::console::Console;
-use crate::detections::{self, DEFAULT_THRESHOLD, Detection, detections};
 use crate::failure::Failure;
-use crate::labels::Labels;
-use crate::numbers::{dequantize, largest};
+use crate::io::labels::Labels;
+use crate::io::numbers::{dequantize, largest};
 
 /// Classes that are named where `--top` doesn't say how many.
 const DEFAULT_TOP: usize = 5;
@@ -194,8 +194,8 @@ mod tests {
     use attache::{Quantization, TensorInfo};
 
     use super::*;
-    use crate::npy::Array;
-    use crate::numbers::{Summary, numbers};
+    use crate::io::npy::Array;
+    use crate::io::numbers::{Summary, numbers};
 
     fn output(values: &[u8], quantization: Option<Quantization>) -> Output {
         let (data_type, shape) = (DataType::UInt8, Shape::from([1, values.len()]));

@@ -1,0 +1,21 @@
+//! What an interpreter is made with.
+
+use crate::Limits;
+use crate::delegate::guard::Delegates;
+
+/// What an interpreter is made from and with.
+#[derive(Clone)]
+pub(crate) struct Options {
+    pub(crate) threads: usize,
+    pub(crate) delegates: Delegates,
+    pub(crate) required: bool,
+    pub(crate) cpu_fallback: bool,
+    pub(crate) limits: Limits,
+}
+
+impl Options {
+    /// Of an interpreter without delegates.
+    pub(crate) fn new(threads: usize, limits: &Limits) -> Self {
+        Self { threads, delegates: Delegates::default(), required: false, cpu_fallback: false, limits: limits.clone() }
+    }
+}
