@@ -130,7 +130,7 @@ fn test_fault() -> Result<()> {
 /// The golden cases through OpenGL ES 3.1, as Mesa's software driver has it.
 fn test_gl() -> Result<()> {
     let versions = [("MESA_GL_VERSION_OVERRIDE", "3.0"), ("MESA_GLES_VERSION_OVERRIDE", "3.1")];
-    let mut command = tests(&["--features", "attache/poison", "--test", "gpu_goldens"])?;
+    let mut command = tests(&["--test", "gpu_goldens"])?;
     finish(command.envs(versions).env("ATTACHE_TEST_BACKEND", "gl").env(DEEP_VARIABLE, "1"))
 }
 

@@ -30,6 +30,10 @@ const TOLERANCE: f32 = 2e-5;
 /// Error that is allowed in 16-bit floats.
 const TOLERANCE_OF_HALVES: f32 = 2e-3;
 
+/// Whether the CPU's results are overwritten. An operator alone is judged by what the CPU makes of it, so that graphs which are
+/// judged operator by operator are left to the suite without that.
+const POISONED: bool = cfg!(feature = "poison");
+
 fn delegate(precision: Precision, no_shader_f16: bool) -> GpuDelegate {
     open(GpuDelegateOptions::default().precision(precision).no_shader_f16(no_shader_f16).quantized(Quantized::Exact))
 }
@@ -95,6 +99,9 @@ fn failures(delegate: GpuDelegate, tolerance: f32) -> BTreeMap<String, String> {
             }
             // Floats that such a graph has between stored numbers are rounded to 16 bits: each operator is right by itself.
             Err(_) if tolerance == TOLERANCE_OF_HALVES && case.is_graph() && case.is_quantized() => {
+                if POISONED {
+                    continue;
+                }
                 let tolerance = Tolerance { relative: f64::from(tolerance), steps: "2:99.5:1".parse().expect("steps") };
                 if let Err(error) = case.check_alone(&delegate, &tolerance) {
                     failures.insert(case.name, error);
@@ -169,7 +176,7 @@ fn the_gpu_agrees_in_steps() {
     let mut failures = BTreeMap::new();
     for case in cases().into_iter().filter(Case::is_quantized) {
         if case.is_graph() {
-            if let Err(error) = case.check_alone(&delegate, &tolerance) {
+            if !POISONED && let Err(error) = case.check_alone(&delegate, &tolerance) {
                 failures.insert(case.name, error);
             }
             continue;
