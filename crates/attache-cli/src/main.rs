@@ -1,6 +1,6 @@
 //! `attache`: runs, checks, measures and explains TensorFlow Lite models from the command line.
 //!
-//! A thin shell around the crate `attache`: words, keys and exit statuses are what it adds, and they are a contract.
+//! The crate `attache` does the work. This crate adds words, keys and exit statuses, which are a contract with users.
 
 mod arguments;
 mod commands;

@@ -13,13 +13,17 @@ mod variants;
 mod wgsl;
 
 pub use device::{Adapter, Backend, Device, DeviceOptions, Fault, FaultMoment, Submission, adapters};
-pub use execute::{Ceilings, Cost, Encoder, Recorder, Recording, Session, SessionReport, SharedValue, Span, Times};
+pub use execute::{
+    Ceilings, Cost, Encoder, Recorder, Recording, Runs, Session, SessionReport, SharedValue, Span, Times,
+};
 pub use fuse::fuse;
 pub use kernel::{
     Epilogue, GpuError, GpuErrorKind, Kernel, Limits, Matrices, Params, Precision, Storage, Storages, Variants, View,
 };
 pub use layout::{Excess, Layout, Place, Rules};
-pub use plan::{Dispatch, Plan, Work};
+pub use plan::{
+    BoundRange, Buffer, BufferRange, Dispatch, Plan, PlanReport, PlannedDispatch, Weight, WeightSource, Work,
+};
 pub use variants::{Needs, Written, variants, write};
 pub use wgpu;
 pub use wgsl::{Binding, Packed, Shader};

@@ -67,14 +67,14 @@ fn check_whole(form: &Form, random: &mut Random, label: &str, program: &Program)
             choices.extend(session.report().alternatives.into_iter().map(Variants::Named));
         }
         check_session(form, &format!("{label}, {choice:?}"), program, &mut session, (&tensors, &expected));
-        let bound = session.plan().dispatches.iter().map(|dispatch| dispatch.shader.bindings.len()).max();
+        let bound = session.plan_report().dispatches.iter().map(|dispatch| dispatch.shader.bindings.len()).max();
         let asked = program.steps.iter().map(|step| step.inputs.len() + step.outputs.len()).max();
         let most = asked.max(Some(form.device.limits().max_bindings));
         assert!(bound <= most, "{label}, {choice:?}: {bound:?} buffers of\n{program}");
         let halves = |binding: &Binding| matches!(binding, Binding::Write(_, Storage::Half | Storage::HalfPairs));
-        let mut bindings = session.plan().dispatches.iter().flat_map(|dispatch| &dispatch.shader.bindings);
+        let mut bindings = session.plan_report().dispatches.iter().flat_map(|dispatch| &dispatch.shader.bindings);
         seen.extend(bindings.any(halves).then_some("halves"));
-        seen.extend(session.plan().variants());
+        seen.extend(session.plan_report().variants());
     }
     seen
 }
@@ -88,8 +88,8 @@ fn check_session(
     (tensors, expected): (&[Tensor], &[Tensor]),
 ) {
     let scalars: Vec<Scalar> = program.outputs.iter().map(|id| program.value(*id).scalar).collect();
-    let is_byte = |id: ValueId| matches!(session.plan().storages.of(id), Storage::Bytes(_));
-    let bytes: Vec<bool> = session.plan().program.outputs.iter().map(|id| is_byte(*id)).collect();
+    let is_byte = |id: ValueId| matches!(session.plan_report().storages.of(id), Storage::Bytes(_));
+    let bytes: Vec<bool> = session.plan_report().program.outputs.iter().map(|id| is_byte(*id)).collect();
     let stored: Vec<bool> = program.inputs.iter().map(|id| is_byte(*id)).collect();
     for (index, (tensor, id)) in tensors.iter().zip(&program.inputs).enumerate() {
         let bytes: Vec<u8> = match program.value(*id).scalar {

@@ -1,8 +1,8 @@
-//! The operators, one file each with all their facets, and the import of a model as graphs.
+//! The operators, one file each, and the import of a model as graphs.
 //!
-//! An operator's file holds its [`Definition`] (code, versions, how options are parsed) and its `Op`: shapes, CPU form,
-//! GPU form. Whatever needs a list of operators (import, reports, the manual, tests) reads [`definitions`]. Knows nothing
-//! of devices or of the interpreter.
+//! An operator's file contains its [`Definition`] (code, versions, parser of its options) and its `Op`: shape
+//! inference, CPU form and GPU form. Everything that needs a list of operators (import, reports, the manual, tests)
+//! uses [`definitions`]. The crate is independent of devices and of the interpreter.
 
 mod definition;
 mod import;

@@ -1,5 +1,5 @@
-//! The model's other subgraphs, as the import of one sees them: which shapes they make, and what variables hold. Knows no
-//! operator.
+//! The model's other subgraphs during the import of one: the shapes of their outputs, and the shapes of resource
+//! variables. Independent of the operators.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,48 +7,48 @@ use std::sync::{Arc, Mutex, PoisonError};
 use attache_base::Shape;
 use attache_model::Model;
 
-/// Shapes of variables by container and name.
+/// Shapes of resource variables by container and name.
 pub(crate) type Held = BTreeMap<(String, String), Shape>;
 
-/// Subgraphs that are looked into within each other. Of what lies deeper only a run tells the shapes.
+/// Limit on nested calls that are inferred. Deeper calls have shapes that are known only at run time.
 const MOST_NESTED: usize = 16;
-/// Operators and tensors that are looked at for the shapes of called subgraphs, however often these call each other.
+/// Limit on operators and tensors inferred in called subgraphs, however often they call each other.
 const MOST_LOOKED_AT: usize = 1 << 18;
 
-/// Shapes of several tensors; `None` for one that only a run tells.
+/// Shapes of several tensors; `None` where a shape is known only at run time.
 pub(crate) type Shapes = Vec<Option<Shape>>;
 
-/// Infers the shapes that a subgraph makes of inputs of these shapes; `None` where the subgraph is wrong.
+/// Infers the output shapes of a subgraph from its input shapes; `None` where the subgraph is invalid.
 pub(crate) type Infer = fn(&Callees, usize, Shapes) -> Option<Shapes>;
 
-/// A model whose subgraphs call each other, as seen from within one of them.
+/// The model's subgraphs, as seen from one of them.
 #[derive(Clone)]
 pub(crate) struct Callees {
     model: Model,
-    /// What resource variables hold.
+    /// Shapes of resource variables.
     pub(crate) held: Arc<Held>,
-    /// The subgraphs around this place, the outermost first.
+    /// The chain of callers, outermost first.
     around: Vec<usize>,
     known: Arc<Mutex<Known>>,
     infer: Infer,
 }
 
-/// What is known of called subgraphs so far.
+/// Inference results of called subgraphs so far.
 #[derive(Default)]
 struct Known {
-    /// Shapes of outputs by subgraph and shapes of inputs.
+    /// Output shapes by subgraph and input shapes.
     outputs: HashMap<(usize, Shapes), Shapes>,
-    /// Operators and tensors looked at.
+    /// Number of operators and tensors inferred so far.
     looked_at: usize,
 }
 
 impl Callees {
-    /// From outside of all subgraphs.
+    /// The view from outside of all subgraphs.
     pub(crate) fn new(model: &Model, held: Held, infer: Infer) -> Self {
         Self { model: model.clone(), held: Arc::new(held), around: Vec::new(), known: Arc::default(), infer }
     }
 
-    /// From within this subgraph, which is called from here.
+    /// The view from within a subgraph that is called from here.
     pub(crate) fn within(&self, subgraph: usize) -> Self {
         Self { around: self.around.iter().copied().chain([subgraph]).collect(), ..self.clone() }
     }
@@ -58,11 +58,11 @@ impl Callees {
         &self.model
     }
 
-    /// The shapes that a subgraph makes of inputs of these shapes, as far as they are known.
+    /// The output shapes of a subgraph for these input shapes, as far as they are known.
     pub(crate) fn shapes(&self, subgraph: usize, inputs: &[Option<Shape>]) -> Shapes {
         let source = &self.model.subgraphs()[subgraph];
         let unknown = vec![None; source.outputs.len()];
-        // One that calls itself never runs.
+        // A subgraph that calls itself never runs.
         if self.around.contains(&subgraph) || self.around.len() == MOST_NESTED {
             return unknown;
         }

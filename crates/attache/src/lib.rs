@@ -1,7 +1,7 @@
-//! Runs TensorFlow Lite models: the public interface.
+//! Runs TensorFlow Lite models. This crate is the public API.
 //!
-//! A [`Model`] is a file; an [`Interpreter`] runs one of its subgraphs, on the CPU and on the [`Delegate`]s that it is
-//! given. Several interpreters may share a model, each on a thread of its own.
+//! A [`Model`] is a loaded `.tflite` file. An [`Interpreter`] runs one subgraph of a model on the CPU and on the
+//! [`Delegate`]s it was built with. Several interpreters can share one model, each on its own thread.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), attache::Error> {
@@ -49,12 +49,12 @@ pub use profile::{DispatchProfile, KernelProfile, Profile, ProfiledDispatch};
 pub use report::Report;
 pub use runtime::Run;
 
-/// The graph that a model becomes: what delegates get to see.
+/// The graph that a model is imported into, which is what delegates see.
 pub mod graph {
     pub use attache_graph::*;
 }
 
-/// Model files in more detail than [`Model`]'s own functions need.
+/// Access to model files beyond the methods of [`Model`].
 pub mod model {
     pub use attache_model::*;
 }

@@ -1,4 +1,4 @@
-//! Arguments that several commands share, under the same words everywhere.
+//! Arguments that several commands share, with the same names everywhere.
 
 pub(crate) mod shapes;
 
@@ -28,9 +28,9 @@ pub(crate) enum BackendName {
 /// `--quantized`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum QuantizedName {
-    /// As the reals that they stand for, rounded to what can be stored after each operator.
+    /// As floats, rounded after each operator to what the output can store.
     View,
-    /// In integer arithmetic, with the bits that the CPU gives.
+    /// In integer arithmetic, with the CPU's bits.
     Exact,
 }
 
@@ -46,9 +46,9 @@ impl QuantizedName {
 /// `--submission`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SubmissionName {
-    /// Commands recorded once and handed to the GPU at each run: through Vulkan.
+    /// Record commands once and submit the recording at each run; needs Vulkan.
     Replay,
-    /// Commands encoded anew at each run: everywhere.
+    /// Encode commands anew at each run; works everywhere.
     Encoder,
 }
 
@@ -57,10 +57,10 @@ pub(crate) enum SubmissionName {
 pub(crate) enum PrecisionName {
     /// Everything in 32 bits.
     F32,
-    /// 16 bits in memory, arithmetic in 32.
+    /// 16-bit floats in memory, arithmetic in 32 bits.
     #[value(name = "f32_f16")]
     F32F16,
-    /// 16 bits, arithmetic in 16 where that is harmless.
+    /// 16-bit floats in memory; arithmetic may use 16 bits where that is harmless, but currently uses 32.
     F16,
 }
 
@@ -74,7 +74,7 @@ impl PrecisionName {
     }
 }
 
-// Comments on these structures would replace the descriptions of the commands that take them.
+// Doc comments on these structures would replace the descriptions of the commands that take them.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ModelArgument {
     /// A .tflite file, or the name of a built-in model (`attache zoo` lists them)
@@ -86,40 +86,40 @@ pub(crate) struct DeviceArguments {
     /// Where to run; by default a hardware GPU if there is one, else the CPU
     #[arg(long)]
     pub(crate) delegate: Option<DelegateName>,
-    /// The graphics interface to reach the GPU through
+    /// Graphics interface through which to reach the GPU
     #[arg(long)]
     pub(crate) backend: Option<BackendName>,
-    /// Text in the name of the GPU to use
+    /// Text that the name of the GPU has to contain
     #[arg(long, value_name = "TEXT")]
     pub(crate) adapter: Option<String>,
-    /// How precisely the GPU computes
+    /// Precision of the GPU's floats
     #[arg(long, default_value = "f32")]
     pub(crate) precision: PrecisionName,
-    /// Keep binary16 in pairs, as on a GPU whose shaders have no such type, even if this one's do
+    /// Store f16 in pairs, as on a GPU whose shaders have no such type, even if this one's do
     #[arg(long)]
     pub(crate) no_shader_f16: bool,
-    /// Give a software device the kernels that hardware would have
+    /// Use the kernels for hardware on a software device too
     #[arg(long)]
     pub(crate) as_hardware: bool,
-    /// Let loops multiply matrices where a GPU has no operations for it, to check the kernels of those that have
+    /// Emulate cooperative matrices with loops on a GPU that has none, to test the kernels that use them
     #[arg(long, conflicts_with = "no_shader_f16")]
     pub(crate) emulate_matrices: bool,
     /// How the GPU computes on quantized tensors
     #[arg(long, default_value = "view")]
     pub(crate) quantized: QuantizedName,
-    /// How commands get to the GPU; by default replayed where that is possible
+    /// How commands are submitted to the GPU; by default replayed where that is possible
     #[arg(long)]
     pub(crate) submission: Option<SubmissionName>,
-    /// The variant that writes a GPU's kernels wherever it applies; `check` takes `all` for each in turn
+    /// Kernel variant that the GPU uses wherever it applies; `check` takes `all` for each in turn
     #[arg(long, value_name = "NAME")]
     pub(crate) variant: Option<String>,
     /// Fail unless every operator runs on the GPU
     #[arg(long)]
     pub(crate) require_delegation: bool,
-    /// Go on on the CPU, with a warning, where the GPU is lost or runs out of memory
+    /// Continue on the CPU, with a warning, if the GPU is lost or runs out of memory
     #[arg(long)]
     pub(crate) cpu_fallback: bool,
-    /// Threads on the CPU; by default as many as the machine has, at most 4
+    /// CPU threads; by default as many as the machine has, at most 4
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
     #[command(flatten)]
@@ -127,7 +127,7 @@ pub(crate) struct DeviceArguments {
 }
 
 impl DeviceArguments {
-    /// All of them, limits apart. Clap keeps no group of arguments that hold others.
+    /// The ids of all arguments except the limits. Clap has no group of arguments that contain other groups.
     pub(crate) const IDS: [&str; 13] = [
         "delegate",
         "backend",
@@ -144,7 +144,7 @@ impl DeviceArguments {
         "threads",
     ];
 
-    /// An option that was given, but means nothing on the CPU. Those that it has answers of its own for are not among them.
+    /// A given option that has no effect on the CPU. Options with error messages of their own are not included.
     pub(crate) fn of_gpus_alone(&self) -> Option<&'static str> {
         let options = [
             ("--submission", self.submission.is_some()),
@@ -162,7 +162,7 @@ pub(crate) struct LimitArguments {
     /// Bytes of one tensor
     #[arg(long, value_name = "N")]
     limit_tensor_bytes: Option<u64>,
-    /// Bytes of the arena, in which the CPU's tensors of known shapes lie
+    /// Bytes of the arena, which holds the CPU's tensors of known shapes, plus packed weights and scratch
     #[arg(long, value_name = "N")]
     limit_arena_bytes: Option<u64>,
     /// Operators of a subgraph
@@ -177,7 +177,7 @@ pub(crate) struct LimitArguments {
 }
 
 impl LimitArguments {
-    /// The library's limits, but for what the command line says.
+    /// The library's default limits, overridden by the command line.
     pub(crate) fn limits(&self) -> Limits {
         let default = Limits::default();
         Limits {
@@ -197,17 +197,18 @@ pub(crate) struct ShapeArguments {
     pub(crate) shape: Vec<String>,
 }
 
-/// The two sides of `[NAME=]VALUE`.
+/// Splits `[NAME=]VALUE`.
 pub(crate) fn named(text: &str) -> (Option<&str>, &str) {
-    // Names of tensors hold neither, so that a file may have an `=` in its folder's name.
+    // Text before the first `=` is a name; whether an input has that name is for the caller to decide, because a
+    // folder's name may contain `=` too.
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => (Some(name), value),
         _ => (None, text),
     }
 }
 
-/// Which input each of several `[NAME=]VALUE` is for: those without a name are counted. `missing` is what to say of a name
-/// that no input has.
+/// Assigns each `[NAME=]VALUE` to an input: values without a name by order, the others by name. `missing` makes the
+/// error for a name that no input has.
 pub(crate) fn assign(
     texts: &[String],
     count: usize,
@@ -219,7 +220,8 @@ pub(crate) fn assign(
     for text in texts {
         let (index, value) = match named(text) {
             (Some(name), value) if find(name).is_some() => (find(name).unwrap_or_default(), value),
-            // A file of which only the path holds an `=`.
+            // No input has this name. Text with one of these characters is a path that contains an `=`, which the next
+            // arm takes.
             (Some(name), _) if !name.contains(['/', '\\', '.']) => {
                 return Err(missing(name));
             }
@@ -239,41 +241,41 @@ pub(crate) fn assign(
     Ok(assigned)
 }
 
-/// A number that is neither infinite nor none.
+/// Parses a finite number.
 pub(crate) fn finite<T: std::str::FromStr + Into<f64> + Copy>(text: &str) -> Result<T, String> {
     let number = text.parse::<T>().ok().filter(|number| (*number).into().is_finite());
     number.ok_or_else(|| "it must be a finite number".to_owned())
 }
 
-/// A limit of errors.
+/// Parses an error limit.
 pub(crate) fn tolerance(text: &str) -> Result<f64, String> {
-    // Nothing is beyond what is not a number, and everything beyond a negative one.
+    // No error exceeds NaN, and every error exceeds a negative limit.
     finite(text).ok().filter(|limit| *limit >= 0.0).ok_or_else(|| "it must be a finite number of 0 or more".to_owned())
 }
 
-/// A stage, in the order in which a model passes them.
+/// A stage of preparation, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Stage {
-    /// The graph as it is in the file, with the shapes that follow from it; whatever the device
+    /// The graph of the file, with inferred shapes; independent of the device
     Graph,
-    /// What the rules did to it, and what is left; whatever the device
+    /// The rules that were applied, and the resulting graph; independent of the device
     Passes,
     /// Which operator runs where, and why
     Partition,
-    /// The GPU's part as primitives, before they are fused; after `#` whose work each is, by its node's place in
-    /// the island
+    /// The GPU's part as primitives, before they are fused; after `#` the nodes that each one computes, by their place
+    /// in the partition
     Program,
-    /// The kernels that the primitives are fused into, with the same numbers; `%2 is %1` is a reshape, which no
-    /// kernel does
+    /// The kernels that the primitives are fused into, with the same numbers; `%2 is %1` is a reshape, for which there
+    /// is no kernel
     Kernels,
-    /// The shaders that the kernels are written as, each text once
+    /// The shaders of the kernels, each source once
     Wgsl,
-    /// Memory, and the dispatches in their order
+    /// Memory layout, and the dispatches in order
     Plan,
 }
 
 impl Stage {
-    /// The word that the command line uses.
+    /// The word on the command line.
     pub(crate) fn word(self) -> String {
         format!("{self:?}").to_lowercase()
     }

@@ -1,4 +1,4 @@
-//! `--shape`: other shapes for inputs, and the options that give inputs the shapes which arrays have.
+//! `--shape`: other shapes for inputs, and the options that give inputs the shapes of arrays.
 
 use attache::{Model, Shape};
 
@@ -6,17 +6,17 @@ use crate::arguments::{ShapeArguments, assign};
 use crate::console::Console;
 use crate::failure::Failure;
 
-/// Shapes of inputs, by index.
+/// Input shapes, by index of the input.
 pub(crate) type Shapes = Vec<(usize, Vec<usize>)>;
 
-/// The inputs of the first subgraph that get another shape.
+/// The inputs of the first subgraph that get another shape, with that shape.
 pub(crate) fn input_shapes(model: &Model, arguments: &ShapeArguments) -> Result<Shapes, Failure> {
     let inputs = &model.subgraphs()[0].inputs;
     let assigned = assign(&arguments.shape, inputs.len(), |name| find(model, name), |name| no_input(name, model))?;
     assigned.into_iter().map(|(input, text)| Ok((input, parse(text, own(model, input), model)?))).collect()
 }
 
-/// The input of this name: the tensor's own, or that of a signature.
+/// The input with this name: the tensor's name, or the name in a signature.
 fn find(model: &Model, name: &str) -> Option<usize> {
     let subgraph = &model.subgraphs()[0];
     let own = subgraph.inputs.iter().position(|tensor| subgraph.tensors[*tensor].name == name);
@@ -32,12 +32,12 @@ fn tensor(model: &Model, input: usize) -> &attache::model::Tensor {
     &subgraph.tensors[subgraph.inputs[input]]
 }
 
-/// The shape that an input has in the file.
+/// The shape of an input in the file.
 fn own(model: &Model, input: usize) -> &Shape {
     &tensor(model, input).shape
 }
 
-/// Extents separated by commas, in brackets or not; `[]` is a single number's shape.
+/// Parses extents separated by commas, with or without brackets; `[]` is the shape of a scalar.
 fn parse(text: &str, own: &Shape, model: &Model) -> Result<Vec<usize>, Failure> {
     if let Some((name, _)) = text.split_once('=') {
         return Err(no_input(name, model));
@@ -52,7 +52,7 @@ fn parse(text: &str, own: &Shape, model: &Model) -> Result<Vec<usize>, Failure> 
     extents.collect::<Result<_, _>>().map_err(wrong)
 }
 
-/// That no input has this name, and which names there are.
+/// The error for a name that no input has, with the names that exist.
 pub(crate) fn no_input(name: &str, model: &Model) -> Failure {
     let names: Vec<String> = (0..model.subgraphs()[0].inputs.len())
         .map(|input| format!("\"{}\"", Console::plain().name(&tensor(model, input).name)))
@@ -60,7 +60,7 @@ pub(crate) fn no_input(name: &str, model: &Model) -> Failure {
     Failure::usage(format!("the model has no input named \"{name}\"; its inputs are {}", names.join(", ")))
 }
 
-/// A shape as `--shape` takes it.
+/// A shape in the form that `--shape` takes.
 fn written(extents: &[usize]) -> String {
     match extents {
         [] => "[]".to_owned(),
@@ -68,7 +68,7 @@ fn written(extents: &[usize]) -> String {
     }
 }
 
-/// The options that give inputs these shapes, for a shell: by name where all names are clear, else by order.
+/// The options that give inputs these shapes, for a shell: by name if all names are unambiguous, else by order.
 pub(crate) fn options(model: &Model, shapes: &Shapes) -> String {
     let name = |input: usize| tensor(model, input).name.as_str();
     let is_clear = |input: usize| {
@@ -88,7 +88,7 @@ pub(crate) fn options(model: &Model, shapes: &Shapes) -> String {
     (0..=last).map(|input| option(written(shape(input)))).collect::<Vec<_>>().join(" ")
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let is_plain = |character: char| character.is_ascii_alphanumeric() || "_-./:,=".contains(character);
     if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }

@@ -1,5 +1,5 @@
-//! `attache dump`: the stages of a model's way to the device, as text. Of a model with several subgraphs the first is
-//! shown, which is the one that runs.
+//! `attache dump`: the stages of a model's preparation, as text. For a model with several subgraphs the first is shown,
+//! which is the one that runs.
 
 use attache::{Model, stages};
 use clap::Args;
@@ -14,7 +14,7 @@ use crate::io::source::Source;
 
 #[derive(Args, Debug)]
 pub(super) struct Dump {
-    /// What to print
+    /// Stage to print
     stage: Stage,
     #[command(flatten)]
     model: ModelArgument,

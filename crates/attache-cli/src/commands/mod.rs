@@ -1,4 +1,4 @@
-//! The commands: a table, and the way from a command line to an exit status.
+//! The table of commands, and the way from a command line to an exit status.
 
 mod bench;
 mod check;
@@ -19,11 +19,11 @@ use crate::failure::{Failure, Status};
 
 /// A command, defined by its arguments.
 trait Command: Args {
-    /// Does the work.
+    /// Runs the command.
     fn run(self, console: &Console) -> Result<Report, Failure>;
 }
 
-/// A row of the table.
+/// A row of the table of commands.
 struct Row {
     name: &'static str,
     about: &'static str,
@@ -39,7 +39,7 @@ fn parse_and_run<C: Command>(matches: &ArgMatches, console: &Console) -> Result<
     C::from_arg_matches(matches).map_err(|error| Failure::usage(error.to_string()))?.run(console)
 }
 
-/// Every command, in the order of the help.
+/// All commands, in the order of the help.
 static TABLE: &[Row] = &[
     row::<run::Run>("run", "Run a model once and say what comes out"),
     row::<check::Check>("check", "Compare golden cases with what comes out here"),
@@ -55,7 +55,7 @@ static TABLE: &[Row] = &[
 #[derive(Parser)]
 #[command(name = "attache", version, after_help = EXIT_STATUSES)]
 struct Attache {
-    /// Print one JSON object to standard output, errors too
+    /// Print one JSON object to standard output, also for errors
     #[arg(long, global = true)]
     json: bool,
 }
@@ -68,9 +68,9 @@ fn command_line() -> clap::Command {
     Attache::command().subcommands(subcommands).subcommand_required(true).arg_required_else_help(false)
 }
 
-/// Runs the command that the arguments name (the first is the program's own name) and prints its answer.
+/// Runs the command that the arguments name (the first is the program's own name) and prints its result.
 pub(crate) fn run(arguments: Vec<OsString>) -> Status {
-    // A command line that can't be parsed still tells whether its error is to be JSON.
+    // Errors are printed as JSON on request even if the command line cannot be parsed.
     let console = Console::new(arguments.iter().any(|argument| argument == "--json"));
     let result = match command_line().try_get_matches_from(arguments) {
         Ok(matches) => dispatch(&matches, &console),
@@ -95,7 +95,7 @@ fn dispatch(matches: &ArgMatches, console: &Console) -> Result<Report, Failure> 
     (row.run)(matches, console)
 }
 
-/// Help and version are answers, everything else is a usage error.
+/// Help and version are results; everything else that the parser reports is a usage error.
 fn answer_parser(error: &clap::Error, console: &Console) -> Status {
     let is_answer = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     match (is_answer, console.json) {

@@ -1,7 +1,7 @@
 //! Where a model runs: the choice of a delegate, and interpreters that use it.
 //!
-//! Without being told, a hardware GPU is taken if there is one, else the CPU. A software adapter is taken only where
-//! `--delegate gpu`, `--backend` or `--adapter` asks for it.
+//! By default a hardware GPU is used if there is one, else the CPU. A software adapter is used only if `--delegate
+//! gpu`, `--backend` or `--adapter` asks for it.
 
 #[cfg(feature = "gpu")]
 mod gpu;
@@ -26,10 +26,10 @@ use crate::measure::timing::milliseconds;
 
 pub(crate) use gpu::{Claims, adapters};
 
-/// Threads that are used unless there are fewer, or the user says otherwise.
+/// Maximum number of threads unless the user gives one; machines with fewer use fewer.
 const DEFAULT_THREADS: usize = 4;
 
-/// A GPU, real or not, reached through one graphics interface.
+/// A hardware or software GPU, reached through one graphics interface.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Adapter {
     pub(crate) name: String,
@@ -37,27 +37,27 @@ pub(crate) struct Adapter {
     pub(crate) driver: String,
     pub(crate) device_type: String,
     pub(crate) is_software: bool,
-    /// What it supports of what matters here.
+    /// The supported features, of those that matter here.
     pub(crate) features: Vec<String>,
     /// Its limits, by name.
     pub(crate) limits: serde_json::Map<String, serde_json::Value>,
-    /// Why it can't be used, if it can't.
+    /// Why it cannot be used, if it cannot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) unusable: Option<String>,
 }
 
-/// What a GPU does at best, measured.
+/// Measured peaks of a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Ceilings {
-    /// Bytes read and written by a copy.
+    /// Bytes read and written by a copy, per second.
     pub(crate) bytes_per_second: f64,
-    /// Operations in f32, two for each multiply-add.
+    /// Operations in f32, two for each multiply-add, per second.
     pub(crate) operations_per_second: f64,
-    /// The same of matrices of 16-bit numbers, where the device has units for them.
+    /// The same for f16 matrices, if the device has units for them.
     pub(crate) matrix_operations_per_second: Option<f64>,
 }
 
-/// A GPU that is ready for use.
+/// An opened GPU.
 #[derive(Clone)]
 pub(crate) struct Gpu {
     delegate: Arc<gpu::Delegate>,
@@ -70,16 +70,16 @@ pub(crate) struct Wish {
     pub(crate) backend: Option<BackendName>,
     pub(crate) adapter: Option<String>,
     pub(crate) precision: PrecisionName,
-    /// Whether to do without binary16 as a type of shaders.
+    /// Whether shaders do without the type f16.
     pub(crate) no_shader_f16: bool,
     /// Whether a software device is treated as hardware.
     pub(crate) as_hardware: bool,
-    /// Whether loops multiply matrices where the device has no operations for it.
+    /// Whether loops emulate cooperative matrices where the device has none.
     pub(crate) emulate_matrices: bool,
     pub(crate) quantized: QuantizedName,
     pub(crate) submission: Option<SubmissionName>,
     pub(crate) variant: Option<String>,
-    /// Whether an adapter that is no hardware will do.
+    /// Whether a software adapter is acceptable.
     pub(crate) software: bool,
 }
 
@@ -90,15 +90,15 @@ pub(crate) struct Device {
     pub(crate) precision: PrecisionName,
     pub(crate) quantized: QuantizedName,
     pub(crate) threads: usize,
-    /// What a model may ask for.
+    /// Bounds on what a model may ask for.
     pub(crate) limits: Limits,
     require_delegation: bool,
     cpu_fallback: bool,
-    /// Milliseconds that it took to choose and open it.
+    /// Milliseconds spent on choosing and opening it.
     pub(crate) milliseconds: f64,
 }
 
-/// What was asked for, as far as it concerns the GPU; `None`: the CPU.
+/// The request concerning the GPU; `None` for the CPU.
 fn wish(arguments: &DeviceArguments) -> Result<Option<Wish>, Failure> {
     let DeviceArguments {
         delegate,
@@ -145,7 +145,7 @@ fn wish(arguments: &DeviceArguments) -> Result<Option<Wish>, Failure> {
 }
 
 impl Device {
-    /// Chooses and opens what the command line asks for.
+    /// Chooses and opens the device that the command line asks for.
     pub(crate) fn open(arguments: &DeviceArguments) -> Result<Self, Failure> {
         let start = Instant::now();
         let gpu = match wish(arguments)? {
@@ -190,12 +190,12 @@ impl Device {
         if self.gpu.is_some() { "gpu" } else { "cpu" }
     }
 
-    /// The adapter, where a GPU is used.
+    /// The adapter, if a GPU is used.
     pub(crate) fn adapter(&self) -> Option<&Adapter> {
         self.gpu.as_ref().map(|gpu| &gpu.adapter)
     }
 
-    /// The choice in a line.
+    /// The choice in one line.
     pub(crate) fn describe(&self) -> String {
         let threads = if self.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", self.threads) };
         match self.adapter() {
@@ -216,7 +216,7 @@ impl Device {
         self.interpreter_of_shapes(model, &shapes)
     }
 
-    /// An interpreter of the model that leaves this device's GPU alone.
+    /// An interpreter of the model that does not use this device's GPU.
     pub(crate) fn reference(&self, model: &Model, shapes: &ShapeArguments) -> Result<Interpreter, Failure> {
         build(self.builder(model), model, &input_shapes(model, shapes)?)
     }
@@ -235,8 +235,8 @@ impl Device {
         build(builder, model, shapes)
     }
 
-    /// Why a run on the CPU fails that `fill` gives inputs of these shapes; `None` where it doesn't. What is known
-    /// beforehand needs no run.
+    /// The error of a CPU run with inputs of these shapes, filled by `fill`; `None` if it succeeds. The model runs only
+    /// if its shapes are not known beforehand.
     pub(crate) fn refusal(
         &self,
         model: &Model,
@@ -254,18 +254,18 @@ impl Device {
         run().err()
     }
 
-    /// An interpreter to be, without this device's GPU.
+    /// A builder without this device's GPU.
     fn builder(&self, model: &Model) -> InterpreterBuilder {
         Interpreter::builder(model).threads(self.threads).limits(self.limits.clone())
     }
 
-    /// The same device, such that interpreters that use it can tell the time of each dispatch.
+    /// The same device, whose interpreters time each dispatch.
     pub(crate) fn profiled(&self) -> Result<Self, Failure> {
         let gpu = Some(gpu::profiled(self.timed_gpu()?)?);
         Ok(Self { gpu, ..self.clone() })
     }
 
-    /// What the GPU does at best.
+    /// The measured device peaks.
     pub(crate) fn ceilings(&self) -> Result<Ceilings, Failure> {
         gpu::ceilings(self.timed_gpu()?)
     }
@@ -280,22 +280,22 @@ impl Device {
         Self { gpu: self.gpu.as_ref().map(|gpu| gpu.with_variant(name)), ..self.clone() }
     }
 
-    /// Every variant of the GPU's kernels, and what is missing here before it has any to write.
+    /// All variants of the GPU's kernels, each with what this device lacks to use it, if anything.
     pub(crate) fn variants(&self) -> Vec<(&'static str, Option<&'static str>)> {
         self.gpu.as_ref().map_or(Vec::new(), Gpu::variants)
     }
 
-    /// The delegates: one, or none on the CPU.
+    /// The delegates: one for a GPU, none for the CPU.
     pub(crate) fn delegates(&self) -> Vec<Arc<dyn Delegate>> {
         self.gpu.iter().map(|gpu| gpu.delegate.clone() as Arc<dyn Delegate>).collect()
     }
 
-    /// Which operator of the model goes where, and why.
+    /// Which operator of the model runs where, and why.
     pub(crate) fn partition(&self, model: &Model) -> Result<String, Failure> {
         Ok(stages::partition(model, 0, &self.delegates(), &self.limits)?)
     }
 
-    /// A stage that only the GPU has.
+    /// The text of a stage that only the GPU has.
     pub(crate) fn stage(&self, model: &Model, stage: Stage) -> Result<String, Failure> {
         match &self.gpu {
             Some(gpu) => gpu::stage(gpu, model, stage, &self.limits),
@@ -315,7 +315,7 @@ pub(crate) fn shapes_are_known(model: &Model) -> bool {
     stages::graph(model, 0).is_ok_and(|(graph, _)| is_known(&graph))
 }
 
-/// The interpreter, with other shapes for some inputs.
+/// Builds the interpreter, with other shapes for some inputs.
 fn build(
     mut builder: InterpreterBuilder,
     model: &Model,
@@ -324,7 +324,7 @@ fn build(
     for (input, shape) in shapes {
         builder = builder.input_shape(*input, shape);
     }
-    // A model that is right with its own shapes isn't bad for being given others.
+    // A model that is valid with its own shapes is not bad because it rejects others.
     let blame = |error: Error| match error.kind() {
         ErrorKind::Model if !shapes.is_empty() && stages::import(model, 0).is_ok() => {
             Failure::usage(format!("the model does not take these input shapes: {error}"))

@@ -1,16 +1,16 @@
-//! Advice on a model before anything runs: what of it is slow here, and why. Nothing about other runtimes.
+//! Advice on a model before it runs: what is slow here, and why. It does not concern other runtimes.
 //!
-//! It looks at shapes and at what operators cost, never at their names.
+//! It depends on shapes and on the cost of operators, never on names.
 
 use attache::graph::{Graph, TensorId};
 use attache::{Cost, Shape};
 
-/// Below so many operations, handing the work to a GPU and back takes longer than doing it.
+/// Below this many operations, transferring the work to a GPU and back takes longer than doing it.
 const TINY: u64 = 20_000_000;
-/// Examples that a line of advice names.
+/// Maximum number of examples in a line of advice.
 const EXAMPLES: usize = 3;
 
-/// Lines of advice; none where there is nothing to say. `name` is how they write a tensor's name.
+/// Lines of advice, if there is any. `name` formats the name of a tensor.
 pub(crate) fn advice(graph: &Graph, name: impl Fn(&str) -> String) -> Vec<String> {
     [channels(graph, name), tiny(graph)].into_iter().flatten().collect()
 }
@@ -19,7 +19,7 @@ fn image(graph: &Graph, id: TensorId) -> Option<&Shape> {
     graph.fact(id).shape.as_ref().filter(|shape| shape.rank() == 4)
 }
 
-/// Whether channels leave a rest of 4 in a tensor that has more than one pixel.
+/// Whether the number of channels is not a multiple of 4, in a tensor with more than one pixel.
 fn odd_channels(shape: &Shape) -> bool {
     shape[1].saturating_mul(shape[2]) > 1 && !shape[3].is_multiple_of(4)
 }
@@ -33,7 +33,7 @@ fn examples(all: &[String]) -> String {
     format!("{}{more}", all[..all.len().min(EXAMPLES)].join(", "))
 }
 
-/// The GPU's kernels take channels four at a time where they can (`lanes` in `attache-gpu`).
+/// GPU kernels process four channels at a time where they can (`lanes` in `attache-gpu`).
 fn channels(graph: &Graph, name: impl Fn(&str) -> String) -> Option<String> {
     let outputs = graph.nodes.iter().flat_map(|node| &node.outputs);
     let odd = outputs.filter_map(|id| Some((image(graph, *id).filter(|shape| odd_channels(shape))?, id)));
@@ -48,7 +48,7 @@ fn channels(graph: &Graph, name: impl Fn(&str) -> String) -> Option<String> {
     })
 }
 
-/// A round trip to the device costs more than small models do.
+/// For small models a round trip to the device costs more than the model itself.
 fn tiny(graph: &Graph) -> Option<String> {
     let work: Option<u64> = graph.nodes.iter().map(|node| Cost::of(graph, node).operations).sum();
     work.filter(|work| *work < TINY).map(|work| {

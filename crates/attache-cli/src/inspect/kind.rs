@@ -1,7 +1,8 @@
-//! In which numbers a model computes, in TensorFlow Lite's words: float, or quantized in one of its ways.
+//! How a model is quantized, in TensorFlow Lite's terms: float, or one of the quantization schemes.
 //!
-//! Each operator is judged by the types of what it reads and makes, never by its name, and the model by all of its
-//! operators. Of a model that mixes several ways each tensor is listed. Nothing here depends on what is implemented.
+//! Each operator is classified by the types of its inputs and outputs, never by its name, and the model by all of its
+//! operators. For a model that mixes several schemes, each tensor is listed. Nothing here depends on which operators
+//! are implemented.
 
 use std::collections::BTreeMap;
 
@@ -11,27 +12,27 @@ use serde_json::{Value, json};
 
 use crate::console::Console;
 
-/// How an operator computes on numbers that stand for reals.
+/// The quantization scheme of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
-    /// Floats and nothing else.
+    /// Floats only.
     Float,
-    /// Floats, with weights of 16 bits.
+    /// Floats, with 16-bit weights.
     Float16,
-    /// Floats, with quantized weights that are made reals before they are used.
+    /// Floats, with quantized weights that are dequantized before use.
     WeightOnly,
-    /// Floats, with quantized weights; what meets those is quantized at run time.
+    /// Floats, with quantized weights. The activations that they are combined with are quantized at run time.
     DynamicRange,
-    /// Stored numbers of 8 bits without a sign.
+    /// Unsigned 8-bit quantized elements.
     UInt8,
-    /// Stored numbers of 8 bits.
+    /// Signed 8-bit quantized elements.
     Int8,
-    /// Stored numbers of 16 bits, with weights of 8.
+    /// 16-bit quantized elements, with 8-bit weights.
     Int16,
 }
 
 impl Kind {
-    /// The word that stands for it in JSON.
+    /// The word for it in JSON.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Float => "float",
@@ -44,7 +45,7 @@ impl Kind {
         }
     }
 
-    /// What TensorFlow Lite calls a model of it.
+    /// TensorFlow Lite's term for a model of this kind.
     fn name(self) -> &'static str {
         match self {
             Self::Float => "float",
@@ -62,7 +63,7 @@ impl Kind {
     }
 }
 
-/// What stands for reals in a tensor; `None` where nothing does.
+/// The element type of a float or quantized tensor; `None` for other tensors.
 fn numbers(tensor: &Tensor) -> Option<DataType> {
     let has_scale = tensor.quantization.as_ref().is_some_and(|quantization| !quantization.scale.is_empty());
     match tensor.data_type {
@@ -72,14 +73,14 @@ fn numbers(tensor: &Tensor) -> Option<DataType> {
     }
 }
 
-/// How an operator computes; `None` where it takes no part in arithmetic: it reads and makes no reals, or only turns reals
-/// of one type into those of another.
+/// The kind of an operator; `None` if it does no arithmetic on float or quantized tensors, or only converts one type to
+/// another.
 pub(crate) fn of_operator(subgraph: &Subgraph, operator: &Operator) -> Option<Kind> {
     let tensor = |index: &usize| &subgraph.tensors[*index];
     let is_weight = |tensor: &&Tensor| tensor.constant.is_some();
     let inputs = || operator.inputs.iter().flatten().map(tensor);
     let weights: Vec<DataType> = inputs().filter(is_weight).filter_map(numbers).collect();
-    // What is kept from run to run may be finer than what comes in and goes out.
+    // Variable tensors may be more precise than inputs and outputs.
     let read: Vec<DataType> =
         inputs().filter(|tensor| !is_weight(tensor) && !tensor.is_variable).filter_map(numbers).collect();
     let made: Vec<DataType> = operator.outputs.iter().map(tensor).filter_map(numbers).collect();
@@ -100,12 +101,12 @@ pub(crate) fn of_operator(subgraph: &Subgraph, operator: &Operator) -> Option<Ki
     }
 }
 
-/// What all operators of a model say together.
+/// Summary of the kinds of all operators of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kinds {
-    /// How many operators there are of each kind.
+    /// Number of operators of each kind.
     counts: BTreeMap<Kind, usize>,
-    /// Whether the first subgraph takes floats, and whether it gives floats.
+    /// Whether the first subgraph has float inputs, and whether it has float outputs.
     float_ends: (bool, bool),
 }
 
@@ -122,7 +123,7 @@ impl Kinds {
         Self { counts, float_ends: (main.inputs.iter().any(is_float), main.outputs.iter().any(is_float)) }
     }
 
-    /// The kind of the whole, where there is one: weights in few bits make a model of that kind, whatever else it computes
+    /// The kind of the whole model, if there is one. Quantized weights decide the kind even if other operators compute
     /// in floats.
     fn whole(&self) -> Option<Kind> {
         let mut kinds = self.counts.keys().copied().filter(|kind| *kind != Kind::Float);
@@ -134,7 +135,7 @@ impl Kinds {
         }
     }
 
-    /// The kind in a line.
+    /// The kind in one line.
     pub(crate) fn text(&self) -> String {
         let count = |(kind, count): (&Kind, &usize)| format!("{count} {}", kind.word());
         let counts = || self.counts.iter().rev().map(count).collect::<Vec<_>>().join(", ");
@@ -154,7 +155,7 @@ impl Kinds {
         }
     }
 
-    /// The kind as an object of JSON, with the tensors of a model that is mixed.
+    /// The kind as a JSON object, with the tensors of a mixed model.
     pub(crate) fn json(&self, model: &Model) -> Value {
         let operators: BTreeMap<_, _> = self.counts.iter().map(|(kind, count)| (kind.word(), count)).collect();
         let tensor = |line: &Line| {
@@ -171,7 +172,7 @@ impl Kinds {
         })
     }
 
-    /// The tensors of a model that is mixed as a table.
+    /// The tensors of a mixed model as a table.
     pub(crate) fn table(&self, console: &Console, model: &Model) -> Option<String> {
         let row = |line: &Line| {
             let Line { subgraph, index, tensor, role } = line;
@@ -191,7 +192,7 @@ impl Kinds {
         (!rows.is_empty()).then(|| console.table(&["tensor", "name", "dtype", "role", ""], &rows))
     }
 
-    /// Every tensor of reals of a model that is mixed; none of another.
+    /// All float and quantized tensors of a mixed model; empty for other models.
     fn lines<'a>(&self, model: &'a Model) -> Vec<Line<'a>> {
         if self.whole().is_some() {
             return Vec::new();
@@ -206,7 +207,7 @@ impl Kinds {
     }
 }
 
-/// What is said of a tensor.
+/// A row of the table of tensors.
 struct Line<'a> {
     subgraph: usize,
     index: usize,
@@ -214,7 +215,7 @@ struct Line<'a> {
     role: &'static str,
 }
 
-/// What a tensor is there for.
+/// The role of a tensor.
 fn role(subgraph: &Subgraph, index: usize) -> &'static str {
     let tensor = &subgraph.tensors[index];
     match () {
@@ -244,10 +245,10 @@ mod tests {
         if is_float { tensor } else { tensor.quantization(&quantization) }
     }
 
-    /// The type of an operator's weights, if it has any, and of what it makes.
+    /// The type of an operator's weights, if it has any, and of its output.
     type Types = (Option<DataType>, DataType);
 
-    /// A model of operators in a row.
+    /// A model that is a chain of operators.
     fn model(input: DataType, operators: &[Types]) -> Model {
         let mut builder = ModelBuilder::new("kinds");
         let main = builder.subgraph("main");

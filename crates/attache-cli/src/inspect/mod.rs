@@ -1,4 +1,4 @@
-//! What a model file holds, and what the GPU would make of it, before anything runs.
+//! What a model file contains and what the GPU would take of it, without running the model.
 
 pub(crate) mod advice;
 pub(crate) mod kind;

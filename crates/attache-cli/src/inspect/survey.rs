@@ -1,7 +1,7 @@
-//! What the GPU would make of a model, asked without preparing or running anything.
+//! What the GPU would take of a model, determined without preparing or running anything.
 //!
-//! The answers come from the graph that a delegate would see, node by node, so a file whose operators nobody implements
-//! can be looked at too.
+//! The answers come node by node from the graph that a delegate would see, so files with unimplemented operators can be
+//! inspected too.
 
 use std::collections::BTreeMap;
 
@@ -19,13 +19,13 @@ pub(crate) struct Answer {
     pub(crate) operator: String,
     pub(crate) version: i32,
     pub(crate) delegated: bool,
-    /// Why it isn't delegated, or what became of it before anything could be.
+    /// Why it is not delegated, or what happened to it before delegation.
     pub(crate) reason: Option<String>,
-    /// What it costs; `None` where nothing is left of it, or where an operator before it does its work.
+    /// Its cost; `None` if the operator was removed, or if it was merged into an operator before it.
     pub(crate) cost: Option<Cost>,
 }
 
-/// An operator that isn't implemented.
+/// An operator that is not implemented.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Gap {
     pub(crate) subgraph: usize,
@@ -35,18 +35,18 @@ pub(crate) struct Gap {
     pub(crate) reason: String,
 }
 
-/// What was learnt of a model.
+/// The result of inspecting a model.
 #[derive(Debug)]
 pub(crate) struct Survey {
     /// The first subgraph as delegates see it.
     pub(crate) graph: Graph,
-    /// Every operator of the first subgraph.
+    /// All operators of the first subgraph.
     pub(crate) answers: Vec<Answer>,
-    /// Every operator of any subgraph that isn't implemented.
+    /// All unimplemented operators of any subgraph.
     pub(crate) gaps: Vec<Gap>,
 }
 
-/// Asks about every operator of the model.
+/// Inspects all operators of the model.
 pub(crate) fn survey(model: &Model, quantized: QuantizedName) -> Result<Survey, Failure> {
     let (graph, fates) = stages::graph(model, 0)?;
     let mut gaps = found_gaps(model, 0, &graph);
@@ -57,7 +57,7 @@ pub(crate) fn survey(model: &Model, quantized: QuantizedName) -> Result<Survey, 
     Ok(Survey { graph, answers, gaps })
 }
 
-/// What is to be said of every operator of the first subgraph.
+/// The answer for each operator of the first subgraph.
 fn answers(model: &Model, graph: &Graph, fates: &BTreeMap<usize, String>, claims: &Claims) -> Vec<Answer> {
     let nodes: BTreeMap<usize, NodeId> = (graph.nodes.iter().enumerate())
         .flat_map(|(id, node)| node.origins.iter().map(move |origin| (*origin, NodeId(id as u32))))

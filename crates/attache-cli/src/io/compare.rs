@@ -1,8 +1,8 @@
-//! Whether an output agrees with a golden one.
+//! Comparison of an output with a golden one.
 //!
-//! The error of floats is the largest difference relative to `max(|golden|max, scale)`. Values that are finite on one side
-//! only disagree; where neither side is finite, only infinities of opposite sign do. Integers of 8 and 16 bits may be some
-//! steps apart where that is asked for; all others, and booleans, must be equal.
+//! The error of floats is the largest difference relative to `max(|golden|max, scale)`. A value that is finite on one
+//! side only is a mismatch; if neither side is finite, only infinities of opposite sign are. 8- and 16-bit integers may
+//! differ by a number of quantization steps if the tolerance allows it; other integers and booleans must be equal.
 
 use attache::DataType;
 use attache::diff::{Difference as Apart, Tolerance, is_stepped};
@@ -10,29 +10,29 @@ use attache::diff::{Difference as Apart, Tolerance, is_stepped};
 use crate::io::npy::Array;
 use crate::io::numbers::{is_float, numbers};
 
-/// How an output differs from what it should be.
+/// How an output differs from the expected one.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Difference {
-    /// Type or shape are others.
+    /// Type or shape differ.
     Form(String),
     /// Values differ by more than the limit.
     Values {
-        /// The largest error; infinite where a value is finite on one side only.
+        /// The largest error; infinite if a value is finite on one side only.
         error: f64,
         /// The coordinates of the largest error.
         place: Vec<usize>,
-        /// The golden value there and the one found.
+        /// The golden value there.
         expected: f64,
         /// The value found there.
         found: f64,
-        /// How many values are beyond the limit.
+        /// Number of values that exceed the limit.
         count: usize,
-        /// Values that are not finite: golden ones and found ones.
+        /// Number of values that are not finite: golden ones and found ones.
         nonfinite: (usize, usize),
     },
 }
 
-/// The error of one value; `None` where there is nothing to compare.
+/// The error of one value: 0 if neither side is finite, unless they are infinities of opposite sign.
 fn error(golden: f64, found: f64, scale: f64) -> f64 {
     match (golden.is_finite(), found.is_finite()) {
         (true, true) => (golden - found).abs() / scale,
@@ -57,8 +57,8 @@ fn coordinates(mut index: usize, extents: &[usize]) -> Vec<usize> {
     place
 }
 
-/// How `found` differs from `golden` beyond the tolerance; `None` where it agrees. `scale` is the least number that errors are
-/// relative to.
+/// How `found` differs from `golden` beyond the tolerance; `None` if it agrees. Errors are relative to `scale` at
+/// least.
 pub(crate) fn compare(golden: &Array, found: &Array, scale: f64, tolerance: &Tolerance) -> Option<Difference> {
     if (golden.data_type, &golden.shape) != (found.data_type, &found.shape) {
         let form = |array: &Array| format!("{} of shape {}", array.data_type, array.shape);
@@ -85,7 +85,8 @@ pub(crate) fn compare(golden: &Array, found: &Array, scale: f64, tolerance: &Tol
     let errors: Vec<f64> = expected.iter().zip(&actual).map(|(&golden, &found)| error(golden, found, scale)).collect();
     let beyond = |error: f64| error > limit || error.is_nan();
     let count = errors.iter().filter(|error| beyond(**error)).count();
-    // Integers too large for exact numbers can differ by nothing that a number shows, and too many may be some steps apart.
+    // The difference of two large integers may be lost in f64, and quantized elements may each be within the limit
+    // while too many of them differ. Both count as at least one value.
     let count = if exact { count.max(1) } else { count };
     let worst = errors.iter().enumerate().reduce(|worst, next| if next.1 > worst.1 { next } else { worst });
     let (index, &error) = worst.filter(|_| count > 0)?;
@@ -100,7 +101,7 @@ pub(crate) fn compare(golden: &Array, found: &Array, scale: f64, tolerance: &Tol
     })
 }
 
-/// The largest error that may be anywhere in a tensor of this type.
+/// The largest error that any element of this type may have.
 pub(crate) fn limit(data_type: DataType, tolerance: &Tolerance) -> f64 {
     match (is_float(data_type), is_stepped(data_type)) {
         (true, _) => tolerance.relative,
@@ -110,7 +111,7 @@ pub(crate) fn limit(data_type: DataType, tolerance: &Tolerance) -> f64 {
 }
 
 impl Difference {
-    /// The largest error, where there is one.
+    /// The largest error, if values were compared.
     pub(crate) fn error(&self) -> Option<f64> {
         match self {
             Self::Form(_) => None,

@@ -1,4 +1,4 @@
-//! Files that the command line names: read whole, and only where they are files.
+//! Reading and writing of files that the command line names. Only regular files are read.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -6,12 +6,12 @@ use std::path::Path;
 
 use crate::failure::Failure;
 
-/// Bytes of text that a file may hold: far more than any list of labels or measurement does.
+/// Maximum size of a text file in bytes: far more than any list of labels or measurement has.
 const MOST_TEXT: u64 = 256 << 20;
-/// Bytes of any other file: as many as a tensor may have by default.
+/// Maximum size of any other file in bytes: the default limit of a tensor.
 const MOST_BYTES: u64 = 16 << 30;
 
-/// An error that says what stands in the place of a file that can be read.
+/// An error if `path` is not a readable file, which says what it is instead.
 pub(crate) fn check(path: &Path) -> Result<(), Failure> {
     let wrong = |text: &str| Err(Failure::usage(text).at(path.display()));
     let kind = fs::metadata(path).map_err(|error| unreadable(path, &error))?.file_type();
@@ -22,12 +22,12 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Everything that a file holds.
+/// Reads a file.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     read_at_most(path, MOST_BYTES)
 }
 
-/// The text that a file holds.
+/// Reads a text file.
 pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
     let not_text = |_| Failure::usage("this is not text in UTF-8; save it as such").at(path.display());
     String::from_utf8(read_at_most(path, MOST_TEXT)?).map_err(not_text)
@@ -55,12 +55,12 @@ fn unreadable(path: &Path, error: &io::Error) -> Failure {
     Failure::usage(text).at(path.display())
 }
 
-/// Writes a file in the place of any that is there.
+/// Writes a file, replacing an existing one.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     fs::write(path, bytes).map_err(|error| unwritable(path, &error))
 }
 
-/// Makes a folder where there is none.
+/// Creates a folder if it does not exist.
 pub(crate) fn make_folder(path: &Path) -> Result<(), Failure> {
     if path.exists() && !path.is_dir() {
         return Err(Failure::usage("this is a file; name a folder").at(path.display()));

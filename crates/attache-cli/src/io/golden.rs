@@ -1,7 +1,7 @@
-//! Golden cases: folders with a model, its inputs and what another runtime computed from them.
+//! Golden cases: folders with a model, its inputs and the outputs that another runtime computed from them.
 //!
-//! `model.tflite`, `in_K.npy` and `out_K.npy` for K from 0, and optionally `case.json` with `op` (the operator under
-//! test) and `scale` (the least number that errors are relative to).
+//! A case has `model.tflite`, `in_K.npy` and `out_K.npy` for K from 0, and optionally `case.json` with `op` (the
+//! operator under test) and `scale` (errors are relative to at least this value).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,17 +12,17 @@ use crate::failure::Failure;
 use crate::io::files;
 use crate::io::npy::{self, Array};
 
-/// What `case.json` may say; more is ignored.
+/// The contents of `case.json`; other keys are ignored.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Notes {
     /// The operator under test.
     pub(crate) op: Option<String>,
-    /// The least number that errors are relative to.
+    /// Errors are relative to at least this value.
     #[serde(default)]
     pub(crate) scale: f64,
 }
 
-/// A case, read.
+/// A case that was read.
 #[derive(Debug)]
 pub(crate) struct Case {
     pub(crate) notes: Notes,
@@ -30,13 +30,13 @@ pub(crate) struct Case {
     pub(crate) outputs: Vec<Array>,
 }
 
-/// The model's file of a case.
+/// The model file of a case.
 pub(crate) fn model_file(folder: &Path) -> PathBuf {
     folder.join("model.tflite")
 }
 
-/// Every case at or below `folder`, sorted; whether it `has_outputs` is what makes a folder with a model one. Links to
-/// folders are not followed.
+/// All cases at or below `folder`, sorted. If `has_outputs`, a folder with a model is a case only if it has outputs
+/// too. Links to folders are not followed.
 pub(crate) fn find(folder: &Path, has_outputs: bool) -> Result<Vec<PathBuf>, Failure> {
     if !folder.is_dir() {
         files::check(folder)?;
@@ -76,7 +76,7 @@ fn notes(folder: &Path) -> Result<Notes, Failure> {
     serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))
 }
 
-/// `STEM_0.npy`, `STEM_1.npy` and so on, as far as they go.
+/// Reads `STEM_0.npy`, `STEM_1.npy` and so on, up to the first that does not exist.
 fn arrays(folder: &Path, stem: &str) -> Result<Vec<Array>, Failure> {
     let files = (0..).map(|index| folder.join(format!("{stem}_{index}.npy"))).take_while(|path| path.exists());
     files.map(|path| npy::read(&path)).collect()

@@ -1,8 +1,8 @@
-//! Names of classes: from a file, else from the model.
+//! Names of classes, from a file or else from the model.
 //!
-//! There must be as many as there are classes, for otherwise the names are those of another model. One difference is
-//! common and clear: a file whose first line names the background, for a model that doesn't count it. That line is then left
-//! out.
+//! There must be as many labels as classes, because otherwise the labels belong to another model. One difference is
+//! common and unambiguous: a file whose first line is the background, for a model that does not count it. That line is
+//! then skipped.
 
 use std::path::{Path, PathBuf};
 
@@ -12,17 +12,17 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::io::files;
 
-/// Names of classes, and where they are from. None where there are none.
+/// Names of classes and their source. Empty if there are none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Labels {
     names: Vec<String>,
-    /// The file that the command line names; `None`: the model.
+    /// The file from the command line; `None` if the labels are the model's.
     file: Option<PathBuf>,
 }
 
 impl Labels {
-    /// The labels of the file, else those that the model holds, else none. Those that a model names but doesn't hold are
-    /// no more than a warning: it runs without.
+    /// The labels of the file, else those in the model, else none. If the model's labels cannot be read, the command
+    /// warns and continues without.
     pub(crate) fn find(file: Option<&Path>, model: &Model, console: &Console) -> Result<Self, Failure> {
         if let Some(file) = file {
             let names = parse(&files::read_text(file)?);
@@ -44,12 +44,12 @@ impl Labels {
         self.names.is_empty()
     }
 
-    /// Whether the command line asks for them.
+    /// Whether the command line asks for labels.
     pub(crate) fn are_asked_for(&self) -> bool {
         self.file.is_some()
     }
 
-    /// Names for this many classes; `None` where they are of more or of fewer.
+    /// Names for this many classes; `None` if the number of labels does not fit.
     pub(crate) fn of(&self, classes: usize) -> Option<&[String]> {
         match self.names.as_slice() {
             names if names.len() == classes => Some(names),
@@ -58,7 +58,7 @@ impl Labels {
         }
     }
 
-    /// Names for what a detector finds: its classes count from 0, and the background is none of them.
+    /// Names for detections, whose classes count from 0 without the background.
     pub(crate) fn of_detections(&self) -> &[String] {
         match self.names.as_slice() {
             [first, names @ ..] if is_background(first) => names,
@@ -66,7 +66,7 @@ impl Labels {
         }
     }
 
-    /// That they don't fit so many classes of something.
+    /// The error that the labels do not fit this number of classes.
     pub(crate) fn mismatch(&self, classes: usize, of: &str) -> String {
         let count = self.names.len();
         let from = self.file.as_ref().map_or("the model's own labels".to_owned(), |file| file.display().to_string());
@@ -79,19 +79,19 @@ impl Labels {
     }
 }
 
-/// Whether a label stands for what is no class of its own; files for detectors often have `???` in its place.
+/// Whether a label is the background; files for detectors often have `???` in its place.
 fn is_background(label: &str) -> bool {
     label == "???" || label.eq_ignore_ascii_case("background")
 }
 
-/// The lines of a label file. Blank lines at its end don't count.
+/// The lines of a label file. Blank lines at the end are ignored.
 fn parse(text: &str) -> Vec<String> {
     text.trim_start_matches('\u{feff}').trim_end().lines().map(|line| line.trim_end().to_owned()).collect()
 }
 
 #[cfg(test)]
 impl Labels {
-    /// Of a file that isn't there.
+    /// Labels of a file that does not exist.
     pub(crate) fn of_names(names: &[&str]) -> Self {
         Self { names: names.iter().map(|name| name.to_string()).collect(), file: Some("labels.txt".into()) }
     }

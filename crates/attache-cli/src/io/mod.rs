@@ -1,4 +1,4 @@
-//! What goes in and out: models, arrays, pictures, labels, golden cases.
+//! Input and output: models, arrays, pictures, labels, golden cases.
 
 pub(crate) mod compare;
 pub(crate) mod files;

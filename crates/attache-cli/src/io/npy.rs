@@ -1,7 +1,7 @@
-//! Arrays as numpy's `.npy` files hold them (format 1.0 to 3.0).
+//! Arrays in numpy's `.npy` format (1.0 to 3.0).
 //!
-//! Contract: every numeric type and booleans, rows outermost (C order), either byte order; what is read is in this
-//! machine's byte order. Files are not trusted. Not here: Fortran order, objects, strings and structures.
+//! Supported are all numeric types and booleans in C order, in either byte order; arrays that are read have this
+//! machine's byte order. Files are not trusted. Fortran order, objects, strings and structures are not supported.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use attache::{DataType, Shape};
 use crate::failure::Failure;
 use crate::io::files;
 
-/// A dense array, outermost extent first.
+/// A dense array in C order.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Array {
     /// Type of the elements.
@@ -22,11 +22,11 @@ pub(crate) struct Array {
 }
 
 const MAGIC: &[u8] = b"\x93NUMPY";
-/// The header is padded so that the elements start at a multiple of this.
+/// The header is padded so that the elements start at a multiple of this many bytes.
 const ALIGNMENT: usize = 64;
 
-/// One row a type: numpy's code without its byte order, the type, bytes of the number that a change of byte order
-/// reverses.
+/// One row per type: numpy's code without its byte order, the type, and the size of the units that a change of byte
+/// order reverses.
 const TYPES: [(&str, DataType, usize); 14] = [
     ("b1", DataType::Bool, 1),
     ("i1", DataType::Int8, 1),
@@ -44,22 +44,22 @@ const TYPES: [(&str, DataType, usize); 14] = [
     ("c16", DataType::Complex128, 8),
 ];
 
-/// Reads a file.
+/// Reads a `.npy` file.
 pub(crate) fn read(path: &Path) -> Result<Array, Failure> {
     decode(&files::read(path)?).map_err(|failure| failure.at(path.display()))
 }
 
-/// Whether bytes begin as such a file does.
+/// Whether bytes begin like a `.npy` file.
 pub(crate) fn is_array(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC)
 }
 
-/// The array that the bytes of a file hold.
+/// Decodes the bytes of a `.npy` file.
 pub(crate) fn decode(bytes: &[u8]) -> Result<Array, Failure> {
     parse(bytes).map_err(Failure::usage)
 }
 
-/// Writes a file.
+/// Writes a `.npy` file.
 pub(crate) fn write(path: &Path, array: &Array) -> Result<(), Failure> {
     let bytes = emit(array).map_err(|reason| Failure::unsupported(reason).at(path.display()))?;
     files::write(path, &bytes)
@@ -98,7 +98,7 @@ fn parse(file: &[u8]) -> Result<Array, String> {
     Ok(Array { data_type, shape, bytes })
 }
 
-/// The text of an entry of the header, which is a Python dictionary of three entries.
+/// The text of an entry of the header, which is a Python dictionary with three entries.
 fn field<'a>(header: &'a str, key: &str) -> Result<&'a str, String> {
     let missing = || format!("the header has no '{key}'");
     let place = [format!("'{key}'"), format!("\"{key}\"")];
@@ -108,7 +108,7 @@ fn field<'a>(header: &'a str, key: &str) -> Result<&'a str, String> {
     Ok(value[..end.ok_or_else(missing)?].trim())
 }
 
-/// The type, bytes of its numbers, and whether their order is the other one.
+/// The type, the size of its byte-order units, and whether their order differs from this machine's.
 fn parse_type(code: &str) -> Result<(DataType, usize, bool), String> {
     let unknown = || format!("elements of type '{code}' are not supported; use one of numpy's numeric types");
     let (order, name) = code.split_at_checked(1).ok_or_else(unknown)?;
@@ -126,7 +126,7 @@ fn parse_shape(text: &str) -> Result<Shape, String> {
     let wrong = || format!("{text} is not a shape");
     let inner = text.strip_prefix('(').and_then(|text| text.strip_suffix(')')).ok_or_else(wrong)?;
     let extents = inner.split(',').map(str::trim).filter(|extent| !extent.is_empty());
-    // Python 2 wrote `2L`.
+    // Python 2 wrote integers as `2L`.
     extents.map(|extent| extent.trim_end_matches('L').parse::<usize>().map_err(|_| wrong())).collect()
 }
 

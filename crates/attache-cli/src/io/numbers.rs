@@ -1,11 +1,11 @@
-//! Elements of any numeric type as numbers, and what can be said of many of them.
+//! Elements of any numeric type as floats, and their summary.
 
 use attache::Quantization;
 use serde::Serialize;
 
 pub(crate) use attache::diff::{is_float, numbers};
 
-/// What stored numbers stand for: `scale × (stored − zero_point)` where the tensor has one scale.
+/// Dequantizes elements, as `scale × (stored − zero_point)`, if the tensor has one scale.
 pub(crate) fn dequantize(values: &mut [f64], quantization: Option<&Quantization>) {
     let Some(Quantization { scale, zero_point, .. }) = quantization else { return };
     if let (&[scale], &[zero_point]) = (scale.as_slice(), zero_point.as_slice()) {
@@ -13,13 +13,13 @@ pub(crate) fn dequantize(values: &mut [f64], quantization: Option<&Quantization>
     }
 }
 
-/// What is said of an output. Only finite values count for `min`, `max` and `mean`; `None` where there are none.
+/// Summary of an output. `min`, `max` and `mean` are over finite values; `None` if there are none.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Summary {
     pub(crate) min: Option<f64>,
     pub(crate) max: Option<f64>,
     pub(crate) mean: Option<f64>,
-    /// How many values are NaN or infinite.
+    /// Number of values that are NaN or infinite.
     pub(crate) nonfinite: usize,
 }
 
@@ -36,7 +36,7 @@ impl Summary {
     }
 }
 
-/// The places of the `count` largest numbers, largest first, ties in order; NaN comes last.
+/// The indices of the `count` largest values, largest first, ties in order of index; NaN comes last.
 pub(crate) fn largest(values: &[f64], count: usize) -> Vec<usize> {
     let key = |index: usize| if values[index].is_nan() { f64::NEG_INFINITY } else { values[index] };
     let mut order: Vec<usize> = (0..values.len()).collect();

@@ -1,10 +1,10 @@
 //! Pictures as inputs of models.
 //!
-//! The picture is stretched to the input's height and width, bilinearly with half-pixel centres, without a low-pass
-//! filter. Channels are red, green, blue; a fourth one is 0, and a single one is the luminance. Floats are normalized,
-//! `(value − mean) / std`. So are integers where a mean and a deviation are given; what comes out is then quantized with
-//! the input's scale and zero point, or rounded where it has none. Where none are given, uint8 takes the values 0 to 255 as
-//! they are, int8 takes them less 128, and int16 takes −1 to 1, quantized.
+//! The picture is resized to the input's height and width, bilinearly with half-pixel centres, without a low-pass
+//! filter. Channels are red, green, blue; a fourth channel is 0, and a single channel is the luminance. Floats are
+//! normalized, `(value − mean) / std`. Integers are normalized too if a mean and a deviation are given; the result is
+//! then quantized with the input's scale and zero point, or rounded if it has none. If none are given, uint8 takes the
+//! values 0 to 255 unchanged, int8 takes them minus 128, and int16 takes −1 to 1, quantized.
 
 use std::io::Cursor;
 
@@ -31,19 +31,19 @@ pub(crate) struct Scaling {
 }
 
 impl Default for Scaling {
-    /// 0 to 255 becomes −1 to 1.
+    /// Maps 0 to 255 to −1 to 1.
     fn default() -> Self {
         Self { mean: vec![127.5], std: vec![127.5] }
     }
 }
 
 impl Scaling {
-    /// Whether values stay as they are.
+    /// Whether values are unchanged.
     pub(crate) fn is_identity(&self) -> bool {
         self.mean.iter().all(|mean| *mean == 0.0) && self.std.iter().all(|std| *std == 1.0)
     }
 
-    /// Whether it gives numbers, for each of so many channels.
+    /// Whether it gives finite values for each of `channels` channels.
     pub(crate) fn is_sound(&self, channels: usize) -> bool {
         let fits = |values: &[f32]| values.len() == 1 || values.len() == channels;
         let finite = self.mean.iter().chain(&self.std).all(|value| value.is_finite());
@@ -56,8 +56,8 @@ impl Scaling {
     }
 }
 
-/// The two neighbours of a position along an axis and the weight of the second, for half-pixel centres:
-/// `source = (target + ½) · from / to − ½`, kept within the picture.
+/// The two neighbours of a target position along an axis and the weight of the second, for half-pixel centres: `source
+/// = (target + ½) · from / to − ½`, clamped to the picture.
 fn neighbours(target: usize, from: usize, to: usize) -> (usize, usize, f32) {
     let source = (target as f32 + 0.5) * (from as f32 / to as f32) - 0.5;
     let source = source.clamp(0.0, (from - 1) as f32);
@@ -66,7 +66,7 @@ fn neighbours(target: usize, from: usize, to: usize) -> (usize, usize, f32) {
 }
 
 impl Picture {
-    /// The picture that the bytes of a PNG or JPEG file hold.
+    /// Decodes a PNG or JPEG file.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Failure> {
         let wrong = |reason: String| Failure::usage(reason);
         let reader = image::ImageReader::new(Cursor::new(bytes));
@@ -81,7 +81,7 @@ impl Picture {
         Ok(Self { height, width, values: picture.into_raw().into_iter().map(f32::from).collect() })
     }
 
-    /// The same picture in another size.
+    /// The picture resized to another size.
     pub(crate) fn stretched(&self, height: usize, width: usize) -> Self {
         let columns: Vec<_> = (0..width).map(|x| neighbours(x, self.width, width)).collect();
         let mut values = Vec::with_capacity(height * width * 3);
@@ -99,17 +99,18 @@ impl Picture {
         Self { height, width, values }
     }
 
-    /// The value of a channel at a pixel, `None` for channels that pictures don't have.
+    /// The value of a channel at a pixel; `None` for channels that pictures do not have.
     fn channel(&self, pixel: usize, channel: usize, channels: usize) -> Option<f32> {
         let rgb = &self.values[pixel * 3..pixel * 3 + 3];
         match channels {
-            // ITU-R BT.601, as grey JPEG files have it.
+            // ITU-R BT.601, as in grey JPEG files.
             1 => Some(0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2]),
             _ => rgb.get(channel).copied(),
         }
     }
 
-    /// The input of shape `[batch, height, width, channels]` (or without batch), the same picture for each of the batch.
+    /// The input of shape `[batch, height, width, channels]` (or without batch), with the same picture for each batch
+    /// element.
     pub(crate) fn tensor(&self, input: &Input<'_>) -> Result<Filled, Failure> {
         let [batch, height, width, channels] = input.extents()?;
         let picture = self.stretched(height, width);
@@ -138,20 +139,20 @@ impl Picture {
     }
 }
 
-/// What a picture is to become.
+/// The input that a picture is converted to.
 pub(crate) struct Input<'a> {
     pub(crate) shape: &'a Shape,
     pub(crate) data_type: DataType,
-    /// How stored numbers stand for reals.
+    /// The quantization parameters of the input.
     pub(crate) quantization: Option<&'a Quantization>,
-    /// What is asked for; `None` where nothing is.
+    /// The requested normalization, if any.
     pub(crate) scaling: Option<Scaling>,
 }
 
-/// An input made of a picture.
+/// An input made from a picture.
 pub(crate) struct Filled {
     pub(crate) array: Array,
-    /// Elements that are beyond what the input's type can store by more than a step.
+    /// Number of elements that exceed the range of the input's type by more than one step.
     pub(crate) clipped: usize,
 }
 
@@ -170,14 +171,14 @@ impl Input<'_> {
         }
     }
 
-    /// The real of a channel's value; 0 of a channel that pictures don't have.
+    /// The normalized value of a channel; 0 for a channel that pictures do not have.
     fn normal(&self, (channel, value): (usize, Option<f32>)) -> f32 {
         let default = Scaling::default();
         let scaling = self.scaling.as_ref().unwrap_or(&default);
         value.map_or(0.0, |value| scaling.apply(channel, value))
     }
 
-    /// The stored number of a channel's value: quantized, or as it is plus a shift.
+    /// The integer for a channel's value: quantized, or the rounded value plus `shift`.
     fn stored(&self, value: (usize, Option<f32>), shift: f32, [least, most]: [i32; 2], clipped: &mut usize) -> i32 {
         let is_wide = self.data_type == DataType::Int16 && self.quantization.is_some();
         let number = match self.scaling.is_some() || is_wide {
@@ -255,7 +256,7 @@ mod tests {
             let Filled { array, clipped } = picture().tensor(&input).unwrap();
             (numbers(data_type, &array.bytes).unwrap(), clipped)
         };
-        // The picture is 85, 255, 10.
+        // The picture has the values 85, 255, 10.
         let cases = [
             (DataType::UInt8, Some(quantization(0.5, 10)), Some((5.0, 4.0)), [50.0, 135.0, 13.0], 0),
             (DataType::UInt8, Some(quantization(0.25, 0)), Some((5.0, 1.0)), [255.0, 255.0, 20.0], 2),

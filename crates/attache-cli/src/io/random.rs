@@ -1,14 +1,14 @@
-//! Inputs out of nothing, the same on every machine for the same seed.
+//! Random inputs, the same on every machine for the same seed.
 //!
-//! The generator is SplitMix64 (Steele, Lea and Flood 2014): state += 0x9E3779B97F4A7C15, then the variant-13 mixer. One
-//! stream runs through all inputs in order. A float is (top 24 bits) / 2²³ − 1: uniform in [−1, 1), exact in f32.
-//! Booleans are the top bit, 8- and 16-bit integers the top bits, wider integers 0 to 99, as TensorFlow Lite's
-//! benchmark has them, because they tend to be indices.
+//! The generator is SplitMix64 (Steele, Lea and Flood 2014): state += 0x9E3779B97F4A7C15, then the variant-13 mixer.
+//! One sequence covers all inputs in order. A float is (top 24 bits) / 2²³ − 1: uniform in [−1, 1), exact in f32.
+//! Booleans are the top bit, 8- and 16-bit integers the top bits. Wider integers are 0 to 99, as in TensorFlow Lite's
+//! benchmark, because they tend to be indices.
 
 use attache::DataType;
 use half::f16;
 
-/// A stream of random numbers.
+/// A generator of random values.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -33,12 +33,12 @@ impl Random {
         self.next() % 100
     }
 
-    /// The bytes of `count` elements; `None` for types that have no random numbers.
+    /// The bytes of `count` elements; `None` for types without random values.
     pub(crate) fn bytes(&mut self, data_type: DataType, count: usize) -> Option<Vec<u8>> {
         let push: fn(&mut Self, &mut Vec<u8>) = match data_type {
             DataType::Float32 => |random, bytes| bytes.extend(random.float().to_ne_bytes()),
             DataType::Float64 => |random, bytes| bytes.extend((random.float() as f64).to_ne_bytes()),
-            // Kept below 1 when rounded.
+            // Scaled so that rounding does not reach 1.
             DataType::Float16 => |random, bytes| {
                 bytes.extend(f16::from_f32(random.float() * (1.0 - 1.0 / 2048.0)).to_ne_bytes());
             },
@@ -56,8 +56,8 @@ impl Random {
         Some(bytes)
     }
 
-    /// In [0, 1) with the density of a Gaussian of mean 1/2 and deviation 1/3: a uniform x is kept with the probability
-    /// exp(−(x − 1/2)² / (2/9)).
+    /// A value in [0, 1) with the density of a Gaussian of mean 1/2 and deviation 1/3: a uniform x is accepted with the
+    /// probability exp(−(x − 1/2)² / (2/9)).
     fn gaussian(&mut self) -> f64 {
         let mut uniform = || (self.next() >> 11) as f64 / (1u64 << 53) as f64;
         loop {
@@ -68,11 +68,11 @@ impl Random {
         }
     }
 
-    /// The bytes of `count` elements, Gaussian around the middle of a range that is −1 to 1 for floats, 0 to 99 for
-    /// integers of more than 16 bits, which tend to be indices, and all that the type holds for others; `None` for types
-    /// that have no random numbers.
+    /// The bytes of `count` elements, Gaussian around the middle of a range. The range is −1 to 1 for floats, 0 to 99
+    /// for integers of more than 16 bits, which tend to be indices, and the whole range of the type for others. `None`
+    /// for types without random values.
     pub(crate) fn gaussian_bytes(&mut self, data_type: DataType, count: usize) -> Option<Vec<u8>> {
-        /// One of `count` integers from `low` on.
+        /// One of `count` integers starting at `low`.
         fn integer(random: &mut Random, low: i64, count: i64) -> i64 {
             low + (random.gaussian() * count as f64) as i64
         }
@@ -130,8 +130,8 @@ mod tests {
         assert_eq!(Random::new(0).bytes(DataType::String, 5), None);
     }
 
-    /// Of a Gaussian with deviation σ = 1/3, cut at 1.5 σ on both sides, the variance is
-    /// σ² (1 − 2 · 1.5 φ(1.5) / (2 Φ(1.5) − 1)) = 0.0613.
+    /// The variance of a Gaussian with deviation σ = 1/3, truncated at 1.5 σ on both sides, is σ² (1 − 2 · 1.5 φ(1.5) /
+    /// (2 Φ(1.5) − 1)) = 0.0613.
     #[test]
     fn gaussian_numbers_have_their_mean_and_variance() {
         let mut random = Random::new(7);

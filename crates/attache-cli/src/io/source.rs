@@ -1,4 +1,4 @@
-//! The model that the command line names: a file, or one of the built-in ones.
+//! The model that the command line names: a file, or a built-in model.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,12 +9,12 @@ use attache::Model;
 use crate::failure::Failure;
 use crate::io::files;
 
-/// Entries of a directory among which a model is looked for.
+/// Maximum number of directory entries that are searched for a model.
 const MOST_ENTRIES: usize = 1000;
 
-/// A model's bytes, where they come from made no difference.
+/// A model from a file or built in.
 pub(crate) struct Source {
-    /// What the user called it.
+    /// The name that the user gave.
     pub(crate) name: String,
     place: Place,
 }
@@ -25,7 +25,7 @@ enum Place {
 }
 
 impl Source {
-    /// A path where there is such a file, else the name of a built-in model.
+    /// The file at a path if there is one, else the built-in model of that name.
     pub(crate) fn find(model: &Path) -> Result<Self, Failure> {
         let name = model.display().to_string();
         if model.is_file() {
@@ -38,7 +38,7 @@ impl Source {
         Err(no_model(model))
     }
 
-    /// The model; a file is mapped into memory, not read.
+    /// Opens the model; a file is mapped into memory, not read.
     pub(crate) fn open(&self) -> Result<Model, Failure> {
         match &self.place {
             Place::BuiltIn(bytes) => Ok(Model::from_shared(bytes.clone())?),
@@ -46,7 +46,7 @@ impl Source {
         }
     }
 
-    /// All bytes in memory.
+    /// Reads all bytes into memory.
     pub(crate) fn read(self) -> Result<Arc<[u8]>, Failure> {
         match self.place {
             Place::BuiltIn(bytes) => Ok(bytes),
@@ -55,7 +55,7 @@ impl Source {
     }
 }
 
-/// What stands in the place of the model, and what to do.
+/// The error that `model` is no model, with what it is and a remedy.
 fn no_model(model: &Path) -> Failure {
     if model.is_dir() {
         return Failure::usage(format!("this is a directory; {}", within(model))).at(model.display());
@@ -70,7 +70,7 @@ fn no_model(model: &Path) -> Failure {
     }
 }
 
-/// What to name instead of a directory.
+/// The remedy for a directory: what to name instead.
 fn within(folder: &Path) -> String {
     if folder.join("saved_model.pb").is_file() {
         return "it holds a SavedModel: convert it with TensorFlow Lite's converter, and name the .tflite file"

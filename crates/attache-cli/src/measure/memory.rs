@@ -1,11 +1,11 @@
-//! What the process needed of memory.
+//! Memory use of the process.
 
-/// The most bytes of memory that this process ever had in use; `None` where the system doesn't say.
+/// Peak resident memory of this process in bytes; `None` if the system does not report it.
 pub(crate) fn peak_resident_bytes() -> Option<u64> {
     parse(&std::fs::read_to_string("/proc/self/status").ok()?)
 }
 
-/// Linux' `VmHWM: … kB`.
+/// Parses the line `VmHWM: … kB` of Linux.
 fn parse(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

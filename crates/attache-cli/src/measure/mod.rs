@@ -1,4 +1,4 @@
-//! What a run takes: time and memory.
+//! Time and memory of a run.
 
 pub(crate) mod memory;
 pub(crate) mod timing;

@@ -1,4 +1,4 @@
-//! Repeating work until its duration is known well enough, and what to say of the durations.
+//! Repeats work until its duration is known well enough, and summarizes the durations.
 
 use std::time::{Duration, Instant};
 
@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 
-/// When to stop repeating: after at least `runs` runs and `seconds` seconds, and after the first run beyond `most`
-/// seconds in any case.
+/// When to stop repeating: after at least `runs` runs and `seconds` seconds, and in any case after the run that exceeds
+/// `most` seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Stop {
     pub(crate) runs: usize,
@@ -38,8 +38,8 @@ pub(crate) fn milliseconds(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1e3
 }
 
-/// Durations in few numbers. A percentile is the element at `floor(count · percent / 100)` of the sorted ones, as
-/// TensorFlow Lite's benchmark has it.
+/// Summary of durations. A percentile is the element at index `floor(count · percent / 100)` of the sorted durations,
+/// as in TensorFlow Lite's benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Durations {
     pub(crate) median: f64,
@@ -50,7 +50,7 @@ pub(crate) struct Durations {
 }
 
 impl Durations {
-    /// `None` where nothing was measured.
+    /// `None` if nothing was measured.
     pub(crate) fn of(times: &[f64]) -> Option<Self> {
         let mut sorted = times.to_vec();
         sorted.sort_by(f64::total_cmp);

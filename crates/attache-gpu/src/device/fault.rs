@@ -1,37 +1,37 @@
-//! Failures on demand: what is to fail on a device, and when. For tests.
+//! Fault injection for tests: which operation of a device fails, and when.
 
 use std::sync::atomic::AtomicUsize;
 
 use crate::kernel::GpuErrorKind;
 
-/// A failure to come. From then on the same fails again.
+/// An injected fault. Once it has occurred, every further operation of this kind fails as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// What kind of failure.
+    /// The kind of error.
     pub kind: GpuErrorKind,
-    /// What fails.
+    /// The operation that fails.
     pub moment: FaultMoment,
-    /// How often that goes well before, on the whole device.
+    /// How many of these operations succeed first, counted over the whole device.
     pub after: usize,
 }
 
-/// What a fault makes fail.
+/// The operation that a fault affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultMoment {
-    /// Recording a plan, with the memory that it takes.
+    /// Recording a plan, including the allocation of its memory.
     Record,
-    /// Handing a run to the device.
+    /// Submitting a run.
     Submit,
     /// Waiting for runs.
     Wait,
-    /// Bringing a run's outputs to the host, when they are asked for first.
+    /// Reading a run's outputs on the host for the first time.
     Read,
 }
 
-/// A fault, and how often its moment came.
+/// An injected fault and the count of its operations.
 pub(crate) struct Planted {
     pub(crate) fault: Fault,
-    /// How often its moment came.
+    /// How often the operation was attempted.
     pub(crate) met: AtomicUsize,
 }
 

@@ -1,35 +1,35 @@
-//! Which kinds of a device's memory serve what, the best first, and which bytes the host has to ask for anew before it reads
-//! memory that isn't coherent. Decided from the device's table alone.
+//! Memory types for each use, in order of preference, and the ranges to invalidate before the host reads memory that is
+//! not coherent. Both depend only on the device's table of memory types.
 
 use std::ops::Range;
 
 use ash::vk;
 use vk::MemoryPropertyFlags as Flags;
 
-/// What memory is for.
+/// The use of a memory allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// The device's alone.
+    /// Used by the device only.
     Device,
-    /// Written by the host, read by the device: in the device's memory where the host can reach that.
+    /// Written by the host and read by the device. In device-local memory if the host can access that.
     Write,
-    /// Written by the device, read by the host: cached, since a host reads uncached memory many times slower. Where no such
-    /// memory is coherent too, the host says what it is about to read.
+    /// Written by the device and read by the host. Cached, since reading uncached memory is many times slower for a
+    /// host. If no cached memory is coherent, the host has to invalidate the range before it reads.
     Read,
 }
 
-/// A kind of memory.
+/// A memory type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
-    /// Its place in the device's table.
+    /// Its index in the device's table.
     pub(crate) index: u32,
-    /// Whether the host sees what the device wrote without asking.
+    /// Whether the host sees the device's writes without invalidating.
     pub(crate) is_coherent: bool,
 }
 
 impl Use {
-    /// Properties of memory that would do, the best first. Every device has the last of each, so that what the host writes
-    /// is coherent always.
+    /// Sets of memory properties that are acceptable, in order of preference. Every device has the last of each list,
+    /// so host writes are always coherent.
     fn properties(self) -> Vec<Flags> {
         let coherent = Flags::HOST_VISIBLE | Flags::HOST_COHERENT;
         let cached = Flags::HOST_VISIBLE | Flags::HOST_CACHED;
@@ -40,9 +40,9 @@ impl Use {
         }
     }
 
-    /// The kinds of memory to try one after the other, among those that `allowed` has a bit for.
+    /// The memory types to try in order, out of those whose bit is set in `allowed`.
     pub(crate) fn kinds(self, types: &[vk::MemoryType], allowed: u32) -> Vec<Kind> {
-        // These ask for features that nobody enabled, or hold no buffers.
+        // These require features that are not enabled, or cannot back buffers.
         let special = Flags::PROTECTED
             | Flags::LAZILY_ALLOCATED
             | Flags::DEVICE_COHERENT_AMD
@@ -64,7 +64,7 @@ impl Use {
     }
 }
 
-/// The offset and size of what has to be asked for anew before a range is read: whole atoms, of memory of so many bytes.
+/// The offset and size to invalidate before a range is read: whole atoms, in an allocation of `allocated` bytes.
 pub(crate) fn atoms(range: Range<usize>, atom: u64, allocated: u64) -> (u64, u64) {
     let atom = atom.max(1);
     let start = range.start as u64 / atom * atom;
@@ -81,7 +81,7 @@ mod tests {
     const COHERENT: Flags = Flags::HOST_COHERENT;
     const CACHED: Flags = Flags::HOST_CACHED;
 
-    /// The kinds for each use, as places in the table, with a mark where the host has to ask.
+    /// The memory types for a use, as indices into the table, each with whether it is coherent.
     fn kinds(table: &[&[Flags]], purpose: Use) -> Vec<(u32, bool)> {
         let flags = |parts: &&[Flags]| parts.iter().fold(Flags::empty(), |all, part| all | *part);
         let types: Vec<vk::MemoryType> =
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn each_device_gets_what_serves_it_best() {
-        // As drivers list them; the properties that matter here alone.
+        // Tables as reported by drivers, with only the relevant properties.
         let nvidia: &[&[Flags]] =
             &[&[], &[LOCAL], &[VISIBLE, COHERENT], &[VISIBLE, COHERENT, CACHED], &[LOCAL, VISIBLE, COHERENT]];
         let amd: &[&[Flags]] = &[
@@ -103,7 +103,7 @@ mod tests {
             &[VISIBLE, COHERENT, CACHED, Flags::DEVICE_COHERENT_AMD, Flags::DEVICE_UNCACHED_AMD],
         ];
         let intel: &[&[Flags]] = &[&[LOCAL, VISIBLE, COHERENT], &[LOCAL, VISIBLE, COHERENT, CACHED]];
-        // Intel's Atoms and Mali and Adreno of older drivers: what is cached is not coherent.
+        // Intel Atom, and Mali and Adreno with older drivers: cached memory is not coherent.
         let mali: &[&[Flags]] =
             &[&[LOCAL, VISIBLE, COHERENT], &[LOCAL, VISIBLE, CACHED], &[LOCAL, Flags::LAZILY_ALLOCATED]];
         let adreno: &[&[Flags]] =

@@ -1,4 +1,4 @@
-//! Devices: which adapters there are, and one of them opened and shared.
+//! Devices: enumeration of adapters, and an open, shared device.
 
 mod fault;
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
@@ -26,7 +26,7 @@ pub(crate) use fault::Planted;
 pub use fault::{Fault, FaultMoment};
 pub use submission::Submission;
 
-/// A graphics interface.
+/// A graphics API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum Backend {
@@ -37,10 +37,10 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// Every one.
+    /// All graphics APIs.
     pub const ALL: [Backend; 4] = [Backend::Vulkan, Backend::Metal, Backend::Dx12, Backend::Gl];
 
-    /// The name that flags use.
+    /// The name used in flags.
     pub fn name(self) -> &'static str {
         match self {
             Backend::Vulkan => "vulkan",
@@ -70,86 +70,86 @@ impl fmt::Display for Backend {
     }
 }
 
-/// A device that could be opened.
+/// A device that can be opened, or the reason why not.
 #[derive(Clone, Debug)]
 pub struct Adapter {
-    /// The vendor's name for it.
+    /// The vendor's name of the device.
     pub name: String,
-    /// Through which interface.
+    /// The graphics API through which it is accessed.
     pub backend: Backend,
     /// The driver's name and version.
     pub driver: String,
-    /// Whether it computes on the CPU.
+    /// Whether it is a software implementation on the CPU.
     pub is_software: bool,
-    /// What kind of device it is, as `discrete GPU`.
+    /// The kind of device, such as `discrete GPU`.
     pub kind: &'static str,
-    /// Whether shaders can use binary16.
+    /// Whether shaders support f16.
     pub shader_f16: bool,
-    /// Whether shaders can use subgroups.
+    /// Whether shaders support subgroups.
     pub subgroups: bool,
-    /// Whether the invocations of a subgroup, 32 of them, can multiply matrices of 16×16 numbers together: of binary16, with
-    /// sums in binary32.
+    /// Whether a subgroup, of 32 invocations, can multiply 16×16 f16 matrices with f32 accumulation.
     pub cooperative_matrices: bool,
-    /// Bytes that one binding can reach.
+    /// Maximum bytes of one binding.
     pub max_binding_bytes: u64,
-    /// Storage buffers of one shader.
+    /// Maximum storage buffers of one shader.
     pub max_storage_buffers: u32,
-    /// Bytes of memory of a work group.
+    /// Bytes of work-group memory.
     pub work_group_bytes: u32,
-    /// Why no shader runs there, so that it can't be opened; `None` where they do.
+    /// Why shaders do not run on it, so that it cannot be opened; `None` if it can.
     pub unusable: Option<String>,
 }
 
-/// Which device to open. By default the first hardware device, by preference discrete, else a software one.
+/// Which device to open. The default is the first hardware device, preferably a discrete one, otherwise a software one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceOptions {
-    /// Only through this interface.
+    /// Only a device of this graphics API.
     pub backend: Option<Backend>,
-    /// Only an adapter whose name holds this text, whatever its case.
+    /// Only an adapter whose name contains this text, ignoring case.
     pub adapter: Option<String>,
     /// Only a hardware device.
     pub hardware_only: bool,
-    /// With the graphics interface's own validation layer, whose messages go to the log. For tests.
+    /// Enables the graphics API's own validation layer, which writes to the log. For tests.
     pub validation: bool,
-    /// Treated as hardware is, though it be software. For tests.
+    /// Treats a software device like hardware. For tests.
     pub as_hardware: bool,
-    /// With no more than every device has: four storage buffers to a shader, and all else as hardware likes it. For tests
-    /// on software.
+    /// Uses only the limits that every device has: four storage buffers per shader, and everything else as for
+    /// hardware. For tests on software devices.
     pub frugal: bool,
-    /// Without binary16 as a type of shaders, on a device that has it as well: 16-bit precisions then do as on one that
-    /// does not. For tests.
+    /// Disables f16 in shaders even if the device supports it. 16-bit precisions then work as on devices without f16.
+    /// For tests.
     pub no_shader_f16: bool,
-    /// With loops in place of the matrices that it lacks, if its shaders have binary16. For tests.
+    /// Replaces cooperative matrices by loops if the device has none, provided that its shaders support f16. For tests.
     pub emulate_matrices: bool,
-    /// Replayed without the device's own checks of what shaders reach in buffers, where it can do without: those are for what
-    /// none of our shaders does. For measurements.
+    /// Disables the device's bounds checks of buffer accesses in replay, if possible. Shaders of this crate never
+    /// access buffers out of bounds. For measurements.
     pub unchecked_buffers: bool,
-    /// With a failure to come. For tests.
+    /// A fault to inject. For tests.
     pub fault: Option<Fault>,
 }
 
-/// An open device, and what it allows. Cheap to clone; clones share it and its pipelines.
+/// An open device and its limits. Clones are cheap and share the device and its pipelines.
 #[derive(Clone)]
 pub struct Device(Arc<Inner>, Limits);
 
-/// The first failure that nobody was waiting for: after it, nothing that the device gives can be trusted.
+/// The first failure that no caller was waiting for, or the loss of the device. Afterwards, no result of the device can
+/// be trusted.
 type Failure = Arc<Mutex<Option<GpuError>>>;
 
 struct Inner {
-    /// Vulkan's side of a device that was opened here. It goes before the device does.
+    /// The Vulkan objects of a device that was opened here. Dropped before the device.
     vulkan: Option<Vulkan>,
     device: wgpu::Device,
     queue: wgpu::Queue,
     adapter: Adapter,
     pipelines: Pipelines<wgpu::ComputePipeline>,
-    /// Whose turn it is to compile, where threads take turns.
+    /// Serializes pipeline creation where that is necessary.
     turn: Mutex<()>,
     failure: Failure,
     fault: Option<Planted>,
     open_ms: f64,
 }
 
-/// How a device was opened here: nobody else then hands anything to its queue.
+/// How a device was opened here. Nothing else submits to its queue.
 #[derive(Default)]
 struct Opened {
     own: Own,
@@ -162,6 +162,10 @@ struct Opened {
 
 impl Device {
     /// Opens a device.
+    ///
+    /// # Errors
+    ///
+    /// If no usable adapter matches the options, or if the device cannot be opened.
     pub fn open(options: &DeviceOptions) -> Result<Self, GpuError> {
         let start = Stopwatch::start();
         let adapter = choose(options)?;
@@ -203,7 +207,7 @@ impl Device {
         Ok(Self::new(device, queue, described, failure, Some(opened)))
     }
 
-    /// A device that the caller opened. Its errors go where the caller sends them.
+    /// Wraps a device that the caller opened. Its errors are reported to the caller's handlers.
     pub fn from_wgpu(device: wgpu::Device, queue: wgpu::Queue) -> Self {
         let limits = device.limits();
         let info = device.adapter_info();
@@ -241,7 +245,7 @@ impl Device {
             max_binding_bytes,
             work_group_bytes: adapter.work_group_bytes as usize,
             max_invocations: most_invocations as usize,
-            // Vectors of four words ask for 16 bytes themselves.
+            // Vectors of four words need an alignment of 16 bytes.
             alignment: (allowed.min_storage_buffer_offset_alignment as usize).max(16),
             shader_f16: adapter.shader_f16,
             matrices,
@@ -259,32 +263,32 @@ impl Device {
         Self(Arc::new(Inner { vulkan, device, queue, adapter, pipelines, turn, failure, fault, open_ms }), limits)
     }
 
-    /// What is known about it.
+    /// The properties of the adapter.
     pub fn adapter(&self) -> &Adapter {
         &self.0.adapter
     }
 
-    /// What it allows shaders.
+    /// The limits for shaders.
     pub fn limits(&self) -> &Limits {
         &self.1
     }
 
-    /// The same device, with another choice among the variants of kernels.
+    /// The same device with another choice between variants of kernels.
     pub fn with_variants(&self, variants: Variants) -> Self {
         Self(self.0.clone(), Limits { variants, ..self.1.clone() })
     }
 
-    /// Milliseconds that opening it took; 0 where the caller opened it.
+    /// Milliseconds that opening the device took; 0 if the caller opened it.
     pub fn open_ms(&self) -> f64 {
         self.0.open_ms
     }
 
-    /// Whether command buffers can be recorded once for it and replayed.
+    /// Whether the device supports [`Submission::Replay`].
     pub fn replays(&self) -> bool {
         self.0.vulkan.is_some()
     }
 
-    /// Whether dispatches that get to it this way can be timed.
+    /// Whether dispatches of this submission method can be timed.
     pub fn has_timestamps(&self, submission: Submission) -> bool {
         match submission {
             Submission::Replay => self.0.vulkan.as_ref().is_some_and(Vulkan::has_timestamps),
@@ -304,13 +308,13 @@ impl Device {
         &self.0.queue
     }
 
-    /// An error if the device ever failed where nobody was waiting for it.
+    /// Returns the first failure that no caller was waiting for, or the loss of the device.
     pub(crate) fn check(&self) -> Result<(), GpuError> {
         let failure = self.0.failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         failure.as_ref().map_or(Ok(()), |error| Err(error.clone()))
     }
 
-    /// The result, remembered where it is the loss of the device: from then on nothing else comes of it.
+    /// Passes the result through. If it is the loss of the device, remembers that for [`Device::check`].
     pub(crate) fn noted<T>(&self, result: Result<T, GpuError>) -> Result<T, GpuError> {
         result.inspect_err(|error| {
             if error.kind() == GpuErrorKind::DeviceLost {
@@ -320,12 +324,12 @@ impl Device {
         })
     }
 
-    /// The failure to come, where a test asked for one.
+    /// The injected fault, if a test asked for one.
     pub(crate) fn fault(&self) -> Option<&Planted> {
         self.0.fault.as_ref()
     }
 
-    /// Does `work`, and takes what the device reports meanwhile on this thread for its failure.
+    /// Runs `work` and returns the error if the device reports one on this thread in the meantime.
     pub(crate) fn scoped<T>(&self, work: impl FnOnce() -> T) -> Result<T, GpuError> {
         let filters = [wgpu::ErrorFilter::Validation, wgpu::ErrorFilter::OutOfMemory, wgpu::ErrorFilter::Internal];
         let scopes = filters.map(|filter| self.0.device.push_error_scope(filter));
@@ -335,13 +339,14 @@ impl Device {
         errors.into_iter().next().map_or(Ok(result), |error| Err(error.into()))
     }
 
-    /// The pipeline of each source, which binds so many buffers after its parameters.
+    /// The pipelines of the sources, each with the number of buffers that it binds after its parameters.
     pub(crate) fn pipelines(&self, sources: &[(&str, usize)]) -> Result<Vec<Arc<wgpu::ComputePipeline>>, GpuError> {
         self.0.pipelines.of(sources, |source, _| self.scoped(|| self.compile(source)))
     }
 
     fn compile(&self, source: &str) -> wgpu::ComputePipeline {
-        // GL has one context, for which threads take turns: wgpu panics where one waits for some seconds, here it may.
+        // GL has a single context, which threads use in turns. wgpu panics if a thread waits for some seconds; this
+        // lock has no timeout.
         let is_gl = self.0.adapter.backend == Backend::Gl;
         let _turn = is_gl.then(|| self.0.turn.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
         let module = self.0.device.create_shader_module(wgpu::ShaderModuleDescriptor {
@@ -368,7 +373,7 @@ impl fmt::Debug for Device {
     }
 }
 
-/// Every adapter of every interface, those that can't be used with the reason.
+/// All adapters of all graphics APIs. Those that cannot be used have a reason.
 pub fn adapters() -> Vec<Adapter> {
     enumerate(wgpu::Backends::all(), false).iter().map(describe).collect()
 }
@@ -379,7 +384,7 @@ fn enumerate(backends: wgpu::Backends, validation: bool) -> Vec<wgpu::Adapter> {
     let instance = instance.unwrap_or_else(|| {
         let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
         descriptor.backends = backends;
-        // Never the debug flag, which unoptimised builds have by default.
+        // Without the debug flag, which is the default in unoptimised builds.
         descriptor.flags = if validation { wgpu::InstanceFlags::VALIDATION } else { wgpu::InstanceFlags::empty() };
         wgpu::Instance::new(descriptor)
     });
@@ -441,7 +446,7 @@ fn describe(adapter: &wgpu::Adapter) -> Adapter {
     }
 }
 
-/// Whether the adapter has the matrices that variants are written for.
+/// Whether the adapter supports the cooperative matrices that the variants use.
 fn multiplies_matrices(adapter: &wgpu::Adapter) -> bool {
     use wgpu::CooperativeScalarType::{F16, F32};
     let (info, features) = (adapter.get_info(), adapter.features());
@@ -478,7 +483,7 @@ fn facts(info: &wgpu::AdapterInfo, limits: &wgpu::Limits) -> Adapter {
     }
 }
 
-/// Why no shader runs on the adapter; `None` where they do.
+/// Why shaders do not run on the adapter; `None` if they do.
 fn unusable(adapter: &wgpu::Adapter) -> Option<String> {
     let (info, limits) = (adapter.get_info(), adapter.limits());
     let abilities = Abilities {

@@ -1,17 +1,17 @@
-//! Stands for Vulkan on systems that have none.
+//! Replaces the Vulkan module on systems without Vulkan.
 
 use std::sync::MutexGuard;
 
 use crate::kernel::Limits;
 
-/// No device is one.
+/// Has no values, since there is no Vulkan device.
 pub(crate) enum Vulkan {}
 
-/// Nothing is asked for beside what wgpu asks for.
+/// Options beyond those of wgpu: none.
 #[derive(Default)]
 pub(crate) struct Own;
 
-/// Opens a device.
+/// Opens a device through wgpu.
 pub(crate) fn open(
     adapter: &wgpu::Adapter,
     descriptor: &wgpu::DeviceDescriptor<'_>,
@@ -21,12 +21,12 @@ pub(crate) fn open(
     Ok((device, queue, Own))
 }
 
-/// There is no instance.
+/// There is no Vulkan instance.
 pub(crate) fn validated() -> Option<wgpu::Instance> {
     None
 }
 
-/// None that wgpu would have to be allowed.
+/// No experimental features.
 pub(crate) fn experiments() -> wgpu::ExperimentalFeatures {
     wgpu::ExperimentalFeatures::disabled()
 }

@@ -1,6 +1,7 @@
-//! Pipelines by the texts of their shaders: kept for as long as recordings use them, and some longer for those to come.
+//! A cache of pipelines by shader source. Pipelines are kept as long as recordings use them, and a limited number of
+//! unused ones for later recordings.
 //!
-//! Texts hold the numbers of their shapes, so who changes shapes often would otherwise gather pipelines without end.
+//! Sources contain the extents of shapes, so the cache would grow without bound if shapes changed often.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -9,17 +10,17 @@ use attache_base::parallel::each;
 
 use crate::kernel::GpuError;
 
-/// Pipelines that are kept though no recording uses them: those of a few large networks.
+/// Maximum unused pipelines in the cache: those of a few large networks.
 const SPARE: usize = 512;
 
-/// Threads that make pipelines at once, at most.
+/// Maximum threads that create pipelines concurrently.
 const THREADS: usize = 16;
 
-/// What is known of a device's pipelines.
+/// The pipeline cache of a device.
 pub(crate) struct Pipelines<P>(Mutex<Known<P>>);
 
 struct Known<P> {
-    /// Each with the turn in which somebody last asked for it.
+    /// Each pipeline with the turn of its last request.
     by_source: HashMap<String, (Arc<P>, u64)>,
     turn: u64,
 }
@@ -31,8 +32,8 @@ impl<P> Default for Pipelines<P> {
 }
 
 impl<P: Send + Sync> Pipelines<P> {
-    /// The pipeline of each source, which binds so many buffers after its parameters; `make` makes those that aren't there
-    /// yet, on several threads.
+    /// The pipelines of the sources, each with the number of buffers that it binds after its parameters. Calls `make`
+    /// on several threads for those that are not in the cache.
     pub(crate) fn of(
         &self,
         sources: &[(&str, usize)],
@@ -82,12 +83,13 @@ impl<P> Known<P> {
         Some(pipeline.clone())
     }
 
-    /// The pipeline of a source that wasn't there: another's, where he was faster.
+    /// Adds a new pipeline and returns the cached one. If another thread was faster, that is the other thread's
+    /// pipeline.
     fn keep(&mut self, source: &str, pipeline: P, turn: u64) -> Arc<P> {
         self.by_source.entry(source.to_owned()).or_insert_with(|| (Arc::new(pipeline), turn)).0.clone()
     }
 
-    /// Drops unused ones of which there are too many, those first that were asked for the longest ago.
+    /// Removes the least recently requested of the unused pipelines if there are more than `SPARE`.
     fn forget(&mut self) {
         let is_unused = |pipeline: &Arc<P>| Arc::strong_count(pipeline) == 1;
         let unused = self.by_source.values().filter(|(pipeline, _)| is_unused(pipeline));
@@ -106,7 +108,7 @@ mod tests {
     use super::*;
     use crate::kernel::GpuErrorKind;
 
-    /// Makes a copy of each source for its pipeline, and counts those.
+    /// Requests pipelines that are copies of their sources, and counts those that are made.
     fn ask(pipelines: &Pipelines<String>, made: &AtomicUsize, names: &[String]) -> Vec<Arc<String>> {
         let sources: Vec<(&str, usize)> = names.iter().map(|name| (name.as_str(), 1)).collect();
         let make = |source: &str, _| {
@@ -137,7 +139,7 @@ mod tests {
         for number in 10..2000 {
             ask(&pipelines, &made, &names(number..number + 1));
         }
-        // What is asked for is in use while the others go.
+        // The requested pipeline is still in use when unused ones are removed.
         assert_eq!(pipelines.lock().by_source.len(), used.len() + SPARE + 1);
         ask(&pipelines, &made, &names(0..10));
         ask(&pipelines, &made, &names(2000 - SPARE..2000));

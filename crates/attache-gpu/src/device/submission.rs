@@ -1,16 +1,17 @@
-//! How commands get to a device.
+//! How commands are submitted to a device.
 
-/// How commands get to the device.
+/// How commands are submitted to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Submission {
-    /// A command buffer of our own, recorded once: through Vulkan, on a device that was opened here.
+    /// A command buffer that is recorded once and submitted for each run. Requires Vulkan and a device that was opened
+    /// here.
     Replay,
-    /// One wgpu encoder, one pass, one submit at each run: everywhere.
+    /// One wgpu encoder, one pass and one submit for each run. Works on every device.
     Encoder,
 }
 
 impl Submission {
-    /// The name that flags use.
+    /// The name used in flags.
     pub fn name(self) -> &'static str {
         match self {
             Submission::Replay => "replay",
@@ -18,7 +19,7 @@ impl Submission {
         }
     }
 
-    /// Whether no dispatch may read the buffer that it writes, not even in other places.
+    /// Whether no dispatch may read the buffer that it writes, not even at other offsets.
     pub fn keeps_apart(self) -> bool {
         match self {
             Submission::Replay => false,

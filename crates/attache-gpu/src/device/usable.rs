@@ -1,26 +1,27 @@
-//! Whether an adapter can run the shaders written here at all: told from what it says of itself, before anything is made on it.
+//! Checks from an adapter's reported properties, before any object is created on it, whether it can run this crate's
+//! shaders.
 //!
-//! A context of OpenGL 3.3 may list compute shaders as an extension, as NVIDIA's does where wgpu asks for that version: what
-//! it speaks is then too old for the text of any.
+//! An OpenGL 3.3 context may list compute shaders as an extension. NVIDIA's driver does if wgpu requests that version.
+//! The shading language of the context is then too old for any of the shaders.
 
-/// Storage buffers of a shader, at least.
+/// Minimum storage buffers per shader.
 const STORAGE_BUFFERS: u32 = 4;
 
-/// Invocations of a work group, at least.
+/// Minimum invocations per work group.
 const INVOCATIONS: u32 = 128;
 
-/// Bytes of memory of a work group, at least.
+/// Minimum bytes of work-group memory.
 const WORK_GROUP_BYTES: u32 = 16384;
 
-/// Versions of OpenGL, and of OpenGL ES, from which on their language has what compute shaders need.
+/// The first versions of OpenGL and OpenGL ES whose shading language has everything that compute shaders need.
 const DESKTOP: (u32, u32) = (4, 2);
 const EMBEDDED: (u32, u32) = (3, 1);
 
-/// What an adapter says of itself, as far as every shader needs it.
+/// The properties of an adapter that every shader depends on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Abilities<'a> {
     pub(crate) computes: bool,
-    /// The version that OpenGL states, where that is the interface.
+    /// The version string if the interface is OpenGL.
     pub(crate) open_gl: Option<&'a str>,
     pub(crate) storage_buffers: u32,
     pub(crate) invocations: u32,
@@ -28,7 +29,7 @@ pub(crate) struct Abilities<'a> {
 }
 
 impl Abilities<'_> {
-    /// Why no shader runs there; `None` where they do.
+    /// Why no shader runs on the adapter; `None` if shaders run.
     pub(crate) fn lack(&self) -> Option<String> {
         if let Some(text) = self.open_gl.and_then(outdated) {
             return Some(text);
@@ -46,7 +47,7 @@ impl Abilities<'_> {
     }
 }
 
-/// Why this version of OpenGL has no compute shaders; `None` where it has, or can't be read.
+/// Why this version of OpenGL has no compute shaders; `None` if it has them, or if the string cannot be parsed.
 fn outdated(version: &str) -> Option<String> {
     let embedded = version.find("OpenGL ES").map(|at| &version[at + "OpenGL ES".len()..]);
     let (name, least, text) = match embedded {
@@ -58,7 +59,7 @@ fn outdated(version: &str) -> Option<String> {
         .then(|| format!("its context speaks {name} {major}.{minor}, and compute shaders need {}.{}", least.0, least.1))
 }
 
-/// The first two numbers with a dot between them.
+/// The first two integers in the text that are separated by a dot.
 fn numbers(text: &str) -> Option<(u32, u32)> {
     let start = text.find(|c: char| c.is_ascii_digit())?;
     let (major, rest) = text[start..].split_once('.')?;
@@ -70,7 +71,7 @@ fn numbers(text: &str) -> Option<(u32, u32)> {
 mod tests {
     use super::*;
 
-    /// A desktop's adapter.
+    /// The properties of a desktop adapter.
     const GOOD: Abilities<'_> =
         Abilities { computes: true, open_gl: None, storage_buffers: 16, invocations: 1024, work_group_bytes: 49152 };
 

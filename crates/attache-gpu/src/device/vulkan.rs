@@ -1,8 +1,8 @@
-//! An open device in Vulkan's own terms, for command buffers that wgpu knows nothing of.
+//! The Vulkan objects of an open device, for command buffers outside of wgpu.
 //!
-//! wgpu keeps owning the device; what is made here lies beside its own objects and is gone before the device is. The queue
-//! is one that only computes, where the device has such: what waits for another dispatch waits less long there. Else it is
-//! shared with wgpu: whoever hands it anything holds [`Vulkan::queue`]'s lock.
+//! wgpu owns the device. The objects created here are destroyed before it. If the device has a compute-only queue
+//! family, its queues are used, since dispatches with dependencies wait for less time there. Otherwise the queue is
+//! shared with wgpu, and every submission has to take the lock of [`Vulkan::queue`].
 #![allow(unsafe_code)]
 
 use std::collections::HashMap;
@@ -19,47 +19,48 @@ use crate::device::pipelines::Pipelines;
 use crate::kernel::{GpuError, GpuErrorKind, Limits, Matrices, Params};
 use crate::wgsl::traceable::traceable;
 
-/// Vulkan's side of an open device.
+/// The Vulkan objects of an open device.
 pub(crate) struct Vulkan {
     pub(crate) raw: Arc<ash::Device>,
     pub(crate) family: u32,
-    /// How the queue counts time; `None` where it doesn't.
+    /// The timestamps of the queue; `None` if it has none.
     pub(crate) ticks: Option<Ticks>,
     memory: vk::PhysicalDeviceMemoryProperties,
-    /// Bytes in which the host asks for memory that isn't coherent.
+    /// The unit in bytes of ranges that the host invalidates in memory that is not coherent.
     atom: u64,
-    /// The queues; the first also does what is done once.
+    /// The queues. The first one also executes one-time commands.
     queues: Vec<Mutex<vk::Queue>>,
-    /// How many runs may go on beside each other.
+    /// Maximum concurrent runs.
     lanes: usize,
     params: vk::DescriptorType,
     spirv: spv::Options<'static>,
     validation: bool,
-    /// Whether pipelines do without the device's checks of what they reach in buffers.
+    /// Whether pipelines are created without bounds checks of buffer accesses.
     is_unchecked: bool,
-    /// By how many buffers a shader binds after its parameters.
+    /// Indexed by the number of buffers that a shader binds after its parameters.
     layouts: Mutex<HashMap<usize, Layout>>,
     pipelines: Pipelines<Pipeline>,
-    /// Fences that nothing signals, for submissions to come: a driver may take a third of a millisecond to make one.
+    /// Unsignalled fences for later submissions. A driver may need a third of a millisecond to create one.
     fences: Mutex<Vec<vk::Fence>>,
 }
 
-/// A counter of time.
+/// The timestamp counter of a queue.
 #[derive(Clone, Copy)]
 pub(crate) struct Ticks {
-    /// Bits after which it starts again.
+    /// The width in bits, after which the counter wraps around.
     pub(crate) bits: u32,
+    /// Nanoseconds per tick.
     pub(crate) nanoseconds: f64,
 }
 
-/// How a shader's bindings lie.
+/// The layouts of a shader's bindings.
 #[derive(Clone, Copy)]
 pub(crate) struct Layout {
     pub(crate) set: vk::DescriptorSetLayout,
     pub(crate) pipeline: vk::PipelineLayout,
 }
 
-/// A shader's pipeline.
+/// The pipeline of a shader.
 pub(crate) struct Pipeline {
     pub(crate) raw: vk::Pipeline,
     device: Arc<ash::Device>,
@@ -67,28 +68,29 @@ pub(crate) struct Pipeline {
 
 impl Drop for Pipeline {
     fn drop(&mut self) {
-        // SAFETY: recordings hold the pipelines that their runs use until those have ended, and the device for longer; the
-        // others are kept by `Vulkan`, which goes before the device.
+        // SAFETY: recordings own the pipelines of their runs until those have ended, and the device for longer. All
+        // other pipelines are owned by `Vulkan`, which is dropped before the device.
         unsafe { self.device.destroy_pipeline(self.raw, None) };
     }
 }
 
-/// Memory with a buffer over all of it.
+/// A memory allocation and a buffer that spans it.
 pub(crate) struct Buffer {
     pub(crate) raw: vk::Buffer,
     memory: vk::DeviceMemory,
-    /// Where the host sees it; null where it doesn't.
+    /// The address in host memory; null if the memory is not mapped.
     mapped: *mut u8,
     size: usize,
     allocated: u64,
     is_coherent: bool,
 }
 
-// SAFETY: the mapping belongs to the buffer alone, and is only reached through a borrow of it.
+// SAFETY: the mapping belongs to this buffer only, and is accessed only through a borrow of it.
 unsafe impl Send for Buffer {}
 
-/// An instance whose validation layer speaks to the log; `None` where there is no Vulkan. wgpu lets it speak only together
-/// with making shaders name their source language, which the layers of older distributions don't know.
+/// An instance whose validation layer writes to the log; `None` if there is no Vulkan. wgpu enables these messages only
+/// together with source language information in shaders, which the validation layers of older distributions do not
+/// support.
 pub(crate) fn validated() -> Option<wgpu::Instance> {
     use wgpu::hal;
     let descriptor = hal::InstanceDescriptor {
@@ -101,13 +103,13 @@ pub(crate) fn validated() -> Option<wgpu::Instance> {
     };
     let speaking: Box<hal::vulkan::CreateInstanceCallback<'_>> =
         Box::new(|instance| instance.extensions.push(ash::ext::debug_utils::NAME));
-    // SAFETY: nothing is taken away, and where the extension is missing there is no instance.
+    // SAFETY: no extension is removed, and if the added one is missing, no instance is created.
     let instance = unsafe { hal::vulkan::Instance::init_with_callback(&descriptor, Some(speaking)) }.ok()?;
-    // SAFETY: the instance is new, and nobody else has it.
+    // SAFETY: the instance is new, and there is no other owner.
     Some(unsafe { wgpu::Instance::from_hal::<hal::api::Vulkan>(instance) })
 }
 
-/// The error that Vulkan's result stands for.
+/// The error for a Vulkan result; `what` names the object or operation.
 pub(crate) fn failed(what: &str) -> impl Fn(vk::Result) -> GpuError + '_ {
     move |result| {
         let kind = match result {
@@ -119,29 +121,29 @@ pub(crate) fn failed(what: &str) -> impl Fn(vk::Result) -> GpuError + '_ {
     }
 }
 
-/// What a device was opened with beside what wgpu asks for.
+/// What a device was opened with in addition to wgpu's requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Own {
     queues: Option<Queues>,
-    /// Whether pipelines may do without the device's checks of what they reach in buffers.
+    /// Whether pipelines can be created without bounds checks of buffer accesses.
     is_unchecked: bool,
 }
 
-/// Queues of a family that computes and draws nothing, for replay alone.
+/// Queues of a compute-only family, used for replay only.
 #[derive(Clone, Copy, Debug)]
 struct Queues {
     family: u32,
     count: u32,
 }
 
-/// Runs that go on beside each other, at most. Most dispatches leave much of a large device idle.
+/// Maximum concurrent runs. Most dispatches leave much of a large device idle.
 const MAX_LANES: usize = 4;
 
-/// The priorities of as many queues.
+/// The priorities of these queues.
 const PRIORITIES: [f32; MAX_LANES] = [1.0; MAX_LANES];
 
-/// Opens a device, through Vulkan with a queue of our own beside wgpu's where there is a family for it. Where it is to be
-/// `unchecked` and can be, replayed pipelines do without checks of what they reach in buffers.
+/// Opens a device. On Vulkan, adds queues of a compute-only family to wgpu's queue if there is one. If `unchecked` is
+/// set and the device supports it, replayed pipelines are created without bounds checks of buffer accesses.
 pub(crate) fn open(
     adapter: &wgpu::Adapter,
     descriptor: &wgpu::DeviceDescriptor<'_>,
@@ -152,7 +154,7 @@ pub(crate) fn open(
         let (device, queue) = opened.map_err(|error| error.to_string())?;
         return Ok((device, queue, Own::default()));
     };
-    // SAFETY: the device was just opened with the descriptor's features and limits, from this adapter.
+    // SAFETY: the device was just opened from this adapter with the descriptor's features and limits.
     let made = unsafe { adapter.create_device_from_hal::<wgpu::hal::api::Vulkan>(opened, descriptor) };
     let (device, queue) = made.map_err(|error| error.to_string())?;
     Ok((device, queue, own))
@@ -165,7 +167,7 @@ fn with_own(
     descriptor: &wgpu::DeviceDescriptor<'_>,
     unchecked: bool,
 ) -> Result<Option<(OpenDevice, Own)>, String> {
-    // SAFETY: nothing that the guard gives is destroyed here.
+    // SAFETY: no object obtained through the guard is destroyed here.
     let Some(hal) = (unsafe { adapter.as_hal::<wgpu::hal::api::Vulkan>() }) else { return Ok(None) };
     let own = Own { queues: queues(&hal), is_unchecked: unchecked && may_be_unchecked(&hal) };
     if own.queues.is_none() && !own.is_unchecked {
@@ -185,64 +187,64 @@ fn with_own(
     });
     let (features, limits, hints) =
         (descriptor.required_features, &descriptor.required_limits, &descriptor.memory_hints);
-    // SAFETY: nothing is taken away, the family has as many queues, and the device has the extension and its feature.
+    // SAFETY: nothing is removed, the family has this many queues, and the device has the extension and its feature.
     let opened = unsafe { hal.open_with_callback(features, limits, hints, Some(more)) };
     Ok(Some((opened.map_err(|error| error.to_string())?, own)))
 }
 
-/// The queues of the first family that only computes, where the device has such.
+/// The queues of the first compute-only family after the first family; `None` if there is none.
 fn queues(hal: &wgpu::hal::vulkan::Adapter) -> Option<Queues> {
     let (instance, physical) = (hal.shared_instance().raw_instance(), hal.raw_physical_device());
-    // SAFETY: the physical device is the instance's own.
+    // SAFETY: the physical device belongs to the instance.
     let families = unsafe { instance.get_physical_device_queue_family_properties(physical) };
     let only_computes = |family: &vk::QueueFamilyProperties| {
         let flags = family.queue_flags;
         flags.contains(vk::QueueFlags::COMPUTE) && !flags.contains(vk::QueueFlags::GRAPHICS) && family.queue_count > 0
     };
-    // wgpu's own queue is of the first family.
+    // wgpu's own queue belongs to the first family.
     let (family, properties) = families.iter().enumerate().skip(1).find(|(_, family)| only_computes(family))?;
     Some(Queues { family: family as u32, count: properties.queue_count.min(MAX_LANES as u32) })
 }
 
-/// Whether pipelines of the device can be told to do without checks of what they reach in buffers.
+/// Whether the device supports pipelines without bounds checks of buffer accesses.
 fn may_be_unchecked(hal: &wgpu::hal::vulkan::Adapter) -> bool {
     let (instance, physical) = (hal.shared_instance(), hal.raw_physical_device());
     let is_listed = hal.physical_device_capabilities().supports_extension(ash::ext::pipeline_robustness::NAME);
-    // SAFETY: the physical device is the instance's own.
+    // SAFETY: the physical device belongs to the instance.
     let properties = unsafe { instance.raw_instance().get_physical_device_properties(physical) };
     if !is_listed || properties.api_version.min(instance.instance_api_version()) < vk::API_VERSION_1_1 {
         return false;
     }
     let mut robustness = vk::PhysicalDevicePipelineRobustnessFeaturesEXT::default();
     let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut robustness);
-    // SAFETY: the structure is one that the extension knows.
+    // SAFETY: the extension of the chained structure is supported.
     unsafe { instance.raw_instance().get_physical_device_features2(physical, &mut features) };
     robustness.pipeline_robustness == vk::TRUE
 }
 
-/// The leave that wgpu asks for before shaders may use cooperative matrices.
+/// The opt-in that wgpu requires for cooperative matrices.
 pub(crate) fn experiments() -> wgpu::ExperimentalFeatures {
-    // SAFETY: no other experiment is asked for; shaders use matrices only of the sizes and types that the adapter lists, and
-    // read and write them within their bindings.
+    // SAFETY: no other experimental feature is requested. Shaders use only matrix sizes and types that the adapter
+    // lists, and access matrices within their bindings.
     unsafe { wgpu::ExperimentalFeatures::enabled() }
 }
 
 impl Vulkan {
-    /// That of a device that wgpu opened through Vulkan, with a queue of our own or without; `None` for one of another
-    /// interface. `validation` says whether a validation layer looks on, `as_hardware` whether runs go on beside each other
-    /// though there be one queue.
+    /// The Vulkan objects of a device that wgpu opened, with or without own queues; `None` for other graphics APIs.
+    /// `validation` tells whether a validation layer is active. `as_hardware` allows concurrent runs even with a single
+    /// queue.
     pub(crate) fn of(
         device: &wgpu::Device,
         limits: &Limits,
         own: Own,
         (validation, as_hardware): (bool, bool),
     ) -> Option<Self> {
-        // SAFETY: nothing that the guard gives is destroyed here, and all of it is used while the device lives: `Vulkan`
-        // lies beside the device and is dropped before it.
+        // SAFETY: no object obtained through the guard is destroyed here, and all of them are used only while the
+        // device exists: `Vulkan` is stored next to the device and dropped before it.
         let hal = unsafe { device.as_hal::<wgpu::hal::api::Vulkan>() }?;
         let instance = hal.shared_instance();
         let (raw, physical) = (hal.raw_device().clone(), hal.raw_physical_device());
-        // SAFETY: the physical device is the instance's own.
+        // SAFETY: the physical device belongs to the instance.
         let memory = unsafe { instance.raw_instance().get_physical_device_memory_properties(physical) };
         // SAFETY: as above.
         let properties = unsafe { instance.raw_instance().get_physical_device_properties(physical) };
@@ -252,7 +254,7 @@ impl Vulkan {
         let mut dot = vk::PhysicalDeviceShaderIntegerDotProductFeatures::default();
         if dot_is_there && version >= vk::API_VERSION_1_1 {
             let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut dot);
-            // SAFETY: the structure is one that this version, or the extension, knows.
+            // SAFETY: this version or the extension supports the chained structure.
             unsafe { instance.raw_instance().get_physical_device_features2(physical, &mut features) };
         }
         let family = own.queues.map_or(hal.queue_family_index(), |own| own.family);
@@ -261,7 +263,7 @@ impl Vulkan {
         let bits = families.get(family as usize).map_or(0, |family| family.timestamp_valid_bits);
         let nanoseconds = properties.limits.timestamp_period.into();
         let queues = match own.queues {
-            // SAFETY: the device was opened with as many queues of that family.
+            // SAFETY: the device was opened with this many queues of that family.
             Some(own) => (0..own.count).map(|number| unsafe { raw.get_device_queue(own.family, number) }).collect(),
             None => vec![hal.raw_queue()],
         };
@@ -286,32 +288,32 @@ impl Vulkan {
         })
     }
 
-    /// The queue of that number, counted around, for as long as nobody else may use it.
+    /// Locks the queue with this number, modulo the number of queues.
     pub(crate) fn queue(&self, number: usize) -> MutexGuard<'_, vk::Queue> {
         self.queues[number % self.queues.len()].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Whether pipelines do without the device's checks of what they reach in buffers.
+    /// Whether pipelines are created without bounds checks of buffer accesses.
     pub(crate) fn is_unchecked(&self) -> bool {
         self.is_unchecked
     }
 
-    /// How many runs may go on beside each other.
+    /// Maximum concurrent runs.
     pub(crate) fn lanes(&self) -> usize {
         self.lanes
     }
 
-    /// Whether the queue counts time.
+    /// Whether the queue supports timestamps.
     pub(crate) fn has_timestamps(&self) -> bool {
         self.ticks.is_some()
     }
 
-    /// The type of the parameters' descriptor.
+    /// The descriptor type of the parameters.
     pub(crate) fn params(&self) -> vk::DescriptorType {
         self.params
     }
 
-    /// The layout of shaders that bind so many buffers after their parameters.
+    /// The layout for shaders that bind this many buffers after their parameters.
     pub(crate) fn layout(&self, buffers: usize) -> Result<Layout, GpuError> {
         let mut layouts = self.layouts.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(layout) = layouts.get(&buffers) {
@@ -327,15 +329,15 @@ impl Vulkan {
             })
             .collect();
         let info = vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings);
-        // SAFETY: the device lives, and the structure is whole.
+        // SAFETY: the device exists, and the structure is complete.
         let set = unsafe { self.raw.create_descriptor_set_layout(&info, None) }.map_err(failed("a set's layout"))?;
         let sets = [set];
         let info = vk::PipelineLayoutCreateInfo::default().set_layouts(&sets);
-        // SAFETY: the set's layout was just made.
+        // SAFETY: the set layout was just created.
         let pipeline = match unsafe { self.raw.create_pipeline_layout(&info, None) } {
             Ok(pipeline) => pipeline,
             Err(error) => {
-                // SAFETY: nobody else has seen the layout.
+                // SAFETY: the layout is not used anywhere else.
                 unsafe { self.raw.destroy_descriptor_set_layout(set, None) };
                 return Err(failed("a pipeline's layout")(error));
             }
@@ -343,7 +345,7 @@ impl Vulkan {
         Ok(*layouts.entry(buffers).or_insert(Layout { set, pipeline }))
     }
 
-    /// The pipeline of each shader's text, which binds so many buffers after its parameters.
+    /// The pipelines of the shader sources, each with the number of buffers that it binds after its parameters.
     pub(crate) fn pipelines(&self, sources: &[(&str, usize)]) -> Result<Vec<Arc<Pipeline>>, GpuError> {
         self.pipelines.of(sources, |source, buffers| self.compile(source, buffers))
     }
@@ -362,15 +364,15 @@ impl Vulkan {
         let mut unchecked = vk::PipelineRobustnessCreateInfoEXT::default().storage_buffers(none).uniform_buffers(none);
         let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout.pipeline);
         let info = if self.is_unchecked { info.push_next(&mut unchecked) } else { info };
-        // SAFETY: module and layout live; the layout has every binding that shaders of this many buffers name.
+        // SAFETY: module and layout exist, and the layout has every binding of shaders with this many buffers.
         let made = unsafe { self.raw.create_compute_pipelines(vk::PipelineCache::null(), &[info], None) };
-        // SAFETY: pipelines don't need their modules any more.
+        // SAFETY: pipelines do not need their modules after creation.
         unsafe { self.raw.destroy_shader_module(module, None) };
         let pipelines = made.map_err(|(_, result)| failed("a pipeline")(result))?;
         Ok(Pipeline { raw: pipelines[0], device: self.raw.clone() })
     }
 
-    /// SPIR-V of a shader's text.
+    /// Compiles a shader's source to SPIR-V.
     fn words(&self, source: &str) -> Result<Vec<u32>, String> {
         let traceable = if self.validation { Some(traceable(source)) } else { None };
         let source = traceable.as_deref().unwrap_or(source);
@@ -380,44 +382,45 @@ impl Vulkan {
         spv::write_vec(&module, &info, &self.spirv, None).map_err(|error| error.to_string())
     }
 
-    /// A buffer of so many bytes, for everything that recordings do with buffers.
+    /// Creates a buffer of this many bytes with all usages that recordings need.
     pub(crate) fn buffer(&self, size: usize, purpose: Use) -> Result<Buffer, GpuError> {
         use vk::BufferUsageFlags as Flags;
         let all = Flags::STORAGE_BUFFER | Flags::UNIFORM_BUFFER | Flags::TRANSFER_SRC | Flags::TRANSFER_DST;
         let info = vk::BufferCreateInfo::default().size(size.max(4) as u64).usage(all);
-        // SAFETY: the device lives, and the structure is whole.
+        // SAFETY: the device exists, and the structure is complete.
         let raw = unsafe { self.raw.create_buffer(&info, None) }.map_err(failed("a buffer"))?;
         let (memory, mapped) = (vk::DeviceMemory::null(), std::ptr::null_mut());
         let mut buffer = Buffer { raw, memory, mapped, size, allocated: 0, is_coherent: true };
         match self.back(&mut buffer, purpose) {
             Ok(()) => Ok(buffer),
             Err(error) => {
-                // SAFETY: nobody has seen the buffer.
+                // SAFETY: the buffer was never used.
                 unsafe { self.free(buffer) };
                 Err(error)
             }
         }
     }
 
-    /// Gives a buffer its memory, of the best kind that has room.
+    /// Allocates the memory of a buffer, from the first memory type in order of preference that has room.
     fn back(&self, buffer: &mut Buffer, purpose: Use) -> Result<(), GpuError> {
-        // SAFETY: the buffer lives.
+        // SAFETY: the buffer exists.
         let needs = unsafe { self.raw.get_buffer_memory_requirements(buffer.raw) };
         let types = &self.memory.memory_types[..self.memory.memory_type_count as usize];
         let mut refusal = vk::Result::ERROR_OUT_OF_DEVICE_MEMORY;
         for Kind { index, is_coherent } in purpose.kinds(types, needs.memory_type_bits) {
             let info = vk::MemoryAllocateInfo::default().allocation_size(needs.size).memory_type_index(index);
-            // SAFETY: the index is one of the device's.
+            // SAFETY: the index is one of the device's memory types.
             match unsafe { self.raw.allocate_memory(&info, None) } {
                 Ok(memory) => {
-                    // The validation layer, where it is there, is shown how memory that isn't coherent is read.
+                    // With a validation layer, memory counts as not coherent, so that the layer checks the invalidation
+                    // of ranges.
                     buffer.is_coherent = is_coherent && !self.validation;
                     (buffer.memory, buffer.allocated) = (memory, needs.size);
-                    // SAFETY: buffer and memory are new, and fit each other.
+                    // SAFETY: buffer and memory are new, and match in size and type.
                     unsafe { self.raw.bind_buffer_memory(buffer.raw, memory, 0) }.map_err(failed("memory"))?;
                     if purpose != Use::Device {
                         let whole = vk::WHOLE_SIZE;
-                        // SAFETY: the memory is visible to the host and mapped once.
+                        // SAFETY: the memory is visible to the host and mapped only once.
                         let mapped = unsafe { self.raw.map_memory(memory, 0, whole, vk::MemoryMapFlags::empty()) };
                         buffer.mapped = mapped.map_err(failed("memory"))?.cast();
                     }
@@ -429,14 +432,14 @@ impl Vulkan {
         Err(failed("memory")(refusal))
     }
 
-    /// Lets the host see what the device wrote to a range of a buffer, where it doesn't by itself.
+    /// Makes the device's writes to a range of a buffer visible to the host. Does nothing for coherent memory.
     pub(crate) fn invalidate(&self, buffer: &Buffer, range: Range<usize>) -> Result<(), GpuError> {
         if buffer.is_coherent || buffer.mapped.is_null() || range.is_empty() {
             return Ok(());
         }
         let (offset, size) = atoms(range, self.atom, buffer.allocated);
         let range = vk::MappedMemoryRange::default().memory(buffer.memory).offset(offset).size(size);
-        // SAFETY: the memory is mapped as a whole, and the range is of whole atoms of it. The host writes nothing there that
+        // SAFETY: the whole memory is mapped, and the range consists of whole atoms. The host writes nothing there that
         // could be lost.
         unsafe { self.raw.invalidate_mapped_memory_ranges(&[range]) }.map_err(failed("memory"))
     }
@@ -445,62 +448,62 @@ impl Vulkan {
     ///
     /// # Safety
     ///
-    /// Nothing that the device still does uses the buffer.
+    /// No pending work of the device uses the buffer.
     pub(crate) unsafe fn free(&self, buffer: Buffer) {
-        // SAFETY: the caller's promise; freeing what is null does nothing.
+        // SAFETY: the caller's guarantee. Freeing a null handle does nothing.
         unsafe {
             self.raw.destroy_buffer(buffer.raw, None);
             self.raw.free_memory(buffer.memory, None);
         }
     }
 
-    /// Runs a whole command buffer once and waits for it. After an error the device does nothing any more.
+    /// Runs a complete command buffer once and waits for it. After an error, the device is idle.
     pub(crate) fn run(&self, commands: vk::CommandBuffer) -> Result<(), GpuError> {
         let fence = self.fence()?;
         let (fences, buffers) = ([fence], [commands]);
         let submit = vk::SubmitInfo::default().command_buffers(&buffers);
-        // SAFETY: the queue is nobody else's for as long as its lock is held; nothing else signals the fence.
+        // SAFETY: the queue is locked during the submission, and nothing else signals the fence.
         let submitted = unsafe { self.raw.queue_submit(*self.queue(0), &[submit], fence) };
-        // SAFETY: the fence was just handed over.
+        // SAFETY: the fence was just submitted.
         let waited = submitted.and_then(|()| unsafe { self.raw.wait_for_fences(&fences, true, u64::MAX) });
         if waited.is_err() {
             self.settle();
         }
-        // SAFETY: nothing under way signals the fence any more.
+        // SAFETY: no pending work signals the fence.
         let kept = unsafe { self.keep(fence) };
         waited.map_err(failed("the queue")).and(kept)
     }
 
-    /// A fence for a submission.
+    /// An unsignalled fence for a submission.
     pub(crate) fn fence(&self) -> Result<vk::Fence, GpuError> {
         if let Some(fence) = self.fences.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop() {
             return Ok(fence);
         }
-        // SAFETY: the device lives.
+        // SAFETY: the device exists.
         unsafe { self.raw.create_fence(&vk::FenceCreateInfo::default(), None) }.map_err(failed("a fence"))
     }
 
-    /// Keeps a fence for other submissions.
+    /// Resets a fence and keeps it for later submissions.
     ///
     /// # Safety
     ///
-    /// It is one of [`Vulkan::fence`]'s, nobody uses it any more, and nothing under way signals it.
+    /// The fence was created by [`Vulkan::fence`], it is not used any more, and no pending work signals it.
     pub(crate) unsafe fn keep(&self, fence: vk::Fence) -> Result<(), GpuError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's guarantee.
         let reset = unsafe { self.raw.reset_fences(&[fence]) };
         match reset {
             Ok(()) => self.fences.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(fence),
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller's guarantee.
             Err(_) => unsafe { self.raw.destroy_fence(fence, None) },
         }
         reset.map_err(failed("a fence"))
     }
 
-    /// Waits until the queues have nothing to do: after an error, before what they may use is freed.
+    /// Waits until all queues are idle. Called after an error, before resources that pending work may use are freed.
     pub(crate) fn settle(&self) {
         for number in 0..self.queues.len() {
             let queue = self.queue(number);
-            // SAFETY: the queue is nobody else's meanwhile.
+            // SAFETY: the queue is locked meanwhile.
             if let Err(error) = unsafe { self.raw.queue_wait_idle(*queue) } {
                 tracing::error!(%error, "device");
             }
@@ -509,24 +512,24 @@ impl Vulkan {
 }
 
 impl Buffer {
-    /// A range of the bytes as the host sees them; none where it doesn't.
+    /// A range of the bytes in host memory; empty if the memory is not mapped or the range is invalid.
     ///
     /// # Safety
     ///
-    /// The device writes none of them meanwhile.
+    /// The device does not write to the range while it is borrowed.
     pub(crate) unsafe fn bytes(&self, range: Range<usize>) -> &[u8] {
         if self.mapped.is_null() || range.start > range.end || range.end > self.size {
             return &[];
         }
-        // SAFETY: the mapping has that many bytes and lives as long as the buffer.
+        // SAFETY: the mapping has this many bytes and exists as long as the buffer.
         unsafe { std::slice::from_raw_parts(self.mapped.add(range.start), range.len()) }
     }
 
-    /// A range of the bytes, to write.
+    /// A mutable range of the bytes in host memory; empty if the memory is not mapped or the range is invalid.
     ///
     /// # Safety
     ///
-    /// The device uses none of them meanwhile.
+    /// The device does not use the range while it is borrowed.
     pub(crate) unsafe fn bytes_mut(&mut self, range: Range<usize>) -> &mut [u8] {
         if self.mapped.is_null() || range.start > range.end || range.end > self.size {
             return &mut [];
@@ -540,7 +543,8 @@ impl Drop for Vulkan {
     fn drop(&mut self) {
         let layouts = self.layouts.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
         let fences = self.fences.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
-        // SAFETY: recordings hold the device, and so this: none is left that would use a layout, nor a submission.
+        // SAFETY: recordings own the device and therefore this object, so no recording that uses a layout and no
+        // submission is left.
         unsafe {
             fences.iter().for_each(|fence| self.raw.destroy_fence(*fence, None));
             for layout in layouts.values() {
@@ -551,7 +555,7 @@ impl Drop for Vulkan {
     }
 }
 
-/// How SPIR-V is written: without checks of bounds, which every shader keeps by itself.
+/// The options of the SPIR-V writer. Bounds checks are disabled, since no shader accesses memory out of bounds.
 fn options(version: u32, limits: &Limits, dot: bool) -> spv::Options<'static> {
     use spv::Capability as C;
     let mut capabilities = vec![C::Shader, C::Matrix];

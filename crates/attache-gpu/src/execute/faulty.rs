@@ -3,10 +3,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Cost, Recorder, Recording, Times};
+use super::{Cost, Recorder, Recording, Runs, Times};
 use crate::device::{Device, FaultMoment, Planted};
 use crate::kernel::{GpuError, GpuErrorKind};
-use crate::plan::Plan;
+use crate::plan::{Plan, WeightSource};
 
 /// Fails where the device's fault has it.
 fn pass(device: &Device, moment: FaultMoment) -> Result<(), GpuError> {
@@ -26,9 +26,15 @@ fn pass(device: &Device, moment: FaultMoment) -> Result<(), GpuError> {
 pub(super) struct Faulty(pub(super) &'static dyn Recorder);
 
 impl Recorder for Faulty {
-    fn record(&self, device: &Device, plan: &Plan, timed: bool) -> Result<(Box<dyn Recording>, Cost), GpuError> {
+    fn record(
+        &self,
+        device: &Device,
+        plan: &Plan,
+        weights: &dyn WeightSource,
+        runs: Runs,
+    ) -> Result<(Box<dyn Recording>, Cost), GpuError> {
         pass(device, FaultMoment::Record)?;
-        let (inner, cost) = self.0.record(device, plan, timed)?;
+        let (inner, cost) = self.0.record(device, plan, weights, runs)?;
         Ok((Box::new(Failing { device: device.clone(), inner, asked: AtomicBool::new(false) }), cost))
     }
 }

@@ -15,7 +15,8 @@ use std::sync::Arc;
 
 use crate::device::{Device, Submission};
 use crate::kernel::{GpuError, GpuErrorKind};
-use crate::plan::Plan;
+use crate::layout::ALIGNMENT;
+use crate::plan::{Plan, WeightSource};
 
 pub use encoder::Encoder;
 use faulty::Faulty;
@@ -27,17 +28,40 @@ pub use session::{Session, SessionReport};
 /// Submissions of one recording that may be under way at once.
 const MAX_PENDING: usize = 64;
 
-/// Records a plan for a way to submit. A timed recording notes when each dispatch begins and ends.
+/// How a recording is to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Runs {
+    /// Runs on inputs of their own that may be under way at once; at least one.
+    pub slots: usize,
+    /// Whether each run notes when its dispatches begin and end, which costs time of its own.
+    pub timed: bool,
+}
+
+/// The parameters of all dispatches in one block, each at an aligned offset; offset and size of each.
+fn params(plan: &Plan) -> (Vec<u8>, Vec<(usize, usize)>) {
+    let (mut block, mut ranges) = (Vec::new(), Vec::with_capacity(plan.dispatches.len()));
+    for dispatch in &plan.dispatches {
+        let bytes = 16 * dispatch.params.len().div_ceil(4).max(1);
+        block.resize(usize::next_multiple_of(block.len(), ALIGNMENT), 0);
+        ranges.push((block.len(), bytes));
+        block.extend(dispatch.params.iter().flat_map(|param| param.to_ne_bytes()));
+        block.resize(ranges[ranges.len() - 1].0 + bytes, 0);
+    }
+    (block, ranges)
+}
+
+/// Records a plan for a way to submit.
 pub(crate) fn record(
     submission: Submission,
     device: &Device,
     plan: &Plan,
-    timed: bool,
+    weights: &dyn WeightSource,
+    runs: Runs,
 ) -> Result<(Box<dyn Recording>, Cost), GpuError> {
     let recorder = recorder(submission);
     match device.fault() {
-        None => recorder.record(device, plan, timed),
-        Some(_) => Faulty(recorder).record(device, plan, timed),
+        None => recorder.record(device, plan, weights, runs),
+        Some(_) => Faulty(recorder).record(device, plan, weights, runs),
     }
 }
 
@@ -54,9 +78,18 @@ fn recorder(submission: Submission) -> &'static dyn Recorder {
 
 /// Makes recordings.
 pub trait Recorder {
-    /// Prepares everything that a run needs. A timed recording notes when each dispatch begins and ends, which costs time of
-    /// its own; an error where the device has no timestamps.
-    fn record(&self, device: &Device, plan: &Plan, timed: bool) -> Result<(Box<dyn Recording>, Cost), GpuError>;
+    /// Prepares everything that a run needs.
+    ///
+    /// # Errors
+    ///
+    /// Where the device has no room, no timestamps that are asked for, or fails.
+    fn record(
+        &self,
+        device: &Device,
+        plan: &Plan,
+        weights: &dyn WeightSource,
+        runs: Runs,
+    ) -> Result<(Box<dyn Recording>, Cost), GpuError>;
 }
 
 /// What recording a plan cost.
@@ -107,7 +140,7 @@ fn no_timestamps() -> GpuError {
     GpuError::new(GpuErrorKind::Unsupported, "the device has no timestamps that would tell when a dispatch begins")
 }
 
-/// A plan, ready to run. Each of its slots ([`Plan::slots`]) has memory for the inputs and outputs of a run, so that runs of
+/// A plan, ready to run. Each of its slots ([`Runs::slots`]) has memory for the inputs and outputs of a run, so that runs of
 /// several may be under way at once. Runs follow each other in the order in which they are started.
 pub trait Recording: Send {
     /// Hands over an input's bytes, as the device stores them, once no run of the slot reads the ones before.

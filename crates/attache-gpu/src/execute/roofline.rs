@@ -4,16 +4,10 @@
 //! does its operations faster. Both ceilings are shaders that do nothing else, run and timed as any other; of several
 //! runs the fastest counts.
 
-use std::collections::BTreeSet;
-
-use attache_gpu_ir::{Expression, Primitive, Program, Scalar, ValueId};
-
+use super::{Runs, record};
 use crate::device::{Device, Submission};
-use crate::execute::record;
-use crate::kernel::{GpuError, GpuErrorKind, Precision, Storage, Storages};
-use crate::layout::{Layout, Place};
-use crate::plan::{Dispatch, Plan};
-use crate::wgsl::{Binding, Shader};
+use crate::kernel::{GpuError, GpuErrorKind};
+use crate::plan::{BoundRange, Buffer, BufferRange, Dispatch, Plan};
 
 /// The most that a device does.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -109,7 +103,8 @@ impl Bench<'_> {
 
     /// Nanoseconds of the fastest dispatch of a plan, the device being awake.
     fn fastest(&self, plan: &Plan) -> Result<f64, GpuError> {
-        let (mut recording, _) = record(self.submission, self.device, plan, true)?;
+        let (mut recording, _) =
+            record(self.submission, self.device, plan, &Vec::new(), Runs { slots: 1, timed: true })?;
         recording.submit(0, true)?;
         recording.submit(0, true)?;
         let spans = recording.times()?.spans;
@@ -133,7 +128,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {{\n{}{}}}\n",
         each(UNITS, |unit| format!("    let v{unit} = b1[id.x + {unit}u * params[0].x];\n")),
         each(UNITS, |unit| format!("    b2[id.x + {unit}u * params[0].x] = v{unit};\n")),
     );
-    plan("copy", source, vec![stride as u32], [stride * UNITS * 4; 2], groups)
+    plan(source, vec![stride as u32], [stride * UNITS * 4; 2], groups)
 }
 
 /// Every invocation multiplies and adds in registers, independent of each other, and writes one number, lest the compiler
@@ -152,7 +147,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {{
         each(UNITS, |unit| format!("        v{unit} = fma(v{unit}, scale, shift);\n")).repeat(UNROLLED),
         (0..UNITS).map(|unit| format!("v{unit}")).collect::<Vec<_>>().join(" + "),
     );
-    plan("multiply_add", source, vec![loops, 0.5f32.to_bits(), 0.25f32.to_bits()], [4, groups * GROUP], groups)
+    plan(source, vec![loops, 0.5f32.to_bits(), 0.25f32.to_bits()], [4, groups * GROUP], groups)
 }
 
 /// Every subgroup, alone in its work group, multiplies the same few matrices again and again, and writes their sums.
@@ -182,7 +177,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>) {{
     );
     // Numbers of binary16 take half the room.
     let elements = [(LEFT + RIGHT) * area / 2, groups * LEFT * RIGHT * area];
-    plan("multiply_matrices", source, vec![loops], elements, groups)
+    plan(source, vec![loops], elements, groups)
 }
 
 /// So many lines, one after the other.
@@ -204,27 +199,20 @@ fn too_large(error: &GpuError) -> bool {
     matches!(error.kind(), GpuErrorKind::OutOfMemory | GpuErrorKind::Unsupported)
 }
 
-/// Dispatches of one shader, which reads and writes so many numbers. No kernel stands behind them.
-fn plan(variant: &'static str, source: String, params: Vec<u32>, elements: [usize; 2], groups: usize) -> Plan {
-    let mut program = Program::default();
-    let values: Vec<ValueId> = elements.iter().map(|elements| value(&mut program, *elements)).collect();
-    let bindings = vec![Binding::Read(values[0]), Binding::Write(values[1], Storage::F32)];
-    let shader = Shader { variant, source, bindings, params, groups: [groups as u32, 1, 1] };
-    let layout = Layout {
-        places: (0..values.len()).map(|bank| Place::Bank { bank, offset: 0 }).collect(),
-        banks: elements.map(|elements| elements * 4).to_vec(),
-        ..Layout::default()
+/// Dispatches of one shader, which reads and writes so many elements of four bytes.
+fn plan(source: String, params: Vec<u32>, elements: [usize; 2], groups: usize) -> Plan {
+    let bytes = elements.map(|elements| elements * 4);
+    let bound = |bank: usize, writes: bool| {
+        let range = BufferRange { buffer: Buffer::Bank(bank), offset: 0, size: bytes[bank] };
+        BoundRange { range, writes }
     };
-    let storages = Storages::new(&program, Storage::F32);
-    let dispatches = vec![Dispatch { shader, kernel: 0 }; REPEATS];
-    let (precision, kernels, alternatives) = (Precision::F32, Vec::new(), BTreeSet::new());
-    Plan { program, precision, storages, kernels, dispatches, layout, alternatives, slots: 1 }
-}
-
-/// A value that nobody has to make.
-fn value(program: &mut Program, elements: usize) -> ValueId {
-    let zeros = Primitive::Map { expression: Expression::Constant(0.0), shape: [elements].into(), scalar: Scalar::F32 };
-    program.step(zeros, &[], 0).expect("a constant has every shape")[0]
+    let (bindings, groups) = (vec![bound(0, false), bound(1, true)], [groups as u32, 1, 1]);
+    let dispatch = |needs_barrier| {
+        let (params, bindings) = (params.clone(), bindings.clone());
+        Dispatch { shader: 0, groups, params, bindings, needs_barrier }
+    };
+    let dispatches = (0..REPEATS).map(|repeat| dispatch(repeat > 0)).collect();
+    Plan { shaders: vec![source], dispatches, banks: bytes.to_vec(), ..Plan::default() }
 }
 
 #[cfg(test)]
@@ -236,7 +224,7 @@ mod tests {
     #[test]
     fn the_shaders_are_valid() {
         for plan in [copying("uniform", 4), multiplying("uniform", 4, 8), multiplying_matrices("uniform", 4, 8)] {
-            let source = &plan.dispatches[0].shader.source;
+            let source = &plan.shaders[0];
             let module =
                 front::wgsl::parse_str(source).unwrap_or_else(|error| panic!("{}", error.emit_to_string(source)));
             let mut validator = valid::Validator::new(valid::ValidationFlags::all(), valid::Capabilities::all());

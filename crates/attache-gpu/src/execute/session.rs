@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use attache_base::copy;
-use attache_gpu_ir::{Program, ValueId};
+use attache_gpu_ir::Program;
 
-use super::{Cost, Recording, SharedValue, Times, record};
+use super::{Cost, Recording, Runs, SharedValue, Times, record};
 use crate::device::{Device, Submission};
 use crate::kernel::{GpuError, GpuErrorKind, Precision};
-use crate::plan::{Plan, Work};
+use crate::plan::{Plan, PlanReport, Work};
 
 /// Most slots of a session: each has memory of its own for inputs and outputs.
 const MAX_SLOTS: usize = 64;
@@ -16,6 +16,8 @@ const MAX_SLOTS: usize = 64;
 /// A program, ready to run on a device.
 pub struct Session {
     plan: Plan,
+    report: PlanReport,
+    slots: usize,
     recording: Box<dyn Recording>,
     cost: Cost,
     ran: bool,
@@ -88,15 +90,23 @@ impl Session {
         if slots > MAX_SLOTS {
             return Err(refused(format!("{slots} slots are more than the {MAX_SLOTS} that there may be")));
         }
-        let mut plan = Plan { slots, ..Plan::new(program, precision, device.limits(), submission.keeps_apart())? };
-        let (recording, cost) = record(submission, device, &plan, timed)?;
-        plan.release_constants();
-        Ok(Self { plan, recording, cost, ran: false })
+        let mut report = PlanReport::new(program, precision, device.limits(), submission.keeps_apart())?;
+        let plan = report.plan()?;
+        // Every test proves that nothing else is needed than what can be stored.
+        let plan = if cfg!(debug_assertions) { Plan::from_bytes(&plan.to_bytes())? } else { plan };
+        let (recording, cost) = record(submission, device, &plan, &report, Runs { slots, timed })?;
+        report.release_constants();
+        Ok(Self { plan, report, slots, recording, cost, ran: false })
     }
 
-    /// The plan, whose constants are on the device alone.
+    /// What runs.
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// How the program was planned. Its constants are on the device alone.
+    pub fn plan_report(&self) -> &PlanReport {
+        &self.report
     }
 
     /// Hands over an input's elements: binary32, 32-bit integers, or bytes where the plan stores such; little-endian. What
@@ -171,24 +181,21 @@ impl Session {
 
     /// Bytes of an input's elements, as the device stores them.
     fn input_size(&self, input: usize) -> Result<usize, GpuError> {
-        self.size("input", &self.plan.program.inputs, input)
+        let size = self.plan.inputs.get(input).copied();
+        size.ok_or_else(|| missing("input", input, self.plan.inputs.len()))
     }
 
     /// Bytes of an output's elements, as the device stores them.
     fn output_size(&self, output: usize) -> Result<usize, GpuError> {
-        self.size("output", &self.plan.program.outputs, output)
-    }
-
-    fn size(&self, what: &str, ids: &[ValueId], index: usize) -> Result<usize, GpuError> {
-        let missing = || refused(format!("there is no {what} {index}: the program has {}", ids.len()));
-        ids.get(index).map(|id| self.plan.bytes(*id)).ok_or_else(missing)
+        let size = self.plan.outputs.get(output).map(|range| range.size);
+        size.ok_or_else(|| missing("output", output, self.plan.outputs.len()))
     }
 
     fn check_slot(&self, slot: usize) -> Result<(), GpuError> {
-        if slot < self.plan.slots {
+        if slot < self.slots {
             return Ok(());
         }
-        Err(refused(format!("there is no slot {slot}: the session has {}", self.plan.slots)))
+        Err(refused(format!("there is no slot {slot}: the session has {}", self.slots)))
     }
 
     /// Leaves an output on the device for other sessions after each run from now on; `None` where that can't be: by replay
@@ -220,22 +227,26 @@ impl Session {
 
     /// What each dispatch does.
     pub fn work(&self) -> Vec<Work> {
-        Work::of(&self.plan)
+        Work::of(&self.report)
     }
 
     /// What preparing it cost and what it holds.
     pub fn report(&self) -> SessionReport {
         SessionReport {
             dispatches: self.plan.dispatches.len(),
-            variants: self.plan.variants(),
-            alternatives: self.plan.alternatives.clone(),
-            arena_bytes: self.plan.arena_bytes(),
-            arena_lower_bound_bytes: self.plan.layout.lower_bound,
+            variants: self.report.variants(),
+            alternatives: self.report.alternatives.clone(),
+            arena_bytes: self.report.arena_bytes(),
+            arena_lower_bound_bytes: self.report.layout.lower_bound,
             weights_bytes: self.cost.weights_bytes,
             compile_ms: self.cost.compile_ms,
             upload_ms: self.cost.upload_ms,
         }
     }
+}
+
+fn missing(what: &str, index: usize, count: usize) -> GpuError {
+    refused(format!("there is no {what} {index}: the program has {count}"))
 }
 
 /// An error of who asks for what isn't there: nothing was done.

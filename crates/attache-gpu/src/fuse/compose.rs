@@ -1,23 +1,24 @@
-//! Maps composed with what makes their inputs: two expressions become one.
+//! Composition of a map with the kernel that computes one of its inputs: two expressions become one.
 
 use attache_gpu_ir::{Expression, Primitive, Program, Scalar, ValueId, Whole};
 
 use super::MAX_SIZE;
 use crate::kernel::{Epilogue, Kernel, made_scalar};
 
-/// Nodes that an expression may have where another needs its value twice.
+/// Maximum nodes of a producer's integer expression that the map uses more than once.
 const MAX_REPEATED: usize = 8;
 
-/// A map after what makes one of its inputs, as one expression.
+/// A map fused into the producer of one of its inputs, as one expression.
 pub(super) struct Composed<'a> {
     pub(super) producer: &'a Kernel,
-    /// For each of the map's inputs its place among the operands, or `None` where it is what the producer makes.
+    /// For each of the map's inputs, its index among the operands; `None` if it is the producer's result.
     pub(super) places: &'a [Option<usize>],
-    /// The number of the first operand.
+    /// The input index of the first operand in the composed expression.
     pub(super) first: usize,
 }
 
 impl Composed<'_> {
+    /// The composed expression of floats; `None` if one of the two is not of floats, or if the result is too large.
     pub(super) fn real(&self, map: &Kernel) -> Option<Expression> {
         let Primitive::Map { expression, .. } = &map.primitive else { return None };
         let inner = match (&self.producer.primitive, &self.producer.epilogue) {
@@ -31,6 +32,8 @@ impl Composed<'_> {
         (composed.size() <= MAX_SIZE).then_some(composed)
     }
 
+    /// The composed expression of integers; `None` if one of the two is not of integers, if the result is too large, or
+    /// if a large producer expression would be duplicated.
     pub(super) fn whole(&self, program: &Program, map: &Kernel) -> Option<Whole> {
         let Primitive::WholeMap { expression, .. } = &map.primitive else { return None };
         let made = Whole::Input(0);
@@ -52,7 +55,7 @@ impl Composed<'_> {
     }
 }
 
-/// The map with each value among its inputs once.
+/// The map with duplicate inputs removed.
 pub(super) fn read_once(mut map: Kernel) -> Kernel {
     let mut inputs: Vec<ValueId> = Vec::new();
     let places: Vec<usize> = (map.inputs.iter())

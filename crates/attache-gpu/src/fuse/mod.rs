@@ -1,10 +1,16 @@
-//! Program to kernels: which steps run in one dispatch.
+//! Fusion: assigns the steps of a program to kernels, each of which runs in one dispatch.
 //!
-//! Rules, applied in the order of the steps: a map joins the kernel that makes one of its inputs, as its epilogue; a
-//! padding with what stands for zero joins the contraction that reads it; a depthwise contraction, or the mean of a whole
-//! image, joins the pointwise one that reads it, as its prologue; what is but moved, and integers that are but read as
-//! reals, are read where they lie; a reshape is no kernel at all. Reductions and maps along the same rows are joined in the
-//! end, and long folds split.
+//! These rules are applied in the order of the steps:
+//!
+//! - A map becomes the epilogue of the kernel that computes one of its inputs.
+//! - Padding with the data's zero point becomes the padding of the convolution that reads it.
+//! - A depthwise convolution, or an average pool with one output pixel, becomes the prologue of the pointwise
+//!   convolution that reads it.
+//! - Data movement, and integers that are only cast to float, are fused into their consumers, which read the source.
+//! - A reshape needs no kernel.
+//!
+//! Finally, reductions and maps along the same rows are joined into one kernel. `split` is a separate pass that splits
+//! long reductions.
 
 mod compose;
 mod order;
@@ -22,11 +28,11 @@ pub(crate) use self::split::split;
 use self::views::Views;
 use crate::kernel::{Epilogue, Kernel, Limits, View};
 
-/// Nodes that an expression may have.
+/// Maximum nodes of an expression.
 const MAX_SIZE: usize = 200;
 
-/// The program's kernels, in an order in which they can run. No kernel binds more buffers than the limits allow that would
-/// not have to anyway.
+/// The program's kernels, in a valid execution order. Fusion never makes a kernel bind more buffers than the limits
+/// allow. A kernel that exceeds the limit does so because its step alone needs that many.
 pub fn fuse(program: &Program, limits: &Limits) -> Vec<Kernel> {
     let (views, kernels) = (Views::default(), Order::default());
     let mut fuser = Fuser { program, uses: uses(program), views, kernels, limits };
@@ -39,7 +45,7 @@ pub fn fuse(program: &Program, limits: &Limits) -> Vec<Kernel> {
     rows::join(program, fuser.kernels.into_kernels(), limits.max_bindings)
 }
 
-/// How many steps read each value; outputs of the program count as one more reader.
+/// The number of steps that read each value. Each occurrence among the program's outputs counts as another reader.
 fn uses(program: &Program) -> Vec<usize> {
     let mut uses = vec![0; program.values.len()];
     for step in &program.steps {
@@ -97,7 +103,7 @@ impl Fuser<'_> {
         self.kernels.push(kernel);
     }
 
-    /// Makes a view a value that lies somewhere.
+    /// Adds a kernel that stores the value, if it is a pending view.
     fn store(&mut self, id: ValueId) {
         let Some((View { value, source, map }, origins)) = self.views.take(id) else { return };
         self.kernels.push(Kernel {
@@ -112,14 +118,15 @@ impl Fuser<'_> {
         });
     }
 
-    /// The kernel that makes `id`, where nothing else reads it and it makes nothing else.
+    /// The kernel that computes `id`, if `id` has only one reader and is the kernel's only output.
     fn sole_producer(&self, id: ValueId) -> Option<(Position, &Kernel)> {
         let produced = matches!(self.program.value(id).source, Source::Step(_)) && self.uses[id.index()] == 1;
         produced.then(|| self.kernels.maker(id)).flatten()
     }
 
-    /// A map becomes the epilogue of the last kernel that makes one of its inputs in the map's own shape: what is made
-    /// earlier waits for nothing then.
+    /// Fuses a map into a kernel that computes one of its inputs in the map's own shape and type. If several qualify,
+    /// the last one is taken, since the map's other inputs may be computed by later kernels than the first. Returns the
+    /// fused kernel, or the map if none qualifies.
     fn join_producer(&mut self, map: Kernel) -> Kernel {
         let (shape, scalar) = match &map.primitive {
             Primitive::Map { shape, .. } => (shape, Scalar::F32),
@@ -151,7 +158,7 @@ impl Fuser<'_> {
         kernel.origins.sort_unstable();
         kernel.origins.dedup();
         let is_map = matches!(producer.primitive, Primitive::Map { .. } | Primitive::WholeMap { .. });
-        // Each of the map's inputs is the producer's result or an operand, added where it isn't one yet.
+        // Each input of the map is the producer's result or an operand. Operands that are not there yet are added.
         let places: Vec<Option<usize>> = (map.inputs.iter())
             .map(|id| {
                 let operands = if is_map { &mut kernel.inputs } else { &mut kernel.operands };
@@ -178,8 +185,8 @@ impl Fuser<'_> {
         (self.bindings(&kernel) < self.limits.max_bindings).then_some(kernel)
     }
 
-    /// Buffers that a kernel reads: what it reads in two places counts twice, since it is bound twice. Filters and biases
-    /// around a prologue are packed into one.
+    /// The number of buffers that a kernel reads. A value that is read as two different operands is bound twice and
+    /// counts twice. With a prologue, the filters and biases of both kernels are packed into one buffer.
     fn bindings(&self, kernel: &Kernel) -> usize {
         let packed = |id: &ValueId| {
             let weights = [Some(kernel), kernel.prologue.as_deref()].into_iter().flatten().flat_map(|k| &k.inputs[1..]);
@@ -191,7 +198,8 @@ impl Fuser<'_> {
         read.filter(|id| !packed(id)).count() + usize::from(kernel.prologue.is_some())
     }
 
-    /// Integers that a map only hands on as reals are read where they lie, or through the map's view of them.
+    /// If the kernel's first input is a plain cast of integers to float, fuses the cast: the kernel reads the integers
+    /// directly, or through the cast's view of them.
     fn read_integers(&mut self, mut kernel: Kernel) -> Kernel {
         let Some((position, producer)) = self.sole_producer(kernel.inputs[0]) else { return kernel };
         if !producer.views.is_empty() && !views::reads_each_once(&kernel.primitive) {

@@ -1,4 +1,4 @@
-//! Padding with what stands for zero becomes the padding of the convolution that reads it.
+//! Padding with the zero point becomes the padding of the convolution that reads it.
 
 use attache_gpu_ir::{IndexMap, Primitive};
 
@@ -6,7 +6,8 @@ use super::Fuser;
 use crate::kernel::Kernel;
 
 impl Fuser<'_> {
-    /// A padding of the two middle axes with what stands for zero becomes the contraction's own.
+    /// If the convolution's data is padded with its zero point along height and width, makes that padding the
+    /// convolution's own.
     pub(super) fn absorb_padding(&self, kernel: &mut Kernel) {
         if kernel.inputs[1..].contains(&kernel.inputs[0]) {
             return;
@@ -24,7 +25,7 @@ impl Fuser<'_> {
     }
 }
 
-/// Rows and columns of `zero` before the image, where the map does nothing but add such around its two middle axes.
+/// The rows and columns of padding before the image, if the map only pads the two middle axes with `zero`.
 fn padding_with(zero: f32, map: &IndexMap, input: &[usize]) -> Option<[usize; 2]> {
     let shifts = map.shifts()?;
     let grows = |axis: usize| shifts[axis] >= 0 && map.output[axis] as i64 >= shifts[axis] + input[axis] as i64;

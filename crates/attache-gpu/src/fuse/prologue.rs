@@ -1,32 +1,34 @@
-//! Prologues: a small kernel that only a pointwise convolution reads is computed as it is read, and never stored.
+//! Prologues: a small kernel that only a pointwise convolution reads is computed while its result is loaded, and the
+//! result is never stored.
 
 use attache_gpu_ir::{Primitive, Scalar, Source, Step, ValueId, Window, WindowKind};
 
 use super::Fuser;
 use crate::kernel::{Epilogue, Kernel, MAX_OUTPUTS, lanes, signed_point};
 
-/// Taps that a depthwise contraction may have that is computed again for each block of channels.
+/// Maximum filter taps of a depthwise prologue, which is recomputed for each block of output channels.
 const MAX_TAPS: usize = 25;
 
-/// Positions of an image whose mean is computed again for each block of channels.
+/// Maximum input pixels of an average-pool prologue, which is recomputed for each block of output channels.
 const MAX_POOLED: usize = 64;
 
-/// Memory of a work group that a prologue asks for.
+/// Bytes of work-group memory that a prologue requires.
 const WORK_GROUP_BYTES: usize = 16384;
 
-/// Positions from which on bytes are computed as they are read: each work group does as many.
+/// Minimum output pixels of a quantized convolution with a prologue: each work group computes this many.
 const FEW_POSITIONS: usize = 4;
 
-/// Channels of bytes of which that memory holds as many as four positions have, each with a word more.
+/// Maximum channels of a quantized prologue. Work-group memory stages four pixels of this many one-byte channels, each
+/// pixel padded by one 32-bit word.
 const MAX_BYTES: usize = WORK_GROUP_BYTES / 4 - 4;
 
 impl Fuser<'_> {
-    /// What nothing else reads becomes the prologue of the pointwise contraction that does: a depthwise contraction, or the
-    /// mean of each image's channels.
+    /// Fuses the producer of a pointwise convolution's data as its prologue, if nothing else reads that data. The
+    /// producer is a depthwise convolution or an average pool with one output pixel.
     pub(super) fn join_first(&mut self, mut kernel: Kernel) -> Kernel {
         let made = self.unreshaped(kernel.inputs[0]);
         let Some((position, first)) = self.sole_producer(made) else { return kernel };
-        // Whatever is reshaped from it on the way here, or is itself, may be viewed by others.
+        // Other kernels may read the value, or a reshape of it, through a view.
         let is_viewed = |id: ValueId| self.views.are_read_of(id, &self.uses);
         if is_viewed(made)
             || self.reshaped_from(kernel.inputs[0]).any(is_viewed)
@@ -55,7 +57,7 @@ impl Fuser<'_> {
         kernel
     }
 
-    /// Whether a kernel multiplies reals by constants.
+    /// Whether all inputs of a kernel but the first are float constants.
     fn is_of_reals(&self, kernel: &Kernel) -> bool {
         let constant = |id: &ValueId| {
             let value = self.program.value(*id);
@@ -64,7 +66,8 @@ impl Fuser<'_> {
         kernel.inputs[1..].iter().all(constant)
     }
 
-    /// Whether a kernel contracts bytes with constants; so few channels of theirs that any work group holds them.
+    /// Whether the kernel is a convolution of byte data with a constant filter of bytes and constant bias, with few
+    /// enough channels to be staged in the work-group memory of any device.
     fn is_of_bytes(&self, kernel: &Kernel) -> bool {
         let Primitive::Contract(contraction) = &kernel.primitive else { return false };
         let (data, filter) = (self.program.value(kernel.inputs[0]), self.program.value(kernel.inputs[1]));
@@ -76,7 +79,7 @@ impl Fuser<'_> {
             && data.shape[3] <= MAX_BYTES
     }
 
-    /// Whether the kernel is a contraction that takes each position by itself, with a constant filter.
+    /// Whether the kernel is a pointwise convolution with one group and a constant filter.
     fn is_plain_pointwise(&self, kernel: &Kernel) -> bool {
         let Primitive::Contract(contraction) = &kernel.primitive else { return false };
         let [data, filter] = [0, 1].map(|input| self.program.shape(kernel.inputs[input]));
@@ -87,13 +90,15 @@ impl Fuser<'_> {
             && (self.is_of_reals(kernel) || (self.is_of_bytes(kernel) && positions >= FEW_POSITIONS))
     }
 
-    /// The value of the same shape that this one is reshaped from, with nothing else reading it on the way.
+    /// The value at the start of the chain of reshapes that ends in `id`, if it has the same shape as `id` and nothing
+    /// else reads the values in between; otherwise `id`.
     fn unreshaped(&self, id: ValueId) -> ValueId {
         let at = self.reshaped_from(id).last().unwrap_or(id);
         if self.program.shape(at) == self.program.shape(id) { at } else { id }
     }
 
-    /// The value, what it is reshaped from, what that is reshaped from and so on, as long as nothing else reads it.
+    /// The value, the input of its reshape, the input of that one's reshape and so on, as long as nothing else reads
+    /// them.
     fn reshaped_from(&self, id: ValueId) -> impl Iterator<Item = ValueId> {
         std::iter::successors(Some(id), |at| match self.program.value(*at).source {
             Source::Step(step) if self.uses[at.index()] == 1 => {
@@ -104,7 +109,8 @@ impl Fuser<'_> {
         })
     }
 
-    /// Whether the kernel is small and without weights that are made at a run, and any quad of channels can be computed alone.
+    /// Whether the kernel can be a prologue: it is small, its weights are constants, and each group of four channels
+    /// can be computed on its own.
     fn can_come_first(&self, kernel: &Kernel) -> bool {
         let data = self.program.shape(kernel.inputs[0]);
         let is_small = match &kernel.primitive {
@@ -115,7 +121,7 @@ impl Fuser<'_> {
             Primitive::Window(window) => is_one_mean(window, data) && window.size[0] * window.size[1] <= MAX_POOLED,
             _ => false,
         };
-        // Only images get this far, so that there is an axis of channels to look at.
+        // `is_small` implies an image of rank 4, so `data` has a channel axis.
         if !is_small || data.elements() == 0 || kernel.prologue.is_some() {
             return false;
         }
@@ -130,7 +136,7 @@ impl Fuser<'_> {
     }
 }
 
-/// Whether the window takes the mean of one place of each image, without padding.
+/// Whether the window is an average pool with a single output pixel and no padding.
 fn is_one_mean(window: &Window, data: &[usize]) -> bool {
     let is_inside = window.before == [0, 0] && window.size[0] <= data[1] && window.size[1] <= data[2];
     window.kind == WindowKind::Average && window.output == [1, 1] && is_inside
@@ -237,7 +243,7 @@ mod tests {
 
     #[test]
     fn what_is_made_of_a_vector_first_is_no_prologue() {
-        // Its first input has no axis of channels to look at.
+        // The first input of the map has rank 1, so it has no channel axis.
         let mut program = Program::default();
         let factors = program.constant(Scalar::F32, Constant::from_values([8], &[2.0f32; 8]));
         let image = program.input(Scalar::F32, [1, 6, 6, 8].into());

@@ -1,8 +1,8 @@
-//! Values that share memory: a reshaped value lies where the value it reshapes lies.
+//! Values that share memory: a reshape's output shares the memory of its input.
 
 use attache_gpu_ir::{Primitive, Program, Source, ValueId};
 
-/// The value in whose place each value lies: itself, but for reshapes.
+/// For each value, the value whose memory it uses: the input at the start of a chain of reshapes, otherwise itself.
 pub(crate) fn roots(program: &Program) -> Vec<ValueId> {
     let mut roots: Vec<ValueId> = (0..program.values.len() as u32).map(ValueId).collect();
     for id in 0..roots.len() {

@@ -1,27 +1,27 @@
-//! What can go wrong on a device.
+//! Errors of GPU devices.
 
 use std::fmt;
 
-/// A device's failure.
+/// An error of a GPU device.
 #[derive(Clone, Debug)]
 pub struct GpuError {
     kind: GpuErrorKind,
     message: String,
 }
 
-/// What kind of failure.
+/// The kind of a [`GpuError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GpuErrorKind {
-    /// There is no such device, or it can't be opened.
+    /// There is no such device, or it cannot be opened.
     NoDevice,
-    /// What was asked for isn't implemented, or is more than the device allows.
+    /// The request is not implemented, or it exceeds the device's limits.
     Unsupported,
     /// The device ran out of memory.
     OutOfMemory,
-    /// The device was lost: reset, removed or hung. Nothing that was made on it works any more.
+    /// The device was lost: reset, removed or hung. All objects created on it are unusable.
     DeviceLost,
-    /// The device failed, or refused what it was given.
+    /// The device failed, or rejected a command or resource.
     Failed,
 }
 
@@ -30,12 +30,12 @@ impl GpuError {
         Self { kind, message: message.into() }
     }
 
-    /// The loss of a device, noticed at this.
+    /// The error of a lost device; `what` names the operation that detected the loss.
     pub(crate) fn lost(what: impl fmt::Display) -> Self {
         Self::new(GpuErrorKind::DeviceLost, format!("the device was lost ({what}); open it anew"))
     }
 
-    /// What kind of failure.
+    /// The kind of the error.
     pub fn kind(&self) -> GpuErrorKind {
         self.kind
     }

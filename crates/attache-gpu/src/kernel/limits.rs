@@ -1,39 +1,39 @@
-//! What a device allows a shader, and which of two ways suits its driver better.
+//! Limits of a device for shaders, and choices that depend on its driver.
 
-/// What a device allows a shader, and which of two ways suits its driver better.
+/// Limits of a device for shaders, and choices that depend on its driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Storage buffers of one shader for values and constants, at least 4.
+    /// Storage buffers that one shader can bind for values and constants, at least 4.
     pub max_bindings: usize,
-    /// Where a shader's parameters lie.
+    /// Where a shader's parameters are stored.
     pub params: Params,
-    /// Bytes that one binding can reach.
+    /// Maximum bytes of one binding.
     pub max_binding_bytes: usize,
-    /// Bytes of memory of a work group.
+    /// Bytes of work-group memory.
     pub work_group_bytes: usize,
-    /// Invocations of a work group, at least 128.
+    /// Maximum invocations of a work group, at least 128.
     pub max_invocations: usize,
-    /// Bytes of which a binding's offset is a multiple, at least 16.
+    /// Alignment of binding offsets in bytes, at least 16.
     pub alignment: usize,
-    /// Whether shaders have binary16 as a type.
+    /// Whether shaders support the f16 type.
     pub shader_f16: bool,
-    /// What multiplies matrices of 16×16 numbers of binary16, with sums in binary32.
+    /// How 16×16 f16 matrices are multiplied with f32 accumulation.
     pub matrices: Matrices,
-    /// Whether invocations had better share a long sum. Software computes them one after the other, and meetings of a work
-    /// group cost it more than they save.
+    /// Whether the invocations of a work group should share a long sum. Software devices run invocations one after the
+    /// other, so barriers cost more than the sharing saves.
     pub shares_sums: bool,
-    /// Which variant writes a kernel where several apply.
+    /// Which variant generates a kernel if several apply.
     pub variants: Variants,
 }
 
-/// Work groups along one axis of a dispatch, on any device.
+/// Maximum work groups along one axis of a dispatch; every device supports this many.
 pub(crate) const MAX_GROUPS: usize = 65535;
 
-/// Output channels that work groups along one axis reach in blocks of the fewest, 8.
+/// Maximum output channels along one dispatch axis if each work group computes a block of 8, the smallest block.
 pub(crate) const MAX_OUTPUTS: usize = MAX_GROUPS * 8;
 
 impl Default for Limits {
-    /// What every device has.
+    /// The limits that every device meets.
     fn default() -> Self {
         Self {
             max_bindings: 4,
@@ -50,20 +50,20 @@ impl Default for Limits {
     }
 }
 
-/// Where a shader's parameters lie.
+/// Where a shader's parameters are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Params {
-    /// In the text: the driver then counts loops and divides by constants when it compiles.
+    /// In the shader source. The driver then knows loop bounds and divisors at compile time.
     Text,
-    /// In a uniform buffer, so that fewer texts are compiled.
+    /// In a uniform buffer, so that fewer shaders have to be compiled.
     Uniform,
-    /// In a storage buffer. Mesa's software driver compiles a shader again at every dispatch, and keeps what it compiled,
-    /// where a loop's bound comes from a uniform buffer.
+    /// In a storage buffer. If a loop bound comes from a uniform buffer, Mesa's software driver recompiles the shader
+    /// at every dispatch and keeps every compiled version.
     Storage,
 }
 
 impl Params {
-    /// The address space of the parameters' buffer, in WGSL, where they have one.
+    /// The WGSL address space of the parameters' buffer; `None` if there is no buffer.
     pub(crate) fn space(self) -> Option<&'static str> {
         match self {
             Params::Text => None,
@@ -73,23 +73,23 @@ impl Params {
     }
 }
 
-/// What multiplies matrices.
+/// How matrices are multiplied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Matrices {
-    /// Nothing: there are no such kernels.
+    /// Not supported: kernels with matrix operations are not used.
     Absent,
-    /// The device's own operations.
+    /// With the device's cooperative matrix operations.
     Cooperative,
-    /// Loops, slowly. For tests.
+    /// With loops, which is slow. For tests.
     Emulated,
 }
 
-/// Which variant writes a kernel where several apply.
+/// Which variant generates a kernel if several apply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Variants {
-    /// The cheapest.
+    /// The one with the lowest estimated cost.
     #[default]
     Cheapest,
-    /// The one of this name where it applies, else the cheapest.
+    /// The variant of this name if it applies, otherwise the cheapest.
     Named(&'static str),
 }

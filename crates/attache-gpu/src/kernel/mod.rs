@@ -1,7 +1,7 @@
-//! Kernels: what fusion makes of a program, and what every later room knows of them.
+//! Kernels: the output of fusion and the input of all later stages.
 //!
-//! Plain data and functions of it: which values share memory, how elements are stored, how wide invocations may read, what
-//! a device allows. Knows nothing of WGSL and of devices.
+//! This module contains plain data and functions on it: memory aliasing, storage formats, vector widths and device
+//! limits. It does not depend on WGSL or on devices.
 
 mod alias;
 mod error;
@@ -23,18 +23,18 @@ pub use storage::{Storage, Storages};
 pub(crate) use validate::{broken, validate};
 pub(crate) use vectors::{axes, lanes, made_scalar};
 
-/// What becomes of each element that a kernel's primitive makes before it is stored: `Input(0)` is that element,
-/// `Input(k)` the k-th operand's.
+/// An expression applied to each element that a kernel's primitive computes, before the element is stored. `Input(0)`
+/// is that element, and `Input(k)` is the element of the k-th operand.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Epilogue {
-    /// Of reals, or of whatever the primitive makes where it is the identity.
+    /// An expression of floats. The identity is also used for primitives that compute integers.
     Real(Expression),
-    /// Of integers.
+    /// An expression of integers.
     Whole(Whole),
 }
 
 impl Epilogue {
-    /// Whether elements are stored as they are made.
+    /// Whether elements are stored unchanged.
     pub fn is_identity(&self) -> bool {
         match self {
             Epilogue::Real(expression) => expression.is_identity(),
@@ -42,7 +42,7 @@ impl Epilogue {
         }
     }
 
-    /// WGSL's type of the operands.
+    /// The WGSL type of the operands.
     pub(crate) fn element(&self) -> &'static str {
         match self {
             Epilogue::Real(_) => "f32",
@@ -51,49 +51,50 @@ impl Epilogue {
     }
 }
 
-/// What one dispatch (or a few, where a binding limit asks for it) computes: a primitive, then an expression of its
-/// result and further operands.
+/// The computation of one dispatch, or of several if a binding limit requires it: a primitive, followed by an
+/// expression of its result and further operands.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    /// What is done. Never a reshape.
+    /// The operation. Never a reshape.
     pub primitive: Primitive,
-    /// What it reads. With a prologue, the first is made by that and lies nowhere.
+    /// The values that the primitive reads. If there is a prologue, it computes the first of them, which is not stored.
     pub inputs: Vec<ValueId>,
-    /// A kernel that makes the first input as it is read.
+    /// A kernel that computes the first input while it is loaded.
     pub prologue: Option<Box<Kernel>>,
-    /// What becomes of each element before it is stored. The identity for a map, whose expression already holds all.
+    /// The expression applied to each element before it is stored. The identity for a map, whose own expression
+    /// contains everything.
     pub epilogue: Epilogue,
-    /// Further operands of the epilogue, broadcast to the output.
+    /// Further operands of the epilogue, broadcast to the output's shape.
     pub operands: Vec<ValueId>,
-    /// Those of its inputs and operands that lie nowhere, but are read where they come from.
+    /// The inputs and operands that are not stored, but read from their source through an index map.
     pub views: Vec<View>,
-    /// What it makes.
+    /// The values that the kernel computes.
     pub outputs: Vec<ValueId>,
-    /// Whose work it is, ascending.
+    /// The origins of the steps that the kernel implements, ascending. See [`attache_gpu_ir::Step::origin`].
     pub origins: Vec<usize>,
 }
 
 impl Kernel {
-    /// Everything that it reads, where it lies.
+    /// All values that the kernel reads from memory. A view is replaced by its source.
     pub fn reads(&self) -> Box<dyn Iterator<Item = ValueId> + '_> {
         let made = usize::from(self.prologue.is_some());
         let own = self.inputs[made..].iter().chain(&self.operands).map(|id| self.source(*id));
         Box::new(own.chain(self.prologue.iter().flat_map(|first| first.reads())))
     }
 
-    /// What holds the elements of an input or operand.
+    /// The value that stores the elements of an input or operand.
     pub fn source(&self, id: ValueId) -> ValueId {
         self.views.iter().find(|view| view.value == id).map_or(id, |view| view.source)
     }
 }
 
-/// A value that is read where its elements come from.
+/// A value that is not stored, but read from its source through an index map.
 #[derive(Clone, Debug, PartialEq)]
 pub struct View {
     /// The value.
     pub value: ValueId,
-    /// What holds its elements.
+    /// The value that stores its elements.
     pub source: ValueId,
-    /// Where there each of them is.
+    /// Maps the value's coordinates to those of the source.
     pub map: IndexMap,
 }

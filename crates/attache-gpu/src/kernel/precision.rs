@@ -1,21 +1,21 @@
-//! In which numbers a device computes.
+//! Precision of storage and arithmetic.
 
 use super::Storage;
 
-/// In which numbers a device stores and computes, under TensorFlow Lite's names.
+/// Precision of storage and arithmetic on a device. The names are those of TensorFlow Lite.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Precision {
-    /// Binary32 throughout.
+    /// f32 storage and arithmetic.
     #[default]
     F32,
-    /// Binary16 in memory but for inputs and outputs, binary32 arithmetic. Where shaders have no binary16, some values stay binary32.
+    /// f16 storage except for inputs and outputs, f32 arithmetic. If shaders do not support f16, some values stay f32.
     F32F16,
-    /// Binary16 in memory; arithmetic may be binary16 where sums and divisions aren't concerned.
+    /// f16 storage except for inputs and outputs. Arithmetic may be f16, except for sums and divisions.
     F16,
 }
 
 impl Precision {
-    /// The name that files and flags use.
+    /// The name used in files and flags.
     pub fn name(self) -> &'static str {
         match self {
             Precision::F32 => "f32",
@@ -24,7 +24,7 @@ impl Precision {
         }
     }
 
-    /// How reals are stored, on a device whose shaders have binary16 or not.
+    /// The storage format of floats, depending on whether the device's shaders support f16.
     pub fn storage(self, shader_f16: bool) -> Storage {
         match self {
             Precision::F32 => Storage::F32,

@@ -1,41 +1,43 @@
-//! How numbers lie in a device's memory, and which value lies how. Decided here alone: whoever writes shaders, lays out
-//! memory or talks to the host asks.
+//! Storage formats in device memory, and the format of each value.
 //!
-//! In the 16-bit precisions reals are stored as binary16, but for inputs and outputs: those cross the bus as binary32, so
-//! that the host converts nothing and neither end loses digits. Where a device's shaders have no such type, two halves share
-//! a word: [`Storage::HalfPairs`]. Two invocations must not write to one word, so there a value that its kernel writes
-//! one element at a time is stored as binary32. Constants, which the host writes, always lie in pairs.
+//! The formats are decided only here. Shader generation, memory layout and host transfers query this module.
 //!
-//! Integers that are known to fit bytes lie four to a word. A kernel writes them four at a time too, or collects what it
-//! makes one after the other into words; where it can do neither, they take 32 bits each.
+//! In the 16-bit precisions, floats are stored as f16. Inputs and outputs stay f32, so that the host converts nothing
+//! and no precision is lost in transfers. If the device's shaders do not support f16, two f16 elements share a 32-bit
+//! word: [`Storage::HalfPairs`]. Two invocations must not write to the same word, so a value that its kernel writes one
+//! element at a time is stored as f32 in this case. Constants are written by the host and are always stored in pairs.
+//!
+//! Integers that are known to fit 8 bits are stored four to a word. A kernel writes them four at a time, or collects
+//! consecutive elements into words. If it can do neither, each takes 32 bits.
 
 use attache_gpu_ir::{Bytes, Program, Scalar, ValueId};
 
 use super::roots;
 
-/// A zero point of bytes of that kind among signed ones, for which others are taken less 128; `None` where it is none of them.
+/// The zero point as a signed byte. Zero points of unsigned bytes are shifted by -128. `None` if the result is not in
+/// the range of `i8`.
 pub(crate) fn signed_point(bytes: Bytes, point: i32) -> Option<i8> {
     let shift = if bytes == Bytes::Signed { 0 } else { 128 };
     i8::try_from(i64::from(point) - shift).ok()
 }
 
-/// How the elements of a value lie in memory.
+/// How the elements of a value are stored in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Storage {
-    /// Binary32.
+    /// f32.
     F32,
     /// 32-bit integers.
     I32,
-    /// Binary16, a type of the shader's.
+    /// f16, as the shader's own type.
     Half,
-    /// Binary16, two to a word of 32 bits, the first in the lower half. The last word of an odd number is filled up.
+    /// f16, two to a 32-bit word, the first in the lower half. The last word of an odd number of elements is padded.
     HalfPairs,
-    /// Integers of 8 bits, four to a word of 32 bits, the first in the lowest quarter. The last word is filled up.
+    /// 8-bit integers, four to a 32-bit word, the first in the lowest byte. The last word is padded.
     Bytes(Bytes),
 }
 
 impl Storage {
-    /// Bytes of an element.
+    /// Bytes of one element.
     pub fn bytes(self) -> usize {
         match self {
             Storage::F32 | Storage::I32 => 4,
@@ -49,20 +51,20 @@ impl Storage {
 #[derive(Clone, Debug)]
 pub struct Storages {
     reals: Storage,
-    /// By the value in whose place a value lies.
+    /// Indexed by the root of a value, see [`roots`].
     by_root: Vec<Storage>,
     roots: Vec<ValueId>,
 }
 
 impl Storages {
-    /// As far as it is known before shaders are written; `reals` is how reals are stored where nothing stands against it.
+    /// The formats as far as they are known before shaders are generated. `reals` is the default format of floats.
     pub fn new(program: &Program, reals: Storage) -> Self {
         let mut storages = Self { reals, by_root: Vec::new(), roots: Vec::new() };
         storages.extend(program);
         storages
     }
 
-    /// With values that the program got since.
+    /// Adds the values that were added to the program since the last call.
     pub(crate) fn extend(&mut self, program: &Program) {
         let values = program.values[self.by_root.len()..].iter().map(|value| match value.scalar {
             Scalar::F32 if value.is_inner => Storage::F32,
@@ -76,22 +78,31 @@ impl Storages {
         }
     }
 
-    /// The storage of a value. That of one that a kernel makes is known once the kernel's shaders are written.
+    /// The storage format of a value. For a value that a kernel computes it is final once the kernel's shaders are
+    /// generated.
+    ///
+    /// # Panics
+    ///
+    /// If the value is not one of the program's.
     pub fn of(&self, id: ValueId) -> Storage {
         self.by_root[self.roots[id.index()].index()]
     }
 
-    /// The storage of constants that a kernel packed for itself.
+    /// The storage format of packed weights.
     pub fn packed(&self) -> Storage {
         self.reals
     }
 
-    /// Bytes that a value takes on the device.
+    /// Bytes of a value on the device.
+    ///
+    /// # Panics
+    ///
+    /// If the value is not one of the program's.
     pub fn bytes(&self, program: &Program, id: ValueId) -> usize {
         program.shape(id).elements() * self.of(id).bytes()
     }
 
-    /// How a kernel that writes `lanes` elements of the value at a time has to store it.
+    /// The format of a value whose kernel writes `lanes` elements at a time.
     pub(crate) fn written(&self, id: ValueId, lanes: usize) -> Storage {
         match self.of(id) {
             Storage::HalfPairs if lanes == 1 => Storage::F32,
@@ -100,7 +111,7 @@ impl Storages {
         }
     }
 
-    /// Settles how a value that a kernel makes is stored.
+    /// Sets the final storage format of a value and of all values that share its memory.
     pub(crate) fn settle(&mut self, id: ValueId, storage: Storage) {
         let root = self.roots[id.index()];
         self.by_root[root.index()] = storage;

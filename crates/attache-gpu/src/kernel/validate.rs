@@ -1,15 +1,15 @@
-//! What must hold of kernels after each pass over them.
+//! Invariants of kernels, checked after each pass.
 //!
-//! A broken invariant is a bug of this crate, never of a program. It is found here, where it is an error that names the
-//! kernel and the value, instead of in a recorder, which would look for what lies nowhere.
+//! A violated invariant is a bug of this crate, never of a program. The check reports it as an error that names the
+//! kernel and the value. Without the check, a recorder would fail later on a value without memory.
 
 use attache_gpu_ir::{Program, Source, ValueId};
 
 use super::{GpuError, GpuErrorKind, Kernel, roots};
 
-/// Checks kernels in the order in which they run: whatever one reads is an input, a constant, or made by one before it;
-/// each value is made once; every view is of a value that its kernel reads, and finds its source; outputs are made.
-/// `after` names the pass that made the kernels.
+/// Checks the kernels in execution order. Each value that a kernel reads is an input, a constant, or the output of an
+/// earlier kernel. Each value is computed once. Each view is of a value that its kernel reads, and its source is
+/// available. All outputs of the program are computed. `after` names the pass that made the kernels.
 pub(crate) fn validate(program: &Program, kernels: &[Kernel], after: &str) -> Result<(), GpuError> {
     let roots = roots(program);
     let mut made = vec![false; program.values.len()];
@@ -35,7 +35,7 @@ pub(crate) fn validate(program: &Program, kernels: &[Kernel], after: &str) -> Re
     }
 }
 
-/// Each view is of a value that the kernel reads, once, in the shapes of its value and source.
+/// Checks that the kernel reads the value of each view, that no value has two views, and that shapes match.
 fn views(program: &Program, kernel: &Kernel) -> Result<(), String> {
     let prologue = kernel.prologue.as_deref();
     let read = |id: ValueId| {
@@ -62,7 +62,7 @@ fn describe(kernel: &Kernel) -> String {
     format!("{} to {}", kernel.primitive.name(), outputs.join(", "))
 }
 
-/// The error of a broken invariant: a bug of this crate.
+/// The error of a violated invariant, which is a bug of this crate.
 pub(crate) fn broken(what: String) -> GpuError {
     GpuError::new(GpuErrorKind::Failed, format!("a bug in the GPU delegate: {what}; please report it"))
 }
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
     use crate::kernel::{Epilogue, View};
 
-    /// A transposition that a square reads where its elements lie: one kernel.
+    /// One kernel: a square that reads a transposed input through a view.
     fn squared() -> (Program, Vec<Kernel>) {
         let mut program = Program::default();
         let input = program.input(Scalar::F32, [2, 3].into());

@@ -1,18 +1,19 @@
-//! How wide an invocation may read and write: vectors of four elements where everything that a kernel touches allows them.
+//! Vector widths: an invocation processes four elements at once if the shapes of all values that the kernel uses allow
+//! it.
 
 use attache_base::{Shape, broadcast_strides};
 use attache_gpu_ir::{Primitive, Program, Reduction, Scalar};
 
 use super::Kernel;
 
-/// An axis of a broadcast: how far the output goes along it, and how far an operand with each step.
+/// An axis of a broadcast: the output's extent along it, and the operand's stride.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Axis {
     pub(crate) extent: usize,
     pub(crate) stride: usize,
 }
 
-/// The axes of `from` broadcast to `to`, innermost first, neighbours merged wherever one loop can do for two.
+/// The axes of `from` broadcast to `to`, innermost first. Adjacent axes are merged if one loop can cover both.
 pub(crate) fn axes(from: &Shape, to: &Shape) -> Vec<Axis> {
     let strides = broadcast_strides(from, to);
     let mut axes: Vec<Axis> = Vec::new();
@@ -25,7 +26,7 @@ pub(crate) fn axes(from: &Shape, to: &Shape) -> Vec<Axis> {
     axes
 }
 
-/// The type of the elements that a kernel's primitive makes, before the epilogue.
+/// The type of the elements that a kernel's primitive computes, before the epilogue.
 pub(crate) fn made_scalar(program: &Program, kernel: &Kernel) -> Scalar {
     use Primitive::{Concatenate, Contract, Gather, IndexMap, Multiply};
     let keeps =
@@ -35,8 +36,8 @@ pub(crate) fn made_scalar(program: &Program, kernel: &Kernel) -> Scalar {
     if integers || matches!(kernel.primitive, Primitive::ArgReduce { .. }) { Scalar::I32 } else { Scalar::F32 }
 }
 
-/// How many neighbouring elements one invocation can compute: 4 where the output and every operand broadcast to it
-/// allow whole vectors, else 1.
+/// The vector width: how many adjacent elements one invocation computes. 4 if the output and every operand that is
+/// broadcast to it can be accessed in whole vectors, otherwise 1.
 pub(crate) fn lanes(program: &Program, kernel: &Kernel) -> usize {
     let output = program.value(kernel.outputs[0]);
     let is_map = matches!(kernel.primitive, Primitive::Map { .. } | Primitive::WholeMap { .. });

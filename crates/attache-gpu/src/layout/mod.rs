@@ -1,66 +1,71 @@
-//! Memory: where each value of a program lies.
+//! Memory layout: the location of each value of a program.
 //!
-//! Intermediate values live in banks, each a buffer planned like an arena. Where a way to submit has a rule against reading
-//! and writing one buffer at once, no kernel reads a bank that it writes; elsewhere one bank holds all. A reshaped value
-//! lies where the value it reshapes lies.
+//! Intermediate values are stored in banks. Each bank is a buffer that is planned like an arena. If the submission
+//! method forbids reading and writing the same buffer in one dispatch, no kernel reads the bank that it writes.
+//! Otherwise one bank contains all values. A reshape's output shares the location of its input.
 
 use attache_base::arena::{self, Lifetime};
 use attache_gpu_ir::{Program, ValueId};
 
 use crate::kernel::{Kernel, Storages, roots};
 
-/// The strictest alignment that devices ask of a binding.
+/// The strictest binding alignment that any device requires.
 pub(crate) const ALIGNMENT: usize = 256;
 
-/// Bytes of which the size of a buffer is a multiple.
+/// Sizes of buffers are multiples of this many bytes.
 const WORD: usize = 4;
 
-/// Where a value lies.
+/// The location of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// The n-th input of the program.
     Input(usize),
     /// The n-th constant.
     Constant(usize),
-    /// So many bytes into a bank.
+    /// In a bank, at an offset.
     Bank {
-        /// The bank.
+        /// The index of the bank.
         bank: usize,
         /// The offset in bytes.
         offset: usize,
     },
-    /// Nowhere: no kernel makes or reads it.
+    /// No memory: no kernel writes or reads the value.
     Nowhere,
 }
 
-/// Where every value of a program lies, and how large everything is.
+/// The location of every value of a program, and the sizes of banks.
 #[derive(Clone, Debug, Default)]
 pub struct Layout {
-    /// The place of each value.
+    /// The location of each value.
     pub places: Vec<Place>,
-    /// Bytes of each bank.
+    /// Size of each bank in bytes.
     pub banks: Vec<usize>,
-    /// The constants that kernels read as they are, each once.
+    /// The constants that kernels read unpacked, without duplicates.
     pub constants: Vec<ValueId>,
-    /// The largest sum of bytes of intermediate values live at one kernel: no banks can be smaller together.
+    /// The largest total size in bytes of the intermediate values that are live at one kernel. The banks cannot be
+    /// smaller in total.
     pub lower_bound: usize,
-    /// What the banks take beyond that, and why.
+    /// Bytes of the banks beyond the lower bound, by cause.
     pub excess: Excess,
 }
 
-/// Bytes of banks beyond the lower bound.
+/// Bytes of banks beyond the lower bound, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Excess {
-    /// Those that one bank for everything would save.
+    /// Bytes that a single bank would save.
     pub banks: usize,
-    /// Of the rest, those that values without alignment would save.
+    /// Of the remaining bytes, those that packing values without alignment would save.
     pub alignment: usize,
-    /// The rest: the planner found no better places.
+    /// The remaining bytes: the planner found no better offsets.
     pub planner: usize,
 }
 
 impl Layout {
-    /// Lays out the values that `kernels` make and read; `constants` are those read as they are.
+    /// Lays out the values that `kernels` write and read. `constants` are the constants that kernels read unpacked.
+    ///
+    /// # Panics
+    ///
+    /// If `kernels` use values that are not in `program` or `storages`.
     pub fn new(
         program: &Program,
         kernels: &[Kernel],
@@ -116,10 +121,10 @@ impl Layout {
     }
 }
 
-/// What a device and a way to submit ask of places.
+/// What a device and a submission method require of locations.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// Every value starts at a multiple of so many bytes.
+    /// Alignment of every value in bytes.
     pub alignment: usize,
     /// Whether no kernel may read the bank that it writes.
     pub apart: bool,
@@ -128,22 +133,22 @@ pub struct Rules {
 impl Excess {
     fn new(lives: &[Lifetime], alignment: usize, total: usize, lower_bound: usize) -> Self {
         let [aligned, dense] = [alignment, 1].map(|alignment| arena::plan(lives, alignment).size);
-        // Greedy plans may be better by chance where there is more to heed.
+        // The planner is greedy, so a plan with more constraints can be smaller by chance.
         let aligned = aligned.next_multiple_of(WORD).min(total);
         let dense = dense.min(aligned);
         Self { banks: total - aligned, alignment: aligned - dense, planner: dense - lower_bound }
     }
 }
 
-/// One bank for every value that a kernel makes.
+/// Assigns every value that a kernel writes to bank 0.
 fn together(kernels: &[Kernel], values: usize) -> Vec<Option<usize>> {
     let mut banks = vec![None; values];
     kernels.iter().flat_map(|kernel| &kernel.outputs).for_each(|id| banks[id.index()] = Some(0));
     banks
 }
 
-/// A bank for each value that a kernel makes: none that the kernel that makes it reads, and none of a value that is
-/// made from it.
+/// Assigns a bank to each value that a kernel writes, by graph colouring: inputs and outputs of a kernel are in
+/// different banks.
 fn colour(program: &Program, kernels: &[Kernel], roots: &[ValueId]) -> Vec<Option<usize>> {
     let mut made = vec![false; program.values.len()];
     kernels.iter().flat_map(|kernel| &kernel.outputs).for_each(|id| made[id.index()] = true);

@@ -11,7 +11,7 @@
 use attache_base::Shape;
 use attache_gpu_ir::{Primitive, Program, RowStep, Sampling, ValueId};
 
-use super::{Dispatch, Plan};
+use super::{PlanReport, PlannedDispatch};
 use crate::kernel::{Epilogue, Kernel};
 use crate::wgsl::Binding;
 
@@ -27,8 +27,8 @@ pub struct Work {
 }
 
 impl Work {
-    /// Of each dispatch of a plan.
-    pub(crate) fn of(plan: &Plan) -> Vec<Self> {
+    /// Of each dispatch of a planned program.
+    pub(crate) fn of(plan: &PlanReport) -> Vec<Self> {
         let mut last = None;
         let work = plan.dispatches.iter().map(|dispatch| {
             let is_first = last.replace(dispatch.kernel) != Some(dispatch.kernel);
@@ -38,7 +38,7 @@ impl Work {
     }
 
     /// A kernel's operations are its first dispatch's, but where each dispatch has some of the inputs.
-    fn of_dispatch(plan: &Plan, dispatch: &Dispatch, is_first: bool) -> Self {
+    fn of_dispatch(plan: &PlanReport, dispatch: &PlannedDispatch, is_first: bool) -> Self {
         let (program, kernel) = (&plan.program, &plan.kernels[dispatch.kernel]);
         let bound: Vec<ValueId> = read(dispatch).collect();
         let joins = matches!(kernel.primitive, Primitive::Concatenate { .. });
@@ -90,7 +90,7 @@ fn reached(program: &Program, kernel: &Kernel, id: ValueId, written: u64) -> u64
 }
 
 /// The values that a dispatch reads, each once.
-fn read(dispatch: &Dispatch) -> impl Iterator<Item = ValueId> {
+fn read(dispatch: &PlannedDispatch) -> impl Iterator<Item = ValueId> {
     let read = dispatch.shader.bindings.iter().filter_map(|binding| match binding {
         Binding::Read(id) => Some(*id),
         Binding::Packed(_) | Binding::Words(_) | Binding::Write(..) => None,
@@ -180,7 +180,7 @@ mod tests {
     /// The work of each dispatch of a program.
     fn work(program: Program, precision: Precision) -> Vec<Work> {
         let limits = Limits { shader_f16: true, ..Limits::default() };
-        Work::of(&Plan::new(program, precision, &limits, true).unwrap())
+        Work::of(&PlanReport::new(program, precision, &limits, true).unwrap())
     }
 
     fn contraction(output: [usize; 2], groups: usize, transposed: bool) -> Primitive {

@@ -1,255 +1,197 @@
-//! The plan: everything that happens at a run, fixed beforehand. Data only; a recorder turns it into commands.
+//! The plan: everything that happens at a run, as plain data. It can be stored, and a recorder turns it into commands.
+//!
+//! [`Plan`] holds texts, numbers and ranges of named buffers; no program, no device and nothing of a graphics interface. What
+//! people want to know of it is apart, in [`PlanReport`], and so are the bytes of its weights: the plan says where in a block
+//! each of them lies, and a [`WeightSource`] gives the block.
 
 mod cost;
+mod hazards;
+mod report;
 mod validate;
 mod weights;
 
-use std::collections::BTreeSet;
-use std::fmt;
-
-use attache_base::Bytes;
-use attache_gpu_ir::{Expression, Primitive, Program, Source, Value, ValueId, Whole};
-
-use crate::fuse::{fuse, split};
-use crate::kernel::{Epilogue, GpuError, GpuErrorKind, Kernel, Limits, Precision, Storage, Storages, roots, validate};
-use crate::layout::{Excess, Layout, Rules};
-use crate::variants::write;
-use crate::wgsl::{Binding, Shader};
+use serde::{Deserialize, Serialize};
 
 pub use cost::Work;
-pub(crate) use weights::{Pieces, padded};
+pub use report::{PlanReport, PlannedDispatch};
+pub use weights::{Weight, WeightSource};
 
-/// One dispatch: a shader and the kernel that it belongs to.
-#[derive(Clone, Debug)]
-pub struct Dispatch {
-    /// What runs, and on what.
-    pub shader: Shader,
-    /// The kernel, by its place in [`Plan::kernels`].
-    pub kernel: usize,
-}
+use crate::kernel::{GpuError, GpuErrorKind};
+pub(crate) use weights::padded;
 
 /// Everything that happens at a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The program.
-    pub program: Program,
-    /// In which numbers it computes.
-    pub precision: Precision,
-    /// How its values are stored.
-    pub storages: Storages,
-    /// Its kernels.
-    pub kernels: Vec<Kernel>,
+    /// WGSL of the shaders, each text once.
+    pub shaders: Vec<String>,
     /// The dispatches, in order.
     pub dispatches: Vec<Dispatch>,
-    /// Where values lie.
-    pub layout: Layout,
-    /// Runs on inputs of their own that may be under way at once.
-    pub slots: usize,
-    /// Variants that could have written some kernel that another wrote.
-    pub alternatives: BTreeSet<&'static str>,
+    /// Bytes of each input.
+    pub inputs: Vec<usize>,
+    /// Where each output lies after a run.
+    pub outputs: Vec<BufferRange>,
+    /// Bytes of each bank of intermediate values.
+    pub banks: Vec<usize>,
+    /// What lies in the block of weights, in order.
+    pub weights: Vec<Weight>,
+}
+
+/// One dispatch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dispatch {
+    /// The shader, by its place in [`Plan::shaders`].
+    pub shader: usize,
+    /// Work groups along each axis.
+    pub groups: [u32; 3],
+    /// The parameters, where the text doesn't hold them; they are bound at 0.
+    pub params: Vec<u32>,
+    /// What is bound from 1 on.
+    pub bindings: Vec<BoundRange>,
+    /// Whether a barrier must come before it: since the last one, a dispatch wrote what this one uses, or read what this one
+    /// writes.
+    pub needs_barrier: bool,
+}
+
+/// A range of a buffer that a dispatch binds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BoundRange {
+    /// The range.
+    pub range: BufferRange,
+    /// Whether the dispatch writes it.
+    pub writes: bool,
+}
+
+/// A range of a buffer, in bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BufferRange {
+    /// The buffer.
+    pub buffer: Buffer,
+    /// Where it begins.
+    pub offset: usize,
+    /// Its bytes. What a device binds is a multiple of four.
+    pub size: usize,
+}
+
+/// A buffer by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Buffer {
+    /// The n-th input.
+    Input(usize),
+    /// The n-th bank of intermediate values.
+    Bank(usize),
+    /// The block of weights.
+    Weights,
+}
+
+impl BufferRange {
+    /// Whether two ranges share a byte, as devices bind them.
+    fn overlaps(&self, other: &Self) -> bool {
+        let end = |range: &Self| range.offset + padded(range.size);
+        self.buffer == other.buffer && self.offset < end(other) && other.offset < end(self)
+    }
 }
 
 impl Plan {
-    /// Plans a program for a device of these limits. With `apart` no dispatch reads the buffer that it writes, as
-    /// [`Submission::keeps_apart`](crate::Submission::keeps_apart) asks for.
-    pub fn new(mut program: Program, precision: Precision, limits: &Limits, apart: bool) -> Result<Self, GpuError> {
-        program.validate().map_err(|error| GpuError::new(GpuErrorKind::Failed, error.to_string()))?;
-        settle_reshapes(&mut program);
-        let fused = fuse(&program, limits);
-        validate(&program, &fused, "fusion")?;
-        let mut kernels = split(&mut program, fused, limits.max_bindings);
-        validate(&program, &kernels, "splitting")?;
-        let mut storages = Storages::new(&program, precision.storage(limits.shader_f16));
-        let (mut dispatches, mut alternatives) = (Vec::new(), BTreeSet::new());
-        let mut add = |program: &Program, kernel: &Kernel, index: usize, storages: &mut Storages| {
-            let written = write(program, kernel, storages, limits);
-            settle(&written.shaders, storages);
-            alternatives.extend(written.alternatives);
-            dispatches.extend(written.shaders.into_iter().map(|shader| Dispatch { shader, kernel: index }));
-        };
-        for (index, kernel) in kernels.iter().enumerate() {
-            add(&program, kernel, index, &mut storages);
+    /// The plan as bytes, which [`Plan::from_bytes`] reads.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        postcard::to_allocvec(self).expect("plain data becomes bytes")
+    }
+
+    /// The plan that these bytes hold.
+    ///
+    /// # Errors
+    ///
+    /// Where they aren't a plan, or one that reaches outside of its own buffers.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, GpuError> {
+        let wrong = |what: String| GpuError::new(GpuErrorKind::Failed, format!("a stored plan is damaged: {what}"));
+        let (plan, rest): (Self, _) = postcard::take_from_bytes(bytes).map_err(|error| wrong(error.to_string()))?;
+        if !rest.is_empty() {
+            return Err(wrong(format!("{} bytes follow it", rest.len())));
         }
-        for narrowing in narrow_outputs(&mut program, &mut storages, &kernels) {
-            add(&program, &narrowing, kernels.len(), &mut storages);
-            kernels.push(narrowing);
-        }
-        let constants = constants(&program, &dispatches);
-        let rules = Rules { alignment: limits.alignment, apart };
-        let layout = Layout::new(&program, &kernels, constants, &storages, rules);
-        let plan = Self { program, precision, storages, kernels, dispatches, layout, alternatives, slots: 1 };
-        self::validate::validate_plan(&plan)?;
+        plan.check().map_err(wrong)?;
         Ok(plan)
+    }
+
+    /// What reaches outside of the plan, if anything.
+    fn check(&self) -> Result<(), String> {
+        let inside = |range: &BufferRange| {
+            let size = match range.buffer {
+                Buffer::Input(index) => self.inputs.get(index).copied(),
+                Buffer::Bank(index) => self.banks.get(index).copied(),
+                Buffer::Weights => Some(self.weight_bytes()),
+            };
+            let end = range.offset.checked_add(range.size);
+            size.zip(end).is_some_and(|(size, end)| end <= size)
+        };
+        let mut end = 0;
+        for weight in &self.weights {
+            let next = weight.offset.checked_add(weight.size);
+            end = next.filter(|_| weight.offset >= end).ok_or_else(|| format!("{} overlaps others", weight.name))?;
+        }
+        for (index, dispatch) in self.dispatches.iter().enumerate() {
+            if dispatch.shader >= self.shaders.len() || !dispatch.bindings.iter().all(|bound| inside(&bound.range)) {
+                return Err(format!("dispatch {index} uses what isn't there"));
+            }
+        }
+        match self.outputs.iter().position(|output| !inside(output)) {
+            Some(output) => Err(format!("output {output} lies outside of its buffer")),
+            None => Ok(()),
+        }
+    }
+
+    /// Bytes of the block of weights.
+    pub fn weight_bytes(&self) -> usize {
+        self.weights.last().map_or(0, |weight| weight.offset + padded(weight.size))
     }
 
     /// The text of each dispatch's shader, and how many buffers that binds after its parameters.
     pub(crate) fn sources(&self) -> Vec<(&str, usize)> {
-        let shaders = self.dispatches.iter().map(|dispatch| &dispatch.shader);
-        shaders.map(|shader| (shader.source.as_str(), shader.bindings.len())).collect()
-    }
-
-    /// Bytes of a value on the device.
-    pub fn bytes(&self, id: ValueId) -> usize {
-        self.storages.bytes(&self.program, id)
-    }
-
-    /// Bytes of all intermediate values' banks.
-    pub fn arena_bytes(&self) -> usize {
-        self.layout.banks.iter().sum()
-    }
-
-    /// Bytes of constants that the host has for it, those that kernels packed for themselves among them.
-    pub fn host_constant_bytes(&self) -> usize {
-        let constants = self.program.values.iter().map(|value| match &value.source {
-            Source::Constant(constant) => constant.bytes.len(),
-            Source::Input | Source::Step(_) => 0,
-        });
-        let bindings = self.dispatches.iter().flat_map(|dispatch| &dispatch.shader.bindings);
-        let packed = bindings.map(|binding| match binding {
-            Binding::Packed(numbers) => size_of_val(numbers.numbers()),
-            Binding::Words(words) => size_of_val(words.numbers()),
-            Binding::Read(_) | Binding::Write(..) => 0,
-        });
-        constants.chain(packed).sum()
-    }
-
-    /// Gives up the host's memory for constants, once a recording has them: what is told of the plan stays true, but nothing
-    /// can be recorded of it any more.
-    pub(crate) fn release_constants(&mut self) {
-        for value in &mut self.program.values {
-            if let Source::Constant(constant) = &mut value.source {
-                constant.bytes = Bytes::from_vec(Vec::new());
-            }
-        }
-        for binding in self.dispatches.iter_mut().flat_map(|dispatch| &mut dispatch.shader.bindings) {
-            match binding {
-                Binding::Packed(numbers) => numbers.release(),
-                Binding::Words(words) => words.release(),
-                Binding::Read(_) | Binding::Write(..) => {}
-            }
-        }
-    }
-
-    /// The variants that wrote its dispatches.
-    pub fn variants(&self) -> BTreeSet<&'static str> {
-        self.dispatches.iter().map(|dispatch| dispatch.shader.variant).collect()
-    }
-
-    /// For each step's origin that no longer runs by itself, into which origins' kernel it went.
-    pub fn merged(&self) -> Vec<(usize, Vec<usize>)> {
-        let mut merged = Vec::new();
-        for kernel in self.kernels.iter().filter(|kernel| kernel.origins.len() > 1) {
-            for origin in &kernel.origins {
-                let others = kernel.origins.iter().copied().filter(|other| other != origin).collect();
-                merged.push((*origin, others));
-            }
-        }
-        merged
+        let source = |dispatch: &Dispatch| (self.shaders[dispatch.shader].as_str(), dispatch.bindings.len());
+        self.dispatches.iter().map(source).collect()
     }
 }
 
-/// Settles how what shaders write is stored.
-fn settle(shaders: &[Shader], storages: &mut Storages) {
-    for binding in shaders.iter().flat_map(|shader| &shader.bindings) {
-        if let Binding::Write(id, storage) = binding {
-            storages.settle(*id, *storage);
-        }
-    }
-}
+#[cfg(test)]
+mod tests {
+    use attache_base::Constant;
+    use attache_gpu_ir::{Expression, Primitive, Program, Scalar};
 
-/// Outputs whose elements fit bytes but which a kernel had to store wider become bytes after all, since those cross the
-/// bus: one more kernel each, in the place of the outputs that it narrows.
-fn narrow_outputs(program: &mut Program, storages: &mut Storages, made: &[Kernel]) -> Vec<Kernel> {
-    let mut kernels: Vec<Kernel> = Vec::new();
-    for place in 0..program.outputs.len() {
-        let wide = program.outputs[place];
-        if program.value(wide).bytes.is_none() || storages.of(wide) != Storage::I32 {
-            continue;
-        }
-        if let Some(known) = kernels.iter().find(|kernel| kernel.inputs == [wide]) {
-            program.outputs[place] = known.outputs[0];
-            continue;
-        }
-        let root = roots(program)[wide.index()];
-        let maker = made.iter().find(|kernel| kernel.outputs.contains(&root));
-        let origins: Vec<usize> = maker.and_then(|kernel| kernel.origins.last()).copied().into_iter().collect();
-        let shape = program.shape(wide).clone();
-        let primitive = Primitive::WholeMap { expression: Whole::Input(0), shape };
-        let narrow = program.step(primitive.clone(), &[wide], 0).expect("integers map to themselves")[0];
-        program.values[narrow.index()].bytes = program.value(wide).bytes;
-        storages.extend(program);
-        program.outputs[place] = narrow;
-        let epilogue = Epilogue::Real(Expression::Input(0));
-        let operands = Vec::new();
-        let (inputs, prologue, outputs, views) = (vec![wide], None, vec![narrow], Vec::new());
-        kernels.push(Kernel { primitive, inputs, prologue, epilogue, operands, views, outputs, origins });
-    }
-    kernels
-}
+    use super::*;
+    use crate::kernel::{Limits, Precision};
 
-/// Values in one place are stored alike: one that isn't inner makes all that are reshaped from or to it the same, and so
-/// does one whose elements are bytes.
-fn settle_reshapes(program: &mut Program) {
-    let reshapes: Vec<(ValueId, ValueId)> = (program.steps.iter())
-        .filter(|step| matches!(step.primitive, Primitive::Reshape(_)))
-        .map(|step| (step.inputs[0], step.outputs[0]))
-        .collect();
-    for (from, to) in reshapes.iter().rev() {
-        let Value { is_inner, bytes, .. } = program.values[to.index()];
-        let value = &mut program.values[from.index()];
-        value.is_inner &= is_inner;
-        // A constant tells by its own type how it is uploaded.
-        if !matches!(value.source, Source::Constant(_)) {
-            value.bytes = value.bytes.or(bytes);
-        }
+    /// `x * c + x`, with a constant as large as x.
+    fn plan() -> Plan {
+        let mut program = Program::default();
+        let x = program.input(Scalar::F32, [2, 4].into());
+        let constant = program.constant(Scalar::F32, Constant::from_values([2, 4], &[2.0f32; 8]));
+        let expression = Expression::Input(0).multiply(Expression::Input(1)).add(Expression::Input(0));
+        let map = Primitive::Map { expression, shape: [2, 4].into(), scalar: Scalar::F32 };
+        program.outputs = program.step(map, &[x, constant], 0).unwrap();
+        PlanReport::new(program, Precision::F32, &Limits::default(), true).unwrap().plan().unwrap()
     }
-    for (from, to) in &reshapes {
-        let Value { is_inner, bytes, .. } = program.values[from.index()];
-        let value = &mut program.values[to.index()];
-        value.is_inner &= is_inner;
-        value.bytes = bytes;
+
+    #[test]
+    fn plans_survive_as_bytes() {
+        let plan = plan();
+        assert_eq!((plan.dispatches.len(), plan.inputs.as_slice(), plan.weights.len()), (1, &[32][..], 1));
+        assert_eq!(Plan::from_bytes(&plan.to_bytes()).unwrap(), plan);
     }
-}
 
-/// The constants that shaders read as they are, and those that are outputs, each once, by the value in whose place they
-/// lie.
-fn constants(program: &Program, dispatches: &[Dispatch]) -> Vec<ValueId> {
-    let roots = roots(program);
-    let read = dispatches.iter().flat_map(|dispatch| &dispatch.shader.bindings).filter_map(|binding| match binding {
-        Binding::Read(id) => Some(*id),
-        Binding::Packed(_) | Binding::Words(_) | Binding::Write(..) => None,
-    });
-    let read = read.chain(program.outputs.iter().copied()).map(|id| roots[id.index()]);
-    let mut constants: Vec<ValueId> =
-        read.filter(|id| matches!(program.value(*id).source, Source::Constant(_))).collect();
-    constants.sort_unstable();
-    constants.dedup();
-    constants
-}
-
-impl fmt::Display for Plan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, bytes) in self.layout.banks.iter().enumerate() {
-            writeln!(f, "bank {index}: {bytes} bytes")?;
+    #[test]
+    fn damaged_plans_are_refused() {
+        let plan = plan();
+        let bytes = plan.to_bytes();
+        for length in 0..bytes.len() {
+            assert!(Plan::from_bytes(&bytes[..length]).is_err(), "{length} of {} bytes", bytes.len());
         }
-        let Excess { banks, alignment, planner } = self.layout.excess;
-        let bound = self.layout.lower_bound;
-        write!(f, "arena: {} bytes, lower bound {bound}, excess: ", self.arena_bytes())?;
-        writeln!(f, "banks {banks}, alignment {alignment}, planner {planner}")?;
-        for (index, dispatch) in self.dispatches.iter().enumerate() {
-            let kernel = &self.kernels[dispatch.kernel];
-            let [x, y, z] = dispatch.shader.groups;
-            write!(f, "{index}: {} [{x}, {y}, {z}]  # {:?}", dispatch.shader.variant, kernel.origins)?;
-            for binding in &dispatch.shader.bindings {
-                match binding {
-                    Binding::Read(id) => write!(f, ", reads %{} {:?}", id.0, self.layout.places[id.index()])?,
-                    Binding::Write(id, _) => write!(f, ", writes %{} {:?}", id.0, self.layout.places[id.index()])?,
-                    Binding::Packed(numbers) => write!(f, ", {} packed numbers", numbers.count())?,
-                    Binding::Words(words) => write!(f, ", {} packed words", words.count())?,
-                }
-            }
-            writeln!(f)?;
-        }
-        Ok(())
+        let refused = |change: fn(&mut Plan)| {
+            let mut other = plan.clone();
+            change(&mut other);
+            Plan::from_bytes(&other.to_bytes()).unwrap_err().to_string()
+        };
+        assert!(refused(|plan| plan.dispatches[0].shader = 1).contains("dispatch 0"));
+        assert!(refused(|plan| plan.dispatches[0].bindings[0].range.offset = usize::MAX).contains("dispatch 0"));
+        assert!(refused(|plan| plan.outputs[0].size += 1).contains("output 0"));
+        assert!(refused(|plan| plan.weights.push(plan.weights[0].clone())).contains("overlaps"));
     }
 }

@@ -1,15 +1,15 @@
-//! What must hold of a plan before it is recorded.
+//! What must hold of a planned program.
 
 use attache_gpu_ir::ValueId;
 
-use super::Plan;
+use super::PlanReport;
 use crate::kernel::{GpuError, broken, validate};
 use crate::layout::Place;
 use crate::wgsl::Binding;
 
-/// Checks a plan's kernels once more, with those that its making added; that whatever its dispatches bind lies somewhere;
+/// Checks the kernels once more, with those that its making added; that whatever its dispatches bind lies somewhere;
 /// and that each output does.
-pub(super) fn validate_plan(plan: &Plan) -> Result<(), GpuError> {
+pub(super) fn validate_report(plan: &PlanReport) -> Result<(), GpuError> {
     validate(&plan.program, &plan.kernels, "planning")?;
     let is_nowhere = |id: ValueId| plan.layout.places[id.index()] == Place::Nowhere;
     for (index, dispatch) in plan.dispatches.iter().enumerate() {

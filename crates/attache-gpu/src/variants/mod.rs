@@ -1,4 +1,5 @@
-//! Variants: each writes the shaders of some kernels, one file each. Where several apply, the one of the least cost is taken.
+//! Variants: implementations of kernels as shaders, one per file. If several apply to a kernel, the one with the lowest
+//! cost is used.
 
 mod convolution;
 mod elementwise;
@@ -10,37 +11,37 @@ use crate::wgsl::{Context, Shader};
 
 pub use select::{variants, write};
 
-/// One way to write a kernel.
+/// One implementation of a kind of kernel.
 pub(crate) struct Variant {
-    /// Its name, as the file's.
+    /// Its name, which is also its file's name.
     pub(crate) name: &'static str,
-    /// Whether it can compute a prologue as it reads.
+    /// Whether it can compute a prologue while it loads its first input.
     pub(crate) takes_prologues: bool,
-    /// Whether it can write this kernel.
+    /// Whether it can implement this kernel.
     pub(crate) applies: fn(&Context<'_>, &Kernel) -> bool,
-    /// How it compares to other variants of the same kernel; the least is taken.
+    /// Ranks it among the variants that apply to the same kernel; the lowest cost wins.
     pub(crate) cost: fn(&Context<'_>, &Kernel) -> u32,
-    /// The shaders, to run one after the other.
+    /// Generates the shaders, in the order in which they run.
     pub(crate) write: fn(&Context<'_>, &Kernel) -> Vec<Shader>,
 }
 
-/// What has to be there before a variant applies to anything.
+/// The precondition for a variant to apply to any kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {
-    /// Nothing that would not be everywhere.
+    /// None: it can apply on every device and in every configuration.
     Nothing,
-    /// Values stored as binary32.
+    /// Values stored as f32.
     Binary32,
-    /// Programs that contract integers.
+    /// Programs with integer convolutions.
     Bytes,
-    /// Cooperative matrices, and values stored as binary16.
+    /// Cooperative matrices, and values stored as f16.
     Matrices,
 }
 
-/// How a kernel was written.
+/// The implementation chosen for a kernel.
 pub struct Written {
-    /// The shaders, to run one after the other.
+    /// The shaders, in the order in which they run.
     pub shaders: Vec<Shader>,
-    /// The variants that could have written it as well.
+    /// The other variants that apply to the kernel.
     pub alternatives: Vec<&'static str>,
 }

@@ -7,13 +7,13 @@ use crate::kernel::{Kernel, Limits, Storages, Variants};
 use crate::wgsl::Context;
 
 impl Variants {
-    /// The choice of a variant by its name, where there is one.
+    /// The choice of the variant with this name, if there is one.
     pub fn named(text: &str) -> Option<Self> {
         variants().map(|(name, _)| name).find(|name| *name == text).map(Variants::Named)
     }
 }
 
-/// Every variant, sorted by file.
+/// All variants, sorted by file name.
 static TABLE: &[Variant] = &[
     reduction::arg_reduce::VARIANT,
     elementwise::concatenate::VARIANT,
@@ -46,7 +46,7 @@ static TABLE: &[Variant] = &[
     reduction::window_group::VARIANT,
 ];
 
-/// The variants that need something; the others need nothing.
+/// The variants with a precondition.
 static NEEDS: &[(Variant, Needs)] = &[
     (convolution::contract_bytes::VARIANT, Needs::Bytes),
     (convolution::contract_depthwise_bytes::VARIANT, Needs::Bytes),
@@ -56,13 +56,18 @@ static NEEDS: &[(Variant, Needs)] = &[
     (convolution::contract_winograd::VARIANT, Needs::Binary32),
 ];
 
-/// Every variant's name, and what it needs.
+/// The name and precondition of every variant.
 pub fn variants() -> impl Iterator<Item = (&'static str, Needs)> {
     let needs = |name| NEEDS.iter().find(|(variant, _)| variant.name == name).map_or(Needs::Nothing, |need| need.1);
     TABLE.iter().map(move |variant| (variant.name, needs(variant.name)))
 }
 
-/// Writes a kernel. The values that it reads are settled in `storages`.
+/// Generates the shaders of a kernel with the cheapest variant that applies, or with the variant that `limits` names if
+/// that applies. The storage of the values that the kernel reads must be settled in `storages`.
+///
+/// # Panics
+///
+/// Panics if the program was not checked, for example if an extent does not fit 32 bits.
 pub fn write(program: &Program, kernel: &Kernel, storages: &Storages, limits: &Limits) -> Written {
     let context = Context { program, storages, limits, views: &kernel.views };
     let takes_prologues = |variant: &Variant| variant.takes_prologues || kernel.prologue.is_none();

@@ -1,4 +1,4 @@
-//! An array as a shader's text reads and writes it: numbers, whatever their storage.
+//! WGSL for loads from and stores to bound arrays, independent of how the elements are stored.
 
 use attache_gpu_ir::Bytes;
 
@@ -6,8 +6,8 @@ use crate::kernel::Storage;
 use crate::wgsl::expression::vector;
 
 impl Storage {
-    /// WGSL's type for what an array holds at each place, where it is read or written `lanes` elements at a time. Parts of
-    /// words cannot be addressed: with one lane a place holds a whole word.
+    /// The WGSL element type of a bound array that is accessed `lanes` elements at a time. Parts of a word are not
+    /// addressable: at vector width 1, an element of a packed array is a whole 32-bit word.
     pub(crate) fn place(self, lanes: usize) -> String {
         match self {
             Storage::F32 => vector("f32", lanes),
@@ -19,13 +19,13 @@ impl Storage {
     }
 }
 
-/// A bound array, read or written in units of so many neighbouring elements.
+/// A bound array, accessed in units of `lanes` adjacent elements.
 #[derive(Clone, Debug)]
 pub(crate) struct Array {
     name: String,
     storage: Storage,
     lanes: usize,
-    /// The function that fetches a unit, where units don't lie one after the other.
+    /// The function that loads a unit, if units are not consecutive in memory.
     fetch: Option<String>,
 }
 
@@ -34,7 +34,7 @@ impl Array {
         Self { name, storage, lanes, fetch: None }
     }
 
-    /// The units, of so many elements, that a function fetches from this array.
+    /// The same array, accessed through a function that loads units of `lanes` elements.
     pub(crate) fn fetched(self, function: String, lanes: usize) -> Self {
         Self { lanes, fetch: Some(function), ..self }
     }
@@ -43,7 +43,7 @@ impl Array {
         &self.name
     }
 
-    /// WGSL for unit `at`, of type `u32` or `i32`, as reals.
+    /// WGSL that loads unit `at`, an index of type `u32` or `i32`, as floats.
     pub(crate) fn reals(&self, at: &str) -> String {
         let name = &self.name;
         if let Some(fetch) = &self.fetch {
@@ -56,7 +56,7 @@ impl Array {
         }
     }
 
-    /// WGSL for unit `at` as integers, of an array of such.
+    /// WGSL that loads unit `at` as integers. The array must hold integers.
     pub(crate) fn integers(&self, at: &str) -> String {
         if let Some(fetch) = &self.fetch {
             return format!("{fetch}(u32({at}))");
@@ -70,22 +70,22 @@ impl Array {
         }
     }
 
-    /// WGSL for the word at place `at`, of an array whose elements share words.
+    /// WGSL that indexes the bound array itself, without unpacking or converting the element at `at`.
     pub(crate) fn word(&self, at: &str) -> String {
         format!("{}[{at}]", self.name)
     }
 
-    /// Whether it holds integers.
+    /// Whether the array holds integers.
     pub(crate) fn is_whole(&self) -> bool {
         matches!(self.storage, Storage::I32 | Storage::Bytes(_))
     }
 
-    /// WGSL for unit `at` as integers where the array holds such, else as reals.
+    /// WGSL that loads unit `at`: as integers if the array holds integers, else as floats.
     pub(crate) fn numbers(&self, at: &str) -> String {
         if self.is_whole() { self.integers(at) } else { self.reals(at) }
     }
 
-    /// WGSL of the statement that writes unit `at`.
+    /// WGSL of the statement that stores `value` to unit `at`.
     pub(crate) fn write(&self, at: &str, value: &str) -> String {
         let name = &self.name;
         match self.storage {
@@ -96,7 +96,8 @@ impl Array {
         }
     }
 
-    /// The function that [`Array::reals`] calls, if it calls one.
+    /// The definition of the function that [`Array::reals`] and [`Array::integers`] call for packed storage; else
+    /// empty.
     pub(crate) fn reader(&self) -> String {
         let name = &self.name;
         match (self.storage, self.lanes) {
@@ -129,7 +130,7 @@ impl Array {
         }
     }
 
-    /// The function that [`Array::write`] calls, if it calls one.
+    /// The definition of the function that [`Array::write`] calls for packed storage; else empty.
     pub(crate) fn writer(&self) -> String {
         let name = &self.name;
         match self.storage {
@@ -137,7 +138,7 @@ impl Array {
                 "fn write_{name}(at: u32, value: vec4<f32>) {{
     {name}[at] = vec2<u32>(pack2x16float(value.xy), pack2x16float(value.zw));\n}}\n"
             ),
-            // One at a time they are collected: several invocations must not write to one word.
+            // Single bytes are collected in a private word first, because no two invocations may write to one word.
             Storage::Bytes(_) if self.lanes == 1 => format!(
                 "var<private> word: u32;
 fn write_{name}(at: u32, value: i32) {{

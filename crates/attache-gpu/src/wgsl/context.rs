@@ -1,4 +1,4 @@
-//! What every writer of shaders sees beside the kernel.
+//! The input that every shader generator receives in addition to the kernel.
 
 use std::borrow::Cow;
 
@@ -6,17 +6,17 @@ use attache_gpu_ir::{Program, Source, ValueId};
 
 use crate::kernel::{Limits, Storages, View};
 
-/// What a variant sees beside the kernel.
+/// What a variant knows besides the kernel: the program, the storage of its values and the device's limits.
 pub(crate) struct Context<'a> {
     pub(crate) program: &'a Program,
     pub(crate) storages: &'a Storages,
     pub(crate) limits: &'a Limits,
-    /// What the kernel reads through index maps.
+    /// The inputs and operands that the kernel loads through index maps.
     pub(crate) views: &'a [View],
 }
 
 impl<'a> Context<'a> {
-    /// A constant's elements as binary32, for a variant that packs them.
+    /// The elements of a constant as f32, for variants that pack weights.
     pub(crate) fn floats(&self, id: ValueId) -> Cow<'a, [f32]> {
         match &self.program.value(id).source {
             Source::Constant(constant) => constant.floats().expect("constants of checked programs hold reals"),

@@ -1,8 +1,9 @@
-//! The WGSL of matrices that the invocations of a subgroup multiply together: 16×16 numbers of binary16 each, with sums in
-//! binary32.
+//! WGSL for cooperative matrices: the invocations of a subgroup jointly multiply 16×16 matrices of f16 and accumulate
+//! in f32.
 //!
-//! Few devices have them. So that kernels which are written with them can be checked on others, on software above all, loops can
-//! take the place of the operations: an invocation then has half a row of each matrix of sums.
+//! Few devices support them. Loops can replace the operations, so that kernels written with cooperative matrices can be
+//! tested on other devices, in particular on software. In the emulation each invocation holds half a row of each
+//! accumulator matrix.
 
 use std::fmt::Write;
 
@@ -11,33 +12,34 @@ use crate::wgsl::accessor::Array;
 /// Rows and columns of a matrix.
 pub(crate) const SIDE: usize = 16;
 
-/// Invocations that multiply matrices together.
+/// Invocations of the subgroup that multiplies matrices jointly.
 pub(crate) const SUBGROUP: usize = 32;
 
-/// Memory of the work group in which matrices lie: its name, and vectors of four numbers from row to row.
+/// An array of vec4s in work-group memory that holds matrices: its name, and the number of vec4s between rows.
 pub(crate) struct Rows {
     pub(crate) name: &'static str,
     pub(crate) stride: usize,
 }
 
-/// The statements of a shader that multiplies matrices of data by such of weights, where each kind has its place.
+/// Generates the statements of a shader that multiplies data matrices by weight matrices, and where each kind is
+/// stored.
 pub(crate) struct Products<'a> {
-    /// Whether loops multiply, not the device's own operations.
+    /// Whether loops replace the device's matrix operations.
     pub(crate) is_emulated: bool,
     pub(crate) data: Rows,
-    /// Its matrices lie one after the other, row by row.
+    /// The packed weights: one matrix after the other, each row by row.
     pub(crate) weights: &'a Array,
     pub(crate) sums: Rows,
 }
 
 impl Products<'_> {
-    /// What the statements need at module scope.
+    /// The module-scope functions that the statements call.
     pub(crate) fn functions(&self) -> String {
         if !self.is_emulated {
             return String::new();
         }
-        // The outer loop begins where only the run knows: a driver would write out one whose turns it can count, for each of
-        // many products, and compile for long.
+        // The bounds of the outer loop are known only at run time. A driver would unroll a loop with a constant trip
+        // count at each of many calls, and compile for a long time.
         format!(
             "fn add_products(data: u32, weights: u32, sums: array<vec4<f32>, 2>, lane: u32) -> array<vec4<f32>, 2> {{
     var added = sums;
@@ -66,7 +68,7 @@ fn store_sums(place: u32, stored: array<vec4<f32>, 2>, lane: u32) {{
         )
     }
 
-    /// Declares a matrix of sums, all 0.
+    /// Declares an accumulator matrix initialized to 0.
     pub(crate) fn zeros(&self, name: &str) -> String {
         match self.is_emulated {
             true => format!("    var {name}: array<vec4<f32>, 2>;\n"),
@@ -74,18 +76,19 @@ fn store_sums(place: u32, stored: array<vec4<f32>, 2>, lane: u32) {{
         }
     }
 
-    /// Loads a matrix of data from the vector at `at` on.
+    /// Loads a data matrix that starts at vec4 `at`.
     pub(crate) fn load_data(&self, name: &str, at: &str) -> String {
         let Rows { name: memory, stride } = self.data;
         self.load(name, at, 'A', (&format!("{memory}[{name}_at]"), stride))
     }
 
-    /// Loads a matrix of weights from the vector at `at` on.
+    /// Loads a weight matrix that starts at vec4 `at`.
     pub(crate) fn load_weights(&self, name: &str, at: &str) -> String {
         self.load(name, at, 'B', (&self.weights.word(&format!("{name}_at")), SIDE / 4))
     }
 
-    /// The place has a name, since naga takes nothing else for a pointer's index.
+    /// Loads a matrix. The index is bound to a name first, because naga accepts only a named index in a pointer
+    /// expression.
     fn load(&self, name: &str, at: &str, role: char, (place, stride): (&str, usize)) -> String {
         let mut text = format!("    let {name}_at = {at};\n");
         let _ = match self.is_emulated {
@@ -97,7 +100,7 @@ fn store_sums(place: u32, stored: array<vec4<f32>, 2>, lane: u32) {{
         text
     }
 
-    /// Adds the product of a matrix of data and one of weights to one of sums.
+    /// Adds the product of a data matrix and a weight matrix to an accumulator.
     pub(crate) fn add(&self, sum: &str, data: &str, weights: &str) -> String {
         match self.is_emulated {
             true => format!("    {sum} = add_products({data}, {weights}, {sum}, local.x);\n"),
@@ -105,7 +108,7 @@ fn store_sums(place: u32, stored: array<vec4<f32>, 2>, lane: u32) {{
         }
     }
 
-    /// Stores a matrix of sums from the vector at `at` on, which gets the name `name`.
+    /// Stores an accumulator matrix from vec4 `at` on. The index is bound to the name `name`.
     pub(crate) fn store(&self, sum: &str, name: &str, at: &str) -> String {
         let Rows { name: memory, stride } = self.sums;
         match self.is_emulated {

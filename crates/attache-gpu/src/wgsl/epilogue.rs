@@ -10,12 +10,12 @@ use crate::wgsl::accessor::Array;
 use crate::wgsl::expression::{expression, functions, integer, vector};
 use crate::wgsl::{Context, Writer, integer_expression};
 
-/// WGSL's type for one element of what a kernel's primitive hands to `store`.
+/// The WGSL type of one element that a kernel's primitive passes to `store`.
 pub(crate) fn carried(program: &Program, kernel: &Kernel) -> &'static str {
     element(made_scalar(program, kernel))
 }
 
-/// WGSL's type for an element.
+/// The WGSL type of an element.
 fn element(scalar: Scalar) -> &'static str {
     match scalar {
         Scalar::F32 => "f32",
@@ -23,8 +23,8 @@ fn element(scalar: Scalar) -> &'static str {
     }
 }
 
-/// Adds a function `name(g)` that reads the operand for the output's unit `g` of `lanes` elements, as reals (`f32`) or, of
-/// integers, as such (`i32`).
+/// Adds a function `name(g)` that loads the operand for the output's unit `g` of `lanes` elements: as floats if
+/// `element` is `f32`, as integers if it is `i32`.
 pub(crate) fn operand(
     writer: &mut Writer<'_>,
     name: &str,
@@ -40,7 +40,7 @@ pub(crate) fn operand(
     if let Some(first) = axes.first_mut() {
         first.extent /= lanes;
     }
-    // Strides of outer axes are counted in the array's own units; the innermost moves by one.
+    // Strides of outer axes are counted in units of the array. The innermost axis advances by one unit.
     let unit = |axis: usize, stride: usize| if axis == 0 { stride } else { stride / width };
     let mut at = String::new();
     let mut text = format!("fn {name}(g: u32) -> {real} {{\n    var rest = g;\n    var at = 0u;\n");
@@ -68,13 +68,13 @@ pub(crate) fn operand(
     writer.function(&text);
 }
 
-/// WGSL of an expression of reals as elements of this scalar; the functions that it calls are added.
+/// WGSL of a float expression, converted to elements of type `scalar`. Adds the functions that it calls.
 fn real_lanes(writer: &mut Writer<'_>, expression: &Expression, scalar: Scalar, lanes: usize) -> String {
     functions(expression, lanes).iter().for_each(|function| writer.function(function));
     converted(writer, scalar, lanes, self::expression(expression, lanes))
 }
 
-/// Reals as elements of this scalar: integers through a function that is added.
+/// WGSL that converts floats to elements of type `scalar`. Adds the conversion function for integers.
 fn converted(writer: &mut Writer<'_>, scalar: Scalar, lanes: usize, reals: String) -> String {
     match scalar {
         Scalar::F32 => reals,
@@ -85,40 +85,41 @@ fn converted(writer: &mut Writer<'_>, scalar: Scalar, lanes: usize, reals: Strin
     }
 }
 
-/// Adds the function `store(g, value)`, which applies the epilogue to the result's unit `g` of `lanes` elements and
-/// writes it. The output is the kernel's first; one lane at a time, unit `g` of [`Writer::linear`] writes element `g` and
-/// no other.
+/// Adds the function `store(g, value)`, which applies the epilogue to unit `g` of `lanes` elements of the result and
+/// writes it. The output is the kernel's first. At vector width 1, unit `g` of [`Writer::linear`] must write element
+/// `g` and no other.
 pub(crate) fn store(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, lanes: usize) {
     let output = kernel.outputs[0];
     let array = if lanes == 1 { writer.write_own(output) } else { writer.write(output, lanes) };
     store_into(writer, context, kernel, lanes, &array, Operands::Read);
 }
 
-/// As [`store`], where whoever writes element `g` may have any number.
+/// Like [`store`], but any invocation may write any element `g`.
 pub(crate) fn store_anywhere(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, lanes: usize) {
     let array = writer.write(kernel.outputs[0], lanes);
     store_into(writer, context, kernel, lanes, &array, Operands::Read);
 }
 
-/// As [`store_anywhere`], where whoever calls `store(g, value, x1, x2, …)` has read the operands: those by the functions
-/// `operand1(g)`, `operand2(g)`, …, as many as are returned.
+/// Like [`store_anywhere`], but the caller of `store(g, value, x1, x2, …)` has loaded the operands with the functions
+/// `operand1(g)`, `operand2(g)`, …. Returns the number of operands.
 pub(crate) fn store_given(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, lanes: usize) -> usize {
     let array = writer.write(kernel.outputs[0], lanes);
     store_into(writer, context, kernel, lanes, &array, Operands::Given);
     if kernel.epilogue.is_identity() { 0 } else { kernel.operands.len() }
 }
 
-/// Who reads an epilogue's operands.
+/// Where an epilogue's operands are loaded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operands {
-    /// The function `store`.
+    /// In the function `store`.
     Read,
-    /// Its caller.
+    /// In its caller.
     Given,
 }
 
-/// Adds the function `name(g, value)`: what becomes of the 4 reals, or integers, that the kernel's primitive makes as unit `g`
-/// of its output. A kernel of one position's channels at a time has no operands where those are no multiple of 4.
+/// Adds the function `name(g, value)`, which applies the epilogue to the 4 floats or integers of unit `g` of the output
+/// and returns the result. A kernel that computes the channels of one pixel at a time has no operands if its channel
+/// count is not a multiple of 4.
 pub(crate) fn finish(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, name: &str) {
     let variables = variables(writer, context, kernel, name, 4);
     let value = match &kernel.epilogue {
@@ -131,8 +132,8 @@ pub(crate) fn finish(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Ke
     writer.function(&format!("fn {name}(g: u32, value: {quad}) -> {quad} {{\n{variables}    return {value};\n}}\n"));
 }
 
-/// WGSL that names the epilogue's variables `x0`, `x1`, … of unit `g`; the operands' functions, which are added, have names
-/// that start with `name`.
+/// WGSL that defines the epilogue's variables `x0`, `x1`, … for unit `g`. Adds the functions that load the operands;
+/// their names start with `name`.
 fn variables(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, name: &str, lanes: usize) -> String {
     let (program, element) = (context.program, kernel.epilogue.element());
     let mut text = "    let x0 = value;\n".to_owned();
@@ -178,8 +179,8 @@ fn store_into(
     writer.function(&format!("fn store(g: u32, value: {element}{given}) {{\n{variables}    {value}\n}}\n"));
 }
 
-/// WGSL of an expression of integers over so many variables of `lanes` elements; the function of that `name` that it becomes
-/// is added, with those that this calls.
+/// WGSL of an integer expression of `variables` variables of `lanes` elements each. Adds the expression as a function
+/// called `name`, and the functions that it calls.
 fn whole_lanes(writer: &mut Writer<'_>, name: &str, expression: &Whole, (variables, lanes): (usize, usize)) -> String {
     integer_expression::functions(expression).iter().for_each(|function| writer.function(function));
     let function =
@@ -195,7 +196,7 @@ fn whole_lanes(writer: &mut Writer<'_>, name: &str, expression: &Whole, (variabl
     }
 }
 
-/// Adds the function `store(g)` for a map of reals or integers: its inputs are the operands.
+/// Adds the function `store(g)` of a float or integer map, whose inputs are loaded like operands.
 pub(crate) fn store_map(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, lanes: usize) {
     let program = context.program;
     let (id, inputs) = (kernel.outputs[0], kernel.inputs.len());

@@ -1,30 +1,31 @@
-//! Expressions and index maps as WGSL text.
+//! Expressions and index maps as WGSL.
 
 use attache_gpu_ir::{Binary, Expression, Index, Unary};
 
-/// WGSL's type of `lanes` neighbouring elements of type `element`.
+/// The WGSL type of `lanes` adjacent elements of type `element`.
 pub(crate) fn vector(element: &str, lanes: usize) -> String {
     if lanes == 1 { element.to_owned() } else { format!("vec{lanes}<{element}>") }
 }
 
-/// A number in WGSL, bit for bit. The function [`FLOAT_OF`] has to be there where [`calls_float_of`] says so.
+/// A bit-exact WGSL literal. If [`calls_float_of`] is true of it, the shader must define [`FLOAT_OF`].
 ///
-/// WGSL has no literals for infinities and NaN, and drivers may read denormal ones, or the sign of a zero, as 0.
+/// WGSL has no literals for infinities and NaN, and drivers may read denormal literals, or the sign of a zero, as 0.
 pub(crate) fn literal(value: f32) -> String {
     if value.is_normal() || value.to_bits() == 0 { format!("{value:?}f") } else { float_of(value) }
 }
 
-/// A number that compilers of WGSL don't take for a constant, and so neither refuse nor compute with.
+/// A float that WGSL compilers do not treat as a constant, so that they neither reject it nor fold it.
 fn float_of(value: f32) -> String {
     format!("float_of({}u)", value.to_bits())
 }
 
-/// Whether a text that holds numbers calls [`FLOAT_OF`].
+/// Whether WGSL that contains literals calls [`FLOAT_OF`].
 pub(crate) fn calls_float_of(text: &str) -> bool {
     text.contains("float_of(")
 }
 
-/// A function, since WGSL refuses constant expressions that are not finite, `bitcast` among them: its argument is none.
+/// Reinterprets bits as a float. It is a function because WGSL rejects constant expressions that are not finite,
+/// `bitcast` included, and a function's parameter is not a constant expression.
 pub(crate) const FLOAT_OF: &str = "fn float_of(bits: u32) -> f32 {
     return bitcast<f32>(bits);
 }
@@ -32,7 +33,7 @@ pub(crate) const FLOAT_OF: &str = "fn float_of(bits: u32) -> f32 {
 
 /// The expression over variables named `x0`, `x1`, …, all of `lanes` elements.
 pub(crate) fn expression(expression: &Expression, lanes: usize) -> String {
-    // Compilers would compute what has no variables, and refuse the shader where the result is not finite.
+    // Compilers would fold an expression without variables, and reject the shader if the result is not finite.
     let is_constant = expression.arity() == 0;
     let real = vector("f32", lanes);
     let of = |part: &Expression| match part {
@@ -51,7 +52,7 @@ pub(crate) fn expression(expression: &Expression, lanes: usize) -> String {
                 Unary::Logarithm => format!("log({a})"),
                 Unary::SquareRoot => format!("sqrt({a})"),
                 Unary::InverseSquareRoot => format!("inverseSqrt({a})"),
-                // Beyond ±10 the result rounds to ±1, but some drivers overflow on the way there.
+                // Beyond ±10 the result rounds to ±1, but some drivers overflow in intermediate results.
                 Unary::Tanh => format!("tanh(clamp({a}, {real}(-10.0), {real}(10.0)))"),
                 Unary::Logistic => format!("(1.0 / (1.0 + exp(-{a})))"),
                 Unary::Sine => format!("sin({a})"),
@@ -87,10 +88,10 @@ pub(crate) fn expression(expression: &Expression, lanes: usize) -> String {
     }
 }
 
-/// The functions that [`expression`] calls, for `lanes` elements, but for those that the expression has no use for.
+/// The definitions of the functions that [`expression`] calls for this expression and vector width.
 pub(crate) fn functions(whole: &Expression, lanes: usize) -> Vec<String> {
     let calls = expression(whole, lanes);
-    // In the order in which one builds on another.
+    // In dependency order: a function comes after those that it calls.
     let functions = [
         ("error_function", ERROR_FUNCTION),
         ("power", POWER),
@@ -104,8 +105,8 @@ pub(crate) fn functions(whole: &Expression, lanes: usize) -> Vec<String> {
     numbers.into_iter().chain(used.map(|(_, text)| for_lanes(text, lanes))).collect()
 }
 
-/// Near zero Taylor's series to x¹⁵. Beyond, Abramowitz and Stegun, "Handbook of Mathematical Functions", 7.1.26: its
-/// absolute error of 1.5e-7 would be any multiple of a small result.
+/// A Taylor series to x¹⁵ below 0.75. Above, Abramowitz and Stegun, "Handbook of Mathematical Functions", 7.1.26: its
+/// absolute error of 1.5e-7 would be a large relative error of small results.
 const ERROR_FUNCTION: &str = "fn error_functionLANES(x: REAL) -> REAL {
     let s = x * x;
     var q = (1.0 / 9360.0 - s / 75600.0) * s - 1.0 / 1320.0;
@@ -119,7 +120,7 @@ const ERROR_FUNCTION: &str = "fn error_functionLANES(x: REAL) -> REAL {
 }
 ";
 
-/// Devices may take the power of a negative number for undefined: here an integer exponent decides the sign.
+/// Devices may treat a power of a negative base as undefined. Here an integer exponent determines the sign.
 const POWER: &str = "fn powerLANES(a: REAL, b: REAL) -> REAL {
     let size = select(pow(abs(a), b), REAL(1.0), b == REAL(0.0));
     let odd = abs(b - 2.0 * floor(b * 0.5)) == REAL(1.0);
@@ -127,9 +128,10 @@ const POWER: &str = "fn powerLANES(a: REAL, b: REAL) -> REAL {
 }
 ";
 
-/// Exact for quotients below 2³³: of a quotient of 12 bits and a divisor split into halves of 12, every product is exact,
-/// whether the device fuses it with the addition or not. Three such quotients leave less than the divisor on either side
-/// of 0. Drivers of OpenGL would take out the factor that both products share, and round: hence the one that is `apart`.
+/// Exact for quotients below 2³³. Each quotient has 12 bits and the divisor is split into two halves of 12 bits, so
+/// every product is exact, whether or not the device fuses it with the addition. After three quotients the remainder is
+/// smaller than the divisor, with either sign. `apart` is the same quotient in a form that OpenGL drivers do not
+/// recognise: they would factor the quotient out of both products, and round.
 const FLOOR_MODULO: &str = "fn floor_moduloLANES(a: REAL, b: REAL) -> REAL {
     let high = bitcast<REAL>(bitcast<WHOLE>(b) & WHOLE(-4096));
     var rest = a;
@@ -143,15 +145,16 @@ const FLOOR_MODULO: &str = "fn floor_moduloLANES(a: REAL, b: REAL) -> REAL {
 }
 ";
 
-/// A device's quotient may be off in its last bit, and so rounded over an integer; without what it leaves it is one.
+/// A device's quotient may be off in its last bit, and `floor` would then return the wrong integer. With the remainder
+/// subtracted first, the exact quotient is an integer, so rounding removes the error.
 const FLOOR_DIVIDE: &str = "fn floor_divideLANES(a: REAL, b: REAL) -> REAL {
     let exact = round((a - floor_moduloLANES(a, b)) / b);
     return select(exact, floor(a / b), abs(a) > abs(b) * 4194304.0);
 }
 ";
 
-/// The function `integerLANES`: a real rounded towards zero, held to the range of 32 bits. By itself a device takes the
-/// largest *real* below 2³¹ for what is larger.
+/// The function `integerLANES`: converts a float to an integer, rounded towards zero and clamped to the range of 32
+/// bits. A device's own conversion clamps to the largest *float* below 2³¹.
 pub(crate) fn integer(lanes: usize) -> String {
     for_lanes(INTEGER, lanes)
 }
@@ -161,13 +164,13 @@ const INTEGER: &str = "fn integerLANES(x: REAL) -> WHOLE {
 }
 ";
 
-/// A function's text for so many elements.
+/// The definition of a function for vectors of `lanes` elements.
 fn for_lanes(text: &str, lanes: usize) -> String {
     let (real, whole) = (vector("f32", lanes), vector("i32", lanes));
     text.replace("LANES", &lanes.to_string()).replace("REAL", &real).replace("WHOLE", &whole)
 }
 
-/// The index over output coordinates named `o0`, `o1`, …, of type `i32`; numbers pass through `number`.
+/// The index over output coordinates named `o0`, `o1`, … of type `i32`. Every number is emitted by `number`.
 pub(crate) fn index(index: &Index, number: &mut dyn FnMut(i64) -> String) -> String {
     match index {
         Index::Axis(axis) => format!("o{axis}"),
@@ -231,7 +234,7 @@ mod tests {
         assert!(functions(&Expression::Input(0).add(Constant(1.0)), 1).is_empty());
     }
 
-    /// naga's writers take what literals become, and don't compute with it beforehand.
+    /// naga's backends accept the literals and do not fold them.
     #[test]
     fn vulkan_and_opengl_take_all_numbers() {
         use wgpu::naga::back::{glsl, spv};

@@ -1,10 +1,10 @@
-//! Expressions of integers as WGSL text.
+//! Integer expressions as WGSL.
 //!
-//! WGSL has no integers of 64 bits: fixed-point products are made of halves of 16 bits, and rounded in words of 32.
+//! WGSL has no 64-bit integers. Fixed-point products are assembled from 16-bit halves, and rounded in 32-bit words.
 
 use attache_gpu_ir::{Whole, WholeBinary, WholeRounding};
 
-/// The expression over variables named `x0`, `x1`, …, each an `i32`; numbers pass through `number`.
+/// The expression over variables named `x0`, `x1`, …, each an `i32`. Every number is emitted by `number`.
 pub(crate) fn whole(expression: &Whole, number: &mut dyn FnMut(i32) -> String) -> String {
     match expression {
         Whole::Input(index) => format!("x{index}"),
@@ -38,7 +38,8 @@ pub(crate) fn whole(expression: &Whole, number: &mut dyn FnMut(i32) -> String) -
     }
 }
 
-/// The function `name(x0, x1, …)`, which is the expression of so many variables; numbers pass through `number`.
+/// The function `name(x0, x1, …)` that evaluates the expression of `variables` variables. Every number is emitted by
+/// `number`.
 pub(crate) fn whole_value(
     name: &str,
     expression: &Whole,
@@ -50,8 +51,7 @@ pub(crate) fn whole_value(
     format!("fn {name}({}) -> i32 {{\n    return {value};\n}}\n", variables.join(", "))
 }
 
-/// The functions that [`whole`] calls, but for those that the expression has no use for, in the order in which one builds on
-/// another.
+/// The definitions of the functions that [`whole`] calls for this expression, in dependency order.
 pub(crate) fn functions(expression: &Whole) -> Vec<&'static str> {
     let calls = whole(expression, &mut |_| String::new());
     let uses = |name: &str| calls.contains(&format!("{name}("));
@@ -61,14 +61,14 @@ pub(crate) fn functions(expression: &Whole) -> Vec<&'static str> {
     used.iter().filter(|(is_used, _)| *is_used).map(|(_, text)| *text).collect()
 }
 
-/// A function, lest devices fold a shift of constants that they take for an overflow.
+/// A function, so that compilers do not fold a shift of constants that they regard as an overflow.
 const SHIFT_LEFT: &str = "fn shift_left(x: i32, bits: i32) -> i32 {
     return x << u32(bits);
 }
 ";
 
-/// The product of two integers in 64 bits: its lower word, then its upper one. A negative factor, taken for what its bits
-/// are without a sign, is 2³² too large: the other factor is taken off the upper word.
+/// The 64-bit product of two integers: its lower word, then its upper word. The bits of a negative factor, read as
+/// unsigned, are 2³² too large, so the other factor is subtracted from the upper word.
 const PRODUCT: &str = "fn product(a: i32, b: i32) -> vec2<u32> {
     let x = vec2<u32>(u32(a) & 65535u, u32(a) >> 16u);
     let y = vec2<u32>(u32(b) & 65535u, u32(b) >> 16u);
@@ -81,7 +81,8 @@ const PRODUCT: &str = "fn product(a: i32, b: i32) -> vec2<u32> {
 }
 ";
 
-/// The upper 32 bits of twice the product, ties up; then a division, ties away from zero.
+/// The upper 32 bits of twice the product, ties rounded up; then a division by a power of two, ties rounded away from
+/// zero.
 const RESCALE_TWICE: &str = "fn rescale_twice(x: i32, mantissa: i32, exponent: i32) -> i32 {
     let words = product(x << u32(max(exponent, 0)), mantissa);
     let low = words.x + 0x40000000u;
@@ -94,7 +95,7 @@ const RESCALE_TWICE: &str = "fn rescale_twice(x: i32, mantissa: i32, exponent: i
 }
 ";
 
-/// The product and half of what it is divided by, shifted over both words.
+/// Adds half of the divisor to the product and shifts the two-word sum right.
 const RESCALE_ONCE: &str = "fn rescale_once(x: i32, mantissa: i32, exponent: i32) -> i32 {
     let words = product(x, mantissa);
     let bits = u32(31 - exponent);

@@ -1,8 +1,8 @@
-//! WGSL: the text of shaders, and nothing else.
+//! WGSL generation.
 //!
-//! [`Writer`] builds a shader: bindings, parameters and functions. The other modules write the parts that variants share:
-//! expressions, accesses to arrays, epilogues, cooperative matrices. Nothing here chooses how a kernel is computed; that is
-//! for the variants.
+//! [`Writer`] builds a shader: bindings, parameters and functions. The other modules generate the parts that variants
+//! share: expressions, array accesses, epilogues and cooperative matrices. Nothing here chooses how a kernel is
+//! computed; the variants do.
 
 pub(crate) mod accessor;
 mod context;

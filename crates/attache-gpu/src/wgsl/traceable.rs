@@ -1,7 +1,7 @@
-//! Shaders as a validation layer can follow them. For tests.
+//! Rewrites shaders for Vulkan's validation layer. Used only while validation is on.
 
-/// A shader's text with each bound array in a structure of its own. The validation layer (1.3.239) takes what a shader writes
-/// to an array that is bound by itself for something that it reads, and so misses barriers that are missing.
+/// A shader's source with each bound array wrapped in a structure. The validation layer (1.3.239) takes a write to an
+/// array that is bound directly for a read, and therefore does not report missing barriers.
 pub(crate) fn traceable(source: &str) -> String {
     let bound = |line: &str| {
         let (head, rest) = line.split_once("> b").filter(|(head, _)| head.contains("var<storage"))?;

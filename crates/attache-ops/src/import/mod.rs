@@ -1,4 +1,4 @@
-//! A subgraph of a model as a graph: operators parsed, shapes inferred in the order in which nodes run.
+//! Import of a subgraph as a graph: operators are parsed and shapes inferred in execution order.
 
 mod variables;
 
@@ -13,44 +13,52 @@ use crate::definition::{Declaration, Definition};
 use crate::operators::definitions;
 use crate::subgraphs::{Callees, Held, Shapes};
 
-/// An operator of a file that is wrong.
+/// Error for an invalid operator of a file.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("subgraph {subgraph}, operator {operator} ({name}): {error}")]
 pub struct ImportError {
     /// The subgraph.
     pub subgraph: usize,
-    /// The operator's index in it.
+    /// The operator's index in the subgraph.
     pub operator: usize,
-    /// Its name.
+    /// The operator's name.
     pub name: String,
-    /// What is wrong with it.
+    /// What is wrong.
     pub error: OpError,
 }
 
-/// The subgraph as a graph, and everything that is wrong with its operators.
+/// Imports a subgraph as a graph, and lists everything that is wrong with its operators.
 ///
 /// `input_shapes` replaces the shapes of the inputs, in their order, where it has one. An operator that isn't
-/// implemented, in its version or with its options, becomes a node that says so and has the outputs that the file
-/// states; so does one that is wrong, which is reported as well. Panics where there is no such subgraph.
+/// implemented, in its version or with its options, becomes a placeholder node with the outputs that the file states.
+/// So does an invalid operator, which is reported as well.
+///
+/// # Panics
+///
+/// Panics where there is no such subgraph.
 pub fn import(model: &Model, subgraph: usize, input_shapes: &[Option<Shape>]) -> (Graph, Vec<ImportError>) {
     import_within(&Callees::new(model, Held::new(), infer), subgraph, shapes_of(model, subgraph, input_shapes))
 }
 
-/// [`import`] of the subgraph that an interpreter runs, which knows what resource variables hold: none has a value yet,
-/// and the subgraph's inputs have these shapes at every run.
+/// Like [`import`], for the subgraph that an interpreter runs. No resource variable has a value yet and the subgraph's
+/// inputs have these shapes at every run, so the shapes of resource variables can be inferred.
+///
+/// # Panics
+///
+/// Panics where there is no such subgraph.
 pub fn import_first(model: &Model, subgraph: usize, input_shapes: &[Option<Shape>]) -> (Graph, Vec<ImportError>) {
     let inputs = shapes_of(model, subgraph, input_shapes);
     let held = held(model, (subgraph, &inputs));
     import_within(&Callees::new(model, held, infer), subgraph, inputs)
 }
 
-/// The shapes that a subgraph makes, as far as its operators tell them.
+/// Infers the output shapes of a subgraph, as far as its operators allow.
 fn infer(callees: &Callees, subgraph: usize, inputs: Shapes) -> Option<Shapes> {
     let (graph, errors) = import_within(callees, subgraph, inputs);
     errors.is_empty().then(|| graph.outputs.iter().map(|id| graph.fact(*id).shape.clone()).collect())
 }
 
-/// The shapes of a subgraph's inputs: those that are asked for, else the file's.
+/// The shapes of a subgraph's inputs: the requested ones, else those of the file.
 fn shapes_of(model: &Model, subgraph: usize, asked: &[Option<Shape>]) -> Vec<Option<Shape>> {
     let source = &model.subgraphs()[subgraph];
     let inputs = source.inputs.iter().enumerate();
@@ -61,7 +69,8 @@ fn shapes_of(model: &Model, subgraph: usize, asked: &[Option<Shape>]) -> Vec<Opt
     inputs.map(shape).map(Some).collect()
 }
 
-/// The subgraph where `callees` looks from, with inputs of these shapes, `None` for one that only a run tells.
+/// Imports a subgraph that is called from `callees`, with inputs of these shapes; `None` for a shape that is known only
+/// at run time.
 fn import_within(callees: &Callees, subgraph: usize, inputs: Vec<Option<Shape>>) -> (Graph, Vec<ImportError>) {
     let callees = callees.within(subgraph);
     let source = &callees.model().subgraphs()[subgraph];
@@ -105,7 +114,7 @@ fn import_within(callees: &Callees, subgraph: usize, inputs: Vec<Option<Shape>>)
     (graph, errors)
 }
 
-/// What the file knows about a tensor. An open extent of a shape counts as 1 until the caller gives another.
+/// The file's facts of a tensor. A dynamic extent counts as 1 until the caller sets another.
 fn fact(tensor: &Tensor) -> Fact {
     Fact {
         data_type: tensor.data_type,
@@ -122,8 +131,8 @@ fn declared_outputs(source: &Subgraph, operator: &Operator) -> Vec<Inferred> {
     tensors.map(|tensor| Inferred::new(tensor.data_type, tensor.shape.clone())).collect()
 }
 
-/// The outputs as the file states them, for an operator that can't tell. Files write an unknown shape as they write a
-/// scalar's: as none.
+/// The outputs as stated by the file, for an operator that can't infer them. Files encode an unknown shape like a
+/// scalar's, as an empty one, so shapes of rank 0 count as unknown.
 fn stated(declared: Vec<Inferred>) -> Vec<Inferred> {
     let shape = |inferred: &Inferred| inferred.shape.clone().filter(|shape| shape.rank() > 0);
     declared.into_iter().map(|inferred| Inferred { shape: shape(&inferred), ..inferred }).collect()
@@ -157,7 +166,7 @@ fn parse(callees: &Callees, subgraph: usize, index: usize, declared: &[Inferred]
     (definition.parse)(&Declaration { operator, options, outputs: declared.to_vec(), intermediates, callees })
 }
 
-/// The inferred outputs, where they agree with the file in number, type and scales.
+/// The inferred outputs, if they agree with the file in number, type and scales.
 fn checked(
     op: &dyn Op,
     inputs: &[Option<&Fact>],

@@ -1,9 +1,9 @@
-//! Which shapes resource variables hold, as far as a file tells.
+//! Inference of the shapes of resource variables.
 //!
-//! A variable holds whatever was assigned to it last, so its shape is known where every assignment of the model gives it
-//! one and the same. The value of an assignment often hangs on what was read before (`state = f(state)`), so a shape that
-//! some assignments have is taken for granted and then has to come out at all of them: what is true of every assignment
-//! while it holds for those before is true of every read. Knows no operator by name.
+//! A variable contains the value that was last assigned, so its shape is known if every assignment in the model has the
+//! same shape. The value of an assignment often depends on a previous read (`state = f(state)`). So a shape found at
+//! some assignments is assumed and then must result at all of them: what holds for every assignment if it held for the
+//! ones before holds for every read. Independent of the operators' names.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,14 @@ use attache_model::Model;
 use super::{import_within, infer};
 use crate::subgraphs::{Callees, Held};
 
-/// The shapes of what is assigned to each variable; `None` for one that isn't known.
+/// The shapes assigned to each variable; `None` where a shape is not known.
 type Assigned = BTreeMap<(String, String), Vec<Option<Shape>>>;
 
-/// Models of which more rounds would tell more are not looked into any further.
+/// Limit on inference rounds; a model that needs more gets no shapes at all.
 const MOST_ROUNDS: usize = 4;
 
-/// The shapes that variables hold whenever they are read. `fixed` is a subgraph with the shapes that its inputs have at
-/// all runs; of the inputs of others nothing is taken for granted.
+/// The shapes that variables have at every read. `fixed` is a subgraph and the shapes that its inputs have at all runs;
+/// the input shapes of other subgraphs are unknown.
 pub(super) fn held(model: &Model, fixed: (usize, &[Option<Shape>])) -> Held {
     let mut tensors = model.subgraphs().iter().flat_map(|subgraph| &subgraph.tensors);
     if !tensors.any(|tensor| tensor.data_type == DataType::Resource) {
@@ -41,14 +41,14 @@ pub(super) fn held(model: &Model, fixed: (usize, &[Option<Shape>])) -> Held {
     Held::default()
 }
 
-/// The shape that all of these are.
+/// The shape that all of these are equal to.
 fn common<'a>(mut shapes: impl Iterator<Item = &'a Shape>) -> Option<Shape> {
     let first = shapes.next()?;
     shapes.all(|shape| shape == first).then(|| first.clone())
 }
 
-/// Every assignment of the model, with variables of the shapes assumed; `None` where one goes to a variable that isn't
-/// known by its name.
+/// All assignments of the model, with variables assumed to have the shapes `assumed`; `None` where one assigns to a
+/// variable that can't be identified.
 fn assigned(model: &Model, fixed: (usize, &[Option<Shape>]), assumed: &Held) -> Option<Assigned> {
     let callees = Callees::new(model, assumed.clone(), infer);
     let mut assigned = Assigned::new();

@@ -1,4 +1,4 @@
-//! ARG_MAX and ARG_MIN: the place of the first largest or smallest element along an axis, which is dropped.
+//! ARG_MAX and ARG_MIN: the index of the first largest or smallest element along an axis, which is removed.
 
 use std::sync::Arc;
 
@@ -31,16 +31,16 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
     },
 ];
 
-/// What elements may be.
+/// Supported element types.
 const TYPES: [DataType; 5] = [DataType::Float32, DataType::Int32, DataType::Int8, DataType::UInt8, DataType::Bool];
 
 /// Inputs: elements and the axis.
 #[derive(Debug)]
 struct ArgExtremum {
     name: &'static str,
-    /// Whether the largest is looked for, or the smallest.
+    /// Whether this is ARG_MAX.
     largest: bool,
-    /// The type of places.
+    /// The type of the indices.
     places: DataType,
 }
 
@@ -54,7 +54,7 @@ fn row(declaration: &Declaration<'_>, largest: bool, places: Option<TensorType>)
     }
 }
 
-/// The axis of the shape, which must have elements along it.
+/// The axis of the shape; an error where its extent is 0.
 fn axis(shape: &Shape, axis: &[i64]) -> Result<usize, OpError> {
     let axis = axis_of(shape, single(axis)?)?;
     if shape[axis] == 0 {
@@ -69,7 +69,7 @@ fn without(shape: &Shape, axis: usize) -> Shape {
     extents.into()
 }
 
-/// Calls `write` with each place of the output and the place along the axis that belongs there.
+/// Calls `write` with each position in the output and the resulting index along the axis.
 fn places<T: Copy + PartialOrd>(
     input: &[T],
     shape: &Shape,
@@ -84,7 +84,7 @@ fn places<T: Copy + PartialOrd>(
             for place in 1..extent {
                 let other = block[place * inner + column];
                 let is_better = if largest { other > value } else { other < value };
-                // What is no number loses to every number.
+                // NaN is replaced by any number.
                 if is_better || (is_unordered(value) && !is_unordered(other)) {
                     (best, value) = (place, other);
                 }
@@ -154,7 +154,7 @@ impl Op for ArgExtremum {
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
         let axis = axis(lowering.input_shape(0)?, &lowering.integers(1)?).map_err(refuse)?;
         let input = match lowering.input_fact(0)?.data_type {
-            // Integers of 32 bits are more than a device's real numbers tell apart.
+            // A device's floats do not represent all 32-bit integers.
             DataType::Int32 => lowering.float_input(0)?,
             _ => lowering.real_input(0)?,
         };

@@ -1,4 +1,4 @@
-//! ASSIGN_VARIABLE: gives a resource variable a value, of whatever type and shape.
+//! ASSIGN_VARIABLE: assigns a value of any type and shape to a resource variable.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! AVERAGE_POOL_2D: the mean of what each window covers; elements of padding don't count.
+//! AVERAGE_POOL_2D: the mean of the elements in each window; padding does not count.
 
 use attache_gpu_ir::WindowKind;
 use attache_model::schema::BuiltinOperator;

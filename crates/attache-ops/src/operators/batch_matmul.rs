@@ -1,4 +1,4 @@
-//! BATCH_MATMUL: the product of matrices, the two innermost axes, for each index of the outer axes, which broadcast.
+//! BATCH_MATMUL: matrix products over the two innermost axes, for each index of the broadcast outer axes.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -29,9 +29,9 @@ pub(crate) static DEFINITIONS: &[Definition] =
 /// Inputs: left and right matrices.
 #[derive(Debug)]
 struct BatchMatMul {
-    /// Whether the left and the right matrices are transposed first.
+    /// Whether the left and the right matrices are transposed.
     transposed: [bool; 2],
-    /// Whether floats that meet bytes become bytes with a zero point.
+    /// Whether floats are quantized with a zero point for a product with bytes.
     is_asymmetric: bool,
 }
 
@@ -42,7 +42,7 @@ fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
     Ok(Arc::new(BatchMatMul { transposed, is_asymmetric }))
 }
 
-/// One product's extents and how products are paired.
+/// Extents of one matrix product, and the pairing of the matrices.
 #[derive(Debug)]
 struct Product {
     rows: usize,
@@ -50,7 +50,7 @@ struct Product {
     columns: usize,
     /// The output's outer axes.
     outer: Shape,
-    /// Matrices between neighbours along the outer axes, of the left and of the right input.
+    /// Strides along the outer axes of the left and of the right input, in matrices.
     steps: [Vec<usize>; 2],
 }
 
@@ -59,12 +59,12 @@ impl Product {
         countable([self.outer.extents(), &[self.rows, self.columns]].concat().into())
     }
 
-    /// Bytes of so many right matrices packed.
+    /// Bytes of this number of packed right matrices.
     fn packed(&self, data_type: DataType, matrices: usize) -> u64 {
         packed(data_type, matrices, [self.columns, self.depth], self.depth)
     }
 
-    /// The left and the right matrix of product `index`.
+    /// The indices of the left and the right matrix of product `index`.
     fn pair(&self, index: usize) -> [usize; 2] {
         let (mut rest, mut pair) = (index, [0; 2]);
         for axis in (0..self.outer.rank()).rev() {
@@ -76,11 +76,11 @@ impl Product {
     }
 }
 
-/// Right matrices take at most so many times their bytes when all are packed, or so many bytes.
+/// All right matrices are packed together if they take at most this many times their bytes, or `SMALL` bytes.
 const MOST_GROWTH: u64 = 8;
 const SMALL: u64 = 16 << 20;
 
-/// How many matrices a tensor of this shape holds.
+/// The number of matrices in a tensor of this shape.
 fn matrices(shape: &Shape) -> usize {
     shape[..shape.rank().saturating_sub(2)].iter().product()
 }
@@ -99,20 +99,20 @@ impl BatchMatMul {
         Ok(Product { rows, depth, columns, outer, steps })
     }
 
-    /// Elements between neighbours along the columns and along the depth of a right matrix.
+    /// Strides along N and along K of a right matrix.
     fn strides(&self, product: &Product) -> [usize; 2] {
         if self.transposed[1] { [product.depth, 1] } else { [1, product.columns] }
     }
 
-    /// Whether all right matrices are packed before they are multiplied: not where they are many and small, so that packed
-    /// ones would take far more memory than the tensor.
+    /// Whether all right matrices are packed before they are multiplied. Not so for many small ones, whose packed form
+    /// would take far more memory than the tensor.
     fn is_packed_whole(&self, product: &Product, data_type: DataType, right: &Shape) -> bool {
         let stored = data_type.byte_size(right.elements()).map_or(u64::MAX, |bytes| bytes as u64);
         product.packed(data_type, matrices(right)) <= stored.saturating_mul(MOST_GROWTH).max(SMALL)
     }
 
-    /// Calls `multiply` with rows of the output, the first of them and those of the left matrices, and the right matrix that
-    /// `pack` makes of its index. Right matrices are kept where they are constant and packed together.
+    /// Calls `multiply` with a block of the output, the range of the left matrices' rows, and the right matrix that
+    /// `pack` packs from its index. Right matrices that are constant and packed together are cached.
     fn multiply_each<T, P: Any + Send>(
         &self,
         (product, right): (&Product, TensorRef<'_>),
@@ -131,7 +131,7 @@ impl BatchMatMul {
         self.each(product, count, output, |output, rows, index| multiply(output, rows, &pack(index)));
     }
 
-    /// Left matrices with their rows one after the other.
+    /// The left matrices in row-major order.
     fn rows<'a, T: Pod>(&self, product: &Product, left: &'a [T]) -> Cow<'a, [T]> {
         if !self.transposed[0] {
             return Cow::Borrowed(left);
@@ -144,8 +144,8 @@ impl BatchMatMul {
         Cow::Owned(rows)
     }
 
-    /// Calls `multiply` with rows of the output, the first of them and those of the left matrices, and the index of the
-    /// right matrix. Where there is but one of these, the left ones are one tall matrix.
+    /// Calls `multiply` with a block of the output, the range of the left matrices' rows, and the index of the right
+    /// matrix. Where there is only one right matrix, the left ones are treated as one tall matrix.
     fn each<T>(
         &self,
         product: &Product,
@@ -181,7 +181,7 @@ impl BatchMatMul {
         Ok(())
     }
 
-    /// The right matrix of bytes of this index, packed for left ones that stand for numbers by `left`.
+    /// Packs the right matrix of bytes with this index, for left matrices with the quantized zero `left`.
     fn pack_bytes(
         &self,
         level: Level,
@@ -235,7 +235,7 @@ impl BatchMatMul {
         Ok(())
     }
 
-    /// Floats times bytes: each row of the left matrices becomes bytes.
+    /// Floats times bytes: each row of the left matrices is quantized to bytes.
     fn eval_dynamic(&self, eval: &mut Eval<'_>, product: &Product) -> Result<(), OpError> {
         let (engine, left, right) = (Engine::new(eval.parallel), eval.input(0)?, eval.input(1)?);
         let scales = one_scale(&right)?.symmetric(right.data_type)?;
@@ -255,7 +255,7 @@ impl BatchMatMul {
     }
 }
 
-/// The scale of a right matrix, which must be one.
+/// The scale of a right matrix; an error where there are several.
 fn one_scale<'a>(right: &TensorRef<'a>) -> Result<WeightScales<'a>, OpError> {
     match WeightScales::new(right.data_type, right.quantization, usize::MAX, None)? {
         scales if scales.scales.len() == 1 => Ok(scales),
@@ -264,7 +264,7 @@ fn one_scale<'a>(right: &TensorRef<'a>) -> Result<WeightScales<'a>, OpError> {
 }
 
 impl BatchMatMul {
-    /// Bytes: sums of 32 bits, brought to the output's scale.
+    /// Emits the product of bytes: 32-bit sums, requantized to the output's scale.
     fn lower_stored(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
         let [left, right] = [lowering.input_fact(0)?, lowering.input_fact(1)?];
         if arithmetic(left.data_type, right.data_type).map_err(refuse)? != Arithmetic::Bytes {
@@ -287,7 +287,7 @@ impl BatchMatMul {
     }
 }
 
-/// The arithmetic that matrices of these types call for.
+/// The arithmetic of matrices of these types.
 fn arithmetic(left: DataType, right: DataType) -> Result<Arithmetic, OpError> {
     match (left, right) {
         (DataType::Int16, DataType::Int16) => Ok(Arithmetic::Wide),

@@ -1,7 +1,8 @@
-//! BATCH_TO_SPACE_ND: batches as the places of blocks of the middle axes, which are then cropped; the inverse of
+//! BATCH_TO_SPACE_ND: moves batches into blocks of the spatial axes, which are then cropped; the inverse of
 //! SPACE_TO_BATCH_ND.
 //!
-//! `out[n, o…, c…] = in[((o + before) mod b) × N + n, (o + before) / b…, c…]` for blocks `b` and N batches of the output.
+//! `out[n, o…, c…] = in[((o + before) mod b) × N + n, (o + before) / b…, c…]` for blocks `b` and N batches of the
+//! output.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use crate::{Code, Declaration, Definition};
 pub(crate) static DEFINITIONS: &[Definition] =
     &[Definition { code: Code::Builtin(BuiltinOperator::BATCH_TO_SPACE_ND), versions: 1..=4, parse }];
 
-/// Inputs: elements, extents of a block, and how much is cropped.
+/// Inputs: elements, block extents and croppings.
 #[derive(Debug)]
 struct BatchToSpaceNd;
 
@@ -40,7 +41,7 @@ fn output(shape: &Shape, blocks: &Blocks) -> Result<Shape, OpError> {
     countable(extents.into())
 }
 
-/// Where an output of this shape finds its elements.
+/// The index map from an output of this shape to the input.
 fn map(blocks: &Blocks, output: &Shape) -> IndexMap {
     let batches = output[0] as i64;
     let (mut batch, mut coordinates) = (Index::Axis(0), Vec::new());

@@ -1,4 +1,4 @@
-//! BROADCAST_TO: the input repeated to a given shape by numpy's rule.
+//! BROADCAST_TO: the input broadcast to a given shape by NumPy's rules.
 
 use std::sync::Arc;
 

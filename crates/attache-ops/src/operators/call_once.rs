@@ -1,4 +1,4 @@
-//! CALL_ONCE: runs a subgraph of the model at the first run and never again: what sets variables up.
+//! CALL_ONCE: runs an initialization subgraph at the first run only, typically to initialize variables.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub(crate) static DEFINITIONS: &[Definition] =
 
 #[derive(Debug)]
 struct CallOnce {
-    /// Without inputs and outputs.
+    /// A subgraph without inputs and outputs.
     setup: Callee,
 }
 

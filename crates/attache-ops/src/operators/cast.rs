@@ -1,5 +1,5 @@
-//! CAST: the same values in another type. Reals are rounded towards zero and saturate, NaN becoming the largest integer;
-//! integers wrap; truth is whatever isn't 0.
+//! CAST: the same values in another type. Floats are rounded towards zero and saturate, NaN becomes the largest
+//! integer. Integers wrap. Everything other than 0 becomes true.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{Code, Declaration, Definition};
 pub(crate) static DEFINITIONS: &[Definition] =
     &[Definition { code: Code::Builtin(BuiltinOperator::CAST), versions: 1..=9, parse }];
 
-/// The types that are cast from and to.
+/// The supported types of input and output.
 const TYPES: [DataType; 8] = [
     DataType::Float32,
     DataType::Float16,
@@ -33,7 +33,7 @@ struct Cast {
     to: DataType,
 }
 
-/// As in TensorFlow Lite, the output's type counts, not the options.
+/// Like TensorFlow Lite, uses the output's type and ignores the options.
 fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
     let output = declaration.outputs.first().ok_or_else(|| OpError::invalid("it has no output"))?;
     let to = output.data_type;
@@ -43,7 +43,7 @@ fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
     Ok(Arc::new(Cast { to }))
 }
 
-/// Writes `$convert(value)` for every value, to bytes that hold elements of type `$element`.
+/// Writes `$convert(value)` for every value to an output with elements of type `$element`.
 macro_rules! write {
     ($output:expr, $element:ty, $values:expr, $convert:expr) => {{
         let convert = $convert;
@@ -91,7 +91,7 @@ fn is_real(data_type: DataType) -> bool {
     matches!(data_type, DataType::Float32 | DataType::Float16)
 }
 
-/// The smallest and the largest integer of a type, where binary32 holds them both.
+/// The smallest and the largest integer of a type, where f32 represents both.
 fn bounds(data_type: DataType) -> Option<(f32, f32)> {
     match data_type {
         DataType::Int8 => Some((i8::MIN.into(), i8::MAX.into())),
@@ -101,7 +101,8 @@ fn bounds(data_type: DataType) -> Option<(f32, f32)> {
     }
 }
 
-/// Whether every integer of the one type is of the other as well, as far as a device tells 64 bits from 32.
+/// Whether every integer of one type fits the other, as far as a device, which has only 32 bits, represents 64-bit
+/// types.
 fn is_kept(from: DataType, to: DataType) -> bool {
     match (from, to) {
         (_, DataType::Int32 | DataType::Int64) | (DataType::Bool, _) => true,

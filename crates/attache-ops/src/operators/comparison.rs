@@ -1,5 +1,5 @@
-//! Operators that say whether two elements are in a relation, their inputs broadcast by numpy's rule: a row each. The
-//! output is BOOL. NaN is in no relation but that of being different.
+//! Elementwise comparisons of two inputs, which broadcast by NumPy's rules; one table row each. The output is BOOL.
+//! With NaN only NOT_EQUAL is true.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
     row(Code::Builtin(BuiltinOperator::NOT_EQUAL), 4, |declaration| comparison(declaration, Relation::NotEqual)),
 ];
 
-/// The types that have an order, then the one that has none.
+/// The ordered types, then BOOL, which is not ordered.
 const TYPES: [DataType; 7] = [
     DataType::Float32,
     DataType::Int32,
@@ -39,7 +39,7 @@ const TYPES: [DataType; 7] = [
     DataType::Bool,
 ];
 
-/// Binary32 holds every integer up to this magnitude.
+/// F32 represents every integer up to this magnitude.
 const EXACT: u64 = 1 << 24;
 
 type Parse = fn(&Declaration<'_>) -> Result<Arc<dyn Op>, OpError>;
@@ -48,7 +48,7 @@ const fn row(code: Code, newest: i32, parse: Parse) -> Definition {
     Definition { code, versions: 1..=newest, parse }
 }
 
-/// What may hold between the left element and the right one.
+/// A relation between the left and the right element.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Relation {
     Equal,
@@ -69,13 +69,13 @@ fn comparison(declaration: &Declaration<'_>, relation: Relation) -> Result<Arc<d
     Ok(Arc::new(Comparison { name: declaration.builtin_name(), relation }))
 }
 
-/// How stored numbers are compared: at a scale of 2⁻⁸.
+/// The operand of a quantized comparison, at a scale of 2⁻⁸.
 fn operand(affine: Affine) -> Operand {
     Operand { zero_point: affine.zero_point, shift: 8, factor: Multiplier::new(affine.scale.into()) }
 }
 
 impl Relation {
-    /// 1 where the relation holds between the two inputs, else 0.
+    /// 1 where the relation is true for the two inputs, else 0.
     fn expression(self) -> Expression {
         let less = |a: usize, b: usize| Input(a).binary(Binary::Less, Input(b));
         let equal = || Input(0).binary(Binary::Equal, Input(1));
@@ -93,7 +93,7 @@ impl Relation {
         self.compare_by::<T, T>(eval, |left| left, |right| right)
     }
 
-    /// Compares what the operands are mapped to.
+    /// Compares the operands after mapping them.
     fn compare_by<T: Element, U: PartialOrd>(
         self,
         eval: &mut Eval<'_>,
@@ -115,19 +115,19 @@ impl Relation {
         Ok(())
     }
 
-    /// Whether scales of 16-bit numbers count. TensorFlow Lite's kernels order such numbers as they are stored.
+    /// Whether the scales of 16-bit elements matter. TensorFlow Lite's kernels order them by their stored integers.
     fn counts_scales(self, left: Option<&Quantization>) -> bool {
         left.is_some() && matches!(self, Relation::Equal | Relation::NotEqual)
     }
 
-    /// Stored numbers, at a scale of 2⁻⁸.
+    /// Compares quantized elements at a scale of 2⁻⁸.
     fn compare_stored<T: Stored>(self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let operand = |tensor: TensorRef<'_>| Affine::new(tensor.data_type, tensor.quantization).map(operand);
         let (left, right) = (operand(eval.input(0)?)?, operand(eval.input(1)?)?);
         self.compare_by::<T, i32>(eval, |x| left.apply(x.into()), |x| right.apply(x.into()))
     }
 
-    /// Emits the comparison of stored numbers.
+    /// Emits the comparison of quantized elements.
     fn lower_stored(self, lowering: &mut Lowering<'_>, facts: [&Fact; 2]) -> Result<(), Refusal> {
         let scaled = |index: usize| {
             let Operand { zero_point, shift, factor } = operand(affine(facts[index])?);
@@ -151,7 +151,7 @@ impl Relation {
         lowering.output(0, output)
     }
 
-    /// Truth values, of which any byte but 0 is true.
+    /// Compares booleans; any byte other than 0 is true.
     fn compare_truths(self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let (left, right, output) = (eval.input(0)?, eval.input(1)?, &mut eval.outputs[0]);
         let left = (elements::<u8>(left.bytes)?, &left.shape[..]);
@@ -163,8 +163,8 @@ impl Relation {
     }
 }
 
-/// An error where a device, which compares integers as real numbers, could take different ones for equal. Comparing with
-/// small constants is safe.
+/// A refusal where a device, which compares integers as floats, could take different integers for equal. Comparisons
+/// with small constants are safe.
 fn check_exact(lowering: &Lowering<'_>) -> Result<(), Refusal> {
     let is_wide = |data_type| matches!(data_type, DataType::Int32 | DataType::Int64);
     let is_small = |fact: &Fact| {

@@ -1,4 +1,4 @@
-//! CONCATENATION: inputs one after the other along an axis.
+//! CONCATENATION: the inputs, concatenated along an axis.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -22,14 +22,14 @@ pub(crate) static DEFINITIONS: &[Definition] =
 
 #[derive(Debug)]
 struct Concatenation {
-    /// The axis, counted from either end.
+    /// The axis; negative axes count from the end.
     axis: i64,
 }
 
 fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
     let options = declaration.options.builtin_options_as_concatenation_options();
     let options = options.ok_or_else(|| declaration.no_options())?;
-    // TensorFlow Lite's kernels either refuse an activation or ignore it.
+    // TensorFlow Lite's kernels either reject an activation or ignore it.
     match activation(options.fused_activation_function())? {
         Activation::None => Ok(Arc::new(Concatenation { axis: i64::from(options.axis()) })),
         other => Err(OpError::unsupported(format!("the fused activation {other:?} is not implemented"))),
@@ -42,7 +42,7 @@ impl Concatenation {
         shape.axis(self.axis).ok_or_else(missing)
     }
 
-    /// The shape of the pieces together. They differ along the axis only.
+    /// The concatenated shape. The inputs may differ only along the axis.
     fn output(&self, shapes: &[&Shape]) -> Result<Shape, OpError> {
         let first = *shapes.first().ok_or_else(|| OpError::invalid("it has no inputs"))?;
         let axis = self.axis(first)?;
@@ -57,8 +57,8 @@ impl Concatenation {
     }
 }
 
-/// Puts inputs that may have other scales than the output behind each other. Source of the arithmetic, in float32:
-/// TensorFlow Lite's kernel of unsigned numbers, the only one that takes different scales.
+/// Concatenates inputs whose scales may differ from the output's. Source of the arithmetic, in float32: TensorFlow
+/// Lite's `UINT8` kernel, the only one that accepts different scales.
 fn rescaled(eval: &mut Eval<'_>, inputs: &[TensorRef<'_>], outer: usize) -> Result<(), OpError> {
     let (engine, output) = (Engine::new(eval.parallel), &mut eval.outputs[0]);
     let to = Affine::new(output.data_type, output.quantization)?;
@@ -79,14 +79,14 @@ fn rescaled(eval: &mut Eval<'_>, inputs: &[TensorRef<'_>], outer: usize) -> Resu
     Ok(())
 }
 
-/// A number of one scale as one of another, not saturated.
+/// Converts an element from one scale to another, without saturation.
 fn change(from: Affine, to: Affine) -> impl Fn(i32) -> i32 {
     let factor = from.scale * (1.0 / to.scale);
     let offset = -(from.zero_point as f32) * factor;
     move |x| ((x as f32 * factor + offset).round() as i32).saturating_add(to.zero_point)
 }
 
-/// An input on a device, in the output's scale.
+/// Emits an input in the output's scale.
 fn piece(lowering: &mut Lowering<'_>, index: usize) -> Result<ValueId, Refusal> {
     let (from, to) = (lowering.input_fact(index)?, lowering.output_fact(0)?);
     let input = lowering.input(index)?;
@@ -124,7 +124,7 @@ impl Op for Concatenation {
         let mut all = inputs.iter().flatten().chain(outputs);
         match output.data_type {
             DataType::Int8 => require_one_scale(inputs, 0..inputs.len(), outputs),
-            // Copied whatever their scales, as TensorFlow Lite does.
+            // Copied regardless of scales, like TensorFlow Lite.
             DataType::Int16 => all.filter(|fact| fact.quantization.is_some()).try_for_each(|fact| {
                 require_symmetric(fact.data_type, Affine::new(fact.data_type, fact.quantization.as_ref())?)
             }),

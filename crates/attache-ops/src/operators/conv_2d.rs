@@ -1,4 +1,4 @@
-//! CONV_2D: convolution of an image, its channels in one group or several.
+//! CONV_2D: 2-D convolution with one group of channels or several.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::{Code, Declaration, Definition};
 pub(crate) static DEFINITIONS: &[Definition] =
     &[Definition { code: Code::Builtin(BuiltinOperator::CONV_2D), versions: 1..=8, parse }];
 
-/// Inputs: image, filter `[output, height, width, channel of a group]` and, optionally, bias.
+/// Inputs: image, filter `[output, height, width, channel of a group]` and an optional bias.
 #[derive(Debug)]
 struct Conv2d(Sliding);
 
@@ -67,10 +67,10 @@ impl Conv2d {
 /// Indices of image, filter and bias.
 const OPERANDS: [usize; 3] = [0, 1, 2];
 
-/// The filter's axis of outputs.
+/// The filter's axis of output channels.
 const AXIS: usize = 0;
 
-/// The convolution of 16-bit numbers.
+/// Computes the convolution of 16-bit elements.
 fn eval_wide(eval: &mut Eval<'_>, convolution: &Convolution, activation: Activation) -> Result<(), OpError> {
     let (stage, filter, bias) = wide_parts(eval, OPERANDS, AXIS, activation)?;
     let (engine, input) = (Engine::new(eval.parallel), eval.input(0)?.values()?);

@@ -1,5 +1,5 @@
 //! Convolution2DTransposeBias: MediaPipe's custom transposed convolution with a bias. Its options are 32-bit integers:
-//! padding (1 SAME, 2 VALID), stride across, stride down; what follows is not read.
+//! padding (1 SAME, 2 VALID), horizontal stride, vertical stride; further options are ignored.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(crate) static DEFINITIONS: &[Definition] =
 #[derive(Debug)]
 struct Convolution2dTransposeBias {
     spreading: Spreading,
-    /// Height and width that the file states for the output: they decide what SAME padding cuts off.
+    /// The output's height and width as stated by the file: they determine what SAME padding crops.
     declared: Option<[usize; 2]>,
 }
 
@@ -42,8 +42,8 @@ impl Convolution2dTransposeBias {
         self.spreading.convolution(data, filter, output)
     }
 
-    /// Height and width of the output. With SAME padding what the file states, where that fits this input, else a
-    /// stride for each element; with VALID padding all that the window reaches.
+    /// Height and width of the output. With SAME padding: the file's statement if it fits this input, else the input
+    /// times the stride. With VALID padding: everything that the window reaches.
     fn output(&self, input: [usize; 2], kernel: [usize; 2]) -> Option<[usize; 2]> {
         let strides = self.spreading.strides;
         if self.spreading.padding == Padding::Same {

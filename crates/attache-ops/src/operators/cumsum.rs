@@ -1,4 +1,4 @@
-//! CUMSUM: running sums along an axis. Sums of integers wrap.
+//! CUMSUM: cumulative sums along an axis. Integer sums wrap.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ pub(crate) static DEFINITIONS: &[Definition] =
 /// Inputs: elements and the axis.
 #[derive(Debug)]
 struct Cumsum {
-    /// Whether each sum leaves its own element out.
+    /// Whether each sum excludes its own element.
     exclusive: bool,
-    /// Whether sums run from the end.
+    /// Whether sums start at the end of the axis.
     reverse: bool,
 }
 

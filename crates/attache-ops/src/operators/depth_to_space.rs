@@ -1,6 +1,7 @@
-//! DEPTH_TO_SPACE: channels laid out as blocks of the image.
+//! DEPTH_TO_SPACE: moves channels into spatial blocks.
 //!
-//! `out[b, y, x, c] = in[b, y / n, x / n, ((y mod n) × n + x mod n) × C + c]` for blocks of n × n and C output channels.
+//! `out[b, y, x, c] = in[b, y / n, x / n, ((y mod n) × n + x mod n) × C + c]` for blocks of n × n and C output
+//! channels.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! DEPTHWISE_CONV_2D: convolution in which each channel sees itself alone. The file's `depth_multiplier` says nothing
-//! that the shapes don't; TensorFlow Lite ignores it too.
+//! DEPTHWISE_CONV_2D: convolution of each channel on its own. The file's `depth_multiplier` is redundant with the
+//! shapes and is ignored, as in TensorFlow Lite.
 
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ use crate::{Code, Declaration, Definition};
 pub(crate) static DEFINITIONS: &[Definition] =
     &[Definition { code: Code::Builtin(BuiltinOperator::DEPTHWISE_CONV_2D), versions: 1..=7, parse }];
 
-/// Inputs: image, filter `[1, height, width, output]` and, optionally, bias. Each channel of the image makes the same
-/// number of neighbouring outputs.
+/// Inputs: image, filter `[1, height, width, output]` and an optional bias. Each input channel produces the same number
+/// of consecutive output channels.
 #[derive(Debug)]
 struct DepthwiseConv2d(Sliding);
 
@@ -71,10 +71,10 @@ impl DepthwiseConv2d {
 /// Indices of image, filter and bias.
 const OPERANDS: [usize; 3] = [0, 1, 2];
 
-/// The filter's axis of outputs.
+/// The filter's axis of output channels.
 const AXIS: usize = 3;
 
-/// The convolution of 16-bit numbers: an ordinary one with a group for each channel.
+/// Computes the convolution of 16-bit elements as a grouped convolution with one group per channel.
 fn eval_wide(eval: &mut Eval<'_>, convolution: &Convolution, activation: Activation) -> Result<(), OpError> {
     let (stage, filter, bias) = wide_parts(eval, OPERANDS, AXIS, activation)?;
     let (engine, input) = (Engine::new(eval.parallel), eval.input(0)?.values()?);
@@ -88,13 +88,13 @@ fn eval_wide(eval: &mut Eval<'_>, convolution: &Convolution, activation: Activat
     Ok(())
 }
 
-/// Weights `[tap, output]` as `[output, tap]`.
+/// Transposes weights from `[tap, output]` to `[output, tap]`.
 fn turned<T: Copy>(values: &[T], outputs: usize) -> Vec<T> {
     let taps = values.len() / outputs;
     (0..values.len()).map(|to| values[to % taps * outputs + to / taps]).collect()
 }
 
-/// The filter as a contraction has it, `[output, height, width, 1]`.
+/// The filter in the device layout, `[output, height, width, 1]`.
 fn filter(lowering: &mut Lowering<'_>) -> Result<ValueId, Refusal> {
     let [_, height, width, outputs] = image(1, lowering.input_shape(1)?).map_err(refuse)?;
     let constant = lowering.input_fact(1)?.constant.as_ref();
@@ -138,10 +138,10 @@ impl Op for DepthwiseConv2d {
         let Ok(Convolution { kernel, output: [.., channels], .. }) = self.convolution(from, shape) else {
             return WorkingMemory::default();
         };
-        // A line of vectors for each tap, packed twice over while it is made.
+        // A row of vectors for each tap, of which packing needs a second copy.
         let taps = usize::try_from(product(&kernel)).unwrap_or(usize::MAX);
         let memory = of_weights(filter, packed(DataType::Float32, 1, [channels, taps], 1).saturating_mul(2));
-        // With a multiplier, the image is repeated, unless that would take sixteen times the output and more.
+        // With a multiplier, the image is replicated, unless that would take sixteen times the output or more.
         let multiplier = channels.checked_div(from[3]).unwrap_or(0);
         let repeated = converted(from).saturating_mul(multiplier as u64);
         let most = outputs.first().map_or(0, |output| converted(output)).saturating_add(1 << 18).saturating_mul(16);

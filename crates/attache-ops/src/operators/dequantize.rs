@@ -1,5 +1,5 @@
-//! DEQUANTIZE: stored numbers as float32: `scale × (stored − zero point)`, with one scale or one for each index of an
-//! axis. Binary16 has no scale: float32 holds each of its values exactly.
+//! DEQUANTIZE: quantized elements to float32: `scale × (stored − zero point)`, with one scale or one for each index of
+//! an axis. F16 has no scale: float32 represents each of its values exactly.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::{Code, Declaration, Definition};
 pub(crate) static DEFINITIONS: &[Definition] =
     &[Definition { code: Code::Builtin(BuiltinOperator::DEQUANTIZE), versions: 1..=9, parse }];
 
-/// What is turned into float32.
+/// Supported input types.
 const TYPES: [DataType; 5] = [DataType::Float16, DataType::Int8, DataType::UInt8, DataType::Int16, DataType::Int4];
 
 #[derive(Debug)]
@@ -39,7 +39,8 @@ fn write<T: Stored>(eval: &mut Eval<'_>, stored: &[T]) -> Result<(), OpError> {
     Ok(())
 }
 
-/// Emits the product of a difference: taken of integers, so that reals are rounded once and no device can join the two.
+/// Emits the scaled difference. The difference is computed on integers, so that only the product rounds and no device
+/// can fuse the two.
 fn lower_stored(lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
     let (fact, shape) = (lowering.input_fact(0)?, lowering.output_shape(0)?.clone());
     let channels = Channels::new(fact.data_type, fact.quantization.as_ref(), &shape).map_err(refuse)?;
@@ -49,7 +50,7 @@ fn lower_stored(lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
             lowering.whole_map(Whole::Input(0).plus(affine.zero_point.wrapping_neg()), &shape, &[input])?;
         lowering.map(Input(0).multiply(Constant(affine.scale)), &shape, &[difference])?
     } else {
-        // Scales along an axis, and 1 along those behind it.
+        // Scales along their axis, with extent 1 for the axes after it.
         let affines = channels.each();
         let behind = fact.quantization.as_ref().map_or(0, |quantization| shape.rank() - 1 - quantization.axis);
         let along: Shape = [affines.len()].into_iter().chain(std::iter::repeat_n(1, behind)).collect();

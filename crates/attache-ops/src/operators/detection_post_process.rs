@@ -1,16 +1,16 @@
-//! TFLite_Detection_PostProcess: the custom operator that ends single-shot detectors. It turns encoded boxes into boxes,
-//! and keeps those of high scores that don't overlap much.
+//! TFLite_Detection_PostProcess: the custom operator at the end of single-shot detectors. It decodes boxes and selects
+//! those with high scores by non-maximum suppression.
 //!
-//! Inputs: encodings `[1, count, 4 or more]`, scores `[1, count, classes]`, with or without a background before the
-//! classes, and anchors `[count, 4]`. An encoding and its anchor begin with `y, x, height, width`, and stand for the box
-//! with the centre `e / scale × a_size + a` and the size `exp(e_size / scale) × a_size` along each axis.
+//! Inputs: encodings `[1, count, 4 or more]`, scores `[1, count, classes]`, with or without a background class in
+//! front, and anchors `[count, 4]`. Encodings and anchors begin with `y, x, height, width`. Along each axis an encoding
+//! decodes to a box with the centre `e / scale × a_size + a` and the size `exp(e_size / scale) × a_size`.
 //!
-//! Outputs: boxes `[1, places, 4]` as `[y1, x1, y2, x2]`, classes and scores `[1, places]`, and how many detections
-//! there are, `[1]`, all of them reals. There are `max_detections × max_classes_per_detection` places; the suppression
-//! over boxes fills `max_classes_per_detection` for each detection, that over classes one. TensorFlow Lite leaves
-//! anything in places that are not filled, here they are zeros.
+//! Outputs: boxes `[1, places, 4]` as `[y1, x1, y2, x2]`, classes and scores `[1, places]`, and the number of
+//! detections `[1]`, all of them floats. There are `max_detections × max_classes_per_detection` places. Suppression
+//! over boxes fills `max_classes_per_detection` places for each detection, suppression over classes fills one. Unused
+//! places are uninitialized in TensorFlow Lite; here they are zeros.
 //!
-//! Options lie in a FlexBuffer; numbers that it lacks count as 0, as in TensorFlow Lite.
+//! Options are in a FlexBuffer; missing numbers are 0, as in TensorFlow Lite.
 
 mod suppression;
 
@@ -28,17 +28,17 @@ use suppression::{Detection, Rules, Scores, decode, over_boxes, over_classes};
 pub(crate) static DEFINITIONS: &[Definition] =
     &[Definition { code: Code::Custom("TFLite_Detection_PostProcess"), versions: 1..=1, parse }];
 
-/// Detections of a class, at most, where the options don't say.
+/// Default limit on detections per class.
 const PER_CLASS: i64 = 100;
 
-/// What boxes and scores may be. Stored numbers stand for reals by the tensor's quantization.
+/// Types of boxes and scores. Quantized elements are dequantized.
 const TYPES: [DataType; 2] = [DataType::Float32, DataType::UInt8];
 
 #[derive(Debug)]
 struct DetectionPostProcess {
     /// Divisors of `y, x, height, width`.
     scales: [f32; 4],
-    /// Whether each class has a suppression of its own.
+    /// Whether suppression is done for each class separately.
     is_regular: bool,
     rules: Rules,
 }
@@ -65,7 +65,7 @@ fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
     }))
 }
 
-/// An option that is a whole number.
+/// Reads an integer option.
 fn at_least(low: i64, name: &str, map: &FlexMap<'_>, default: i64) -> Result<usize, OpError> {
     let value = match map.get(name) {
         None => default,
@@ -77,7 +77,7 @@ fn at_least(low: i64, name: &str, map: &FlexMap<'_>, default: i64) -> Result<usi
     valid.ok_or_else(|| OpError::invalid(format!("{name} is {value}")))
 }
 
-/// An option that is a real number.
+/// Reads a float option.
 fn real(name: &str, map: &FlexMap<'_>) -> Result<f32, OpError> {
     match map.get(name) {
         None => Ok(0.0),
@@ -88,7 +88,7 @@ fn real(name: &str, map: &FlexMap<'_>) -> Result<f32, OpError> {
 }
 
 impl DetectionPostProcess {
-    /// An error unless the shapes of encodings, scores and anchors fit each other and the options.
+    /// Checks the shapes of encodings, scores and anchors against each other and the options.
     fn check(&self, [encodings, scores, anchors]: [&Shape; 3]) -> Result<(), OpError> {
         let wrong = |what: &str, shape: &Shape| Err(OpError::invalid(format!("{what} of shape {shape}")));
         let count = match *encodings.extents() {
@@ -105,18 +105,18 @@ impl DetectionPostProcess {
         }
     }
 
-    /// Whether there may be so many scores for a box: one a class, and one more for the background.
+    /// Whether a box may have this many scores: one per class, plus one for an optional background class.
     fn is_width(&self, columns: usize) -> bool {
         columns.checked_sub(self.rules.classes).is_some_and(|background| background <= 1)
     }
 
-    /// The places of detections.
+    /// The number of places for detections.
     fn places(&self) -> Result<usize, OpError> {
         let places = self.rules.most.checked_mul(self.rules.most_classes);
         places.ok_or_else(|| OpError::invalid("it has too many places for detections"))
     }
 
-    /// Detections, and the place of each. How many there are where several classes of a box count once.
+    /// Detections with their places, and the number of detections, where several classes of one box count once.
     fn detect(&self, boxes: &[[f32; 4]], scores: &Scores<'_>) -> (Vec<(usize, Detection)>, usize) {
         if self.is_regular {
             let chosen = over_classes(boxes, scores, &self.rules);
@@ -193,7 +193,7 @@ impl Op for DetectionPostProcess {
     }
 }
 
-/// Scale and zero point of an input of stored numbers.
+/// Scale and zero point of a quantized input.
 fn step(index: usize, quantization: Option<&Quantization>) -> Result<(f32, f32), OpError> {
     match quantization.map(|quantization| (&quantization.scale[..], &quantization.zero_point[..])) {
         Some((&[scale], &[zero_point])) => Ok((scale, zero_point as f32)),
@@ -201,7 +201,7 @@ fn step(index: usize, quantization: Option<&Quantization>) -> Result<(f32, f32),
     }
 }
 
-/// The real numbers that a tensor stands for.
+/// The tensor as floats, dequantized where it is quantized.
 fn reals(index: usize, tensor: TensorRef<'_>) -> Result<Cow<'_, [f32]>, OpError> {
     if tensor.data_type == DataType::Float32 {
         return Ok(Cow::Borrowed(tensor.values()?));

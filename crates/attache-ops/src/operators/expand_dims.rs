@@ -1,4 +1,4 @@
-//! EXPAND_DIMS: the same elements with a new axis of extent 1.
+//! EXPAND_DIMS: inserts an axis of extent 1.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{Code, Declaration, Definition};
 pub(crate) static DEFINITIONS: &[Definition] =
     &[Definition { code: Code::Builtin(BuiltinOperator::EXPAND_DIMS), versions: 1..=1, parse }];
 
-/// Inputs: elements and the axis, which is one of the output's.
+/// Inputs: elements, and the index of the new axis in the output.
 #[derive(Debug)]
 struct ExpandDims;
 

@@ -1,4 +1,4 @@
-//! FILL: one element, as often as a shape has room for it.
+//! FILL: a tensor of a given shape, filled with one value.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{Code, Definition};
 pub(crate) static DEFINITIONS: &[Definition] =
     &[Definition { code: Code::Builtin(BuiltinOperator::FILL), versions: 1..=5, parse: |_| Ok(Arc::new(Fill)) }];
 
-/// Inputs: the extents, and the element.
+/// Inputs: the extents, and the value.
 #[derive(Debug)]
 struct Fill;
 

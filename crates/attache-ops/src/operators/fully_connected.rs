@@ -1,4 +1,4 @@
-//! FULLY_CONNECTED: rows of the input times a matrix of weights.
+//! FULLY_CONNECTED: the product of the input's rows and a weight matrix.
 
 use std::sync::Arc;
 
@@ -29,13 +29,13 @@ use crate::{Code, Declaration, Definition};
 pub(crate) static DEFINITIONS: &[Definition] =
     &[Definition { code: Code::Builtin(BuiltinOperator::FULLY_CONNECTED), versions: 1..=14, parse }];
 
-/// Inputs: rows, weights `[output, element of a row]` and, optionally, bias.
+/// Inputs: rows, weights `[output, element of a row]` and an optional bias.
 #[derive(Debug)]
 struct FullyConnected {
     activation: Activation,
-    /// Whether only the last axis changes; else the output is of rank 2.
+    /// Whether all axes except the last are kept; else the output has rank 2.
     keep_num_dims: bool,
-    /// Whether floats that meet quantized weights become bytes with a zero point.
+    /// Whether floats are quantized with a zero point for a product with quantized weights.
     is_asymmetric: bool,
 }
 
@@ -50,7 +50,7 @@ fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
     Ok(Arc::new(FullyConnected { activation, keep_num_dims: options.keep_num_dims(), is_asymmetric }))
 }
 
-/// The product of matrices that shapes stand for.
+/// The extents of the matrix product.
 struct Product {
     rows: usize,
     depth: usize,
@@ -132,7 +132,7 @@ impl FullyConnected {
         Ok(())
     }
 
-    /// Bytes on a device, as a convolution of images of one pixel each.
+    /// Emits the product of bytes as a convolution of 1 × 1 images.
     fn lower_bytes(&self, lowering: &mut Lowering<'_>, convolution: &Convolution) -> Result<ValueId, Refusal> {
         let (weights, outputs) = (lowering.input_fact(1)?, convolution.output[2]);
         let scales = WeightScales::new(weights.data_type, weights.quantization.as_ref(), AXIS, Some(outputs));
@@ -149,7 +149,7 @@ impl FullyConnected {
         scheme.finish(lowering, sums, Rounding::Once, precision(&scales))
     }
 
-    /// 16-bit numbers on a device, in the same way.
+    /// Emits the product of 16-bit elements as a convolution of 1 × 1 images.
     fn lower_wide(&self, lowering: &mut Lowering<'_>, convolution: &Convolution) -> Result<ValueId, Refusal> {
         let weights = lowering.input_fact(1)?;
         let outputs = Some(convolution.output[2]);
@@ -162,7 +162,7 @@ impl FullyConnected {
         finish_wide(lowering, sums, &stage)
     }
 
-    /// Floats times quantized weights: each row of the input becomes bytes.
+    /// Floats times quantized weights: each row of the input is quantized to bytes.
     fn eval_dynamic(&self, eval: &mut Eval<'_>, product: &Product) -> Result<(), OpError> {
         let (input, weights, bias) = (eval.input(0)?, eval.input(1)?, eval.optional(2));
         let scales = WeightScales::of(&weights, AXIS)?.symmetric(weights.data_type)?;
@@ -192,7 +192,7 @@ const OPERANDS: [usize; 3] = [0, 1, 2];
 /// The weights' axis of outputs.
 const AXIS: usize = 0;
 
-/// In what precision TensorFlow Lite multiplies the scales.
+/// The precision in which TensorFlow Lite multiplies the scales.
 fn precision(scales: &WeightScales<'_>) -> Precision {
     if scales.scales.len() == 1 { Precision::Single } else { Precision::Double }
 }
@@ -243,7 +243,7 @@ impl Op for FullyConnected {
         }
     }
 
-    /// A convolution of images of one pixel each.
+    /// Emits a convolution of 1 × 1 images.
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
         let product = Product::new(lowering.input_shape(0)?, lowering.input_shape(1)?).map_err(refuse)?;
         let Product { rows, depth, outputs } = product;

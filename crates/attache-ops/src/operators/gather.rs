@@ -1,4 +1,4 @@
-//! GATHER: slices of an axis that indices name, for each index of the leading axes that both inputs share.
+//! GATHER: slices of an axis selected by indices, for each index of the shared leading axes.
 //!
 //! With `data = [B…, O…, N, I…]` and `indices = [B…, J…]`, `out[b…, o…, j…, i…] = data[b…, o…, indices[b…, j…], i…]`.
 
@@ -20,9 +20,9 @@ pub(crate) static DEFINITIONS: &[Definition] =
 /// Inputs: data and indices.
 #[derive(Debug)]
 struct Gather {
-    /// The axis that indices name, counted from either end.
+    /// The axis that is indexed; negative axes count from the end.
     axis: i64,
-    /// Number of leading axes that data and indices share; a negative one counts from the indices' last axis on.
+    /// Number of leading axes that data and indices share; a negative number is relative to the rank of the indices.
     batch_dims: i64,
 }
 
@@ -32,7 +32,7 @@ fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
     Ok(Arc::new(Gather { axis: i64::from(axis), batch_dims: i64::from(batch_dims) }))
 }
 
-/// Extents of the data's and the indices' parts, each folded into one.
+/// Products of the extents of each part of the data's and the indices' shapes.
 struct Extents {
     batch: usize,
     outer: usize,
@@ -43,7 +43,7 @@ struct Extents {
 }
 
 impl Gather {
-    /// The number of shared axes and the named one.
+    /// The number of shared axes, and the indexed axis.
     fn axes(&self, data: &Shape, indices: &Shape) -> Result<(usize, usize), OpError> {
         let axis = axis_of(data, self.axis)?;
         let batch = if self.batch_dims < 0 { self.batch_dims + indices.rank() as i64 } else { self.batch_dims };
@@ -77,7 +77,7 @@ impl Gather {
 }
 
 impl Extents {
-    /// The indices as positions inside the data.
+    /// The indices, checked against the indexed axis.
     fn positions(&self, indices: &[i64]) -> Result<Vec<usize>, OpError> {
         let inside = |index: &i64| usize::try_from(*index).ok().filter(|index| *index < self.named).ok_or(*index);
         let positions = indices.iter().map(inside).collect::<Result<_, _>>();
@@ -132,7 +132,7 @@ impl Op for Gather {
         let (data, indices) = (lowering.input_shape(0)?, lowering.input_shape(1)?);
         let (batch, axis) = self.axes(data, indices).map_err(refuse)?;
         if let Ok(indices) = lowering.integers(1) {
-            // A device would take the nearest slice; the CPU says what is wrong.
+            // A device would clamp an index that is out of range; the CPU reports the error.
             self.extents(data, lowering.input_shape(1)?)
                 .and_then(|extents| extents.positions(&indices))
                 .map_err(refuse)?;

@@ -1,4 +1,4 @@
-//! GATHER_ND: slices that the rows of the indices name: with `data = [N…, I…]` and `indices = [J…, n]`,
+//! GATHER_ND: slices selected by the rows of the indices. With `data = [N…, I…]` and `indices = [J…, n]`,
 //! `out[j…, i…] = data[indices[j…, 0], …, indices[j…, n - 1], i…]`.
 
 use std::sync::Arc;
@@ -24,7 +24,7 @@ fn parse(_: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
     Ok(Arc::new(GatherNd))
 }
 
-/// How many axes a row of the indices names.
+/// The number of axes that a row of the indices selects.
 fn named(data: &Shape, indices: &Shape) -> Result<usize, OpError> {
     let named = indices.last().copied().filter(|named| *named <= data.rank());
     named.ok_or_else(|| OpError::invalid(format!("rows of indices {indices} do not name axes of {data}")))
@@ -35,7 +35,7 @@ fn output(data: &Shape, indices: &Shape) -> Result<Shape, OpError> {
     countable([&indices[..indices.rank() - 1], &data[named..]].concat().into())
 }
 
-/// Where in the data the slice of a row of indices begins.
+/// Offset of the slice that a row of indices selects.
 fn place(data: &Shape, row: &[i64]) -> Result<usize, OpError> {
     let outside = || OpError::invalid(format!("indices {row:?} do not lie in {data}"));
     let inside = |(index, extent): (&i64, &usize)| usize::try_from(*index).ok().filter(|index| index < extent);
@@ -43,7 +43,7 @@ fn place(data: &Shape, row: &[i64]) -> Result<usize, OpError> {
     Ok(positions.iter().zip(strides(data)).map(|(position, stride)| position * stride).sum())
 }
 
-/// Where the slice of each of `rows` rows begins.
+/// Offsets of the slices that `rows` rows of indices select.
 fn places(data: &Shape, named: usize, indices: &[i64], rows: usize) -> Result<Vec<usize>, OpError> {
     (0..rows).map(|row| place(data, &indices[row * named..][..named])).collect()
 }
@@ -85,7 +85,7 @@ impl Op for GatherNd {
         let (data, indices) = (lowering.input_shape(0)?, lowering.input_shape(1)?);
         let named = named(data, indices).map_err(refuse)?;
         if let Ok(values) = lowering.integers(1) {
-            // A device would take the nearest slice; the CPU says what is wrong.
+            // A device would clamp an index that is out of range; the CPU reports the error.
             places(data, named, &values, indices.elements() / named).map_err(refuse)?;
         }
         let inputs = [lowering.input(0)?, lowering.input(1)?];

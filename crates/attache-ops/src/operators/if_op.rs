@@ -15,9 +15,9 @@ pub(crate) static DEFINITIONS: &[Definition] =
 
 #[derive(Debug)]
 struct If {
-    /// Runs where input 0 is true, on all other inputs.
+    /// Runs on the inputs after the condition, where the condition is true.
     then_branch: Callee,
-    /// Runs where it is false.
+    /// Runs on the same inputs, where the condition is false.
     else_branch: Callee,
     outputs: Vec<DataType>,
 }
@@ -41,7 +41,7 @@ impl Op for If {
         DEFINITIONS[0].name()
     }
 
-    /// The shapes are those of the branch that runs, which are known where both branches have the same.
+    /// A shape is known where both branches infer the same one.
     fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
         let condition = required(inputs, 0)?;
         if condition.data_type != DataType::Bool {
@@ -70,7 +70,7 @@ impl Op for If {
         outputs.try_for_each(|(index, (shape, bytes))| deliver(eval, index, shape, &bytes))
     }
 
-    /// A branch may write variables.
+    /// A branch may assign variables.
     fn has_side_effects(&self) -> bool {
         true
     }

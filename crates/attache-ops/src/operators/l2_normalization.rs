@@ -21,7 +21,7 @@ use crate::{Code, Declaration, Definition};
 pub(crate) static DEFINITIONS: &[Definition] =
     &[Definition { code: Code::Builtin(BuiltinOperator::L2_NORMALIZATION), versions: 1..=2, parse }];
 
-/// The least norm that anything is divided by.
+/// The minimum divisor.
 const EPSILON: f32 = 1e-6;
 
 #[derive(Debug)]
@@ -44,13 +44,13 @@ fn normalize(input: &[f32], output: &mut [f32], depth: usize) {
     for (row, output) in input.chunks_exact(depth).zip(output.chunks_exact_mut(depth)) {
         let squares: f32 = row.iter().map(|x| x * x).sum();
         let root = squares.sqrt();
-        // Unlike `max`, this keeps what is no number.
+        // Unlike `max`, this keeps NaN.
         let norm = if root < EPSILON { EPSILON } else { root };
         output.iter_mut().zip(row).for_each(|(y, x)| *y = x / norm);
     }
 }
 
-/// The middle of the type, which is the zero point of an output of stored numbers; its scale is 1/128.
+/// The middle of the type's range. It is the zero point of a quantized output, whose scale must be 1/128.
 fn middle(data_type: DataType, output: Affine) -> Result<i32, OpError> {
     let (least, most) = range(data_type)?;
     let middle = (least + most + 1) / 2;
@@ -71,7 +71,7 @@ fn eval_stored<T: Stored>(eval: &mut Eval<'_>) -> Result<(), OpError> {
         let squares = row.iter().fold(0i32, |sum, x| sum.wrapping_add(difference(x) * difference(x)));
         let inverse = inverse_square_root(squares);
         for (value, x) in output.iter_mut().zip(row) {
-            // The two kernels bring the output's scale in at different places, and round there.
+            // The two kernels apply the output's scale at different places, and so round at different places.
             let scaled = match T::LEAST {
                 0 => inverse.apply(128 * difference(x), Rounding::Twice),
                 _ => Multiplier { exponent: inverse.exponent + 7, ..inverse }.apply(difference(x), Rounding::Twice),
@@ -82,7 +82,7 @@ fn eval_stored<T: Stored>(eval: &mut Eval<'_>) -> Result<(), OpError> {
     Ok(())
 }
 
-/// Stored numbers: the sum of squares is one of integers, and so is its inverse root.
+/// Emits the normalization of quantized elements: the sum of squares and its inverse square root are integers.
 fn lower_stored(lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
     let (fact, to) = (lowering.input_fact(0)?, lowering.output_fact(0)?);
     let (middle, bounds) = (middle(to.data_type, affine(to)?).map_err(refuse)?, range(to.data_type).map_err(refuse)?);

@@ -32,7 +32,7 @@ fn depth(shape: &Shape) -> Result<usize, OpError> {
     shape.last().copied().ok_or_else(|| OpError::invalid("a scalar has no axis to normalise"))
 }
 
-/// An error unless an output of stored numbers has the scale that logarithms of probabilities have.
+/// An error unless a quantized output has TensorFlow Lite's fixed scale for logarithms of probabilities.
 fn check_scale(data_type: DataType, output: Affine) -> Result<(), OpError> {
     let Affine { scale, zero_point } = output;
     if scale == 1.0 / 16.0 && zero_point == range(data_type)?.1 {
@@ -50,7 +50,8 @@ fn eval_stored<T: Stored>(eval: &mut Eval<'_>) -> Result<(), OpError> {
     Ok(())
 }
 
-/// Exponentials from a table, summed as integers, and differences from another, less the sum's logarithm.
+/// Emits the quantized form: exponentials from a table are summed as integers, and the sum's logarithm is subtracted
+/// from rescaled differences of another table.
 fn lower_stored(lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
     let (from, to, shape) = (lowering.input_fact(0)?, lowering.output_fact(0)?, lowering.input_shape(0)?.clone());
     check_scale(to.data_type, affine(to)?).map_err(refuse)?;

@@ -1,4 +1,5 @@
-//! Operators that combine truth values, their inputs broadcast by numpy's rule: a row each. Any byte but 0 is true.
+//! Elementwise operators of booleans, whose inputs broadcast by NumPy's rules; one table row each. Any byte other than
+//! 0 is true.
 
 use std::sync::Arc;
 
@@ -38,11 +39,11 @@ fn truth(expression: Expression) -> Expression {
 #[derive(Debug)]
 struct Logical {
     name: &'static str,
-    /// How many inputs there are, 1 or 2.
+    /// Number of inputs, 1 or 2.
     inputs: usize,
-    /// The function; of one input, the same is given twice.
+    /// The function; with one input, both arguments are that input.
     function: fn(bool, bool) -> bool,
-    /// The function over the inputs, 1 for true and 0 for false.
+    /// The GPU expression of the inputs, 1 for true and 0 for false.
     expression: Expression,
 }
 

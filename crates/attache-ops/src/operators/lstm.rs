@@ -1,10 +1,10 @@
-//! LSTM: one step of a long short-term memory, in the form that TensorFlow Lite calls basic.
+//! LSTM: one step of a long short-term memory, in TensorFlow Lite's basic form.
 //!
-//! With `z = weights × [input, activation] + bias` cut into the four parts `i`, `g`, `f`, `o`:
+//! With `z = weights × [input, activation] + bias` split into the four parts `i`, `g`, `f`, `o`:
 //! `state' = σ(f) × state + σ(i) × tanh(g)` and `activation' = σ(o) × tanh(state')`.
 //!
-//! Outputs: activation', state', `[input, activation]` and `z`. The last two are room for work; they are written like
-//! any other.
+//! Outputs: activation', state', `[input, activation]` and `z`. The last two are scratch tensors of the kernel; they
+//! are written like the others.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ struct Extents {
 }
 
 impl Extents {
-    /// From the shapes of the five inputs.
+    /// The extents, from the shapes of the five inputs.
     fn new(shapes: [&Shape; 5]) -> Result<Self, OpError> {
         let wrong = || OpError::invalid(format!("inputs of shapes {shapes:?} make no step"));
         let (&[batches, depth], &[_, units]) = (shapes[0].extents(), shapes[1].extents()) else { return Err(wrong()) };
@@ -78,7 +78,7 @@ fn logistic(x: f32) -> f32 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// The new activation and the new state from the four parts of `z` and the state before.
+/// The new activation and state, from the four parts of `z` and the previous state.
 fn step([i, g, f, o]: [f32; 4], state: f32) -> (f32, f32) {
     let state = logistic(i) * g.tanh() + logistic(f) * state;
     (logistic(o) * state.tanh(), state)
@@ -105,7 +105,7 @@ impl Op for Lstm {
     }
 
     fn multiply_adds(&self, inputs: &[Option<&Shape>], _: &[&Shape]) -> Option<u64> {
-        // Each row of the batch times all weights.
+        // Each row of the batch is multiplied by all weights.
         let (rows, weights) = ((*inputs.first()?)?.first()?, (*inputs.get(2)?)?);
         Some(product(weights).saturating_mul(*rows as u64))
     }
@@ -168,7 +168,7 @@ impl Op for Lstm {
             inputs.push(lowering.float_input(index)?);
         }
         let joined = lowering.emit(Primitive::Concatenate { axis: 1 }, &inputs[..2])?;
-        // The product of matrices is a convolution of images of one element.
+        // The matrix product is emitted as a convolution of 1 × 1 images.
         let image = lowering.reshape(joined, &[batches, 1, 1, depth + units].into())?;
         let filter = lowering.reshape(inputs[2], &[4 * units, 1, 1, depth + units].into())?;
         let whole = [1, 1];

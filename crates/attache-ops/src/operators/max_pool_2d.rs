@@ -1,4 +1,4 @@
-//! MAX_POOL_2D: the largest element that each window covers.
+//! MAX_POOL_2D: the maximum of the elements in each window.
 
 use attache_gpu_ir::WindowKind;
 use attache_model::schema::BuiltinOperator;

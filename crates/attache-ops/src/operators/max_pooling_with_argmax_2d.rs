@@ -1,10 +1,10 @@
-//! MaxPoolingWithArgmax2D: MediaPipe's custom pooling that also tells where in its window each largest element lies.
+//! MaxPoolingWithArgmax2D: MediaPipe's custom max pooling that also returns the index of each maximum in its window.
 //!
-//! A place is `column × window height + row`, stored as a 32-bit integer in a tensor that the file calls float; only
-//! MaxUnpooling2D reads it. Padding repeats the image's border, and the first of equals counts: an element of the first
-//! row or column stands where the window starts, though the element itself may lie further inside (so does XNNPACK).
-//! Options are 32-bit integers: padding (1 SAME, 2 VALID), stride across, stride down, window width, window height and,
-//! where it is there, the activation; what follows is not read.
+//! An index is `column × window height + row`, stored as a 32-bit integer in a tensor that the file declares as float;
+//! only MaxUnpooling2D reads it. Padding replicates the image's border, and the first of equal elements wins: an
+//! element of the first row or column has the index of its replica at the window's start, though the element itself may
+//! be further inside (as in XNNPACK). Options are 32-bit integers: padding (1 SAME, 2 VALID), horizontal stride,
+//! vertical stride, window width, window height and, optionally, the activation; further options are ignored.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl MaxPoolingWithArgmax2d {
     }
 }
 
-/// The largest element of each window and its place, the first of equals. A NaN stays where the window starts with it.
+/// The maximum of each window and its index, the first of equals. NaN is kept only as a window's first element.
 fn pool(window: &Window, extents: [usize; 4], input: &[f32], values: &mut [f32], places: &mut [u32]) {
     let [_, height, width, channels] = extents;
     let [rows, columns] = window.output;
@@ -68,7 +68,7 @@ fn pool(window: &Window, extents: [usize; 4], input: &[f32], values: &mut [f32],
     }
 }
 
-/// The image with its first row and column repeated `before` times.
+/// The image with its first row and column replicated `before` times.
 fn extend(lowering: &mut Lowering<'_>, image: ValueId, before: [usize; 2]) -> Result<ValueId, Refusal> {
     if before == [0, 0] {
         return Ok(image);

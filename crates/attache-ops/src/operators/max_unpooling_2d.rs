@@ -1,5 +1,5 @@
-//! MaxUnpooling2D: MediaPipe's custom inverse of MaxPoolingWithArgmax2D, whose options and places it shares: each
-//! element goes back to its place in its window, and zeros around it.
+//! MaxUnpooling2D: MediaPipe's custom inverse of MaxPoolingWithArgmax2D, with the same options and indices: each
+//! element is written to its index in its window, and all other elements are zero.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{Code, Declaration, Definition};
 pub(crate) static DEFINITIONS: &[Definition] =
     &[Definition { code: Code::Custom("MaxUnpooling2D"), versions: 1..=1, parse }];
 
-/// Inputs: elements and their places. `size` is `[height, width]` of the windows.
+/// Inputs: elements and their indices. `size` is the window's `[height, width]`.
 #[derive(Debug)]
 struct MaxUnpooling2d {
     size: [usize; 2],
@@ -37,7 +37,7 @@ impl MaxUnpooling2d {
     }
 }
 
-/// Puts each element at its place; one that is not in the window goes nowhere.
+/// Writes each element to its index; elements with an index outside of the window are dropped.
 fn unpool(size: [usize; 2], extents: [usize; 4], values: &[f32], places: &[u32], output: &mut [f32]) {
     let ([_, height, width, channels], [rows, columns]) = (extents, size);
     output.fill(0.0);

@@ -1,4 +1,4 @@
-//! MEAN: the mean over axes that an input names. Integers are summed and divided towards zero.
+//! MEAN: the mean over the axes named by an input. Integer means are rounded towards zero.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
     Ok(Arc::new(Mean(Folding::parse(declaration)?)))
 }
 
-/// The mean of integers, towards zero. Sums wrap; over no elements it is 0.
+/// The mean of integers, rounded towards zero. Sums wrap; the mean of no elements is 0.
 fn integers<T>(input: &[T], shape: &Shape, folded: &[bool], output: &mut [T])
 where
     T: Element + Into<i64> + TryFrom<i64>,

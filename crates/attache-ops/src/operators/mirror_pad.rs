@@ -1,4 +1,4 @@
-//! MIRROR_PAD: the input's own elements, mirrored, before and after it along every axis.
+//! MIRROR_PAD: padding with the input's own elements, mirrored, along every axis.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
 }
 
 impl MirrorPad {
-    /// The output's shape; an error where a padding is longer than what it mirrors.
+    /// The output's shape; an error where a padding is longer than the elements it mirrors.
     fn output(&self, shape: &Shape, paddings: &[[usize; 2]]) -> Result<Shape, OpError> {
         for (extent, [before, after]) in shape.iter().zip(paddings) {
             let longest = if self.edge { *extent } else { extent.saturating_sub(1) };
@@ -43,7 +43,7 @@ impl MirrorPad {
         padded(shape, paddings)
     }
 
-    /// Which element of each axis of the input stands at an output's coordinate.
+    /// The input coordinate along each axis for an output coordinate.
     fn coordinates(&self, shape: &Shape, paddings: &[[usize; 2]]) -> Vec<Index> {
         let coordinate = |(axis, [before, after]): (usize, &[usize; 2])| match (before, after) {
             (0, 0) => Index::Axis(axis),

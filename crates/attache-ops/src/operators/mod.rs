@@ -1,4 +1,4 @@
-//! One file for each operator, or for each family of formulas, with all its facets; and the table of them.
+//! One file for each operator or family of similar operators, and the table of all of them.
 
 mod arg_extremum;
 mod assign_variable;
@@ -70,7 +70,7 @@ mod while_op;
 
 use crate::Definition;
 
-/// Every operator, sorted by file.
+/// All operators, sorted by file.
 static TABLE: &[&[Definition]] = &[
     arg_extremum::DEFINITIONS,
     assign_variable::DEFINITIONS,
@@ -141,7 +141,7 @@ static TABLE: &[&[Definition]] = &[
     while_op::DEFINITIONS,
 ];
 
-/// Every operator that is implemented.
+/// All implemented operators.
 pub fn definitions() -> impl Iterator<Item = &'static Definition> {
     TABLE.iter().flat_map(|definitions| definitions.iter())
 }

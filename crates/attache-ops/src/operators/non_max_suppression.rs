@@ -1,13 +1,14 @@
-//! NON_MAX_SUPPRESSION_V4 and _V5: the boxes of the highest scores that don't overlap much with one chosen before.
+//! NON_MAX_SUPPRESSION_V4 and _V5: selects the boxes with the highest scores that do not overlap much with earlier
+//! ones.
 //!
-//! Boxes are given by two opposite corners, `[y1, x1, y2, x2]`. Of all boxes with a score above a threshold the highest
-//! is looked at first. With the intersection over union `u` of it and each box chosen since it was last looked at, it is
-//! dropped where `u` reaches the other threshold; the newer form scales its score by `exp(−u² / 2σ)` where σ is above 0.
-//! A box whose score fell, but not to its threshold, is put back among the others. Of equal scores the lowest index
-//! comes first; TensorFlow Lite leaves that open.
+//! Boxes are given by two opposite corners, `[y1, x1, y2, x2]`. Candidates are the boxes with a score above the score
+//! threshold, in descending order of score. A candidate is compared with each box selected since its last visit; `u` is
+//! their intersection over union. It is dropped where `u` reaches the overlap threshold. V5 also scales its score by
+//! `exp(−u² / 2σ)` where σ is above 0. A candidate whose score was reduced, but is still above the threshold, is put
+//! back into the queue. Of equal scores the lowest index comes first; TensorFlow Lite does not define that order.
 //!
-//! Outputs: the chosen boxes' indices, in the newer form their scores, as many as asked for and filled up with zeros, and
-//! how many were chosen.
+//! Outputs: the selected boxes' indices and, for V5, their scores, both padded with zeros to the requested number, and
+//! the number of selected boxes.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -34,11 +35,11 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
     },
 ];
 
-/// Inputs: boxes, scores, the most to choose, both thresholds (of overlap, of scores) and, in the newer form, sigma.
+/// Inputs: boxes, scores, the maximum to select, the thresholds of overlap and of score and, for V5, sigma.
 #[derive(Debug)]
 struct NonMaxSuppression {
     name: &'static str,
-    /// Whether this is the newer form.
+    /// Whether this is V5.
     is_soft: bool,
 }
 
@@ -46,17 +47,17 @@ fn row(declaration: &Declaration<'_>, is_soft: bool) -> Result<Arc<dyn Op>, OpEr
     Ok(Arc::new(NonMaxSuppression { name: declaration.builtin_name(), is_soft }))
 }
 
-/// The most boxes to choose.
+/// The maximum number of boxes to select.
 fn most(values: &[i64]) -> Result<usize, OpError> {
     usize::try_from(single(values)?).map_err(|_| OpError::invalid(format!("at most {values:?} boxes to choose")))
 }
 
-/// A box that may be chosen: the one with the highest score comes first, then the one with the lowest index.
+/// A candidate box. The order is by descending score, then by ascending index.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     index: usize,
     score: f32,
-    /// How many had been chosen when it was last looked at.
+    /// Number of boxes selected at its last visit.
     seen: usize,
 }
 
@@ -80,17 +81,17 @@ impl PartialEq for Candidate {
 
 impl Eq for Candidate {}
 
-/// The limits of a choice.
+/// The selection limits.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     most: usize,
     overlap: f32,
     score: f32,
-    /// 0 for a choice that scales no scores.
+    /// 0 where scores are not scaled.
     sigma: f32,
 }
 
-/// The chosen boxes with their scores, in the order in which they are chosen.
+/// The selected boxes with their scores, in the order of selection.
 fn choose(boxes: &[[f32; 4]], scores: &[f32], limits: Limits) -> Vec<(usize, f32)> {
     let candidates = scores.iter().enumerate().filter(|(_, score)| **score > limits.score);
     let candidates = candidates.map(|(index, score)| Candidate { index, score: *score, seen: 0 });
@@ -174,7 +175,7 @@ impl Op for NonMaxSuppression {
     }
 }
 
-/// An error unless there are boxes `[count, 4]` and scores `[count]`.
+/// An error unless the shapes are boxes `[count, 4]` and scores `[count]`.
 fn check(boxes: &Shape, scores: &Shape) -> Result<(), OpError> {
     match (boxes.extents(), scores.extents()) {
         (&[boxes, 4], &[scores]) if boxes == scores && i32::try_from(boxes).is_ok() => Ok(()),

@@ -1,4 +1,4 @@
-//! ONE_HOT: a new axis along which the element that an index names has one value, and every other has another.
+//! ONE_HOT: adds an axis along which the indexed element has one value, and all others have another.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::{Code, Declaration, Definition};
 pub(crate) static DEFINITIONS: &[Definition] =
     &[Definition { code: Code::Builtin(BuiltinOperator::ONE_HOT), versions: 1..=1, parse }];
 
-/// Inputs: indices, extent of the new axis, the value where an index names an element, the value elsewhere.
+/// Inputs: indices, extent of the new axis, the value of indexed elements, the value of others.
 #[derive(Debug)]
 struct OneHot {
-    /// Where the new axis stands in the output; -1 is last.
+    /// Position of the new axis in the output; -1 is last.
     axis: i64,
 }
 
@@ -91,12 +91,12 @@ impl Op for OneHot {
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
         let (indices, shape) = (lowering.input_shape(0)?, lowering.output_shape(0)?.clone());
         let (axis, rank) = (self.axis(indices).map_err(refuse)?, shape.rank());
-        // A device compares real numbers.
+        // A device compares the indices as floats.
         let depth = u32::try_from(shape[axis]).ok().filter(|depth| *depth <= 1 << 24);
         let depth = depth.ok_or_else(|| Refusal::new("a device cannot tell so many indices apart"))?;
         let mut extents = vec![1; rank];
         extents[axis] = depth as usize;
-        // As integers: in 16 bits reals are not told apart beyond 2,048.
+        // As integers, because f16 does not represent all integers above 2,048.
         let places: Vec<i32> = (0..depth as i32).collect();
         let places = lowering.constant(Constant::from_values(extents, &places))?;
         let mut extents = shape.to_vec();

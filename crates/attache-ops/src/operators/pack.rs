@@ -1,4 +1,4 @@
-//! PACK: inputs of one shape as the slices of a new axis.
+//! PACK: stacks inputs of equal shape along a new axis.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(crate) static DEFINITIONS: &[Definition] =
 
 #[derive(Debug)]
 struct Pack {
-    /// Where the new axis stands in the output, counted from either end.
+    /// Position of the new axis in the output; negative axes count from the end.
     axis: i64,
 }
 
@@ -32,7 +32,7 @@ fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
 }
 
 impl Pack {
-    /// The new axis, and the shape of an input with it.
+    /// The new axis, and an input's shape with it inserted.
     fn slice(&self, shape: &Shape) -> Result<(usize, Shape), OpError> {
         let axis = shape.with_rank(shape.rank() + 1).axis(self.axis);
         let axis = axis.ok_or_else(|| OpError::invalid(format!("{shape} cannot be given an axis {}", self.axis)))?;

@@ -1,4 +1,4 @@
-//! PAD: zeros, which are zero points of stored numbers, before and after the input along every axis.
+//! PAD: padding with zeros, or with the zero point of quantized elements, along every axis.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! PADV2: a value before and after the input along every axis.
+//! PADV2: padding with a given value along every axis.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ impl Op for PadV2 {
         let value = value.ok_or_else(|| Refusal::new("the value to pad with is not constant"))?;
         let fill = match (value.floats(), value.integers()) {
             (Some(floats), _) => floats.first().copied(),
-            // A fill is a binary32 number.
+            // A fill value is an f32.
             (None, Some(integers)) => integers.first().map(|value| *value as f32),
             (None, None) => None,
         };

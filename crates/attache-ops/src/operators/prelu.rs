@@ -25,7 +25,7 @@ fn parse(_: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
     Ok(Arc::new(Prelu))
 }
 
-/// The function of the input and the slope; NaN is not negative.
+/// The GPU expression of the input and the slope; NaN counts as not negative.
 fn expression() -> Expression {
     let (x, slope) = (Expression::Input(0), Expression::Input(1));
     x.clone().binary(Binary::Less, Expression::Constant(0.0)).select(x.clone().multiply(slope), x)
@@ -38,7 +38,7 @@ fn broadcasts_to(slope: &Shape, input: &Shape) -> Result<(), OpError> {
     Err(OpError::invalid(format!("slopes of shape {slope} do not broadcast to the input's {input}")))
 }
 
-/// The function of stored numbers and slopes of these scales.
+/// The quantized function for these scales.
 fn arithmetic([from, slopes]: [Affine; 2], to: Affine, bounds: (i32, i32)) -> stored::Prelu {
     let finish = |factor: f32| Finish { factor: Multiplier::new(factor.into()), zero_point: to.zero_point, bounds };
     stored::Prelu {
@@ -48,7 +48,7 @@ fn arithmetic([from, slopes]: [Affine; 2], to: Affine, bounds: (i32, i32)) -> st
     }
 }
 
-/// Emits the function of stored numbers.
+/// Emits the quantized function.
 fn lower_stored(lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
     let scales = [affine(lowering.input_fact(0)?)?, affine(lowering.input_fact(1)?)?];
     let to = lowering.output_fact(0)?;

@@ -1,6 +1,6 @@
-//! QUANTIZE: real numbers as stored ones, or stored numbers as those of another type or scale.
+//! QUANTIZE: floats to quantized elements, or quantized elements to another type or scale.
 //!
-//! `stored = round(real / scale) + zero point`, halves away from zero, saturated. Float32 may become numbers of several
+//! `stored = round(real / scale) + zero point`, ties away from zero, saturated. Float32 may be quantized with several
 //! scales, one for each index of an axis.
 
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::{Code, Declaration, Definition};
 pub(crate) static DEFINITIONS: &[Definition] =
     &[Definition { code: Code::Builtin(BuiltinOperator::QUANTIZE), versions: 1..=4, parse }];
 
-/// From which type to which TensorFlow Lite's kernels go.
+/// The conversions implemented by TensorFlow Lite's kernels.
 const PAIRS: &[(DataType, &[DataType])] = &[
     (Float32, &[Int8, UInt8, Int16, Int4]),
     (Int8, &[Int8, UInt8, Int16]),
@@ -44,7 +44,7 @@ fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
     Ok(Arc::new(Quantize { to: output.data_type }))
 }
 
-/// How a stored number becomes one of another scale: zero point, factor, zero point.
+/// A change of scale: input zero point, factor, output zero point.
 type Change = (i32, Multiplier, i32);
 
 fn change(eval: &Eval<'_>) -> Result<Change, OpError> {
@@ -57,7 +57,7 @@ fn change_of(from: Affine, to: Affine) -> Change {
     (from.zero_point, Multiplier::new(f64::from(from.scale) / f64::from(to.scale)), to.zero_point)
 }
 
-/// Emits stored numbers as those of another scale.
+/// Emits a change of scale of quantized elements.
 fn lower_change(lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
     let (from, to) = (lowering.input_fact(0)?, lowering.output_fact(0)?);
     let bounds = range(to.data_type).map_err(refuse)?;
@@ -69,10 +69,11 @@ fn lower_change(lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
     lowering.output(0, output)
 }
 
-/// The least real that becomes each stored number but the least one, ascending: found among the bits of reals, whose order
-/// is that of integers. No device need divide to know where a real lies between them.
+/// For each quantized element except the least, in ascending order: the least float that rounds to it, found by
+/// bisection over the bits of floats, which are ordered like integers. A device can then place a float without
+/// dividing.
 fn thresholds(affine: Affine, (least, most): (i32, i32)) -> Vec<f32> {
-    // From the least finite number to infinity, by place.
+    // From the least finite float to infinity, by bit pattern.
     let real = |place: i64| match place {
         0.. => f32::from_bits(place as u32),
         _ => -f32::from_bits(-place as u32),
@@ -90,14 +91,14 @@ fn thresholds(affine: Affine, (least, most): (i32, i32)) -> Vec<f32> {
     (least + 1..=most).map(threshold).collect()
 }
 
-/// Scales that a device tells from 0 and infinity, as it does their reciprocals and the thresholds that they lead to.
+/// Scales for which a device represents the scale, its reciprocal and the resulting thresholds as normal floats.
 const SCALES: std::ops::RangeInclusive<f32> = 1e-30..=1e30;
 
-/// The most thresholds of one tensor: those of 4,000 scales of bytes, or of 16 scales of 16 bits.
+/// Limit on thresholds of one tensor: those of 4,000 scales of bytes, or of 16 scales of 16 bits.
 const MOST_THRESHOLDS: usize = 1 << 20;
 
-/// Emits reals as stored numbers: a guess, which a device's product may have wrong by one, put right by the thresholds on
-/// either side of it.
+/// Emits the quantization of floats: a guess, which may be wrong by one because a device's product rounds differently,
+/// then corrected by the thresholds on either side.
 fn cut(lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
     let (fact, shape) = (lowering.output_fact(0)?, lowering.output_shape(0)?.clone());
     if fact.data_type == Int4 {
@@ -125,7 +126,7 @@ fn cut(lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
     }
     let next = lowering.whole_map(Whole::Input(0).plus(1), &shape, &[place])?;
     let (from, to) = (entries(lowering, table, place)?, entries(lowering, table, next)?);
-    // In two maps: each reads as few values as every device can bind.
+    // In two maps, so that each reads no more values than every device can bind.
     let is_below = Input(1).binary(Binary::Less, Input(2));
     let guess = lowering.integer_map(Input(0).subtract(is_below), &shape, &[guess, input, from])?;
     let is_above = Number(1.0).subtract(Input(1).binary(Binary::Less, Input(2)));
@@ -134,13 +135,13 @@ fn cut(lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
     lowering.output(0, output)
 }
 
-/// The shape of a number for each scale of a tensor, to be broadcast to it.
+/// The shape of a vector with one element per scale, for broadcasting to the tensor.
 fn along(fact: &Fact, count: usize) -> Vec<usize> {
     let (rank, axis) = (fact.shape.as_ref().map_or(0, Shape::rank), fact.quantization.as_ref().map_or(0, |q| q.axis));
     [vec![count], vec![1; rank.saturating_sub(axis + 1)]].concat()
 }
 
-/// Emits about how many numbers each stored one lies above the least.
+/// Emits the approximate offset of each quantized element from the least one.
 fn guess(
     lowering: &mut Lowering<'_>,
     input: ValueId,
@@ -177,7 +178,7 @@ fn from_reals<T: Stored>(eval: &mut Eval<'_>) -> Result<(), OpError> {
     Ok(())
 }
 
-/// Numbers of 4 bits, two to a byte.
+/// Quantizes floats to 4-bit integers, packed two to a byte.
 fn to_nibbles(eval: &mut Eval<'_>) -> Result<(), OpError> {
     let (input, engine, output) = (eval.input(0)?, Engine::new(eval.parallel), &mut eval.outputs[0]);
     let affine = Affine::new(output.data_type, output.quantization)?;
@@ -189,7 +190,7 @@ fn to_nibbles(eval: &mut Eval<'_>) -> Result<(), OpError> {
     Ok(())
 }
 
-/// 8-bit numbers through a table of them.
+/// Converts 8-bit elements through a lookup table.
 fn from_bytes<I: Stored, O: Stored>(eval: &mut Eval<'_>) -> Result<(), OpError> {
     let (change, engine, input) = (change(eval)?, Engine::new(eval.parallel), eval.input(0)?);
     let table = eval.cache.get_or_make(|| Table::<O>::new::<I>(|x| requantized(x, change)));
@@ -242,7 +243,7 @@ impl Op for Quantize {
         Some(Conversion::ToStored)
     }
 
-    /// Seen as reals, both sides are the same numbers, but for the rounding that every quantized output gets.
+    /// When computed as floats, input and output are equal, apart from the rounding of every quantized output.
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
         if lowering.output_fact(0)?.data_type != Float32 {
             return if lowering.input_fact(0)?.data_type == Float32 { cut(lowering) } else { lower_change(lowering) };

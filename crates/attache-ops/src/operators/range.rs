@@ -1,4 +1,4 @@
-//! RANGE: `start`, `start + delta`, `start + 2 × delta` and so on, as long as `limit` is not reached.
+//! RANGE: `start`, `start + delta`, `start + 2 × delta` and so on, up to but excluding `limit`.
 
 use std::ops::Sub;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ fn wrong(bounds: [&dyn std::fmt::Display; 3]) -> OpError {
     OpError::invalid(format!("from {} to {} there are no steps of {}", bounds[0], bounds[1], bounds[2]))
 }
 
-/// How many integers there are: ⌈|limit − start| ÷ |delta|⌉.
+/// The number of integers: ⌈|limit − start| ÷ |delta|⌉.
 fn count_integers(start: i64, limit: i64, delta: i64) -> Result<usize, OpError> {
     let way = i128::from(limit).sub(i128::from(start));
     if delta == 0 || (way != 0 && (way > 0) != (delta > 0)) {
@@ -33,22 +33,22 @@ fn count_integers(start: i64, limit: i64, delta: i64) -> Result<usize, OpError> 
     usize::try_from(count).map_err(|_| wrong([&start, &limit, &delta]))
 }
 
-/// How many reals there are: the same, in their own precision.
+/// The number of floats: the same formula in float32.
 fn count_reals(start: f32, limit: f32, delta: f32) -> Result<usize, OpError> {
     let is_right = delta > 0.0 && start <= limit || delta < 0.0 && start >= limit;
     let count = ((limit - start) / delta).abs().ceil();
-    // Beyond this no memory would do; NaN is refused as well.
+    // A larger count cannot be allocated; NaN is rejected as well.
     if is_right && count < (isize::MAX / 64) as f32 { Ok(count as usize) } else { Err(wrong([&start, &limit, &delta])) }
 }
 
-/// The values of inputs of type `T`; `None` where only a run tells one.
+/// The values of inputs of type `T`; `None` where one is known only at run time.
 fn known<T: Element>(inputs: [&Fact; 3]) -> Option<[T; 3]> {
     let value = |input: &Fact| input.constant.as_ref()?.values::<T>()?.first().copied();
     let [start, limit, delta] = inputs.map(value);
     Some([start?, limit?, delta?])
 }
 
-/// How many elements there are; `None` where only a run tells.
+/// The number of elements; `None` where it is known only at run time.
 fn count(inputs: [&Fact; 3]) -> Result<Option<usize>, OpError> {
     let counted = match inputs[0].data_type {
         DataType::Float32 => known(inputs).map(|[start, limit, delta]| count_reals(start, limit, delta)),
@@ -61,7 +61,7 @@ fn count(inputs: [&Fact; 3]) -> Result<Option<usize>, OpError> {
     counted.transpose()
 }
 
-/// Writes each element by its place.
+/// Writes each element from its index.
 fn write<T: Element>(eval: &mut Eval<'_>, element: impl Fn(T, T, usize) -> T) -> Result<(), OpError> {
     let (start, delta) = (only(eval.input(0)?)?, only(eval.input(2)?)?);
     let output = eval.outputs[0].values::<T>()?.iter_mut().enumerate();
@@ -91,7 +91,7 @@ impl Op for Range {
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         match eval.input(0)?.data_type {
             DataType::Float32 => {
-                // A sum from element to element, as TensorFlow Lite makes it, and so rounded as often.
+                // A running sum, like TensorFlow Lite's, so that it rounds equally often.
                 let (start, delta) = (only::<f32>(eval.input(0)?)?, only::<f32>(eval.input(2)?)?);
                 let output = eval.outputs[0].values::<f32>()?.iter_mut();
                 output.fold(start, |sum, value| {

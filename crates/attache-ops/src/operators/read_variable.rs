@@ -15,7 +15,7 @@ pub(crate) static DEFINITIONS: &[Definition] =
 
 #[derive(Debug)]
 struct ReadVariable {
-    /// Of the one value that is read.
+    /// Type of the value that is read, as the only entry.
     types: Vec<DataType>,
 }
 
@@ -32,7 +32,7 @@ impl Op for ReadVariable {
         DEFINITIONS[0].name()
     }
 
-    /// The shape is that of the value that was assigned last, which is known where all that are assigned have one shape.
+    /// The shape is that of the last assigned value, which is known where all assignments have the same shape.
     fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
         arity(inputs, 1..=1)?;
         resource(inputs)?;

@@ -1,5 +1,5 @@
-//! Operators that fold the elements along axes that an input names: a row each. Float32 sums accumulate in float32,
-//! those of integers wrap.
+//! Reductions over the axes named by an input; one table row each. Float32 sums accumulate in float32, integer sums
+//! wrap.
 
 use std::sync::Arc;
 
@@ -45,30 +45,29 @@ const fn row(code: Code, newest: i32, parse: fn(&Declaration<'_>) -> Parsed) -> 
     Definition { code, versions: 1..=newest, parse }
 }
 
-/// What a fold is of stored numbers.
+/// How quantized elements are reduced.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Form {
-    /// That of integers: the scale stays.
+    /// As integers: the scale does not change.
     Same,
     /// A sum at the output's scale.
     Sum,
-    /// A product, brought to the output's scale step by step.
+    /// A product, rescaled to the output's scale step by step.
     Product,
 }
 
-/// A fold of numbers.
+/// A reduction of numbers.
 #[derive(Debug)]
 struct Numbers {
     name: &'static str,
     folding: Folding,
-    /// The fold of floats on the CPU.
+    /// The CPU kernel for floats.
     kernel: Kernel,
-    /// The fold of integers, in 64 bits and wrapped, and the number that it starts with, or else the nearest one of the
-    /// type.
+    /// The reduction of integers, in 64 bits and wrapped, and its initial value, which is saturated to the type.
     integer: (fn(i64, i64) -> i64, i64),
-    /// The fold on a device.
+    /// The reduction on a device.
     reduction: Reduction,
-    /// The fold of stored numbers.
+    /// The reduction of quantized elements.
     form: Form,
 }
 
@@ -97,7 +96,7 @@ impl Numbers {
     }
 }
 
-/// The types of elements; products are not of the last one.
+/// Supported element types; products do not support the last one.
 const TYPES: [DataType; 6] =
     [DataType::Float32, DataType::Int32, DataType::Int64, DataType::Int8, DataType::Int16, DataType::UInt8];
 
@@ -121,8 +120,8 @@ impl Numbers {
     }
 }
 
-/// The product of stored numbers. Each step multiplies by the input's scale over the root of the output's, of as many
-/// degrees as there are steps, so that nothing overflows that fits the output.
+/// The product of n quantized elements. Each step multiplies by the input's scale over the n-th root of the output's,
+/// so that nothing overflows whose result fits the output.
 fn rescaled_product(eval: &mut Eval<'_>, folded: &[bool]) -> Result<(), OpError> {
     let (input, output) = (eval.input(0)?, &mut eval.outputs[0]);
     let from = Affine::new(input.data_type, input.quantization)?;
@@ -197,15 +196,15 @@ impl Op for Numbers {
     }
 }
 
-/// A fold of truth values; any byte but 0 is true.
+/// A reduction of booleans; any byte other than 0 is true.
 #[derive(Debug)]
 struct Truths {
     name: &'static str,
     folding: Folding,
     function: fn(bool, bool) -> bool,
-    /// The fold of nothing.
+    /// The result for no elements.
     start: bool,
-    /// The same fold of 1 for true and 0 for false, on a device.
+    /// The equivalent reduction on a device, with 1 for true and 0 for false.
     reduction: Reduction,
 }
 

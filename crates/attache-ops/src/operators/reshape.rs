@@ -14,7 +14,7 @@ pub(crate) static DEFINITIONS: &[Definition] =
 
 #[derive(Debug)]
 struct Reshape {
-    /// The shape of the options, used where no input gives one.
+    /// The shape in the options, used where there is no shape input.
     new_shape: Option<Vec<i64>>,
 }
 
@@ -24,7 +24,7 @@ fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
     Ok(Arc::new(Reshape { new_shape: new_shape.map(|shape| shape.iter().map(i64::from).collect()) }))
 }
 
-/// The shape that `wanted` stands for: one extent of -1 takes what is left of `elements`.
+/// Resolves the requested shape: one extent of -1 is inferred from `elements`.
 fn resolve(wanted: &[i64], elements: usize) -> Result<Shape, OpError> {
     let wrong = || OpError::invalid(format!("{elements} elements cannot take the shape {wanted:?}"));
     if wanted.iter().any(|extent| *extent < -1) || wanted.iter().filter(|extent| **extent == -1).count() > 1 {
@@ -38,7 +38,7 @@ fn resolve(wanted: &[i64], elements: usize) -> Result<Shape, OpError> {
 }
 
 impl Reshape {
-    /// The shape of the options. Old files write that of a scalar as `[0]`.
+    /// The shape in the options. Old files encode a scalar's shape as `[0]`.
     fn of_options(&self, elements: usize) -> Result<Shape, OpError> {
         let wanted = self.new_shape.as_ref().ok_or_else(|| OpError::invalid("the file gives no new shape"))?;
         let is_scalar = elements == 1 && wanted[..] == [0];
@@ -57,7 +57,7 @@ impl Op for Reshape {
         movable(0, input)?;
         let unknown = Ok(vec![Inferred::unknown(input.data_type)]);
         let Some(elements) = input.shape.as_ref().map(|shape| shape.elements()) else { return unknown };
-        // As in TensorFlow Lite, a new shape of another type than int32 counts as not given.
+        // As in TensorFlow Lite, a shape input of a type other than int32 is ignored.
         let shape = match inputs.get(1).copied().flatten().filter(|shape| shape.data_type == DataType::Int32) {
             Some(fact) if fact.shape.as_ref().is_some_and(|shape| shape.rank() != 1) => {
                 return Err(OpError::invalid("input 1 is not a list"));

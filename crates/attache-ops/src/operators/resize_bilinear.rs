@@ -1,4 +1,4 @@
-//! RESIZE_BILINEAR: each element from the four around its point.
+//! RESIZE_BILINEAR: resizing with bilinear interpolation.
 
 use std::sync::Arc;
 

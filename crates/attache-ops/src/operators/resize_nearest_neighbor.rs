@@ -1,4 +1,4 @@
-//! RESIZE_NEAREST_NEIGHBOR: each element from the nearest one.
+//! RESIZE_NEAREST_NEIGHBOR: resizing with the nearest element.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! REVERSE_V2: the input with the order along some axes reversed.
+//! REVERSE_V2: the input reversed along some axes.
 
 use std::sync::Arc;
 

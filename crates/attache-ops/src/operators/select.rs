@@ -1,6 +1,6 @@
-//! SELECT and SELECT_V2: the second input's elements where the first, of truth values, holds, else the third's. The newer
-//! form broadcasts all three by numpy's rule. In the older one the two are of one shape and the condition is of that shape
-//! too, a scalar, or has one element for each of their outermost slices.
+//! SELECT and SELECT_V2: the second input's elements where the first, a boolean condition, is true, else the third's.
+//! SELECT_V2 broadcasts all three by NumPy's rules. In SELECT the second and the third have one shape, and the
+//! condition has that shape too, is a scalar, or has one element for each outermost slice.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
     },
 ];
 
-/// Inputs: truth values and the two to choose from.
+/// Inputs: condition and the two tensors to select from.
 #[derive(Debug)]
 struct Select {
     name: &'static str,
@@ -40,7 +40,7 @@ fn select(declaration: &Declaration<'_>, broadcasts: bool) -> Result<Arc<dyn Op>
 }
 
 impl Select {
-    /// The condition's shape as it broadcasts to the output's.
+    /// The condition's shape, extended so that it broadcasts to the output's.
     fn condition(&self, condition: &Shape, output: &Shape) -> Shape {
         let mut extents = condition.to_vec();
         if !self.broadcasts && extents.len() == 1 {

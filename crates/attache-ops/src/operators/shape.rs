@@ -15,7 +15,7 @@ pub(crate) static DEFINITIONS: &[Definition] =
 /// The input may be of any type.
 #[derive(Debug)]
 struct Extents {
-    /// The type of extents.
+    /// The type of the extents.
     data_type: DataType,
 }
 
@@ -28,7 +28,7 @@ fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
 }
 
 impl Extents {
-    /// The extents as a list.
+    /// The extents as a vector.
     fn list(&self, shape: &Shape) -> Result<Constant, OpError> {
         fn list<T: attache_base::Element + TryFrom<usize>>(shape: &Shape) -> Option<Constant> {
             let extents = shape.iter().map(|extent| T::try_from(*extent).ok()).collect::<Option<Vec<_>>>()?;

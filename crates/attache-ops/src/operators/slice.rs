@@ -1,4 +1,4 @@
-//! SLICE: a block of the input, `size[a]` elements from `begin[a]` on along each axis; a size of -1 reaches to the end.
+//! SLICE: a block of the input, `size[a]` elements from `begin[a]` along each axis; a size of -1 extends to the end.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ fn parse(_: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
     Ok(Arc::new(Slice))
 }
 
-/// The block, which must lie inside the input.
+/// The view of the block; an error unless it is inside of the input.
 fn view(shape: &Shape, begins: &[i64], sizes: &[i64]) -> Result<View, OpError> {
     let wrong = || OpError::invalid(format!("{sizes:?} elements from {begins:?} on do not lie in {shape}"));
     if begins.len() != shape.rank() || sizes.len() != shape.rank() {

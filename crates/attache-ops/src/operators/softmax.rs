@@ -48,7 +48,7 @@ impl Softmax {
             DataType::Int8 => stored::softmax::<i8>(engine, input.values()?, output.values()?, depth, scale),
             DataType::UInt8 => stored::softmax::<u8>(engine, input.values()?, output.values()?, depth, scale),
             _ => {
-                // In float32, as TensorFlow Lite has it.
+                // In float32, like TensorFlow Lite.
                 let scale = f64::from(from.scale * self.beta);
                 let softmax = eval.cache.get_or_make(|| stored::WideSoftmax::new(scale));
                 softmax.apply(engine, input.values()?, output.values()?, depth);
@@ -58,7 +58,7 @@ impl Softmax {
     }
 }
 
-/// An error unless the output's scale is the one that probabilities have.
+/// An error unless the output has TensorFlow Lite's fixed scale for probabilities.
 fn check_scale(data_type: DataType, quantization: Option<&Quantization>) -> Result<(), OpError> {
     let Affine { scale, zero_point } = Affine::new(data_type, quantization)?;
     let (expected, zero) = match data_type {
@@ -72,7 +72,8 @@ fn check_scale(data_type: DataType, quantization: Option<&Quantization>) -> Resu
 }
 
 impl Softmax {
-    /// Exponentials from a table, summed as integers, and divided by a product with the sum's reciprocal.
+    /// Emits the quantized form: exponentials from a table are summed as integers, then multiplied by the sum's
+    /// reciprocal.
     fn lower_stored(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
         let (from, to, shape) = (lowering.input_fact(0)?, lowering.output_fact(0)?, lowering.input_shape(0)?.clone());
         let axis = last(&shape).map_err(refuse)?.0;
@@ -99,7 +100,7 @@ impl Softmax {
 }
 
 impl Softmax {
-    /// 16-bit numbers: exponentials and the reciprocal of their sum from tables.
+    /// Emits the 16-bit form: exponentials and the reciprocal of their sum are from tables.
     fn lower_wide(&self, lowering: &mut Lowering<'_>, from: Affine, axis: usize) -> Result<(), Refusal> {
         let function = stored::WideSoftmax::new((from.scale * self.beta).into());
         let (input, shape, types) = (lowering.input(0)?, lowering.input_shape(0)?.clone(), [DataType::Int16; 2]);
@@ -114,13 +115,13 @@ impl Softmax {
         let at_least_one = Whole::Input(0).binary(WholeBinary::Maximum, Whole::Constant(1));
         let sums = lowering.whole_map(at_least_one, &row_shape, &[sums])?;
         let zeros = lowering.whole_map(Whole::LeadingZeros(Box::new(Whole::Input(0))), &row_shape, &[sums])?;
-        // Of the digits behind the leading one 16 count, rounded.
+        // The 16 bits after the leading one, rounded.
         let digits = Whole::Input(0).binary(WholeBinary::ShiftLeft, Whole::Input(1).plus(-1));
         let digits = digits.binary(WholeBinary::Divide, Whole::Constant(1 << 13)).plus(1);
         let place = digits.binary(WholeBinary::Divide, Whole::Constant(2)).plus(-(1 << 15) - (1 << 16));
         let place = lowering.whole_map(place.clamp((-most - 1, most)), &row_shape, &[sums, zeros])?;
         let inverse = look_up(lowering, place, types, |place| function.inverse(place as i16).into())?;
-        // A mantissa of 2³⁰ and an exponent of 1 leave a product as it is.
+        // A mantissa of 2³⁰ and an exponent of 1 are a factor of 1.
         let product = Whole::Input(0).multiply(Whole::Input(1));
         let share = product.rescale(WholeRounding::Once, Whole::Constant(1 << 30), Whole::Input(2).plus(-30));
         let output = lowering.whole_map(share.clamp((0, most)), &shape, &[powers, inverse, zeros])?;
@@ -159,7 +160,7 @@ impl Op for Softmax {
         Ok(())
     }
 
-    /// `exp(β × (x − max x))`, which can't overflow, over its sum.
+    /// Emits `exp(β × (x − max x))`, which can't overflow, divided by its sum.
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
         let shape = lowering.input_shape(0)?.clone();
         let (axis, _) = last(&shape).map_err(refuse)?;

@@ -1,6 +1,6 @@
-//! SPACE_TO_BATCH_ND: the places of blocks of the padded middle axes as batches; what dilates a convolution.
+//! SPACE_TO_BATCH_ND: moves blocks of the padded spatial axes into the batch axis; used to dilate convolutions.
 //!
-//! `out[i × N + n, o…, c…] = in[n, o × b + i - before…, c…]` for block places `i` of blocks `b` and N batches.
+//! `out[i × N + n, o…, c…] = in[n, o × b + i - before…, c…]` for offsets `i` within blocks `b`, and N batches.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::{Code, Declaration, Definition};
 pub(crate) static DEFINITIONS: &[Definition] =
     &[Definition { code: Code::Builtin(BuiltinOperator::SPACE_TO_BATCH_ND), versions: 1..=4, parse }];
 
-/// Inputs: elements, extents of a block, and paddings.
+/// Inputs: elements, block extents and paddings.
 #[derive(Debug)]
 struct SpaceToBatchNd;
 
@@ -38,7 +38,7 @@ fn output(shape: &Shape, blocks: &Blocks) -> Result<Shape, OpError> {
     countable(extents.into())
 }
 
-/// Where an output of this shape finds its elements in an input of `batches`.
+/// The index map from an output of this shape to an input with `batches` batches.
 fn map(blocks: &Blocks, batches: usize, output: &Shape) -> IndexMap {
     let batches = batches as i64;
     let mut coordinates = vec![Index::Axis(0).modulo(batches)];

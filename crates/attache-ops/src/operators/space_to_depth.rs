@@ -1,4 +1,4 @@
-//! SPACE_TO_DEPTH: blocks of the image laid out as channels, the inverse of DEPTH_TO_SPACE.
+//! SPACE_TO_DEPTH: moves spatial blocks into channels; the inverse of DEPTH_TO_SPACE.
 //!
 //! `out[b, y, x, (i × n + j) × C + c] = in[b, y × n + i, x × n + j, c]` for blocks of n × n and C input channels.
 

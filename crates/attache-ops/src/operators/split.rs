@@ -1,4 +1,4 @@
-//! SPLIT: the input cut along an axis into pieces of one length.
+//! SPLIT: the input split along an axis into pieces of equal length.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(crate) static DEFINITIONS: &[Definition] =
 /// Inputs: the axis and elements.
 #[derive(Debug)]
 struct Split {
-    /// How many pieces.
+    /// Number of pieces.
     count: usize,
 }
 

@@ -1,4 +1,4 @@
-//! SPLIT_V: the input cut along an axis into pieces of given lengths; one of -1 takes what is left.
+//! SPLIT_V: the input split along an axis into pieces of given lengths; a length of -1 takes the rest.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(crate) static DEFINITIONS: &[Definition] =
 /// Inputs: elements, lengths of the pieces and the axis.
 #[derive(Debug)]
 struct SplitV {
-    /// How many pieces.
+    /// Number of pieces.
     count: usize,
 }
 

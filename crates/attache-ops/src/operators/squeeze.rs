@@ -1,4 +1,4 @@
-//! SQUEEZE: the same elements without axes of extent 1.
+//! SQUEEZE: removes axes of extent 1.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub(crate) static DEFINITIONS: &[Definition] =
 
 #[derive(Debug)]
 struct Squeeze {
-    /// The axes to drop, counted from either end; none: all of extent 1.
+    /// The axes to remove, negative ones counted from the end; if empty, all axes of extent 1.
     axes: Vec<i64>,
 }
 
@@ -24,7 +24,7 @@ fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
     Ok(Arc::new(Squeeze { axes: axes.map(|axes| axes.iter().map(i64::from).collect()).unwrap_or_default() }))
 }
 
-/// The shape without the axes that are named; without all that can go where none is.
+/// The shape without the given axes, or without all axes of extent 1 where none is given.
 fn squeeze(shape: &Shape, axes: &[i64]) -> Result<Shape, OpError> {
     let mut dropped: Vec<bool> = shape.iter().map(|extent| axes.is_empty() && *extent == 1).collect();
     for axis in axes {

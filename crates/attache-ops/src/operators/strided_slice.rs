@@ -1,4 +1,4 @@
-//! STRIDED_SLICE: numpy's basic slicing, one range per axis, with its ellipsis, new axes and single indices.
+//! STRIDED_SLICE: NumPy's basic slicing, one range per axis, with ellipsis, new axes and single indices.
 
 use std::sync::Arc;
 
@@ -21,15 +21,15 @@ pub(crate) static DEFINITIONS: &[Definition] =
 struct StridedSlice {
     /// Entries whose range starts at the first element in the direction of the stride.
     begin_mask: i32,
-    /// Entries whose range reaches to the last element.
+    /// Entries whose range extends to the last element.
     end_mask: i32,
-    /// The entry that stands for all axes that no other entry names.
+    /// The entry that stands for all axes without an entry of their own.
     ellipsis_mask: i32,
     /// Entries that insert an axis of extent 1.
     new_axis_mask: i32,
-    /// Entries that name one element and drop the axis.
+    /// Entries that select one element and remove the axis.
     shrink_axis_mask: i32,
-    /// Whether `end` counts from `begin`.
+    /// Whether `end` is relative to `begin`.
     offset: bool,
 }
 
@@ -67,7 +67,7 @@ impl Range {
     }
 }
 
-/// One range for each axis of the input, and the shape in which the chosen elements are given.
+/// One range for each axis of the input, and the output's shape.
 #[derive(Debug)]
 struct Plan {
     ranges: Vec<Range>,
@@ -85,8 +85,7 @@ fn bit(mask: i32, entry: usize) -> bool {
 }
 
 impl StridedSlice {
-    /// What the entries choose from an input of this shape. The first bit that applies of ellipsis, new axis and single
-    /// index decides what an entry is.
+    /// The slice of an input of this shape. An entry is the first that applies of ellipsis, new axis and single index.
     fn plan(&self, shape: &Shape, entries: &Entries) -> Result<Plan, OpError> {
         let count = entries.begin.len();
         if entries.end.len() != count || entries.strides.len() != count {
@@ -101,7 +100,7 @@ impl StridedSlice {
         if named > shape.rank() && !has_ellipsis {
             return Err(OpError::invalid(format!("{named} ranges for an input of shape {shape}")));
         }
-        // TensorFlow Lite's ellipsis stands for one axis at least, and entries that find no axis left count for nothing.
+        // TensorFlow Lite's ellipsis stands for at least one axis, and entries beyond the last axis are ignored.
         let unnamed = shape.rank().saturating_sub(named).max(1);
         let (mut ranges, mut output) = (Vec::with_capacity(shape.rank()), Vec::new());
         for entry in 0..count {
@@ -119,14 +118,14 @@ impl StridedSlice {
                 ranges.push(range);
             }
         }
-        // Without an ellipsis the unnamed axes are the last ones.
+        // Without an ellipsis the trailing axes without an entry are kept whole.
         let rest = &shape[ranges.len()..];
         output.extend(rest);
         ranges.extend(rest.iter().map(|extent| Range::whole(*extent)));
         Ok(Plan { ranges, output: output.into() })
     }
 
-    /// What an entry chooses from an axis: positions are counted from the end where they are negative, then clamped.
+    /// The range of an entry on an axis: negative positions count from the end, then positions are clamped.
     fn range(&self, extent: usize, entry: usize, entries: &Entries) -> Result<Range, OpError> {
         let (begin, end, stride) = (entries.begin[entry], entries.end[entry], entries.strides[entry]);
         let extent = extent as i64;

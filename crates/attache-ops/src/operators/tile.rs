@@ -16,7 +16,7 @@ use crate::{Code, Declaration, Definition};
 pub(crate) static DEFINITIONS: &[Definition] =
     &[Definition { code: Code::Builtin(BuiltinOperator::TILE), versions: 1..=3, parse }];
 
-/// Inputs: elements and how often they are repeated along each axis.
+/// Inputs: elements, and the number of repetitions along each axis.
 #[derive(Debug)]
 struct Tile;
 
@@ -24,7 +24,7 @@ fn parse(_: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
     Ok(Arc::new(Tile))
 }
 
-/// How often the input is repeated along each axis.
+/// The number of repetitions along each axis.
 fn multiples(shape: &Shape, values: &[i64]) -> Result<Vec<usize>, OpError> {
     let multiples = Shape::from_signed(values).filter(|multiples| multiples.rank() == shape.rank());
     let wrong = || OpError::invalid(format!("multiples {values:?} for an input of shape {shape}"));

@@ -1,4 +1,4 @@
-//! TOPK_V2: the largest elements of the last axis in descending order, the first of equals first, and their places.
+//! TOPK_V2: the largest elements of the last axis in descending order, the first of equals first, and their indices.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use crate::{Code, Declaration, Definition};
 pub(crate) static DEFINITIONS: &[Definition] =
     &[Definition { code: Code::Builtin(BuiltinOperator::TOPK_V2), versions: 1..=3, parse }];
 
-/// What elements may be.
+/// Supported element types.
 const TYPES: [DataType; 6] =
     [DataType::Float32, DataType::Int32, DataType::Int64, DataType::Int8, DataType::UInt8, DataType::Int16];
 
-/// Inputs: elements and how many are wanted. Outputs: elements and places.
+/// Inputs: elements and their requested number. Outputs: elements and indices.
 #[derive(Debug)]
 struct TopKV2;
 
@@ -38,7 +38,7 @@ fn output(shape: &Shape, count: &[i64]) -> Result<Shape, OpError> {
     Ok(extents.into())
 }
 
-/// The first elements of each row by `order`, and their places.
+/// The first `count` elements of each row by `order`, and their indices.
 fn first<T: Copy>(
     input: &[T],
     depth: usize,
@@ -61,7 +61,7 @@ fn first<T: Copy>(
     }
 }
 
-/// The larger first; zeros of both signs are equal, what is no number is larger than any.
+/// Descending order; zeros of both signs are equal, and NaN is larger than any number.
 fn descending(a: &f32, b: &f32) -> Ordering {
     (b + 0.0).total_cmp(&(a + 0.0))
 }

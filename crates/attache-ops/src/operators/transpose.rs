@@ -21,7 +21,7 @@ fn parse(_: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
     Ok(Arc::new(Transpose))
 }
 
-/// The input's elements with its axes in another order.
+/// The view of the input with permuted axes.
 fn view(shape: &Shape, permutation: &[i64]) -> Result<View, OpError> {
     let wrong = || OpError::invalid(format!("{permutation:?} does not permute the axes of {shape}"));
     let mut coordinates = vec![None; shape.rank()];

@@ -1,4 +1,4 @@
-//! TRANSPOSE_CONV: an image spread through a window over a larger one, of a shape that an input gives.
+//! TRANSPOSE_CONV: transposed convolution to an image whose shape is given by an input.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::{Code, Declaration, Definition};
 pub(crate) static DEFINITIONS: &[Definition] =
     &[Definition { code: Code::Builtin(BuiltinOperator::TRANSPOSE_CONV), versions: 1..=5, parse }];
 
-/// Inputs: the output's shape, filter `[output, height, width, channel]`, image and, optionally, bias.
+/// Inputs: the output's shape, filter `[output, height, width, channel]`, image and an optional bias.
 #[derive(Debug)]
 struct TransposeConv(Spreading);
 
@@ -34,7 +34,7 @@ fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
 }
 
 impl TransposeConv {
-    /// The convolution to an image of the shape that the first input holds.
+    /// The convolution to an image of the shape given by the first input.
     fn convolution(&self, wanted: &[i64], filter: &Shape, data: &Shape) -> Result<Convolution, OpError> {
         let (filter, data) = (image(1, filter)?, image(2, data)?);
         let output = Shape::from_signed(wanted).and_then(|shape| <[usize; 4]>::try_from(shape.extents()).ok());
@@ -50,10 +50,10 @@ impl TransposeConv {
 /// Indices of image, filter and bias.
 const OPERANDS: [usize; 3] = [2, 1, 3];
 
-/// The filter's axis of outputs.
+/// The filter's axis of output channels.
 const AXIS: usize = 0;
 
-/// The convolution of 16-bit numbers.
+/// Computes the convolution of 16-bit elements.
 fn eval_wide(eval: &mut Eval<'_>, convolution: &Convolution, activation: Activation) -> Result<(), OpError> {
     let (stage, filter, bias) = wide_parts(eval, OPERANDS, AXIS, activation)?;
     let (engine, input) = (Engine::new(eval.parallel), eval.input(OPERANDS[0])?.values()?);
@@ -84,7 +84,7 @@ impl Op for TransposeConv {
     }
 
     fn multiply_adds(&self, inputs: &[Option<&Shape>], _: &[&Shape]) -> Option<u64> {
-        // The filter slides over the image that is spread.
+        // The filter is applied at every pixel of the input image.
         let (filter, image) = ((*inputs.get(1)?)?, (*inputs.get(2)?)?);
         let places = image.split_last()?.1;
         Some(product(filter).saturating_mul(product(places)))

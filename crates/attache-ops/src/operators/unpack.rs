@@ -1,4 +1,4 @@
-//! UNPACK: the slices of an axis, each as an output without that axis.
+//! UNPACK: splits the input into the slices of an axis, and removes the axis.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ pub(crate) static DEFINITIONS: &[Definition] =
 
 #[derive(Debug)]
 struct Unpack {
-    /// The axis, counted from either end.
+    /// The axis; negative axes count from the end.
     axis: i64,
-    /// How many slices it has.
+    /// The extent of the axis.
     count: usize,
 }
 

@@ -1,4 +1,4 @@
-//! VAR_HANDLE: the handle of the resource variable of a name.
+//! VAR_HANDLE: the handle of the resource variable with a given name.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{Code, Declaration, Definition};
 pub(crate) static DEFINITIONS: &[Definition] =
     &[Definition { code: Code::Builtin(BuiltinOperator::VAR_HANDLE), versions: 1..=1, parse }];
 
-/// The two names together are the variable's.
+/// The variable is identified by both names.
 #[derive(Debug)]
 struct VarHandle {
     container: String,

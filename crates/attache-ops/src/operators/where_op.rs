@@ -1,4 +1,4 @@
-//! WHERE: the coordinates of all elements that are not zero, `[count, rank]`, in the order in which they lie.
+//! WHERE: the coordinates of all nonzero elements, `[count, rank]`, in memory order.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{Code, Definition};
 pub(crate) static DEFINITIONS: &[Definition] =
     &[Definition { code: Code::Builtin(BuiltinOperator::WHERE), versions: 1..=2, parse: |_| Ok(Arc::new(Where)) }];
 
-/// What elements may be.
+/// Supported element types.
 const TYPES: [DataType; 7] = [
     DataType::Bool,
     DataType::Float32,
@@ -26,10 +26,10 @@ const TYPES: [DataType; 7] = [
 #[derive(Debug)]
 struct Where;
 
-/// The places of elements that are not zero, among all.
+/// The linear indices of the nonzero elements.
 fn places(data_type: DataType, bytes: &[u8]) -> impl Iterator<Item = usize> {
     let size = data_type.bits().map_or(1, |bits| bits / 8).max(1);
-    // A real is zero whatever its sign.
+    // Floats are zero whatever their sign.
     let sign = if data_type == DataType::Float32 { 0x80 } else { 0 };
     let is_zero = move |element: &[u8]| match element {
         [rest @ .., last] => rest.iter().all(|byte| *byte == 0) && last & !sign == 0,
@@ -38,7 +38,7 @@ fn places(data_type: DataType, bytes: &[u8]) -> impl Iterator<Item = usize> {
     bytes.chunks_exact(size).enumerate().filter(move |(_, element)| !is_zero(element)).map(|(place, _)| place)
 }
 
-/// The coordinates of a place in a shape, which has elements.
+/// The coordinates of a linear index in a nonempty shape.
 fn coordinates(shape: &Shape, place: usize, into: &mut [i64]) {
     let mut rest = place;
     for (coordinate, extent) in into.iter_mut().zip(shape.iter()).rev() {

@@ -1,4 +1,4 @@
-//! WHILE: runs a subgraph of the model on its own outputs for as long as another one says so.
+//! WHILE: runs a subgraph of the model on its own outputs while a condition subgraph returns true.
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ pub(crate) static DEFINITIONS: &[Definition] =
 
 #[derive(Debug)]
 struct While {
-    /// Makes one truth value of the loop's values: whether there is another step.
+    /// Computes from the loop's values whether there is another step.
     condition: Callee,
-    /// Makes the next values of the loop's values.
+    /// Computes the next values from the loop's values.
     body: Callee,
     values: Vec<DataType>,
 }
@@ -32,8 +32,9 @@ fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
 }
 
 impl While {
-    /// Of the shapes before the loop those that no step changes, however many there are. A shape that changes may change
-    /// others at the next step, so the body is asked again with what is left, until nothing goes any more.
+    /// The initial shapes that no step changes, whatever the number of steps. A shape that changes may change others at
+    /// the next step, so inference of the body is repeated with the remaining known shapes until it reaches a fixed
+    /// point.
     fn steady(&self, mut shapes: Vec<Option<Shape>>) -> Vec<Option<Shape>> {
         loop {
             let before = shapes.clone();
@@ -58,7 +59,7 @@ impl Op for While {
         DEFINITIONS[0].name()
     }
 
-    /// The shapes are those that the last step makes, which are known where no step changes them.
+    /// The shapes are those after the last step, which are known where no step changes them.
     fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
         self.condition.check_inputs(inputs)?;
         self.body.check_inputs(inputs)?;
@@ -91,7 +92,7 @@ impl Op for While {
         outputs.try_for_each(|(index, (shape, bytes))| deliver(eval, index, shape, &bytes))
     }
 
-    /// The subgraphs may write variables.
+    /// The subgraphs may assign variables.
     fn has_side_effects(&self) -> bool {
         true
     }

@@ -1,7 +1,8 @@
-//! What SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND share: blocks of the middle axes that are laid out along the batch.
+//! Shared by SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND: blocks of the spatial axes that are moved to and from the batch
+//! axis.
 //!
-//! With blocks of `b₁ × … × bₘ` and N batches, block place `(i₁, …, iₘ)` of batch `n` is batch
-//! `((i₁ × b₂ + i₂) × … ) × N + n`. Knows neither operator.
+//! With blocks of `b₁ × … × bₘ` and N batches, offset `(i₁, …, iₘ)` within a block of batch `n` becomes batch
+//! `((i₁ × b₂ + i₂) × … ) × N + n`. Independent of both operators.
 
 use attache_base::{Shape, strides};
 use attache_gpu_ir::{Index, IndexMap};
@@ -11,7 +12,7 @@ use crate::shared::support::{
     arity, elements, elements_mut, integral, known_integers, movable, narrow, one_of, required, with_element,
 };
 
-/// Block extents, and for each of the axes how much is added or taken away before and after.
+/// Block extents, and for each axis the number of elements that are padded or cropped before and after.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Blocks {
     pub(crate) extents: Vec<usize>,
@@ -21,7 +22,7 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    /// The blocks that the values of the second and the third input state for an input of this shape.
+    /// The blocks given by the values of the second and the third input, for an input of this shape.
     pub(crate) fn new(shape: &Shape, extents: &[i64], margins: &[i64]) -> Result<Self, OpError> {
         let wrong =
             || OpError::invalid(format!("blocks of {extents:?} with {margins:?} for an input of shape {shape}"));
@@ -36,14 +37,14 @@ impl Blocks {
         Ok(Self { extents: extents.to_vec(), margins, count })
     }
 
-    /// Elements from one place of a block to the next along each axis, counted in batches of the larger batch.
+    /// Strides of the offset within a block along each axis, in units of N batches.
     pub(crate) fn steps(&self) -> Vec<usize> {
         strides(&self.extents)
     }
 }
 
-/// What the two operators' inputs have in common: elements, block extents and margins, both constants or not. The
-/// blocks, where they are known.
+/// Checks the inputs of either operator: elements, block extents and margins. Returns the blocks, if both extents and
+/// margins are constant.
 pub(crate) fn known(inputs: &[Option<&Fact>]) -> Result<Option<Blocks>, OpError> {
     arity(inputs, 3..=3)?;
     let (input, extents, margins) = (required(inputs, 0)?, required(inputs, 1)?, required(inputs, 2)?);
@@ -55,13 +56,14 @@ pub(crate) fn known(inputs: &[Option<&Fact>]) -> Result<Option<Blocks>, OpError>
     Blocks::new(shape, &extents, &margins).map(Some)
 }
 
-/// The map of an output of this shape whose leading coordinates are these; the axes after them are kept.
+/// The index map of an output of this shape with these leading coordinates; the remaining axes are unchanged.
 pub(crate) fn map(output: &Shape, mut coordinates: Vec<Index>, fill: Option<f32>) -> IndexMap {
     coordinates.extend((coordinates.len()..output.rank()).map(Index::Axis));
     IndexMap { output: output.to_vec(), coordinates, fill }
 }
 
-/// Copies what the map shows of the input, `fill` outside; `blocked` leading axes are not kept as they are.
+/// Copies the input through the index map, with `fill` outside of the input. The first `blocked` axes are mapped, the
+/// others are unchanged.
 pub(crate) fn copy(
     map: &IndexMap,
     blocked: usize,

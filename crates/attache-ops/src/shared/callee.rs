@@ -1,5 +1,5 @@
-//! Another subgraph of the model, as an operator runs it: its ends, and what shapes it makes. Knows no operator and
-//! nothing of how it is run.
+//! A subgraph that an operator calls: its inputs and outputs, and the shapes it infers. Independent of operators and of
+//! how subgraphs are run.
 
 use attache_base::{DataType, Shape};
 use attache_graph::{Eval, Fact, OpError, TensorRef};
@@ -7,9 +7,9 @@ use attache_graph::{Eval, Fact, OpError, TensorRef};
 use crate::Declaration;
 use crate::subgraphs::Callees;
 
-/// A subgraph that an operator runs.
+/// A subgraph that an operator calls.
 pub(crate) struct Callee {
-    /// Its index, which exists.
+    /// Its index, which is valid.
     pub(crate) index: usize,
     inputs: Vec<DataType>,
     outputs: Vec<DataType>,
@@ -24,8 +24,8 @@ impl std::fmt::Debug for Callee {
 }
 
 impl Callee {
-    /// The subgraph of this index. An error unless it has as many inputs and outputs as are asked for: what is kept of
-    /// it is never more than the operator itself has.
+    /// The subgraph with this index. An error unless it has the requested numbers of inputs and outputs, so that its
+    /// stored types are never more than those of the operator itself.
     pub(crate) fn new(declaration: &Declaration<'_>, index: i32, counts: (usize, usize)) -> Result<Self, OpError> {
         let subgraphs = declaration.callees.model().subgraphs();
         let found = usize::try_from(index).ok().and_then(|index| Some((index, subgraphs.get(index)?)));
@@ -45,12 +45,12 @@ impl Callee {
         Ok(Self { index, inputs: types(&subgraph.inputs), outputs: types(&subgraph.outputs), callees })
     }
 
-    /// The shapes that it makes of inputs of these shapes, as far as they are known before it runs.
+    /// The output shapes for these input shapes, as far as they are known before it runs.
     pub(crate) fn shapes(&self, inputs: &[Option<Shape>]) -> Vec<Option<Shape>> {
         self.callees.shapes(self.index, inputs)
     }
 
-    /// An error unless the inputs are all there and of the types of the subgraph's.
+    /// An error unless all inputs are present and have the types of the subgraph's inputs.
     pub(crate) fn check_inputs(&self, inputs: &[Option<&Fact>]) -> Result<(), OpError> {
         for (index, (input, data_type)) in inputs.iter().zip(&self.inputs).enumerate() {
             let input = input
@@ -60,7 +60,7 @@ impl Callee {
         Ok(())
     }
 
-    /// An error unless the subgraph's outputs are of these types.
+    /// An error unless the subgraph's outputs have these types.
     pub(crate) fn check_outputs(&self, expected: &[DataType]) -> Result<(), OpError> {
         let mut pairs = self.outputs.iter().zip(expected).enumerate();
         pairs.try_for_each(|(index, (actual, expected))| self.same_type("output", index, *actual, *expected))
@@ -75,12 +75,12 @@ impl Callee {
     }
 }
 
-/// What is known of the inputs' shapes.
+/// The known shapes of inputs.
 pub(crate) fn shapes_of(inputs: &[Option<&Fact>]) -> Vec<Option<Shape>> {
     inputs.iter().map(|input| input.and_then(|input| input.shape.clone())).collect()
 }
 
-/// Gives an output its value: where the output has a place, it must be of the shape that was inferred.
+/// Sets the value of an output. Where the output is already allocated, the value must have the inferred shape.
 pub(crate) fn deliver(eval: &mut Eval<'_>, index: usize, shape: Shape, bytes: &[u8]) -> Result<(), OpError> {
     let Some(output) = eval.outputs.get_mut(index) else { return eval.host.set_output(index, shape, bytes) };
     if *output.shape != shape || output.bytes.len() != bytes.len() {
@@ -91,17 +91,17 @@ pub(crate) fn deliver(eval: &mut Eval<'_>, index: usize, shape: Shape, bytes: &[
     Ok(())
 }
 
-/// The types of an operator's outputs, as the file states them.
+/// The types of an operator's outputs, as stated by the file.
 pub(crate) fn stated_types(declaration: &Declaration<'_>) -> Vec<DataType> {
     declaration.outputs.iter().map(|output| output.data_type).collect()
 }
 
-/// The inputs from `first` on, which must all be there.
+/// The inputs from `first` on, all of which are required.
 pub(crate) fn arguments<'a>(eval: &Eval<'a>, first: usize) -> Result<Vec<TensorRef<'a>>, OpError> {
     (first..eval.inputs.len()).map(|index| eval.input(index)).collect()
 }
 
-/// The one truth value that a condition is.
+/// The single boolean of a condition.
 pub(crate) fn truth(bytes: &[u8]) -> Result<bool, OpError> {
     match bytes {
         [byte] => Ok(*byte != 0),

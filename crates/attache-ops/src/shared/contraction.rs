@@ -1,8 +1,8 @@
-//! What operators that multiply and add share on quantized numbers: which types go together, what scales make of sums,
-//! and convolutions, whose windows are not told apart here.
+//! Quantized convolutions and matrix products: valid combinations of types, requantization of sums, and convolutions of
+//! any kind of window.
 //!
-//! Three kinds: bytes times bytes, 16-bit activations times 8-bit weights with sums in 64 bits, and floats that become
-//! bytes while the model runs ("dynamic range"). Source: TensorFlow Lite's reference kernels.
+//! There are three kinds: bytes times bytes, 16-bit activations times 8-bit weights with 64-bit sums, and floats that
+//! are quantized at run time ("dynamic range"). Source: TensorFlow Lite's reference kernels.
 
 mod exact;
 mod primitive;
@@ -37,7 +37,7 @@ pub(crate) use primitive::contract;
 pub(crate) use view::round_twice;
 pub(crate) use wide_exact::{finish_wide, wide_scheme, wide_sums};
 
-/// The arithmetic that types call for.
+/// The arithmetic selected by the operand types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arithmetic {
     /// Floats throughout.
@@ -51,7 +51,7 @@ pub(crate) enum Arithmetic {
 }
 
 impl Arithmetic {
-    /// That of activations and weights of these types.
+    /// The arithmetic of activations and weights of these types.
     pub(crate) fn of(activations: DataType, weights: DataType) -> Result<Self, OpError> {
         match (activations, weights) {
             (DataType::Float32, DataType::Float32) => Ok(Self::Float),
@@ -62,8 +62,8 @@ impl Arithmetic {
         }
     }
 
-    /// That of an operator's inputs, of which `operands` are activations, weights and bias; an error where types or scales
-    /// don't go together. Weights with several scales have them along `axis`.
+    /// The arithmetic of an operator's inputs; `operands` are the indices of activations, weights and bias. An error
+    /// where types or scales do not match. Weights with several scales have them along `axis`.
     pub(crate) fn check(
         inputs: &[Option<&Fact>],
         operands: [usize; 3],
@@ -93,7 +93,7 @@ impl Arithmetic {
     }
 }
 
-/// The scales of weights: one, or one for each output, and the one zero point.
+/// The scales of weights, one or one for each output, and their single zero point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct WeightScales<'a> {
     pub(crate) scales: &'a [f32],
@@ -101,7 +101,7 @@ pub(crate) struct WeightScales<'a> {
 }
 
 impl<'a> WeightScales<'a> {
-    /// The scales of weights; an error where they are neither one nor as many as the outputs, which lie along `axis`.
+    /// The scales of weights; an error unless there is one, or one for each output along `axis`.
     pub(crate) fn new(
         data_type: DataType,
         quantization: Option<&'a Quantization>,
@@ -132,7 +132,7 @@ impl<'a> WeightScales<'a> {
         Self::new(weights.data_type, weights.quantization, axis, weights.shape.get(axis).copied())
     }
 
-    /// The same where kernels take no zero point of weights with a sign.
+    /// The same scales; an error for signed weights with a zero point other than 0, which the kernels do not implement.
     pub(crate) fn symmetric(self, data_type: DataType) -> Result<Self, OpError> {
         match data_type {
             DataType::UInt8 => Ok(self),
@@ -142,7 +142,7 @@ impl<'a> WeightScales<'a> {
     }
 }
 
-/// The bytes of weights, those of 4 bits unpacked: the first of two lies in the lower half.
+/// The bytes of weights. 4-bit weights are unpacked; the first of two is in the lower half of a byte.
 pub(crate) fn weight_bytes<'a>(weights: &TensorRef<'a>) -> Cow<'a, [u8]> {
     if weights.data_type != DataType::Int4 {
         return Cow::Borrowed(weights.bytes);
@@ -150,12 +150,12 @@ pub(crate) fn weight_bytes<'a>(weights: &TensorRef<'a>) -> Cow<'a, [u8]> {
     unpack_nibbles(weights.bytes, weights.shape.elements()).into_iter().map(|nibble| nibble as u8).collect()
 }
 
-/// The stored zero of a type.
+/// The quantized zero of a type.
 fn zero(data_type: DataType, point: i32) -> Zero {
     Zero { signed: data_type != DataType::UInt8, point }
 }
 
-/// What becomes of the sums of products of quantized numbers.
+/// Scales and bounds that requantize the sums of products of quantized elements.
 pub(crate) struct Scheme<'a> {
     data_type: DataType,
     input: Affine,
@@ -164,7 +164,7 @@ pub(crate) struct Scheme<'a> {
     bounds: (i32, i32),
 }
 
-/// In what precision scales of activations and weights are multiplied.
+/// The precision in which the scales of activations and weights are multiplied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Product {
     Single,
@@ -172,15 +172,15 @@ pub(crate) enum Product {
 }
 
 impl Product {
-    /// That of a convolution's activations of this type: unsigned numbers go back to when scales were multiplied in single
-    /// precision.
+    /// The precision for a convolution with activations of this type. `UINT8` kernels predate the multiplication in
+    /// double precision and use single precision.
     pub(crate) fn of(activations: DataType) -> Self {
         if activations == DataType::UInt8 { Product::Single } else { Product::Double }
     }
 }
 
 impl<'a> Scheme<'a> {
-    /// That of these tensors with a fused activation.
+    /// The scheme of these tensors with a fused activation.
     pub(crate) fn new(
         input: &TensorRef<'a>,
         weights: WeightScales<'a>,
@@ -205,7 +205,7 @@ impl<'a> Scheme<'a> {
         Ok(Self { data_type: input.0, input: from, weights, output: to, bounds })
     }
 
-    /// What the input's bytes stand for.
+    /// The quantized zero of the input.
     pub(crate) fn input(&self) -> Zero {
         zero(self.data_type, self.input.zero_point)
     }
@@ -215,7 +215,7 @@ impl<'a> Scheme<'a> {
         Operand { bytes, zero: zero(self.data_type, self.weights.zero_point) }
     }
 
-    /// The factors of sums, one or one for each output.
+    /// The requantization factors of sums: one, or one for each output.
     fn factors(&self, product: Product) -> Vec<Multiplier> {
         let (input, output) = (self.input.scale, f64::from(self.output.scale));
         let factor = |weight: &f32| match product {
@@ -225,12 +225,12 @@ impl<'a> Scheme<'a> {
         self.weights.scales.iter().map(|weight| Multiplier::new(factor(weight))).collect()
     }
 
-    /// The stage that makes bytes of sums.
+    /// The stage that requantizes sums to bytes.
     pub(crate) fn requantize(&self, outputs: usize, rounding: Rounding, product: Product) -> Requantize {
         Requantize::new(&self.factors(product), outputs, rounding, self.output.zero_point, self.bounds)
     }
 
-    /// The stage that makes 16-bit numbers of sums.
+    /// The stage that requantizes sums to 16-bit elements.
     pub(crate) fn wide(&self, rounding: WideRounding, product: Product) -> Result<WideStage, OpError> {
         if self.input.zero_point != 0 || self.output.zero_point != 0 {
             return Err(OpError::invalid("a zero point of 16-bit numbers that is not 0"));
@@ -244,7 +244,7 @@ impl<'a> Scheme<'a> {
     }
 }
 
-/// Emits a convolution of stored numbers; its result.
+/// Emits a convolution of quantized elements and returns its result.
 pub(crate) fn lower_stored<'a>(
     lowering: &mut Lowering<'a>,
     convolution: &Convolution,
@@ -268,7 +268,7 @@ pub(crate) fn wide_bias(bias: Option<TensorRef<'_>>) -> Result<Option<Vec<i64>>,
     bias.map(|bias| bias.integers()).transpose()
 }
 
-/// Calls `work` with what `make` makes of weights, kept from run to run where they are constant.
+/// Calls `work` with the result of `make`, which is cached from run to run where all weights are constant.
 pub(crate) fn with_kept<P: Any + Send>(
     cache: &mut Cache,
     weights: &[Option<TensorRef<'_>>],
@@ -279,7 +279,7 @@ pub(crate) fn with_kept<P: Any + Send>(
     if is_constant { work(cache.get_or_make(make)) } else { work(&make()) }
 }
 
-/// Floats as signed bytes, a scale and a zero point for each row of so many elements.
+/// Floats quantized to signed bytes, with a scale and a zero point for each row of a given number of elements.
 pub(crate) struct Quantized {
     pub(crate) bytes: Vec<u8>,
     pub(crate) scales: Vec<f32>,
@@ -303,7 +303,7 @@ impl Quantized {
     }
 }
 
-/// The packed weights of a convolution, of whatever kind.
+/// The packed weights of any kind of convolution.
 pub(crate) trait Packed: Any + Send {
     fn pack(level: Level, convolution: &Convolution, filter: Operand<'_>, bias: Option<&[i32]>, input: Zero) -> Self;
 
@@ -347,7 +347,7 @@ macro_rules! packed {
 packed!(PackedIntegerFilter by convolve, PackedIntegerDepthwise by depthwise,
     PackedIntegerTransposeFilter by transpose_convolve);
 
-/// Computes a convolution of bytes. `operands` are the indices of image, filter and bias; scales of the filter lie along
+/// Computes a convolution of bytes. `operands` are the indices of image, filter and bias; the filter's scales are along
 /// `axis`.
 pub(crate) fn eval_bytes<P: Packed>(
     eval: &mut Eval<'_>,
@@ -374,8 +374,9 @@ pub(crate) fn eval_bytes<P: Packed>(
     Ok(())
 }
 
-/// Computes a convolution of floats with quantized weights: each image becomes bytes, with a zero point unless it
-/// `is_symmetric` where the filter has one scale, and that is so. `operands` and `axis` as above.
+/// Computes a convolution of floats with quantized weights. Each image is quantized to bytes: symmetrically where
+/// `is_symmetric` is set and the filter has one scale, else with a zero point. `operands` and `axis` are those of
+/// [`eval_bytes`].
 pub(crate) fn eval_dynamic<P: Packed>(
     eval: &mut Eval<'_>,
     convolution: &Convolution,
@@ -412,10 +413,11 @@ pub(crate) fn eval_dynamic<P: Packed>(
     Ok(())
 }
 
-/// The stage, the filter and the bias of a convolution of 16-bit numbers.
+/// The requantization stage, the filter and the bias of a convolution of 16-bit elements.
 pub(crate) type WideParts<'a> = (WideStage, Cow<'a, [u8]>, Option<Vec<i64>>);
 
-/// What a convolution of 16-bit numbers needs besides its image. `operands` and `axis` as above.
+/// The operands of a convolution of 16-bit elements other than its image. `operands` and `axis` are those of
+/// [`eval_bytes`].
 pub(crate) fn wide_parts<'a>(
     eval: &Eval<'a>,
     operands: [usize; 3],

@@ -1,4 +1,4 @@
-//! What the convolutions share: attributes, checks of operands, packed weights on the CPU and operands of a contraction.
+//! Shared by the convolutions: attributes, checks of operands, packed weights on the CPU and operands on a device.
 
 use std::any::Any;
 
@@ -14,7 +14,7 @@ use crate::shared::fused;
 use crate::shared::support::{countable, is_empty, product};
 use crate::shared::working::{converted, of_weights, packed};
 
-/// How a window slides over an image; pairs are `[vertical, horizontal]`.
+/// Attributes of a convolution; pairs are `[vertical, horizontal]`.
 #[derive(Debug)]
 pub(crate) struct Sliding {
     pub(crate) padding: Padding,
@@ -24,7 +24,8 @@ pub(crate) struct Sliding {
 }
 
 impl Sliding {
-    /// The convolution of `[batch, height, width, channel]` with a window of these extents to so many channels.
+    /// The convolution of `[batch, height, width, channel]` with a kernel of these extents and this number of output
+    /// channels.
     pub(crate) fn convolution(
         &self,
         [batches, height, width, channels]: [usize; 4],
@@ -47,7 +48,7 @@ impl Sliding {
     }
 }
 
-/// How a window spreads an image over a larger one; pairs are `[vertical, horizontal]`.
+/// Attributes of a transposed convolution; pairs are `[vertical, horizontal]`.
 #[derive(Debug)]
 pub(crate) struct Spreading {
     pub(crate) padding: Padding,
@@ -56,7 +57,7 @@ pub(crate) struct Spreading {
 }
 
 impl Spreading {
-    /// The convolution whose transpose turns `data` into an image of height and width `output`.
+    /// The transposed convolution that turns `data` into an image whose height and width are `output`.
     pub(crate) fn convolution(
         &self,
         data: [usize; 4],
@@ -119,7 +120,7 @@ impl Spreading {
     }
 }
 
-/// The positions of a window along the height and the width of an image.
+/// The window extents along the height and the width of an image.
 pub(crate) fn windows(
     padding: Padding,
     image: [usize; 2],
@@ -134,8 +135,9 @@ pub(crate) fn windows(
     Ok([axis(0)?, axis(1)?])
 }
 
-/// Where a transposed convolution from `input` to `output` elements starts to cut: it is the transpose of the
-/// convolution from `output` to `input` elements with this padding. Source: TensorFlow Lite's `TRANSPOSE_CONV`.
+/// The number of elements that a transposed convolution from `input` to `output` elements crops at the start. It is the
+/// transpose of the convolution from `output` to `input` elements with this padding. Source: TensorFlow Lite's
+/// `TRANSPOSE_CONV`.
 pub(crate) fn transposed_before(
     padding: Padding,
     input: usize,
@@ -153,15 +155,15 @@ pub(crate) fn transposed_before(
     }
 }
 
-/// Multiply-adds of a convolution with its window at so many `[vertical, horizontal]` places: those of the output, or of
-/// the input where the window spreads.
+/// Multiply-adds of a convolution with this number of `[vertical, horizontal]` window positions: the output's pixels,
+/// or the input's for a transposed convolution.
 pub(crate) fn multiply_adds(places: [usize; 2], convolution: &Convolution) -> u64 {
     let Convolution { batches, input: [.., channels], output: [.., outputs], kernel, groups, .. } = *convolution;
     let depth = channels.checked_div(groups).unwrap_or(0);
     product(&[batches, places[0], places[1], kernel[0], kernel[1], depth, outputs])
 }
 
-/// The memory of a convolution of `[image, filter]`: packed weights, and the image in another form.
+/// Working memory of a convolution of `[image, filter]`: packed weights, and a converted copy of the image.
 pub(crate) fn working_memory(facts: [&Fact; 2], convolution: &Convolution) -> WorkingMemory {
     let [image, filter] = facts;
     let Convolution { input: [.., channels], output: [.., outputs], kernel, groups, .. } = *convolution;
@@ -172,8 +174,8 @@ pub(crate) fn working_memory(facts: [&Fact; 2], convolution: &Convolution) -> Wo
     WorkingMemory { scratch: memory.scratch.saturating_add(image), ..memory }
 }
 
-/// The memory of a transposed convolution: a matrix for each phase of its strides, which share the taps, and sums of
-/// stored numbers.
+/// Working memory of a transposed convolution: a matrix for each phase of its strides, with the taps distributed among
+/// them, and the sums of quantized elements.
 pub(crate) fn transposed_memory(facts: [&Fact; 2], convolution: &Convolution) -> WorkingMemory {
     let Convolution { input: [.., channels], output: [.., outputs], kernel, strides, .. } = *convolution;
     let phases = [0, 1].map(|axis| kernel[axis].min(strides[axis]).min(convolution.output[axis]));
@@ -186,7 +188,7 @@ pub(crate) fn transposed_memory(facts: [&Fact; 2], convolution: &Convolution) ->
     WorkingMemory { scratch: memory.scratch.saturating_add(both), ..memory }
 }
 
-/// The output's shape, and its type.
+/// The output's type and shape.
 pub(crate) fn inferred(data_type: DataType, convolution: &Convolution) -> Result<Vec<Inferred>, OpError> {
     Ok(vec![Inferred::new(data_type, countable(shape(convolution))?)])
 }
@@ -196,7 +198,7 @@ fn shape(convolution: &Convolution) -> Shape {
     Shape::from([convolution.batches, height, width, channels])
 }
 
-/// An error unless the bias, where there is one, has an element for each output.
+/// An error unless the bias, where present, has one element for each output channel.
 pub(crate) fn check_bias(index: usize, bias: Option<&Fact>, outputs: usize) -> Result<(), OpError> {
     let Some(bias) = bias else { return Ok(()) };
     match &bias.shape {
@@ -207,7 +209,7 @@ pub(crate) fn check_bias(index: usize, bias: Option<&Fact>, outputs: usize) -> R
     }
 }
 
-/// Weights and bias of a CPU kernel.
+/// Weights and bias of a float CPU kernel.
 pub(crate) struct Weights<'a> {
     pub(crate) filter: &'a [f32],
     pub(crate) bias: Option<&'a [f32]>,
@@ -215,14 +217,14 @@ pub(crate) struct Weights<'a> {
 }
 
 impl<'a> Weights<'a> {
-    /// From a filter and, optionally, a bias.
+    /// Weights from a filter and an optional bias.
     pub(crate) fn new(filter: TensorRef<'a>, bias: Option<TensorRef<'a>>) -> Result<Self, OpError> {
         let is_constant = filter.is_constant && bias.is_none_or(|bias| bias.is_constant);
         let bias = bias.map(|bias| bias.values()).transpose()?;
         Ok(Self { filter: filter.values()?, bias, is_constant })
     }
 
-    /// Calls `work` with the weights packed by `pack`, which are kept from run to run where they are constant.
+    /// Calls `work` with the weights packed by `pack`, which are cached from run to run where they are constant.
     pub(crate) fn with_packed<P: Any + Send>(
         &self,
         cache: &mut Cache,
@@ -233,7 +235,7 @@ impl<'a> Weights<'a> {
     }
 }
 
-/// A float input in another shape of as many elements; a constant takes it at once.
+/// A float input reshaped to `shape`, which has as many elements. Constants are reshaped immediately.
 pub(crate) fn float_as(lowering: &mut Lowering<'_>, index: usize, shape: Shape) -> Result<ValueId, Refusal> {
     let fact = lowering.input_fact(index)?;
     match &fact.constant {
@@ -247,8 +249,8 @@ pub(crate) fn float_as(lowering: &mut Lowering<'_>, index: usize, shape: Shape) 
     }
 }
 
-/// Emits the contraction of data with a filter of shape `[output, height, width, channel]` and the bias of an input,
-/// where there is one, with the activation after it.
+/// Emits the convolution of data with a filter of shape `[output, height, width, channel]`, an optional bias input, and
+/// the activation.
 pub(crate) fn lower(
     lowering: &mut Lowering<'_>,
     convolution: &Convolution,
@@ -261,7 +263,7 @@ pub(crate) fn lower(
     fused::lower(lowering, activation, result)
 }
 
-/// As [`lower`], without the rounding that stored numbers get there, and without an activation.
+/// Like [`lower`], without the rounding for quantized tensors and without an activation.
 pub(crate) fn sums(
     lowering: &mut Lowering<'_>,
     convolution: &Convolution,

@@ -1,6 +1,6 @@
-//! What operators share whose stored numbers a device computes with as they are (`Quantized::Exact`): scales of facts,
-//! tables, fixed-point factors. Factors and tables are the CPU's own, so that results cannot differ. What an operator makes
-//! of them is its own business.
+//! Shared by the operators that a device computes on quantized elements as stored integers (`Quantized::Exact`): scales
+//! of facts, lookup tables, fixed-point factors. Factors and tables are computed by the CPU's code, so that results
+//! cannot differ.
 
 pub(crate) mod functions;
 
@@ -15,7 +15,7 @@ use attache_kernels::quantized::{Multiplier, Rounding};
 use crate::shared::quantized::{Affine, is_stored, range};
 use crate::shared::support::refuse;
 
-/// Whether an input holds stored numbers. Where they are seen as reals, operators see floats instead.
+/// Whether an input has quantized elements. In `Quantized::View` operators see floats instead.
 pub(crate) fn is_exact(lowering: &Lowering<'_>, index: usize) -> bool {
     lowering.input_fact(index).is_ok_and(|fact| is_stored(fact.data_type))
 }
@@ -25,13 +25,13 @@ pub(crate) fn affine(fact: &Fact) -> Result<Affine, Refusal> {
     Affine::new(fact.data_type, fact.quantization.as_ref()).map_err(refuse)
 }
 
-/// The reals that stored numbers stand for.
+/// The floats that a quantized tensor can represent.
 pub(crate) fn grid(fact: &Fact) -> Result<Grid, Refusal> {
     let (Affine { scale, zero_point }, (least, most)) = (affine(fact)?, range(fact.data_type).map_err(refuse)?);
     Ok(Grid { scale, zero_point: zero_point as f32, stored: (least as f32, most as f32) })
 }
 
-/// Constants of 32 bits.
+/// Emits a constant of 32-bit integers.
 pub(crate) fn integers(
     lowering: &mut Lowering<'_>,
     shape: impl Into<Shape>,
@@ -40,7 +40,7 @@ pub(crate) fn integers(
     lowering.constant(Constant::from_values(shape, values))
 }
 
-/// The integers of a constant of at most 32 bits; `None` where it isn't constant.
+/// The elements of an integer constant that fit 32 bits; `None` where the tensor isn't constant.
 pub(crate) fn known_integers(fact: &Fact) -> Option<Vec<i32>> {
     let values = fact.constant.as_ref()?.integers()?;
     values.into_iter().map(|value| i32::try_from(value).ok()).collect()
@@ -51,7 +51,7 @@ pub(crate) fn rescaled(x: Whole, factor: Multiplier, rounding: Rounding) -> Whol
     x.rescale(whole_rounding(rounding), Whole::Constant(factor.mantissa), Whole::Constant(factor.exponent))
 }
 
-/// The same rounding, as devices know it.
+/// The rounding mode of the GPU primitives.
 pub(crate) fn whole_rounding(rounding: Rounding) -> WholeRounding {
     match rounding {
         Rounding::Twice => WholeRounding::Twice,
@@ -59,12 +59,12 @@ pub(crate) fn whole_rounding(rounding: Rounding) -> WholeRounding {
     }
 }
 
-/// `x × factor + zero point`, within bounds.
+/// `x × factor + zero point`, clamped to bounds.
 pub(crate) fn finished(x: Whole, finish: Finish) -> Whole {
     rescaled(x, finish.factor, Rounding::Twice).plus(finish.zero_point).clamp(finish.bounds)
 }
 
-/// Emits a function of the stored numbers of a type, by a table; its values become the nearest ones of the type `to`.
+/// Emits a function of the quantized elements of a type as a table lookup; results are rounded to the type `to`.
 pub(crate) fn look_up(
     lowering: &mut Lowering<'_>,
     input: ValueId,
@@ -79,27 +79,27 @@ pub(crate) fn look_up(
     entries(lowering, table, index)
 }
 
-/// Emits the entries of a table at places.
+/// Emits the entries of a table at the given indices.
 pub(crate) fn entries(lowering: &mut Lowering<'_>, table: ValueId, places: ValueId) -> Result<ValueId, Refusal> {
     let shape = lowering.shape(places).clone();
     let places = lowering.reshape(places, &shape.iter().copied().chain([1]).collect())?;
     lowering.emit(Primitive::Gather(Gather { batch: 0, axis: 0 }), &[table, places])
 }
 
-/// Emits stored numbers as reals of the same value: binary32 holds all of 16 bits. What only moves or compares them goes
-/// on there, and ends in [`as_stored`].
+/// Emits quantized elements as floats of the same integer value: f32 represents all 16-bit integers exactly. Operators
+/// that only move or compare elements work on these floats and end with [`as_stored`].
 pub(crate) fn as_reals(lowering: &mut Lowering<'_>, input: ValueId) -> Result<ValueId, Refusal> {
     let shape = lowering.shape(input).clone();
     lowering.map(Expression::Input(0), &shape, &[input])
 }
 
-/// Emits whole reals as the stored numbers of the same value.
+/// Emits integer-valued floats as quantized elements of the same value.
 pub(crate) fn as_stored(lowering: &mut Lowering<'_>, reals: ValueId) -> Result<ValueId, Refusal> {
     let shape = lowering.shape(reals).clone();
     lowering.emit(Primitive::Map { expression: Expression::Input(0), shape, scalar: Scalar::I32 }, &[reals])
 }
 
-/// Emits by how much stored numbers are below the largest one along an axis.
+/// Emits the differences between the maximum along an axis and the quantized elements.
 pub(crate) fn below_largest(lowering: &mut Lowering<'_>, input: ValueId, axis: usize) -> Result<ValueId, Refusal> {
     let shape = lowering.shape(input).clone();
     let reals = as_reals(lowering, input)?;
@@ -109,9 +109,9 @@ pub(crate) fn below_largest(lowering: &mut Lowering<'_>, input: ValueId, axis: u
     lowering.whole_map(below, &shape, &[input, largest])
 }
 
-/// Emits by how much stored 8-bit numbers are below their row's maximum, and the rows' sums of exponentials, at least 1, of
-/// the integer bits that sums have. `exponentials` are those of differences; beyond the last they are 0. Rows lie along
-/// `axis`.
+/// Emits the differences between each row's maximum and its 8-bit quantized elements, and the rows' sums of
+/// exponentials. The sums are fixed-point, with the integer bits of the CPU's sums, and at least 1. `exponentials` is
+/// the table by difference; exponentials of larger differences are 0. Rows are along `axis`.
 pub(crate) fn sum_of_exponentials(
     lowering: &mut Lowering<'_>,
     input: ValueId,

@@ -1,4 +1,4 @@
-//! The activation that an operator applies to its own result: as bounds of a CPU kernel, after it, and lowered.
+//! Fused activations: as bounds of a CPU kernel, as a step after it, and lowered.
 
 use attache_base::Activation;
 use attache_gpu_ir::{Expression, ValueId};
@@ -6,19 +6,19 @@ use attache_graph::{Lowering, Refusal};
 use attache_kernels::Engine;
 use attache_kernels::elementwise::{Unary, unary_in_place};
 
-/// The bounds that a kernel clamps its result to; infinite where the activation is no clamp.
+/// The bounds to which a kernel clamps its result; infinite where the activation is not a clamp.
 pub(crate) fn clamp(activation: Activation) -> (f32, f32) {
     activation.bounds().unwrap_or((f32::NEG_INFINITY, f32::INFINITY))
 }
 
-/// Applies to a result, already clamped, what is left of the activation.
+/// Applies the part of the activation that is not a clamp to a result that is already clamped.
 pub(crate) fn finish(engine: Engine<'_>, activation: Activation, output: &mut [f32]) {
     if activation == Activation::Tanh {
         unary_in_place(engine, Unary::Tanh, output);
     }
 }
 
-/// The activation of a value.
+/// Emits the activation of a value.
 pub(crate) fn lower(lowering: &mut Lowering<'_>, activation: Activation, id: ValueId) -> Result<ValueId, Refusal> {
     let expression = Expression::Input(0).activation(activation);
     let expression = expression.ok_or_else(|| Refusal::new(format!("no GPU form of the activation {activation:?}")))?;

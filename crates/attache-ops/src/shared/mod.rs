@@ -1,5 +1,5 @@
-//! What several operators share: checks, conversions, arithmetic of quantized tensors, and whole families such as
-//! convolutions, reductions and resizing.
+//! Code shared by several operators: checks, conversions, arithmetic of quantized tensors, and operator families such
+//! as convolutions, reductions and resizing.
 
 pub(crate) mod blocks;
 pub(crate) mod callee;

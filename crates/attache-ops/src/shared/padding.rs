@@ -1,4 +1,4 @@
-//! What PAD, PADV2 and MIRROR_PAD share: how many elements their second input asks for, and what shape follows.
+//! Shared by PAD, PADV2 and MIRROR_PAD: the paddings of the second input, and the resulting shape.
 
 use attache_base::{DataType, Shape};
 use attache_gpu_ir::{Index, IndexMap, Primitive};
@@ -6,7 +6,7 @@ use attache_graph::{Fact, Lowering, OpError, Refusal};
 
 use crate::shared::support::{countable, known_integers, movable, one_of, refuse, required};
 
-/// Elements before and after the input along each axis, from the input `paddings` of shape `[rank, 2]`.
+/// Padding elements before and after each axis, from the input `paddings` of shape `[rank, 2]`.
 pub(crate) fn paddings(shape: &Shape, values: &[i64]) -> Result<Vec<[usize; 2]>, OpError> {
     let wrong = || OpError::invalid(format!("paddings {values:?} for an input of shape {shape}"));
     let (pairs, rest) = values.as_chunks::<2>();
@@ -17,7 +17,7 @@ pub(crate) fn paddings(shape: &Shape, values: &[i64]) -> Result<Vec<[usize; 2]>,
     pairs.iter().map(pair).collect::<Option<_>>().ok_or_else(wrong)
 }
 
-/// The input's shape with its paddings.
+/// The padded shape.
 pub(crate) fn padded(shape: &Shape, paddings: &[[usize; 2]]) -> Result<Shape, OpError> {
     let extents =
         shape.iter().zip(paddings).map(|(extent, [before, after])| extent.checked_add(*before)?.checked_add(*after));
@@ -25,7 +25,7 @@ pub(crate) fn padded(shape: &Shape, paddings: &[[usize; 2]]) -> Result<Shape, Op
     countable(shape.ok_or_else(|| OpError::invalid(format!("paddings {paddings:?} are too large")))?)
 }
 
-/// What paddings and their kinds have in common: an input, and the value of `paddings` where it is known.
+/// Checks the inputs of PAD and its variants; returns the paddings where they are constant.
 pub(crate) fn known_paddings(inputs: &[Option<&Fact>]) -> Result<Option<Vec<[usize; 2]>>, OpError> {
     let (input, paddings_fact) = (required(inputs, 0)?, required(inputs, 1)?);
     movable(0, input)?;
@@ -40,7 +40,7 @@ pub(crate) fn known_paddings(inputs: &[Option<&Fact>]) -> Result<Option<Vec<[usi
     paddings(shape, &values).map(Some)
 }
 
-/// Emits the first input with `fill` around it.
+/// Emits the first input padded with `fill`.
 pub(crate) fn lower(lowering: &mut Lowering<'_>, fill: f32) -> Result<(), Refusal> {
     let paddings = paddings(lowering.input_shape(0)?, &lowering.integers(1)?).map_err(refuse)?;
     let (input, output) = (lowering.input(0)?, lowering.output_shape(0)?.to_vec());
@@ -50,7 +50,7 @@ pub(crate) fn lower(lowering: &mut Lowering<'_>, fill: f32) -> Result<(), Refusa
     lowering.output(0, output)
 }
 
-/// Elements before the input along each axis, and those after.
+/// Padding elements before each axis, and those after.
 pub(crate) fn split(paddings: &[[usize; 2]]) -> (Vec<usize>, Vec<usize>) {
     paddings.iter().map(|[before, after]| (*before, *after)).unzip()
 }

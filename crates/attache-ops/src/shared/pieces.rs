@@ -1,5 +1,5 @@
-//! What SPLIT, SPLIT_V and UNPACK share: an input cut into pieces along one axis. All differ in is how long the pieces
-//! are and in what shape they are given.
+//! Shared by SPLIT, SPLIT_V and UNPACK: an input split into pieces along one axis. The operators differ only in the
+//! lengths of the pieces and in the shape of the outputs.
 
 use attache_base::Shape;
 use attache_graph::{Eval, Lowering, OpError, Refusal, TensorRef};
@@ -7,16 +7,16 @@ use attache_graph::{Eval, Lowering, OpError, Refusal, TensorRef};
 use crate::Declaration;
 use crate::shared::view::View;
 
-/// An input cut along an axis.
+/// An input split along an axis.
 #[derive(Debug)]
 pub(crate) struct Pieces {
     pub(crate) axis: usize,
-    /// How many slices each piece has; together no more than the input.
+    /// Extent of each piece along the axis; their sum is at most the input's extent.
     pub(crate) lengths: Vec<usize>,
 }
 
 impl Pieces {
-    /// One view of an input of this shape for each piece.
+    /// The view of each piece of an input of this shape.
     pub(crate) fn views(&self, shape: &Shape) -> Vec<View> {
         let mut begin = 0;
         let view = |length: &usize| {
@@ -35,7 +35,7 @@ impl Pieces {
         Ok(())
     }
 
-    /// Emits every piece, of the input with this index, in the shape of its output.
+    /// Emits every piece of input `index`, in the shape of its output.
     pub(crate) fn lower(&self, lowering: &mut Lowering<'_>, index: usize) -> Result<(), Refusal> {
         let (input, shape) = (lowering.input(index)?, lowering.input_shape(index)?);
         for (output, view) in self.views(shape).iter().enumerate() {
@@ -48,7 +48,7 @@ impl Pieces {
     }
 }
 
-/// The number of pieces that the options state: as many as there are outputs, at least one.
+/// The number of pieces stated by the options; an error unless it equals the number of outputs and is at least one.
 pub(crate) fn count(declaration: &Declaration<'_>, stated: i32) -> Result<usize, OpError> {
     let outputs = declaration.operator.outputs.len();
     if outputs == 0 || usize::try_from(stated) != Ok(outputs) {

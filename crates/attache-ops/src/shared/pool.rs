@@ -1,5 +1,5 @@
-//! What the poolings share. AVERAGE_POOL_2D and MAX_POOL_2D: all but their name and how a window folds what it covers.
-//! MaxPoolingWithArgmax2D and MaxUnpooling2D: their options.
+//! Shared by the pooling operators. AVERAGE_POOL_2D and MAX_POOL_2D share everything except their name and the
+//! reduction of a window. MaxPoolingWithArgmax2D and MaxUnpooling2D share their options.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::shared::fused;
 use crate::shared::quantized::{Affine, SUMS_OF_64_BITS, activation_range, is_stored, range, with_stored};
 use crate::shared::support::{arity, countable, image, is_empty, one_of, product, refuse, required};
 
-/// A sliding window that folds what it covers; pairs are `[vertical, horizontal]`.
+/// A pooling operator with a sliding window; pairs are `[vertical, horizontal]`.
 #[derive(Debug)]
 struct Pool {
     name: &'static str,
@@ -29,7 +29,7 @@ struct Pool {
     activation: Activation,
 }
 
-/// The operator of this name from its options.
+/// Parses the options of the operator with this name.
 pub(crate) fn parse(
     declaration: &Declaration<'_>,
     name: &'static str,
@@ -47,11 +47,11 @@ pub(crate) fn parse(
     }))
 }
 
-/// Elements of a table that a device gets of a window or of an image.
+/// Limit on the elements of a device's tables for a window or an image.
 const MOST_ELEMENTS: usize = 1 << 24;
 
 impl Pool {
-    /// Stored numbers of one scale: only an activation asks for it.
+    /// Pools quantized elements. Input and output have the same scale, which only an activation needs.
     fn eval_stored(&self, eval: &mut Eval<'_>, pooling: &Pooling) -> Result<(), OpError> {
         let (input, engine, output) = (eval.input(0)?, Engine::new(eval.parallel), &mut eval.outputs[0]);
         let bounds = self.bounds(output.data_type, output.quantization)?;
@@ -65,7 +65,7 @@ impl Pool {
         Ok(())
     }
 
-    /// The least and the largest stored number of the output.
+    /// The bounds of the output's quantized elements.
     fn bounds(&self, data_type: DataType, quantization: Option<&Quantization>) -> Result<(i32, i32), OpError> {
         match self.activation {
             Activation::None => range(data_type),
@@ -73,8 +73,8 @@ impl Pool {
         }
     }
 
-    /// Stored numbers on a device: the largest one as a real of the same value, the mean as a sum of products with 1 and
-    /// its rounded quotient by how many elements the window covers.
+    /// Emits the pooling of quantized elements. The maximum is computed on floats of the same integer value. The mean
+    /// is a depthwise convolution with ones, divided with rounding by the number of elements that the window covers.
     fn lower_stored(&self, lowering: &mut Lowering<'_>, pooling: &Pooling) -> Result<ValueId, Refusal> {
         let output = lowering.output_fact(0)?;
         let bounds = self.bounds(output.data_type, output.quantization.as_ref()).map_err(refuse)?;
@@ -146,8 +146,8 @@ impl Pool {
     }
 }
 
-/// Size and padding of a window without what lies in padding at each of its positions: at most twice the input, however
-/// large a window the file asks for. `last` is how far its last position is from its first.
+/// Size and padding of a window without the part that is in the padding at all of its positions. The result is at most
+/// twice the input, however large the file's window is. `last` is the distance from the first to the last position.
 fn trim(input: usize, size: usize, before: usize, last: usize) -> (usize, usize) {
     let idle = before.saturating_sub(last);
     (size.min(input + before) - idle, before - idle)
@@ -172,7 +172,7 @@ impl Op for Pool {
         Some(product(outputs.first()?).saturating_mul(product(&pooling.kernel)))
     }
 
-    /// One for each element that a window reads: it adds or compares.
+    /// One operation for each element that a window reads: an addition or a comparison.
     fn operations(&self, inputs: &[Option<&Shape>], outputs: &[&Shape]) -> Option<u64> {
         self.multiply_adds(inputs, outputs)
     }
@@ -214,14 +214,14 @@ impl Op for Pool {
     }
 }
 
-/// A tiling of the image by windows; `size` is `[height, width]`.
+/// A tiling of an image by windows; `size` is `[height, width]`.
 #[derive(Debug)]
 pub(crate) struct Tiling {
     pub(crate) padding: Padding,
     pub(crate) size: [usize; 2],
 }
 
-/// The options of the custom operators that deal in places within windows.
+/// Parses the options of the custom operators that use indices within windows.
 pub(crate) fn tiling(declaration: &Declaration<'_>) -> Result<Tiling, OpError> {
     let words = declaration.custom_words();
     let &[code, stride_across, stride_down, width, height, ref rest @ ..] = &words[..] else {
@@ -240,7 +240,7 @@ pub(crate) fn tiling(declaration: &Declaration<'_>) -> Result<Tiling, OpError> {
     Ok(Tiling { padding: custom_padding(code)?, size })
 }
 
-/// No window of use is larger, and each place fits an integer of 32 bits.
+/// Larger windows have no practical use, and with this limit every index fits a 32-bit integer.
 const MAXIMUM_SIZE: usize = 1 << 16;
 
 #[cfg(test)]

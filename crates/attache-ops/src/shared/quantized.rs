@@ -1,11 +1,11 @@
-//! What quantized tensors share: their scale and zero point, checked, and the range that a fused activation leaves.
+//! Shared by quantized operators: checked scales and zero points, and the range that a fused activation leaves.
 
 use std::ops::Range;
 
 use attache_base::{Activation, DataType, Quantization, Shape};
 use attache_graph::{Fact, OpError, TensorMut};
 
-/// How the stored numbers of a tensor with one scale stand for real ones: `real = scale × (stored − zero_point)`.
+/// Quantization parameters of a tensor with one scale: `real = scale × (stored − zero_point)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Affine {
     /// Positive and finite.
@@ -15,7 +15,7 @@ pub(crate) struct Affine {
 }
 
 impl Affine {
-    /// The scale and zero point of a tensor that has one of each; an error where it has none, several, or nonsense.
+    /// The scale and zero point of a tensor with one of each; an error where there is none, several, or an invalid one.
     pub(crate) fn new(data_type: DataType, quantization: Option<&Quantization>) -> Result<Self, OpError> {
         let Some(Quantization { scale, zero_point, .. }) = quantization else {
             return Err(OpError::invalid(format!("a tensor of type {data_type} without a scale")));
@@ -31,27 +31,28 @@ impl Affine {
         }
     }
 
-    /// Scale and zero point, as kernels take them.
+    /// Scale and zero point, in the form that kernels take.
     pub(crate) fn pair(self) -> (f32, i32) {
         (self.scale, self.zero_point)
     }
 
-    /// The stored number of a real one, not clamped to any type: ties go away from zero.
+    /// The quantized element of a float, not clamped to any type; ties away from zero.
     pub(crate) fn stored(&self, real: f32) -> i32 {
         self.zero_point.saturating_add((real / self.scale).round() as i32)
     }
 }
 
-/// The scales of a tensor that has one, or one for each index of an axis.
+/// The scales of a tensor: one, or one for each index of an axis.
 #[derive(Debug)]
 pub(crate) struct Channels {
     affines: Vec<Affine>,
-    /// Elements behind each other that share a scale.
+    /// Number of consecutive elements that share a scale.
     run: usize,
 }
 
 impl Channels {
-    /// The scales of a tensor of this shape; an error where there are none, not as many as the axis is long, or nonsense.
+    /// The scales of a tensor of this shape; an error where there are none, where their number is neither 1 nor the
+    /// axis' extent, or where one is invalid.
     pub(crate) fn new(
         data_type: DataType,
         quantization: Option<&Quantization>,
@@ -72,7 +73,7 @@ impl Channels {
         Ok(Self { affines, run: shape[axis + 1..].iter().product::<usize>().max(1) })
     }
 
-    /// The scale of all elements, where there is but one.
+    /// The scale of all elements, where there is only one.
     pub(crate) fn only(&self) -> Option<Affine> {
         if let [affine] = self.affines[..] { Some(affine) } else { None }
     }
@@ -82,14 +83,14 @@ impl Channels {
         &self.affines
     }
 
-    /// The ranges of elements that share a scale, in order, of `count` elements.
+    /// The ranges of consecutive elements that share a scale, in order, out of `count` elements.
     pub(crate) fn runs(&self, count: usize) -> impl Iterator<Item = (Range<usize>, Affine)> {
         let starts = (0..count).step_by(self.run).zip(self.affines.iter().cycle());
         starts.map(move |(start, affine)| (start..(start + self.run).min(count), *affine))
     }
 }
 
-/// Numbers of 4 bits, the first one in the lower half of a byte.
+/// Unpacks 4-bit integers; the first of two is in the lower half of a byte.
 pub(crate) fn unpack_nibbles(bytes: &[u8], count: usize) -> Vec<i8> {
     let both = bytes.iter().flat_map(|byte| [(*byte as i8) << 4 >> 4, *byte as i8 >> 4]);
     both.take(count).collect()
@@ -102,12 +103,12 @@ pub(crate) fn pack_nibbles(values: &[i8], bytes: &mut [u8]) {
     }
 }
 
-/// Whether elements of this type stand for real numbers by a scale.
+/// Whether elements of this type are quantized.
 pub(crate) fn is_stored(data_type: DataType) -> bool {
     matches!(data_type, DataType::Int8 | DataType::UInt8 | DataType::Int16)
 }
 
-/// The stored number of 0: the zero point where elements have a scale.
+/// The quantized element of 0: the zero point, or 0 where elements have no scale.
 pub(crate) fn zero(tensor: &TensorMut<'_>) -> Result<i32, OpError> {
     match tensor.quantization.filter(|_| is_stored(tensor.data_type)) {
         Some(quantization) => Ok(Affine::new(tensor.data_type, Some(quantization))?.zero_point),
@@ -115,7 +116,7 @@ pub(crate) fn zero(tensor: &TensorMut<'_>) -> Result<i32, OpError> {
     }
 }
 
-/// An error where 16-bit numbers have a zero point other than 0, which TensorFlow Lite has no arithmetic for.
+/// An error where 16-bit elements have a zero point other than 0, which TensorFlow Lite does not implement.
 pub(crate) fn require_symmetric(data_type: DataType, affine: Affine) -> Result<(), OpError> {
     if data_type != DataType::Int16 || affine.zero_point == 0 {
         return Ok(());
@@ -123,7 +124,7 @@ pub(crate) fn require_symmetric(data_type: DataType, affine: Affine) -> Result<(
     Err(OpError::unsupported(format!("numbers of type {data_type} with the zero point {}", affine.zero_point)))
 }
 
-/// Scale and zero point as TensorFlow Lite's kernels compare them: 0 and 0 of a tensor that has none, or several.
+/// Scale and zero point as TensorFlow Lite's kernels compare them: 0 and 0 for a tensor that has none, or several.
 fn compared(fact: &Fact) -> (f32, i64) {
     match &fact.quantization {
         Some(Quantization { scale, zero_point, .. }) if scale.len() == 1 && zero_point.len() == 1 => {
@@ -133,8 +134,8 @@ fn compared(fact: &Fact) -> (f32, i64) {
     }
 }
 
-/// An error where one of these inputs has another scale or zero point than an output: the operator moves stored numbers
-/// as they are, and TensorFlow Lite's kernel refuses it too. Floats have no scale to differ in.
+/// An error where one of these inputs has another scale or zero point than an output. The operator copies quantized
+/// elements unchanged, and TensorFlow Lite's kernel rejects this too. Floats have no scale to compare.
 pub(crate) fn require_one_scale(
     inputs: &[Option<&Fact>],
     mut places: Range<usize>,
@@ -159,7 +160,7 @@ fn same_scale(place: usize, input: &Fact, outputs: &[&Fact]) -> Result<(), OpErr
     )))
 }
 
-/// [`require_one_scale`] for operators whose kernels in TensorFlow Lite compare scales of 8 and 16 bits alone.
+/// [`require_one_scale`] for operators whose kernels in TensorFlow Lite compare only 8-bit and 16-bit scales.
 pub(crate) fn require_one_stored_scale(
     inputs: &[Option<&Fact>],
     places: Range<usize>,
@@ -176,16 +177,16 @@ fn is_float(data_type: DataType) -> bool {
     matches!(data_type, BFloat16 | Float8E4M3Fn | Float8E5M2 | Float16 | Float32 | Float64)
 }
 
-/// The power of two that a scale is, to within a thousandth of a power.
+/// The exponent of a scale that is a power of two, to within a thousandth in the exponent.
 pub(crate) fn power_of_two(scale: f32) -> Option<i32> {
     let power = scale.log2();
     ((power - power.round()).abs() < 1e-3).then(|| power.round() as i32)
 }
 
-/// Why a device does not add products of 16-bit numbers.
+/// Unsupported reason for products of 16-bit elements on a device.
 pub(crate) const SUMS_OF_64_BITS: &str = "sums of 64 bits, which a device has no integers for";
 
-/// Evaluates an expression in which `$element` is the Rust type of stored numbers of a type.
+/// Evaluates an expression with `$element` bound to the Rust type of a quantized element type.
 macro_rules! with_stored {
     ($data_type:expr, $element:ident => $body:expr) => {{
         macro_rules! with {
@@ -204,7 +205,7 @@ macro_rules! with_stored {
 }
 pub(crate) use with_stored;
 
-/// The least and the largest number of an integer type of at most 32 bits.
+/// The least and the largest value of an integer type of at most 32 bits.
 pub(crate) fn range(data_type: DataType) -> Result<(i32, i32), OpError> {
     Ok(match data_type {
         DataType::Int4 => (-8, 7),
@@ -216,7 +217,7 @@ pub(crate) fn range(data_type: DataType) -> Result<(i32, i32), OpError> {
     })
 }
 
-/// The least and the largest stored number that a fused activation lets through.
+/// The least and the largest quantized element that a fused activation lets through.
 pub(crate) fn activation_range(
     activation: Activation,
     data_type: DataType,

@@ -1,9 +1,9 @@
-//! What operators that fold axes share: which axes an input names, the shape that is left, and the GPU form. Knows no
-//! operator.
+//! Shared by the reductions: the axes named by an input, the remaining shape, and the GPU form. Independent of the
+//! operators.
 //!
-//! Sums of INT8 and INT16 are those of TensorFlow Lite's optimized kernels, bit for bit where those do not wrap: brought to
-//! the output's scale in float32. Its reference kernels (LiteRT 2.3.0) take these bytes for unsigned ones. Sums of UINT8,
-//! and means, are the reference kernels', in fixed point.
+//! Sums of INT8 and INT16 are those of TensorFlow Lite's optimized kernels, bit for bit where those do not wrap:
+//! rescaled to the output's scale in float32. Its reference kernels (LiteRT 2.3.0) read these bytes as unsigned. Sums
+//! of UINT8, and means, are those of the reference kernels, in fixed point.
 
 use std::ops::Add;
 
@@ -21,14 +21,14 @@ use crate::shared::support::{
     arity, axis_of, countable, elements, elements_mut, known_integers, one_of, refuse, required,
 };
 
-/// How axes that an input names are folded. Inputs: elements and axes.
+/// A reduction over the axes that an input names. Inputs: elements and axes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Folding {
-    /// Whether an axis stays, with extent 1.
+    /// Whether a reduced axis is kept with extent 1.
     pub(crate) keep_dims: bool,
 }
 
-/// Which axes of the shape are folded; one that is named twice counts once.
+/// Marks the reduced axes of a shape; an axis that is named twice counts once.
 fn folded(shape: &Shape, axes: &[i64]) -> Result<Vec<bool>, OpError> {
     let mut folded = vec![false; shape.rank()];
     for axis in axes {
@@ -37,7 +37,7 @@ fn folded(shape: &Shape, axes: &[i64]) -> Result<Vec<bool>, OpError> {
     Ok(folded)
 }
 
-/// Sums stored numbers, or takes their mean, at the output's scale. A sum that the output cannot store saturates.
+/// Computes the sum or the mean of quantized elements at the output's scale. A sum out of the output's range saturates.
 pub(crate) fn rescaled_sum(eval: &mut Eval<'_>, folded: &[bool], is_mean: bool) -> Result<(), OpError> {
     let (input, output) = (eval.input(0)?, &eval.outputs[0]);
     let from = Affine::new(input.data_type, input.quantization)?;
@@ -50,13 +50,13 @@ pub(crate) fn rescaled_sum(eval: &mut Eval<'_>, folded: &[bool], is_mean: bool) 
     })
 }
 
-/// How the sums of a number of stored ones become those of another scale.
+/// Rescales the sums of a number of quantized elements to another scale.
 struct StoredSum {
     from: Affine,
     to: Affine,
     count: usize,
     factor: Multiplier,
-    /// Whether they do so in float32.
+    /// Whether the rescaling is done in float32.
     is_float: bool,
 }
 
@@ -67,7 +67,7 @@ impl StoredSum {
         Self { from, to, count, factor, is_float: !is_mean && data_type != DataType::UInt8 }
     }
 
-    /// What is stored of a sum, before it saturates.
+    /// The quantized result of a sum, before it saturates.
     fn stored(&self, sum: i64) -> i32 {
         let rescaled = if self.is_float {
             let scale = self.from.scale / self.to.scale;
@@ -79,7 +79,7 @@ impl StoredSum {
         rescaled.saturating_add(self.to.zero_point)
     }
 
-    /// For each stored number but the least the least sum of 32 bits of which it, or a larger one, is stored.
+    /// For each quantized value except the least: the smallest 32-bit sum whose result is that value or a larger one.
     fn thresholds(&self, (least, most): (i32, i32)) -> Vec<i32> {
         let threshold = |stored: i32| {
             let (mut below, mut above) = (i64::from(i32::MIN), i64::from(i32::MAX));
@@ -95,16 +95,17 @@ impl StoredSum {
         (least + 1..=most).map(threshold).collect()
     }
 
-    /// What fixed-point arithmetic stores of a sum of 32 bits.
+    /// The result of a 32-bit sum in fixed-point arithmetic; it can differ from [`stored`](Self::stored) where that is
+    /// computed in float32.
     fn guess(&self, bounds: (i32, i32)) -> Whole {
         let zero = self.to.zero_point;
         let less = Whole::Input(0).plus((self.offset() as i32).wrapping_neg());
-        // Bounds before the zero point is added: that cannot wrap.
+        // Clamp before the zero point is added, so that the addition cannot wrap.
         rescaled(less, self.factor, Rounding::Twice).clamp((bounds.0 - zero, bounds.1 - zero)).plus(zero)
     }
 
-    /// Whether the guess is never wrong by more than one. Both ascend with the sum, so that it is enough to look where
-    /// another number is stored.
+    /// Whether the guess is never wrong by more than one. Guess and exact result both increase with the sum, so it is
+    /// enough to check the sums at which the exact result changes.
     fn is_near(&self, guess: &Whole, thresholds: &[i32], (least, most): (i32, i32)) -> bool {
         let count = i32::try_from(self.count).unwrap_or(i32::MAX);
         let (first, last) = (count.saturating_mul(least), count.saturating_mul(most));
@@ -116,7 +117,7 @@ impl StoredSum {
         steps.flat_map(|sum| [sum - 1, *sum]).chain([first, last]).all(is_near)
     }
 
-    /// Emits what is stored of sums: the guess, put right by the thresholds on its either side where it may be wrong by one.
+    /// Emits the results of sums: the guess, corrected by the thresholds on either side where it may be wrong by one.
     fn emit(&self, lowering: &mut Lowering<'_>, sums: ValueId, bounds: (i32, i32)) -> Result<ValueId, Refusal> {
         let (shape, guess) = (lowering.shape(sums).clone(), self.guess(bounds));
         let guessed = lowering.whole_map(guess.clone(), &shape, &[sums])?;
@@ -140,12 +141,12 @@ impl StoredSum {
         lowering.whole_map(right, &shape, &[guessed, sums, low, high])
     }
 
-    /// The sum of as many zero points.
+    /// The sum of `count` zero points.
     fn offset(&self) -> i64 {
         (self.count as i64).wrapping_mul(self.from.zero_point.into())
     }
 
-    /// Whether sums of numbers in this range, and what the factor multiplies, never leave 32 bits.
+    /// Whether sums of elements in this range, shifted left by the factor's exponent, always fit 32 bits.
     fn fits_32_bits(&self, (least, most): (i32, i32)) -> bool {
         let zero = self.from.zero_point;
         let largest = [least - zero, most - zero, least, most].map(i32::unsigned_abs).into_iter().max().unwrap_or(0);
@@ -153,7 +154,7 @@ impl StoredSum {
         (self.count as u64).checked_mul(shifted).is_some_and(|sum| sum <= i32::MAX as u64)
     }
 
-    /// Folds with sums of type `A`, which holds every one of them.
+    /// Reduces with sums of type `A`, which must represent every sum.
     fn fold<T: Stored, A>(&self, eval: &mut Eval<'_>, folded: &[bool]) -> Result<(), OpError>
     where
         A: Copy + From<i32> + Into<i64> + Add<Output = A>,
@@ -169,7 +170,8 @@ impl StoredSum {
     }
 }
 
-/// A sum times a factor: rounded twice, as kernels of 32 bits do, where none of their steps wraps; else once, saturated.
+/// A sum times a factor: rounded twice, like the 32-bit kernels, where no step overflows; else rounded once and
+/// saturated.
 fn multiplied(sum: i64, factor: Multiplier) -> i32 {
     let shifted = i128::from(sum) << factor.exponent.max(0);
     if let (Ok(sum), Ok(_)) = (i32::try_from(sum), i32::try_from(shifted)) {
@@ -180,7 +182,8 @@ fn multiplied(sum: i64, factor: Multiplier) -> i32 {
     (rounded * product.signum()).clamp(i32::MIN.into(), i32::MAX.into()) as i32
 }
 
-/// A factor divided by a count: its mantissa gets the digits that the count takes, and loses what is left of it.
+/// A factor divided by a count: the mantissa is first shifted left by the digits that the count takes, and the quotient
+/// is truncated.
 fn divided(factor: Multiplier, count: i64) -> Multiplier {
     if count <= 0 {
         return factor;
@@ -191,7 +194,7 @@ fn divided(factor: Multiplier, count: i64) -> Multiplier {
 }
 
 impl Folding {
-    /// The folding of a file's options.
+    /// Parses the options of a reduction.
     pub(crate) fn parse(declaration: &Declaration<'_>) -> Result<Self, OpError> {
         let options = declaration.options.builtin_options_as_reducer_options();
         let options = options.ok_or_else(|| declaration.no_options())?;
@@ -203,7 +206,7 @@ impl Folding {
         axes.map(|(extent, folded)| if *folded { 1 } else { *extent }).collect()
     }
 
-    /// The output, of the elements' type, which must be one of `types`.
+    /// The inferred output. The elements' type must be one of `types`.
     pub(crate) fn infer(self, inputs: &[Option<&Fact>], types: &[DataType]) -> Result<Vec<Inferred>, OpError> {
         arity(inputs, 2..=2)?;
         let (input, axes) = (required(inputs, 0)?, required(inputs, 1)?);
@@ -219,12 +222,12 @@ impl Folding {
         Ok(vec![Inferred::new(input.data_type, output)])
     }
 
-    /// Which axes of the elements are folded.
+    /// Marks the axes of the elements that are reduced.
     pub(crate) fn axes(self, eval: &Eval<'_>) -> Result<Vec<bool>, OpError> {
         folded(eval.input(0)?.shape, &eval.input(1)?.integers()?)
     }
 
-    /// Emits a sum of stored numbers, or their mean, at the output's scale.
+    /// Emits the sum or the mean of quantized elements at the output's scale.
     pub(crate) fn lower_sum(self, lowering: &mut Lowering<'_>, is_mean: bool) -> Result<(), Refusal> {
         let (from, to) = (lowering.input_fact(0)?, lowering.output_fact(0)?);
         let bounds = range(from.data_type).map_err(refuse)?;
@@ -239,7 +242,7 @@ impl Folding {
         lowering.output(0, output)
     }
 
-    /// Emits the folding of stored numbers whose scale stays, by which one is the largest or the smallest.
+    /// Emits the maximum or minimum of quantized elements whose scale does not change.
     pub(crate) fn lower_extremum(self, lowering: &mut Lowering<'_>, reduction: Reduction) -> Result<(), Refusal> {
         let input = lowering.input(0)?;
         let reals = as_reals(lowering, input)?;
@@ -248,7 +251,7 @@ impl Folding {
         lowering.output(0, output)
     }
 
-    /// Emits the folding of `input`, which holds the elements, as the only output.
+    /// Emits the reduction of `input`, which contains the elements, as the only output.
     pub(crate) fn lower(
         self,
         lowering: &mut Lowering<'_>,
@@ -259,7 +262,7 @@ impl Folding {
         lowering.output(0, output)
     }
 
-    /// Emits the folding of `input` in the output's shape.
+    /// Emits the reduction of `input` in the output's shape.
     fn fold(self, lowering: &mut Lowering<'_>, reduction: Reduction, input: ValueId) -> Result<ValueId, Refusal> {
         let folded = folded(lowering.input_shape(0)?, &lowering.integers(1)?).map_err(refuse)?;
         let axes: Vec<usize> = (0..folded.len()).filter(|axis| folded[*axis]).collect();

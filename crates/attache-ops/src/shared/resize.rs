@@ -1,4 +1,4 @@
-//! What RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR share: all but their name, their options and the element types.
+//! Shared by RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR: everything except names, options and element types.
 
 mod exact;
 
@@ -12,15 +12,15 @@ use attache_kernels::resize::{Resize as Kernel, bilinear, nearest};
 use crate::shared::exact::{as_reals, as_stored, is_exact};
 use crate::shared::support::{arity, countable, image, is_empty, known_integers, one_of, refuse, required};
 
-/// Images sampled at other points. Inputs: images and the wanted height and width.
+/// A resize operator. Inputs: images, and the output's height and width.
 #[derive(Debug)]
 pub(crate) struct Resize {
     pub(crate) name: &'static str,
     pub(crate) sampling: Sampling,
     pub(crate) types: &'static [DataType],
-    /// Whether the corner elements of input and output coincide.
+    /// Whether the corner pixels of input and output are aligned.
     pub(crate) align_corners: bool,
-    /// Whether elements lie at the centres of their cells.
+    /// Whether sample positions are at the centres of pixels.
     pub(crate) half_pixel_centers: bool,
 }
 

@@ -1,5 +1,6 @@
-//! Views: outputs whose elements lie in one input at coordinates that are linear in their own. Slices, transposes,
-//! reversals and broadcasts are nothing else, on the CPU and on a device. Knows no operator.
+//! Views: outputs whose elements are those of one input, at coordinates that are linear in the output's coordinates.
+//! Slices, transposes, reversals and broadcasts are views, both on the CPU and on a device. Independent of the
+//! operators.
 
 use attache_base::{Shape, strides};
 use attache_gpu_ir::{Index, IndexMap, Primitive, ValueId};
@@ -8,7 +9,7 @@ use attache_kernels::movement::copy_strided;
 
 use crate::shared::support::{elements, elements_mut, with_element};
 
-/// One coordinate of the input: `begin + stride × o`, with `o` the output's coordinate along `axis`.
+/// One coordinate of the input: `begin + stride × o`, where `o` is the output's coordinate along `axis`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Along {
     pub(crate) axis: usize,
@@ -17,7 +18,7 @@ pub(crate) struct Along {
 }
 
 impl Along {
-    /// The output's coordinate itself.
+    /// The output's coordinate, unchanged.
     pub(crate) fn whole(axis: usize) -> Self {
         Self { axis, begin: 0, stride: 1 }
     }
@@ -30,7 +31,7 @@ impl Along {
     }
 }
 
-/// Where the elements of an output of this shape lie in the input; every coordinate must lie inside it.
+/// Maps the elements of an output of this shape to the input; every coordinate must be inside of the input.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct View {
     /// The output's shape.
@@ -40,7 +41,7 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// `count` slices of an input of this shape, from `begin` on.
+    /// `count` slices along an axis of an input of this shape, starting at `begin`.
     pub(crate) fn slices(shape: &Shape, axis: usize, begin: usize, count: usize) -> Self {
         let mut output = shape.to_vec();
         let mut coordinates: Vec<_> = (0..shape.rank()).map(Along::whole).collect();
@@ -53,7 +54,7 @@ impl View {
         &self.output == shape && self.coordinates.iter().enumerate().all(kept)
     }
 
-    /// Copies the elements that the view shows.
+    /// Copies the elements of the view.
     pub(crate) fn copy(&self, input: TensorRef<'_>, output: &mut [u8]) -> Result<(), OpError> {
         let (mut offset, mut steps) = (0, vec![0; self.output.rank()]);
         if output.is_empty() {
@@ -71,7 +72,7 @@ impl View {
         Ok(())
     }
 
-    /// Emits what the view shows of a value.
+    /// Emits the view of a value.
     pub(crate) fn lower(&self, lowering: &mut Lowering<'_>, input: ValueId) -> Result<ValueId, Refusal> {
         if self.is_whole(lowering.shape(input)) {
             return Ok(input);

@@ -1,18 +1,19 @@
-//! How much memory packed weights take, so that it is counted before it is taken. Upper bounds over all instruction sets:
-//! kernels pad outputs to whole vectors, which makes a matrix of one output sixteen times as large. Knows no operator.
+//! Upper bounds of the memory for packed weights over all instruction sets, so that it is counted before it is
+//! allocated. Kernels pad outputs to whole vectors, which makes a matrix of one output sixteen times as large.
+//! Independent of the operators.
 
 use attache_base::{DataType, Shape};
 use attache_graph::{Fact, WorkingMemory};
 
 use crate::shared::support::product;
 
-/// Elements of the widest vector.
+/// Elements of the widest vector register.
 const LANES: usize = 16;
-/// What a packed matrix takes whatever its size, vectors and alignment included.
+/// Fixed overhead of a packed matrix, including vectors and alignment.
 const EACH: u64 = 512;
 
-/// Bytes of matrices `[outputs, depth]` packed for the CPU. The depth consists of segments of so many elements; weights of
-/// 8 bits are packed by twos within one.
+/// Bytes of matrices `[outputs, depth]` packed for the CPU. The depth consists of segments of `segment` elements; 8-bit
+/// weights are packed in pairs within a segment.
 pub(crate) fn packed(data_type: DataType, matrices: usize, [outputs, depth]: [usize; 2], segment: usize) -> u64 {
     let words = match data_type {
         DataType::Int8 | DataType::UInt8 | DataType::Int4 => {
@@ -24,7 +25,7 @@ pub(crate) fn packed(data_type: DataType, matrices: usize, [outputs, depth]: [us
     lines.saturating_mul(4 * LANES as u64).saturating_add(EACH).saturating_mul(matrices as u64)
 }
 
-/// Packed weights: kept where the tensor that they are made of is constant.
+/// Memory of packed weights: kept where the weights are constant, else scratch.
 pub(crate) fn of_weights(weights: &Fact, bytes: u64) -> WorkingMemory {
     match weights.constant {
         Some(_) => WorkingMemory { kept: bytes, scratch: 0 },
@@ -32,7 +33,7 @@ pub(crate) fn of_weights(weights: &Fact, bytes: u64) -> WorkingMemory {
     }
 }
 
-/// What an input takes that is first brought into another form: elements of at most four bytes.
+/// Bytes of a converted copy of an input, with elements of at most four bytes.
 pub(crate) fn converted(shape: &Shape) -> u64 {
     product(shape).saturating_mul(4)
 }

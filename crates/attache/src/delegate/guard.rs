@@ -1,7 +1,8 @@
-//! Calls into delegates, which others write: a panic there is the delegate's failure, and never the process's.
+//! Calls into delegates, which are third-party code. A panic there is an error of the delegate and does not end the
+//! process.
 //!
-//! Contract: whatever a delegate's author implements is called through here, and what a delegate made is dropped through
-//! here. A kernel that panicked is not called again: it may have stopped anywhere.
+//! Contract: all methods that a delegate implements are called through this module, and all objects that a delegate
+//! creates are dropped through it. A kernel that panicked is not called again, because its state may be inconsistent.
 
 use std::any::Any;
 use std::cell::OnceCell;
@@ -14,10 +15,10 @@ use attache_graph::{TensorMut, TensorRef};
 use super::{Delegate, DelegateError, DelegateErrorKind, DelegateKernel, DelegateQueue, KernelReport};
 use crate::KernelProfile;
 
-/// Most slots of a queue that are used: a kernel may claim any number.
+/// Maximum number of slots of a queue that are used. Kernels may report any number.
 const MAX_SLOTS: usize = 64;
 
-/// Calls `call`; an error with the panic's message where it panics, which the log has then too.
+/// Calls `call`. If it panics, the panic's message is logged and returned as an error.
 pub(crate) fn guarded<T>(delegate: &str, what: &str, call: impl FnOnce() -> T) -> Result<T, DelegateError> {
     catch_unwind(AssertUnwindSafe(call)).map_err(|payload| {
         let message = message(payload);
@@ -27,19 +28,19 @@ pub(crate) fn guarded<T>(delegate: &str, what: &str, call: impl FnOnce() -> T) -
     })
 }
 
-/// Drops what a delegate made. A panic goes to the log alone: nothing hangs on the value any more.
+/// Drops an object that a delegate created. A panic is only logged, because the object is not needed any more.
 pub(crate) fn discard<T>(delegate: &str, value: T) {
     drop(guarded(delegate, "drop", || drop(value)));
 }
 
-/// What a panic said.
+/// The message of a panic.
 fn message(payload: Box<dyn Any + Send>) -> String {
     let text = match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
         (Some(text), _) => (*text).to_owned(),
         (_, Some(text)) => text.clone(),
         _ => "without a message".to_owned(),
     };
-    // A payload may be of any type, and panic again when it is dropped.
+    // The payload may be of any type, and its destructor may panic as well.
     if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         std::mem::forget(another);
     }
@@ -79,16 +80,16 @@ impl Drop for Delegates {
 /// A delegate's kernel.
 pub(crate) struct Kernel {
     delegate: String,
-    /// There until this is dropped.
+    /// `Some` until the drop.
     inner: Option<Box<dyn DelegateKernel>>,
     report: KernelReport,
     slots: usize,
-    /// What it said where it panicked.
+    /// The panic's message, if the kernel panicked.
     panicked: OnceCell<String>,
 }
 
 impl Kernel {
-    /// Has a delegate prepare a kernel, and asks that for what doesn't change.
+    /// Has the delegate prepare a kernel and caches its report and its number of slots, which do not change.
     pub(crate) fn prepare(
         delegate: &str,
         prepare: impl FnOnce() -> Result<Box<dyn DelegateKernel>, DelegateError>,
@@ -101,17 +102,17 @@ impl Kernel {
         Ok(kernel)
     }
 
-    /// What preparing it cost and what it holds.
+    /// Statistics about the prepared kernel.
     pub(crate) fn report(&self) -> &KernelReport {
         &self.report
     }
 
-    /// How many of its runs may be under way at once; 0 where it is no queue.
+    /// Number of runs that can be in progress at the same time; 0 if the kernel has no queue.
     pub(crate) fn slots(&self) -> usize {
         self.slots
     }
 
-    /// Whose it is and what it said, where it panicked since it was prepared.
+    /// The delegate's name and the panic's message, if the kernel panicked after it was prepared.
     pub(crate) fn panicked(&self) -> Option<String> {
         Some(format!("{} delegate: {}", self.delegate, self.panicked.get()?))
     }
@@ -150,7 +151,7 @@ impl Kernel {
         self.call_mut(what, |inner| call(inner.queue_mut().ok_or_else(no_queue)?))
     }
 
-    /// As [`DelegateKernel::invoke`], or [`DelegateKernel::invoke_repeatedly`] where it is to run more than once.
+    /// As [`DelegateKernel::invoke`] for one run, else as [`DelegateKernel::invoke_repeatedly`].
     pub(crate) fn invoke(
         &mut self,
         times: usize,
@@ -163,12 +164,12 @@ impl Kernel {
         })
     }
 
-    /// As [`DelegateKernel::share_output`].
+    /// As [`DelegateKernel::share_output`]. `None` if that panics.
     pub(crate) fn share_output(&mut self, output: usize) -> Option<Box<dyn Any>> {
         self.call_mut("share_output", |inner| Ok(inner.share_output(output))).ok().flatten()
     }
 
-    /// As [`DelegateKernel::take_input`]. What was shared goes with it.
+    /// As [`DelegateKernel::take_input`]. The shared value is dropped inside the guarded call. False if that panics.
     pub(crate) fn take_input(&mut self, input: usize, shared: Box<dyn Any>) -> bool {
         self.call_mut("take_input", |inner| Ok(inner.take_input(input, &*shared))).unwrap_or(false)
     }
@@ -230,7 +231,7 @@ impl Drop for Kernel {
     }
 }
 
-/// The kernel, unless it panicked before.
+/// The kernel, or an error if it panicked before.
 fn usable<T>(inner: Option<T>, panicked: &OnceCell<String>) -> Result<T, DelegateError> {
     match (inner, panicked.get()) {
         (Some(inner), None) => Ok(inner),
@@ -242,7 +243,7 @@ fn usable<T>(inner: Option<T>, panicked: &OnceCell<String>) -> Result<T, Delegat
     }
 }
 
-/// The result of a call, which is noted where it is a panic.
+/// The result of a call. A panic is recorded.
 fn noted<T>(
     result: Result<Result<T, DelegateError>, DelegateError>,
     panicked: &OnceCell<String>,

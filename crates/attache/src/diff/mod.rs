@@ -1,7 +1,7 @@
-//! The same model on the CPU and on delegates, number by number: how far apart, and from which operator on.
+//! Compares a model on the CPU and on delegates, element by element: how much they differ, and from which operator on.
 //!
-//! A [`Difference`] is between two tensors. A [`Trace`] is a run on the CPU of which every tensor is kept; against it
-//! single operators and whole graphs on delegates are held. Says nothing of which of the two sides is right.
+//! A [`Difference`] compares two tensors. A [`Trace`] is a run on the CPU that keeps every tensor. Single operators and
+//! whole graphs on delegates are compared with it. The comparison does not tell which of the two sides is right.
 
 mod case;
 mod numbers;
@@ -17,32 +17,32 @@ pub use numbers::{is_float, is_stepped, numbers};
 pub use tolerance::{Steps, Tolerance};
 pub use trace::{Alone, Departure, Trace, TraceInput};
 
-/// How far a tensor is from its reference. Differences are taken where both sides are finite, and nowhere else.
+/// How much a tensor differs from its reference. Elements are compared only if both sides are finite.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Difference {
-    /// Mean of |test − reference|; 0 where there is nothing to compare.
+    /// Mean of |test − reference|; 0 if there is nothing to compare.
     pub average: f64,
-    /// Largest |test − reference|; 0 where there is nothing to compare.
+    /// Maximum of |test − reference|; 0 if there is nothing to compare.
     pub largest: f64,
-    /// What the largest difference is measured by: the largest finite |reference| of floats; 1 for integers and where the
-    /// reference is 0 throughout.
+    /// The divisor for [`Difference::relative`]: for floats, the largest finite |reference|; 1 for integers and if the
+    /// reference is zero everywhere.
     pub scale: f64,
     /// Whether the elements are floats, which may differ by rounding.
     pub is_float: bool,
-    /// Values of the reference that are NaN or infinite.
+    /// Number of elements of the reference that are NaN or infinite.
     pub nonfinite_reference: usize,
-    /// Values of the test that are NaN or infinite.
+    /// Number of elements of the test that are NaN or infinite.
     pub nonfinite_test: usize,
-    /// Values that are finite on one side only, or infinite with opposite signs.
+    /// Number of elements that are finite on one side only, or infinite with opposite signs.
     pub contradictions: usize,
-    /// Elements of integers of 8 and 16 bits by how many steps they are apart; the last number counts all beyond. `None`
-    /// for other types.
+    /// For 8-bit and 16-bit integers, the number of elements by the quantization steps that they differ by. The last
+    /// entry counts all larger differences. `None` for other types.
     pub steps: Option<[usize; STEPS]>,
 }
 
 impl Difference {
-    /// The difference between two tensors of this type, given as bytes; `None` where they are no real numbers or not
-    /// equally many.
+    /// Compares two tensors of this type, given as bytes. `None` if the type is not numeric or the numbers of elements
+    /// differ.
     pub fn of(data_type: DataType, reference: &[u8], test: &[u8]) -> Option<Self> {
         let (reference, test) = (numbers(data_type, reference)?, numbers(data_type, test)?);
         let mut difference =
@@ -80,12 +80,12 @@ impl Difference {
         difference
     }
 
-    /// The largest difference as a part of the scale.
+    /// The largest difference divided by the scale.
     pub fn relative(&self) -> f64 {
         self.largest / self.scale
     }
 
-    /// Whether the difference is within the tolerance, and nothing is finite on one side only.
+    /// Whether the difference is within the tolerance and there are no contradictions.
     pub fn is_within(&self, tolerance: &Tolerance) -> bool {
         let near = match &self.steps {
             Some(steps) => tolerance.steps.allow(steps, self.largest),

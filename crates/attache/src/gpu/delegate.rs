@@ -1,4 +1,4 @@
-//! The delegate itself: a claim on a node is the node's program, kept until its island is prepared.
+//! The GPU delegate. A claim carries the lowered program of its node until the partition is prepared.
 
 use attache_gpu::{
     Adapter, Ceilings, Device, DeviceOptions, GpuError, GpuErrorKind, Matrices, Needs, Precision, Submission, Variants,
@@ -12,10 +12,11 @@ use super::program::stitch;
 use crate::delegate::guard::guarded;
 use crate::{Claim, Delegate, DelegateError, DelegateKernel, Error, ErrorKind, Island, Partitioning};
 
-/// Bytes that one binding reaches on every device.
+/// Size in bytes of a buffer binding that every device supports.
 const COMMON_BINDING_BYTES: u64 = 128 << 20;
 
-/// Runs islands on a GPU. Cheap to clone; clones share the device, and so may interpreters on several threads.
+/// Runs partitions on a GPU. Clones are cheap and share the device. Interpreters on several threads can share a
+/// delegate.
 #[derive(Clone, Debug)]
 pub struct GpuDelegate {
     device: Device,
@@ -27,7 +28,13 @@ pub struct GpuDelegate {
 }
 
 impl GpuDelegate {
-    /// Opens a device and makes the delegate.
+    /// Opens a device and creates the delegate.
+    ///
+    /// # Errors
+    ///
+    /// Of kind [`ErrorKind::Usage`] if the inference priorities are contradictory, of kind [`ErrorKind::Unsupported`]
+    /// if replay is requested but not possible or the device lacks a required feature, and of kind
+    /// [`ErrorKind::Device`] if there is no matching device or it cannot be opened.
     pub fn new(options: GpuDelegateOptions) -> Result<Self, Error> {
         options.resolved_precision()?;
         let device = Device::open(&DeviceOptions {
@@ -45,7 +52,14 @@ impl GpuDelegate {
         Self::on(device.map_err(failed)?, options)
     }
 
-    /// The delegate on a device that the caller opened. Choices of a device among the options don't count.
+    /// Creates the delegate on a device that the caller opened. Options that select or configure the device are
+    /// ignored.
+    ///
+    /// # Errors
+    ///
+    /// Of kind [`ErrorKind::Usage`] if the inference priorities are contradictory, of kind [`ErrorKind::Unsupported`]
+    /// if replay is requested, and of kind [`ErrorKind::Device`] if the device allows a shader fewer than four storage
+    /// buffers.
     pub fn with_device(device: wgpu::Device, queue: wgpu::Queue, options: GpuDelegateOptions) -> Result<Self, Error> {
         let device = Device::from_wgpu(device, queue);
         if device.adapter().max_storage_buffers < 4 {
@@ -54,7 +68,7 @@ impl GpuDelegate {
         Self::on(device, options)
     }
 
-    /// The delegate on an open device.
+    /// Creates the delegate on an open device.
     fn on(device: Device, options: GpuDelegateOptions) -> Result<Self, Error> {
         if options.submission == Some(Submission::Replay) && !device.replays() {
             let message = "replay needs a device that the delegate opens itself, through Vulkan";
@@ -66,12 +80,12 @@ impl GpuDelegate {
         Ok(Self { device, precision, quantized, submission, partitioning, profiled: false })
     }
 
-    /// The same delegate on the same device, with another choice among the variants of kernels.
+    /// The same delegate on the same device with another choice of kernel variants.
     pub fn with_variants(&self, variants: Variants) -> Self {
         Self { device: self.device.with_variants(variants), ..self.clone() }
     }
 
-    /// What is missing here before a variant has any kernel to write; `None` where nothing is.
+    /// What this delegate lacks for a variant with these needs, as text; `None` if it lacks nothing.
     pub fn lacks(&self, needs: Needs) -> Option<&'static str> {
         match needs {
             Needs::Nothing => None,
@@ -84,9 +98,12 @@ impl GpuDelegate {
         }
     }
 
-    /// The same delegate on the same device, such that each run notes when its dispatches begin and end, for
-    /// [`Interpreter::profile`](crate::Interpreter::profile). Runs take longer for it. An error where the device has no
-    /// timestamps.
+    /// The same delegate on the same device with timestamps at the beginning and end of each dispatch, for
+    /// [`Interpreter::profile`](crate::Interpreter::profile). Runs take longer with timestamps.
+    ///
+    /// # Errors
+    ///
+    /// Of kind [`ErrorKind::Unsupported`] if the device has no timestamps.
     pub fn profiled(&self) -> Result<Self, Error> {
         if !self.device.has_timestamps(self.usual_submission()) {
             return Err(Error::new(ErrorKind::Unsupported, "the device has no timestamps to time dispatches by"));
@@ -94,33 +111,42 @@ impl GpuDelegate {
         Ok(Self { profiled: true, ..self.clone() })
     }
 
-    /// Measures what the device does at best: some milliseconds of its time.
+    /// Measures the device's peaks, which takes some milliseconds on the device.
+    ///
+    /// # Errors
+    ///
+    /// If the device fails.
     pub fn ceilings(&self) -> Result<Ceilings, Error> {
         Ceilings::measure(&self.device, self.usual_submission()).map_err(failed)
     }
 
-    /// The way that commands take to the device unless there is too little room for it.
+    /// The requested way to submit commands, or else the default one. By default, partitions whose buffers are too
+    /// large for a replay use the encoder instead.
     pub(super) fn usual_submission(&self) -> Submission {
         let possible = if self.device.replays() { Submission::Replay } else { Submission::Encoder };
         self.submission.unwrap_or(possible)
     }
 
-    /// What is known about the device.
+    /// Properties of the device.
     pub fn adapter(&self) -> &Adapter {
         self.device.adapter()
     }
 
-    /// In which numbers it computes.
+    /// The precision in which tensors are stored and computed.
     pub fn precision(&self) -> Precision {
         self.precision
     }
 
-    /// Milliseconds that opening the device took; 0 where the caller opened it.
+    /// Milliseconds that opening the device took; 0 if the caller opened it.
     pub fn device_ms(&self) -> f64 {
         self.device.open_ms()
     }
 
-    /// Whether a GPU takes the node, or why not; asked of no device in particular.
+    /// Whether a GPU can run the node, independent of a particular device.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the node is not supported.
     pub fn supports(graph: &Graph, node: NodeId, quantized: Quantized) -> Result<(), Refusal> {
         let lowered = guarded("GPU", "claim", || lower(graph, node, quantized, COMMON_BINDING_BYTES).map(drop));
         lowered.unwrap_or_else(|panic| Err(Refusal::new(panic.to_string())))
@@ -131,7 +157,7 @@ impl GpuDelegate {
     }
 }
 
-/// What is to be said of a device's failure before anything is prepared.
+/// The error for a device that failed before anything was prepared.
 fn failed(error: GpuError) -> Error {
     match error.kind() {
         GpuErrorKind::Unsupported => Error::new(ErrorKind::Unsupported, error.to_string()),
@@ -139,7 +165,7 @@ fn failed(error: GpuError) -> Error {
     }
 }
 
-/// The node's program, where every value of it fits the device.
+/// Lowers the node to a program, and checks that every value of it fits into one binding.
 fn lower(graph: &Graph, node: NodeId, quantized: Quantized, max_binding_bytes: u64) -> Result<Lowered, Refusal> {
     let lowered = Lowering::lower(graph, graph.node(node), quantized)?;
     for value in &lowered.program.values {
@@ -172,7 +198,8 @@ impl Delegate for GpuDelegate {
             |stitched, submission| GpuKernel::new(&self.device, stitched, self.precision, submission, self.profiled);
         let kernel = match self.submission {
             Some(submission) => prepared(stitched, submission),
-            // What is too large for a few buffers may fit into more.
+            // A program that is too large for the few buffers of a replay may fit into the larger number that an
+            // encoder uses.
             None if self.device.replays() => match prepared(stitched.clone(), Submission::Replay) {
                 Err(error) if matches!(error.kind(), GpuErrorKind::OutOfMemory | GpuErrorKind::Unsupported) => {
                     prepared(stitched, Submission::Encoder)

@@ -1,4 +1,4 @@
-//! The GPU delegate: claims nodes by lowering them to primitives, and runs islands as programs of those.
+//! The GPU delegate. It claims nodes by lowering them to primitives and runs partitions as programs of primitives.
 
 mod delegate;
 mod exchange;

@@ -1,4 +1,5 @@
-//! The programs of an island's nodes as one program, which takes and gives the island's tensors as they are stored.
+//! Joins the programs of a partition's nodes to one program, whose inputs and outputs have the types of the partition's
+//! tensors.
 
 use std::collections::HashMap;
 
@@ -8,19 +9,19 @@ use attache_graph::{Graph, Grid, Lowered, NodeId, TensorId};
 
 use crate::{DelegateError, Island};
 
-/// An island as one program; the origin of each step is the place of its node in `nodes`.
+/// A partition as one program. The origin of each step is the index of its node in `nodes`.
 #[derive(Clone)]
 pub(super) struct Stitched {
     pub(super) program: Program,
     pub(super) nodes: Vec<NodeId>,
-    /// Types of the island's inputs and outputs.
+    /// Data types of the partition's inputs and outputs.
     pub(super) inputs: Vec<DataType>,
     pub(super) outputs: Vec<DataType>,
-    /// Whether the island is the whole graph.
+    /// Whether the partition is the whole graph.
     pub(super) is_whole: bool,
 }
 
-/// The programs of an island's nodes as one, its inputs and outputs in the island's order.
+/// Joins the programs of a partition's nodes. Inputs and outputs are in the partition's order.
 pub(super) fn stitch(island: Island<'_>) -> Result<Stitched, DelegateError> {
     let mut claims = Vec::with_capacity(island.nodes.len());
     for (id, claim) in island.nodes {
@@ -31,7 +32,7 @@ pub(super) fn stitch(island: Island<'_>) -> Result<Stitched, DelegateError> {
     let (graph, mut program) = (island.graph, Program::default());
     let mut values: HashMap<TensorId, ValueId> = HashMap::new();
     for tensor in &island.inputs {
-        // A node may list an input that its program has no use for: an empty piece of a concatenation, say.
+        // A node may have an input that its program does not use, for example an empty part of a concatenation.
         let (scalar, shape) = first_read(graph, &claims, *tensor).unwrap_or((Scalar::F32, [0].into()));
         let value = match grid(graph, *tensor, scalar)? {
             Some(grid) => {
@@ -41,8 +42,8 @@ pub(super) fn stitch(island: Island<'_>) -> Result<Stitched, DelegateError> {
             }
             None => {
                 let data_type = graph.fact(*tensor).data_type;
-                // Integers cross as they are, though a node read them as reals: the device converts them at no cost, a
-                // host only at one that an image takes longer over than a small network.
+                // Integers are copied as integers even if a node reads them as floats. The device converts them at no
+                // cost. On the host, converting an image would take longer than running a small network.
                 let is_integer = matches!(data_type, DataType::Int8 | DataType::UInt8 | DataType::Int32);
                 let value = program.input(if is_integer { Scalar::I32 } else { scalar }, shape);
                 program.hold(value, data_type);
@@ -81,7 +82,7 @@ pub(super) fn stitch(island: Island<'_>) -> Result<Stitched, DelegateError> {
     Ok(Stitched { program, nodes: claims.into_iter().map(|(id, _)| id).collect(), inputs, outputs, is_whole })
 }
 
-/// The numbers that a quantized tensor stores, where the program holds the reals that they stand for.
+/// The quantization parameters of a tensor whose value is a float in the program; `None` if no conversion is needed.
 fn grid(graph: &Graph, tensor: TensorId, scalar: Scalar) -> Result<Option<Grid>, DelegateError> {
     if scalar == Scalar::I32 {
         return Ok(None);
@@ -89,7 +90,7 @@ fn grid(graph: &Graph, tensor: TensorId, scalar: Scalar) -> Result<Option<Grid>,
     Grid::of(graph.fact(tensor)).map_err(|refusal| DelegateError::new(refusal.to_string()))
 }
 
-/// A map of one value.
+/// Adds a step that maps one value.
 fn convert(
     program: &mut Program,
     value: ValueId,
@@ -101,7 +102,8 @@ fn convert(
     Ok(program.step(map, &[value], origin).map_err(|error| DelegateError::new(error.to_string()))?[0])
 }
 
-/// The values as the scalars that a node's program reads: cast where another node makes or reads them as others.
+/// The values as the scalar types that a node's program reads. They are cast if other nodes made or read them as
+/// another type.
 fn as_read(
     program: &mut Program,
     lowered: &Lowered,
@@ -123,7 +125,7 @@ fn as_read(
     Ok(inputs)
 }
 
-/// As what the first node of the island that reads the tensor takes it.
+/// Scalar type and shape in which the first node of the partition that reads the tensor reads it.
 fn first_read(graph: &Graph, claims: &[(NodeId, Lowered)], tensor: TensorId) -> Option<(Scalar, Shape)> {
     claims.iter().find_map(|(id, lowered)| {
         let input = lowered.reads.iter().position(|input| graph.node(*id).inputs[*input] == Some(tensor))?;

@@ -1,4 +1,4 @@
-//! How an interpreter is asked for.
+//! The builder of an interpreter.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use super::{Interpreter, signature};
 use crate::runtime::Options;
 use crate::{Delegate, Error, Limits};
 
-/// Most threads that are used unless the caller asks for more.
+/// Maximum number of threads that are used by default.
 const DEFAULT_THREADS: usize = 4;
 
-/// Describes an [`Interpreter`] and makes it.
+/// Configures and builds an [`Interpreter`].
 #[derive(Clone)]
 pub struct InterpreterBuilder {
     model: Model,
@@ -28,61 +28,71 @@ impl InterpreterBuilder {
         Self { model: model.clone(), options, signature: None, shapes: Vec::new() }
     }
 
-    /// How many threads work at once on the CPU, the caller's own included. Unless set: as many as the machine has, but
-    /// no more than four. More than 256 count as 256.
+    /// Number of threads that work on the CPU at the same time, including the calling thread. The default is the number
+    /// of CPUs of the machine, but at most four. 0 counts as 1, and values above 256 count as 256.
     pub fn threads(mut self, threads: usize) -> Self {
         self.options.threads = threads.max(1);
         self
     }
 
-    /// Adds a delegate. The first one added is asked first; a later one gets what is left.
+    /// Adds a delegate. Delegates are asked in the order in which they are added. Later ones get the nodes that are
+    /// left.
     pub fn delegate(mut self, delegate: Arc<dyn Delegate>) -> Self {
         self.options.delegates.push(delegate);
         self
     }
 
-    /// Makes it an error that lists them all, each with its reason, if any operator is left to the CPU.
+    /// Makes [`build`](InterpreterBuilder::build) fail if any operator is left to the CPU. The error lists all of these
+    /// operators with their reasons.
     pub fn require_delegation(mut self, required: bool) -> Self {
         self.options.required = required;
         self
     }
 
-    /// [`InterpreterBuilder::require_delegation`], as those call it who have but the GPU for a delegate.
+    /// Same as [`InterpreterBuilder::require_delegation`], named for callers whose only delegate is the GPU.
     pub fn require_gpu(self, required: bool) -> Self {
         self.require_delegation(required)
     }
 
-    /// Has the CPU take over for good where a device is lost or out of memory, or a delegate fails otherwise, instead of
-    /// an error: a run that fails is done again from its inputs and variables as they were. The report and the placement
-    /// say so, and so does a warning in the log.
+    /// Lets the CPU take over permanently if a device is lost or out of memory or if a delegate fails otherwise.
+    /// Without this option these are errors. A run that fails is repeated on the CPU from the inputs and variables it
+    /// started with. The fallback is reported in [`Interpreter::report`], in [`Interpreter::placement`] and as a
+    /// warning in the log.
     pub fn cpu_fallback(mut self, fallback: bool) -> Self {
         self.options.cpu_fallback = fallback;
         self
     }
 
-    /// The most that the model may ask for.
+    /// Sets the upper limits on what the model may use.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.options.limits = limits;
         self
     }
 
-    /// Chooses the subgraph of a signature instead of the first one.
+    /// Selects the subgraph of a signature instead of the first subgraph. The key may be empty if the model has exactly
+    /// one signature. [`InterpreterBuilder::build`] fails if the signature does not exist.
     pub fn signature(mut self, key: &str) -> Self {
         self.signature = Some(key.to_owned());
         self
     }
 
-    /// Gives an input another shape than the file's. [`InterpreterBuilder::build`] fails where there is no such input.
+    /// Overrides the shape of an input. [`InterpreterBuilder::build`] fails if the input does not exist.
     pub fn input_shape(mut self, input: usize, shape: &[usize]) -> Self {
         self.shapes.retain(|(other, _)| *other != input);
         self.shapes.push((input, Shape::from(shape)));
         self
     }
 
-    /// Makes the interpreter. Fails where the model is wrong, where an operator is neither implemented nor taken by a
-    /// delegate, or where delegation was required and something was left behind. A delegate that fails is reported in
-    /// the placement, and its operators run elsewhere; but a device that is lost or out of memory is an error, unless
-    /// [`InterpreterBuilder::cpu_fallback`] was asked for.
+    /// Builds the interpreter: imports the graph, assigns its operators, plans memory and prepares all delegates.
+    ///
+    /// A delegate that fails is reported in the placement and its operators run elsewhere. A device that is lost or out
+    /// of memory is an error, unless [`InterpreterBuilder::cpu_fallback`] is set.
+    ///
+    /// # Errors
+    ///
+    /// If the model is invalid or exceeds the limits, if an operator is neither implemented nor taken by a delegate, if
+    /// delegation is required and an operator is left to the CPU, if the signature or an input with a shape does not
+    /// exist, or if a delegate's device is lost or out of memory.
     pub fn build(self) -> Result<Interpreter, Error> {
         let subgraph = match &self.signature {
             None => 0,

@@ -1,4 +1,4 @@
-//! The interpreter: tensors in, run, tensors out.
+//! The interpreter: sets inputs, runs a subgraph, reads outputs.
 
 mod builder;
 mod signature;
@@ -14,25 +14,29 @@ use crate::{Error, Placement, Profile, Report};
 pub use builder::InterpreterBuilder;
 pub use signature::SignatureRunner;
 
-/// An input or an output.
+/// Description of an input or an output.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TensorInfo {
-    /// The file's name for it; may be empty, need not be unique.
+    /// Name in the file. It may be empty and need not be unique.
     pub name: String,
-    /// Type of the elements.
+    /// Data type of the elements.
     pub data_type: DataType,
-    /// Extents, outermost first. For an output whose shape only a run tells: that of the last run, and what the file
-    /// states before the first one.
+    /// Extents, outermost first. If the shape of an output is known only at run time, this is the shape of the last
+    /// run, or the shape that the file states before the first run.
     pub shape: Shape,
-    /// As many extents as the shape, -1 where the caller decides; `None` where the file doesn't say.
+    /// The shape with -1 for each extent that the caller may choose; `None` if the file does not state it.
     pub shape_signature: Option<Vec<i32>>,
-    /// How stored numbers stand for real ones, for quantized tensors.
+    /// Quantization parameters, for quantized tensors.
     pub quantization: Option<Quantization>,
 }
 
 /// Runs a subgraph of a model.
 ///
-/// Inputs keep their values from run to run; outputs are good until the next run.
+/// Inputs keep their values from run to run. Outputs are valid until the next run.
+///
+/// Input and output indices are positions in [`Interpreter::inputs`] and [`Interpreter::outputs`]. Elements are passed
+/// in row-major order, outermost extent first. An index that does not exist, a type that is not that of the tensor and
+/// a wrong number of elements are errors of kind [`ErrorKind::Usage`](crate::ErrorKind::Usage).
 pub struct Interpreter {
     model: Model,
     subgraph: usize,
@@ -42,14 +46,15 @@ pub struct Interpreter {
     outputs: Vec<TensorInfo>,
     prepared: Prepared,
     environment: Environment,
-    /// Runs that were started, to be waited for.
+    /// Number of runs that were started with `invoke_async`.
     started: u64,
-    /// The last of them, where it ended at once and nothing ran since, and whether it was waited for.
+    /// The last run of `invoke_async` that ended before the call returned, if nothing ran since, and whether it was
+    /// waited for.
     ended: Option<(Run, bool)>,
 }
 
 impl Interpreter {
-    /// Starts the description of an interpreter for the model's first subgraph.
+    /// Creates a builder of an interpreter for the model's first subgraph.
     pub fn builder(model: &Model) -> InterpreterBuilder {
         InterpreterBuilder::new(model)
     }
@@ -73,7 +78,7 @@ impl Interpreter {
         Ok(Self { model, subgraph, options, shapes, inputs, outputs, prepared, environment, started: 0, ended: None })
     }
 
-    /// The model that runs.
+    /// The model.
     pub fn model(&self) -> &Model {
         &self.model
     }
@@ -83,17 +88,18 @@ impl Interpreter {
         self.subgraph
     }
 
-    /// The inputs.
+    /// Descriptions of the inputs.
     pub fn inputs(&self) -> &[TensorInfo] {
         &self.inputs
     }
 
-    /// The outputs.
+    /// Descriptions of the outputs.
     pub fn outputs(&self) -> &[TensorInfo] {
         &self.outputs
     }
 
-    /// The first input with this name: a tensor's, or that of a signature.
+    /// Index of the first input with this name. Tensor names are searched before the names in the subgraph's
+    /// signatures.
     pub fn input_index(&self, name: &str) -> Option<usize> {
         let tensors = &self.model.subgraphs()[self.subgraph].inputs;
         self.inputs.iter().position(|info| info.name == name).or_else(|| {
@@ -103,7 +109,8 @@ impl Interpreter {
         })
     }
 
-    /// The first output with this name: a tensor's, or that of a signature.
+    /// Index of the first output with this name. Tensor names are searched before the names in the subgraph's
+    /// signatures.
     pub fn output_index(&self, name: &str) -> Option<usize> {
         let tensors = &self.model.subgraphs()[self.subgraph].outputs;
         self.outputs.iter().position(|info| info.name == name).or_else(|| {
@@ -117,7 +124,11 @@ impl Interpreter {
         self.model.signatures().iter().filter(|signature| signature.subgraph == self.subgraph)
     }
 
-    /// Sets an input.
+    /// Copies `values` into an input. Their number must equal the number of elements of the input.
+    ///
+    /// # Errors
+    ///
+    /// If the input does not exist, is not of type `T` or has a different number of elements.
     pub fn write<T: Element>(&mut self, input: usize, values: &[T]) -> Result<(), Error> {
         let Some(info) = self.inputs.get(input) else { return Err(no_such("input", input, self.inputs.len())) };
         same_type("input", input, info, T::DATA_TYPE)?;
@@ -129,7 +140,11 @@ impl Interpreter {
         Ok(())
     }
 
-    /// Sets an input from its bytes: little-endian elements.
+    /// Copies `bytes` into an input: little-endian elements. Their number must equal the size of the input in bytes.
+    ///
+    /// # Errors
+    ///
+    /// If the input does not exist or has a different size.
     pub fn write_bytes(&mut self, input: usize, bytes: &[u8]) -> Result<(), Error> {
         let size = self.input_size(input)?;
         if size != bytes.len() {
@@ -143,7 +158,11 @@ impl Interpreter {
         self.prepared.executor.input_size(input).ok_or_else(|| no_such("input", input, self.inputs.len()))
     }
 
-    /// The elements of an input, to be filled in place.
+    /// The elements of an input, for writing in place.
+    ///
+    /// # Errors
+    ///
+    /// As [`Interpreter::input_bytes_mut`], or if the input is not of type `T`.
     pub fn input_mut<T: Element>(&mut self, input: usize) -> Result<&mut [T], Error> {
         let Some(info) = self.inputs.get(input) else { return Err(no_such("input", input, self.inputs.len())) };
         same_type("input", input, info, T::DATA_TYPE)?;
@@ -151,17 +170,25 @@ impl Interpreter {
         bytemuck::try_cast_slice_mut(bytes).map_err(|error| Error::usage(format!("input {input}: {error}")))
     }
 
-    /// The bytes of an input, to be filled in place: little-endian elements. Where they were written before, and a device
-    /// alone has them, it must hand them back the first time.
+    /// The bytes of an input, for writing in place: little-endian elements. If the last value was written directly to
+    /// device memory, the first call copies it back from the device.
+    ///
+    /// # Errors
+    ///
+    /// If the input does not exist or its last value cannot be read back from the device.
     pub fn input_bytes_mut(&mut self, input: usize) -> Result<&mut [u8], Error> {
         let count = self.inputs.len();
         let bytes = self.prepared.executor.input_mut(input)?;
         bytes.ok_or_else(|| no_such("input", input, count))
     }
 
-    /// The elements of an output of the last run, or of the one that was waited for last: an error before that, after a run
-    /// that failed and after a resize. They are where the device left them, if
-    /// the host sees its memory, so that nothing is copied.
+    /// The elements of an output of the last run, or of the run that was waited for last. If the host can see device
+    /// memory, the slice refers to the memory that the device wrote and nothing is copied.
+    ///
+    /// # Errors
+    ///
+    /// If the output does not exist or is not of type `T`, if the device fails, or if the output has no value: before
+    /// the first run, after a run that failed and after a resize.
     pub fn read<T: Element>(&self, output: usize) -> Result<&[T], Error> {
         let Some(info) = self.outputs.get(output) else { return Err(no_such("output", output, self.outputs.len())) };
         same_type("output", output, info, T::DATA_TYPE)?;
@@ -169,7 +196,11 @@ impl Interpreter {
         bytemuck::try_cast_slice(bytes).map_err(|error| Error::usage(format!("output {output}: {error}")))
     }
 
-    /// The bytes of an output of the last run: little-endian elements.
+    /// The bytes of an output of the last run, as [`Interpreter::read`]: little-endian elements.
+    ///
+    /// # Errors
+    ///
+    /// As [`Interpreter::read`], except for the type.
     pub fn read_bytes(&self, output: usize) -> Result<&[u8], Error> {
         if output >= self.outputs.len() {
             return Err(no_such("output", output, self.outputs.len()));
@@ -178,8 +209,12 @@ impl Interpreter {
         tensor.map(|(_, bytes)| bytes).ok_or_else(|| no_value(output))
     }
 
-    /// Copies an output of the last run, as [`Interpreter::read`] shows it: a large one on several threads, and its first
-    /// part while the device hands over the next.
+    /// Copies an output of the last run into `values`, whose length must equal the number of elements. Large outputs
+    /// are copied by several threads, and copying starts while the device still transfers the rest.
+    ///
+    /// # Errors
+    ///
+    /// As [`Interpreter::read`], or if the output has a different number of elements.
     pub fn read_into<T: Element>(&self, output: usize, values: &mut [T]) -> Result<(), Error> {
         let Some(info) = self.outputs.get(output) else { return Err(no_such("output", output, self.outputs.len())) };
         same_type("output", output, info, T::DATA_TYPE)?;
@@ -190,7 +225,11 @@ impl Interpreter {
         self.read_bytes_into(output, bytemuck::cast_slice_mut(values))
     }
 
-    /// As [`Interpreter::read_into`], the output's bytes.
+    /// As [`Interpreter::read_into`], for the bytes of the output.
+    ///
+    /// # Errors
+    ///
+    /// As [`Interpreter::read_bytes`], or if the output has a different size.
     pub fn read_bytes_into(&self, output: usize, bytes: &mut [u8]) -> Result<(), Error> {
         let size = self.output_size(output)?;
         if size != bytes.len() {
@@ -206,13 +245,22 @@ impl Interpreter {
         self.prepared.executor.output_size(output).map(|(_, size)| size).ok_or_else(|| no_value(output))
     }
 
-    /// Gives an input another shape, and plans and prepares everything anew. The other inputs and the variables keep
-    /// their values. Where it fails the interpreter stays as it was.
+    /// Changes the shape of an input, then plans and prepares everything again. The other inputs and the variables keep
+    /// their values. Outputs have no value until the next run.
+    ///
+    /// # Errors
+    ///
+    /// As [`InterpreterBuilder::build`], or if the last value of an input cannot be read back from the device. The
+    /// interpreter is then unchanged.
     pub fn resize_input(&mut self, input: usize, shape: &[usize]) -> Result<(), Error> {
         self.resize_inputs(&[(input, shape)])
     }
 
-    /// Gives several inputs other shapes at once, as [`Interpreter::resize_input`].
+    /// Changes the shapes of several inputs at once, as [`Interpreter::resize_input`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Interpreter::resize_input`].
     pub fn resize_inputs(&mut self, changes: &[(usize, &[usize])]) -> Result<(), Error> {
         let mut shapes = self.shapes.clone();
         shapes.resize(self.inputs.len(), None);
@@ -230,14 +278,22 @@ impl Interpreter {
         Ok(())
     }
 
-    /// Runs the subgraph on the inputs as they are.
+    /// Runs the subgraph on the current inputs and returns when the run has ended.
+    ///
+    /// # Errors
+    ///
+    /// If an operator, a delegate or a device fails, or if a limit is exceeded. The outputs then have no value.
     pub fn invoke(&mut self) -> Result<(), Error> {
         self.invoke_repeatedly(1)
     }
 
-    /// Runs the subgraph several times on the same inputs. Where one delegate has all of it, nothing waits for the outputs of
-    /// runs before the last, which may go on beside each other, on the GPU in memory of their own. No runs leave everything
-    /// as it is.
+    /// Runs the subgraph `times` times on the same inputs. Outputs are those of the last run. If one delegate runs the
+    /// whole graph, only the last run is waited for, and runs may overlap; on the GPU, overlapping runs use separate
+    /// memory. Zero runs have no effect.
+    ///
+    /// # Errors
+    ///
+    /// As [`Interpreter::invoke`].
     pub fn invoke_repeatedly(&mut self, times: usize) -> Result<(), Error> {
         if times == 0 {
             return Ok(());
@@ -248,12 +304,16 @@ impl Interpreter {
         Ok(())
     }
 
-    /// Starts a run on the inputs as they are and returns; [`Interpreter::wait`] gives its outputs. The inputs may be written
-    /// for the next run at once. Up to [`Interpreter::queue_depth`] runs may be under way or not waited for: one more waits
-    /// for the oldest of them, whose outputs are lost.
+    /// Starts a run on the current inputs and returns without waiting for it. [`Interpreter::wait`] makes its outputs
+    /// available. The inputs may be written for the next run immediately. Up to [`Interpreter::queue_depth`] runs can
+    /// be in progress or not yet waited for. Starting one more waits for the oldest of them and discards its outputs.
     ///
-    /// Where the CPU or several partitions have a part in a run, or where the CPU is to take over from a delegate that
-    /// fails, the run ends before this returns.
+    /// The run ends before this method returns if the CPU or several partitions take part in it, or if
+    /// [`InterpreterBuilder::cpu_fallback`] is set.
+    ///
+    /// # Errors
+    ///
+    /// As [`Interpreter::invoke`].
     pub fn invoke_async(&mut self) -> Result<Run, Error> {
         self.started += 1;
         let run = Run(self.started);
@@ -268,7 +328,12 @@ impl Interpreter {
         Ok(run)
     }
 
-    /// As [`Interpreter::invoke_async`]; `None` where outputs would be lost.
+    /// As [`Interpreter::invoke_async`], but returns `None` and starts nothing if that would discard the outputs of a
+    /// run that was not waited for.
+    ///
+    /// # Errors
+    ///
+    /// As [`Interpreter::invoke_async`].
     pub fn try_invoke_async(&mut self) -> Result<Option<Run>, Error> {
         let is_unread = matches!(self.ended, Some((_, false)));
         if is_unread || self.prepared.executor.is_full() {
@@ -277,8 +342,11 @@ impl Interpreter {
         self.invoke_async().map(Some)
     }
 
-    /// Waits for a run, whose outputs are then read; those that were started before it may be waited for later. An error
-    /// where its outputs were lost, or inputs were resized since.
+    /// Waits for a run. Reads then return its outputs. Runs that were started earlier may be waited for later.
+    ///
+    /// # Errors
+    ///
+    /// If the run failed, if its outputs were discarded, or if inputs were resized since it was started.
     pub fn wait(&mut self, run: Run) -> Result<(), Error> {
         match &mut self.ended {
             Some((ended, waited)) if *ended == run => *waited = true,
@@ -287,12 +355,13 @@ impl Interpreter {
         Ok(())
     }
 
-    /// How many runs may be under way or not waited for; 1 where each ends before [`Interpreter::invoke_async`] returns.
+    /// Maximum number of runs in progress or not yet waited for. It is 1 if each run ends before
+    /// [`Interpreter::invoke_async`] returns.
     pub fn queue_depth(&self) -> usize {
         if self.options.cpu_fallback { 1 } else { self.prepared.executor.depth() }
     }
 
-    /// Outputs' shapes are those of the last run.
+    /// Updates the outputs' shapes to those of the last run.
     fn note_shapes(&mut self) {
         for (index, info) in self.outputs.iter_mut().enumerate() {
             if let Some((shape, _)) = self.prepared.executor.output_size(index)
@@ -303,7 +372,7 @@ impl Interpreter {
         }
     }
 
-    /// Runs; where a delegate fails and the CPU is to take over, it does the rest.
+    /// Runs. If a delegate fails and the CPU fallback is enabled, the CPU does the remaining runs.
     fn run(&mut self, times: usize) -> Result<(), Error> {
         if !self.options.cpu_fallback || self.options.delegates.is_empty() {
             return self.prepared.executor.run(times, &mut self.environment);
@@ -316,7 +385,7 @@ impl Interpreter {
             match run.and_then(|()| self.prepared.executor.settle()) {
                 Ok(()) => left -= now,
                 Err(error) => {
-                    // What the host has not seen may be wrong though the run itself went well.
+                    // Outputs that were not read may be wrong even though the run itself succeeded.
                     self.prepared.executor.forget_outputs();
                     if !error.is_delegates() {
                         return Err(error);
@@ -329,8 +398,7 @@ impl Interpreter {
         Ok(())
     }
 
-    /// Puts the CPU in the place of delegates, after a failure, with the variables as they were before. Where that fails
-    /// too, delegates keep their place.
+    /// Replaces all delegates by the CPU after a failure and restores the variables. If that fails, the delegates stay.
     fn leave_delegates(&mut self, error: &Error, state: State) -> Result<(), Error> {
         let also = |other: Error| Error::new(other.kind(), format!("{error}; and the CPU cannot take over: {other}"));
         let options = Options { delegates: Delegates::default(), required: false, ..self.options.clone() };
@@ -344,26 +412,31 @@ impl Interpreter {
         Ok(())
     }
 
-    /// Makes all variables as they are before the first run: variable tensors zero, resource variables without a value.
+    /// Resets all variables to their state before the first run. Variable tensors become zero; those of quantized int8
+    /// become their zero point. Resource variables have no value.
     pub fn reset_variables(&mut self) {
         self.prepared.executor.reset_variables();
         self.environment.reset_variables();
     }
 
-    /// Which operator runs where, and why.
+    /// Where each operator runs, and why.
     pub fn placement(&self) -> &Placement {
         &self.prepared.placement
     }
 
-    /// Where the time of the last run went, on delegates that measure it: `GpuDelegate::profiled` gives one. What branches
-    /// and loops run is left out.
+    /// Timing of the last run on delegates that measure it, for example on `GpuDelegate::profiled`. Subgraphs that
+    /// branches and loops run are not included.
+    ///
+    /// # Errors
+    ///
+    /// If a delegate cannot read its measurement from the device.
     pub fn profile(&mut self) -> Result<Profile, Error> {
         let partitions = self.prepared.executor.profile()?;
         let subgraph = &self.model.subgraphs()[self.subgraph];
         Ok(Profile::of(subgraph, self.prepared.executor.graph(), partitions))
     }
 
-    /// Figures about the interpreter.
+    /// Statistics about the interpreter.
     pub fn report(&self) -> Report {
         let mut report = self.prepared.report.clone();
         report.panics = self.prepared.panics().into_iter().chain(self.environment.panics()).collect();

@@ -1,4 +1,4 @@
-//! Signatures: running a subgraph by the names of its inputs and outputs.
+//! Signatures: run a subgraph by the names of its inputs and outputs.
 
 use attache_base::Element;
 use attache_model::{Model, Signature};
@@ -6,7 +6,7 @@ use attache_model::{Model, Signature};
 use super::{Interpreter, TensorInfo};
 use crate::Error;
 
-/// The signature of this name; a signature's name may be left empty where the model has but one.
+/// The signature with this key. The key may be empty if the model has exactly one signature.
 pub(super) fn find<'a>(model: &'a Model, key: &str) -> Result<&'a Signature, Error> {
     if let ("", [only]) = (key, model.signatures()) {
         return Ok(only);
@@ -18,12 +18,12 @@ pub(super) fn find<'a>(model: &'a Model, key: &str) -> Result<&'a Signature, Err
     })
 }
 
-/// Runs an interpreter by the names of a signature.
+/// Accesses an interpreter by the names in a signature.
 pub struct SignatureRunner<'a> {
     interpreter: &'a mut Interpreter,
-    /// Names with indices of inputs.
+    /// Name and index of each input.
     inputs: Vec<(String, usize)>,
-    /// Names with indices of outputs.
+    /// Name and index of each output.
     outputs: Vec<(String, usize)>,
 }
 
@@ -33,7 +33,12 @@ impl Interpreter {
         self.model().signatures().iter().map(|signature| signature.key.as_str())
     }
 
-    /// The interpreter under the names of a signature, which must be one of the subgraph that it was built for.
+    /// Gives access to the interpreter by the names in a signature. The key may be empty if the model has exactly one
+    /// signature.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such signature, or if it belongs to another subgraph than the one the interpreter was built for.
     pub fn signature(&mut self, key: &str) -> Result<SignatureRunner<'_>, Error> {
         let signature = find(self.model(), key)?.clone();
         if signature.subgraph != self.subgraph() {
@@ -72,22 +77,38 @@ impl SignatureRunner<'_> {
         self.outputs.iter().map(|(name, index)| (name.as_str(), &self.interpreter.outputs()[*index]))
     }
 
-    /// Sets an input, as [`Interpreter::write`].
+    /// Copies `values` into an input, as [`Interpreter::write`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Interpreter::write`], or if the signature has no input with this name.
     pub fn write<T: Element>(&mut self, input: &str, values: &[T]) -> Result<(), Error> {
         self.interpreter.write(index("input", &self.inputs, input)?, values)
     }
 
     /// The elements of an output, as [`Interpreter::read`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Interpreter::read`], or if the signature has no output with this name.
     pub fn read<T: Element>(&self, output: &str) -> Result<&[T], Error> {
         self.interpreter.read(index("output", &self.outputs, output)?)
     }
 
-    /// Gives an input another shape, as [`Interpreter::resize_input`].
+    /// Changes the shape of an input, as [`Interpreter::resize_input`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Interpreter::resize_input`], or if the signature has no input with this name.
     pub fn resize_input(&mut self, input: &str, shape: &[usize]) -> Result<(), Error> {
         self.interpreter.resize_input(index("input", &self.inputs, input)?, shape)
     }
 
-    /// Runs, as [`Interpreter::invoke`].
+    /// Runs the subgraph, as [`Interpreter::invoke`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Interpreter::invoke`].
     pub fn invoke(&mut self) -> Result<(), Error> {
         self.interpreter.invoke()
     }

@@ -1,4 +1,4 @@
-//! Who runs what: delegates are asked in order, each about what those before it left.
+//! Assigns nodes to delegates. Delegates are asked in order, each about the nodes that earlier ones left.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,37 +10,37 @@ use crate::delegate::guard::{Kernel, guarded};
 use crate::partition::{Readers, Unit, cluster};
 use crate::{Claim, Delegate, DelegateError, DelegateErrorKind, Error, Island, Partitioning};
 
-/// Something that the interpreter runs as one step.
+/// One step of the interpreter.
 pub(crate) enum Work {
     /// A node on the CPU.
     Node(NodeId),
-    /// Nodes on a delegate.
+    /// A partition on a delegate.
     Island(Delegated),
 }
 
-/// Nodes on a delegate.
+/// A partition on a delegate.
 pub(crate) struct Delegated {
     /// The delegate's name.
     pub(crate) delegate: String,
-    /// The nodes in the order in which they run.
+    /// The nodes in execution order.
     pub(crate) nodes: Vec<NodeId>,
-    /// What they read from outside, constants not counted, ascending.
+    /// Non-constant tensors that the partition reads from outside, ascending.
     pub(crate) inputs: Vec<TensorId>,
-    /// What they make for others, ascending.
+    /// Tensors that the partition makes and that are read outside of it, ascending.
     pub(crate) outputs: Vec<TensorId>,
-    /// What runs them.
+    /// The kernel that runs the partition.
     pub(crate) kernel: Box<Kernel>,
 }
 
 impl Delegated {
-    /// The error of its kernel's failure.
+    /// The error for a failure of the kernel.
     pub(crate) fn failed(&self, error: &DelegateError) -> Error {
         Error::delegate(&self.delegate, error)
     }
 }
 
 impl Work {
-    /// The node that is left to the CPU.
+    /// The node, if it runs on the CPU.
     fn node(&self) -> Option<NodeId> {
         match self {
             Work::Node(id) => Some(*id),
@@ -72,19 +72,19 @@ impl Unit for Work {
     }
 }
 
-/// Who runs what, and why not others.
+/// The result of the assignment: the steps, and the reasons why nodes are not delegated.
 pub(crate) struct Assignment {
-    /// All work, in an order in which it can run.
+    /// All steps in execution order.
     pub(crate) work: Vec<Work>,
-    /// For each node why delegates don't run it: the delegate's name and its reason.
+    /// For each node, the names of the delegates that do not run it and their reasons.
     pub(crate) reasons: Vec<Vec<(String, String)>>,
-    /// For each delegate what it refused, as `OPERATOR: reason`.
+    /// For each delegate, the unsupported nodes as `OPERATOR: reason`.
     pub(crate) refused: Vec<BTreeSet<String>>,
-    /// For each delegate why it is not used at all.
+    /// For each delegate, the error because of which it is not used at all.
     pub(crate) failures: Vec<Option<DelegateError>>,
     /// The delegates' names.
     pub(crate) names: Vec<String>,
-    /// What delegates said that panicked.
+    /// Messages of delegates that panicked.
     pub(crate) panics: Vec<String>,
 }
 
@@ -98,13 +98,13 @@ pub(crate) fn assign(graph: &Graph, delegates: &[Arc<dyn Delegate>]) -> Assignme
     assignment
 }
 
-/// How often partitions are looked for anew before all but the largest are given back.
+/// Maximum number of times that partitions are recomputed before all but the largest are given back.
 const MOST_ROUNDS: usize = 32;
 
-/// One slot per node: the delegate's claim, while it stands.
+/// For each node, the delegate's claim while it is valid.
 type Claims = Vec<Option<Claim>>;
 
-/// A delegate as it presented itself.
+/// A delegate with its name and its partitioning options.
 struct Asked<'a> {
     delegate: &'a dyn Delegate,
     name: &'a str,
@@ -112,7 +112,7 @@ struct Asked<'a> {
 }
 
 impl Assignment {
-    /// Gives a delegate what it takes; where it fails, nothing.
+    /// Gives a delegate the nodes that it takes. If the delegate fails, it gets none.
     fn take(&mut self, graph: &Graph, delegate: &dyn Delegate) {
         self.refused.push(BTreeSet::new());
         let named = guarded("a", "name", || delegate.name().to_owned());
@@ -142,14 +142,14 @@ impl Assignment {
         self.prepare(graph, asked, claims, islands)
     }
 
-    /// Says of nodes that the delegate doesn't run them because it failed.
+    /// Records for these nodes that the delegate failed.
     fn note_failure(&mut self, nodes: &[NodeId], name: &str, failure: &DelegateError) {
         for id in nodes {
             self.reasons[id.index()].push((name.to_owned(), format!("the delegate failed: {failure}")));
         }
     }
 
-    /// The claims of a delegate on the nodes that are left; refusals are noted.
+    /// Asks a delegate to claim the nodes that are left. Unsupported reasons are recorded.
     fn ask(&mut self, graph: &Graph, asked: &Asked<'_>) -> Claims {
         let Asked { delegate, name, partitioning } = asked;
         let (first, last) = (partitioning.first_delegate_node_index, partitioning.last_delegate_node_index);
@@ -187,8 +187,8 @@ impl Assignment {
         claims
     }
 
-    /// The nodes of each island that is worth taking, in the order in which the islands run; other claims are dropped,
-    /// with a reason.
+    /// The nodes of each partition that meets the delegate's partitioning options, in execution order. All other claims
+    /// are dropped and their reasons are recorded.
     fn choose(&mut self, graph: &Graph, asked: &Asked<'_>, claims: &mut Claims) -> Vec<Vec<NodeId>> {
         let Partitioning { max_delegated_partitions, min_nodes_per_partition, .. } = asked.partitioning;
         let mut rounds = 0;
@@ -201,10 +201,10 @@ impl Assignment {
             if kept == islands.len() {
                 return islands;
             }
-            // One partition stays one whatever is given back around it; of several others may come.
+            // Giving back other nodes never splits a single partition, but several partitions may split further.
             let kept = if rounds < MOST_ROUNDS { kept } else { kept.min(1) };
             rounds += 1;
-            // What is given back may join what lies around it, so the islands are looked for again.
+            // Nodes that are given back may merge with neighbours, so the partitions are recomputed.
             for (index, nodes) in by_size.iter().enumerate().skip(kept) {
                 let reason = if index < large {
                     format!("its partition is not among the {kept} largest")
@@ -239,7 +239,7 @@ impl Assignment {
         wanted.collect()
     }
 
-    /// Prepares all islands of a delegate and puts them in the place of their nodes; none of them where one fails.
+    /// Prepares all partitions of a delegate and replaces their nodes by them. If one fails, none is replaced.
     fn prepare(
         &mut self,
         graph: &Graph,

@@ -1,11 +1,12 @@
-//! Tensors that go from one partition of a delegate to a later one without crossing the host, where its kernels can do that.
+//! Links partitions of the same delegate: tensors pass from one to a later one on the device instead of through the
+//! host, if the kernels support that.
 
 use attache_graph::{Graph, TensorId};
 
 use crate::partition::Unit;
 use crate::partition::assign::{Delegated, Work};
 
-/// Links the kernels of each delegate. Where all readers of an output take it from the device, its kernel is told.
+/// Links the kernels of each delegate. If all readers of an output take it from the device, its kernel is told so.
 pub(crate) fn link(graph: &Graph, work: &mut [Work]) {
     let mut linked = Vec::new();
     for later in 1..work.len() {
@@ -33,7 +34,8 @@ pub(crate) fn link(graph: &Graph, work: &mut [Work]) {
     }
 }
 
-/// Has an island take an input from the one of the same delegate that makes it; whether it does.
+/// Has a partition take an input directly from the partition of the same delegate that makes it. Returns whether that
+/// worked.
 fn take(before: &mut [Work], reader: &mut Delegated, input: usize) -> bool {
     let id = reader.inputs[input];
     let makers = before.iter_mut().filter_map(|work| match work {

@@ -1,8 +1,8 @@
-//! Clustering of nodes into islands that run as one.
+//! Clusters nodes into partitions.
 //!
-//! TensorFlow Lite's greedy algorithm: an epoch takes, of one kind (wanted or not), every node whose inputs are ready,
-//! until none is left that is; the first node not yet taken sets the kind. The epochs in their order are an order in
-//! which everything can run. Knows nothing of delegates.
+//! This is TensorFlow Lite's greedy algorithm. An epoch contains nodes of one kind, wanted or not wanted. It repeatedly
+//! takes every node of that kind whose inputs are ready. The first node not yet taken determines the kind of the next
+//! epoch. The sequence of epochs is a valid execution order. This module does not depend on delegates.
 
 pub(crate) mod assign;
 pub(crate) mod link;
@@ -13,39 +13,39 @@ use std::collections::{BinaryHeap, HashSet};
 
 use attache_graph::{Graph, NodeId, TensorId};
 
-/// Something that runs as one.
+/// Something that runs as one step.
 pub(crate) trait Unit {
-    /// The tensors that it reads, constants among them.
+    /// The tensors that it reads, including constants.
     fn inputs(&self, graph: &Graph) -> Vec<TensorId>;
-    /// The tensors that it makes and others may read.
+    /// The tensors that it makes and that others may read.
     fn outputs(&self, graph: &Graph) -> Vec<TensorId>;
-    /// Whether its order among others of the kind matters.
+    /// Whether its order relative to other units with side effects must be kept.
     fn has_side_effects(&self, graph: &Graph) -> bool;
 }
 
-/// Units that one epoch took.
+/// The units of one epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cluster {
-    /// Whether they are of the wanted kind.
+    /// Whether the units are wanted.
     pub(crate) wanted: bool,
     /// Indices of the units, ascending.
     pub(crate) units: Vec<usize>,
 }
 
-/// The epochs over `units`, which must be in an order in which they can run. Takes time in proportion to units and
-/// tensors, but for a logarithm, however many epochs there are.
+/// Computes the epochs over `units`, which must be in a valid execution order. The time is proportional to the number
+/// of units and tensors, times a logarithm, and independent of the number of epochs.
 pub(crate) fn cluster<U: Unit>(graph: &Graph, units: &[U], wanted: &[bool]) -> Vec<Cluster> {
     let Waits { mut pending, followers } = Waits::new(graph, units);
-    // The units that can run now, of each kind.
+    // The units that are ready to run, by kind.
     let mut ready = [BinaryHeap::new(), BinaryHeap::new()];
     let kind = |unit: usize| usize::from(wanted[unit]);
     (0..units.len()).filter(|unit| pending[*unit] == 0).for_each(|unit| ready[kind(unit)].push(Reverse(unit)));
     let mut clusters = Vec::new();
-    // The first unit that is left can always run, so it is among the ready ones.
+    // The first remaining unit can always run, so it is among the ready ones.
     while let Some(Reverse(first)) = ready.iter().filter_map(BinaryHeap::peek).max() {
         let kind_now = kind(*first);
         let mut taken = Vec::new();
-        // What a unit makes ready comes behind it, so units are taken in their order.
+        // A unit only makes later units ready, so units are taken in their original order.
         while let Some(Reverse(unit)) = ready[kind_now].pop() {
             taken.push(unit);
             for &follower in &followers[unit] {
@@ -60,12 +60,12 @@ pub(crate) fn cluster<U: Unit>(graph: &Graph, units: &[U], wanted: &[bool]) -> V
     clusters
 }
 
-/// Which units wait for which.
+/// Dependencies between units.
 struct Waits {
-    /// For each unit how often others name it as one of their followers.
+    /// For each unit, the number of entries in `followers` that name it.
     pending: Vec<usize>,
-    /// For each unit those that read what it makes, once for each time they do, and the next one with side effects where
-    /// it has such: these keep their order.
+    /// For each unit, the units that read its outputs, once per read. A unit with side effects also has the next unit
+    /// with side effects as a follower, so that their order is kept.
     followers: Vec<Vec<usize>>,
 }
 
@@ -93,7 +93,7 @@ impl Waits {
     }
 }
 
-/// Who reads what, for [`Readers::border`] of many sets of nodes.
+/// The readers of all tensors, computed once for [`Readers::border`] of many sets of nodes.
 pub(crate) struct Readers {
     consumers: Vec<Vec<NodeId>>,
     is_output: Vec<bool>,
@@ -106,8 +106,9 @@ impl Readers {
         Self { consumers: graph.consumers(), is_output }
     }
 
-    /// Tensors that cross the border of nodes that run as one: read from outside without constants, and made for others
-    /// or for the graph's outputs; both ascending. Looks at these nodes and at who reads what they make.
+    /// The tensors that cross the border of a set of nodes: non-constant tensors read from outside, and tensors made
+    /// inside that are read outside or are outputs of the graph. Both are ascending. Only these nodes and the readers
+    /// of their outputs are visited.
     pub(crate) fn border(&self, graph: &Graph, nodes: &[NodeId]) -> (Vec<TensorId>, Vec<TensorId>) {
         let inside: HashSet<NodeId> = nodes.iter().copied().collect();
         let mut made: Vec<_> = nodes.iter().flat_map(|id| graph.node(*id).outputs.iter().copied()).collect();
@@ -132,7 +133,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads these tensors and makes one.
+    /// A unit that reads these tensors and makes one.
     struct Fake(&'static [u32], u32, bool);
 
     impl Unit for Fake {
@@ -149,7 +150,7 @@ mod tests {
         }
     }
 
-    /// The epochs as text: `+` for a wanted one, then the units.
+    /// The epochs as text: `+` for a wanted epoch, then its units.
     fn clusters(units: &[Fake], wanted: &[bool]) -> Vec<String> {
         let mut graph = Graph::default();
         for _ in 0..10 {
@@ -165,7 +166,7 @@ mod tests {
 
     #[test]
     fn an_epoch_takes_all_that_is_ready_of_its_kind() {
-        // Two chains from tensor 0, interleaved: wanted, other, wanted in each, and a join.
+        // Two interleaved chains from tensor 0, each wanted, other, wanted, and a join.
         let units = [
             plain(&[0], 1),
             plain(&[0], 2),
@@ -188,7 +189,7 @@ mod tests {
         assert_eq!(clusters(&units, &[true, false, true, true]), ["+[0, 3]", "-[1]", "+[2]"]);
     }
 
-    /// Reads the tensor of its number and makes the next one; counts how often it is asked.
+    /// A unit that reads the tensor with its number and makes the next one. It counts how often it is asked.
     struct Link(u32, std::cell::Cell<usize>);
 
     impl Unit for Link {

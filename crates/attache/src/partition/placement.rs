@@ -1,4 +1,4 @@
-//! Which operator runs where, and why: a value that can be printed.
+//! The placement report: where each operator runs, and why.
 
 use std::fmt;
 
@@ -8,56 +8,56 @@ use attache_passes::Log;
 
 use crate::partition::assign::{Assignment, Work};
 
-/// Where one operator of the file went.
+/// Where an operator of the file runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// To a delegate.
+    /// On a delegate.
     On {
         /// The delegate's name.
         delegate: String,
-        /// The partition, counted over all delegates in the order in which they run.
+        /// Index of the partition, counted over all delegates in execution order.
         partition: usize,
     },
-    /// To the CPU.
+    /// On the CPU.
     Cpu,
-    /// Nowhere: nothing of it is left to run.
+    /// Nowhere: the graph passes removed the operator.
     Folded {
-        /// What became of it, as `constant`.
+        /// What it became, for example `constant`.
         into: String,
     },
 }
 
-/// One operator of the file.
+/// The placement of one operator of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodePlacement {
-    /// Its index in the file.
+    /// Index of the operator in the file.
     pub index: usize,
-    /// TensorFlow Lite's name for it.
+    /// TensorFlow Lite's name of the operator.
     pub operator: String,
-    /// Its version.
+    /// Version of the operator.
     pub version: i32,
-    /// Where it went.
+    /// Where the operator runs.
     pub outcome: Outcome,
-    /// Where it went but no longer runs by itself: into what it was merged.
+    /// If the operator was fused into another kernel of its partition: a text that names that kernel.
     pub merged: Option<String>,
-    /// Why it isn't on a delegate, where one was asked.
+    /// Why the operator is not on a delegate, if a delegate was asked.
     pub reason: Option<String>,
 }
 
-/// Which operator runs where, and why.
+/// Where each operator runs, and why.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
-    /// Every operator of the file, in its order.
+    /// All operators of the file, in its order.
     pub nodes: Vec<NodePlacement>,
-    /// Islands that run on delegates.
+    /// Number of partitions that run on delegates.
     pub partitions: usize,
-    /// What was said about it all, in the words of TensorFlow Lite.
+    /// Log lines that summarize the placement, worded as in TensorFlow Lite.
     pub log: Vec<String>,
 }
 
 impl Placement {
-    /// How many operators delegates took. Operators that need no work of their own any more count with them, provided
-    /// that a delegate took any.
+    /// Number of operators that run on delegates. Operators that the passes removed count as well, unless no delegate
+    /// runs anything.
     pub fn delegated(&self) -> usize {
         if self.partitions == 0 {
             return 0;
@@ -65,7 +65,7 @@ impl Placement {
         self.nodes.iter().filter(|node| node.outcome != Outcome::Cpu).count()
     }
 
-    /// The operators that were left to the CPU.
+    /// The operators that run on the CPU.
     pub fn left_behind(&self) -> impl Iterator<Item = &NodePlacement> {
         self.nodes.iter().filter(|node| node.outcome == Outcome::Cpu)
     }
@@ -96,7 +96,7 @@ impl fmt::Display for Placement {
     }
 }
 
-/// Tells where every operator of the file went.
+/// Reports where each operator of the file runs.
 pub(crate) fn placement(
     model: &Model,
     subgraph: usize,
@@ -141,7 +141,7 @@ pub(crate) fn placement(
     placement
 }
 
-/// A node's reasons in one line; delegates are named where there are several.
+/// A node's reasons in one line. Delegates are named if there are several.
 fn reason(reasons: &[(String, String)], delegates: usize) -> Option<String> {
     let lines = reasons.iter().map(|(delegate, reason)| match delegates {
         1 => reason.clone(),
@@ -152,13 +152,13 @@ fn reason(reasons: &[(String, String)], delegates: usize) -> Option<String> {
 }
 
 impl Placement {
-    /// Changes what is said of the operators whose work a node is.
+    /// Applies `change` to the entries of all operators that a node was made from.
     fn at(&mut self, graph: &Graph, id: NodeId, change: impl Fn(&mut NodePlacement)) {
         let Some(node) = graph.nodes.get(id.index()) else { return };
         node.origins.iter().for_each(|origin| change(&mut self.nodes[*origin]));
     }
 
-    /// Says of operators that were on delegates before why they aren't any more.
+    /// Sets the reason for operators that moved from a delegate to the CPU.
     pub(crate) fn fall_back(&mut self, before: &Placement, reason: &str) {
         for (node, before) in self.nodes.iter_mut().zip(&before.nodes) {
             if node.outcome == Outcome::Cpu && before.outcome != Outcome::Cpu {
@@ -168,7 +168,7 @@ impl Placement {
         self.log.push(format!("{reason}; the CPU takes over: all {} operations run there.", self.nodes.len()));
     }
 
-    /// Says it in the words of TensorFlow Lite, delegate by delegate.
+    /// Writes the log in the words of TensorFlow Lite, delegate by delegate.
     fn write_log(&mut self, assignment: &Assignment) {
         let total = self.nodes.len();
         let mut delegated = 0;

@@ -1,7 +1,7 @@
-//! What the subgraphs of one interpreter share: resource variables, and each other.
+//! State shared by the subgraphs of one interpreter: resource variables and the prepared subgraphs themselves.
 //!
-//! Contract: a subgraph is prepared when it is first run, and anew only for inputs of other shapes. Whatever a file's
-//! subgraphs do to each other, a run ends: none runs while it runs already, and runs are counted.
+//! Contract: a subgraph is prepared when it first runs, and again only when its inputs have other types or shapes.
+//! Every run terminates for any file: a subgraph cannot run recursively, and the number of subgraph runs is limited.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,27 +17,27 @@ use crate::delegate::guard::Delegates;
 use crate::limits::exceeded;
 use crate::{Error, ErrorKind};
 
-/// Subgraphs that run at once, each called by the one before.
+/// Maximum depth of nested subgraph calls.
 const MOST_NESTED: usize = 64;
-/// Preparing a subgraph counts as so many of its runs.
+/// Preparing a subgraph counts as this many of its runs.
 const PREPARATION: u64 = 100;
 
-/// What the subgraphs of one interpreter share.
+/// State shared by the subgraphs of one interpreter.
 pub(crate) struct Environment {
     model: Model,
     options: Options,
-    /// Prepared subgraphs; `None` for one that runs.
+    /// Prepared subgraphs; `None` for one that is running.
     subgraphs: BTreeMap<usize, Option<Executor>>,
-    /// Subgraphs that run at the first run only and did.
+    /// Subgraphs that run only once and already did.
     done: BTreeSet<usize>,
     resources: Resources,
-    /// The subgraphs that run, the outermost first.
+    /// The subgraphs that are running, outermost first.
     active: Vec<usize>,
-    /// Runs of subgraphs so far in this run.
+    /// Number of subgraph runs counted so far in this run of the interpreter.
     steps: u64,
-    /// What failed in a subgraph, for those that called it.
+    /// The error of a subgraph, kept for its callers.
     failure: Option<Error>,
-    /// What delegates said that panicked over subgraphs which are prepared anew since, up to [`MOST_PANICS`].
+    /// Messages of delegates that panicked in subgraphs that were prepared again since, at most [`MOST_PANICS`].
     panics: BTreeSet<String>,
 }
 
@@ -49,7 +49,7 @@ struct Resources {
     values: Vec<Option<Constant>>,
 }
 
-/// Everything that a run of subgraphs leaves behind for the next one.
+/// The state that a run leaves for the next one.
 pub(crate) struct Variables {
     resources: Vec<Option<Constant>>,
     tensors: BTreeMap<usize, Vec<Vec<u8>>>,
@@ -57,10 +57,10 @@ pub(crate) struct Variables {
 }
 
 impl Environment {
-    /// Of an interpreter that runs this subgraph of the model.
+    /// The environment of an interpreter that runs this subgraph of the model.
     pub(crate) fn new(model: &Model, subgraph: usize, options: &Options) -> Self {
-        // Those that are called use their caller's threads, and what they leave to the CPU was never promised away.
-        // A delegate that fails in one of them is for the interpreter to do without.
+        // Called subgraphs use the threads of their caller. Delegation is required of the interpreter's own subgraph
+        // only. If a delegate fails in a called subgraph, the interpreter handles the fallback.
         let options = Options { threads: 1, required: false, cpu_fallback: false, ..options.clone() };
         Self {
             model: model.clone(),
@@ -75,27 +75,27 @@ impl Environment {
         }
     }
 
-    /// How the interpreter's own subgraph is to be prepared now.
+    /// The prepare mode for the interpreter's own subgraph.
     pub(crate) fn moment(&self) -> Moment {
         let is_empty = self.resources.values.iter().all(Option::is_none);
         if is_empty { Moment::First } else { Moment::Later }
     }
 
-    /// Makes everything as it was before the first run.
+    /// Restores the state before the first run.
     pub(crate) fn reset_variables(&mut self) {
         self.resources.values.fill(None);
         self.done.clear();
         self.subgraphs.values_mut().flatten().for_each(Executor::reset_variables);
     }
 
-    /// The variables as they are now.
+    /// A copy of the current state of the variables.
     pub(crate) fn variables(&self) -> Variables {
         let tensors =
             self.subgraphs.iter().filter_map(|(index, executor)| Some((*index, executor.as_ref()?.variables())));
         Variables { resources: self.resources.values.clone(), tensors: tensors.collect(), done: self.done.clone() }
     }
 
-    /// Makes the variables what [`Environment::variables`] gave; those that came later have no value.
+    /// Restores the state from [`Environment::variables`]. Variables created since then have no value.
     pub(crate) fn set_variables(&mut self, variables: Variables) {
         let Variables { mut resources, tensors, done } = variables;
         resources.resize(self.resources.values.len(), None);
@@ -109,7 +109,7 @@ impl Environment {
         }
     }
 
-    /// What delegates said that panicked.
+    /// Messages of delegates that panicked.
     pub(crate) fn panics(&self) -> Vec<String> {
         let now = self.subgraphs.values().flatten().flat_map(Executor::panics);
         self.panics.iter().cloned().chain(now).collect()
@@ -120,7 +120,7 @@ impl Environment {
         self.panics.extend(panics.into_iter().take(room));
     }
 
-    /// Does without delegates from now on. Where that fails everything stays as it was.
+    /// Prepares all subgraphs again without delegates. If that fails, nothing changes.
     pub(crate) fn leave_delegates(&mut self) -> Result<(), Error> {
         let options = Options { delegates: Delegates::default(), ..self.options.clone() };
         let mut prepared = BTreeMap::new();
@@ -146,7 +146,7 @@ impl Environment {
         Err(OpError::unsupported(exceeded("loop_steps", format_args!("{} steps", self.steps), limit)))
     }
 
-    /// The subgraph, ready for inputs of these types and shapes.
+    /// The subgraph, prepared for inputs of these types and shapes.
     fn prepared(&mut self, subgraph: usize, inputs: &[TensorRef<'_>]) -> Result<Executor, OpError> {
         let known = self.subgraphs.get_mut(&subgraph).and_then(Option::take);
         if let Some(executor) = known {
@@ -184,7 +184,7 @@ impl Environment {
         Ok(prepared.executor)
     }
 
-    /// Keeps the error for the interpreter, and gives those that called the subgraph one of theirs.
+    /// Keeps the error for the interpreter and returns an operator error for the callers of the subgraph.
     fn fail(&mut self, error: Error) -> OpError {
         let text = error.to_string();
         let result = match error.kind() {
@@ -261,7 +261,7 @@ fn no_variable() -> OpError {
     OpError::invalid("a handle that no variable has")
 }
 
-/// Whether the graph is for inputs of these types and shapes.
+/// Whether the graph was prepared for inputs of these types and shapes.
 fn fits(graph: &Graph, inputs: &[TensorRef<'_>]) -> bool {
     let fits = |(id, input): (&TensorId, &TensorRef<'_>)| {
         let fact = graph.fact(*id);

@@ -1,7 +1,8 @@
-//! Runs planned work step by step.
+//! Runs the planned steps one after the other.
 //!
-//! Contract: outputs stay as they are until the next run, inputs and variables until someone writes them. What only a
-//! run can size is inferred again at each run, from the values at hand, and lies in buffers of its own.
+//! Contract: outputs are unchanged until the next run. Inputs and variables are unchanged until they are written.
+//! Shapes that are known only at run time are inferred in each run from the actual values, and the tensors get their
+//! own buffers.
 
 use attache_base::{Parallel, Pool, Serial, Shape, Stopwatch, copy};
 use attache_graph::{Cache, Graph, Node, NodeId, TensorId, WorkingMemory};
@@ -18,33 +19,33 @@ use crate::partition::Unit;
 use crate::partition::assign::{Delegated, Work};
 use crate::{Error, ErrorKind, KernelProfile, Limits};
 
-/// Most threads of an interpreter, whatever its caller asks for: each has a stack.
+/// Maximum number of threads of an interpreter, because each thread has a stack.
 const MAX_THREADS: usize = 256;
 
 /// One step of a run.
 enum Step {
-    /// A node on the CPU, and what its next run takes besides its tensors.
+    /// A node on the CPU, with its cache and the working memory that its next run allocates.
     Node { id: NodeId, cache: Cache, working: WorkingMemory, runtime_shapes: Option<Vec<Shape>> },
-    /// Nodes on a delegate.
+    /// A partition on a delegate.
     Island(Delegated),
 }
 
-/// Work with the memory that it runs in.
+/// The steps with their memory.
 pub(crate) struct Executor {
     graph: Graph,
     subgraph: usize,
     steps: Vec<Step>,
     memory: Memory,
-    /// Where one island is all there is to run and several of its runs may be under way.
+    /// The run queue, if one partition is the whole graph and its kernel is a queue.
     flight: Option<Flight>,
-    /// Whether what lies in memory are the outputs of a run that ended well.
+    /// Whether the last run succeeded, so that the memory contains its outputs.
     made: bool,
     parallel: Box<dyn Parallel + Send>,
     limits: Limits,
 }
 
 impl Executor {
-    /// Takes planned work. Threads are started only where the CPU has any of it.
+    /// Creates the executor. Threads are started only if there are steps on the CPU.
     pub(crate) fn new(
         graph: Graph,
         subgraph: usize,
@@ -72,7 +73,7 @@ impl Executor {
         };
         let steps: Vec<Step> = work.into_iter().map(step).collect();
         let flight = match &steps[..] {
-            // A CPU that may take over needs the inputs when the device is lost.
+            // With the CPU fallback, the inputs must be in the arena when the device is lost.
             [Step::Island(island)] => Flight::new(&graph, island, options.cpu_fallback),
             _ => None,
         };
@@ -87,7 +88,7 @@ impl Executor {
         &self.graph
     }
 
-    /// The bytes of an input, to be changed.
+    /// The bytes of an input, for writing.
     pub(crate) fn input_mut(&mut self, input: usize) -> Result<Option<&mut [u8]>, Error> {
         self.keep_input(input)?;
         if let Some(flight) = &mut self.flight {
@@ -96,7 +97,7 @@ impl Executor {
         Ok(self.graph.inputs.get(input).and_then(|id| self.memory.bytes_mut(*id)))
     }
 
-    /// Brings an input to where [`Executor::keep_values_of`] looks for it.
+    /// Copies an input to the arena if only the device has it; [`Executor::keep_values_of`] reads it there.
     pub(crate) fn keep_input(&mut self, input: usize) -> Result<(), Error> {
         let Self { graph, steps, memory, flight, .. } = self;
         match (flight, &mut steps[..]) {
@@ -105,13 +106,13 @@ impl Executor {
         }
     }
 
-    /// How many bytes an input has.
+    /// Size of an input in bytes.
     pub(crate) fn input_size(&self, input: usize) -> Option<usize> {
         let id = *self.graph.inputs.get(input)?;
         self.memory.tensor(&self.graph, id).map(|(_, bytes)| bytes.len())
     }
 
-    /// Sets an input to as many bytes as it has.
+    /// Writes an input. `bytes` must have the size of the input.
     pub(crate) fn write(&mut self, input: usize, bytes: &[u8]) {
         let Self { graph, steps, memory, flight, .. } = self;
         match (flight, &mut steps[..]) {
@@ -124,7 +125,7 @@ impl Executor {
         }
     }
 
-    /// Shape and size in bytes of an output; `None` where no run has told them yet.
+    /// Shape and size in bytes of an output; `None` if it has no value.
     pub(crate) fn output_size(&self, output: usize) -> Option<(&Shape, usize)> {
         if !self.has_outputs() {
             return None;
@@ -137,7 +138,7 @@ impl Executor {
         }
     }
 
-    /// Shape and bytes of an output, once all of it is there; `None` where no run has made it yet.
+    /// Shape and bytes of an output, after all of it has arrived; `None` if it has no value.
     pub(crate) fn output(&self, output: usize) -> Result<Option<(&Shape, &[u8])>, Error> {
         let Some((shape, size)) = self.output_size(output) else { return Ok(None) };
         let bytes = match self.maker(output) {
@@ -147,7 +148,7 @@ impl Executor {
         Ok(bytes.map(|bytes| (shape, bytes)))
     }
 
-    /// Copies an output, all of it or as much as there is room for; false where no run has made it yet.
+    /// Copies an output, or as much of it as `into` has room for. False if it has no value.
     pub(crate) fn read(&self, output: usize, into: &mut [u8]) -> Result<bool, Error> {
         if let Some((flight, island)) = self.maker(output) {
             return flight.read(output, into, island);
@@ -157,13 +158,13 @@ impl Executor {
         Ok(made.is_some())
     }
 
-    /// Whether the last run, or the one that was waited for last, ended well: only then has any output a value, constants
-    /// and inputs among them.
+    /// Whether the last run, or the run that was waited for last, succeeded. Otherwise no output has a value, not even
+    /// one that is a constant or an input.
     fn has_outputs(&self) -> bool {
         self.flight.as_ref().map_or(self.made, Flight::is_shown)
     }
 
-    /// Leaves no output a value until the next run.
+    /// Makes all outputs have no value until the next run.
     pub(crate) fn forget_outputs(&mut self) {
         self.made = false;
         if let Some(flight) = &mut self.flight {
@@ -171,7 +172,7 @@ impl Executor {
         }
     }
 
-    /// The island whose runs make an output, where it may have several under way.
+    /// The run queue and the partition that makes an output; `None` without a run queue or if the output is a constant.
     fn maker(&self, output: usize) -> Option<(&Flight, &Delegated)> {
         match (&self.flight, &self.steps[..]) {
             (Some(flight), [Step::Island(island)]) => flight.makes(output).then_some((flight, island)),
@@ -179,22 +180,22 @@ impl Executor {
         }
     }
 
-    /// Waits until all outputs are there: a failure of the device shows then, at the latest.
+    /// Waits until all outputs have arrived. A device failure is reported here at the latest.
     pub(crate) fn settle(&self) -> Result<(), Error> {
         (0..self.graph.outputs.len()).try_for_each(|output| self.output(output).map(drop))
     }
 
-    /// How many runs may be under way at once; 1 where a run ends before it can be waited for.
+    /// Number of runs that can be in progress at the same time; 1 without a run queue.
     pub(crate) fn depth(&self) -> usize {
         self.flight.as_ref().map_or(1, Flight::depth)
     }
 
-    /// Whether so many runs were started that nobody waited for.
+    /// Whether every slot of the run queue has a run that was not waited for.
     pub(crate) fn is_full(&self) -> bool {
         self.flight.as_ref().is_some_and(Flight::is_full)
     }
 
-    /// Starts a run that is to be waited for; `None` where that can't be done without waiting here.
+    /// Starts a run in the run queue; `None` without a run queue.
     pub(crate) fn start(&mut self, run: Run, times: usize) -> Option<Result<(), Error>> {
         let Self { graph, steps, memory, flight, .. } = self;
         match (flight, &mut steps[..]) {
@@ -211,7 +212,7 @@ impl Executor {
         }
     }
 
-    /// Sets all variables to what they are at first.
+    /// Resets all variable tensors to their initial values.
     pub(crate) fn reset_variables(&mut self) {
         for id in variables(&self.graph) {
             if let Some(bytes) = self.memory.bytes_mut(id) {
@@ -226,7 +227,7 @@ impl Executor {
         variables(&self.graph).map(bytes).collect()
     }
 
-    /// Sets every variable tensor to what [`Executor::variables`] gave.
+    /// Restores every variable tensor from [`Executor::variables`].
     pub(crate) fn set_variables(&mut self, values: &[Vec<u8>]) {
         for (id, value) in variables(&self.graph).zip(values) {
             if let Some(bytes) = self.memory.bytes_mut(id).filter(|bytes| bytes.len() == value.len()) {
@@ -235,13 +236,13 @@ impl Executor {
         }
     }
 
-    /// Whether a run is one island's, which changes nothing but outputs.
+    /// Whether a single partition is the only step. Its runs change nothing but outputs.
     pub(crate) fn is_whole_island(&self) -> bool {
         matches!(self.steps[..], [Step::Island(_)])
     }
 
-    /// Copies the inputs and variables that are of the same shape in `other`, which runs the same subgraph and keeps its
-    /// inputs.
+    /// Copies inputs and variables from `other` if their shapes are the same. `other` runs the same subgraph, and its
+    /// inputs are in its arena.
     pub(crate) fn keep_values_of(&mut self, other: &Self) {
         let ids: Vec<_> = self.graph.inputs.iter().copied().chain(variables(&self.graph)).collect();
         for id in ids {
@@ -254,7 +255,7 @@ impl Executor {
         }
     }
 
-    /// What delegates said whose kernels panicked.
+    /// Messages of delegates whose kernels panicked.
     pub(crate) fn panics(&self) -> Vec<String> {
         let panicked = self.steps.iter().filter_map(|step| match step {
             Step::Island(island) => island.kernel.panicked(),
@@ -263,7 +264,7 @@ impl Executor {
         panicked.collect()
     }
 
-    /// Where the time of the last run went, of each partition in order.
+    /// Timing of the last run of each partition, in execution order.
     pub(crate) fn profile(&mut self) -> Result<Vec<KernelProfile>, Error> {
         let islands = self.steps.iter_mut().filter_map(|step| match step {
             Step::Island(island) => Some(island),
@@ -274,7 +275,7 @@ impl Executor {
             .collect()
     }
 
-    /// Runs everything `times` over.
+    /// Runs everything `times` times.
     pub(crate) fn run(&mut self, times: usize, environment: &mut dyn Subgraphs) -> Result<(), Error> {
         if times == 0 {
             return Ok(());
@@ -300,7 +301,7 @@ impl Executor {
         Ok(())
     }
 
-    /// Runs everything once, with the threads of a caller.
+    /// Runs everything once on the threads of the caller.
     pub(crate) fn run_with(&mut self, parallel: &dyn Parallel, environment: &mut dyn Subgraphs) -> Result<(), Error> {
         if self.flight.is_some() {
             return self.run(1, environment);
@@ -313,7 +314,7 @@ impl Executor {
                 Step::Island(island) => run_island(graph, memory, island, 1)?,
                 Step::Node { id, cache, working, runtime_shapes } => {
                     let node = graph.node(*id);
-                    // The clock is for those who look: small nodes take less than it does.
+                    // The clock is read only for tracing: reading it takes longer than a small node.
                     let start = tracing::enabled!(tracing::Level::TRACE).then(Stopwatch::start);
                     let mut host = NodeHost::new(environment, parallel);
                     let result = match runtime_shapes {
@@ -346,7 +347,7 @@ fn place(subgraph: usize, node: &Node) -> Place {
     Place { subgraph: Some(subgraph), operator, tensor: None }
 }
 
-/// An island's inputs and outputs are all of known shapes.
+/// Runs a partition. All of its inputs and outputs have known shapes.
 fn run_island(graph: &Graph, memory: &mut Memory, island: &mut Delegated, times: usize) -> Result<(), Error> {
     let (readable, outputs) = memory.split(&island.outputs);
     let inputs = island.inputs.iter().map(|id| readable.tensor(graph, *id)).collect::<Option<Vec<_>>>();

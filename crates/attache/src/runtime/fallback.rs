@@ -1,7 +1,7 @@
-//! What the CPU needs to take over when a delegate fails in the middle of a run: what the run may have changed.
+//! Saves the state that a run may change, so that the CPU can repeat the run after a delegate failed.
 //!
-//! Inputs stay as they are during a run, and outputs are made anew. Variables may have been assigned by what ran before the
-//! failure, so that they are put back before the run is done again.
+//! A run does not change inputs and makes all outputs again. It may have assigned variables before the failure, so the
+//! variables are restored before the run is repeated.
 
 use crate::runtime::environment::{Environment, Variables};
 use crate::runtime::executor::Executor;
@@ -13,12 +13,12 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// As they are now.
+    /// A copy of the current values.
     pub(crate) fn of(executor: &Executor, environment: &Environment) -> Self {
         Self { own: executor.variables(), shared: environment.variables() }
     }
 
-    /// Makes them so again, for an executor of the same subgraph.
+    /// Restores the values in an executor of the same subgraph.
     pub(crate) fn restore(self, executor: &mut Executor, environment: &mut Environment) {
         executor.set_variables(&self.own);
         environment.set_variables(self.shared);

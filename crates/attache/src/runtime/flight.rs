@@ -1,9 +1,10 @@
-//! Runs under way, where one delegate has the whole graph and its kernel is a queue.
+//! The run queue: runs in progress, if one delegate runs the whole graph and its kernel is a queue.
 //!
-//! Inputs live in the arena, or, written by the caller, in the slot of the next run alone, where that is free: from there
-//! the arena gets them when they are asked for, and from then on at once. A slot gets those that changed since it last had
-//! them, at the latest when its run starts. Outputs stay where the device left them. A slot whose run nobody waited for yet
-//! is only taken when there is no other.
+//! The arena contains the inputs. As an exception, if a slot is free and the kernel exposes the slot's memory, an input
+//! that the caller writes goes directly to the slot of the next run and not to the arena. When this input is needed in
+//! the arena, it is read back from the slot, and later writes of it go to both. Before a run starts, its slot receives
+//! the inputs that changed since it last had them. Outputs stay in the memory that the device wrote. A slot whose run
+//! was not waited for is reused only if no other slot is free.
 
 use attache_base::{copy, copy_to_all};
 use attache_graph::{Graph, TensorId};
@@ -12,28 +13,29 @@ use super::memory::Memory;
 use crate::partition::assign::Delegated;
 use crate::{DelegateError, Error};
 
-/// A run that was started by [`Interpreter::invoke_async`](crate::Interpreter::invoke_async).
+/// A run that was started by [`Interpreter::invoke_async`](crate::Interpreter::invoke_async). It identifies the run in
+/// [`Interpreter::wait`](crate::Interpreter::wait).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Run(pub(crate) u64);
 
 impl Run {
-    /// One that is waited for at once.
+    /// A synchronous run, which is waited for immediately.
     pub(crate) const UNCOUNTED: Self = Self(0);
 }
 
-/// An input of the island.
+/// State of one of the partition's inputs.
 #[derive(Clone)]
 struct Input {
-    /// How often it was touched.
+    /// Incremented by each write.
     version: u64,
-    /// The version that the arena has.
+    /// The version in the arena.
     kept: u64,
-    /// Whether the arena gets what is written at once.
+    /// Whether writes go to the arena as well as to the slot.
     keeps: bool,
 }
 
 impl Input {
-    /// Notes that the arena has another value now.
+    /// Records that the arena contains a new value.
     fn touch(&mut self) {
         self.version += 1;
         self.kept = self.version;
@@ -43,29 +45,30 @@ impl Input {
 /// A slot of the queue.
 #[derive(Clone, Default)]
 struct Slot {
-    /// The version of each input that it has.
+    /// The version of each input in the slot.
     inputs: Vec<u64>,
-    /// The run that is under way or was not waited for.
+    /// The run in the slot that is in progress or was not waited for.
     run: Option<Run>,
 }
 
-/// Runs under way.
+/// The run queue.
 pub(crate) struct Flight {
-    /// For each input of the graph its place among the island's; for each output likewise.
+    /// For each input of the graph, its index among the partition's inputs; `outputs` likewise.
     inputs: Vec<Option<usize>>,
     outputs: Vec<Option<usize>>,
-    /// The island's inputs, in its order.
+    /// The partition's inputs, in its order.
     island: Vec<Input>,
     slots: Vec<Slot>,
-    /// The slot that was used last.
+    /// The slot of the last run that was started.
     last: usize,
-    /// The slot whose run was waited for last, and that run.
+    /// The run that was waited for last, and its slot.
     shown: Option<(usize, Run)>,
 }
 
 impl Flight {
-    /// Of an island that is all there is to run; `None` where its kernel is no queue, or where anything but the island's
-    /// own tensors would cross. `keeps` says whether the arena has all inputs at any time.
+    /// The run queue of a partition that is the whole graph. `None` if its kernel has no queue, if it reads anything
+    /// but inputs of the graph, or if an output of the graph is neither the partition's nor a constant. With `keeps`,
+    /// the arena always contains all inputs.
     pub(crate) fn new(graph: &Graph, island: &Delegated, keeps: bool) -> Option<Self> {
         let slots = island.kernel.slots();
         let is_input = |id: &TensorId| graph.inputs.contains(id) && !graph.fact(*id).is_variable;
@@ -87,19 +90,19 @@ impl Flight {
         })
     }
 
-    /// How many runs may be under way at once.
+    /// Number of runs that can be in progress at the same time.
     pub(crate) fn depth(&self) -> usize {
         self.slots.len()
     }
 
-    /// Notes that an input of the graph changes in the arena, which has it as it is.
+    /// Records that the caller is about to change an input of the graph in the arena, which contains its current value.
     pub(crate) fn touch(&mut self, input: usize) {
         if let Some(Some(place)) = self.inputs.get(input) {
             self.island[*place].touch();
         }
     }
 
-    /// Brings an input of the graph to the arena, where only a slot has it.
+    /// Copies an input of the graph to the arena if only a slot contains it.
     pub(crate) fn keep(
         &mut self,
         input: usize,
@@ -132,7 +135,8 @@ impl Flight {
         Ok(())
     }
 
-    /// The slot for the next run: the last one where it is free, else another free one, else that of the oldest run.
+    /// The slot for the next run: the last one used if it is free, else another free one, else the one with the oldest
+    /// run.
     fn next(&self) -> usize {
         let count = self.slots.len();
         let in_turn = || (0..count).map(|step| (self.last + step) % count);
@@ -140,12 +144,13 @@ impl Flight {
         free.or_else(|| in_turn().min_by_key(|slot| self.slots[*slot].run.map(|run| run.0))).unwrap_or(self.last)
     }
 
-    /// Whether every slot has a run that nobody waited for.
+    /// Whether every slot has a run that was not waited for.
     pub(crate) fn is_full(&self) -> bool {
         self.slots[self.next()].run.is_some()
     }
 
-    /// Sets an input of the graph, in the next slot where that means no wait: before a run is asked for, there is time.
+    /// Writes an input of the graph, directly to the next slot if that is free. Doing this before the run is requested
+    /// hides the time of the transfer.
     pub(crate) fn write(
         &mut self,
         (input, bytes): (usize, &[u8]),
@@ -178,12 +183,12 @@ impl Flight {
             }
         }
         if !self.is_full() {
-            // What fails here fails again at the run.
+            // An error here is ignored: the same transfer fails again when the run starts.
             drop(self.hand_over(slot, |input| input.kept == input.version, graph, memory, island));
         }
     }
 
-    /// Hands a slot those inputs that changed since it had them last and are `wanted`.
+    /// Copies to a slot those inputs that changed since it last had them and for which `wanted` is true.
     fn hand_over(
         &mut self,
         slot: usize,
@@ -208,7 +213,7 @@ impl Flight {
         Ok(())
     }
 
-    /// Starts a run, `times` over, on the inputs as they are. Where the queue is full, the oldest run is given up.
+    /// Starts `times` runs on the current inputs. If the queue is full, the outputs of the oldest run are discarded.
     pub(crate) fn start(
         &mut self,
         (run, times): (Run, usize),
@@ -228,7 +233,7 @@ impl Flight {
         Ok(())
     }
 
-    /// Waits for a run, whose outputs are those that are read from now on.
+    /// Waits for a run. Reads then return its outputs.
     pub(crate) fn wait(&mut self, run: Run, island: &mut Delegated) -> Result<(), Error> {
         let Some(slot) = self.slots.iter().position(|slot| slot.run == Some(run)) else {
             let is_shown = self.shown.is_some_and(|(_, shown)| shown == run);
@@ -242,22 +247,22 @@ impl Flight {
         Ok(())
     }
 
-    /// Whether a run was waited for and ended well, and its outputs are still there.
+    /// Whether a run was waited for, succeeded, and its outputs are still available.
     pub(crate) fn is_shown(&self) -> bool {
         self.shown.is_some()
     }
 
-    /// Leaves no output a value until another run is waited for.
+    /// Makes all outputs have no value until another run is waited for.
     pub(crate) fn forget_shown(&mut self) {
         self.shown = None;
     }
 
-    /// Whether an output of the graph is the island's, rather than a constant.
+    /// Whether the partition makes an output of the graph. Otherwise the output is a constant.
     pub(crate) fn makes(&self, output: usize) -> bool {
         self.outputs.get(output).is_some_and(Option::is_some)
     }
 
-    /// The bytes of an output, of the run that was waited for last, once they are there.
+    /// The bytes of an output of the run that was waited for last, after all of them have arrived.
     pub(crate) fn output<'a>(
         &self,
         output: usize,
@@ -269,19 +274,19 @@ impl Flight {
         Ok(bytes.and_then(|bytes| bytes.get(..size)))
     }
 
-    /// Copies an output, of the run that was waited for last; false where there is none.
+    /// Copies an output of the run that was waited for last. False if there is none.
     pub(crate) fn read(&self, output: usize, into: &mut [u8], island: &Delegated) -> Result<bool, Error> {
         let Some((slot, place)) = self.shown(output) else { return Ok(false) };
         island.kernel.read(slot, place, into).map_err(|error| island.failed(&error))
     }
 
-    /// The slot that is shown, and an output's place among the island's.
+    /// The slot of the run that was waited for last, and the index of an output among the partition's outputs.
     fn shown(&self, output: usize) -> Option<(usize, usize)> {
         Some((self.shown?.0, (*self.outputs.get(output)?)?))
     }
 }
 
-/// The error of a run that nobody can wait for any more.
+/// The error for a run that can no longer be waited for.
 pub(crate) fn gone(run: Run) -> Error {
     let remedy = "wait for runs before as many others are started as may be under way, and before inputs are resized";
     Error::usage(format!("the outputs of run {} are gone: {remedy}", run.0))

@@ -1,5 +1,5 @@
-//! What an operator is offered while it runs: the interpreter's other subgraphs and variables, and places for what only the
-//! operator itself can size.
+//! Services for a running operator: the interpreter's other subgraphs, its variables, and storage for outputs that only
+//! the operator itself can size.
 
 use attache_base::{Buffer, Constant, Parallel, Shape};
 use attache_graph::{Handle, Host, OpError, TensorRef};
@@ -8,13 +8,13 @@ use crate::Error;
 
 /// The subgraphs and resource variables of an interpreter, as one of its subgraphs sees them.
 pub(crate) trait Subgraphs {
-    /// Begins a run of the interpreter.
+    /// Begins a run of the interpreter: resets the step count and the error.
     fn start(&mut self);
 
-    /// The error of a subgraph that made an operator fail, once.
+    /// Takes the error of a called subgraph that made an operator fail.
     fn failure(&mut self) -> Option<Error>;
 
-    /// Runs a subgraph on the threads of its caller; shape and bytes of each output.
+    /// Runs a subgraph on the threads of its caller. Returns shape and bytes of each output.
     fn call(
         &mut self,
         subgraph: usize,
@@ -22,10 +22,10 @@ pub(crate) trait Subgraphs {
         parallel: &dyn Parallel,
     ) -> Result<Vec<(Shape, Vec<u8>)>, OpError>;
 
-    /// Runs a subgraph without inputs or outputs, unless it ran before.
+    /// Runs a subgraph without inputs, unless it ran before.
     fn call_once(&mut self, subgraph: usize, parallel: &dyn Parallel) -> Result<(), OpError>;
 
-    /// The handle of a resource variable, which has no value at first.
+    /// The handle of a resource variable, which initially has no value.
     fn variable_handle(&mut self, container: &str, name: &str) -> Handle;
 
     /// The value of a resource variable.
@@ -35,13 +35,13 @@ pub(crate) trait Subgraphs {
     fn set_variable(&mut self, handle: Handle, value: Constant) -> Result<(), OpError>;
 }
 
-/// The host of one node's evaluation.
+/// The host during the evaluation of one node.
 pub(crate) struct NodeHost<'a> {
     pub(crate) subgraphs: &'a mut dyn Subgraphs,
     pub(crate) parallel: &'a dyn Parallel,
     /// Values of outputs that only the operator itself could size, by output.
     pub(crate) made: Vec<Option<(Shape, Buffer)>>,
-    /// New values of inputs that are variables, by input.
+    /// New values of inputs that are variables, with the index of the input.
     pub(crate) states: Vec<(usize, Vec<u8>)>,
 }
 

@@ -1,4 +1,5 @@
-//! The memory of an interpreter: one arena, constants where they lie, and buffers for what only a run can size.
+//! The memory of an interpreter: one arena, constants in place, and buffers for tensors that can be sized only at run
+//! time.
 
 use std::mem;
 use std::ops::Range;
@@ -9,15 +10,15 @@ use attache_graph::{Graph, TensorId, TensorMut, TensorRef};
 use super::plan::Plan;
 use crate::{Error, ErrorKind};
 
-/// Where a tensor's bytes are.
+/// Where the bytes of a tensor are.
 enum Slot {
-    /// Nowhere: nothing on the CPU touches it.
+    /// Nowhere: nothing on the CPU accesses the tensor.
     None,
     /// In the arena.
     Arena(Range<usize>),
-    /// In the file, or in a copy where the file has them unaligned.
+    /// In the file, or in a copy if the file does not align the constant.
     Constant(Bytes),
-    /// In a buffer of its own, once a run has made it.
+    /// In a separate buffer, which exists after a run has made it.
     Own(Option<(Shape, Buffer)>),
 }
 
@@ -28,7 +29,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Memory as planned; `touched` tells which tensors the CPU touches at all.
+    /// Allocates memory as planned. `touched` tells which tensors the CPU accesses.
     pub(crate) fn new(graph: &Graph, plan: &Plan, touched: &[bool]) -> Result<Self, Error> {
         let no_memory = |error: &dyn std::fmt::Display| Error::new(ErrorKind::Unsupported, format!("tensors: {error}"));
         let mut slots = Vec::with_capacity(graph.tensors.len());
@@ -46,7 +47,7 @@ impl Memory {
         Ok(Self { arena, slots })
     }
 
-    /// A tensor as it is now; `None` where no run has made it yet.
+    /// Current shape and bytes of a tensor; `None` if no run has made it yet.
     pub(crate) fn tensor<'a>(&'a self, graph: &'a Graph, id: TensorId) -> Option<(&'a Shape, &'a [u8])> {
         match &self.slots[id.index()] {
             Slot::None => None,
@@ -56,7 +57,7 @@ impl Memory {
         }
     }
 
-    /// The bytes of a tensor of the arena.
+    /// The bytes of a tensor in the arena.
     pub(crate) fn bytes_mut(&mut self, id: TensorId) -> Option<&mut [u8]> {
         match &self.slots[id.index()] {
             Slot::Arena(range) => Some(&mut self.arena[range.clone()]),
@@ -64,19 +65,19 @@ impl Memory {
         }
     }
 
-    /// Whether the tensor lies in a buffer of its own.
+    /// Whether the tensor has a separate buffer.
     pub(crate) fn is_own(&self, id: TensorId) -> bool {
         matches!(self.slots[id.index()], Slot::Own(_))
     }
 
-    /// Keeps what a run made.
+    /// Stores a value in the tensor's separate buffer.
     pub(crate) fn set_own(&mut self, id: TensorId, value: Option<(Shape, Buffer)>) {
         if let Slot::Own(slot) = &mut self.slots[id.index()] {
             *slot = value;
         }
     }
 
-    /// Forgets what the last run made in buffers of its own.
+    /// Frees all separate buffers of the last run.
     pub(crate) fn clear_own(&mut self) {
         for slot in &mut self.slots {
             if let Slot::Own(value) = slot {
@@ -85,8 +86,9 @@ impl Memory {
         }
     }
 
-    /// These tensors of the arena to write, and all others to read. No two of them overlap, nor does one of them overlap
-    /// a tensor that is read meanwhile: that is what the arena's plan is about.
+    /// Splits the memory into these tensors of the arena, for writing, and everything else, for reading. The arena's
+    /// plan guarantees that no two of the written tensors overlap, and that none overlaps a tensor that is read
+    /// meanwhile.
     pub(crate) fn split(&mut self, written: &[TensorId]) -> (Readable<'_>, Vec<&mut [u8]>) {
         let range = |id: &TensorId| match &self.slots[id.index()] {
             Slot::Arena(range) => range.clone(),
@@ -109,7 +111,7 @@ impl Memory {
     }
 }
 
-/// What may be read while some tensors are written.
+/// The memory that can be read while some tensors are written.
 pub(crate) struct Readable<'a> {
     /// The parts of the arena that are not written, with their offsets, ascending.
     gaps: Vec<(usize, &'a [u8])>,
@@ -117,7 +119,7 @@ pub(crate) struct Readable<'a> {
 }
 
 impl<'a> Readable<'a> {
-    /// A tensor; `None` where nothing has made it.
+    /// A tensor; `None` if it has not been made.
     pub(crate) fn tensor(&self, graph: &'a Graph, id: TensorId) -> Option<TensorRef<'a>> {
         let fact = graph.fact(id);
         let (shape, bytes) = match &self.slots[id.index()] {
@@ -137,7 +139,7 @@ impl<'a> Readable<'a> {
     }
 }
 
-/// A tensor to write, of this shape.
+/// A tensor of this shape, for writing.
 pub(crate) fn writable<'a>(graph: &'a Graph, id: TensorId, shape: &'a Shape, bytes: &'a mut [u8]) -> TensorMut<'a> {
     let fact = graph.fact(id);
     TensorMut { data_type: fact.data_type, shape, bytes, quantization: fact.quantization.as_ref() }

@@ -1,7 +1,8 @@
-//! Runs of a subgraph on the CPU and on delegates: from a model to planned work, and from there to outputs.
+//! Runs a subgraph on the CPU and on delegates.
 //!
-//! [`prepare`] imports, simplifies, assigns and plans; the [`Executor`] runs what came of it, in one arena; the
-//! [`Environment`] has the subgraphs and variables that operators of it use. Knows nothing of who asks for runs.
+//! [`prepare`] imports the graph, runs the passes, assigns nodes and plans memory. The [`Executor`] runs the resulting
+//! steps in one arena. The [`Environment`] contains the subgraphs and variables that operators use. This module does
+//! not depend on the public interpreter.
 
 mod environment;
 mod executor;

@@ -1,4 +1,4 @@
-//! Runs one node on the CPU: with the shapes that were planned, or with those that only a run tells.
+//! Runs one node on the CPU, with planned shapes or with shapes that are known only at run time.
 
 use attache_base::{Buffer, Bytes, Constant, Shape};
 use attache_graph::{Cache, Eval, Fact, Graph, Inferred, Node, OpError, TensorId, TensorRef};
@@ -16,7 +16,7 @@ fn read<'a>(graph: &'a Graph, node: &Node, readable: &Readable<'a>) -> Result<Ve
     node.inputs.iter().map(tensor).collect()
 }
 
-/// A node whose shapes are all known beforehand.
+/// Runs a node whose shapes are all known in advance.
 pub(crate) fn run_node(
     graph: &Graph,
     node: &Node,
@@ -34,7 +34,7 @@ pub(crate) fn run_node(
     evaluate(node, Eval { inputs, outputs, cache, parallel: host.parallel, host })
 }
 
-/// Gives variables the values that a node has set, which it still read as they were.
+/// Copies the new values that a node set to its variables. During the run the node still read the old values.
 pub(crate) fn keep_states(
     graph: &Graph,
     node: &Node,
@@ -57,7 +57,8 @@ fn evaluate(node: &Node, mut eval: Eval<'_>) -> Result<(), OpError> {
     Ok(())
 }
 
-/// A node with a shape that only a run tells: inferred anew, its outputs in new buffers where the plan has no place.
+/// Runs a node with a shape that is known only at run time. The shapes are inferred again. Outputs that have no place
+/// in the plan get new buffers.
 pub(crate) fn run_resized(
     graph: &Graph,
     node: &Node,
@@ -107,7 +108,8 @@ pub(crate) fn run_resized(
     Ok(())
 }
 
-/// A node that even with its inputs at hand only its own run can size: it hands its outputs over.
+/// Runs a node whose output shapes cannot be inferred even from the values of its inputs. The operator itself returns
+/// its outputs.
 fn run_unsized(
     graph: &Graph,
     node: &Node,
@@ -137,7 +139,7 @@ fn run_unsized(
     Ok(())
 }
 
-/// What is known about the inputs at run time: everything.
+/// The inputs with their actual shapes and values, as constants.
 fn runtime_facts(graph: &Graph, node: &Node, memory: &Memory) -> Result<Vec<Option<Fact>>, OpError> {
     let fact = |id: &Option<TensorId>| {
         let Some(id) = id else { return Ok(None) };
@@ -154,7 +156,7 @@ fn runtime_facts(graph: &Graph, node: &Node, memory: &Memory) -> Result<Vec<Opti
     node.inputs.iter().map(fact).collect()
 }
 
-/// The shapes of the outputs, which must be told by the inputs' values and agree with what was planned.
+/// The shapes of the outputs. They must be known from the inputs' values and agree with the plan.
 fn runtime_shapes(graph: &Graph, node: &Node, inferred: Vec<Inferred>) -> Result<Vec<Shape>, OpError> {
     let shape = |(id, inferred): (&TensorId, Inferred)| {
         let fact = graph.fact(*id);

@@ -1,9 +1,9 @@
-//! What an interpreter is made with.
+//! Options of an interpreter.
 
 use crate::Limits;
 use crate::delegate::guard::Delegates;
 
-/// What an interpreter is made from and with.
+/// Options of an interpreter.
 #[derive(Clone)]
 pub(crate) struct Options {
     pub(crate) threads: usize,
@@ -14,7 +14,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Of an interpreter without delegates.
+    /// Options without delegates.
     pub(crate) fn new(threads: usize, limits: &Limits) -> Self {
         Self { threads, delegates: Delegates::default(), required: false, cpu_fallback: false, limits: limits.clone() }
     }

@@ -1,4 +1,4 @@
-//! Where tensors lie: which share memory, how long each is needed, and its place in the arena.
+//! The memory plan: which tensors share memory, how long each is live, and its place in the arena.
 
 use std::ops::Range;
 
@@ -11,19 +11,19 @@ use crate::partition::Unit;
 use crate::partition::assign::Work;
 use crate::{Error, ErrorKind, Limits};
 
-/// Where everything lies.
+/// The memory plan.
 pub(crate) struct Plan {
-    /// For each tensor its bytes in the arena, where it has some.
+    /// For each tensor in the arena, its byte range.
     pub(crate) places: Vec<Option<Range<usize>>>,
-    /// Bytes of the arena.
+    /// Size of the arena in bytes.
     pub(crate) size: usize,
-    /// The least that any plan could do with.
+    /// Lower bound in bytes on the size of any plan.
     pub(crate) lower_bound: usize,
-    /// The limits that it was made within, which hold for what only a run can size as well.
+    /// The limits of the plan. They apply to tensors that are sized at run time as well.
     pub(crate) limits: Limits,
 }
 
-/// Plans the arena and takes out of `work` what needs none because its output lies where its input does.
+/// Plans the arena. Removes from `work` the reshapes whose output shares the memory of their input.
 pub(crate) fn plan(graph: &Graph, subgraph: usize, work: &mut Vec<Work>, limits: &Limits) -> Result<Plan, Error> {
     let owners = share(graph, work);
     let needed = needed(graph, &owners, work);
@@ -31,7 +31,7 @@ pub(crate) fn plan(graph: &Graph, subgraph: usize, work: &mut Vec<Work>, limits:
     let mut slots = vec![None; graph.tensors.len()];
     for (index, steps) in needed.into_iter().enumerate() {
         let Some((first, last)) = steps else { continue };
-        // At least one byte, so that even tensors without elements have an address of their own.
+        // At least one byte, so that tensors without elements have distinct addresses.
         let size = size(graph, subgraph, TensorId(index as u32), limits)?.max(1);
         slots[index] = Some(lifetimes.len());
         lifetimes.push(arena::Lifetime { size, first, last });
@@ -50,13 +50,14 @@ pub(crate) fn plan(graph: &Graph, subgraph: usize, work: &mut Vec<Work>, limits:
     Ok(Plan { places, size: arena.size, lower_bound: arena::lower_bound(&lifetimes), limits: limits.clone() })
 }
 
-/// Whether a tensor's bytes are in the arena rather than among the constants or made anew at each run.
+/// Whether a tensor is in the arena, rather than being a constant or made in a separate buffer in each run.
 fn in_arena(fact: &Fact) -> bool {
     fact.constant.is_none() && fact.shape.is_some()
 }
 
-/// For each tensor the one whose bytes it shares, itself where it shares none. Nothing is written twice, so sharing is
-/// right wherever both live; but an output of the graph must not change when an input or a variable does.
+/// For each tensor, the tensor whose memory it shares, or itself. Each tensor is written only once, so sharing is safe
+/// while both are live. The exception is an output of the graph, which must not change when an input or a variable is
+/// written.
 fn share(graph: &Graph, work: &mut Vec<Work>) -> Vec<TensorId> {
     let mut owners: Vec<_> = (0..graph.tensors.len()).map(|index| TensorId(index as u32)).collect();
     let mut is_outside: Vec<_> = graph.tensors.iter().map(|tensor| tensor.fact.is_variable).collect();
@@ -72,7 +73,7 @@ fn share(graph: &Graph, work: &mut Vec<Work>) -> Vec<TensorId> {
         let (from, to) = (graph.fact(*input), graph.fact(*output));
         let owner = owners[input.index()];
         let may = in_arena(from) && in_arena(to) && from.byte_size() == to.byte_size();
-        // A variable may change during a run, after it was read.
+        // A variable may change during a run after it was read.
         let may = may && !graph.fact(owner).is_variable;
         if may && !(is_outside[owner.index()] && is_output[output.index()]) {
             owners[output.index()] = owner;
@@ -83,8 +84,8 @@ fn share(graph: &Graph, work: &mut Vec<Work>) -> Vec<TensorId> {
     owners
 }
 
-/// For each tensor that owns bytes of the arena, the first and the last step at which they must be kept. Inputs and
-/// variables are kept from run to run, outputs till the next one.
+/// For each tensor that owns memory in the arena, the first and the last step at which it is live. Inputs and variables
+/// are live from run to run, outputs until the next run.
 fn needed(graph: &Graph, owners: &[TensorId], work: &[Work]) -> Vec<Option<(usize, usize)>> {
     let mut needed: Vec<Option<(usize, usize)>> = vec![None; graph.tensors.len()];
     let mut need = |id: TensorId, step: usize| {

@@ -1,9 +1,9 @@
-//! A test's proof that a delegate did the work: with the feature `poison`, whatever the CPU's kernels compute during a
-//! run is overwritten. Without it nothing happens.
+//! Test support that proves that a delegate did the work. With the feature `poison`, everything that the CPU's kernels
+//! compute in a run is overwritten. Without the feature nothing happens.
 
 use attache_graph::TensorMut;
 
-/// Overwrites the outputs of a kernel: floats become NaN, all other bytes `0x55`.
+/// Overwrites the outputs of a kernel: floats become NaN, all other bytes become `0x55`.
 #[cfg(feature = "poison")]
 pub(crate) fn poison(outputs: &mut [TensorMut<'_>]) {
     use attache_base::DataType;

@@ -1,4 +1,4 @@
-//! From a model to an interpreter's insides: import, passes, assignment, plan.
+//! Prepares a subgraph: import, passes, assignment and memory plan.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +14,10 @@ use crate::partition::link::link;
 use crate::partition::placement::{NodePlacement, Placement};
 use crate::{DelegateError, DelegateErrorKind, Error, ErrorKind, Report};
 
-/// Panics of delegates that are remembered: who panics at each of many shapes has said enough.
+/// Maximum number of panic messages that are kept. A delegate may panic for each of many shapes.
 pub(crate) const MOST_PANICS: usize = 64;
 
-/// An interpreter's insides.
+/// A prepared subgraph.
 pub(crate) struct Prepared {
     pub(crate) executor: Executor,
     pub(crate) placement: Placement,
@@ -25,7 +25,7 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Says that the CPU runs what delegates ran before, and why.
+    /// Records that the CPU now runs what delegates ran before, and why.
     pub(crate) fn blame(&mut self, before: &Self, error: &Error) {
         tracing::warn!("{error}; the CPU takes over");
         self.placement.fall_back(&before.placement, &error.to_string());
@@ -33,7 +33,7 @@ impl Prepared {
         self.report.fallback = Some(error.to_string());
     }
 
-    /// Keeps what was reported of delegates that are left for good, or that panicked, by those in whose place these are.
+    /// Keeps the reports of panics and of the fallback from the preparation that this one replaces.
     pub(crate) fn remember(&mut self, before: &Self) {
         let own = std::mem::take(&mut self.report.panics);
         let panics = before.panics().into_iter().chain(own);
@@ -41,18 +41,18 @@ impl Prepared {
         self.report.fallback = self.report.fallback.take().or_else(|| before.report.fallback.clone());
     }
 
-    /// What delegates said that panicked.
+    /// Messages of delegates that panicked.
     pub(crate) fn panics(&self) -> Vec<String> {
         self.report.panics.iter().cloned().chain(self.executor.panics()).collect()
     }
 }
 
-/// Where a subgraph is prepared.
+/// The prepare mode of a subgraph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {
-    /// For an interpreter of which no variable has a value yet.
+    /// For an interpreter in which no resource variable has a value yet.
     First,
-    /// For one that ran already, or for another subgraph that runs it.
+    /// For an interpreter in which one has a value, or for a subgraph that another one calls.
     Later,
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn prepare(
     options.limits.check_operators(subgraph, model.subgraphs()[subgraph].operators.len())?;
     let mut graph = import(model, subgraph, shapes, moment)?;
     check_inputs(&graph, subgraph)?;
-    // Before constants are folded, and again because that may tell more shapes.
+    // Checked before constants are folded, and again afterwards because folding may make more shapes known.
     options.limits.check_graph(&graph, subgraph)?;
     let log = attache_passes::run(&mut graph);
     options.limits.check_graph(&graph, subgraph)?;
@@ -85,7 +85,7 @@ pub(crate) fn prepare(
     let mut report = delegates_report(&assignment);
     report.fallback = fault.map(|fault| fault.to_string());
     let mut work = assignment.work;
-    // Before nodes are left out whose outputs lie where their inputs do: those still read here.
+    // Before the plan removes reshapes, because the links still depend on them as readers.
     link(&graph, &mut work);
     let plan = plan(&graph, subgraph, &mut work, &options.limits)?;
     let executor = Executor::new(graph, subgraph, work, &plan, options)?;
@@ -98,7 +98,7 @@ pub(crate) fn prepare(
     Ok(Prepared { executor, placement, report })
 }
 
-/// The graph of a subgraph, or everything that is wrong with it.
+/// The graph of a subgraph, or an error that lists all problems in it.
 pub(crate) fn import(model: &Model, subgraph: usize, shapes: &[Option<Shape>], moment: Moment) -> Result<Graph, Error> {
     check_shapes(shapes)?;
     let (graph, errors) = match moment {
@@ -121,7 +121,7 @@ pub(crate) fn import(model: &Model, subgraph: usize, shapes: &[Option<Shape>], m
     Ok(graph)
 }
 
-/// An error where an input of the graph holds data.
+/// Returns an error if an input of the graph is a constant.
 fn check_inputs(graph: &Graph, subgraph: usize) -> Result<(), Error> {
     let Some(id) = graph.inputs.iter().find(|id| graph.fact(**id).constant.is_some()) else { return Ok(()) };
     let tensor = Some((id.index(), graph.tensor(*id).name.clone()));
@@ -129,7 +129,7 @@ fn check_inputs(graph: &Graph, subgraph: usize) -> Result<(), Error> {
     Err(Error::list(ErrorKind::Unsupported, "", vec![(place, "an input that holds data".to_owned())]))
 }
 
-/// An error where a caller asks for a shape that no file could state.
+/// Returns an error if the caller asks for a shape that no file could state.
 fn check_shapes(shapes: &[Option<Shape>]) -> Result<(), Error> {
     let fits = |shape: &Shape| {
         let is_countable = shape.checked_elements().is_some_and(|elements| elements <= isize::MAX as usize / 16);
@@ -143,7 +143,7 @@ fn check_shapes(shapes: &[Option<Shape>]) -> Result<(), Error> {
     }
 }
 
-/// An error that lists all nodes that nobody can run.
+/// Returns an error that lists all nodes that neither the CPU nor a delegate can run.
 pub(crate) fn check_implemented(graph: &Graph, subgraph: usize, assignment: &Assignment) -> Result<(), Error> {
     let missing = assignment.work.iter().filter_map(|work| match work {
         Work::Node(id) => {
@@ -165,7 +165,7 @@ fn place(subgraph: usize, node: &Node) -> Place {
     Place { subgraph: Some(subgraph), operator, tensor: None }
 }
 
-/// An error that lists all operators that were left to the CPU.
+/// Returns an error that lists all operators that were left to the CPU.
 fn check_delegated(subgraph: usize, placement: &Placement) -> Result<(), Error> {
     let problem = |node: &NodePlacement| {
         let operator = Some((node.index, node.operator.clone()));
@@ -180,7 +180,8 @@ fn check_delegated(subgraph: usize, placement: &Placement) -> Result<(), Error> 
     Err(Error::list(ErrorKind::NotDelegated, &heading, left))
 }
 
-/// The first loss of a device, or of its memory, while delegates prepared: no refusal to be worked around unasked.
+/// The first device that was lost or out of memory while delegates prepared. This is not worked around unless the CPU
+/// fallback is enabled.
 fn fault(assignment: &Assignment) -> Option<Error> {
     let is_devices = |failure: &&DelegateError| match failure.kind {
         DelegateErrorKind::OutOfMemory | DelegateErrorKind::DeviceLost => true,

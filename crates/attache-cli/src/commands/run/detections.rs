@@ -1,17 +1,18 @@
-//! What a detector's outputs say: which classes, how likely, and where in the picture.
+//! The outputs of a detector: which classes, how likely, and where in the picture.
 //!
-//! A detector is known by the four outputs that TensorFlow Lite's detectors end in, made by one operator, in this order:
-//! boxes `[1, places, 4]` as top, left, bottom and right, in parts of the picture's height and width; classes and scores
-//! `[1, places]`; and how many places are filled, `[1]`. All of them are floats. A graph may hand them out in any order.
+//! A detector is recognized by the four outputs of TensorFlow Lite's detectors, all from one operator, in this order:
+//! boxes `[1, places, 4]` as top, left, bottom and right, as fractions of the picture's height and width; classes and
+//! scores `[1, places]`; and the number of filled places, `[1]`. All of them are floats. A graph may return them in any
+//! order.
 
 use attache::model::Subgraph;
 use attache::{DataType, Shape};
 use serde::Serialize;
 
-/// The least score that is reported where the command line doesn't say.
+/// The minimum score without `--threshold`.
 pub(crate) const DEFAULT_THRESHOLD: f64 = 0.4;
 
-/// Something that was found.
+/// A detection.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Detection {
     pub(crate) class: usize,
@@ -22,8 +23,8 @@ pub(crate) struct Detection {
     pub(crate) edges: [f64; 4],
 }
 
-/// Places of the boxes, classes, scores and count among the outputs of a graph, whose types and shapes are those of a run;
-/// `None` where it is no detector.
+/// The indices of the boxes, classes, scores and count among the outputs of a graph, whose types and shapes are those
+/// of a run; `None` if it is no detector.
 pub(crate) fn outputs(graph: &Subgraph, forms: &[(DataType, Shape)]) -> Option<[usize; 4]> {
     let place = |tensor: &usize| graph.outputs.iter().position(|output| output == tensor);
     graph.operators.iter().rev().find_map(|operator| {
@@ -34,8 +35,8 @@ pub(crate) fn outputs(graph: &Subgraph, forms: &[(DataType, Shape)]) -> Option<[
     })
 }
 
-/// How many classes a detector's scores tell apart, the background among them: the last extent of what its last operator
-/// reads beside the boxes of as many places. `None` where shapes don't say.
+/// The number of classes of a detector, including the background: the last extent of the input of its last operator
+/// that follows boxes of as many places. `None` if the shapes do not tell.
 pub(crate) fn classes(graph: &Subgraph) -> Option<usize> {
     let is_last = |operator: &&attache::model::Operator| operator.outputs.iter().any(|it| graph.outputs.contains(it));
     let operator = graph.operators.iter().rev().find(is_last)?;
@@ -54,13 +55,14 @@ fn is_detector(forms: [&(DataType, Shape); 4]) -> bool {
     all_floats && classes == [1, places] && scores == [1, places] && count == [1]
 }
 
-/// The detections of at least this score, in the outputs' order; `labels` begin with class 0. Places whose numbers aren't finite hold none.
+/// The detections of at least this score, in the outputs' order; `labels` begin with class 0. Places with values that
+/// are not finite are skipped.
 pub(crate) fn detections(
     [boxes, classes, scores, count]: [&[f64]; 4],
     labels: &[String],
     threshold: f64,
 ) -> Vec<Detection> {
-    // A NaN counts none.
+    // A NaN counts as 0.
     let filled = count.first().map_or(0, |count| *count as usize);
     let (boxes, _) = boxes.as_chunks::<4>();
     let places = boxes.iter().zip(classes).zip(scores).take(filled);

@@ -6,15 +6,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use attache_base::{Stopwatch, copy};
-use attache_gpu_ir::ValueId;
 
 use self::clock::Clock;
-use super::{Cost, MAX_PENDING, Recorder, Recording, Times, no_timestamps};
+use super::{Cost, MAX_PENDING, Recorder, Recording, Runs, Times, no_timestamps, params};
 use crate::device::Device;
 use crate::kernel::{GpuError, GpuErrorKind};
-use crate::layout::Place;
-use crate::plan::{Pieces, Plan, padded};
-use crate::wgsl::Binding;
+use crate::plan::{Buffer, BufferRange, Plan, WeightSource, padded};
 
 /// Records for the ordinary wgpu encoder.
 #[derive(Debug)]
@@ -74,16 +71,23 @@ struct Encoded {
 }
 
 impl Recorder for Encoder {
-    fn record(&self, device: &Device, plan: &Plan, timed: bool) -> Result<(Box<dyn Recording>, Cost), GpuError> {
+    fn record(
+        &self,
+        device: &Device,
+        plan: &Plan,
+        weights: &dyn WeightSource,
+        runs: Runs,
+    ) -> Result<(Box<dyn Recording>, Cost), GpuError> {
         device.check()?;
-        device.scoped(|| Builder { device, plan, timed }.build())?
+        device.scoped(|| Builder { device, plan, weights, runs }.build())?
     }
 }
 
 struct Builder<'a> {
     device: &'a Device,
     plan: &'a Plan,
-    timed: bool,
+    weights: &'a dyn WeightSource,
+    runs: Runs,
 }
 
 impl Builder<'_> {
@@ -95,62 +99,56 @@ impl Builder<'_> {
         let compile_ms = start.milliseconds();
 
         let start = Stopwatch::start();
-        let banks: Vec<wgpu::Buffer> = (plan.layout.banks.iter())
+        let banks: Vec<wgpu::Buffer> = (plan.banks.iter())
             .map(|bytes| self.buffer(*bytes as u64, Usages::STORAGE | Usages::COPY_SRC))
             .collect::<Result<_, _>>()?;
-        let inputs: Vec<Vec<Slice>> = (0..plan.slots).map(|_| self.inputs()).collect::<Result<_, _>>()?;
-        let (constants, packed) = (Pieces::constants(plan)?, Pieces::packed(plan));
-        let weights_bytes = constants.total() + packed.total();
-        let constants = self.upload(&constants, Usages::STORAGE | Usages::COPY_SRC)?;
-        let packed = self.upload(&packed, Usages::STORAGE)?;
-        let params = self.upload(&Pieces::params(plan), Usages::UNIFORM | Usages::STORAGE)?;
+        let slots = self.runs.slots;
+        let inputs: Vec<Vec<Slice>> = (0..slots).map(|_| self.inputs()).collect::<Result<_, _>>()?;
+        let ranges: Vec<(usize, usize)> =
+            plan.weights.iter().map(|weight| (weight.offset, padded(weight.size))).collect();
+        let weights = self.upload(&self.weights.block()?, &ranges, Usages::STORAGE | Usages::COPY_SRC)?;
+        let weights_bytes = ranges.iter().map(|(_, size)| size).sum();
+        let (params, ranges) = params(plan);
+        let params = self.upload(&params, &ranges, Usages::UNIFORM | Usages::STORAGE)?;
         let upload_ms = start.milliseconds();
 
-        let place = |slot: usize, id: ValueId| match plan.layout.places[id.index()] {
-            Place::Input(index) => inputs[slot][index].clone(),
-            Place::Constant(index) => constants[index].clone(),
-            Place::Bank { bank, offset } => {
-                Slice { buffer: banks[bank].clone(), offset: offset as u64, size: padded(plan.bytes(id)) as u64 }
+        let place = |slot: usize, range: &BufferRange| match range.buffer {
+            Buffer::Input(index) => inputs[slot][index].clone(),
+            Buffer::Bank(bank) => {
+                Slice { buffer: banks[bank].clone(), offset: range.offset as u64, size: padded(range.size) as u64 }
             }
-            Place::Nowhere => unreachable!("a kernel makes whatever another reads"),
+            // Each range is of one weight, since those may lie in several buffers.
+            Buffer::Weights => {
+                let index = plan.weights.partition_point(|weight| weight.offset < range.offset);
+                Slice { size: padded(range.size) as u64, ..weights[index].clone() }
+            }
         };
-        let mut packed = packed.iter();
         let mut commands = Vec::with_capacity(plan.dispatches.len());
         for ((dispatch, pipeline), params) in plan.dispatches.iter().zip(pipelines).zip(&params) {
-            let bound = dispatch.shader.bindings.iter().map(|binding| match binding {
-                Binding::Read(id) | Binding::Write(id, _) => place(0, *id),
-                Binding::Packed(_) | Binding::Words(_) => {
-                    packed.next().expect("a buffer for each packed binding").clone()
-                }
-            });
-            let bound: Vec<Slice> = bound.collect();
-            let bindings = (0..plan.slots).map(|slot| {
-                let slices = dispatch.shader.bindings.iter().zip(&bound).map(|(binding, bound)| match binding {
-                    Binding::Read(id) => place(slot, *id),
-                    Binding::Packed(_) | Binding::Words(_) | Binding::Write(..) => bound.clone(),
-                });
-                let params = Some((0, params.clone())).filter(|_| !dispatch.shader.params.is_empty());
+            let bindings = (0..slots).map(|slot| {
+                let slices = dispatch.bindings.iter().map(|bound| place(slot, &bound.range));
+                let params = Some((0, params.clone())).filter(|_| !dispatch.params.is_empty());
                 self.bind(&pipeline, &params.into_iter().chain((1..).zip(slices)).collect::<Vec<_>>())
             });
             let bindings = bindings.collect();
-            commands.push(Command { pipeline, bindings, groups: dispatch.shader.groups });
+            commands.push(Command { pipeline, bindings, groups: dispatch.groups });
         }
-        let outputs = |slot: usize| plan.program.outputs.iter().map(|id| place(slot, *id)).collect::<Vec<_>>();
+        let outputs = |slot: usize| plan.outputs.iter().map(|range| place(slot, range)).collect::<Vec<_>>();
         let mut staged = Vec::new();
         let mut size = 0;
         for output in outputs(0) {
             staged.push(size);
             size += output.size.next_multiple_of(8);
         }
-        let mut slots = Vec::with_capacity(plan.slots);
+        let mut all = Vec::with_capacity(slots);
         for (slot, inputs) in inputs.iter().enumerate() {
             let staging = self.buffer(size.max(8), Usages::MAP_READ | Usages::COPY_DST)?;
             let read = vec![0; size as usize];
-            slots.push(Slot { inputs: inputs.clone(), outputs: outputs(slot), staging, read, state: State::None });
+            all.push(Slot { inputs: inputs.clone(), outputs: outputs(slot), staging, read, state: State::None });
         }
-        let clock = if self.timed { Some(Clock::new(self.device, commands.len())?) } else { None };
+        let clock = if self.runs.timed { Some(Clock::new(self.device, commands.len())?) } else { None };
         let device = self.device.clone();
-        let encoded = Encoded { device, slots, commands, staged, clock, pending: VecDeque::new() };
+        let encoded = Encoded { device, slots: all, commands, staged, clock, pending: VecDeque::new() };
         Ok((Box::new(encoded), Cost { compile_ms, upload_ms, weights_bytes }))
     }
 
@@ -158,7 +156,7 @@ impl Builder<'_> {
     fn inputs(&self) -> Result<Vec<Slice>, GpuError> {
         use wgpu::BufferUsages as Usages;
         let usage = Usages::STORAGE | Usages::COPY_SRC | Usages::COPY_DST;
-        self.plan.program.inputs.iter().map(|id| self.alone(self.plan.bytes(*id), usage)).collect()
+        self.plan.inputs.iter().map(|bytes| self.alone(*bytes, usage)).collect()
     }
 
     fn buffer(&self, size: u64, usage: wgpu::BufferUsages) -> Result<wgpu::Buffer, GpuError> {
@@ -176,16 +174,20 @@ impl Builder<'_> {
         Ok(Slice { buffer: self.buffer(size, usage)?, offset: 0, size })
     }
 
-    /// The pieces in as few buffers as the device's limit allows.
-    fn upload(&self, pieces: &Pieces, usage: wgpu::BufferUsages) -> Result<Vec<Slice>, GpuError> {
+    /// The ranges of a block in as few buffers as the device's limit allows.
+    fn upload(
+        &self,
+        block: &[u8],
+        mut ranges: &[(usize, usize)],
+        usage: wgpu::BufferUsages,
+    ) -> Result<Vec<Slice>, GpuError> {
         let limit = self.device.wgpu().limits().max_buffer_size;
-        let mut slices = Vec::with_capacity(pieces.ranges.len());
-        let mut ranges = pieces.ranges.as_slice();
+        let mut slices = Vec::with_capacity(ranges.len());
         while let Some((start, _)) = ranges.first() {
             let end = |range: &(usize, usize)| range.0 + range.1;
             let together = ranges.iter().take_while(|range| (end(range) - start) as u64 <= limit).count().max(1);
             let (now, later) = ranges.split_at(together);
-            let bytes = &pieces.bytes[*start..end(&now[together - 1])];
+            let bytes = &block[*start..end(&now[together - 1])];
             let buffer = self.buffer(bytes.len() as u64, usage | wgpu::BufferUsages::COPY_DST)?;
             self.device.queue().write_buffer(&buffer, 0, bytes);
             slices.extend(now.iter().map(|(offset, size)| Slice {

@@ -1,72 +1,75 @@
-//! Lanes: runs of one follow each other, and those of another go on beside them, in an arena and on a queue of their own.
+//! Streams of replay, called lanes. The runs of one lane execute in order. Different lanes execute concurrently, each
+//! with its own arena, on the queue of its number.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
 
 use ash::vk;
 
-use super::hazards::{Hazards, Slice};
+use super::Slice;
 use super::owned::Owned;
 use super::submissions::Submissions;
 use crate::device::vulkan::{Layout, failed};
 use crate::kernel::GpuError;
 
-/// What a run does, in terms of the first lane's arena.
+/// The commands of a run, expressed with the first lane's arena.
 pub(super) struct Script {
     pub(super) dispatches: Vec<Scripted>,
     pub(super) slots: Vec<Bound>,
-    /// Of the outputs where those begin and end that come together; the first part comes with the run itself.
+    /// For each slot, the ranges of the outputs that are copied together. The first part is submitted with the run
+    /// itself.
     pub(super) parts: Vec<Vec<Range<usize>>>,
-    /// The first lane's arena among the buffers, and its bytes.
+    /// The index of the first lane's arena among the buffers.
     pub(super) arena: usize,
+    /// The size of an arena.
     pub(super) arena_bytes: usize,
-    /// Whether a timestamp is noted before and after each dispatch.
+    /// Whether timestamps are written before and after each dispatch.
     pub(super) timed: bool,
 }
 
-/// A dispatch in the runs of any slot.
+/// A dispatch, the same for the runs of all slots.
 pub(super) struct Scripted {
     pub(super) pipeline: vk::Pipeline,
     pub(super) layout: Layout,
     pub(super) groups: [u32; 3],
-    /// Whether it writes what it binds, but for its parameters.
-    pub(super) writes: Vec<bool>,
+    /// Whether the dispatch has to wait for earlier ones.
+    pub(super) needs_barrier: bool,
 }
 
-/// What is bound in the runs of one slot.
+/// The bindings for the runs of one slot.
 pub(super) struct Bound {
-    /// By each dispatch, its parameters first.
+    /// For each dispatch, its bindings. The parameters come first.
     pub(super) dispatches: Vec<Vec<Slice>>,
-    /// Where outputs lie, and where the host reads them.
+    /// For each output, its location on the device and its location in memory that the host reads.
     pub(super) outputs: Vec<[Slice; 2]>,
 }
 
-/// What is recorded for one lane.
+/// The recorded commands of one lane.
 pub(super) struct Lane {
     pub(super) submissions: Submissions,
-    /// Of each slot.
+    /// The commands of each slot.
     pub(super) slots: Vec<Recorded>,
-    /// Barriers between dispatches.
+    /// The number of barriers between dispatches.
     pub(super) barriers: usize,
 }
 
 /// The commands of the runs of one slot.
 pub(super) struct Recorded {
-    /// The dispatches.
+    /// All dispatches.
     pub(super) commands: vk::CommandBuffer,
-    /// What brings each part of the outputs to where the host reads it.
+    /// For each part of the outputs, the copy to memory that the host reads.
     pub(super) copies: Vec<vk::CommandBuffer>,
 }
 
 impl Script {
-    /// Records a lane, on the queue of that number, with its arena among the buffers.
+    /// Records a lane for the queue with this number and the arena with this buffer index.
     pub(super) fn record(&self, owned: &mut Owned, (queue, arena): (usize, usize)) -> Result<Lane, GpuError> {
         let mut recorder = Recorder { script: self, owned, arena };
         let sets = recorder.descriptor_sets()?;
         let (mut slots, mut barriers) = (Vec::with_capacity(self.slots.len()), 0);
         for (slot, sets) in sets.iter().enumerate() {
             let commands = recorder.owned.command_buffer()?;
-            barriers = recorder.dispatches(commands, slot, sets);
+            barriers = recorder.dispatches(commands, sets);
             recorder.owned.end(commands)?;
             slots.push(Recorded { commands, copies: recorder.copies(slot)? });
         }
@@ -75,7 +78,7 @@ impl Script {
 }
 
 impl Script {
-    /// Records the copies of a slot's outputs anew, with its arena among the buffers.
+    /// Records the copies of a slot's outputs again, for the arena with this buffer index.
     pub(super) fn copies(
         &self,
         owned: &mut Owned,
@@ -93,7 +96,7 @@ struct Recorder<'a> {
 }
 
 impl Recorder<'_> {
-    /// The slice in this lane.
+    /// The slice with the first lane's arena replaced by this lane's.
     fn own(&self, slice: &Slice) -> Slice {
         let buffer = if slice.buffer == self.script.arena { self.arena } else { slice.buffer };
         Slice { buffer, range: slice.range.clone() }
@@ -107,7 +110,7 @@ impl Recorder<'_> {
         }
     }
 
-    /// A descriptor set for each dispatch of each slot.
+    /// Allocates and writes a descriptor set for each dispatch of each slot.
     fn descriptor_sets(&mut self) -> Result<Vec<Vec<vk::DescriptorSet>>, GpuError> {
         let bound: Vec<&Vec<Slice>> = self.script.slots.iter().flat_map(|slot| &slot.dispatches).collect();
         let (sets, buffers) = (bound.len() as u32, bound.iter().map(|slices| slices.len() as u32 - 1).sum::<u32>());
@@ -118,14 +121,14 @@ impl Recorder<'_> {
         let size = |kind, count| vk::DescriptorPoolSize { ty: kind, descriptor_count: count };
         let sizes = [size(params, sets), size(vk::DescriptorType::STORAGE_BUFFER, buffers.max(1))];
         let info = vk::DescriptorPoolCreateInfo::default().max_sets(sets).pool_sizes(&sizes);
-        // SAFETY: the device lives.
+        // SAFETY: the device exists.
         let pool = unsafe { vulkan.raw.create_descriptor_pool(&info, None) }.map_err(failed("descriptors"))?;
         self.owned.descriptors.push(pool);
         let layouts = self.script.dispatches.iter().map(|dispatch| dispatch.layout.set);
         let layouts: Vec<_> = layouts.cycle().take(bound.len()).collect();
         let info = vk::DescriptorSetAllocateInfo::default().descriptor_pool(pool).set_layouts(&layouts);
         let raw = &self.owned.vulkan().raw;
-        // SAFETY: the pool has room for as many sets and buffers.
+        // SAFETY: the pool has room for this many sets and buffers.
         let sets = unsafe { raw.allocate_descriptor_sets(&info) }.map_err(failed("descriptors"))?;
         for (set, slices) in sets.iter().zip(&bound) {
             let infos: Vec<vk::DescriptorBufferInfo> = slices.iter().map(|slice| self.described(slice)).collect();
@@ -135,15 +138,15 @@ impl Recorder<'_> {
             if infos.len() > 1 {
                 writes.push(write.dst_binding(1).descriptor_type(storage).buffer_info(&infos[1..]));
             }
-            // SAFETY: the set is new, and the buffers live as long as it. Bindings of one kind follow each other, so that
-            // one write reaches all of them.
+            // SAFETY: the set is new, and the buffers exist as long as the set. Bindings of one descriptor type are
+            // consecutive, so one write updates all of them.
             unsafe { raw.update_descriptor_sets(&writes, &[]) };
         }
         Ok(sets.chunks(self.script.dispatches.len()).map(<[_]>::to_vec).collect())
     }
 
-    /// Records every dispatch; the barriers between dispatches.
-    fn dispatches(&self, commands: vk::CommandBuffer, slot: usize, sets: &[vk::DescriptorSet]) -> usize {
+    /// Records all dispatches and returns the number of barriers between them.
+    fn dispatches(&self, commands: vk::CommandBuffer, sets: &[vk::DescriptorSet]) -> usize {
         use vk::{AccessFlags as Access, PipelineStageFlags as Stage};
         let raw = &self.owned.vulkan().raw;
         let all = Stage::COMPUTE_SHADER | Stage::TRANSFER;
@@ -152,16 +155,14 @@ impl Recorder<'_> {
         let used = shader | Access::TRANSFER_READ | Access::TRANSFER_WRITE;
         if self.script.timed && !sets.is_empty() {
             let stamps = 2 * sets.len() as u32;
-            // SAFETY: the command buffer records, and the pool has as many timestamps.
+            // SAFETY: the command buffer is recording, and the pool has this many timestamps.
             unsafe { raw.cmd_reset_query_pool(commands, self.owned.queries, 0, stamps) };
         }
-        // What the lane's run before still does comes first.
+        // Wait for the lane's previous run.
         self.owned.barrier(commands, (all, written), (all, used));
-        let (mut hazards, mut barriers) = (Hazards::default(), 0);
-        let bound = &self.script.slots[slot].dispatches;
-        for (index, ((dispatch, set), slices)) in self.script.dispatches.iter().zip(sets).zip(bound).enumerate() {
-            let uses: Vec<(&Slice, bool)> = slices[1..].iter().zip(dispatch.writes.iter().copied()).collect();
-            if hazards.meet(&uses) {
+        let mut barriers = 0;
+        for (index, (dispatch, set)) in self.script.dispatches.iter().zip(sets).enumerate() {
+            if dispatch.needs_barrier {
                 barriers += 1;
                 let shader = Access::SHADER_READ | Access::SHADER_WRITE;
                 let (before, after) = ((Stage::COMPUTE_SHADER, Access::SHADER_WRITE), (Stage::COMPUTE_SHADER, shader));
@@ -170,7 +171,8 @@ impl Recorder<'_> {
             let [x, y, z] = dispatch.groups;
             let point = vk::PipelineBindPoint::COMPUTE;
             self.stamp(commands, 2 * index);
-            // SAFETY: the command buffer records, and everything bound lives as long as it.
+            // SAFETY: the command buffer is recording, and everything that is bound exists as long as the command
+            // buffer.
             unsafe {
                 raw.cmd_bind_pipeline(commands, point, dispatch.pipeline);
                 raw.cmd_bind_descriptor_sets(commands, point, dispatch.layout.pipeline, 0, &[*set], &[]);
@@ -181,16 +183,16 @@ impl Recorder<'_> {
         barriers
     }
 
-    /// Notes the time at which every dispatch so far has ended, in a recording that is timed.
+    /// In a timed recording, writes a timestamp once all earlier dispatches have ended.
     fn stamp(&self, commands: vk::CommandBuffer, stamp: usize) {
         if self.script.timed {
             let (stage, queries) = (vk::PipelineStageFlags::COMPUTE_SHADER, self.owned.queries);
-            // SAFETY: the command buffer records, and the pool has two timestamps for each dispatch.
+            // SAFETY: the command buffer is recording, and the pool has two timestamps for each dispatch.
             unsafe { self.owned.vulkan().raw.cmd_write_timestamp(commands, stage, queries, stamp as u32) };
         }
     }
 
-    /// Records the copies of a slot's outputs to where the host reads them.
+    /// Records the copies of a slot's outputs to memory that the host reads.
     fn copies(&mut self, slot: usize) -> Result<Vec<vk::CommandBuffer>, GpuError> {
         use vk::{AccessFlags as Access, PipelineStageFlags as Stage};
         let mut all = Vec::new();

@@ -4,7 +4,6 @@
 //! and reads outputs from memory that it sees; barriers stand only where one dispatch needs what another did.
 #![allow(unsafe_code)]
 
-mod hazards;
 mod lane;
 mod owned;
 mod shared;
@@ -17,19 +16,16 @@ use std::time::Instant;
 use ash::vk;
 use attache_base::copy;
 use attache_base::parallel::both;
-use attache_gpu_ir::ValueId;
 
-use self::hazards::Slice;
 use self::lane::{Bound, Lane, Script, Scripted};
 use self::owned::Owned;
 use self::shared::{Links, Shared};
-use super::{Cost, Recorder, Recording, SharedValue, Span, Times, no_timestamps};
+use super::{Cost, Recorder, Recording, Runs, SharedValue, Span, Times, no_timestamps, params};
 use crate::device::Device;
 use crate::device::vulkan::{Pipeline, Use, Vulkan, failed};
 use crate::kernel::{GpuError, GpuErrorKind};
-use crate::layout::{ALIGNMENT, Place};
-use crate::plan::{Dispatch, Pieces, Plan, padded};
-use crate::wgsl::Binding;
+use crate::layout::ALIGNMENT;
+use crate::plan::{Buffer, BufferRange, Dispatch, Plan, WeightSource, padded};
 
 /// Bytes of outputs from which on two parts come one after the other, so that the host has the first while the second comes.
 const PART: usize = 512 << 10;
@@ -43,6 +39,13 @@ const MAX_ARENAS: usize = 256 << 20;
 /// Records command buffers for devices that were opened here through Vulkan.
 #[derive(Debug)]
 pub(super) struct Replay;
+
+/// A range of one of the recording's buffers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Slice {
+    buffer: usize,
+    range: Range<usize>,
+}
 
 /// What the runs of one slot need for themselves.
 #[derive(Default)]
@@ -72,7 +75,13 @@ struct Replayed {
 }
 
 impl Recorder for Replay {
-    fn record(&self, device: &Device, plan: &Plan, timed: bool) -> Result<(Box<dyn Recording>, Cost), GpuError> {
+    fn record(
+        &self,
+        device: &Device,
+        plan: &Plan,
+        weights: &dyn WeightSource,
+        runs: Runs,
+    ) -> Result<(Box<dyn Recording>, Cost), GpuError> {
         device.check()?;
         let unsupported =
             || GpuError::new(GpuErrorKind::Unsupported, "replay needs a device of its own through Vulkan");
@@ -80,7 +89,7 @@ impl Recorder for Replay {
         let start = Instant::now();
         let elapsed = || start.elapsed().as_secs_f64() * 1e3;
         let owned = Owned::new(device);
-        let mut builder = Builder { vulkan, plan, owned, timed };
+        let mut builder = Builder { vulkan, plan, weights, owned, runs };
         // Constants are packed and uploaded while the driver compiles.
         let compile = || vulkan.pipelines(&plan.sources()).map(|pipelines| (pipelines, elapsed()));
         let (compiled, allocated) = both(compile, || builder.allocate());
@@ -96,8 +105,9 @@ impl Recorder for Replay {
 struct Builder<'a> {
     vulkan: &'a Vulkan,
     plan: &'a Plan,
+    weights: &'a dyn WeightSource,
     owned: Owned,
-    timed: bool,
+    runs: Runs,
 }
 
 /// The buffers, by their place in what the recording owns.
@@ -106,12 +116,10 @@ const CONSTANTS: usize = 1;
 const INPUTS: usize = 2;
 const OUTPUTS: usize = 3;
 
-/// Where each value, each packed binding and each dispatch's parameters lie.
+/// Where each buffer of the plan and each dispatch's parameters lie.
 struct Map {
     arena_bytes: usize,
     banks: Vec<usize>,
-    constants: Vec<Slice>,
-    packed: Vec<Slice>,
     params: Vec<Slice>,
     /// Of every slot.
     inputs: Vec<Vec<Slice>>,
@@ -142,7 +150,7 @@ fn in_parts(outputs: &[Slice]) -> Vec<Range<usize>> {
 impl Builder<'_> {
     fn build(mut self, map: Map) -> Result<Replayed, GpuError> {
         let script = self.script(&map)?;
-        if self.timed {
+        if self.runs.timed {
             self.query_pool()?;
         }
         let first = script.record(&mut self.owned, (0, ARENA))?;
@@ -150,7 +158,7 @@ impl Builder<'_> {
         let slots =
             slots.map(|(inputs, outputs)| Slot { inputs: inputs.clone(), outputs: outputs.clone(), ..Slot::default() });
         // Who has one slot doesn't start a run before the last one ended.
-        let more = if self.plan.slots > 1 { MAX_ARENAS / map.arena_bytes.max(1) } else { 0 };
+        let more = if self.runs.slots > 1 { MAX_ARENAS / map.arena_bytes.max(1) } else { 0 };
         let most_lanes = self.vulkan.lanes().min(1 + more);
         Ok(Replayed {
             lanes: vec![first],
@@ -164,27 +172,26 @@ impl Builder<'_> {
 
     fn script(&self, map: &Map) -> Result<Script, GpuError> {
         let scripted = |(dispatch, pipeline): (&Dispatch, &Arc<Pipeline>)| {
-            let shader = &dispatch.shader;
             Ok(Scripted {
                 pipeline: pipeline.raw,
-                layout: self.vulkan.layout(shader.bindings.len())?,
-                groups: shader.groups,
-                writes: shader.bindings.iter().map(|binding| matches!(binding, Binding::Write(..))).collect(),
+                layout: self.vulkan.layout(dispatch.bindings.len())?,
+                groups: dispatch.groups,
+                needs_barrier: dispatch.needs_barrier,
             })
         };
         let bound = |slot: usize| {
-            let outputs = self.plan.program.outputs.iter().zip(&map.outputs[slot]);
-            let outputs = outputs.map(|(id, to)| [self.place(map, slot, *id), to.clone()]).collect();
+            let outputs = self.plan.outputs.iter().zip(&map.outputs[slot]);
+            let outputs = outputs.map(|(range, to)| [self.place(map, slot, range), to.clone()]).collect();
             Bound { dispatches: self.bound(map, slot), outputs }
         };
         let dispatches = self.plan.dispatches.iter().zip(&self.owned.pipelines);
         Ok(Script {
             dispatches: dispatches.map(scripted).collect::<Result<_, GpuError>>()?,
-            slots: (0..self.plan.slots).map(bound).collect(),
+            slots: (0..self.runs.slots).map(bound).collect(),
             parts: map.outputs.iter().map(|outputs| in_parts(outputs)).collect(),
             arena: ARENA,
             arena_bytes: map.arena_bytes,
-            timed: self.timed,
+            timed: self.runs.timed,
         })
     }
 
@@ -205,61 +212,48 @@ impl Builder<'_> {
     fn allocate(&mut self) -> Result<(Map, usize), GpuError> {
         let plan = self.plan;
         let mut end = 0;
-        let mut banks = Vec::with_capacity(plan.layout.banks.len());
-        for bytes in &plan.layout.banks {
+        let mut banks = Vec::with_capacity(plan.banks.len());
+        for bytes in &plan.banks {
             banks.push(end);
             end = (end + bytes).next_multiple_of(ALIGNMENT);
         }
         let arena_bytes = end;
         self.owned.add(arena_bytes, Use::Device)?;
-        let kinds = [Pieces::constants(plan)?, Pieces::packed(plan), Pieces::params(plan)];
-        let weights_bytes = kinds[0].total() + kinds[1].total();
-        let mut bytes = Vec::new();
-        let mut slices = kinds.map(|pieces| {
-            let start = bytes.len().next_multiple_of(ALIGNMENT);
-            bytes.resize(start, 0);
-            bytes.extend_from_slice(&pieces.bytes);
-            let slice = |(at, size): &(usize, usize)| Slice { buffer: CONSTANTS, range: start + at..start + at + size };
-            pieces.ranges.iter().map(slice).collect::<Vec<_>>()
-        });
-        self.owned.add(bytes.len(), Use::Device)?;
-        self.owned.upload(&bytes, CONSTANTS)?;
-        let sizes = |ids: &[ValueId]| ids.iter().map(|id| plan.bytes(*id)).collect::<Vec<_>>();
-        let (inputs, end) = in_order(INPUTS, plan.slots, &sizes(&plan.program.inputs));
+        // Behind the weights come the parameters.
+        let start = plan.weight_bytes().next_multiple_of(ALIGNMENT);
+        let (params, ranges) = params(plan);
+        self.owned.add(start + params.len(), Use::Device)?;
+        let weights = self.weights.block()?;
+        self.owned.upload(&[(0, &weights), (start, &params)], CONSTANTS)?;
+        let params = ranges.iter().map(|(offset, size)| start + offset..start + offset + size);
+        let params = params.map(|range| Slice { buffer: CONSTANTS, range }).collect();
+        let (inputs, end) = in_order(INPUTS, self.runs.slots, &plan.inputs);
         self.owned.add(end, Use::Write)?;
-        let (outputs, end) = in_order(OUTPUTS, plan.slots, &sizes(&plan.program.outputs));
+        let sizes: Vec<usize> = plan.outputs.iter().map(|output| output.size).collect();
+        let (outputs, end) = in_order(OUTPUTS, self.runs.slots, &sizes);
         self.owned.add(end, Use::Read)?;
-        let [constants, packed, params] = slices.each_mut().map(std::mem::take);
-        Ok((Map { arena_bytes, banks, constants, packed, params, inputs, outputs }, weights_bytes))
+        let weights_bytes = plan.weights.iter().map(|weight| padded(weight.size)).sum();
+        Ok((Map { arena_bytes, banks, params, inputs, outputs }, weights_bytes))
     }
 
-    fn place(&self, map: &Map, slot: usize, id: ValueId) -> Slice {
-        match self.plan.layout.places[id.index()] {
-            Place::Input(index) => map.inputs[slot][index].clone(),
-            Place::Constant(index) => map.constants[index].clone(),
-            Place::Bank { bank, offset } => {
-                let start = map.banks[bank] + offset;
-                Slice { buffer: ARENA, range: start..start + padded(self.plan.bytes(id)) }
-            }
-            Place::Nowhere => unreachable!("a kernel makes whatever another reads"),
-        }
+    fn place(&self, map: &Map, slot: usize, range: &BufferRange) -> Slice {
+        let (buffer, start) = match range.buffer {
+            Buffer::Input(index) => return map.inputs[slot][index].clone(),
+            Buffer::Bank(bank) => (ARENA, map.banks[bank]),
+            Buffer::Weights => (CONSTANTS, 0),
+        };
+        let start = start + range.offset;
+        Slice { buffer, range: start..start + padded(range.size) }
     }
 
     /// What each dispatch binds in a slot's runs, its parameters first.
     fn bound(&self, map: &Map, slot: usize) -> Vec<Vec<Slice>> {
-        let mut packed = map.packed.iter();
         let dispatches = self.plan.dispatches.iter().zip(&map.params);
-        dispatches
-            .map(|(dispatch, params)| {
-                let slices = dispatch.shader.bindings.iter().map(|binding| match binding {
-                    Binding::Read(id) | Binding::Write(id, _) => self.place(map, slot, *id),
-                    Binding::Packed(_) | Binding::Words(_) => {
-                        packed.next().expect("one for each packed binding").clone()
-                    }
-                });
-                [params.clone()].into_iter().chain(slices).collect()
-            })
-            .collect()
+        let bound = |(dispatch, params): (&Dispatch, &Slice)| {
+            let slices = dispatch.bindings.iter().map(|bound| self.place(map, slot, &bound.range));
+            [params.clone()].into_iter().chain(slices).collect()
+        };
+        dispatches.map(bound).collect()
     }
 }
 

@@ -1,26 +1,26 @@
-//! Values that one recording leaves on the device for others, in memory that belongs to all of them, so that what only the
-//! device reads crosses no bus. Those that share submit to one queue, in the order in which they run.
+//! Values that one recording passes to others in shared device memory, without a transfer to the host. Recordings that
+//! share values submit to the same queue in the order of their runs.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
 
 use ash::vk;
 
-use super::hazards::Slice;
+use super::Slice;
 use super::owned::Owned;
 use crate::device::Device;
 use crate::device::vulkan::{Buffer, Use};
 use crate::kernel::GpuError;
 
-/// Memory of one value, the device's alone.
+/// Device memory of one value.
 pub(super) struct Shared {
     device: Device,
-    /// There until this is dropped.
+    /// `Some` until this is dropped.
     buffer: Option<Buffer>,
     bytes: usize,
 }
 
-// SAFETY: the host does not see the memory: nothing of the buffer but its handle is used before it is freed.
+// SAFETY: the memory is not mapped, and only the handle of the buffer is used before it is freed.
 unsafe impl Sync for Shared {}
 
 impl Shared {
@@ -32,26 +32,26 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         if let (Some(vulkan), Some(buffer)) = (self.device.vulkan(), self.buffer.take()) {
-            // SAFETY: recordings that use it hold it until their runs have ended.
+            // SAFETY: recordings that use the buffer own it until their runs have ended.
             unsafe { vulkan.free(buffer) };
         }
     }
 }
 
-/// What a recording takes from others before each run and leaves to others after it.
+/// The values that a recording takes from others before each run, and those that it leaves for others after each run.
 #[derive(Default)]
 pub(super) struct Links {
     taken: Vec<(Arc<Shared>, Slice)>,
-    /// By output.
+    /// The number of each output with its slice and the shared memory.
     left: Vec<(usize, Slice, Arc<Shared>)>,
     before: Option<vk::CommandBuffer>,
     after: Option<vk::CommandBuffer>,
-    /// Whether commands are those of what is taken and left.
+    /// Whether the commands are up to date with the values taken and left.
     is_recorded: bool,
 }
 
 impl Links {
-    /// Memory to which an output, which lies there in a run, goes after each run from now on.
+    /// Shared memory to which the output at this slice is copied after each run from now on.
     pub(super) fn leave(&mut self, owned: &Owned, output: usize, from: &Slice) -> Result<Arc<Shared>, GpuError> {
         if let Some((_, _, shared)) = self.left.iter().find(|(other, ..)| *other == output) {
             return Ok(shared.clone());
@@ -64,8 +64,8 @@ impl Links {
         Ok(shared)
     }
 
-    /// Whether an input, which lies there, comes from shared memory before each run from now on; not where it is of another
-    /// device or size.
+    /// Copies shared memory to the input at this slice before each run from now on. Returns `false` without doing so if
+    /// the memory belongs to another device or has another size.
     pub(super) fn take(&mut self, owned: &Owned, shared: &Arc<Shared>, to: &Slice) -> bool {
         let own = shared.device.vulkan().map(|vulkan| vulkan.raw.handle()) == Some(owned.vulkan().raw.handle());
         if !own || shared.bytes != to.range.len() {
@@ -77,7 +77,7 @@ impl Links {
         true
     }
 
-    /// The commands before and after those of a run.
+    /// The command buffers to submit before and after those of a run.
     pub(super) fn commands(&mut self, owned: &mut Owned) -> Result<[Option<vk::CommandBuffer>; 2], GpuError> {
         if !self.is_recorded {
             let copy = |owned: &Owned, from: &Slice| (owned.buffers[from.buffer].raw, from.range.start as u64);
@@ -92,10 +92,11 @@ impl Links {
     }
 }
 
-/// From a buffer and an offset to others, so many bytes.
+/// The source buffer and offset, the destination buffer and offset, and the number of bytes.
 type Copy = ((vk::Buffer, u64), (vk::Buffer, u64), usize);
 
-/// Copies after everything before them and before everything after them; `None` where there are none.
+/// Records copies between barriers: after all earlier commands and before all later ones. `None` if there are no
+/// copies.
 fn record(owned: &mut Owned, copies: &[Copy]) -> Result<Option<vk::CommandBuffer>, GpuError> {
     use vk::{AccessFlags as Access, PipelineStageFlags as Stage};
     if copies.is_empty() {
@@ -108,7 +109,7 @@ fn record(owned: &mut Owned, copies: &[Copy]) -> Result<Option<vk::CommandBuffer
     owned.barrier(commands, (all, written), (Stage::TRANSFER, copied));
     for ((from, src_offset), (to, dst_offset), bytes) in copies {
         let region = vk::BufferCopy { src_offset: *src_offset, dst_offset: *dst_offset, size: *bytes as u64 };
-        // SAFETY: both ranges lie in their buffers, which live as long as the recording.
+        // SAFETY: both ranges are inside their buffers, which exist as long as the recording.
         unsafe { owned.vulkan().raw.cmd_copy_buffer(commands, *from, *to, &[region]) };
     }
     let used = Access::SHADER_READ | Access::SHADER_WRITE | copied;

@@ -1,4 +1,4 @@
-//! What a lane hands to its queue, one after the other, each with a fence that tells when it has ended.
+//! The submissions of a lane to its queue, in order, each with a fence that is signalled when it has ended.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -11,20 +11,21 @@ use crate::device::vulkan::{Vulkan, failed};
 use crate::execute::MAX_PENDING;
 use crate::kernel::GpuError;
 
-/// How long a wait looks again and again on either side of the time at which it should be over: waking up takes about as
-/// long as a small network.
+/// How long a wait polls before and after the expected end. Waking up from a sleep takes about as long as the run of a
+/// small network.
 const SPIN: Duration = Duration::from_micros(500);
 
-/// Submissions of one lane. They are numbered from 1, and none ends before those ahead of it.
+/// Submissions of one lane. They are numbered from 1 and end in order.
 pub(super) struct Submissions {
     device: Device,
-    /// The number of the queue that they go to.
+    /// The number of the queue.
     queue: usize,
-    /// Those of the submissions that are not known to have ended, in their order.
+    /// The fences of the submissions that are not known to have ended, in order.
     fences: VecDeque<vk::Fence>,
-    /// How many are known to have ended.
+    /// The number of submissions that are known to have ended.
     ended: usize,
-    /// How long the last wait took, if its end was not slept through.
+    /// The expected duration of the next wait: that of the last one, or 7/8 of it if the submission ended during the
+    /// sleep.
     usual: Duration,
 }
 
@@ -38,7 +39,7 @@ impl Submissions {
         self.device.vulkan().expect("recordings are made where it is")
     }
 
-    /// That of a submission that is not known to have ended.
+    /// The fence of a submission that is not known to have ended.
     fn fence(&self, number: usize) -> vk::Fence {
         self.fences[number - self.ended - 1]
     }
@@ -48,8 +49,8 @@ impl Submissions {
         self.ended + self.fences.len()
     }
 
-    /// Hands whole command buffers over, which may be under way already, and gives the submission's number. Where too many
-    /// are under way it waits for the first of them.
+    /// Submits complete command buffers, which may already be pending, and returns the number of the submission. If too
+    /// many submissions are pending, waits for the oldest one first.
     pub(super) fn submit(&mut self, buffers: &[vk::CommandBuffer]) -> Result<usize, GpuError> {
         if self.fences.len() == MAX_PENDING {
             self.wait(self.ended + 1)?;
@@ -58,11 +59,11 @@ impl Submissions {
         let vulkan = self.vulkan();
         let fence = self.device.noted(vulkan.fence())?;
         let queue = vulkan.queue(self.queue);
-        // SAFETY: the command buffers are whole and may be under way several times; the fence is not in use.
+        // SAFETY: the command buffers are complete and allow simultaneous use; the fence is not in use.
         let submitted = unsafe { vulkan.raw.queue_submit(*queue, &[submit], fence) };
         drop(queue);
         if submitted.is_err() {
-            // SAFETY: what was refused signals nothing.
+            // SAFETY: a failed submission does not signal its fence.
             unsafe { vulkan.raw.destroy_fence(fence, None) };
         }
         self.device.noted(submitted.map_err(failed("the queue")))?;
@@ -70,27 +71,27 @@ impl Submissions {
         Ok(self.started())
     }
 
-    /// How many may be under way.
+    /// The number of submissions that are not known to have ended.
     pub(super) fn pending(&self) -> usize {
         self.fences.len()
     }
 
-    /// Whether all have ended, waited for or not.
+    /// Whether all submissions have ended, including those that were not waited for.
     pub(super) fn is_idle(&self) -> Result<bool, GpuError> {
         if self.pending() == 0 {
             return Ok(true);
         }
-        // SAFETY: the fence was handed to the queue with the submission, and is the recording's own.
+        // SAFETY: the fence was submitted to the queue, and belongs to the recording.
         let is_over = unsafe { self.vulkan().raw.get_fence_status(self.fence(self.started())) };
         self.device.noted(is_over.map_err(failed("a run")))
     }
 
-    /// Whether a submission was waited for.
+    /// Whether a submission is known to have ended because it was waited for.
     pub(super) fn has_ended(&self, number: usize) -> bool {
         (1..=self.ended).contains(&number)
     }
 
-    /// Waits until a submission has ended: asleep, but for the time around that at which the last wait was over.
+    /// Waits until a submission has ended. Sleeps at first, and polls around the time at which the last wait ended.
     pub(super) fn wait(&mut self, number: usize) -> Result<(), GpuError> {
         if number <= self.ended {
             return Ok(());
@@ -104,24 +105,24 @@ impl Submissions {
             && let Some(fence) = self.fences.pop_front()
         {
             self.ended += 1;
-            // SAFETY: the submission has ended, and its fence was the recording's own.
+            // SAFETY: the submission has ended, and its fence belonged to the recording.
             self.device.noted(unsafe { self.vulkan().keep(fence) })?;
         }
         Ok(())
     }
 
-    /// Waits until all have ended.
+    /// Waits until all submissions have ended.
     pub(super) fn wait_for_all(&mut self) -> Result<(), GpuError> {
         self.wait(self.started())
     }
 
-    /// Sleeps for a while, or until a submission has ended; whether it has.
+    /// Sleeps for this time, or until a submission has ended. Returns whether it has ended.
     fn sleep(&self, number: usize, time: Duration) -> Result<bool, GpuError> {
         if time.is_zero() {
             return Ok(false);
         }
         let (raw, fence) = (&self.vulkan().raw, [self.fence(number)]);
-        // SAFETY: the fence was handed to the queue with the submission, and is the recording's own.
+        // SAFETY: the fence was submitted to the queue, and belongs to the recording.
         match unsafe { raw.wait_for_fences(&fence, true, u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)) } {
             Ok(()) => Ok(true),
             Err(vk::Result::TIMEOUT) => Ok(false),
@@ -129,13 +130,13 @@ impl Submissions {
         }
     }
 
-    /// As [`Submissions::wait`], for those that only look on: again and again at first, then asleep.
+    /// Waits like [`Submissions::wait`], but without updating the state: polls at first, then sleeps.
     pub(super) fn look(&self, number: usize) -> Result<(), GpuError> {
         if number <= self.ended {
             return Ok(());
         }
         let start = Instant::now();
-        // Software needs this thread's core for the work itself.
+        // A software device needs this thread's core for its work.
         let spin = if self.device.adapter().is_software { Duration::ZERO } else { 2 * SPIN };
         let (raw, fence) = (&self.vulkan().raw, self.fence(number));
         // SAFETY: as above.
@@ -160,7 +161,7 @@ impl Drop for Submissions {
             self.vulkan().settle();
         }
         let raw = &self.vulkan().raw;
-        // SAFETY: nothing that was submitted is under way.
+        // SAFETY: no submission is pending.
         unsafe { self.fences.iter().for_each(|fence| raw.destroy_fence(*fence, None)) };
     }
 }

@@ -1,5 +1,5 @@
-//! A contraction in the form that fits every case: one invocation for each result, filter and data as the program has
-//! them. The fallback where no faster variant applies, and what those are checked against.
+//! Convolution in the general form: one invocation per result, with filter and data as the program stores them. It is
+//! the fallback if no faster variant applies, and the reference that the others are tested against.
 
 use attache_gpu_ir::{Contraction, Primitive, Scalar};
 
@@ -17,7 +17,8 @@ pub(in crate::variants) const VARIANT: Variant = Variant {
     write,
 };
 
-/// WGSL of the function `source(o, tap, axis…)`: where output position `o` reads for a tap of the window, or -1.
+/// WGSL of the function `source(o, tap, axis…)`: the input coordinate that output coordinate `o` reads for a tap of the
+/// window, or -1 if there is none. `source_y` and `source_x` call it with the parameters of the two axes.
 pub(super) fn source(writer: &mut Writer<'_>, contraction: &Contraction) {
     let [sy, sx] = contraction.strides.map(|stride| writer.param(stride));
     let [dy, dx] = contraction.dilations.map(|dilation| writer.param(dilation));

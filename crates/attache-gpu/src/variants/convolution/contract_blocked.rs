@@ -1,6 +1,6 @@
-//! A contraction of reals of one group with a constant filter, through the memory of a work group: it makes a block of
-//! positions × channels, and each number that it reads serves the whole block. A depthwise contraction in front is computed
-//! as the block is read.
+//! Convolution of floats with one group and a constant filter as a blocked matrix product. A work group computes a
+//! block of output pixels × output channels and stages data and filter in its memory, so that each loaded element
+//! serves the whole block. A depthwise prologue is computed while the block is loaded.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(super) fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     is_real && is_dense && has_elements && kernel.inputs[1..].iter().all(constant) && fits(context, kernel)
 }
 
-/// Whether what [`pack`] makes, and the dispatch, are within limits.
+/// Whether the dispatch and the buffer that [`pack`] returns fit the device's limits.
 pub(super) fn fits(context: &Context<'_>, kernel: &Kernel) -> bool {
     let (data, filter) = (context.program.shape(kernel.inputs[0]), context.program.shape(kernel.inputs[1]));
     let rows = 1 + filter[1] * filter[2] * data[3].next_multiple_of(4);
@@ -36,8 +36,8 @@ pub(super) fn fits(context: &Context<'_>, kernel: &Kernel) -> bool {
     bytes <= context.limits.max_binding_bytes && filter[0] <= MAX_OUTPUTS
 }
 
-/// Meetings of a work group cost software more than what they save it. Spread over the output, most taps of a window miss, and
-/// here they are multiplied all the same.
+/// On software devices barriers cost more than staging saves. In a transposed convolution with strides most taps of the
+/// window hit no input element, but this variant multiplies them anyway.
 fn cost(context: &Context<'_>, kernel: &Kernel) -> u32 {
     let Primitive::Contract(contraction) = &kernel.primitive else { unreachable!("applies") };
     let misses = contraction.transposed && contraction.strides != [1, 1];
@@ -49,38 +49,38 @@ fn cost(context: &Context<'_>, kernel: &Kernel) -> u32 {
     }
 }
 
-/// Positions from which on a device is busy without invocations that share a sum.
+/// Output pixels above which a device is busy without split-K.
 const MANY_POSITIONS: usize = 16384;
 
-/// How a block is spread over a work group.
+/// How a block is distributed over a work group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Block {
-    /// Positions and quads of channels of the block.
+    /// Output pixels, and vec4s of output channels, of the block.
     rows: usize,
     columns: usize,
-    /// Positions of one invocation; it makes one quad of channels of each.
+    /// Output pixels per invocation, which computes one vec4 of output channels for each.
     each: usize,
-    /// Invocations that share the products of one result.
+    /// The split-K factor: invocations that jointly compute one result.
     shares: usize,
-    /// Quads of the data's channels that each of them goes through between two meetings.
+    /// Vec4s along K that each split-K part processes between two barriers.
     step: usize,
 }
 
 /// Work groups from which on a large device is busy.
 const ENOUGH_GROUPS: usize = 96;
 
-/// Invocations of a work group, at most.
+/// Maximum number of invocations of a work group.
 const MAX_INVOCATIONS: usize = 256;
 
-/// Blocks to choose from: the first that makes enough work groups, else the last.
+/// Block shapes, tried in order: the first that yields enough work groups is used, else the last.
 const BLOCKS: [[usize; 2]; 5] = [[32, 16], [16, 16], [32, 8], [16, 8], [8, 8]];
 
-/// The same behind a depthwise contraction, which is computed again for each block of channels.
+/// The block shapes with a prologue, which is recomputed for each block of channels.
 const BLOCKS_BEHIND_DEPTHWISE: [[usize; 2]; 6] = [[16, 32], [32, 16], [16, 16], [8, 16], [16, 8], [8, 8]];
 
 impl Block {
-    /// For so many positions, quads of channels and quads of the data's channels, within so many bytes of memory and
-    /// invocations.
+    /// The block for these numbers of output pixels, vec4s of output channels and vec4s along K, within `bytes` bytes
+    /// of work-group memory and `invocations` invocations.
     fn new([positions, quads, depth]: [usize; 3], is_behind_depthwise: bool, [bytes, invocations]: [usize; 2]) -> Self {
         let invocations = invocations.min(MAX_INVOCATIONS);
         if positions < 4 {
@@ -104,7 +104,7 @@ impl Block {
         block.within(bytes)
     }
 
-    /// The same with less held at once, where that is more than so many bytes.
+    /// The same block with fewer steps between barriers, then with less split-K, as far as needed to fit `bytes` bytes.
     fn within(mut self, bytes: usize) -> Self {
         while self.bytes() > bytes && self.step > 1 {
             self.step = self.step.div_ceil(2);
@@ -119,22 +119,22 @@ impl Block {
         self.rows / self.each * self.columns * self.shares
     }
 
-    /// Quads of the data's channels between two meetings.
+    /// Vec4s along K that are staged between two barriers.
     fn chunk(&self) -> usize {
         self.shares * self.step
     }
 
-    /// Vectors from one position's data to the next: odd, so that neighbours lie in different banks of the memory.
+    /// Vec4s between the data of two output pixels: odd, so that neighbours are in different memory banks.
     fn stride(&self) -> usize {
         self.chunk() + 1 - self.chunk() % 2
     }
 
-    /// Vectors of the data that are held at once.
+    /// Vec4s of data that are staged at once.
     fn data(&self) -> usize {
         self.rows * self.stride()
     }
 
-    /// Vectors of memory: the data and the filter, and later the parts of the sums.
+    /// Vec4s of work-group memory: data and filter, later reused for the partial sums.
     fn vectors(&self) -> usize {
         let parts = if self.shares > 1 { self.shares * self.rows * self.columns } else { 0 };
         parts.max(self.data() + self.chunk() * 4 * self.columns)
@@ -145,8 +145,9 @@ impl Block {
     }
 }
 
-/// Bias, then the filter, output channels innermost and padded to a multiple of 4, the data's channels likewise:
-/// `[1 + height × width × channels][outputs]`. Then what a depthwise contraction in front has packed.
+/// Bias, then the filter, output channels innermost and padded to a multiple of 4, input channels padded likewise:
+/// `[1 + height × width × channels][outputs]`. The packed weights of a depthwise prologue follow. Also returns the vec4
+/// at which those start.
 pub(super) fn pack(context: &Context<'_>, kernel: &Kernel) -> (Arc<[f32]>, usize) {
     let shape = context.program.shape(kernel.inputs[1]);
     let (outputs, channels) = (shape[0], shape[3]);
@@ -222,7 +223,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     vec![writer.finish(group, groups.map(|count| count as u32), &declarations, &body)]
 }
 
-/// WGSL that adds the shares' parts of the sums and stores them.
+/// WGSL that adds the partial sums of the split-K parts by a tree reduction, and stores the results.
 fn gather(block: Block, store: &str) -> String {
     let Block { rows, columns, each, shares, .. } = block;
     let (layer, down, invocations) = (rows * columns, rows / each, block.invocations());
@@ -248,8 +249,8 @@ fn gather(block: Block, store: &str) -> String {
     text
 }
 
-/// The loops that bring data and filter into the work group's memory and multiply them there. What comes next is read while
-/// what is there is multiplied.
+/// The loops that stage data and filter in work-group memory and multiply them there. The next chunk is loaded while
+/// the current one is multiplied.
 struct Stage<'a> {
     block: Block,
     supply: &'a Supply,
@@ -308,7 +309,7 @@ impl Stage<'_> {
         )
     }
 
-    /// Reads the chunk that starts with quad `c`.
+    /// Loads the chunk that starts at vec4 `c` along K.
     fn fetch(&self, weights: &Array, slots: [usize; 2]) -> String {
         let mut text = String::new();
         for slot in 0..slots[0] {
@@ -322,7 +323,7 @@ impl Stage<'_> {
         text
     }
 
-    /// Puts what was read into the work group's memory: the data, then the filter.
+    /// Writes what was loaded to work-group memory: the data, then the filter.
     fn keep(&self, counts: [usize; 2], slots: [usize; 2]) -> String {
         let (invocations, stride, behind) = (self.block.invocations(), self.block.stride(), self.block.data());
         let guard = |slot: usize, count: usize| match (slot + 1) * invocations > count {

@@ -1,7 +1,7 @@
-//! A contraction of bytes of one group with a constant filter, four products at a time.
+//! Convolution of 8-bit integers with one group and a constant filter, four products at a time (`dot4I8Packed`).
 //!
-//! With zero points `z` of the data and `w` of the filter, `Σ (x − z)(f − w) = Σ x·f − w Σ x − z Σ (f − w)`, where padding
-//! counts as `x = z`: the last sum is known beforehand and joins the bias.
+//! With zero points `z` of the data and `w` of the filter, `Σ (x − z)(f − w) = Σ x·f − w Σ x − z Σ (f − w)`, where
+//! padding counts as `x = z`. The last sum is constant and is added to the bias in advance.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::wgsl::{Context, Shader, Writer};
 pub(in crate::variants) const VARIANT: Variant =
     Variant { name: "contract_bytes", takes_prologues: false, applies, cost: |_, _| 2, write };
 
-/// Whether the filter is a constant of bytes.
+/// Whether the filter is a constant of 8-bit integers.
 pub(super) fn has_byte_filter(context: &Context<'_>, kernel: &Kernel) -> bool {
     let filter = context.program.value(kernel.inputs[1]);
     filter.bytes.is_some() && matches!(filter.source, Source::Constant(_))
 }
 
-/// A constant filter's bytes as signed ones, and its zero point among those.
+/// A constant filter's elements as signed bytes, and its zero point shifted accordingly.
 pub(super) fn signed_filter(context: &Context<'_>, kernel: &Kernel) -> Option<(Vec<i8>, i32)> {
     let Primitive::Contract(contraction) = &kernel.primitive else { return None };
     let filter = context.program.value(kernel.inputs[1]);
@@ -32,15 +32,15 @@ pub(super) fn signed_filter(context: &Context<'_>, kernel: &Kernel) -> Option<(V
     Some((bytes.iter().map(|byte| (byte ^ flip) as i8).collect(), point.wrapping_sub(shift)))
 }
 
-/// The zero point of the data as a signed byte, and whether its bytes have a sign already; `None` where it isn't stored as
-/// bytes.
+/// The zero point of the data as a signed byte, and whether the data's bytes are signed. `None` if the data is not
+/// stored as bytes.
 pub(super) fn signed_data(context: &Context<'_>, kernel: &Kernel) -> Option<(i8, bool)> {
     let Primitive::Contract(contraction) = &kernel.primitive else { return None };
     let Storage::Bytes(bytes) = context.storages.of(kernel.inputs[0]) else { return None };
     Some((signed_point(bytes, contraction.zero_points[0])?, bytes == Bytes::Signed))
 }
 
-/// The bias, or zeros; `None` where it isn't known beforehand.
+/// The bias, or zeros; `None` if it is not constant.
 pub(super) fn bias(context: &Context<'_>, kernel: &Kernel) -> Option<Vec<i32>> {
     let outputs = context.program.shape(kernel.inputs[1])[0];
     let Some(id) = kernel.inputs.get(2) else { return Some(vec![0; outputs]) };
@@ -60,13 +60,13 @@ pub(super) fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
         && bias(context, kernel).is_some()
 }
 
-/// Four signed bytes as a word, the first lowest; those left out are 0.
+/// Four signed bytes as a word, the first in the lowest bits; missing ones are 0.
 pub(super) fn word(bytes: impl IntoIterator<Item = i8>) -> u32 {
     bytes.into_iter().enumerate().map(|(place, byte)| u32::from(byte as u8) << (8 * place)).sum()
 }
 
 /// Bias, then the filter, output channels innermost and padded to a multiple of 4, four input channels to a word:
-/// `[1 + height × width × ⌈channels / 4⌉][outputs]`.
+/// `[1 + height × width × ⌈channels / 4⌉][outputs]`. Also returns the filter's zero point.
 pub(super) fn pack(context: &Context<'_>, kernel: &Kernel, data_zero: i8) -> (Arc<[u32]>, i32) {
     let shape = context.program.shape(kernel.inputs[1]);
     let (outputs, taps, channels) = (shape[0], shape[1] * shape[2], shape[3]);
@@ -87,8 +87,8 @@ pub(super) fn pack(context: &Context<'_>, kernel: &Kernel, data_zero: i8) -> (Ar
     (packed.into(), filter_zero)
 }
 
-/// WGSL of the function `fetch(position, c, inside)`: four channels of the data from channel `4·c` on as signed bytes; what
-/// stands for zero where the position isn't inside. Channels past the last are 0.
+/// WGSL of the function `fetch(position, c, inside)`: four channels of the data from channel `4·c` on as signed bytes,
+/// or the zero point if `inside` is false. Channels beyond the last are 0.
 pub(super) fn fetch(writer: &mut Writer<'_>, kernel: &Kernel, channels: usize, zero: i8, signed: bool) {
     let words = writer.read(kernel.inputs[0], 4);
     let flip = if signed { "" } else { " ^ 0x80808080u" };

@@ -1,4 +1,4 @@
-//! A contraction of reals of one group with a constant filter, packed so that neighbouring invocations read neighbouring
+//! Convolution of floats with one group and a constant filter, packed such that adjacent invocations read adjacent
 //! vectors.
 
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! A contraction in which every channel is a group of its own, 4 channels an invocation.
+//! Depthwise convolution of floats, 4 channels per invocation.
 
 use std::sync::Arc;
 

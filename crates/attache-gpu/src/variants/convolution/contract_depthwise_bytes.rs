@@ -1,4 +1,4 @@
-//! A contraction of bytes in which every channel is a group of its own, 4 channels an invocation.
+//! Depthwise convolution of 8-bit integers, 4 channels per invocation.
 
 use std::sync::Arc;
 
@@ -25,7 +25,8 @@ fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
         && bias(context, kernel).is_some()
 }
 
-/// Words: the bias of each channel, then the filter with channels innermost, four to a word: `[height × width][channels]`.
+/// Packed words: the bias of each channel, then the filter, channels innermost, four to a word:
+/// `[height × width][channels]`. Also returns the filter's zero point.
 fn pack(context: &Context<'_>, kernel: &Kernel) -> (Arc<[u32]>, i32) {
     let shape = context.program.shape(kernel.inputs[1]);
     let (channels, taps) = (shape[0], shape[1] * shape[2]);

@@ -1,5 +1,5 @@
-//! A contraction of reals of one group with a small window over a large image, through the memory of a work group: a tile
-//! of the image, with what the window reaches around it, is read once and serves every tap.
+//! Convolution of floats with one group and a small window over a large image. A tile of the image, including the
+//! window's margin, is staged in work-group memory once and serves every tap.
 
 use std::fmt::Write;
 
@@ -16,30 +16,31 @@ use crate::wgsl::{Context, Shader, Writer};
 pub(in crate::variants) const VARIANT: Variant =
     Variant { name: "contract_direct", takes_prologues: false, applies, cost, write };
 
-/// Neighbouring positions of one invocation; of each it makes one quad of channels.
+/// Adjacent output pixels per invocation, which computes one vec4 of output channels for each.
 const EACH: usize = 8;
 
-/// Rows of positions of a tile.
+/// Output rows of a tile.
 const ROWS: usize = 8;
 
-/// Work groups from which on a device is busy for several rounds. Smaller images share the work in other ways.
+/// Work groups from which on a device is busy for several rounds. Other variants distribute smaller images better.
 const ENOUGH_GROUPS: usize = 250;
 
-/// How the work is spread over work groups.
+/// How the work is distributed over work groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Tile {
-    /// Quads of output channels.
+    /// Vec4s of output channels.
     quads: usize,
-    /// Columns of positions.
+    /// Output columns.
     columns: usize,
     /// Height and width of the window.
     window: [usize; 2],
-    /// Quads of the data's channels that are held at once.
+    /// Vec4s of input channels that are staged at once.
     depth: usize,
 }
 
 impl Tile {
-    /// For so many quads of output channels and of the data's, and a window of this size, within so many bytes of memory.
+    /// The tile for these numbers of vec4s of output and input channels, and a window of this size, within `bytes`
+    /// bytes of work-group memory.
     fn new([quads, data]: [usize; 2], window: [usize; 2], bytes: usize) -> Option<Self> {
         let quads = quads.next_power_of_two().min(8);
         let columns = if quads < 4 { 64 } else { 32 };
@@ -51,17 +52,17 @@ impl Tile {
         self.quads * ROWS * self.columns / EACH
     }
 
-    /// Height and width of what is read for one quad of the data's channels.
+    /// Height and width of the staged input for one vec4 of input channels.
     fn reach(&self) -> [usize; 2] {
         [ROWS + self.window[0] - 1, self.columns + self.window[1] - 1]
     }
 
-    /// Vectors of one quad of the data's channels.
+    /// Vec4s of memory for one vec4 of input channels.
     fn data(&self) -> usize {
         self.reach()[0] * self.reach()[1]
     }
 
-    /// Vectors of the filter for the quads that are held.
+    /// Vec4s of memory for the filter of the staged input channels.
     fn filter(&self) -> usize {
         self.window[0] * self.window[1] * self.depth * 4 * self.quads
     }
@@ -77,7 +78,7 @@ fn tile(context: &Context<'_>, kernel: &Kernel) -> Option<Tile> {
     Tile::new(quads, [filter[1], filter[2]], context.limits.work_group_bytes)
 }
 
-/// Work groups along the width, the height, and the batch and the channels.
+/// Work groups along the width, the height, and batch × channels.
 fn groups(context: &Context<'_>, kernel: &Kernel, tile: Tile) -> [usize; 3] {
     let (output, quads) =
         (context.program.shape(kernel.outputs[0]), context.program.shape(kernel.inputs[1])[0].div_ceil(4));

@@ -1,4 +1,5 @@
-//! A contraction of reals of one group with a constant filter, whose work groups hold all that their positions read.
+//! Convolution of floats with one group and a constant filter, with all input channels of the block's output pixels
+//! staged in work-group memory.
 
 use std::fmt::Write;
 
@@ -12,7 +13,7 @@ use crate::wgsl::{Context, Shader, Writer};
 pub(in crate::variants) const VARIANT: Variant =
     Variant { name: "contract_held", takes_prologues: true, applies, cost, write };
 
-/// Steps through the channels whose part of the filter is read ahead.
+/// Steps along K for which the filter is prefetched.
 const AHEAD: usize = 2;
 
 fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
@@ -50,8 +51,8 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     vec![held::shader(writer, (context, kernel), block, &supply, &texts)]
 }
 
-/// WGSL that multiplies what is held by the filter, a row of which is what `weight` makes of its number. What comes next is
-/// read while what was read is multiplied.
+/// WGSL that multiplies the staged data by the filter; `weight` returns the WGSL of a row of the filter. The next
+/// steps' weights are loaded while the current ones are multiplied.
 fn multiply(block: Block, depth: &str, weight: impl Fn(&str) -> String) -> String {
     let Block { rows, shares, .. } = block;
     let (stride, down) = (block.stride(), rows / EACH);

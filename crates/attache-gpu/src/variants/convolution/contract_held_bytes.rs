@@ -1,5 +1,6 @@
-//! A contraction of bytes of one group with a constant filter, whose work groups hold all that their positions read: four
-//! products at a time, as [`contract_bytes`](super::contract_bytes).
+//! Convolution of 8-bit integers with one group and a constant filter, with all input channels of the block's output
+//! pixels staged in work-group memory. Like [`contract_bytes`](super::contract_bytes), it computes four products at a
+//! time.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::wgsl::{Context, Shader, Writer};
 pub(in crate::variants) const VARIANT: Variant =
     Variant { name: "contract_held_bytes", takes_prologues: true, applies, cost, write };
 
-/// Steps through the channels whose part of the filter is read ahead, but on software, which waits for nothing.
+/// Steps along K for which the filter is prefetched, except on software devices, which have no latency to hide.
 const AHEAD: usize = 4;
 
 fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
@@ -30,8 +31,8 @@ fn cost(context: &Context<'_>, kernel: &Kernel) -> u32 {
     if context.limits.shares_sums && held::is_small(context, kernel) { 1 } else { 31 }
 }
 
-/// The words of [`contract_bytes::pack`], then those of a depthwise contraction in front; with which vector these start, and
-/// the filter's zero point.
+/// The words of [`contract_bytes::pack`], then those of a depthwise prologue. Also returns the vector at which the
+/// latter start, and the filter's zero point.
 fn pack(context: &Context<'_>, kernel: &Kernel) -> (Arc<[u32]>, usize, i32) {
     let (zero, _) = contract_bytes::signed_data(context, kernel).expect("applies");
     let (packed, filter_zero) = contract_bytes::pack(context, kernel, zero);
@@ -43,8 +44,8 @@ fn pack(context: &Context<'_>, kernel: &Kernel) -> (Arc<[u32]>, usize, i32) {
     (words, start, filter_zero)
 }
 
-/// The bias of a depthwise contraction, then its filter, four channels to a word and four taps to a vector: `[quads of
-/// channels][⌈taps / 4⌉ × 4]`.
+/// The bias of a depthwise prologue, then its filter, four channels to a word and four taps to a vector:
+/// `[channels / 4][⌈taps / 4⌉ × 4]`.
 fn in_front(context: &Context<'_>, kernel: &Kernel) -> Vec<u32> {
     let shape = context.program.shape(kernel.inputs[1]);
     let (channels, taps) = (shape[0], shape[1] * shape[2]);
@@ -88,8 +89,9 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     vec![held::shader(writer, (context, kernel), block, &supply, &texts)]
 }
 
-/// WGSL that multiplies what is held by the filter, a row of which is what `weight` makes of its number, less the filter's
-/// zero point `point` where it isn't 0. What comes next, so many steps, is read while what was read is multiplied.
+/// WGSL that multiplies the staged data by the filter; `weight` returns the WGSL of a row of the filter. `point` is the
+/// filter's zero point, unless it is 0. The weights of the next `ahead` steps are loaded while the current ones are
+/// multiplied.
 fn multiply(
     (block, ahead): (Block, usize),
     depth: &str,

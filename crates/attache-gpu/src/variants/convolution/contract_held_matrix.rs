@@ -1,9 +1,9 @@
-//! A contraction of one tap with a constant filter on cooperative matrices, whose work groups hold all that their positions
-//! read, in binary16: meant for one behind a depthwise contraction, which is computed as it is read, and for one that skips
-//! positions. Sums are binary32.
+//! Pointwise convolution (one tap) with a constant filter on cooperative matrices, in f16 with f32 sums. All input
+//! channels of the block's output pixels are staged in work-group memory. Meant for convolutions with a depthwise
+//! prologue, which is computed while it is loaded, and for strided ones.
 //!
-//! A subgroup multiplies 16 output channels of every position by its share of the channels that are held. Its part of the
-//! filter is asked for before anything is held, so that neither waits for the other.
+//! A subgroup multiplies 16 output channels of every output pixel by its part of the staged channels. Its part of the
+//! filter is loaded before the data is staged, so that the two loads overlap.
 
 use attache_gpu_ir::Primitive;
 
@@ -21,35 +21,37 @@ use crate::wgsl::{Context, Shader, Writer};
 pub(in crate::variants) const VARIANT: Variant =
     Variant { name: "contract_held_matrix", takes_prologues: true, applies, cost, write };
 
-/// Matrices of weights that an invocation has a part of at once: four registers each.
+/// Maximum number of weight matrices that a subgroup keeps in registers, four registers of an invocation each.
 const MAX_STEPS: usize = 16;
 
-/// Subgroups along the output channels, at most.
+/// Maximum number of subgroups along the output channels.
 const MAX_WIDE: usize = 8;
 
-/// Subgroups that share the products of one result, at most.
+/// Maximum split-K factor, in subgroups.
 const MAX_SHARES: usize = 16;
 
-/// Positions of a work group. With fewer than a matrix has rows the others are whatever lies there, and so are their sums.
+/// Output pixels of a work group. If they are fewer than a matrix has rows, the remaining rows hold arbitrary values
+/// and their sums are ignored.
 const ROWS: [usize; 4] = [4, 8, 16, 32];
 
-/// Matrices of weights up to which other variants do as well.
+/// Number of weight matrices up to which other variants are as fast.
 const FEW_PRODUCTS: usize = 4;
 
-/// Invocations of a work group, at most.
+/// Maximum number of invocations of a work group.
 const MAX_INVOCATIONS: usize = 512;
 
-/// Units of a large device, and the invocations and bytes of work groups that one has room for: each invocation takes about a
-/// hundred registers.
+/// Compute units of a large device.
 const UNITS: usize = 128;
+/// Invocations of work groups that fit one compute unit at the same time. Each takes about a hundred registers.
 const UNIT_INVOCATIONS: usize = 512;
+/// Bytes of work-group memory of one compute unit.
 const UNIT_BYTES: usize = 49152;
 
 fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     let Primitive::Contract(contraction) = &kernel.primitive else { return false };
     let behind = |first: &Kernel| matches!(first.primitive, Primitive::Contract(_));
     let filter = context.program.shape(kernel.inputs[1]);
-    // What is held loses no digits that it would have in memory.
+    // The data is staged as f16 only if it would also be stored as f16, so staging loses no digits.
     let halves = [context.storages.of(kernel.inputs[0]), context.storages.packed()] == [Storage::Half; 2];
     context.limits.matrices != Matrices::Absent
         && halves
@@ -63,8 +65,8 @@ fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
         && Block::of(context, kernel).is_some()
 }
 
-/// What reads neighbouring positions as they lie is for `contract_matrix`, which was measured beside the others there, and a few
-/// products a position need no matrices.
+/// Pointwise convolutions without a prologue are left to `contract_matrix`, which was measured against the other
+/// variants for them. Convolutions with few products per output pixel do not need matrices.
 fn cost(context: &Context<'_>, kernel: &Kernel) -> u32 {
     let Primitive::Contract(contraction) = &kernel.primitive else { unreachable!("applies") };
     let [data, filter] = [0, 1].map(|input| context.program.shape(kernel.inputs[input]));
@@ -73,25 +75,28 @@ fn cost(context: &Context<'_>, kernel: &Kernel) -> u32 {
     if is_plain || work.depth() * work.outputs <= FEW_PRODUCTS { 20 } else { 0 }
 }
 
-/// What is to be computed, as far as it takes time.
+/// The size of the computation, as far as it determines the time.
 #[derive(Clone, Copy, Debug)]
 struct Work {
     positions: usize,
     /// Matrices of 16 output channels.
     outputs: usize,
-    /// Quads of channels of the data.
+    /// Vec4s of input channels.
     quads: usize,
-    /// Reads for each of them.
+    /// Loads for each of them: the taps of a prologue, else 1.
     taps: usize,
 }
 
-/// Nanoseconds on an H200, fitted to the times of some fifty dispatches: what a work group takes to begin and to end; an
-/// invocation to read one vector; a subgroup to read and multiply a step's matrices; a unit to multiply one, and to store and add
-/// one of sums.
+/// Start and end of a work group. This and the following four are nanoseconds on an H200, fitted to the times of about
+/// fifty dispatches.
 const BEGIN: usize = 1000;
+/// An invocation loads one vector.
 const READ: usize = 54;
+/// A subgroup loads and multiplies the matrices of one step.
 const STEP: usize = 100;
+/// A compute unit multiplies one matrix.
 const PRODUCT: usize = 6;
+/// A compute unit stores and adds one matrix of sums.
 const SUM: usize = 36;
 
 impl Work {
@@ -103,13 +108,13 @@ impl Work {
         Self { positions, outputs: filter[0].div_ceil(SIDE), quads: filter[3].div_ceil(4), taps }
     }
 
-    /// Matrices of 16 channels of the data.
+    /// Matrices of 16 input channels.
     fn depth(&self) -> usize {
         self.quads.div_ceil(SIDE / 4)
     }
 
-    /// How long a block takes a large device: its units take work groups in turn, as many at once as find room, and multiply for
-    /// one after the other.
+    /// Estimated time of a block shape on a large device. Each compute unit runs as many work groups at once as fit,
+    /// one batch after the other, but multiplies for only one of them at a time.
     fn time(&self, block: &Block) -> usize {
         let Block { rows, wide, shares, depth } = *block;
         let reads = (rows * self.quads).div_ceil(block.invocations()) * (self.taps + 1);
@@ -120,7 +125,7 @@ impl Work {
         groups.div_ceil(UNITS * together) * turn + groups.div_ceil(UNITS) * matrices
     }
 
-    /// The block that takes the least time, within so many bytes of memory and invocations.
+    /// The fastest block by this estimate, within `bytes` bytes of work-group memory and `invocations` invocations.
     fn block(&self, [bytes, invocations]: [usize; 2]) -> Option<Block> {
         let depth = self.depth();
         let widths = 1..=self.outputs.min(MAX_WIDE);
@@ -135,16 +140,16 @@ impl Work {
     }
 }
 
-/// How the work is spread over a work group.
+/// How the work is distributed over a work group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Block {
-    /// Positions.
+    /// Output pixels.
     rows: usize,
     /// Subgroups along the output channels, each with 16 of them.
     wide: usize,
-    /// Subgroups that share the products of one result.
+    /// The split-K factor: subgroups that jointly compute one result.
     shares: usize,
-    /// Matrices of 16 channels of the data, filled up to a multiple of the shares.
+    /// Matrices of 16 input channels, padded to a multiple of the split-K factor.
     depth: usize,
 }
 
@@ -166,17 +171,17 @@ impl Block {
         SUBGROUP * self.wide * self.shares
     }
 
-    /// Matrices of 16 positions.
+    /// Matrices of 16 output pixels.
     fn tall(&self) -> usize {
         self.rows.div_ceil(SIDE)
     }
 
-    /// Quads of output channels.
+    /// Vec4s of output channels.
     fn columns(&self) -> usize {
         self.wide * SIDE / 4
     }
 
-    /// Matrices of channels that a subgroup multiplies.
+    /// Matrices of input channels that a subgroup multiplies.
     fn steps(&self) -> usize {
         self.depth / self.shares
     }
@@ -185,22 +190,23 @@ impl Block {
         work.outputs.next_multiple_of(self.wide) * SIDE
     }
 
-    /// Quads from one position's data to the next: two more than there are, so that neighbours lie in different banks.
+    /// Vec4s between the data of two output pixels: two more than the data takes, so that neighbours are in different
+    /// memory banks.
     fn stride(&self) -> usize {
         self.depth * SIDE / 4 + 2
     }
 
-    /// Quads of memory for the data.
+    /// Vec4s of work-group memory for the data.
     fn held(&self) -> usize {
         self.tall() * SIDE * self.stride()
     }
 
-    /// Quads of sums from one position to the next.
+    /// Vec4s between the sums of two output pixels.
     fn pitch(&self) -> usize {
         self.columns() + 1
     }
 
-    /// Quads of sums of one share.
+    /// Vec4s of sums of one split-K part.
     fn layer(&self) -> usize {
         self.tall() * SIDE * self.pitch()
     }
@@ -285,7 +291,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     vec![writer.finish(invocations, groups.map(|count| count as u32), &declarations, &body)]
 }
 
-/// WGSL that loads a subgroup's weights, which start with the quad `filter`.
+/// WGSL that loads a subgroup's weights. The packed filter starts at vec4 `filter`.
 fn load(block: Block, products: &Products<'_>, filter: &str) -> String {
     let Block { wide, shares, depth, .. } = block;
     let load = |step| {
@@ -296,7 +302,7 @@ fn load(block: Block, products: &Products<'_>, filter: &str) -> String {
     (0..block.steps()).map(load).collect()
 }
 
-/// WGSL that multiplies what is held by them, and puts the sums into memory.
+/// WGSL that multiplies the staged data by the weights, and writes the sums to work-group memory.
 fn multiply(block: Block, products: &Products<'_>) -> String {
     let (stride, shares) = (block.stride(), block.shares);
     let mut text = String::new();
@@ -316,7 +322,7 @@ fn multiply(block: Block, products: &Products<'_>) -> String {
     text
 }
 
-/// WGSL of the sum of all shares at `start`.
+/// WGSL of the sum of all split-K parts at `start`.
 fn sum(block: Block) -> String {
     let parts = (0..block.shares).map(|share| format!("sums[start + {}u]", share * block.layer()));
     format!("({})", parts.collect::<Vec<_>>().join(" + "))
@@ -330,7 +336,7 @@ mod tests {
     use super::super::contract_matrix::tests::last_shader;
     use super::*;
 
-    /// A contraction of one tap, of every so many positions, or behind a depthwise contraction of these.
+    /// A pointwise convolution with this stride, or one behind a depthwise convolution with this stride.
     fn program(image: [usize; 4], outputs: usize, stride: usize, window: Option<usize>) -> Program {
         let mut program = Program::default();
         let output = [image[1], image[2]].map(|extent| extent.div_ceil(stride));

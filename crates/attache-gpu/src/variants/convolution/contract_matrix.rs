@@ -1,10 +1,10 @@
-//! A contraction of one group with a constant filter on cooperative matrices: the invocations of a subgroup multiply 16
-//! positions × 16 channels of the data by 16 × 16 weights together, in binary16 with sums in binary32.
+//! Convolution with one group and a constant filter on cooperative matrices. A subgroup multiplies 16 pixels × 16
+//! channels of the data by 16 × 16 weights, in f16 with f32 sums.
 //!
-//! A work group brings a tile of the image, with the margin that the window needs, into its memory once for some channels,
-//! and reads it there for every tap: 16 neighbouring positions of a row are a matrix's rows, and those of the next tap
-//! start one position further. A row of data serves every row of results whose window covers it. Where each result reads one
-//! position only, positions count as an image 16 wide.
+//! A work group stages a tile of the image, with the window's margin, in its memory once for several channels and reads
+//! it there for every tap. The rows of a matrix are 16 adjacent pixels of an image row; those of the next tap start one
+//! pixel further. A row of data serves every output row whose window covers it. In a pointwise convolution the pixels
+//! are treated as an image 16 wide.
 
 mod spread;
 mod text;
@@ -21,7 +21,7 @@ use crate::wgsl::{Context, Shader, Writer};
 pub(in crate::variants) const VARIANT: Variant =
     Variant { name: "contract_matrix", takes_prologues: false, applies, cost, write };
 
-/// Rows that a window may have: each adds to the matrices that an invocation holds.
+/// Maximum number of rows of a window. Each row adds to the matrices that an invocation keeps in registers.
 const MAX_ROWS: usize = 5;
 
 fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
@@ -46,8 +46,8 @@ fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
         && Spread::new(context, kernel).is_some()
 }
 
-/// A tile with margins brings in what a window of one tap that skips positions never reads, and a few positions leave most rows
-/// of a matrix empty.
+/// For a strided convolution with one tap, a tile would stage pixels that no output reads. With few output pixels most
+/// rows of a matrix are empty.
 fn cost(context: &Context<'_>, kernel: &Kernel) -> u32 {
     let Primitive::Contract(contraction) = &kernel.primitive else { unreachable!("applies") };
     let filter = context.program.shape(kernel.inputs[1]);
@@ -66,7 +66,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     vec![writer.finish([invocations, 1, 1], groups, &text.declarations(), &body)]
 }
 
-/// Bias, then the filter as matrices, filled up with zeros to so many outputs and matrices of channels:
+/// Bias, then the filter as matrices, padded with zeros to `outputs` outputs and `depth` matrices of channels:
 /// `[outputs / 16][height × width][channels / 16][16 channels][16 outputs]`.
 pub(super) fn pack(context: &Context<'_>, kernel: &Kernel, [outputs, depth]: [usize; 2]) -> Vec<f32> {
     let shape = context.program.shape(kernel.inputs[1]);
@@ -97,8 +97,8 @@ pub(super) mod tests {
     use crate::kernel::{Limits, Precision};
     use crate::plan::Plan;
 
-    /// The last shader of a program, for a device with matrices. Such devices are few: naga says whether it can be written,
-    /// for which every index needs a name.
+    /// The last shader of a program, for a device with cooperative matrices. Few devices have them, so the shader is
+    /// only validated and translated by naga, which requires a named index in every pointer expression.
     pub(in super::super) fn last_shader(program: Program) -> Shader {
         let limits = Limits {
             max_invocations: 1024,
@@ -119,7 +119,7 @@ pub(super) mod tests {
         shader
     }
 
-    /// A contraction of what another kernel makes, so that it lies in memory as binary16.
+    /// A convolution whose data another kernel computes, so that the data is stored as f16.
     fn program(image: [usize; 4], filter: [usize; 3], stride: usize) -> Program {
         let mut program = Program::default();
         let input = program.input(Scalar::F32, image.into());

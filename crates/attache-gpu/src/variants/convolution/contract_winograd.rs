@@ -1,14 +1,16 @@
-//! A contraction of reals of one group with a window of 3×3 over a large image, by Winograd's minimal filtering along the
-//! width: 4 neighbouring results of a row take, for each row of the window and each channel of the data, 6 products instead
-//! of 12.
+//! Convolution of floats with one group and a 3×3 window over a large image, by Winograd's minimal filtering along the
+//! width, F(4, 3): for each row of the window and each input channel, 4 adjacent results of a row take 6 products
+//! instead of 12.
 //!
-//! The 6 numbers that 4 results read are turned into 6 *points*, and the 3 weights of the window's row, on the host, into 6 as
-//! well; of the sums of their products, point by point, the 4 results are made. As polynomials: data and weights are taken at
-//! 0, ±√½, ±√2 and infinity, and multiplied there. At these points rounding errors stay as small as those of plain sums; at the
-//! usual 0, ±1, ±2 they are several times as large, and along both axes at once ten times. They are small beside the largest of
-//! the 6 numbers that are read together, where a plain sum's are beside the largest of the 3 that count: one that is a
-//! million times as large as its neighbours takes the digits of results that it has no part in, and one that is infinite or
-//! none (NaN) spoils all 4.
+//! The 6 input elements that 4 results read are transformed into 6 *points*. So are the 3 weights of a row of the
+//! window, on the host. The products are summed point by point, and the sums are transformed into the 4 results. In
+//! terms of polynomials, data and weights are evaluated at 0, ±√½, ±√2 and infinity, and multiplied there.
+//!
+//! With these points rounding errors are as small as those of plain sums. With the usual 0, ±1, ±2 they are several
+//! times as large, and with Winograd along both axes ten times. The errors are relative to the largest of the 6
+//! elements that are read together, where those of a plain sum are relative to the largest of the 3 that contribute. An
+//! element that is a million times as large as its neighbours therefore costs digits in results that it does not
+//! contribute to, and one that is infinite or NaN spoils all 4.
 //!
 //! Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2016).
 
@@ -29,13 +31,13 @@ use crate::wgsl::{Context, Shader, Writer};
 pub(in crate::variants) const VARIANT: Variant =
     Variant { name: "contract_winograd", takes_prologues: false, applies, cost, write };
 
-/// Neighbouring results that are made together.
+/// Adjacent results that are computed together.
 const RESULTS: usize = 4;
 
-/// Numbers that they read, and points.
+/// Input elements that they read, and points.
 const POINTS: usize = 6;
 
-/// The weights of a row of the window at each point, so scaled that the data's need no divisors.
+/// Transforms the weights of a row of the window into points, scaled such that the data's transform needs no divisions.
 fn points([a, b, c]: [f32; 3]) -> [f32; POINTS] {
     let at = |x: f64, scale: f64| ((f64::from(a) + x * (f64::from(b) + x * f64::from(c))) * scale) as f32;
     let near = [FRAC_1_SQRT_2, -FRAC_1_SQRT_2].map(|x| at(x, -2.0 / 3.0));
@@ -43,35 +45,35 @@ fn points([a, b, c]: [f32; 3]) -> [f32; POINTS] {
     [a, near[0], near[1], far[0], far[1], c]
 }
 
-/// Rows of results of an invocation; of each it makes one point, for two quads of channels.
+/// Output rows per invocation, which computes one point of each, for two vec4s of output channels.
 const ROWS: usize = 4;
 
 /// Rows and columns of the window.
 const WINDOW: usize = 3;
 
-/// Quads of output channels of all tiles of a row, together: fewer channels leave room for more tiles.
+/// Vec4s of output channels of all tiles in a row together: with fewer channels there are more tiles.
 const WIDTH: usize = 32;
 
-/// Work groups from which on a device is busy for several rounds. Smaller images share the work in other ways.
+/// Work groups from which on a device is busy for several rounds. Other variants distribute smaller images better.
 const ENOUGH_GROUPS: usize = 1000;
 
-/// Channels of the data and of the output from which on it pays to make points of the data and results of the points.
+/// Minimum number of input and of output channels for which the transforms pay.
 const ENOUGH_CHANNELS: usize = 16;
 
-/// How the work is spread over work groups. Devices that hold many groups at a time do so only while each takes little of
-/// their memory, and so the filter, which all of them read, is left to the device's cache.
+/// How the work is distributed over work groups. A device runs many work groups at a time only if each takes little
+/// work-group memory. The filter, which all of them read, is therefore not staged but left to the device's cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Tile {
-    /// Quads of output channels.
+    /// Vec4s of output channels.
     quads: usize,
-    /// Tiles of neighbouring results, side by side.
+    /// Tiles of [`RESULTS`] adjacent results, side by side.
     tiles: usize,
-    /// Quads of the data's channels that are held at once.
+    /// Vec4s of input channels that are staged at once.
     held: usize,
 }
 
 impl Tile {
-    /// For so many quads of output channels and of the data's.
+    /// The tile for these numbers of vec4s of output and of input channels.
     fn new([quads, depth]: [usize; 2]) -> Self {
         let quads = quads.next_power_of_two().clamp(2, 8);
         let tiles = WIDTH / quads;
@@ -88,17 +90,17 @@ impl Tile {
         POINTS * self.tiles * self.quads / 2
     }
 
-    /// Vectors from one quad of the data's channels to the next: what is written side by side lies in different banks.
+    /// Vec4s of memory between two vec4s of input channels, such that simultaneous writes go to different memory banks.
     fn stride(&self) -> usize {
         (ROWS + WINDOW - 1) * POINTS * self.tiles + self.tiles / 2
     }
 
-    /// Vectors of memory: the points of the data, and later those of half of the rows of results.
+    /// Vec4s of work-group memory: the points of the data, later reused for those of half of the output rows.
     fn vectors(&self) -> usize {
         (self.held * self.stride()).max(POINTS * ROWS / 2 * self.tiles * self.quads)
     }
 
-    /// Vectors of the filter for one quad of the data's channels.
+    /// Vec4s of the transformed filter for one vec4 of input channels.
     fn filter(&self) -> usize {
         WINDOW * 4 * POINTS * self.quads
     }
@@ -108,13 +110,13 @@ impl Tile {
         outputs.div_ceil(4 * self.quads)
     }
 
-    /// Vectors that [`pack`] makes.
+    /// Vec4s that [`pack`] returns.
     fn packed(&self, outputs: usize, depth: usize) -> usize {
         self.blocks(outputs) * (self.quads + depth * self.filter())
     }
 }
 
-/// Work groups along the width, the height, and the batch and the channels.
+/// Work groups along the width, the height, and batch × channels.
 fn groups(context: &Context<'_>, kernel: &Kernel) -> [usize; 3] {
     let (tile, output) = (Tile::of(context, kernel), context.program.shape(kernel.outputs[0]));
     [output[2].div_ceil(RESULTS * tile.tiles), output[1].div_ceil(ROWS), output[0] * tile.blocks(output[3])]
@@ -132,7 +134,7 @@ fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
         let vectors = Tile::of(context, kernel).packed(filter[0], filter[3].div_ceil(4));
         vectors * 16 <= context.limits.max_binding_bytes && groups(context, kernel).iter().all(|n| *n <= MAX_GROUPS)
     };
-    // Points of binary16 would be less exact than weights of binary16 are.
+    // Transformed weights in f16 would be less exact than plain weights in f16.
     is_real
         && context.storages.packed() == Storage::F32
         && is_plain
@@ -153,9 +155,9 @@ fn cost(context: &Context<'_>, kernel: &Kernel) -> u32 {
     }
 }
 
-/// Bias, padded to whole blocks of output channels. Then the filter as points, by block:
-/// `[blocks][data's channels, padded to a multiple of 4 × rows of the window][points][outputs of a block]`, the rows between
-/// the quads of the data's channels and the channels of a quad.
+/// Bias, padded to whole blocks of output channels. Then the transformed filter, by block:
+/// `[blocks][input channels, padded to a multiple of 4 × rows of the window][points][outputs of a block]`. In the
+/// second index the rows of the window come between the vec4s of input channels and the channels of a vec4.
 fn pack(context: &Context<'_>, kernel: &Kernel, tile: Tile) -> Arc<[f32]> {
     let shape = context.program.shape(kernel.inputs[1]);
     let (outputs, channels) = (shape[0], shape[3]);
@@ -256,7 +258,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     vec![writer.finish([tile.invocations() as u32, 1, 1], groups, &declarations, &body)]
 }
 
-/// WGSL that turns what the work group reads, of the quads held, into points: `memory[quad][row][point][tile]`.
+/// WGSL that transforms the input for the staged vec4s of channels into points: `memory[quad][row][point][tile]`.
 fn turn(tile: Tile, [height, width]: [&str; 2]) -> String {
     let Tile { tiles, held, .. } = tile;
     let mut text = format!(
@@ -296,7 +298,8 @@ fn turn(tile: Tile, [height, width]: [&str; 2]) -> String {
     text + "        }\n"
 }
 
-/// WGSL that adds one quad's products to the sums; `read` makes that of a vector of the packed filter.
+/// WGSL that adds the products of one vec4 of input channels to the sums. `read` returns the WGSL that loads a vec4 of
+/// the packed filter.
 fn multiply(tile: Tile, read: impl Fn(&str) -> String) -> String {
     let Tile { quads, tiles, .. } = tile;
     let mut text = String::new();
@@ -322,8 +325,8 @@ fn multiply(tile: Tile, read: impl Fn(&str) -> String) -> String {
     text
 }
 
-/// WGSL that puts the sums of half of the rows where [`make`] finds them: `memory[point][row][tile][quad]`. Neighbouring tiles
-/// have their quads in a different order, and so in different banks.
+/// WGSL that writes the sums of half of the rows to where [`make`] reads them: `memory[point][row][tile][quad]`.
+/// Adjacent tiles order their vec4s differently, so that these are in different memory banks.
 fn exchange(tile: Tile, first: usize) -> String {
     let Tile { quads, tiles, .. } = tile;
     let half = quads / 2;
@@ -340,7 +343,7 @@ fn exchange(tile: Tile, first: usize) -> String {
     text + "    workgroupBarrier();\n"
 }
 
-/// WGSL of the results `y0`, `y1`, … of one tile and quad.
+/// WGSL that transforms the sums of one tile and vec4 of output channels into the results `y0`, `y1`, ….
 fn make(tile: Tile) -> String {
     let Tile { quads, tiles, .. } = tile;
     let mut text = format!(

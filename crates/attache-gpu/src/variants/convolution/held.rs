@@ -1,6 +1,6 @@
-//! What contractions share whose work groups hold all that their positions read, in every channel: it is read first, by all
-//! invocations at once, and a depthwise contraction in front is computed then. What follows waits for nothing but the
-//! filter, and the work group meets three times in all.
+//! The common part of convolutions that stage all input channels of their output pixels in work-group memory. All
+//! invocations load the data first, and compute a depthwise prologue while they do. After that only the filter is
+//! loaded, and a work group needs at most three barriers in all.
 
 use std::fmt::Write;
 
@@ -12,55 +12,56 @@ use crate::kernel::{Kernel, MAX_GROUPS, lanes};
 use crate::wgsl::epilogue::store_anywhere;
 use crate::wgsl::{Context, Shader, Writer};
 
-/// Positions of one invocation; it makes one quad of channels of each.
+/// Output pixels per invocation, which computes one vec4 of output channels for each.
 pub(super) const EACH: usize = 4;
 
-/// Positions of a block, at most.
+/// Maximum number of output pixels of a block.
 const MAX_ROWS: usize = 32;
 
-/// Quads of channels of a block: at least as many, where there are, and at most.
+/// Minimum (if there are as many) and maximum number of vec4s of output channels of a block.
 const COLUMNS: [usize; 2] = [4, 32];
 
-/// Invocations that share the products of one result, at most: their parts are added one after the other.
+/// Maximum split-K factor. The parts are added in sequence.
 const MAX_SHARES: usize = 32;
 
-/// Positions that an invocation reads at once.
+/// Output pixels that an invocation loads at once.
 const READ_AT_ONCE: usize = 2;
 
-/// Positions from which on other variants do better, where nothing comes in front.
+/// Output pixels above which other variants are faster, for convolutions without a prologue.
 const MANY_POSITIONS: usize = 4096;
 
-/// Work groups that a large device computes at the same time, each on a unit of its own.
+/// Work groups that a large device runs at the same time, each on its own compute unit.
 const UNITS: usize = 128;
 
-/// Invocations of a work group, where it has a unit for itself and where several share one.
+/// Maximum number of invocations of a work group: if each work group has a compute unit to itself, and if several share
+/// one.
 const MAX_INVOCATIONS: [usize; 2] = [512, 256];
 
-/// What is computed, as far as it takes time.
+/// The size of the computation, as far as it determines the time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Work {
     pub(super) positions: usize,
-    /// Quads of output channels.
+    /// Vec4s of output channels.
     quads: usize,
-    /// Quads that are multiplied for one position.
+    /// K in groups of four channels.
     depth: usize,
-    /// Reads for each of them.
+    /// Loads per group of four channels: the taps of a prologue, else 1.
     taps: usize,
-    /// Words that each takes in the work group's memory.
+    /// Words of work-group memory per group of four channels.
     words: usize,
 }
 
-/// How the work is spread over a work group.
+/// How the work is distributed over a work group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Block {
-    /// Positions and quads of channels of the block.
+    /// Output pixels, and vec4s of output channels, of the block.
     pub(super) rows: usize,
     columns: usize,
-    /// Invocations that share the products of one result.
+    /// The split-K factor: invocations that jointly compute one result.
     pub(super) shares: usize,
-    /// Quads that are multiplied for one position.
+    /// K in groups of four channels.
     pub(super) depth: usize,
-    /// Words that each takes in the work group's memory.
+    /// Words of work-group memory per group of four channels.
     words: usize,
 }
 
@@ -83,8 +84,9 @@ impl Work {
         self.positions.div_ceil(rows) * self.quads.div_ceil(columns)
     }
 
-    /// How long a block takes a large device, in reads of vectors by the unit that has most to do. What a work group takes to
-    /// begin and to end counts as [`Work::START`]; a quad of the filter is read in half the time of one from its memory.
+    /// Estimated time of a block shape on a large device, in vector loads of the busiest compute unit. The start and
+    /// end of a work group count as [`Work::START`]. Loading a vec4 of the filter counts as half a load from work-group
+    /// memory.
     fn time(&self, block: &Block) -> usize {
         let Block { rows, columns, .. } = *block;
         let groups = self.groups(rows, columns);
@@ -92,7 +94,7 @@ impl Work {
         if groups < 4 * UNITS { groups.div_ceil(UNITS) * group } else { groups * group / UNITS }
     }
 
-    /// The block that takes the least time, within so many bytes of memory and invocations.
+    /// The fastest block by this estimate, within `bytes` bytes of work-group memory and `invocations` invocations.
     fn block(&self, [bytes, invocations]: [usize; 2]) -> Option<Block> {
         let [fewest, most] = COLUMNS;
         let parts = self.quads.div_ceil(most)..=self.quads.div_ceil(fewest);
@@ -109,7 +111,8 @@ impl Work {
     }
 }
 
-/// Whether a pointwise contraction has positions enough for an invocation, and not so many that other variants do better.
+/// Whether a convolution is pointwise, with enough output pixels for one invocation and not so many that other variants
+/// are faster.
 pub(super) fn is_small(context: &Context<'_>, kernel: &Kernel) -> bool {
     let Primitive::Contract(contraction) = &kernel.primitive else { return false };
     let [data, filter] = [0, 1].map(|input| context.program.shape(kernel.inputs[input]));
@@ -122,7 +125,7 @@ impl Block {
         Work::of(context, kernel).block([context.limits.work_group_bytes, context.limits.max_invocations])
     }
 
-    /// Invocations that share no products.
+    /// Invocations of one split-K part.
     fn layer(&self) -> usize {
         self.rows / EACH * self.columns
     }
@@ -131,17 +134,17 @@ impl Block {
         self.layer() * self.shares
     }
 
-    /// Quads from one position's data to the next: odd, so that neighbours lie in different banks of the memory.
+    /// Groups of four between the data of two output pixels: odd, so that neighbours are in different memory banks.
     pub(super) fn stride(&self) -> usize {
         self.depth + 1 - self.depth % 2
     }
 
-    /// Parts of sums, each of a quad of results.
+    /// Vec4s of partial sums of all split-K parts; none without split-K.
     pub(super) fn parts(&self) -> usize {
         if self.shares > 1 { self.shares * self.rows * self.columns } else { 0 }
     }
 
-    /// Words of memory: the data, and later the parts of the sums.
+    /// Words of work-group memory: the data, later reused for the partial sums.
     pub(super) fn memory(&self) -> usize {
         (4 * self.parts()).max(self.rows * self.stride() * self.words)
     }
@@ -152,21 +155,22 @@ impl Block {
     }
 }
 
-/// What a work group brings into its memory.
+/// What a work group stages in its memory, and with how many invocations.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Holding {
-    /// Positions, and quads of each.
+    /// Output pixels, and groups of four channels of each.
     pub(super) rows: usize,
     pub(super) depth: usize,
-    /// Quads of memory from one position to the next.
+    /// Groups of four between the data of two output pixels.
     pub(super) stride: usize,
     pub(super) invocations: usize,
-    /// Whether reals are held in 16 bits.
+    /// Whether floats are staged as f16.
     pub(super) halves: bool,
 }
 
 impl Holding {
-    /// Invocations that read neighbouring quads; the lines of them; the positions that each reads at once.
+    /// The invocations that load adjacent groups of one pixel, the pixels that are loaded side by side, and the pixels
+    /// that each invocation loads at once.
     fn reading(&self) -> [usize; 3] {
         let Self { rows, depth, invocations, .. } = *self;
         let across = (READ_AT_ONCE * invocations / rows).clamp(1, depth.clamp(1, invocations));
@@ -175,25 +179,26 @@ impl Holding {
     }
 }
 
-/// The text of one variant. `first` is the block's first position and `left` its first quad of channels; an invocation has the
-/// positions `row`, `row + rows / EACH`, … of the block, the quad `filter_quad` of the filter and the share `share` of its rows.
+/// The WGSL of one variant. In it `first` is the block's first output pixel and `left` its first vec4 of output
+/// channels. An invocation computes the output pixels `row`, `row + rows / EACH`, … of the block and the vec4
+/// `filter_quad` of output channels, for the split-K part `share`.
 pub(super) struct Texts<'a> {
-    /// The quads of output channels, and those that are multiplied for one position.
+    /// WGSL of the number of vec4s of output channels, and of K in groups of four.
     pub(super) wide: &'a str,
     pub(super) depth: &'a str,
     /// The declaration of `memory`, which has [`Block::memory`] words.
     pub(super) memory: String,
-    /// Adds products to `sum0`, `sum1`, …, which it declares.
+    /// Declares `sum0`, `sum1`, … and adds products to them.
     pub(super) multiply: String,
-    /// Keeps a sum at a place among the parts.
+    /// Writes a partial sum to a place in work-group memory.
     pub(super) keep: &'a dyn Fn(&str, &str) -> String,
-    /// The part of a sum at a place.
+    /// Reads the partial sum at a place.
     pub(super) part: &'a dyn Fn(&str) -> String,
-    /// The bias of the quad `quad`.
+    /// The bias of the vec4 of output channels `quad`.
     pub(super) bias: String,
 }
 
-/// How results are stored, by [`shader`], which comes after all that is bound to be read.
+/// Adds the function that [`shader`] stores results with. Must be called after all inputs are bound.
 pub(super) fn store(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel) {
     store_anywhere(writer, context, kernel, out_lanes(context, kernel));
 }
@@ -203,7 +208,7 @@ pub(super) fn out_lanes(context: &Context<'_>, kernel: &Kernel) -> usize {
     if outputs.is_multiple_of(4) { lanes(context.program, kernel) } else { 1 }
 }
 
-/// The shader of these texts.
+/// The shader of this variant.
 pub(super) fn shader(
     mut writer: Writer<'_>,
     (context, kernel): (&Context<'_>, &Kernel),
@@ -249,7 +254,8 @@ pub(super) fn shader(
     writer.finish([block.invocations() as u32, 1, 1], groups.map(|count| count as u32), &texts.memory, &body)
 }
 
-/// WGSL that reads all that the positions from `first` on need, neighbouring invocations neighbouring quads.
+/// WGSL that stages everything that the output pixels from `first` on need. Adjacent invocations load adjacent groups
+/// of four channels.
 pub(super) fn hold(holding: Holding, supply: &Supply, total: &str, depth: &str) -> String {
     let [across, lines, slots] = holding.reading();
     let mut text = String::new();
@@ -265,7 +271,7 @@ pub(super) fn hold(holding: Holding, supply: &Supply, total: &str, depth: &str) 
     let _ = writeln!(text, "    for (var c = local.x % {across}u; c < {depth}; c += {across}u) {{");
     (0..slots).for_each(|slot| text += &supply.fetch(slot, "c"));
     (0..slots).for_each(|slot| text += &supply.settle(slot));
-    // Invocations behind the last whole line have nothing to do.
+    // Invocations beyond the last complete line of `across` invocations load nothing.
     let reads =
         if lines * across < holding.invocations { format!("local.x < {}u", lines * across) } else { String::new() };
     for slot in 0..slots {
@@ -279,7 +285,7 @@ pub(super) fn hold(holding: Holding, supply: &Supply, total: &str, depth: &str) 
     text + "    }\n"
 }
 
-/// WGSL that adds the shares' parts of the sums and stores them.
+/// WGSL that adds the partial sums of the split-K parts, and stores the results.
 fn gather(block: Block, texts: &Texts<'_>, store: &str) -> String {
     let Block { rows, columns, shares, .. } = block;
     let (results, down, invocations) = (rows * columns, rows / EACH, block.invocations());

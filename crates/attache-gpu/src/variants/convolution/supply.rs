@@ -1,5 +1,5 @@
-//! Where a contraction that goes through the memory of a work group takes its data from: the value as it lies, the taps of
-//! a window over it, or a depthwise contraction or a mean that is computed as it is read.
+//! Input loaders: where a convolution that stages its data in work-group memory loads the data from. It is the input
+//! itself, the taps of a window over it, or a depthwise convolution or mean that is computed while it is loaded.
 
 mod bytes;
 
@@ -11,44 +11,45 @@ use crate::wgsl::accessor::Array;
 use crate::wgsl::epilogue::finish;
 use crate::wgsl::{Context, Writer};
 
-/// The data of a contraction, in quads: 4 neighbouring channels of one position, a vector of reals or a word of signed bytes.
-/// An invocation reads several at a time, each into a *slot* of its own.
+/// Loads the data of a convolution in groups of four adjacent channels of one pixel: a vec4 of floats or a word of
+/// signed bytes. An invocation loads several at a time, each into a *slot* of its own.
 pub(super) struct Supply {
-    /// WGSL's type of a quad.
+    /// The WGSL type of a group of four channels.
     quad: &'static str,
-    /// Quads that are multiplied for one output position: those of all taps, one tap after the other.
+    /// K in groups of four channels: those of all channels of the first tap, then of the next tap, and so on.
     pub(super) depth: usize,
     kind: Kind,
-    /// WGSL of the height and width of what is read, and of the output.
+    /// WGSL of the height and width of the input that is loaded, and of the output.
     extents: [String; 4],
 }
 
-/// WGSL's type of a quad of reals.
+/// The WGSL type of a group of four floats.
 const QUAD: &str = "vec4<f32>";
 
 enum Kind {
-    /// Output position `p` reads input position `p`.
+    /// Output pixel `p` reads input pixel `p`.
     Pointwise,
-    /// Each tap of the window reads a position of its own.
+    /// Each tap of the window reads its own input pixel.
     Window,
-    /// A depthwise contraction of so many taps, given by row and column, comes first.
+    /// The prologue is a depthwise convolution with these taps, given by row and column.
     Depthwise(Vec<[usize; 2]>),
-    /// The mean of a whole image comes first.
+    /// The prologue is the mean of a whole image.
     Mean,
 }
 
-/// What a contraction reads.
+/// The shape of a convolution's input.
 struct Reads<'a> {
     contraction: &'a Contraction,
     /// Rows and columns of its window.
     size: [usize; 2],
-    /// Quads of channels of its data.
+    /// Groups of four input channels.
     channels: usize,
     is_pointwise: bool,
 }
 
 impl<'a> Reads<'a> {
-    /// That, and WGSL of the height and width of what is read first and of the output.
+    /// The shape of a kernel's input, and WGSL of the height and width of what is loaded (the prologue's input, if
+    /// there is a prologue) and of the output.
     fn of(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &'a Kernel) -> (Self, [String; 4]) {
         let Primitive::Contract(contraction) = &kernel.primitive else { unreachable!("a contraction has a supply") };
         let shape = |id| context.program.shape(id);
@@ -61,7 +62,8 @@ impl<'a> Reads<'a> {
 }
 
 impl Supply {
-    /// Adds the functions that read the data; the depthwise contraction's packed numbers start with the quad `start`.
+    /// Adds the functions that load the data. The packed weights of a depthwise prologue start at vec4 `start` of
+    /// `weights`.
     pub(super) fn new(
         writer: &mut Writer<'_>,
         context: &Context<'_>,
@@ -88,7 +90,7 @@ impl Supply {
         Self { quad: QUAD, depth: size[0] * size[1] * channels, kind, extents }
     }
 
-    /// WGSL that declares a slot's variables, for the output position named `p{slot}`.
+    /// WGSL that declares a slot's variables, for the output pixel named `p{slot}`.
     pub(super) fn declare(&self, slot: usize) -> String {
         let [_, _, height, width] = &self.extents;
         let place = format!(
@@ -107,7 +109,7 @@ impl Supply {
         }
     }
 
-    /// WGSL that starts to read quad `k` into a slot.
+    /// WGSL that starts to load group `k` along K into a slot.
     pub(super) fn fetch(&self, slot: usize, k: &str) -> String {
         match &self.kind {
             Kind::Pointwise => format!("    data{slot} = quad_at(p{slot}, {k});\n"),
@@ -122,8 +124,9 @@ impl Supply {
         }
     }
 
-    /// WGSL that makes `data{slot}` what was read: zeros beyond the channels, and what stands for zero in padding. It waits for
-    /// what is read, and so comes as late as can be.
+    /// WGSL that completes `data{slot}`. For a depthwise prologue it computes the prologue from the loaded taps, with
+    /// padding as zero and zeros beyond the channels. It waits for the loads, and is therefore placed as late as
+    /// possible.
     pub(super) fn settle(&self, slot: usize) -> String {
         match &self.kind {
             Kind::Pointwise | Kind::Window | Kind::Mean => String::new(),
@@ -135,7 +138,7 @@ impl Supply {
     }
 }
 
-/// Adds `quad_at(position, c)`: 4 channels of the kernel's data, zeros beyond the last.
+/// Adds `quad_at(position, c)`: channels `4·c` to `4·c + 3` of an input pixel, with zeros beyond the last channel.
 pub(super) fn read_quads(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel) {
     let channels = context.program.shape(kernel.inputs[0])[3];
     let whole = channels.is_multiple_of(4);
@@ -155,20 +158,20 @@ pub(super) fn read_quads(writer: &mut Writer<'_>, context: &Context<'_>, kernel:
     writer.function(&format!("fn quad_at(position: u32, c: u32) -> vec4<f32> {{\n{text}}}\n"));
 }
 
-/// How a contraction reads through a window.
+/// How a convolution reads through a window.
 struct Windows<'a> {
-    /// Rows and columns.
+    /// Rows and columns of the window.
     size: [usize; 2],
-    /// Quads of channels of the data.
+    /// Groups of four input channels.
     channels: usize,
-    /// WGSL's type of a quad.
+    /// The WGSL type of a group of four channels.
     quad: &'static str,
-    /// WGSL of the quad `c` of the data's position `start`, or what stands for zero unless it `is_inside`.
+    /// WGSL of group `c` of input pixel `start`, or of the zero point unless `is_inside`.
     read: &'a str,
 }
 
-/// Adds `window_at(x, y, b, k)`: quad `k` of what the output position reads through a window; what stands for zero beyond its
-/// last tap.
+/// Adds `window_at(x, y, b, k)`: the four elements of group `k` along K of what an output pixel reads through a window;
+/// the zero point in padding and beyond the last tap.
 fn window(
     writer: &mut Writer<'_>,
     contraction: &Contraction,
@@ -191,8 +194,8 @@ fn window(
     ));
 }
 
-/// Adds `tap_at(x, y, b, i, j, c)`, which reads for one tap, and `prologue(x, y, position, c, …)`, 4 channels of what a
-/// depthwise contraction makes of what was read for all of its taps; those taps.
+/// Adds `tap_at(x, y, b, i, j, c)`, which loads one tap, and `prologue(x, y, position, c, …)`, which computes 4
+/// channels of a depthwise convolution from the loaded taps. Returns the taps.
 fn depthwise(
     writer: &mut Writer<'_>,
     context: &Context<'_>,
@@ -233,7 +236,8 @@ fn depthwise(
     taps
 }
 
-/// Adds `mean_at(position, c)`: 4 channels of the mean of an image, added up column by column as a window is.
+/// Adds `mean_at(position, c)`: 4 channels of the mean of an image, added column by column in the same order as the
+/// variant `window`.
 fn mean(
     writer: &mut Writer<'_>,
     context: &Context<'_>,

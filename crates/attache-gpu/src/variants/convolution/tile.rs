@@ -1,6 +1,6 @@
-//! What contractions of one group with a constant filter share, whatever they multiply: an invocation makes 4 channels of
-//! several neighbouring positions. Where there are few results of many products, several invocations of a work group may
-//! share the products of one.
+//! The common part of convolutions with one group and a constant filter that do not stage data in work-group memory,
+//! for floats and integers. An invocation computes 4 channels of several adjacent output pixels. If there are few
+//! results with many products each, several invocations of a work group split the K sum of one result (split-K).
 
 use std::fmt::Write;
 
@@ -11,29 +11,30 @@ use crate::kernel::{Kernel, MAX_GROUPS, lanes};
 use crate::wgsl::epilogue::store_anywhere;
 use crate::wgsl::{Context, GROUP, Shader, Writer};
 
-/// Results, in vectors of 4, up to which invocations share the products of one.
+/// Maximum number of results, in vectors of 4, for which split-K is used.
 const FEW_RESULTS: usize = 32768;
 
-/// Steps through the products from which on sharing pays.
+/// Minimum number of loop steps along K for which split-K pays.
 const MANY_STEPS: usize = 16;
 
-/// Invocations that share the products of one result.
+/// Split-K factor: invocations that jointly compute one result.
 const SHARES: usize = 8;
 
-/// Whether the dispatch's size and the packed filter, `rows` of vectors of 4 words, are within limits.
+/// Whether the dispatch and the packed filter fit the device's limits. After the bias the filter has `rows` rows, each
+/// with a 4-byte word per output channel, padded to a multiple of 4 channels.
 pub(super) fn fits(context: &Context<'_>, kernel: &Kernel, rows: usize) -> bool {
     let outputs = context.program.shape(kernel.inputs[1])[0];
     let bytes = (1 + rows) * outputs.next_multiple_of(4) * 4;
     bytes <= context.limits.max_binding_bytes && outputs.div_ceil(32) <= MAX_GROUPS
 }
 
-/// How results and products are spread over invocations.
+/// How results and products are distributed over invocations.
 pub(super) struct Tile {
-    /// Positions of one invocation.
+    /// Output pixels per invocation.
     pub(super) each: usize,
-    /// Invocations that share the products of one result.
+    /// The split-K factor.
     split: usize,
-    /// Vectors of channels, and positions, of a work group.
+    /// Invocations of a work group along the vectors of output channels and along the output pixels.
     across: usize,
     down: usize,
     pointwise: bool,
@@ -42,30 +43,30 @@ pub(super) struct Tile {
     quads: usize,
 }
 
-/// The text of one variant's loops. `c` counts the steps through the channels of a position, `tap` is the filter's first row
-/// of them for the vector of channels `quad`, and rows are `WIDE` vectors apart; `from0`, `from1`, … are positions of the
-/// data, and `inside0`, … say whether they are padding.
+/// The WGSL of one variant's loops. In it `c` counts the steps through the channels of an input pixel. `tap` is the
+/// filter's first row for the current tap and the vector of output channels `quad`; rows are `WIDE` vectors apart.
+/// `from0`, `from1`, … are input pixels, and `inside0`, … are false for those in the padding.
 pub(super) struct Loops {
-    /// The type of a sum.
+    /// The element type of a sum.
     pub(super) element: &'static str,
-    /// The packed filter's rows of a step.
+    /// Rows of the packed filter per step.
     pub(super) rows: usize,
-    /// Steps through the channels of a position.
+    /// Steps through the channels of an input pixel.
     pub(super) depth: usize,
-    /// Whether nothing is added where all positions are padding.
+    /// Whether a tap is skipped if all input pixels are padding.
     pub(super) skips_padding: bool,
     /// Declarations before the loops.
     pub(super) before: String,
-    /// A step: adds to `sum0`, `sum1`, ….
+    /// One step, which adds to `sum0`, `sum1`, ….
     pub(super) step: String,
-    /// What follows the loops.
+    /// Statements after the loops.
     pub(super) after: String,
-    /// WGSL for the bias of `quad`.
+    /// WGSL of the bias of `quad`.
     pub(super) bias: String,
 }
 
 impl Tile {
-    /// That of a contraction which goes through the channels of a position in `depth` steps.
+    /// The tile of a convolution that processes the channels of an input pixel in `depth` steps.
     pub(super) fn new(context: &Context<'_>, kernel: &Kernel, depth: usize) -> Self {
         let Primitive::Contract(contraction) = &kernel.primitive else { unreachable!("a contraction is tiled") };
         let [data, filter, output] =
@@ -93,12 +94,13 @@ impl Tile {
         }
     }
 
-    /// WGSL for whether position `p` of the data is inside.
+    /// WGSL of whether input pixel `p` is inside the image.
     pub(super) fn inside(&self, p: usize) -> String {
         if self.pointwise { "true".to_owned() } else { format!("inside{p}") }
     }
 
-    /// Adds the functions that store results and find positions. Comes after the bindings of what the loops read.
+    /// Adds the functions that store results and compute input coordinates. Must be called after the loops' inputs are
+    /// bound.
     pub(super) fn prepare(&self, writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel) {
         store_anywhere(writer, context, kernel, self.out_lanes);
         if let (false, Primitive::Contract(contraction)) = (self.pointwise, &kernel.primitive) {
@@ -106,7 +108,7 @@ impl Tile {
         }
     }
 
-    /// The shader of these loops.
+    /// The shader with these loops.
     pub(super) fn shader(
         self,
         mut writer: Writer<'_>,
@@ -214,7 +216,8 @@ impl Tile {
     }
 }
 
-/// WGSL that stores `sum` as the quad `quad` of channels of output position `at`, in vectors or one after the other.
+/// WGSL that stores `sum` as channel vector `quad` of output pixel `at`: as a vector if `out_lanes` is 4, else one
+/// channel after the other.
 pub(super) fn put(out_lanes: usize, at: &str, sum: &str, wide: &str, outputs: &str) -> String {
     if out_lanes == 4 {
         return format!("store({at} * {wide} + quad, {sum} + bias);");

@@ -1,5 +1,5 @@
-//! Inputs one after the other: each element looks up which input it comes from. Where there are more inputs than
-//! bindings, several dispatches share the output.
+//! Concatenation: each invocation finds the input that its element comes from. If there are more inputs than bindings,
+//! several dispatches write parts of the output.
 
 use attache_gpu_ir::{Primitive, ValueId};
 
@@ -33,7 +33,8 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     shaders
 }
 
-/// The dispatch that copies some of the inputs to their place, `start` units into each run of `whole` units.
+/// The dispatch that copies some of the inputs to their place: `start` units into each run of `whole` units of the
+/// output.
 fn part(
     context: &Context<'_>,
     kernel: &Kernel,

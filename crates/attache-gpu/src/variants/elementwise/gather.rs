@@ -1,4 +1,4 @@
-//! Slices of the data that indices name, each index clamped to the axis that it names.
+//! Gathers slices of the data by index. Each index is clamped to the extent of its axis.
 
 use attache_gpu_ir::Primitive;
 

@@ -1,4 +1,5 @@
-//! An index map: each element fetched from where the map says, or filled in.
+//! An index map as a kernel of its own: each element is loaded from the location that the map gives, or is the fill
+//! value.
 
 use attache_gpu_ir::Primitive;
 

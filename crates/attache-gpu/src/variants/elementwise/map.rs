@@ -1,4 +1,4 @@
-//! A map of reals or integers: one expression for each element.
+//! A map over floats or integers: one expression per element.
 
 use attache_gpu_ir::Primitive;
 

@@ -1,4 +1,4 @@
-//! Element by element: maps, data movement, gathers and resampling.
+//! Elementwise kernels: maps, data movement, gathers and resampling.
 
 pub(super) mod concatenate;
 pub(super) mod gather;

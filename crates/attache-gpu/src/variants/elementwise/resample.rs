@@ -1,4 +1,4 @@
-//! The two middle axes sampled at other points. Source of the coordinates: TensorFlow Lite's resize kernels.
+//! Resamples the two middle axes. The coordinates are computed as in TensorFlow Lite's resize kernels.
 
 use attache_gpu_ir::{Primitive, Sampling};
 
@@ -38,7 +38,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let mut body = coordinates(&extents);
     body += &match resample.sampling {
         Sampling::Nearest => {
-            // Not floor(p + 0.5): the sum would round 0.49999997 up.
+            // Not floor(p + 0.5), because the sum would round 0.49999997 up.
             let round =
                 if resample.align_corners { "floor(p) + select(0.0, 1.0, p - floor(p) >= 0.5)" } else { "floor(p)" };
             writer.function(&format!(
@@ -54,7 +54,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
             )
         }
         Sampling::Bilinear => {
-            // Without half-pixel centres the added and subtracted 0 would still be a 0.
+            // Without half-pixel centers the literal is 0, and adding and subtracting it changes nothing.
             format!(
                 "    let py = (f32(o1) + {half}) * {sy} - {half};
     let px = (f32(o2) + {half}) * {sx} - {half};

@@ -1,4 +1,5 @@
-//! The inverse of the largest of each window: every element of the output asks whether it is the one.
+//! Max unpooling: each output element compares its place in its window with the stored place of the maximum, and is 0
+//! elsewhere.
 
 use attache_gpu_ir::Primitive;
 

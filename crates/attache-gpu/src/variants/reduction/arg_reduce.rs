@@ -1,4 +1,4 @@
-//! The place of the first largest or smallest element along an axis, one invocation for each result.
+//! Arg-max and arg-min: the index of the first largest or smallest element along an axis, one invocation per result.
 
 use attache_gpu_ir::Primitive;
 

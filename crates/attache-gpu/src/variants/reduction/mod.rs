@@ -1,4 +1,4 @@
-//! Reductions: of axes, rows and windows, scans and the largest elements.
+//! Reductions over axes, rows and windows, prefix sums (scans), arg-max and top-k.
 
 pub(super) mod arg_reduce;
 pub(super) mod reduce;

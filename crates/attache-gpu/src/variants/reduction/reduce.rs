@@ -1,4 +1,4 @@
-//! A reduction, one invocation for each result, one element after the other.
+//! A reduction with one invocation per result, which adds the elements in order.
 
 use attache_base::{Shape, strides};
 use attache_gpu_ir::{Primitive, Reduction};
@@ -17,7 +17,7 @@ pub(in crate::variants) const VARIANT: Variant = Variant {
     write,
 };
 
-/// WGSL that folds `value` into `folded`, and the number that folding starts with.
+/// WGSL that folds `value` into `folded`, and the initial value.
 pub(super) fn folding(writer: &mut Writer<'_>, reduction: Reduction) -> (&'static str, String) {
     match reduction {
         Reduction::Sum | Reduction::Mean => ("folded = folded + value;", "0".to_owned()),
@@ -27,13 +27,14 @@ pub(super) fn folding(writer: &mut Writer<'_>, reduction: Reduction) -> (&'stati
     }
 }
 
-/// WGSL that multiplies the folded elements in the end, where they are reals.
+/// WGSL of the final scaling of floats: by 1 / `count` for a mean, else by 1. Empty for integers.
 pub(super) fn share(writer: &mut Writer<'_>, carried: &str, reduction: Reduction, count: usize) -> String {
     let share = if reduction == Reduction::Mean { 1.0 / count as f32 } else { 1.0 };
     if carried == "i32" { String::new() } else { format!(" * {}", writer.float_param(share)) }
 }
 
-/// The shape of what is folded into one result, and WGSL that adds the place of element `r` of it to `at`.
+/// The number of elements that are folded into one result, and WGSL that adds the offset of element `r` of them to
+/// `at`.
 pub(super) fn walk(writer: &mut Writer<'_>, shape: &Shape, axes: &[usize], lanes: usize) -> (usize, String) {
     let strides = strides(shape);
     let folded: Vec<(usize, usize)> = axes.iter().map(|axis| (shape[*axis], strides[*axis] / lanes)).collect();
@@ -45,7 +46,7 @@ pub(super) fn walk(writer: &mut Writer<'_>, shape: &Shape, axes: &[usize], lanes
     (folded.iter().map(|(extent, _)| extent).product(), text)
 }
 
-/// WGSL that names `base`, the place of the first element that is folded into result `g`.
+/// WGSL that defines `base`, the index of the first element that is folded into result `g`.
 pub(super) fn base(writer: &mut Writer<'_>, shape: &Shape, axes: &[usize], lanes: usize) -> String {
     let rank = shape.rank();
     let kept = |axis: usize| if axes.contains(&axis) { 1 } else { shape[axis] };

@@ -1,4 +1,4 @@
-//! A reduction, one work group for each result: for few results of many elements.
+//! A reduction with one work group per result. For few results of many elements.
 
 use attache_gpu_ir::Primitive;
 
@@ -14,14 +14,15 @@ pub(in crate::variants) const VARIANT: Variant =
 /// Invocations of a work group, a power of two.
 const GROUP: u32 = 128;
 
-/// Results up to which a work group each is worth it.
+/// Maximum number of results for which a work group per result pays.
 pub(super) const MANY_RESULTS: usize = 16384;
 
-/// Elements of a result beyond which a work group folds them. Up to here one invocation does, in order, as TensorFlow
-/// Lite's reference kernels do: a sum that nearly cancels then has the very rounding errors that users compare with.
+/// Elements per result above which a work group reduces them. Up to this number one invocation adds them in order, like
+/// TensorFlow Lite's reference kernels: a sum that nearly cancels then has the same rounding errors as the results that
+/// users compare with.
 pub(super) const MANY_ELEMENTS: usize = 8192;
 
-/// Results, and elements of each.
+/// The number of results, and of elements per result.
 fn sizes(context: &Context<'_>, kernel: &Kernel) -> [usize; 2] {
     let results = context.program.shape(kernel.outputs[0]).elements();
     let elements = kernel.inputs.first().map_or(0, |id| context.program.shape(*id).elements());

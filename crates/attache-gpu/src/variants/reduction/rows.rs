@@ -1,4 +1,4 @@
-//! Rows, one invocation for each: for short rows, or many.
+//! Rows with one invocation per row. For short rows, or many.
 
 use std::fmt::Write;
 
@@ -19,19 +19,19 @@ pub(in crate::variants) const VARIANT: Variant = Variant {
     write,
 };
 
-/// What both ways to write rows share: `input0`, `input1`, … read the inputs, and `x0`, `x1`, … are what they read, then what
-/// the steps make.
+/// The parts that all row variants share. The functions `input0`, `input1`, … load the inputs. The variables `x0`,
+/// `x1`, … are the loaded elements, followed by the results of the steps.
 pub(super) struct Parts<'a> {
     pub(super) rows: &'a Rows,
-    /// Of each input whether it varies along the row.
+    /// For each input, whether it varies along the row.
     varying: Vec<bool>,
-    /// WGSL of a row's elements.
+    /// WGSL of the number of elements of a row.
     pub(super) extent: String,
-    /// WGSL of the distance between two neighbours of them.
+    /// WGSL of the stride between neighbouring elements of a row.
     pub(super) inner: String,
-    /// WGSL of the distance between rows of neighbouring outer coordinates.
+    /// WGSL of the stride between rows of neighbouring outer coordinates.
     outer: String,
-    /// WGSL of how many rows are parts of one.
+    /// WGSL of the number of rows that are parts of one longer row.
     parts: String,
 }
 
@@ -54,7 +54,8 @@ impl<'a> Parts<'a> {
         Self { rows, varying, extent, inner, outer, parts }
     }
 
-    /// WGSL that names the place `base` of row `row`'s first element, and what inputs hold for the row.
+    /// WGSL that defines `base`, the index of the first element of row `row`, and loads the inputs that are constant
+    /// along the row.
     pub(super) fn start(&self, row: &str) -> String {
         let (inner, outer) = (&self.inner, &self.outer);
         let mut text = format!("    let base = {row} / {inner} * {outer} + {row} % {inner};\n");
@@ -69,12 +70,12 @@ impl<'a> Parts<'a> {
         (0..self.varying.len()).filter(|index| self.varying[*index])
     }
 
-    /// The number of the variable that holds what step `step` makes.
+    /// The number of the variable that holds the result of step `step`.
     pub(super) fn made(&self, step: usize) -> usize {
         self.varying.len() + step
     }
 
-    /// WGSL that names `at`, the place of element `r`, and what the inputs that the expression reads hold there.
+    /// WGSL that defines `at`, the index of element `r`, and loads the varying inputs that the expression reads there.
     pub(super) fn element(&self, of: &Expression) -> String {
         let mut text = format!("        let at = base + r * {};\n", self.inner);
         for index in self.varying().filter(|index| of.reads(*index)) {
@@ -83,7 +84,8 @@ impl<'a> Parts<'a> {
         text
     }
 
-    /// WGSL that folds the expression over the parts of which row `row` is one, each `step`-th from `first` on.
+    /// WGSL that reduces the expression over the parts of the longer row that row `row` belongs to: every `step`-th
+    /// part from `first` on.
     pub(super) fn across(&self, of: &Expression, row: &str, fold: &str, [first, step]: [&str; 2]) -> String {
         let (inner, parts) = (&self.inner, &self.parts);
         let constant = (0..self.varying.len()).filter(|index| !self.varying[*index] && of.reads(*index));
@@ -99,7 +101,7 @@ impl<'a> Parts<'a> {
         )
     }
 
-    /// WGSL of the loop head over the elements of a row that are the invocation's own.
+    /// WGSL of the head of the loop over the elements of a row that an invocation processes.
     pub(super) fn each(&self, first: &str, step: &str) -> String {
         format!("    for (var r = {first}; r < {}; r += {step}) {{\n", self.extent)
     }

@@ -1,4 +1,4 @@
-//! Rows, a work group for each, or for a few whose elements lie beside each other: for few and long rows.
+//! Rows with a work group per row, or per few rows whose elements are adjacent in memory. For few and long rows.
 
 use attache_gpu_ir::{Expression, Primitive, Reduction, RowStep, Rows};
 
@@ -13,19 +13,20 @@ use crate::wgsl::{Context, Shader, Writer};
 pub(in crate::variants) const VARIANT: Variant =
     Variant { name: "rows_group", takes_prologues: false, applies, cost, write };
 
-/// Invocations of a work group, at least and, where the device allows it, at most.
+/// Minimum and, if the device allows it, maximum number of invocations of a work group.
 const GROUP: [usize; 2] = [64, 1024];
 
-/// Elements of a row for each of them: fewer would spend more time meeting than folding.
+/// Elements of a row per invocation. With fewer, the barriers would take longer than the reduction.
 const EACH: usize = 4;
 
-/// Rows of a work group where neighbours lie beside each other: together they read what memory hands out at once.
+/// Rows per work group if elements of neighbouring rows are adjacent: together they use whole memory transactions.
 const ABREAST: usize = 8;
 
-/// Elements that are read before the first of them is folded, where one invocation folds them all: it waits once for all.
+/// Elements that are loaded before the first of them is added, where one invocation reduces a row in order. It then
+/// waits for memory once for all of them.
 const AT_ONCE: usize = 8;
 
-/// Elements of a row beyond which a work group is worth it.
+/// Elements of a row above which a work group per row pays.
 const FEW_ELEMENTS: usize = 32;
 
 fn applies(_: &Context<'_>, kernel: &Kernel) -> bool {
@@ -38,18 +39,18 @@ fn cost(_: &Context<'_>, kernel: &Kernel) -> u32 {
     if rows.extent() > FEW_ELEMENTS { 1 } else { 50 }
 }
 
-/// How rows are spread over a work group: `local.x % abreast` is the row, `local.x / abreast` the invocation among those that
-/// fold it.
+/// How rows are distributed over a work group: `local.x % abreast` is the row, `local.x / abreast` the invocation among
+/// those that reduce it.
 #[derive(Clone, Copy)]
 pub(super) struct Team {
-    /// Rows.
+    /// Rows per work group.
     pub(super) abreast: usize,
-    /// Invocations of a row, a power of two.
+    /// Invocations per row, a power of two.
     pub(super) workers: usize,
 }
 
 impl Team {
-    /// For so many rows, where as many lie beside each other, else one.
+    /// A team for `abreast` rows if the number of adjacent rows is a multiple of that, else for one row.
     pub(super) fn new(context: &Context<'_>, rows: &Rows, abreast: usize) -> Self {
         let inner: usize = rows.shape[rows.axes.end..].iter().product();
         let abreast = if inner.is_multiple_of(abreast) { abreast } else { 1 };
@@ -61,7 +62,7 @@ impl Team {
     }
 }
 
-/// Invocations for so many elements, a power of two.
+/// Invocations for `extent` elements, a power of two.
 fn group(context: &Context<'_>, extent: usize) -> u32 {
     let most = GROUP[1].min(context.limits.max_invocations);
     let mut group = GROUP[0];
@@ -71,8 +72,9 @@ fn group(context: &Context<'_>, extent: usize) -> u32 {
     group as u32
 }
 
-/// Whether the elements are to be folded one after the other: where the order changes the result, the input's counts, for
-/// up to as many as a reduction by itself folds in order.
+/// Whether the elements must be reduced in the input's order. They must if the order affects the result (products, and
+/// sums of terms that may be negative), for rows of up to the number of elements that `reduce` adds in order. Parts of
+/// a longer row are exempt.
 pub(super) fn is_in_order(rows: &Rows, reduction: Reduction, of: &Expression) -> bool {
     let differs = match reduction {
         Reduction::Sum | Reduction::Mean => !of.is_never_negative(),
@@ -82,7 +84,8 @@ pub(super) fn is_in_order(rows: &Rows, reduction: Reduction, of: &Expression) ->
     differs && !rows.is_part && rows.extent() <= MANY_ELEMENTS
 }
 
-/// WGSL that leaves what the invocations have folded in the row's first shared place.
+/// WGSL of the tree reduction of the invocations' partial results, which leaves the result in the first shared element
+/// of the row.
 pub(super) fn meet(fold: &str, team: Team) -> String {
     let Team { abreast, workers } = team;
     format!(
@@ -100,13 +103,13 @@ pub(super) fn meet(fold: &str, team: Team) -> String {
     )
 }
 
-/// WGSL that leaves what all elements fold to in the row's first shared place, each invocation folding its own before.
+/// WGSL that reduces all elements of a row: each invocation reduces its own, then a tree reduction follows.
 fn halving(parts: &Parts<'_>, of: &Expression, fold: &str, team: Team) -> String {
     let (each, element, value) = (each(parts, team), parts.element(of), expression(of, 1));
     format!("{each}{element}        let value = {value};\n        {fold}\n    }}\n{}", meet(fold, team))
 }
 
-/// The same, all elements folded in their order by one invocation.
+/// WGSL that reduces all elements of a row in their order, by one invocation.
 fn one_by_one(parts: &Parts<'_>, of: &Expression, fold: &str, team: Team) -> String {
     let (extent, element, value) = (&parts.extent, parts.element(of), expression(of, 1));
     let Team { abreast, workers } = team;
@@ -179,7 +182,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     }
     body += &parts.finish("row", &each(&parts, team));
     let declarations = format!("var<workgroup> shared_folded: array<f32, {}>;\n", team.invocations());
-    // As many rows lie beside each other as are a multiple of those abreast.
+    // The number of adjacent rows is a multiple of `abreast`.
     let groups = (parts.rows.folded().elements() / abreast) as u32;
     vec![writer.finish([team.invocations() as u32, 1, 1], [groups, 1, 1], &declarations, &body)]
 }

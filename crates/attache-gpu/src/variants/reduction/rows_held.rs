@@ -1,5 +1,5 @@
-//! Rows, a work group for each, or for a few whose elements lie beside each other, which read their elements once and hold
-//! them: for few and long rows that are gone through several times, as a normalisation's are.
+//! Rows that are read several times, such as those of a normalisation, with elements in registers. A work group per
+//! row, or per few rows whose elements are adjacent in memory, loads its elements once. For few and long rows.
 
 use std::fmt::Write;
 
@@ -17,16 +17,17 @@ use crate::wgsl::{Context, Shader, Writer};
 pub(in crate::variants) const VARIANT: Variant =
     Variant { name: "rows_held", takes_prologues: false, applies, cost, write };
 
-/// Rows of a work group where neighbours lie beside each other: so few that their elements fit its registers.
+/// Rows per work group if elements of neighbouring rows are adjacent: few enough for their elements to fit the
+/// registers.
 const ABREAST: usize = 4;
 
-/// Elements that an invocation holds, at most.
+/// Maximum number of elements that an invocation keeps in registers.
 const MAX_HELD: usize = 40;
 
-/// Elements of a row from which on going through them again takes time.
+/// Elements of a row from which on reading them again costs noticeable time.
 const MANY_ELEMENTS: usize = 2048;
 
-/// What folds fold.
+/// The expressions that are reduced over the elements of a row.
 fn folds(rows: &Rows) -> impl Iterator<Item = &Expression> {
     rows.steps.iter().filter_map(|step| match step {
         RowStep::Fold(_, of) => Some(of),
@@ -34,7 +35,7 @@ fn folds(rows: &Rows) -> impl Iterator<Item = &Expression> {
     })
 }
 
-/// The inputs that vary along a row and are folded.
+/// The inputs that vary along a row and are reduced. Their elements stay in registers.
 fn held(context: &Context<'_>, kernel: &Kernel, rows: &Rows) -> Vec<usize> {
     let varies = |input: &usize| rows.varies(context.program.shape(kernel.inputs[*input]));
     let is_folded = |input: &usize| folds(rows).any(|of| of.reads(*input));
@@ -66,21 +67,21 @@ fn cost(_: &Context<'_>, kernel: &Kernel) -> u32 {
     if rows.extent() >= MANY_ELEMENTS { 0 } else { 51 }
 }
 
-/// What each invocation holds of a row.
+/// What each invocation keeps of a row in registers.
 struct Hold<'a> {
     parts: &'a Parts<'a>,
     team: Team,
-    /// The inputs of which elements are held.
+    /// The inputs whose elements are kept.
     inputs: Vec<usize>,
 }
 
 impl Hold<'_> {
-    /// Elements of each input.
+    /// Elements that an invocation keeps of each input.
     fn each(&self) -> usize {
         self.parts.rows.extent().div_ceil(self.team.workers)
     }
 
-    /// WGSL that reads all of them, and names their places.
+    /// WGSL that loads all of them, and names their row coordinates and indices.
     fn read(&self) -> String {
         let (extent, inner, workers) = (&self.parts.extent, &self.parts.inner, self.team.workers);
         let mut text = String::new();
@@ -91,12 +92,13 @@ impl Hold<'_> {
         text + &self.inputs.iter().map(|input| self.elements(*input)).collect::<String>()
     }
 
-    /// WGSL that reads an input's elements.
+    /// WGSL that loads an invocation's elements of one input.
     fn elements(&self, input: usize) -> String {
         (0..self.each()).map(|place| format!("    let e{input}_{place} = input{input}(at{place});\n")).collect()
     }
 
-    /// WGSL that does something with each element, where there is one, of what some inputs hold.
+    /// WGSL that runs `work` for each element of the invocation that exists, with the elements of these inputs in
+    /// scope.
     fn with_each(&self, inputs: &[usize], work: impl Fn(usize) -> String) -> String {
         let mut text = String::new();
         for place in 0..self.each() {

@@ -1,4 +1,4 @@
-//! Running sums along an axis, one invocation for each line of it.
+//! Prefix sums along an axis, one invocation per line of the axis.
 
 use attache_gpu_ir::Primitive;
 

@@ -1,4 +1,5 @@
-//! The largest elements of each row in descending order: each is the largest after the one before it.
+//! The largest elements of each row in descending order, with one invocation per row. Each pass finds the largest
+//! element after the previous one.
 
 use attache_gpu_ir::Primitive;
 

@@ -1,4 +1,4 @@
-//! A sliding window that folds what it covers.
+//! Pooling: reduces the elements under a sliding window, with one invocation per vector of results.
 
 use attache_gpu_ir::{Primitive, WindowKind};
 

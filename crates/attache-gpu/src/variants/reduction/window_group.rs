@@ -1,4 +1,5 @@
-//! A sliding window that covers much, one work group for some channels of each position: for the mean of a whole image.
+//! Pooling over large windows, with a work group per several channels of an output pixel. For the mean of a whole
+//! image.
 
 use attache_gpu_ir::{Primitive, WindowKind};
 
@@ -11,13 +12,13 @@ use crate::wgsl::{Context, Shader, Writer};
 pub(in crate::variants) const VARIANT: Variant =
     Variant { name: "window_group", takes_prologues: false, applies, cost, write };
 
-/// Elements of a window from which on a work group folds it.
+/// Elements of a window above which a work group reduces it.
 const MANY_ELEMENTS: usize = 48;
 
-/// Results, in units of the output, up to which there is a work group for some of them.
+/// Maximum number of output elements for which this variant pays.
 const MANY_RESULTS: usize = 16384;
 
-/// Units of the output of a work group, and invocations that fold one of them together: a power of two.
+/// Output vectors per work group, and invocations that jointly reduce one of them (a power of two).
 const UNITS: usize = 8;
 const FOLDERS: usize = 32;
 
@@ -33,7 +34,7 @@ fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
         && channels.div_ceil(UNITS) <= MAX_GROUPS
 }
 
-/// It pays where few results cover much each.
+/// Pays if few results cover many elements each.
 fn cost(context: &Context<'_>, kernel: &Kernel) -> u32 {
     let Primitive::Window(window) = &kernel.primitive else { unreachable!("applies") };
     let is_large = window.size[0] * window.size[1] > MANY_ELEMENTS;

@@ -1,4 +1,4 @@
-//! Reading through an index map: each element fetched from where the map says, or filled in.
+//! Loads through an index map: each element comes from the location that the map gives, or is the fill value.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use super::Writer;
 use crate::wgsl::accessor::Array;
 use crate::wgsl::expression::{MIRROR, index, vector};
 
-/// Whether vectors of 4 along the innermost axis stay together.
+/// Whether the map keeps vectors of 4 elements along the innermost axis contiguous and aligned.
 pub(crate) fn keeps_vectors(map: &IndexMap, input: &[usize]) -> bool {
     let (Some(last), Some(extent)) = (map.output.len().checked_sub(1), input.last()) else { return false };
     let (inner, outer) = map.coordinates.split_last().expect("the input has an axis");
@@ -17,7 +17,7 @@ pub(crate) fn keeps_vectors(map: &IndexMap, input: &[usize]) -> bool {
     whole && shift(inner, last).is_some_and(|shift| shift % 4 == 0) && !outer.iter().any(|index| mentions(index, last))
 }
 
-/// How far an index is moved along an axis, where that is all that happens to it.
+/// The offset of an index along an axis, if the index is that axis plus a constant.
 fn shift(index: &Index, axis: usize) -> Option<i64> {
     match index {
         Index::Axis(a) if *a == axis => Some(0),
@@ -39,8 +39,8 @@ fn mentions(index: &Index, axis: usize) -> bool {
     }
 }
 
-/// WGSL of the function `fetch_NAME(at)`, NAME being the array's: unit `at`, of `lanes` elements, of what the map makes of
-/// the array, which is read `width` elements at a time.
+/// WGSL of the function `fetch_NAME(g)`, where NAME is the array's name. It returns unit `g`, of `lanes` elements, of
+/// the map's output. The array itself is read `width` elements at a time.
 pub(crate) fn fetching(
     writer: &mut Writer<'_>,
     array: &Array,
@@ -90,8 +90,8 @@ pub(crate) fn fetching(
     text
 }
 
-/// WGSL that names the output coordinates of unit `g`: `o0`, `o1`, … of type `i32`, the innermost counting vectors of
-/// `lanes` elements. `extents` yields the WGSL of each axis's extent, in such vectors.
+/// WGSL that defines the output coordinates of unit `g`: `o0`, `o1`, … of type `i32`. `extents` holds the WGSL of each
+/// axis's extent; the innermost extent and coordinate count vectors.
 pub(crate) fn coordinates(extents: &[String]) -> String {
     let mut text = "    var rest = i32(g);\n".to_owned();
     for (axis, extent) in extents.iter().enumerate().skip(1).rev() {

@@ -1,7 +1,7 @@
-//! A shader under construction: bindings, parameters, text.
+//! Builds a shader: bindings, parameters, source.
 //!
-//! Whatever differs between two layers of one kind (extents, strides, offsets) is a parameter: part of the text, or read from a
-//! small buffer, as the device likes it.
+//! Everything that differs between two layers of the same kind (extents, strides, offsets) is a parameter. Depending on
+//! the device, parameters are literals in the source, or are read from a small buffer.
 
 mod indexed_load;
 
@@ -17,26 +17,27 @@ use crate::wgsl::Context;
 use crate::wgsl::accessor::Array;
 use crate::wgsl::expression::{FLOAT_OF, calls_float_of, literal, vector};
 
-/// Invocations of a work group, unless a variant says otherwise.
+/// Invocations of a work group, unless a variant chooses otherwise.
 pub(crate) const GROUP: u32 = 64;
 
-/// Work groups along the first axis of a dispatch; devices allow 65,535.
+/// Work groups along the first axis of a dispatch. Devices allow 65,535.
 const MAX_GROUPS: u32 = 32768;
 
 /// A buffer that a shader reads or writes.
 #[derive(Clone, Debug)]
 pub enum Binding {
-    /// A value of the program, to read.
+    /// A value of the program, read-only.
     Read(ValueId),
-    /// Numbers made for this shader from constants of the program, to read.
+    /// Floats packed for this shader from constants of the program, read-only.
     Packed(Packed<f32>),
-    /// Words made for this shader from constants of the program, to read.
+    /// Words packed for this shader from constants of the program, read-only.
     Words(Packed<u32>),
-    /// A value of the program, to write, and how the shader stores it.
+    /// A value of the program that the shader writes, and its storage.
     Write(ValueId, Storage),
 }
 
-/// What was made for a shader from constants. The host has it until it is on the device, and knows its length for longer.
+/// Weights packed for a shader from constants. The host copy can be released once it has been uploaded; the count
+/// remains.
 #[derive(Clone, Debug)]
 pub struct Packed<T> {
     numbers: Arc<[T]>,
@@ -48,39 +49,39 @@ impl<T> Packed<T> {
         Self { count: numbers.len(), numbers }
     }
 
-    /// The numbers; none once they were released.
+    /// The elements; empty once they were released.
     pub fn numbers(&self) -> &[T] {
         &self.numbers
     }
 
-    /// How many there are, on the host or the device.
+    /// The number of elements, whether or not the host copy was released.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Gives up the host's memory for them.
+    /// Frees the host copy.
     pub(crate) fn release(&mut self) {
         self.numbers = Arc::new([]);
     }
 }
 
-/// A shader with all that a dispatch of it needs.
+/// A shader and everything that its dispatch needs.
 #[derive(Clone, Debug)]
 pub struct Shader {
     /// The name of the variant that wrote it.
     pub variant: &'static str,
-    /// WGSL. Two shaders of the same text are the same pipeline.
+    /// WGSL. Two shaders with equal source share a pipeline.
     pub source: String,
-    /// The buffers, in the order of the bindings after the parameters' own.
+    /// The buffers, in the order of their bindings, which follow that of the parameters.
     pub bindings: Vec<Binding>,
-    /// The parameters, where the text doesn't hold them.
+    /// The parameters, unless they are literals in the source.
     pub params: Vec<u32>,
     /// Work groups along each axis.
     pub groups: [u32; 3],
 }
 
 impl Shader {
-    /// Whether its subgroups multiply matrices together.
+    /// Whether it uses cooperative matrix operations.
     pub fn multiplies_matrices(&self) -> bool {
         self.source.contains("coopMultiplyAdd")
     }
@@ -98,7 +99,7 @@ pub(crate) struct Writer<'a> {
     space: Option<&'static str>,
     halves: bool,
     matrices: bool,
-    /// The output, where an invocation makes four elements one after the other and collects their bytes into a word.
+    /// The output, if each invocation computes four elements in sequence and collects their bytes in one word.
     collected: Option<Array>,
 }
 
@@ -110,18 +111,18 @@ impl<'a> Writer<'a> {
         Self { program, storages, views, variant, bindings, params, functions, space, halves, matrices, collected }
     }
 
-    /// The WGSL for a number that may differ from dispatch to dispatch, of type `u32`.
+    /// WGSL of a number of type `u32` that may differ between dispatches.
     pub(crate) fn param(&mut self, value: usize) -> String {
         self.word(u32::try_from(value).expect("extents of checked values fit 32 bits"))
     }
 
-    /// The WGSL for a number that may differ from dispatch to dispatch, of type `i32`.
+    /// WGSL of a number of type `i32` that may differ between dispatches.
     pub(crate) fn signed_param(&mut self, value: i64) -> String {
         let word = self.word(i32::try_from(value).expect("offsets of checked values fit 32 bits") as u32);
         format!("i32({word})")
     }
 
-    /// The WGSL for a number that may differ from dispatch to dispatch, of type `f32`.
+    /// WGSL of a number of type `f32` that may differ between dispatches.
     pub(crate) fn float_param(&mut self, value: f32) -> String {
         if self.space.is_none() {
             return self.float(value);
@@ -129,7 +130,7 @@ impl<'a> Writer<'a> {
         format!("bitcast<f32>({})", self.word(value.to_bits()))
     }
 
-    /// A parameter of 32 bits.
+    /// A 32-bit parameter.
     fn word(&mut self, value: u32) -> String {
         if self.space.is_none() {
             return format!("{value}u");
@@ -139,7 +140,7 @@ impl<'a> Writer<'a> {
         format!("params[{}].{}", index / 4, ["x", "y", "z", "w"][index % 4])
     }
 
-    /// A number as the text holds it.
+    /// A float as a literal in the source.
     fn float(&mut self, value: f32) -> String {
         let text = literal(value);
         if calls_float_of(&text) {
@@ -148,7 +149,7 @@ impl<'a> Writer<'a> {
         format!("({text})")
     }
 
-    /// Binds a value of the program, to read `lanes` elements at a time.
+    /// Binds a value of the program for reading, `lanes` elements at a time.
     pub(crate) fn read(&mut self, id: ValueId, lanes: usize) -> Array {
         let views = self.views;
         if let Some(view) = views.iter().find(|view| view.value == id) {
@@ -159,7 +160,7 @@ impl<'a> Writer<'a> {
         array
     }
 
-    /// Binds a value of the program, to read what an index map makes of it, `lanes` elements at a time.
+    /// Binds a value of the program for reading the output of an index map over it, `lanes` elements at a time.
     pub(crate) fn fetch(&mut self, source: ValueId, map: &IndexMap, lanes: usize) -> Array {
         let shape = self.program.shape(source);
         let width = if keeps_vectors(map, shape) { lanes } else { 1 };
@@ -171,14 +172,14 @@ impl<'a> Writer<'a> {
         array.fetched(name, lanes)
     }
 
-    /// Binds numbers made from constants, to read `lanes` elements at a time.
+    /// Binds packed weights for reading, `lanes` elements at a time.
     pub(crate) fn packed(&mut self, numbers: Arc<[f32]>, lanes: usize) -> Array {
         let array = self.bind(Binding::Packed(Packed::new(numbers)), self.storages.packed(), lanes);
         self.functions.push_str(&array.reader());
         array
     }
 
-    /// Binds a value of the program, to write `lanes` elements at a time.
+    /// Binds a value of the program for writing, `lanes` elements at a time.
     pub(crate) fn write(&mut self, id: ValueId, lanes: usize) -> Array {
         let storage = self.storages.written(id, lanes);
         let array = self.bind(Binding::Write(id, storage), storage, lanes);
@@ -186,7 +187,7 @@ impl<'a> Writer<'a> {
         array
     }
 
-    /// Binds a value whose element `g` unit `g` of [`Writer::linear`] makes, and no other.
+    /// Binds a value for writing, where unit `g` of [`Writer::linear`] writes element `g` and no other.
     pub(crate) fn write_own(&mut self, id: ValueId) -> Array {
         let Storage::Bytes(_) = self.storages.of(id) else { return self.write(id, 1) };
         let storage = self.storages.of(id);
@@ -196,12 +197,12 @@ impl<'a> Writer<'a> {
         array
     }
 
-    /// Lets the shader multiply matrices of binary16.
+    /// Enables f16 and, unless they are emulated, cooperative matrices.
     pub(crate) fn use_matrices(&mut self, matrices: Matrices) {
         (self.halves, self.matrices) = (true, matrices == Matrices::Cooperative);
     }
 
-    /// Binds words made from constants, to read `lanes` at a time; its name.
+    /// Binds packed words for reading, `lanes` at a time. Returns the array's name.
     pub(crate) fn words(&mut self, words: Arc<[u32]>, lanes: usize) -> String {
         self.bindings.push((Binding::Words(Packed::new(words)), vector("u32", lanes)));
         format!("b{}", self.bindings.len())
@@ -213,19 +214,19 @@ impl<'a> Writer<'a> {
         Array::new(format!("b{}", self.bindings.len()), storage, lanes)
     }
 
-    /// The function's text, but for one that is there already.
+    /// The source of a function, or nothing if it was added before.
     pub(crate) fn once(&self, text: &str) -> String {
         if self.functions.contains(text) { String::new() } else { text.to_owned() }
     }
 
-    /// Adds a function, once where it is asked for again.
+    /// Adds a function, unless it was added before.
     pub(crate) fn function(&mut self, text: &str) {
         if !self.functions.contains(text) {
             self.functions.push_str(text);
         }
     }
 
-    /// The shader whose main function computes one of `count` units, numbered `g`, per invocation.
+    /// The shader in which each invocation computes one of `count` units, numbered `g`.
     pub(crate) fn linear(mut self, count: usize, body: &str) -> Shader {
         if let Some(array) = self.collected.take() {
             return self.collecting(count, body, &array);
@@ -238,7 +239,8 @@ impl<'a> Writer<'a> {
         self.finish([GROUP, 1, 1], [across, groups.div_ceil(across), 1], "", &body)
     }
 
-    /// The shader whose main function computes four of `count` units, one after the other, and writes their bytes as a word.
+    /// The shader in which each invocation computes four of `count` units in sequence, and writes their bytes as one
+    /// word.
     fn collecting(mut self, count: usize, body: &str, array: &Array) -> Shader {
         let units = self.param(count);
         self.function(&format!("fn unit(g: u32) {{\n{body}}}\n"));
@@ -249,7 +251,7 @@ impl<'a> Writer<'a> {
         self.linear(count.div_ceil(4), &body)
     }
 
-    /// The shader with this work group, this many groups, declarations at module scope, and this main function.
+    /// The shader with this work-group size, these numbers of work groups, module-scope declarations and main function.
     pub(crate) fn finish(self, group: [u32; 3], groups: [u32; 3], declarations: &str, body: &str) -> Shader {
         let mut source = String::new();
         if self.halves {

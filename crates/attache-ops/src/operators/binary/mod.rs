@@ -1,4 +1,4 @@
-//! Operators that are a function of two elements, their inputs broadcast by numpy's rule: a row each.
+//! Elementwise operators of two inputs, which broadcast by NumPy's rules; one table row each.
 
 mod quantized;
 
@@ -75,7 +75,7 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
 
 type Parsed = Result<Arc<dyn Op>, OpError>;
 type Formula = fn(Expression, Expression) -> Expression;
-/// A function of integers, computed in 64 bits; `None` where it has no value.
+/// A function of integers, computed in 64 bits; `None` where it is undefined.
 type Integer = fn(i64, i64) -> Option<i64>;
 
 const fn row(code: Code, newest: i32, parse: fn(&Declaration<'_>) -> Parsed) -> Definition {
@@ -93,13 +93,13 @@ fn floor_quotient(a: i64, b: i64) -> Option<i64> {
     Some(a.wrapping_div(b).wrapping_sub(i64::from(is_above)))
 }
 
-/// What the quotient rounded down leaves: 0, or of the divisor's sign.
+/// The remainder of the quotient rounded down: 0, or with the divisor's sign.
 fn floor_rest(a: i64, b: i64) -> Option<i64> {
     let rest = if b == 0 { return None } else { a.wrapping_rem(b) };
     Some(if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest })
 }
 
-/// A power with an exponent that isn't negative.
+/// A power; undefined for negative exponents.
 fn power(a: i64, b: i64) -> Option<i64> {
     Some(a.wrapping_pow(u32::try_from(b).ok()?))
 }
@@ -107,13 +107,13 @@ fn power(a: i64, b: i64) -> Option<i64> {
 #[derive(Debug)]
 struct Function {
     name: &'static str,
-    /// The function of floats on the CPU.
+    /// The CPU kernel for floats.
     function: Kernel,
-    /// The function of integers; narrow ones wrap.
+    /// The function of integers; narrower types wrap.
     integer: Integer,
-    /// The function of stored numbers, where it takes such.
+    /// The function of quantized elements, where it is defined.
     quantized: Option<Form>,
-    /// The function of the two inputs with the activation.
+    /// The GPU expression of the two inputs, with the activation.
     expression: Expression,
     activation: Activation,
 }
@@ -128,7 +128,7 @@ impl Function {
         Self { quantized: Some(form), ..self }
     }
 
-    /// With the activation of a file's options.
+    /// Adds the activation of a file's options.
     fn fused(self, fused: Option<ActivationFunctionType>) -> Parsed {
         let activation = fused.map_or(Ok(Activation::None), activation)?;
         let missing = || OpError::unsupported(format!("the fused activation {activation:?} is not implemented"));
@@ -136,11 +136,11 @@ impl Function {
         Ok(Arc::new(Self { expression, activation, ..self }))
     }
 
-    /// Integers: the function, wrapped to the type, within the activation's bounds.
+    /// Computes the function of integers, wrapped to the type and clamped to the activation's bounds.
     fn integers<T: Element + Into<i64>>(&self, eval: &mut Eval<'_>, wrap: fn(i64) -> T) -> Result<(), OpError> {
         let (left, right) = (eval.input(0)?, eval.input(1)?);
         let (low, high) = self.activation.bounds().unwrap_or((f32::NEG_INFINITY, f32::INFINITY));
-        // The bounds are whole numbers; infinite ones become the ends of the range.
+        // The bounds are integers; infinite ones saturate to the ends of the range.
         let (low, high) = (low as i64, high as i64);
         let is_undefined = Cell::new(false);
         let function = |l: T, r: T| {

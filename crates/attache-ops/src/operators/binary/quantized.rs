@@ -1,4 +1,4 @@
-//! Functions of two stored numbers.
+//! Elementwise functions of two quantized elements.
 
 use attache_base::{Activation, DataType, Quantization, Shape};
 use attache_gpu_ir::{ValueId, Whole, WholeBinary};
@@ -14,10 +14,10 @@ use crate::shared::exact::{entries, finished, integers, rescaled};
 use crate::shared::quantized::{Affine, activation_range, power_of_two, range, require_symmetric, with_stored};
 use crate::shared::support::refuse;
 
-/// What a function is of stored numbers.
+/// The kind of function of quantized elements.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Form {
-    /// `l + r`, or `l − r`; whether 16-bit numbers whose scales are powers of two are only shifted.
+    /// `l + r`, or `l − r`; `shifted` where 16-bit elements whose scales are powers of two are only shifted.
     Sum { subtract: bool, shifted: bool },
     /// `l × r`.
     Product,
@@ -25,18 +25,18 @@ pub(super) enum Form {
     Quotient,
     /// `(l − r)²`.
     SquaredDifference,
-    /// The larger one, of one scale.
+    /// The larger one; all scales are equal.
     Maximum,
-    /// The smaller one, of one scale.
+    /// The smaller one; all scales are equal.
     Minimum,
 }
 
-/// Digits that the operands of a sum get, for 8-bit and for 16-bit numbers, and those of a difference that is squared.
+/// Left shifts of the operands of a sum, for 8-bit and for 16-bit elements, and of a difference that is squared.
 const SUM_DIGITS: [u32; 2] = [20, 15];
 const SQUARE_DIGITS: u32 = 7;
 
 impl Form {
-    /// The types of stored numbers that TensorFlow Lite has the function of.
+    /// The quantized types for which TensorFlow Lite has the function.
     fn types(self) -> &'static [DataType] {
         match self {
             Form::SquaredDifference => &[DataType::Int8],
@@ -44,17 +44,17 @@ impl Form {
         }
     }
 
-    /// Whether the scale of numbers counts; else they are compared as they are.
+    /// Whether the function depends on scales; else it compares the stored integers.
     fn rescales(self) -> bool {
         !matches!(self, Form::Maximum | Form::Minimum)
     }
 
-    /// Whether integers of 16 bits that have no scale are numbers by themselves.
+    /// Whether 16-bit integers without a scale are treated as plain integers.
     pub(super) fn takes_plain(self, input: &Fact) -> bool {
         input.quantization.is_none() && matches!(self, Form::Sum { subtract: false, .. } | Form::Product)
     }
 
-    /// An error where the function is not one of stored numbers of these types or scales.
+    /// An error where the function is not implemented for quantized inputs of these types or scales.
     pub(super) fn check(self, inputs: [&Fact; 2]) -> Result<(), OpError> {
         let data_type = inputs[0].data_type;
         if !self.types().contains(&data_type) {
@@ -82,7 +82,7 @@ impl Form {
         }
     }
 
-    /// Emits the function.
+    /// Emits the function of quantized elements.
     pub(super) fn lower(self, lowering: &mut Lowering<'_>, activation: Activation) -> Result<(), Refusal> {
         let affine = |fact: &Fact| self.affine(fact.data_type, fact.quantization.as_ref()).map_err(refuse);
         let inputs = [affine(lowering.input_fact(0)?)?, affine(lowering.input_fact(1)?)?];
@@ -97,7 +97,7 @@ impl Form {
         lowering.output(0, output)
     }
 
-    /// The scale and zero point, where they count.
+    /// The scale and zero point, or 1 and 0 where the function does not depend on them.
     fn affine(self, data_type: DataType, quantization: Option<&Quantization>) -> Result<Affine, OpError> {
         match self.rescales() {
             true => Affine::new(data_type, quantization),
@@ -105,7 +105,7 @@ impl Form {
         }
     }
 
-    /// The function of numbers of these scales.
+    /// The function for these scales.
     fn arithmetic(
         self,
         data_type: DataType,
@@ -141,7 +141,7 @@ impl Form {
                 let (operands, finish) = (operands(SQUARE_DIGITS), finish(factor));
                 Arithmetic::SquaredDifference(SquaredDifference { operands, finish })
             }
-            // In float32, as TensorFlow Lite has it.
+            // In float32, like TensorFlow Lite.
             Form::Product => {
                 let factor = inputs[0].scale * inputs[1].scale / output.scale;
                 let zero_points = inputs.map(|input| input.zero_point);
@@ -156,7 +156,7 @@ impl Form {
     }
 }
 
-/// A function of numbers whose scales are known, for the CPU and for devices.
+/// A function with known scales, shared by the CPU and the device form.
 enum Arithmetic {
     Maximum,
     Minimum,
@@ -169,21 +169,21 @@ enum Arithmetic {
 
 /// `l / r`.
 struct Quotient {
-    /// Those of the inputs and of the output.
+    /// The zero points of the inputs and the output.
     zero_points: [i32; 3],
     factor: Multiplier,
     bounds: (i32, i32),
 }
 
 impl Quotient {
-    /// The quotient of stored numbers, of which the second doesn't stand for 0.
+    /// The quotient of quantized elements, of which the second does not represent 0.
     fn of(&self, l: i32, r: i32) -> i32 {
         let quotient = functions::quotient(l - self.zero_points[0], r - self.zero_points[1], self.factor);
         quotient.saturating_add(self.zero_points[2]).max(self.bounds.0).min(self.bounds.1)
     }
 
-    /// Emits quotients of bytes as a table of all pairs of them. A device cannot say that it divides by 0: what isn't 0
-    /// becomes the bound of its sign there, and 0 stays 0.
+    /// Emits quotients of bytes as a lookup table of all pairs. A device cannot report a division by 0: there, positive
+    /// and negative numerators give the bound of their sign, and 0 gives 0.
     fn lower(
         &self,
         lowering: &mut Lowering<'_>,
@@ -211,7 +211,7 @@ impl Quotient {
 }
 
 impl Arithmetic {
-    /// The function as a device computes it, but for the quotient.
+    /// The function as a device expression; the quotient has none.
     fn expression(self) -> Result<Whole, Quotient> {
         let [left, right] = [0, 1].map(Whole::Input);
         let total = |left: Whole, right: Whole, subtract: bool| match subtract {
@@ -245,12 +245,13 @@ impl Arithmetic {
     }
 }
 
-/// A 16-bit number over `2^shift`, ties away from zero: one times it, which is exact, and then divided.
+/// A 16-bit element divided by `2^shift`, ties away from zero: rescaled by a factor of one, which is exact, and a
+/// shift.
 fn divided(x: Whole, shift: u32) -> Whole {
     rescaled(x.shifted_left(1), Multiplier { mantissa: 1 << 30, exponent: -(shift as i32) }, Rounding::Twice)
 }
 
-/// By how many digits operands of 16 bits are shifted, where every scale is a power of two.
+/// The right shifts of 16-bit operands, where every scale is a power of two.
 fn shifts(data_type: DataType, inputs: [Affine; 2], output: Affine) -> Result<Option<[u32; 2]>, OpError> {
     let powers = [inputs[0], inputs[1], output].map(|affine| power_of_two(affine.scale));
     let [Some(left), Some(right), Some(to)] = powers else { return Ok(None) };

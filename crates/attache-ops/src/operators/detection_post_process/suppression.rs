@@ -1,49 +1,49 @@
-//! The work on boxes and scores: decoding, and the two ways to choose what is kept.
+//! Decoding of boxes, and the two kinds of non-maximum suppression.
 //!
-//! Contract: shapes were checked. Of equal scores the one that comes first wins, but for the classes of one box (see
-//! [`largest`]). A score that is no number is lower than any.
+//! Shapes must have been checked. Of equal scores the first one wins, except among the classes of one box (see
+//! [`largest`]). NaN scores are lower than any other.
 
 use std::cmp::Ordering;
 
 use crate::shared::overlap::overlap;
 
-/// What is kept.
+/// The selection limits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
-    /// Detections, at most.
+    /// Maximum number of detections.
     pub(super) most: usize,
-    /// Classes of a detection, at most.
+    /// Maximum number of classes of a detection.
     pub(super) most_classes: usize,
-    /// Detections of a class, at most, where each class has a suppression of its own.
+    /// Maximum number of detections of a class, where suppression is done for each class separately.
     pub(super) most_per_class: usize,
-    /// Classes, without the background.
+    /// Number of classes, without the background.
     pub(super) classes: usize,
-    /// The lowest score.
+    /// Minimum score.
     pub(super) score: f32,
-    /// The largest intersection over union of two boxes.
+    /// Maximum intersection over union of two boxes.
     pub(super) overlap: f32,
 }
 
-/// The scores of all boxes, a row each.
+/// The scores of all boxes, one row per box.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scores<'a> {
     pub(super) values: &'a [f32],
-    /// Columns of a row, at least one.
+    /// Columns of a row; at least one.
     pub(super) columns: usize,
-    /// Columns before the first class.
+    /// Number of background columns before the first class.
     pub(super) background: usize,
 }
 
-/// A box that is kept, for one of its classes.
+/// A selected box with one of its classes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Detection {
-    /// Of the box.
+    /// Index of the box.
     pub(super) index: usize,
     pub(super) class: usize,
     pub(super) score: f32,
 }
 
-/// The boxes `[y1, x1, y2, x2]` of encodings of so many columns.
+/// Decodes the boxes `[y1, x1, y2, x2]` from encodings with this number of columns.
 pub(super) fn decode(encodings: &[f32], columns: usize, anchors: &[f32], scales: [f32; 4]) -> Vec<[f32; 4]> {
     let (anchors, _) = anchors.as_chunks::<4>();
     let decoded = |(encoding, anchor): (&[f32], &[f32; 4])| {
@@ -59,7 +59,7 @@ pub(super) fn decode(encodings: &[f32], columns: usize, anchors: &[f32], scales:
     encodings.chunks_exact(columns).zip(anchors).map(decoded).collect()
 }
 
-/// Chooses among boxes by the highest score of each, and gives the best classes of each that is kept.
+/// Suppresses boxes by the highest score of each, and returns the best classes of each selected box.
 pub(super) fn over_boxes(boxes: &[[f32; 4]], scores: &Scores<'_>, rules: &Rules) -> Vec<Vec<Detection>> {
     let count = rules.most_classes.min(rules.classes);
     let rows = || scores.values.chunks_exact(scores.columns).map(|row| &row[scores.background..]);
@@ -73,7 +73,7 @@ pub(super) fn over_boxes(boxes: &[[f32; 4]], scores: &Scores<'_>, rules: &Rules)
     kept.into_iter().map(classes).collect()
 }
 
-/// Chooses among the boxes of each class by themselves, and keeps the best of all.
+/// Suppresses the boxes of each class separately, and returns the best over all classes.
 pub(super) fn over_classes(boxes: &[[f32; 4]], scores: &Scores<'_>, rules: &Rules) -> Vec<Detection> {
     let mut best: Vec<Detection> = Vec::new();
     for class in 0..rules.classes {
@@ -87,8 +87,8 @@ pub(super) fn over_classes(boxes: &[[f32; 4]], scores: &Scores<'_>, rules: &Rule
     best
 }
 
-/// The indices of at most so many boxes, the highest score first: all that reach the lowest score and don't overlap too
-/// much with one before them.
+/// The indices of at most `most` boxes by descending score: those that reach the minimum score and do not overlap too
+/// much with a box selected before.
 fn suppress(boxes: &[[f32; 4]], scores: &[f32], rules: &Rules, most: usize) -> Vec<usize> {
     let mut candidates: Vec<usize> = (0..scores.len()).filter(|index| scores[*index] >= rules.score).collect();
     candidates.sort_by(|a, b| descending(scores[*a], scores[*b]));
@@ -104,16 +104,15 @@ fn suppress(boxes: &[[f32; 4]], scores: &[f32], rules: &Rules, most: usize) -> V
     kept
 }
 
-/// The higher first; numbers that compare as neither are equal.
+/// Descending order; NaN compares as equal.
 fn descending(a: f32, b: f32) -> Ordering {
     b.partial_cmp(&a).unwrap_or(Ordering::Equal)
 }
 
-/// The places of the `count` largest values, the largest first; `count` is at most their number.
+/// The indices of the `count` largest values in descending order; `count` is at most the number of values.
 ///
-/// The order of equal values shows in the result, and TensorFlow Lite's is what its sort leaves behind: a heap of the
-/// first `count` values with the smallest at its root, in which each larger value takes the root's place, and which is
-/// then taken apart.
+/// The order of equal values is visible in the result, so this reproduces TensorFlow Lite's partial sort: a min-heap of
+/// the first `count` values, whose root is replaced by each larger value, and which is then sorted by removing roots.
 fn largest(values: &[f32], count: usize) -> Vec<usize> {
     let mut heap: Vec<usize> = (0..count).collect();
     for root in (0..count / 2).rev() {
@@ -133,13 +132,13 @@ fn largest(values: &[f32], count: usize) -> Vec<usize> {
     heap
 }
 
-/// Whether the value at one place is larger than that at another.
+/// Whether the value at `place` is larger than that at `other`; NaN is smaller than any number.
 fn comes_before(values: &[f32], place: usize, other: usize) -> bool {
     values[place] > values[other] || values[other].is_nan() && !values[place].is_nan()
 }
 
-/// Puts a place into the heap instead of that at `root`: the hole sinks to the bottom, the second of equal children
-/// rising, and the place climbs from there.
+/// Replaces the heap's element at `root` by `place`: the hole moves down to a leaf, of equal children along the second,
+/// and `place` then moves up from there.
 fn sink(values: &[f32], heap: &mut [usize], root: usize, place: usize) {
     let mut hole = root;
     while 2 * hole + 1 < heap.len() {
@@ -193,7 +192,7 @@ mod tests {
         assert_eq!(largest(&[0.1, 0.7], 2), [1, 0]);
         assert_eq!(largest(&[f32::NAN, 0.5, f32::NAN], 1), [1]);
         assert_eq!(largest(&[], 0), [0; 0]);
-        // As TensorFlow Lite orders equals.
+        // The order of equal values in TensorFlow Lite.
         assert_eq!(largest(&[0.5, 0.75, 0.75], 2), [2, 1]);
         assert_eq!(largest(&[0.25, 0.5, 0.75, 0.75, 0.75], 3), [4, 3, 2]);
         assert_eq!(largest(&[0.5, 0.25, 0.5, 0.0, 0.5, 0.5], 4), [4, 0, 5, 2]);

@@ -1,5 +1,5 @@
-//! Operators that are a function of one element: a row each. All take float32; the few that also take integers or stored
-//! numbers say what they do with them.
+//! Elementwise operators of one input; one table row each. All accept float32; the few that also accept integers or
+//! quantized elements define functions for them.
 
 mod quantized;
 
@@ -137,17 +137,17 @@ fn tanh_of_gelu() -> Expression {
 #[derive(Debug)]
 struct Function {
     name: &'static str,
-    /// The function on the CPU.
+    /// The CPU kernel for floats.
     function: Kernel,
-    /// The function of integers, computed in 64 bits and wrapped; `None` where it takes floats alone.
+    /// The function of integers, computed in 64 bits and wrapped; `None` where only floats are supported.
     integer: Option<fn(i64) -> i64>,
-    /// The function of stored numbers, where it takes such.
+    /// The function of quantized elements, where it is supported.
     quantized: Option<Quantized>,
-    /// The function of the only input.
+    /// The GPU expression of the input.
     expression: Expression,
 }
 
-/// A function that is a primitive of its own.
+/// A function that is a single GPU primitive.
 fn plain(declaration: &Declaration<'_>, function: Kernel, unary: Unary) -> Function {
     Function::new(declaration, function, Input(0).unary(unary))
 }
@@ -230,7 +230,7 @@ mod tests {
 
     use super::*;
 
-    /// The largest difference of a function's CPU form and its expression, over inputs of every size.
+    /// The largest difference between a function's CPU form and its GPU expression, over inputs from -9 to 9.
     fn difference(function: Kernel, expression: &Expression) -> f32 {
         let inputs: Vec<f32> = (-900..900).map(|index| index as f32 * 0.01).collect();
         let mut outputs = vec![0.0; inputs.len()];

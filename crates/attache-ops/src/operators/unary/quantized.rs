@@ -1,4 +1,4 @@
-//! Functions of one stored number: tables of every number of 8 or 16 bits, made once.
+//! Functions of one quantized element: lookup tables of all 8-bit or 16-bit values, computed once.
 
 use attache_base::{DataType, Quantization};
 use attache_graph::{Eval, Fact, Lowering, OpError, Refusal};
@@ -12,30 +12,30 @@ use crate::shared::exact::look_up;
 use crate::shared::quantized::{Affine, range, require_symmetric};
 use crate::shared::support::refuse;
 
-/// What a function is of stored numbers.
+/// The kind of function of quantized elements.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Form {
-    /// The table of a function of reals.
+    /// A table of a function of floats.
     Reals(fn(f32) -> f32),
-    /// `|x|` to the output's scale.
+    /// `|x|`, rescaled to the output.
     Absolute,
-    /// `x` to the output's scale, within real bounds.
+    /// `x`, rescaled to the output and clamped to these float bounds.
     Clamp(f32, f32),
-    /// In arithmetic of 16 bits.
+    /// In 16-bit fixed-point arithmetic.
     HardSwish,
     /// `1 / √x`, in integer arithmetic.
     InverseSquareRoot,
-    /// `x` or `x × slope` to the output's scale.
+    /// `x` or `x × slope`, rescaled to the output.
     LeakyRelu(f32),
-    /// The table of `ln x`, and of the output's least number where there is none.
+    /// A table of `ln x`, with the output's least value where the logarithm is undefined.
     Logarithm,
-    /// `−x` of the numbers as they are stored, whatever they stand for; the least one stays.
+    /// `−x` of the stored integers, regardless of scale; the least integer stays.
     Negative,
-    /// The table of a function of reals, or one of the two sigmoids that have an own form of 16-bit numbers.
+    /// A table of a function of floats for 8 bits; for 16 bits TensorFlow Lite's own forms of the two sigmoids.
     Sigmoid { is_tanh: bool },
 }
 
-/// A function and the types of stored numbers that TensorFlow Lite has it of.
+/// A function, and the quantized types for which TensorFlow Lite has it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quantized {
     pub(super) form: Form,
@@ -47,10 +47,10 @@ pub(super) const BYTES: &[DataType] = &[DataType::Int8, DataType::UInt8];
 pub(super) const INT8_AND_INT16: &[DataType] = &[DataType::Int8, DataType::Int16];
 pub(super) const BYTES_AND_INT16: &[DataType] = &[DataType::Int8, DataType::UInt8, DataType::Int16];
 
-/// A function of a stored number, not saturated; `None` where it has no value.
+/// A function of a quantized element, not saturated; `None` where it is undefined.
 type Function = Box<dyn Fn(i32) -> Option<i32>>;
 
-/// `e^x` and the like are computed in float64, so that they are the same everywhere.
+/// Computes a function such as `e^x` in float64, so that the results are the same on all platforms.
 fn in_double(function: fn(f64) -> f64) -> impl Fn(f32) -> f32 {
     move |x| function(x.into()) as f32
 }
@@ -71,13 +71,13 @@ pub(super) fn gelu_approximate(x: f32) -> f32 {
     0.5 * x * (1.0 + in_double(f64::tanh)(inner))
 }
 
-/// `x Φ(x)`, by the complement of the error function, which keeps its digits where Φ is small.
+/// `x Φ(x)`, by the complementary error function, which keeps its precision where Φ is small.
 pub(super) fn gelu(x: f32) -> f32 {
     let z = x * -std::f32::consts::FRAC_1_SQRT_2;
     0.5 * x * complementary_error_function(z.into()) as f32
 }
 
-/// `erfc x = 1 − erf x`: the series of erf near 0, a continued fraction beyond.
+/// `erfc x = 1 − erf x`: the series of erf near 0, a continued fraction elsewhere.
 fn complementary_error_function(x: f64) -> f64 {
     use std::f64::consts::PI;
     if x.abs() < 2.5 {
@@ -99,7 +99,7 @@ fn logistic(x: f32) -> f32 {
 }
 
 impl Form {
-    /// The function from one scale to another, for 8-bit or 16-bit numbers.
+    /// The function from one scale to another, for 8-bit or 16-bit elements.
     fn function(self, data_type: DataType, input: Affine, output: Affine) -> Result<Function, OpError> {
         let factor = input.scale / output.scale;
         let rescale =
@@ -161,7 +161,7 @@ impl Form {
     }
 }
 
-/// The function of reals of stored numbers: exact for 8 bits, by straight lines for 16.
+/// A float function of quantized elements: exact for 8 bits, by linear interpolation for 16.
 fn table(is_wide: bool, input: Affine, output: Affine, function: impl Fn(f32) -> f32 + 'static) -> Function {
     if is_wide {
         let lines = Interpolation::of_singles(input.pair(), output.pair(), function);
@@ -171,14 +171,14 @@ fn table(is_wide: bool, input: Affine, output: Affine, function: impl Fn(f32) ->
     Box::new(move |x| Some(function(x)))
 }
 
-/// A table, and whether the function has a value for each number.
+/// A table, and for each element whether the function is undefined.
 struct Known<T> {
     table: Table<T>,
     missing: Vec<bool>,
 }
 
 impl Quantized {
-    /// The scale and zero point, where they count.
+    /// The scale and zero point, or 1 and 0 where the function does not depend on them.
     fn affine(&self, data_type: DataType, quantization: Option<&Quantization>) -> Result<Affine, OpError> {
         match self.form {
             Form::Negative => Ok(Affine { scale: 1.0, zero_point: 0 }),
@@ -186,7 +186,7 @@ impl Quantized {
         }
     }
 
-    /// An error where the input's scale and zero point make no sense.
+    /// An error where the input's scale or zero point is invalid.
     pub(super) fn check(&self, input: &Fact) -> Result<(), OpError> {
         require_symmetric(input.data_type, self.affine(input.data_type, input.quantization.as_ref())?)
     }
@@ -200,8 +200,8 @@ impl Quantized {
         }
     }
 
-    /// Emits the function as a table. A device cannot say that a number has no root, as the CPU does: the largest number
-    /// there is stands for one, as for the root of 0.
+    /// Emits the function as a lookup table. Unlike the CPU, a device cannot report that a square root is undefined:
+    /// the largest element is the result there, as for 0.
     pub(super) fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
         let (input, output) = (lowering.input_fact(0)?, lowering.output_fact(0)?);
         let affine = |fact: &Fact| self.affine(fact.data_type, fact.quantization.as_ref()).map_err(refuse);

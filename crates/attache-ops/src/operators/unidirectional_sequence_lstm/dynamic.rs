@@ -1,5 +1,5 @@
-//! Products of floats with weights of 8 bits: inputs, outputs and what is projected become bytes at each step, with a
-//! scale for each sequence. Source: TensorFlow Lite's `LstmStepHybrid`.
+//! Products of floats and 8-bit weights: inputs, outputs and the projection's input are quantized to bytes at each
+//! step, with one scale for each sequence. Source: TensorFlow Lite's `LstmStepHybrid`.
 
 use attache_graph::{Eval, OpError, TensorRef};
 use attache_kernels::quantized::{quantize_asymmetrically, quantize_symmetrically};
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::shared::quantized::Affine;
 
-/// Weights of 8 bits, and the scale that they share.
+/// 8-bit weights with one scale.
 struct Matrix<'a> {
     weights: &'a [i8],
     /// Elements of a row.
@@ -22,7 +22,7 @@ impl<'a> Matrix<'a> {
         Ok(Self { weights: weights.values()?, depth, scale: scale_of(weights)? })
     }
 
-    /// Adds the products with a vector to sums, one for each row.
+    /// Adds the matrix-vector product to sums, one for each row.
     fn add_to(&self, sums: &mut [f32], vector: &Bytes) {
         let scale = vector.scale * self.scale;
         for (row, sum) in sums.iter_mut().enumerate() {
@@ -34,7 +34,7 @@ impl<'a> Matrix<'a> {
     }
 }
 
-/// The scale of weights, whose zero point is 0.
+/// The scale of weights; an error unless their zero point is 0.
 fn scale_of(weights: &TensorRef<'_>) -> Result<f32, OpError> {
     match Affine::new(weights.data_type, weights.quantization)? {
         Affine { scale, zero_point: 0 } => Ok(scale),
@@ -42,13 +42,13 @@ fn scale_of(weights: &TensorRef<'_>) -> Result<f32, OpError> {
     }
 }
 
-/// Peephole weights as floats.
+/// Dequantized peephole weights.
 pub(super) fn dequantized(weights: &TensorRef<'_>) -> Result<Vec<f32>, OpError> {
     let scale = scale_of(weights)?;
     Ok(weights.values::<i8>()?.iter().map(|weight| scale * f32::from(*weight)).collect())
 }
 
-/// A vector of floats as bytes with a sign.
+/// A vector of floats quantized to signed bytes.
 struct Bytes {
     bytes: Vec<u8>,
     scale: f32,
@@ -66,15 +66,15 @@ impl Bytes {
     }
 }
 
-/// One gate's weights for the input and for the last output.
+/// The weights of one gate for the input and for the previous output.
 struct Gate<'a> {
     input: Matrix<'a>,
     recurrent: Matrix<'a>,
-    /// What sums start with, where they are not normalized.
+    /// Initial values of the sums, where they are not normalized.
     biases: Option<&'a [f32]>,
 }
 
-/// All products of a step.
+/// All matrix products of a step.
 pub(super) struct Dynamic<'a> {
     gates: Vec<Gate<'a>>,
     projection: Option<(Matrix<'a>, Option<&'a [f32]>)>,
@@ -100,7 +100,7 @@ impl<'a> Dynamic<'a> {
     }
 }
 
-/// Fills sums with what they start with.
+/// Initializes sums.
 fn start(sums: &mut [f32], biases: Option<&[f32]>) {
     match biases {
         Some(biases) => sums.copy_from_slice(biases),

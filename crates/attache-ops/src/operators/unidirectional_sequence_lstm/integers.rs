@@ -1,8 +1,9 @@
-//! The memory of stored numbers: activations and weights of 8 bits, gates and cells of 16.
+//! Quantized LSTM: 8-bit activations and weights, 16-bit gates and cells.
 //!
-//! Products with the input and with the last output are brought to a gate's scale one after the other, 2⁻¹² or, where the
-//! gate is normalized, that of its intermediate; cells have a power of two for a scale. The output before a projection has
-//! the scale and the zero point of the fifth intermediate. Source: TensorFlow Lite's `LstmStepInteger8x8_16`.
+//! Products with the input and with the previous output are rescaled one after the other to the gate's scale: 2⁻¹² or,
+//! where the gate is normalized, that of its intermediate tensor. The scale of the cells is a power of two. The output
+//! before a projection has the scale and the zero point of the fifth intermediate. Source: TensorFlow Lite's
+//! `LstmStepInteger8x8_16`.
 
 use attache_base::{DataType, Quantization};
 use attache_graph::{Eval, OpError, TensorRef};
@@ -18,16 +19,16 @@ use crate::shared::quantized::{Affine, power_of_two};
 
 /// The gate whose activation is the hyperbolic tangent.
 const CANDIDATE: usize = 2;
-/// Which intermediate is the output before a projection.
+/// Index of the intermediate for the output before a projection.
 const HIDDEN: usize = 4;
 /// The scale of a gate that is not normalized.
 const GATE_SCALE: f32 = 1.0 / 4096.0;
 
-/// A matrix times vectors of bytes, and the factor that brings sums to another scale.
+/// A matrix to be multiplied with vectors of bytes, and the factor that rescales the sums.
 struct Product<'a> {
     weights: &'a [i8],
     depth: usize,
-    /// The bias, and what the vectors' zero point adds to the sums.
+    /// The bias plus the contribution of the vectors' zero point to the sums.
     biases: Vec<i32>,
     factor: Multiplier,
 }
@@ -44,7 +45,7 @@ impl<'a> Product<'a> {
         Self { weights, depth, biases: biases.collect(), factor: Multiplier::new(factor.into()) }
     }
 
-    /// The products at the other scale, rounded.
+    /// The rescaled and rounded products with a vector.
     fn of<'b>(&'b self, vector: &'b [i8]) -> impl Iterator<Item = i32> + 'b {
         self.biases.iter().enumerate().map(move |(row, bias)| {
             let products = self.weights[row * self.depth..][..self.depth]
@@ -55,7 +56,7 @@ impl<'a> Product<'a> {
         })
     }
 
-    /// Adds the products to sums, at their scale.
+    /// Adds the rescaled products to sums, saturated.
     fn add_to(&self, sums: &mut [i16], vector: &[i8]) {
         for (sum, product) in sums.iter_mut().zip(self.of(vector)) {
             *sum = i16::saturate(product.saturating_add((*sum).into()));
@@ -63,7 +64,7 @@ impl<'a> Product<'a> {
     }
 }
 
-/// The coefficients of a gate that is normalized.
+/// The coefficients of a normalized gate.
 struct Norm<'a> {
     coefficients: &'a [i16],
     biases: &'a [i32],
@@ -71,20 +72,20 @@ struct Norm<'a> {
     guard: i32,
 }
 
-/// What a gate adds of the cells, element by element.
+/// The contribution of the cells to a gate, elementwise.
 struct Peephole<'a> {
     weights: &'a [i16],
     factor: Multiplier,
-    /// How many sequences are taken together, and outputs of each.
+    /// Number of sequences processed together, and of outputs of each.
     extents: [usize; 2],
 }
 
 impl Peephole<'_> {
-    /// The weight of a cell, of all sequences' cells; `None` where it has none.
+    /// The weight of a cell, indexed over the cells of all sequences; `None` where it has none.
     ///
-    /// Where a projection leaves fewer outputs than cells, TensorFlow Lite's kernels take the number of outputs for that
-    /// of cells: weights begin anew after so many cells, and the last cells have none. Sequences whose steps lie behind each
-    /// other they take one by one.
+    /// Where a projection leaves fewer outputs than cells, TensorFlow Lite's kernels use the number of outputs instead
+    /// of the number of cells: the weights repeat after that many cells, and the last cells have none. Batch-major
+    /// sequences are processed one at a time.
     fn weight(&self, cell: usize) -> Option<i16> {
         let [batches, outputs] = self.extents;
         match outputs < self.weights.len() {
@@ -140,7 +141,7 @@ impl<'a> Gate<'a> {
         Ok(Self { input, recurrent, peephole: peephole.transpose()?, norm: norm.transpose()?, is_candidate })
     }
 
-    /// The gate, of no integer bits, of an input, the last output and the cells of one sequence of many.
+    /// The gate's values, without integer bits, for an input, the previous output and the cells of sequence `batch`.
     fn of(&self, batch: usize, input: &[i8], output: &[i8], cells: &[i16]) -> Vec<i16> {
         let mut sums = vec![0; cells.len()];
         self.input.add_to(&mut sums, input);
@@ -164,13 +165,13 @@ fn scale_of(tensor: &TensorRef<'_>) -> Result<f32, OpError> {
     Ok(Affine::new(tensor.data_type, tensor.quantization)?.scale)
 }
 
-/// The scales of what goes through all gates.
+/// The scales shared by all gates.
 struct Scales {
     input: Affine,
     output: Affine,
-    /// The power of two that the cells have for a scale.
+    /// The exponent of the cells' scale, a power of two.
     cell: i32,
-    /// How many sequences are taken together.
+    /// Number of sequences processed together.
     sequences: usize,
 }
 
@@ -186,16 +187,16 @@ impl Intermediates<'_> {
     }
 }
 
-/// All that the steps share.
+/// The parameters shared by all steps.
 struct Memory<'a> {
-    /// Of which the first may be missing.
+    /// The gates; the input gate may be missing.
     gates: Vec<Gate<'a>>,
     cell_exponent: i32,
-    /// Products of the output gate and the cells' activation.
+    /// Factor and zero point of the product of the output gate and the cells' activation.
     hidden: (Multiplier, i32),
     projection: Option<Product<'a>>,
     output_point: i32,
-    /// Magnitudes at which cells and projections are clipped; 0 for not at all.
+    /// Clipping magnitudes of cells and projections; 0 for no clipping.
     clips: (i16, i8),
 }
 
@@ -225,7 +226,8 @@ impl<'a> Memory<'a> {
                 factor,
             ))
         });
-        // Before a projection the zero point is subtracted, which shows where numbers are saturated.
+        // Before a projection the zero point is subtracted rather than added, which makes a difference where values
+        // saturate.
         let point = if projection.is_some() { -hidden.zero_point } else { hidden.zero_point };
         Ok(Self {
             gates,
@@ -238,7 +240,7 @@ impl<'a> Memory<'a> {
         })
     }
 
-    /// One step of one sequence, `batch` of those that are taken together.
+    /// One step of one sequence; `batch` is its index among those processed together.
     fn step(&self, batch: usize, input: &[i8], output: &mut [i8], cells: &mut [i16]) {
         let [before @ .., last] = &self.gates[..] else { return };
         let before: Vec<_> = before.iter().map(|gate| gate.of(batch, input, output, cells)).collect();
@@ -280,7 +282,7 @@ fn rounded_product(a: i16, b: i16, bits: u32) -> i16 {
     divide_by_power(i32::from(a) * i32::from(b), bits) as i16
 }
 
-/// All steps, from and to the states.
+/// Runs all steps, starting from the state variables and updating them.
 pub(super) fn run(lstm: &SequenceLstm, eval: &mut Eval<'_>, extents: &Extents) -> Result<(), OpError> {
     let Extents { times, depth, cells, outputs, .. } = *extents;
     let memory = Memory::new(lstm, eval, extents)?;

@@ -1,15 +1,15 @@
-//! UNIDIRECTIONAL_SEQUENCE_LSTM: a long short-term memory along the time of its input.
+//! UNIDIRECTIONAL_SEQUENCE_LSTM: a long short-term memory over the time axis of its input.
 //!
-//! At each step, with the input `x`, the output `h` and the cell `c` of the step before, and for each gate
-//! `z = W × x + R × h + p × c` (peephole `p` optional; the output gate's looks at the new cell), normalized where there
-//! are coefficients for it, plus the bias:
+//! At each step, with the input `x`, and the output `h` and the cell `c` of the previous step, each gate computes `z =
+//! W × x + R × h + p × c`, normalized where there are coefficients for it, plus the bias. The peephole `p` is optional;
+//! that of the output gate uses the new cell.
 //!
-//! - `c' = clip(σ(z_f) × c + i × a(z_g))`, with `i = σ(z_i)`, or `1 − σ(z_f)` where the input gate is left out;
+//! - `c' = clip(σ(z_f) × c + i × a(z_g))`, with `i = σ(z_i)`, or `1 − σ(z_f)` where the input gate is missing;
 //! - `h' = σ(z_o) × a(c')`, then `clip(P × h' + b)` where there is a projection.
 //!
-//! `a` is the activation of the options. `h` and `c` are variables: the next run goes on from where this one ends.
+//! `a` is the activation in the options. `h` and `c` are variables: the next run continues from their values.
 //!
-//! Weights may be of 8 bits: times floats, which become bytes on the way ([`dynamic`]), or times bytes ([`integers`]).
+//! Weights may have 8 bits: multiplied by floats that are quantized to bytes ([`dynamic`]), or by bytes ([`integers`]).
 
 mod dynamic;
 mod integers;
@@ -32,11 +32,11 @@ use dynamic::Dynamic;
 pub(crate) static DEFINITIONS: &[Definition] =
     &[Definition { code: Code::Builtin(BuiltinOperator::UNIDIRECTIONAL_SEQUENCE_LSTM), versions: 1..=4, parse }];
 
-/// Where inputs begin of which there is one for each gate, in the order of [`GATES`].
+/// Index of the first input of each group with one input per gate, in the order of [`GATES`].
 const INPUT_WEIGHTS: usize = 1;
 const RECURRENT_WEIGHTS: usize = 5;
 const PEEPHOLE: usize = 9;
-/// Peepholes are for all gates but that of the cell.
+/// Peephole inputs; the cell gate has none.
 const PEEPHOLES: [Option<usize>; GATES] = [Some(PEEPHOLE), Some(10), None, Some(11)];
 const BIASES: usize = 12;
 const PROJECTION: usize = 16;
@@ -45,25 +45,25 @@ const OUTPUT_STATE: usize = 18;
 const CELL_STATE: usize = 19;
 const NORMS: usize = 20;
 
-/// The gates: input, forget, cell and output. Without the first one, the forget gate stands in for it.
+/// The gates: input, forget, cell and output. Without an input gate, the forget gate determines its value.
 const GATES: usize = 4;
 const INPUT_GATE: usize = 0;
 
-/// Added to a variance, as TensorFlow Lite does.
+/// Added to a variance, like in TensorFlow Lite.
 const NORM_EPSILON: f32 = 1e-8;
 
 #[derive(Debug)]
 struct SequenceLstm {
     activation: Activation,
-    /// Magnitudes to which cells and projections are clipped; 0 for not at all.
+    /// Clipping magnitudes of cells and projections; 0 for no clipping.
     cell_clip: f32,
     projection_clip: f32,
-    /// Whether the first axis is time and the second the batch, or the other way round.
+    /// Whether the first axis is time and the second the batch; else the other way round.
     time_major: bool,
-    /// Whether floats that meet quantized weights become bytes with a zero point.
+    /// Whether floats are quantized with a zero point for products with quantized weights.
     is_asymmetric: bool,
-    /// Types and scales in which stored numbers are rounded on the way: of the four gates where they are normalized, and
-    /// of the output before its projection.
+    /// Types and scales of the quantized intermediate results: the four gates, where they are normalized, and the
+    /// output before its projection.
     intermediates: Vec<(DataType, Option<Quantization>)>,
 }
 
@@ -85,7 +85,7 @@ impl Arithmetic {
         }
     }
 
-    /// The type that an input must have.
+    /// The type required of an input.
     fn data_type(self, index: usize) -> DataType {
         match (self, index) {
             (Self::Dynamic | Self::Integers, INPUT_WEIGHTS..PEEPHOLE | PROJECTION) => DataType::Int8,
@@ -117,7 +117,7 @@ fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
     }))
 }
 
-/// Extents of all steps.
+/// Extents of the whole sequence.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Extents {
     times: usize,
@@ -126,12 +126,12 @@ struct Extents {
     depth: usize,
     cells: usize,
     outputs: usize,
-    /// The first gate that there is: [`INPUT_GATE`], or the one behind it.
+    /// The first gate present: [`INPUT_GATE`], or the next one.
     first_gate: usize,
 }
 
 impl Extents {
-    /// From the shapes of all inputs.
+    /// The extents, from the shapes of all inputs.
     fn new(shapes: &[Option<&Shape>], time_major: bool) -> Result<Self, OpError> {
         let shape = |index: usize| shapes.get(index).copied().flatten();
         let list = |index: usize| shape(index).map(|shape| shape.extents());
@@ -143,7 +143,7 @@ impl Extents {
         };
         let Some(&[first, second, depth]) = list(0) else { return Err(wrong(0)) };
         let (times, batches) = if time_major { (first, second) } else { (second, first) };
-        // The output gate is always there.
+        // The output gate is always present.
         let [cells, outputs] = match list(RECURRENT_WEIGHTS + GATES - 1) {
             Some(&[cells, outputs]) if cells > 0 && outputs > 0 => [cells, outputs],
             _ => return Err(wrong(RECURRENT_WEIGHTS + GATES - 1)),
@@ -172,18 +172,18 @@ impl Extents {
         Ok(extents)
     }
 
-    /// How many gates there are.
+    /// The number of gates.
     fn gates(&self) -> usize {
         GATES - self.first_gate
     }
 
-    /// Where in the input, by rows, a step of a sequence lies.
+    /// The row of the input with this step of this sequence.
     fn row(&self, time: usize, batch: usize, time_major: bool) -> usize {
         if time_major { time * self.batches + batch } else { batch * self.times + time }
     }
 }
 
-/// The weights as matrices to multiply with.
+/// The packed weight matrices.
 struct Weights {
     /// `[gates × cells, depth + outputs]`.
     gates: PackedMatrix,
@@ -192,7 +192,7 @@ struct Weights {
 }
 
 impl Weights {
-    /// Whether all of them are the same at each run.
+    /// Whether all weights are constant.
     fn are_constant(eval: &Eval<'_>) -> bool {
         let mut inputs = (INPUT_WEIGHTS..RECURRENT_WEIGHTS + GATES).chain([PROJECTION, PROJECTION_BIAS]);
         inputs.all(|index| eval.optional(index).is_none_or(|input| input.is_constant))
@@ -223,11 +223,11 @@ fn optional<'a>(eval: &Eval<'a>, index: usize) -> Result<Option<&'a [f32]>, OpEr
     eval.optional(index).map(|input| input.values()).transpose()
 }
 
-/// What is added to one gate's sums.
+/// The terms added to the sums of one gate.
 struct Gate<'a> {
     peephole: Option<Cow<'a, [f32]>>,
     norm: Option<&'a [f32]>,
-    /// Nothing where sums start with it.
+    /// Empty where the bias is already in the sums.
     bias: &'a [f32],
 }
 
@@ -242,7 +242,7 @@ impl<'a> Gate<'a> {
         Ok(Self { peephole: peephole.transpose()?, norm, bias })
     }
 
-    /// From the sums of products to `z`, given the cells that the peephole looks at.
+    /// Computes `z` from the sums of products, and the cells that the peephole reads.
     fn complete(&self, sums: &mut [f32], cells: &[f32]) {
         if let Some(peephole) = &self.peephole {
             sums.iter_mut().zip(peephole.iter().zip(cells)).for_each(|(sum, (weight, cell))| *sum += weight * cell);
@@ -255,15 +255,15 @@ impl<'a> Gate<'a> {
     }
 }
 
-/// The products of a step, of all sequences.
+/// The matrix products of one step of all sequences.
 trait Products {
-    /// Whether the sums of gates that are not normalized have their biases in them.
+    /// Whether the sums of gates that are not normalized already include the biases.
     const HAVE_BIASES: bool;
 
-    /// The sums of all gates, one behind the other for each sequence, from the input and the last output.
+    /// Computes the sums of all gates from the input and the previous output. The gates of a sequence are consecutive.
     fn sum(&self, input: &[f32], output: &[f32], sums: &mut [f32]);
 
-    /// Projects what was made to the output; returns false, and does nothing, where there is no projection.
+    /// Projects `made` to the output; returns false, and does nothing, where there is no projection.
     fn project(&self, made: &[f32], output: &mut [f32]) -> bool;
 }
 
@@ -274,7 +274,7 @@ struct Floats<'a> {
     extents: &'a Extents,
 }
 
-/// What clamps nothing.
+/// Bounds of a clamp that has no effect.
 const ALL: (f32, f32) = (f32::NEG_INFINITY, f32::INFINITY);
 
 impl Products for Floats<'_> {
@@ -313,7 +313,7 @@ fn logistic(x: f32) -> f32 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// Limits magnitudes; 0 stands for no limit.
+/// Clamps the magnitude; 0 means no limit.
 fn clip(value: f32, limit: f32) -> f32 {
     if limit > 0.0 { value.clamp(-limit, limit) } else { value }
 }
@@ -323,8 +323,8 @@ impl SequenceLstm {
         self.activation.bounds().map_or_else(|| x.tanh(), |(low, high)| x.max(low).min(high))
     }
 
-    /// One step of one sequence: from the gates' sums of products and the old cells to the new cells and, in the place
-    /// of the output gate's sums, the output before its projection.
+    /// One step of one sequence. It updates the cells from the gates' sums of products, and replaces the output gate's
+    /// sums by the output before its projection.
     fn step(&self, gates: &[Gate<'_>], sums: &mut [f32], cells: &mut [f32]) {
         let mut parts: Vec<_> = sums.chunks_exact_mut(cells.len()).collect();
         let [inputs @ .., forgets, candidates, outputs] = &mut parts[..] else { return };
@@ -344,7 +344,7 @@ impl SequenceLstm {
         outputs.iter_mut().zip(&*cells).for_each(|(sum, cell)| *sum = logistic(*sum) * self.activate(*cell));
     }
 
-    /// All steps, from and to the states.
+    /// Runs all steps, starting from the state variables and updating them.
     fn run<P: Products>(&self, eval: &mut Eval<'_>, extents: &Extents, products: &P) -> Result<(), OpError> {
         let Extents { times, batches, depth, cells, outputs, .. } = *extents;
         let input = eval.input(0)?.values::<f32>()?;
@@ -365,7 +365,7 @@ impl SequenceLstm {
             let sequences = sums.chunks_exact_mut(rows).zip(cell_state.chunks_exact_mut(cells));
             for ((sums, cell), made) in sequences.zip(made.chunks_exact_mut(cells)) {
                 self.step(&gates, sums, cell);
-                // The gates' rows end with the output.
+                // The output is at the end of the gates' row.
                 made.copy_from_slice(&sums[rows - cells..]);
             }
             match products.project(&made, &mut state) {
@@ -393,7 +393,7 @@ impl SequenceLstm {
         Ok(())
     }
 
-    /// The arithmetic that the types of inputs ask for.
+    /// The arithmetic selected by the types of the inputs.
     fn arithmetic(inputs: &[Option<&Fact>]) -> Result<Arithmetic, OpError> {
         let (input, weights) = (required(inputs, 0)?, required(inputs, INPUT_WEIGHTS + GATES - 1)?);
         let arithmetic = Arithmetic::of(input.data_type, weights.data_type)?;
@@ -433,7 +433,7 @@ impl Op for SequenceLstm {
     }
 
     fn working_memory(&self, inputs: &[Option<&Fact>], _: &[&Shape]) -> WorkingMemory {
-        // Each matrix is copied next to others, and then packed.
+        // Each matrix is copied into a joint one and then packed.
         let matrix = |fact: &&Fact| {
             let &[rows, columns] = fact.shape.as_ref()?.extents() else { return None };
             Some(of_weights(fact, packed(DataType::Float32, 1, [rows, columns], columns).saturating_mul(2)))
@@ -464,7 +464,7 @@ impl Op for SequenceLstm {
     }
 
     fn multiply_adds(&self, inputs: &[Option<&Shape>], _: &[&Shape]) -> Option<u64> {
-        // Each step times all weights.
+        // Each step multiplies by all weights.
         let steps = (*inputs.first()?)?.get(..2)?;
         let weights = (INPUT_WEIGHTS..RECURRENT_WEIGHTS + GATES).chain([PROJECTION]);
         let weights = weights.filter_map(|index| inputs.get(index).copied().flatten());

@@ -1,4 +1,4 @@
-//! Sums of products of bytes on a device, in the arithmetic of the CPU: sums are of 32 bits, and the factors are those of
+//! Sums of products of bytes on a device, in the arithmetic of the CPU: 32-bit sums, requantized with the factors of
 //! the CPU's [`Scheme`].
 
 use attache_base::{Activation, Constant, DataType};
@@ -13,7 +13,7 @@ use crate::shared::exact::{integers, known_integers, whole_rounding};
 use crate::shared::support::refuse;
 
 impl<'a> Scheme<'a> {
-    /// That of a node's inputs `[activations, weights]` and its output; a refusal unless they are bytes.
+    /// The scheme of a node's inputs `[activations, weights]` and its output; a refusal unless they are bytes.
     pub(crate) fn of(
         lowering: &Lowering<'a>,
         operands: [usize; 2],
@@ -34,8 +34,8 @@ impl<'a> Scheme<'a> {
         [self.input.zero_point, self.weights.zero_point]
     }
 
-    /// Emits weights as `[output, height, width, channel]`. Those of a depthwise convolution come as
-    /// `[1, height, width, output]`.
+    /// Emits weights in the layout `[output, height, width, channel]`. The weights of a depthwise convolution are given
+    /// as `[1, height, width, output]`.
     pub(crate) fn filter(
         &self,
         lowering: &mut Lowering<'a>,
@@ -63,7 +63,7 @@ impl<'a> Scheme<'a> {
         lowering.reshape(filter, &shape.into())
     }
 
-    /// Emits the output's bytes from sums whose last axis is that of the outputs.
+    /// Emits the output's bytes from sums whose last axis is that of the output channels.
     pub(crate) fn finish(
         &self,
         lowering: &mut Lowering<'a>,
@@ -82,19 +82,19 @@ impl<'a> Scheme<'a> {
     }
 }
 
-/// How a convolution lies in an operator.
+/// The roles and layout of a convolution's operands in an operator.
 pub(crate) struct Laid {
     /// Indices of image, filter and bias.
     pub(crate) operands: [usize; 3],
-    /// The filter's axis of outputs.
+    /// The filter's axis of output channels.
     pub(crate) axis: usize,
-    /// Whether the window spreads over the output.
+    /// Whether the convolution is transposed.
     pub(crate) transposed: bool,
     /// Whether the filter is `[1, height, width, output]`.
     pub(crate) is_depthwise: bool,
 }
 
-/// Emits a convolution of bytes; its result.
+/// Emits a convolution of bytes and returns its result.
 pub(crate) fn lower_bytes<'a>(
     lowering: &mut Lowering<'a>,
     convolution: &Convolution,
@@ -120,7 +120,7 @@ pub(crate) fn lower_bytes<'a>(
     scheme.finish(lowering, sums, Rounding::Twice, Product::of(image.data_type))
 }
 
-/// A bias of 32-bit integers, where there is one, as `[outputs]`.
+/// An optional bias of 32-bit integers, in the shape `[outputs]`.
 pub(crate) fn bias_of(lowering: &mut Lowering<'_>, index: usize, outputs: usize) -> Result<Option<ValueId>, Refusal> {
     if !lowering.has_input(index) {
         return Ok(None);

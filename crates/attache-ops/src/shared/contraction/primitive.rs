@@ -1,10 +1,10 @@
-//! The primitive that convolutions become on a device.
+//! The device primitive of convolutions.
 
 use attache_gpu_ir::{Contraction, Primitive, ValueId};
 use attache_graph::{Lowering, Refusal};
 use attache_kernels::convolution::Convolution;
 
-/// Emits the contraction of data, a filter and, optionally, a bias; the zero points are those of data and filter.
+/// Emits the convolution of data, a filter and an optional bias; the zero points are those of data and filter.
 pub(crate) fn contract(
     lowering: &mut Lowering<'_>,
     convolution: &Convolution,
@@ -26,11 +26,12 @@ pub(crate) fn contract(
     lowering.emit(Primitive::Contract(contraction), operands)
 }
 
-/// A refusal where places that a window reads could not be told apart in a device's integers of 32 bits.
+/// A refusal where the input coordinates that a window reads do not fit a device's 32-bit integers.
 pub(crate) fn check_reach(convolution: &Convolution) -> Result<(), Refusal> {
     let reach = |axis: usize| {
         let window = convolution.kernel[axis].checked_mul(convolution.dilations[axis])?;
-        // Transposed or not, the window moves over the larger side and stands at as many places as the smaller one has.
+        // Transposed or not, the window moves over the larger image and has as many positions as the smaller one has
+        // pixels.
         let places = convolution.input[axis].min(convolution.output[axis]);
         let moved = places.saturating_sub(1).checked_mul(convolution.strides[axis])?;
         window.checked_add(moved)?.checked_add(convolution.before[axis])

@@ -1,5 +1,5 @@
-//! Sums of products of quantized numbers that a device sees as reals: rounded in the two steps in which the CPU rounds
-//! them, so that single steps do not grow from one convolution to the next.
+//! Sums of products of quantized elements that a device computes as floats. They are rounded in the CPU's two stages,
+//! so that differences of a single quantization step do not grow from one convolution to the next.
 
 use attache_base::{Activation, Constant};
 use attache_gpu_ir::{Expression, Unary, ValueId};
@@ -8,8 +8,9 @@ use attache_graph::{Fact, Grid, Lowering, Refusal};
 use super::{Arithmetic, Laid, Product, Scheme, WeightScales};
 use crate::shared::support::refuse;
 
-/// Emits the reals that a convolution's sums stand for once they are stored, before the activation: rounded to a binary
-/// fraction of a step, then to a step, halves away from zero. What isn't made of bytes stays as it is.
+/// Emits the floats of a convolution's requantized sums, before the activation: rounded to a binary fraction of a
+/// quantization step, then to a quantization step, ties away from zero. Sums of anything other than bytes are returned
+/// unchanged.
 pub(crate) fn round_twice(
     lowering: &mut Lowering<'_>,
     sums: ValueId,

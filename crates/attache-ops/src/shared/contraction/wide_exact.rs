@@ -1,6 +1,6 @@
-//! Sums of products of 16-bit activations with weights of 8 bits on a device, in the arithmetic of the CPU: its sums are
-//! of 64 bits, and those of a device of 32. Weights that are known beforehand tell how large a sum can get: those that
-//! 32 bits hold whatever the activations are the same in both, others are refused.
+//! Sums of products of 16-bit activations and 8-bit weights on a device, in the arithmetic of the CPU. The CPU uses
+//! 64-bit sums, a device has 32-bit ones. Constant weights bound the sums: where the bound fits 32 bits whatever the
+//! activations are, both give the same results; other convolutions are refused.
 
 use attache_base::Activation;
 use attache_gpu_ir::{ValueId, Whole, WholeRounding};
@@ -14,7 +14,7 @@ use crate::shared::exact::{integers, known_integers};
 use crate::shared::quantized::SUMS_OF_64_BITS;
 use crate::shared::support::refuse;
 
-/// The scheme of a node's activations, whose input is `index`, with these weights.
+/// The scheme of a node with these weights, whose activations are input `index`.
 pub(crate) fn wide_scheme<'a>(
     lowering: &Lowering<'a>,
     index: usize,
@@ -26,7 +26,7 @@ pub(crate) fn wide_scheme<'a>(
     Scheme::of_types(of(input), weights, of(output), activation).map_err(refuse)
 }
 
-/// Emits a convolution of 16-bit numbers; its result.
+/// Emits a convolution of 16-bit elements and returns its result.
 pub(crate) fn lower_wide<'a>(
     lowering: &mut Lowering<'a>,
     convolution: &Convolution,
@@ -43,7 +43,7 @@ pub(crate) fn lower_wide<'a>(
     finish_wide(lowering, sums, &stage)
 }
 
-/// Emits the sums of a convolution of 16-bit numbers whose weights have this zero point.
+/// Emits the sums of a convolution of 16-bit elements, with weights of this zero point.
 pub(crate) fn wide_sums(
     lowering: &mut Lowering<'_>,
     convolution: &Convolution,
@@ -57,7 +57,7 @@ pub(crate) fn wide_sums(
     let weights = known_integers(lowering.input_fact(filter)?)
         .ok_or_else(|| Refusal::new(format!("weights that only a run tells, and {SUMS_OF_64_BITS}")))?;
     let taps = weights.len() / outputs.max(1);
-    // Those of a depthwise convolution lie behind each other by place.
+    // The weights of a depthwise convolution are `[tap, output]`.
     let place = |to: usize| if laid.is_depthwise { to % taps * outputs + to / taps } else { to };
     let weights: Vec<i32> = (0..weights.len()).map(|to| weights[place(to)].wrapping_sub(zero_point)).collect();
     let bias = known_bias(lowering, bias)?.unwrap_or_else(|| vec![0; outputs]);
@@ -71,7 +71,7 @@ pub(crate) fn wide_sums(
     contract(lowering, convolution, laid.transposed, &operands, [0; 2])
 }
 
-/// The numbers of a bias, where there is one.
+/// The elements of the bias, where there is one; a refusal where it is not constant.
 fn known_bias(lowering: &Lowering<'_>, index: usize) -> Result<Option<Vec<i64>>, Refusal> {
     if !lowering.has_input(index) {
         return Ok(None);
@@ -80,7 +80,7 @@ fn known_bias(lowering: &Lowering<'_>, index: usize) -> Result<Option<Vec<i64>>,
     known.map(Some).ok_or_else(|| Refusal::new(format!("a bias that only a run tells, and {SUMS_OF_64_BITS}")))
 }
 
-/// The bias in 32 bits; `None` unless these hold every sum of as many weights for each output, whatever is multiplied.
+/// The bias in 32 bits; `None` unless every sum with these weights fits 32 bits for all 16-bit activations.
 fn fitting_bias(weights: &[i32], bias: &[i64]) -> Option<Vec<i32>> {
     let rows = weights.chunks((weights.len() / bias.len().max(1)).max(1));
     let fits = |(row, bias): (&[i32], &i64)| {
@@ -90,7 +90,7 @@ fn fitting_bias(weights: &[i32], bias: &[i64]) -> Option<Vec<i32>> {
     rows.zip(bias).map(fits).collect()
 }
 
-/// Emits 16-bit numbers of sums whose last axis is that of the outputs.
+/// Emits 16-bit elements from sums whose last axis is that of the output channels.
 pub(crate) fn finish_wide(lowering: &mut Lowering<'_>, sums: ValueId, stage: &WideStage) -> Result<ValueId, Refusal> {
     let factors: Option<Vec<Multiplier>> =
         stage.factors.iter().map(|factor| rounded(*factor, stage.rounding)).collect();
@@ -104,7 +104,7 @@ pub(crate) fn finish_wide(lowering: &mut Lowering<'_>, sums: ValueId, stage: &Wi
     lowering.whole_map(scaled.plus(stage.zero_point).clamp(stage.bounds), &shape, &operands)
 }
 
-/// The factor with the digits that count; `None` where a product with it is shifted to the left.
+/// The factor rounded to the mantissa digits that the rounding mode uses; `None` where a product would be shifted left.
 fn rounded(factor: Multiplier, rounding: WideRounding) -> Option<Multiplier> {
     match rounding {
         WideRounding::Whole => Some(factor),

@@ -1,7 +1,7 @@
-//! Functions of fixed-point numbers on a device: those of `attache_kernels::quantized::functions`, with their bits.
+//! Fixed-point functions on a device, bit-exact with those of `attache_kernels::quantized::functions`.
 //!
-//! A function is a list of short steps, since a device's shader sees one expression at a time, and may read but a few
-//! values. Which operators call for a function is not known here.
+//! A function is a list of short steps, because a device's shader evaluates one expression at a time and can read only
+//! a few values. Independent of the operators that use the functions.
 
 use attache_gpu_ir::{ValueId, Whole, WholeBinary, WholeRounding};
 use attache_graph::{Lowering, Refusal};
@@ -12,11 +12,12 @@ use attache_kernels::quantized::softmax::SUM_BITS;
 
 use Whole::{Constant, Input};
 
-/// A function of one integer, step by step.
+/// A function of one integer, as a list of steps.
 pub(crate) struct Function {
-    /// What each step computes, and of which values: value 0 is the argument, value `k` what step `k` makes, from 1 on.
+    /// The expression and the inputs of each step. Value 0 is the argument; step `k`, counted from 1, computes value
+    /// `k`.
     steps: Vec<(Whole, Vec<usize>)>,
-    /// The values that are the results.
+    /// The indices of the result values.
     results: Vec<usize>,
 }
 
@@ -25,13 +26,13 @@ impl Function {
         Self { steps: Vec::new(), results: Vec::new() }
     }
 
-    /// Adds a step; the value that it makes.
+    /// Adds a step and returns the index of its value.
     fn step(&mut self, expression: Whole, inputs: &[usize]) -> usize {
         self.steps.push((expression, inputs.to_vec()));
         self.steps.len()
     }
 
-    /// Emits the function of each element; its results.
+    /// Emits the function, applied elementwise, and returns its results.
     pub(crate) fn emit(&self, lowering: &mut Lowering<'_>, argument: ValueId) -> Result<Vec<ValueId>, Refusal> {
         let shape = lowering.shape(argument).clone();
         let mut values = vec![argument];
@@ -56,7 +57,7 @@ fn is_less(a: Whole, b: Whole) -> Whole {
     a.binary(WholeBinary::Less, b)
 }
 
-/// `x × 2^bits` of an `x` that isn't negative, or the largest number there is.
+/// `x × 2^bits` for nonnegative `x`, saturated to the largest integer.
 fn saturated_shift(x: Whole, bits: Whole) -> Whole {
     let fits = is_less(bits.clone(), zeros(x.clone()));
     fits.select(x.binary(WholeBinary::ShiftLeft, bits), Constant(i32::MAX))
@@ -71,9 +72,9 @@ pub(crate) fn divided_by_power(x: Whole, bits: u32) -> Whole {
     quotient().add(up).subtract(down)
 }
 
-/// Adds `1 / (1 + x)` for a value `x` in [0, 1), both of no integer bits: Newton's method.
+/// Adds `1 / (1 + x)` for a value `x` in [0, 1), both fixed-point without integer bits, by Newton's method.
 fn reciprocal_of_one_plus(function: &mut Function, x: usize) -> usize {
-    // 1 + x over 2; one more than the largest half is the sign's place.
+    // (1 + x) / 2, which is at most (2³⁰ − 1) + 2³⁰ and cannot reach the sign bit.
     let half =
         Input(0).binary(WholeBinary::Maximum, Constant(0)).binary(WholeBinary::Divide, Constant(2)).plus(1 << 30);
     let half = function.step(half, &[x]);
@@ -86,7 +87,7 @@ fn reciprocal_of_one_plus(function: &mut Function, x: usize) -> usize {
     function.step(saturated_shift(Input(0), Constant(1)), &[y])
 }
 
-/// The reciprocals of positive numbers, and how many zeros lead these.
+/// The reciprocals of positive integers, and their numbers of leading zeros.
 pub(crate) fn reciprocal() -> Function {
     let mut function = Function::new();
     let rest = Input(0).binary(WholeBinary::ShiftLeft, zeros(Input(0))).subtract(Constant(i32::MIN));
@@ -97,10 +98,10 @@ pub(crate) fn reciprocal() -> Function {
     function
 }
 
-/// `1 / √x` of numbers that aren't negative: mantissa and exponent of the factor.
+/// `1 / √x` of nonnegative integers, as mantissa and exponent of the factor.
 pub(crate) fn inverse_square_root() -> Function {
     let mut function = Function::new();
-    // A quarter where there is no room for three integer bits.
+    // Divided by 4 where there is no room for three integer bits.
     let large = || is_less(Constant((1 << 29) - 1), Input(0));
     let some = function.step(Input(0).binary(WholeBinary::Maximum, Constant(2)), &[0]);
     let quarter = large().select(Input(0).binary(WholeBinary::Divide, Constant(4)), Input(0));
@@ -129,13 +130,14 @@ pub(crate) fn inverse_square_root() -> Function {
     function
 }
 
-/// `ln x` of five integer bits, for `x ≥ 1` of as many integer bits as sums of exponentials have.
+/// `ln x` with five integer bits, for `x ≥ 1` with as many integer bits as sums of exponentials have.
 pub(crate) fn logarithm() -> Function {
     type Digits = LogarithmDigits;
     let mut function = Function::new();
     let by_root = |x: Whole| product(x, Constant(Digits::ROOT_OF_HALF));
     let power = |zeros: Whole| Constant(SUM_BITS).subtract(zeros).shifted_left(31 - Digits::BITS);
-    // Twice: x between two powers of two, and x times the root of a half. The smaller rest and the larger power count.
+    // Computed twice: for x between two powers of two, and for x times √½. The smaller remainder and the larger power
+    // count.
     let first_zeros = function.step(zeros(Input(0)), &[0]);
     let second_zeros = function.step(zeros(by_root(Input(0))).plus(-1), &[0]);
     let first = Input(0).binary(WholeBinary::ShiftLeft, Input(1).plus(-1));
@@ -179,7 +181,7 @@ mod tests {
         }
     }
 
-    /// All small numbers, those around powers of two, and some of every size.
+    /// All small integers, integers near powers of two, and integers of every magnitude.
     fn numbers() -> impl Iterator<Item = i32> {
         let around = (1..31).flat_map(|power| (-40..40).map(move |offset| (1i32 << power).saturating_add(offset)));
         let spread = (1..200_000i32).map(|step| step.wrapping_mul(1_073_676_287) & i32::MAX);

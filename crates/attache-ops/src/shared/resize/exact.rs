@@ -1,5 +1,5 @@
-//! Bilinear sampling of stored numbers on a device, in the CPU's arithmetic. Positions and weights are the CPU's own. Nearest
-//! sampling only moves numbers, and is not here.
+//! Bilinear resizing of quantized elements on a device, in the CPU's arithmetic. Positions and weights are computed by
+//! the CPU's code. Nearest-neighbour resizing only moves elements and needs nothing from this module.
 
 use attache_base::{Constant, DataType};
 use attache_gpu_ir::{Expression, Gather, Primitive, ValueId, Whole, WholeBinary};
@@ -9,21 +9,22 @@ use attache_kernels::resize::Resize;
 
 use crate::shared::exact::{as_reals, grid, integers};
 
-/// The digit of a sum of weighed numbers that counts one.
+/// Number of fractional bits of a weighted sum over both axes.
 const DIGITS: u32 = 2 * stored::DIGITS;
 
-/// Positions along an axis of which tables are made.
+/// Limit on the output extent along an axis, for which tables are built.
 const MOST_POSITIONS: usize = 1 << 20;
 
-/// Emits the sampling of input 0 as output 0.
+/// Emits the resizing of input 0 as output 0.
 pub(super) fn lower_bilinear(lowering: &mut Lowering<'_>, resize: &Resize) -> Result<(), Refusal> {
     let (input, data_type) = (lowering.input(0)?, lowering.input_fact(0)?.data_type);
     let output = sampled(lowering, resize, input, data_type)?;
     lowering.output(0, output)
 }
 
-/// Emits the sampling of numbers with a sign that are seen as reals. They are sampled as they are stored: positions of ten
-/// digits are not those of reals, and the steps between two neighbours may be many.
+/// Emits the resizing of signed quantized elements that are computed as floats. They are converted to integers and
+/// resized there, because the ten-bit positions of the integer kernel differ from float positions, and neighbours may
+/// be many quantization steps apart.
 pub(super) fn lower_seen_bilinear(lowering: &mut Lowering<'_>, resize: &Resize) -> Result<(), Refusal> {
     let [from, to] = [lowering.stored_input(0)?, lowering.stored_output(0)?];
     let (reals, shape) = (lowering.float_input(0)?, lowering.input_shape(0)?.clone());
@@ -34,7 +35,7 @@ pub(super) fn lower_seen_bilinear(lowering: &mut Lowering<'_>, resize: &Resize) 
     lowering.output(0, output)
 }
 
-/// Emits the sampling of stored numbers of a type.
+/// Emits the resizing of quantized elements of a type.
 fn sampled(
     lowering: &mut Lowering<'_>,
     resize: &Resize,
@@ -59,19 +60,20 @@ fn sampled(
     }
 }
 
-/// Emits the elements at places along an axis of the image: 0 for the height, 1 for the width.
+/// Emits the elements at the given indices along an axis of the image: 0 for the height, 1 for the width.
 fn taken(lowering: &mut Lowering<'_>, value: ValueId, axis: usize, places: &[usize]) -> Result<ValueId, Refusal> {
     let places: Vec<i32> = places.iter().map(|place| *place as i32).collect();
     let places = integers(lowering, [places.len(), 1], &places)?;
     lowering.emit(Primitive::Gather(Gather { batch: 0, axis: 1 + axis }), &[value, places])
 }
 
-/// The shape of as many numbers as there are places along an axis, to be broadcast to images.
+/// The shape of a vector along an axis, for broadcasting to images.
 fn along(axis: usize, count: usize) -> Vec<usize> {
     [count, 1, 1][..3 - axis].to_vec()
 }
 
-/// Emits integers of at most 11 digits, weighed along the width, then along the height, with every digit of the sum.
+/// Emits the interpolation of integers of at most 11 bits, along the width and then along the height, with all bits of
+/// the sums.
 fn weighed(lowering: &mut Lowering<'_>, resize: &Resize, mut value: ValueId) -> Result<ValueId, Refusal> {
     for axis in [1, 0] {
         let places: Vec<_> = (0..resize.output[axis]).map(|index| stored::neighbours(resize, axis, index)).collect();
@@ -96,39 +98,39 @@ fn floored(x: Whole, bits: u32) -> Whole {
     x.subtract(below).binary(WholeBinary::Divide, Whole::Constant(1 << bits))
 }
 
-/// Emits numbers of 16 bits: their upper and their lower bytes are weighed apart, so that 32 bits hold the sums, whose
-/// digits are then those of `2⁸ × upper + lower`.
+/// Emits the resizing of 16-bit elements. Upper and lower bytes are interpolated separately, so that the sums fit 32
+/// bits; the results are combined as `2⁸ × upper + lower`.
 fn in_halves(lowering: &mut Lowering<'_>, resize: &Resize, input: ValueId) -> Result<ValueId, Refusal> {
     let (x, shape) = (Whole::Input(0), lowering.shape(input).clone());
     let upper = lowering.whole_map(floored(x.clone(), 8), &shape, &[input])?;
     let lower = lowering.whole_map(x.clone().subtract(floored(x.clone(), 8).shifted_left(8)), &shape, &[input])?;
     let (upper, lower) = (weighed(lowering, resize, upper)?, weighed(lowering, resize, lower)?);
     let shape = lowering.shape(upper).clone();
-    // What both make of whole numbers, and the fraction that is left.
+    // The integer part of the combined sum, and the remaining fraction.
     let whole = floored(x.clone(), DIGITS - 8);
     let digits = x.clone().subtract(whole.clone().shifted_left(DIGITS - 8)).shifted_left(8).add(Whole::Input(1));
     let rest = lowering.whole_map(digits, &shape, &[upper, lower])?;
     let whole = lowering.whole_map(whole.add(floored(Whole::Input(1), DIGITS)), &shape, &[upper, rest])?;
-    // Ties go away from zero.
+    // Round with ties away from zero.
     let fraction = Whole::Input(1).subtract(floored(Whole::Input(1), DIGITS).shifted_left(DIGITS));
     let is_negative = x.clone().binary(WholeBinary::Less, Whole::Constant(0));
     let most = is_negative.add(Whole::Constant((1 << (DIGITS - 1)) - 1));
     lowering.whole_map(x.add(most.binary(WholeBinary::Less, fraction)), &shape, &[whole, rest])
 }
 
-/// A result that is rounded to binary32 before anything else is made of it: products and sums are rounded in the same way
-/// everywhere, but a compiler may fuse a product with the sum that reads it, or take sums in another order. What lies
-/// between bounds that it cannot know to be wide enough it has to compute by itself.
+/// Forces a result to be rounded to f32 before it is used. Products and sums round the same way on all devices, but a
+/// compiler may fuse a product with the sum that reads it, or reorder sums. Clamping to bounds that the compiler cannot
+/// prove to be redundant prevents both.
 fn rounded(x: Expression) -> Expression {
     x.clamp(-1e30, 1e30)
 }
 
-/// Emits numbers without a sign, weighed in binary32 in the CPU's order.
+/// Emits the resizing of unsigned elements, interpolated in f32 in the CPU's order.
 fn in_reals(lowering: &mut Lowering<'_>, resize: &Resize, input: ValueId) -> Result<ValueId, Refusal> {
     use Expression::{Constant as Number, Input};
     let value = as_reals(lowering, input)?;
     let product = |a, b| rounded(Expression::multiply(a, b));
-    // The corners' two weights one after the other: first down, then across.
+    // The two weights of each corner are multiplied one after the other: first vertical, then horizontal.
     let mut parts = vec![value];
     for axis in [0, 1] {
         let places: Vec<_> = (0..resize.output[axis]).map(|index| resize.neighbours(axis, index)).collect();

@@ -1,7 +1,8 @@
-//! How a contraction is spread over work groups, their subgroups and time: counted, not written.
+//! How a convolution is distributed over work groups, subgroups and time. Only sizes are computed here; no WGSL is
+//! generated.
 //!
-//! A device that has little to do for each position is best served by small work groups, many of which take turns on one
-//! processor; where there are few positions, subgroups share the products of one result instead.
+//! If a device has little work per output pixel, small work groups are best, because many of them can run on one
+//! compute unit at the same time. If there are few output pixels, subgroups split the K sum of one result instead.
 
 use attache_gpu_ir::{Contraction, Primitive};
 
@@ -9,45 +10,45 @@ use crate::kernel::{Kernel, Limits, MAX_GROUPS};
 use crate::wgsl::Context;
 use crate::wgsl::cooperative_matrix::{SIDE, SUBGROUP};
 
-/// Channels of the data that an invocation fetches at once, in two vectors.
+/// Input channels that an invocation loads at once, in two vectors.
 pub(super) const EIGHT: usize = 8;
 
-/// Matrices of weights that an invocation has a part of at once: four registers each.
+/// Maximum number of weight matrices that a subgroup keeps in registers, four registers of an invocation each.
 const MAX_HELD: usize = 25;
 
-/// The same where subgroups are many: the fewer registers and the less memory each takes, the more take turns.
+/// The maximum if there are many subgroups: fewer registers and less memory per subgroup give higher occupancy.
 const HELD_OF_MANY: usize = 9;
 
-/// Fetches of an invocation that are under way at once: four registers each.
+/// Maximum number of loads that an invocation has in flight, four registers each.
 const MAX_FETCHES: usize = 14;
 
-/// Work groups from which on every processor of a large device has one.
+/// Work groups from which on every compute unit of a large device has one.
 const ENOUGH_GROUPS: usize = 90;
 
 /// Subgroups that keep a large device busy.
 const ENOUGH_SUBGROUPS: usize = 1024;
 
-/// Subgroups that may share the products of one result.
+/// Maximum split-K factor, in subgroups.
 const MAX_SHARES: usize = 8;
 
-/// Tiles in the order in which they are tried, as rows, blocks and subgroups along the output channels: the first that makes
-/// enough work groups, else the last.
+/// Tile shapes in the order in which they are tried: rows, blocks, and subgroups along the output channels. The first
+/// that yields enough work groups is used, else the last.
 const WINDOWS: &[[usize; 3]] = &[[4, 1, 2], [2, 1, 2], [2, 1, 1]];
 
-/// The same where each result reads one position.
+/// The tile shapes of pointwise convolutions.
 const POINTS: &[[usize; 3]] = &[[2, 2, 2], [1, 2, 2], [1, 2, 1], [1, 1, 1]];
 
-/// What a work group computes: `rows` of 16 positions.
+/// What a work group computes: `rows` rows of 16 output pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tile {
     pub(super) rows: usize,
-    /// Matrices of 16 output channels of a subgroup.
+    /// Matrices of 16 output channels per subgroup.
     pub(super) blocks: usize,
     /// Subgroups along the output channels.
     pub(super) wide: usize,
-    /// Subgroups that share the products of one result.
+    /// The split-K factor: subgroups that jointly compute one result.
     pub(super) shares: usize,
-    /// Matrices of 16 channels of the data that are in memory at once, a multiple of the shares.
+    /// Matrices of 16 input channels that are staged at once, a multiple of the split-K factor.
     pub(super) chunk: usize,
 }
 
@@ -61,31 +62,32 @@ impl Tile {
         self.blocks * self.wide
     }
 
-    /// Vectors of 4 sums from one position to the next: one more than there are, so that neighbours lie in different banks.
+    /// Vec4s between the sums of two output pixels: one more than the sums take, so that neighbours are in different
+    /// memory banks.
     pub(super) fn pitch(&self) -> usize {
         self.outputs() * SIDE / 4 + 1
     }
 
-    /// Vectors of results of one row, and how many of them an invocation stores.
+    /// Vec4s of results of one row, and how many of them an invocation stores.
     pub(super) fn row(&self) -> (usize, usize) {
         let vectors = SIDE * self.outputs() * SIDE / 4;
         (vectors, vectors.div_ceil(self.invocations()))
     }
 
-    /// Vectors of memory for the sums of one row, of all shares.
+    /// Vec4s of work-group memory for the sums of one row, of all split-K parts.
     pub(super) fn sums(&self) -> usize {
         self.shares * SIDE * self.pitch()
     }
 }
 
-/// The taps, each at `result × stride + tap × dilation`, rows before columns.
+/// The window. A tap reads at `result × stride + tap × dilation`; rows come before columns.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     pub(super) taps: [usize; 2],
     pub(super) strides: [usize; 2],
     pub(super) dilations: [usize; 2],
     pub(super) before: [usize; 2],
-    /// Whether result `p` reads position `p`, and no other.
+    /// Whether output pixel `p` reads input pixel `p` only.
     pub(super) pointwise: bool,
 }
 
@@ -96,7 +98,7 @@ impl Window {
         Self { taps: [filter[1], filter[2]], strides, dilations, before, pointwise }
     }
 
-    /// Positions that so many results in a row cover along an axis.
+    /// Input pixels along an axis that `results` adjacent output pixels cover.
     fn span(&self, axis: usize, results: usize) -> usize {
         let moves = (results - 1).saturating_mul(self.strides[axis]);
         let reaches = self.taps[axis].saturating_sub(1).saturating_mul(self.dilations[axis]);
@@ -104,21 +106,21 @@ impl Window {
     }
 }
 
-/// What there is to compute, and in which tiles.
+/// The size of the computation, and its tile.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spread {
     pub(super) tile: Tile,
     pub(super) window: Window,
-    /// Images, and their rows and columns of results.
+    /// The number of images, and output rows and columns of each.
     images: usize,
     output: [usize; 2],
-    /// Matrices of 16 channels of the data, filled up to whole chunks, and of the output.
+    /// Matrices of 16 input channels, padded to whole chunks, and of 16 output channels.
     pub(super) depth: usize,
     outputs: usize,
 }
 
 impl Spread {
-    /// The spread of a contraction; `None` where no tile fits the device.
+    /// The distribution of a convolution; `None` if no tile fits the device.
     pub(super) fn new(context: &Context<'_>, kernel: &Kernel) -> Option<Self> {
         let Primitive::Contract(contraction) = &kernel.primitive else { unreachable!("a contraction has a window") };
         let [data, filter, output] =
@@ -142,8 +144,8 @@ impl Spread {
         fitting.into_iter().nth(best)
     }
 
-    /// With the products of a result shared by as many subgroups as keep the device busy, and as many channels in memory at
-    /// once as fit; by fewer where they don't.
+    /// The same tile with the largest split-K factor that the device needs to be busy, and with as many channels staged
+    /// at once as fit. If nothing fits, smaller factors are tried.
     fn shared(self, context: &Context<'_>) -> Option<Self> {
         let subgroups = self.count().saturating_mul(self.tile.wide);
         let allowed = context.limits.max_invocations / self.tile.invocations();
@@ -159,7 +161,7 @@ impl Spread {
         few.or_else(|| fitting(MAX_HELD))
     }
 
-    /// Whether the device has the memory, and an invocation the registers for the data.
+    /// Whether the device's limits suffice, and the data in flight fits an invocation's registers.
     fn fits(&self, context: &Context<'_>) -> bool {
         let Limits { work_group_bytes, max_invocations, max_binding_bytes, .. } = *context.limits;
         self.bytes() <= work_group_bytes
@@ -169,53 +171,53 @@ impl Spread {
             && self.groups().iter().all(|count| *count <= MAX_GROUPS)
     }
 
-    /// Work groups along columns, rows of all images, and output channels.
+    /// Work groups along the columns, the rows of all images, and the output channels.
     pub(super) fn groups(&self) -> [usize; 3] {
         [self.output[1].div_ceil(SIDE), self.down() * self.images, self.outputs.div_ceil(self.tile.outputs())]
     }
 
-    /// Work groups.
+    /// The total number of work groups.
     fn count(&self) -> usize {
         self.groups().iter().product()
     }
 
-    /// Tiles down an image.
+    /// Tiles along the height of an image.
     pub(super) fn down(&self) -> usize {
         self.output[0].div_ceil(self.tile.rows)
     }
 
-    /// Rows and columns of the data under a tile.
+    /// Rows and columns of the input under a tile.
     pub(super) fn under(&self) -> [usize; 2] {
         [self.window.span(0, self.tile.rows), self.window.span(1, SIDE)]
     }
 
-    /// Steps through a chunk of a subgroup: a column of taps of 16 channels each.
+    /// Steps of a subgroup per chunk: each covers one column of taps and 16 channels.
     pub(super) fn steps(&self) -> usize {
         (self.tile.chunk / self.tile.shares).saturating_mul(self.window.taps[1])
     }
 
-    /// Matrices of weights for a chunk.
+    /// Weight matrices of a subgroup per chunk.
     fn held(&self) -> usize {
         self.steps().saturating_mul(self.window.taps[0] * self.tile.blocks)
     }
 
-    /// Eights of channels of a chunk of the data under a tile.
+    /// Groups of eight channels of the input under a tile, for one chunk.
     pub(super) fn eights(&self) -> usize {
         self.under().iter().fold(self.tile.chunk * SIDE / EIGHT, |product, extent| product.saturating_mul(*extent))
     }
 
-    /// How many of them an invocation fetches.
+    /// Groups of eight that an invocation loads per chunk.
     pub(super) fn fetches(&self) -> usize {
         self.eights().div_ceil(self.tile.invocations())
     }
 
-    /// Vectors of 4 numbers of binary16 from one position of the data to the next: two more than there are, so that
-    /// neighbours lie in different banks.
+    /// Vec4s of f16 between the data of two input pixels: two more than the data takes, so that neighbours are in
+    /// different memory banks.
     pub(super) fn stride(&self) -> usize {
         self.tile.chunk * SIDE / 4 + 2
     }
 
-    /// Vectors of memory for the data.
+    /// Vec4s of work-group memory for the data.
     pub(super) fn vectors(&self) -> usize {
         self.under().iter().fold(self.stride(), |product, extent| product.saturating_mul(*extent))
     }
@@ -229,7 +231,7 @@ impl Spread {
         self.groups()[2] * self.tile.outputs() * SIDE
     }
 
-    /// Numbers of the packed bias and filter.
+    /// Elements of the packed bias and filter.
     pub(super) fn weights(&self) -> usize {
         let [rows, columns] = self.window.taps;
         self.padded_outputs() * (1 + rows * columns * self.depth * SIDE)

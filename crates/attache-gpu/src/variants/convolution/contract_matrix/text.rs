@@ -1,7 +1,7 @@
-//! The WGSL of a contraction on matrices, part by part.
+//! The WGSL of a convolution on cooperative matrices.
 //!
-//! What comes from afar is asked for early: the weights before the data is waited for, the next chunk of the data before this
-//! one is multiplied, and the epilogue's operands before anything.
+//! Loads from device memory are issued early: the weights before waiting for the data, the next chunk of the data
+//! before the current one is multiplied, and the epilogue's operands before the loop over chunks.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,18 +13,19 @@ use crate::wgsl::cooperative_matrix::{Products, Rows, SIDE, SUBGROUP};
 use crate::wgsl::epilogue::{store_anywhere, store_given};
 use crate::wgsl::{Context, Writer};
 
-/// The text of one kernel, with what it reads.
+/// The WGSL of one kernel, and its inputs.
 pub(super) struct Text<'a> {
     spread: &'a Spread,
     emulates: bool,
     data: Array,
     weights: Array,
-    /// WGSL for the matrices of channels of the data, and for the vectors of outputs, padded.
+    /// WGSL of the number of matrices of input channels, and of the number of vec4s of padded output channels (where
+    /// the packed filter starts).
     depth: String,
     filter: String,
 }
 
-/// Every pair of numbers below two bounds.
+/// Every pair of a number below `rows` and one below `columns`.
 fn pairs(rows: usize, columns: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..rows).flat_map(move |row| (0..columns).map(move |column| (row, column)))
 }
@@ -37,7 +38,7 @@ impl<'a> Text<'a> {
         Self { spread, emulates: context.limits.matrices == Matrices::Emulated, data, weights, depth, filter }
     }
 
-    /// Memory of the work group.
+    /// Declares the work-group memory.
     pub(super) fn declarations(&self) -> String {
         format!(
             "const NOWHERE = {}u;
@@ -49,7 +50,7 @@ var<workgroup> sums: array<vec4<f32>, {}>;\n",
         )
     }
 
-    /// What multiplies the tile.
+    /// The operations that multiply the tile.
     fn products(&self) -> Products<'_> {
         let data = Rows { name: "tile", stride: self.spread.stride() * self.spread.window.strides[1] };
         let sums = Rows { name: "sums", stride: self.spread.tile.pitch() };
@@ -96,8 +97,8 @@ var<workgroup> sums: array<vec4<f32>, {}>;\n",
         body + &results.store()
     }
 
-    /// Adds the functions that tell where eight channels of the data under a tile lie, numbered `at`, and put them into the work
-    /// group's memory; what is beyond the image or the channels is nowhere, and 0.
+    /// Adds the functions that locate the group of eight input channels numbered `at` under a tile, and write it to
+    /// work-group memory. Groups outside the image or beyond the channels are located at `NOWHERE` and are 0.
     fn add_source(&self, writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel) {
         let shape = context.program.shape(kernel.inputs[0]);
         let (under_columns, eights) = (self.spread.under()[1], self.spread.tile.chunk * SIDE / EIGHT);
@@ -134,7 +135,7 @@ fn keep(at: u32, origin: u32, first: vec4<f16>, second: vec4<f16>) {{
         ));
     }
 
-    /// Asks for the data under the tile, from matrix `chunk` of its channels on.
+    /// Loads the data under the tile into registers, from matrix `chunk` of its channels on.
     fn fetch(&self, chunk: &str, declare: &str) -> String {
         let fetch = |(index, at): (usize, usize)| {
             let [first, second] = ["", " + 1u"].map(|next| self.data.word(&format!("somewhere(from{index}){next}")));
@@ -147,7 +148,7 @@ fn keep(at: u32, origin: u32, first: vec4<f16>, second: vec4<f16>) {{
         self.turns().map(fetch).collect()
     }
 
-    /// Puts what was asked for into the work group's memory.
+    /// Writes the loaded data to work-group memory.
     fn keep(&self) -> String {
         let count = self.spread.eights();
         let keep = |(index, at): (usize, usize)| {
@@ -160,14 +161,14 @@ fn keep(at: u32, origin: u32, first: vec4<f16>, second: vec4<f16>) {{
         self.turns().map(keep).collect()
     }
 
-    /// The fetches of an invocation: their numbers, and those of the first invocation's eights.
+    /// The loads of an invocation: their indices, and the number of the first invocation's group of eight in each.
     fn turns(&self) -> impl Iterator<Item = (usize, usize)> {
         let invocations = self.spread.tile.invocations();
         (0..self.spread.fetches()).map(move |index| (index, index * invocations))
     }
 
-    /// Loads the weights of a chunk. Columns of taps and matrices of channels are shared out; rows of taps are written out, so
-    /// that each matrix of data is read once.
+    /// Loads the weights of a chunk. Columns of taps and matrices of channels are distributed over the split-K parts.
+    /// Rows of taps are unrolled, so that each data matrix is read once.
     fn load(&self) -> String {
         let Tile { blocks, shares, .. } = self.spread.tile;
         let [down, across] = self.spread.window.taps;
@@ -194,7 +195,7 @@ fn keep(at: u32, origin: u32, first: vec4<f16>, second: vec4<f16>) {{
         text
     }
 
-    /// Adds the products of what is in memory.
+    /// Adds the products of the staged data.
     fn multiply(&self) -> String {
         let Tile { rows, blocks, .. } = self.spread.tile;
         let Window { taps: [taps_down, _], strides, dilations, .. } = self.spread.window;
@@ -222,19 +223,19 @@ fn keep(at: u32, origin: u32, first: vec4<f16>, second: vec4<f16>) {{
     }
 }
 
-/// The text that stores the results, a row at a time: through memory, where the sums of all shares meet.
+/// The WGSL that stores the results, one row at a time, through work-group memory, where the split-K parts are added.
 struct Results<'a> {
     tile: Tile,
     products: Products<'a>,
-    /// WGSL for the output channels.
+    /// WGSL of the number of output channels.
     outputs: String,
     lanes: usize,
-    /// Operands that are asked for early.
+    /// Operands that are loaded early.
     operands: usize,
 }
 
 impl<'a> Results<'a> {
-    /// Adds the functions that tell where a result goes, and store it.
+    /// Adds the functions that locate a result in the output, and store it.
     fn new(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, text: &'a Text<'_>) -> Self {
         let (tile, window) = (text.spread.tile, text.spread.window);
         let output = context.program.shape(kernel.outputs[0]);
@@ -265,7 +266,7 @@ impl<'a> Results<'a> {
         Self { tile, products: text.products(), outputs, lanes, operands }
     }
 
-    /// Tells where each of an invocation's results goes, and asks for its bias and operands.
+    /// Locates each of an invocation's results in the output, and loads its bias and operands.
     fn ask(&self) -> String {
         let wide = self.tile.outputs() * SIDE / 4;
         let mut text = String::new();
@@ -289,7 +290,7 @@ impl<'a> Results<'a> {
         text
     }
 
-    /// Adds up the shares and stores.
+    /// Adds the split-K parts and stores the results.
     fn store(&self) -> String {
         let Tile { rows, blocks, shares, .. } = self.tile;
         let (wide, pitch) = (self.tile.outputs() * SIDE / 4, self.tile.pitch());

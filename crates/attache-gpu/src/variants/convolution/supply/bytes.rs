@@ -1,4 +1,4 @@
-//! Supplies of bytes: a quad is a word of four signed bytes.
+//! Input loaders of 8-bit integers: a group of four channels is a word of signed bytes.
 
 use attache_gpu_ir::{Bytes, Primitive};
 
@@ -8,12 +8,13 @@ use crate::variants::convolution::contract_bytes::{fetch, signed_data, signed_fi
 use crate::wgsl::epilogue::finish;
 use crate::wgsl::{Context, Writer};
 
-/// WGSL's type of a quad.
+/// The WGSL type of a group of four channels.
 const QUAD: &str = "u32";
 
 impl Supply {
-    /// Adds the functions that read the data of a contraction of bytes; a depthwise contraction's packed words start with
-    /// the vector `start`: the bias, then the filter, four taps to a vector: `[quads of channels][⌈taps / 4⌉]`.
+    /// Adds the functions that load the data of a convolution of 8-bit integers. The packed words of a depthwise
+    /// prologue start at vector `start`: the bias, then the filter, four taps to a vector:
+    /// `[channels / 4][⌈taps / 4⌉]`.
     pub(in crate::variants) fn of_bytes(
         writer: &mut Writer<'_>,
         context: &Context<'_>,
@@ -44,15 +45,15 @@ impl Supply {
     }
 }
 
-/// Four integers that fit bytes as a word.
+/// Packs four integers that fit bytes into a word.
 const WORD_OF: &str = "fn word_of(integers: vec4<i32>) -> u32 {
     let bytes = (vec4<u32>(integers) & vec4<u32>(255u)) << vec4<u32>(0u, 8u, 16u, 24u);
     return bytes.x | bytes.y | bytes.z | bytes.w;
 }
 ";
 
-/// Adds `tap_at(x, y, b, i, j, c)`, which reads for one tap, and `prologue(x, y, position, c, …)`, a quad of what a depthwise
-/// contraction makes of what was read for all of its taps; those taps.
+/// Adds `tap_at(x, y, b, i, j, c)`, which loads one tap, and `prologue(x, y, position, c, …)`, which computes 4
+/// channels of a depthwise convolution from the loaded taps. Returns the taps.
 fn depthwise(
     writer: &mut Writer<'_>,
     context: &Context<'_>,
