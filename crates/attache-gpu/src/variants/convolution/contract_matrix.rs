@@ -95,7 +95,7 @@ pub(super) mod tests {
 
     use super::*;
     use crate::kernel::{Limits, Precision};
-    use crate::plan::Plan;
+    use crate::plan::PlanReport;
 
     /// The last shader of a program, for a device with cooperative matrices. Few devices have them, so the shader is
     /// only validated and translated by naga, which requires a named index in every pointer expression.
@@ -107,7 +107,7 @@ pub(super) mod tests {
             matrices: Matrices::Cooperative,
             ..Limits::default()
         };
-        let plan = Plan::new(program, Precision::F16, &limits, false).unwrap();
+        let plan = PlanReport::new(program, Precision::F16, &limits, false).unwrap();
         let shader = plan.dispatches.last().unwrap().shader.clone();
         let module = front::wgsl::parse_str(&shader.source).map_err(|e| e.emit_to_string(&shader.source));
         let module = module.unwrap_or_else(|error| panic!("{error}"));
