@@ -1,43 +1,47 @@
-//! The arena planner: lifetimes in, offsets out. The CPU's intermediates and the GPU's banks use the same one.
+//! Arena planner: assigns an offset in one memory block to each tensor, given the tensors' lifetimes.
+//!
+//! The CPU uses it for intermediate tensors, the GPU delegate for its memory banks.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// Above so many lifetimes, far more than any network has, [`plan`] takes time in proportion rather than squared.
+/// Number of lifetimes above which [`plan`] uses an algorithm of near-linear instead of quadratic time. Networks have
+/// far fewer tensors.
 const MANY: usize = 8192;
 
-/// One tensor's claim on the arena: so many bytes from step `first` to step `last`, both included.
+/// The memory requirement of one tensor: `size` bytes from step `first` to step `last`, both inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetime {
     /// Size in bytes.
     pub size: usize,
-    /// The step that writes it.
+    /// The step that writes the tensor.
     pub first: usize,
-    /// The last step that reads it, at least `first`.
+    /// The last step that reads the tensor, at least `first`.
     pub last: usize,
 }
 
 impl Lifetime {
+    /// Whether both tensors are live at some common step.
     fn meets(&self, other: &Self) -> bool {
         self.first <= other.last && other.first <= self.last
     }
 }
 
-/// Where everything lies.
+/// Result of [`plan`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arena {
-    /// Byte offset of each lifetime, in the order given.
+    /// Byte offset of each lifetime, in the order in which they were given.
     pub offsets: Vec<usize>,
-    /// Bytes in all; the largest number where they are too many to count, and offsets mean nothing.
+    /// Total bytes. Saturates at `usize::MAX` on overflow; the offsets are meaningless then.
     pub size: usize,
 }
 
-/// The next place behind `size` bytes at an offset.
+/// The first aligned offset after a block of `size` bytes at `offset`, saturating at `usize::MAX`.
 fn behind(offset: usize, size: usize, alignment: usize) -> usize {
     offset.saturating_add(size).checked_next_multiple_of(alignment).unwrap_or(usize::MAX)
 }
 
-/// The largest sum of bytes live at one step: no plan can be smaller.
+/// The maximum over all steps of the bytes live at that step. No plan can be smaller.
 pub fn lower_bound(lifetimes: &[Lifetime]) -> usize {
     let mut by_first: Vec<&Lifetime> = lifetimes.iter().collect();
     by_first.sort_unstable_by_key(|lifetime| lifetime.first);
@@ -57,18 +61,19 @@ pub fn lower_bound(lifetimes: &[Lifetime]) -> usize {
     usize::try_from(most).unwrap_or(usize::MAX)
 }
 
-/// Pairs of lifetimes that [`plan`] may look at in search of a better order.
+/// Limit on the number of lifetime pairs that [`plan`] compares while it searches for a better order.
 const MAX_PAIRS: usize = 4 << 20;
 
-/// Orders that it tries beyond the first, at most.
+/// Maximum number of orders tried after the first one.
 const MAX_TRIES: usize = 64;
 
-/// Places every lifetime at a multiple of `alignment`, no two that meet in time overlapping in space.
+/// Assigns each lifetime an offset that is a multiple of `alignment`. Lifetimes that overlap in time never overlap in
+/// memory.
 ///
-/// The best of three greedy orders: by size, by breadth (the tensors of the fullest step first), and as they begin, each
-/// placing a tensor into the smallest gap that fits among those it meets. Source: Pisarchyk and Lee, "Efficient Memory
-/// Management for Deep Neural Net Inference", 2020. Where the lower bound is not reached, whatever lies on top is placed
-/// first in the next try.
+/// Takes the best of three greedy orders: by size, by breadth (the tensors of the step with the most live bytes first),
+/// and by first step. Each places a tensor into the smallest sufficient gap between the tensors that are live at the
+/// same time. Source: Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020. If a plan
+/// does not reach the lower bound, the search repeats with the topmost tensor moved to the front of the order.
 pub fn plan(lifetimes: &[Lifetime], alignment: usize) -> Arena {
     if lifetimes.len() > MANY {
         return place_in_time(lifetimes, alignment);
@@ -84,7 +89,7 @@ pub fn plan(lifetimes: &[Lifetime], alignment: usize) -> Arena {
     best
 }
 
-/// The best plan of an order and those that follow from it by placing first what lay on top.
+/// The best plan found from `order` by repeatedly moving the topmost tensor to the front of the order.
 fn improved(lifetimes: &[Lifetime], alignment: usize, bound: usize, mut order: Vec<usize>) -> Arena {
     let mut best = place(lifetimes, alignment, &order);
     let mut last = best.clone();
@@ -104,18 +109,22 @@ fn improved(lifetimes: &[Lifetime], alignment: usize, bound: usize, mut order: V
     best
 }
 
+/// Indices of the lifetimes, largest first.
 fn size_order(lifetimes: &[Lifetime]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..lifetimes.len()).collect();
     order.sort_by_key(|&index| std::cmp::Reverse(lifetimes[index].size));
     order
 }
 
+/// Indices of the lifetimes by first step; largest first within a step.
 fn time_order(lifetimes: &[Lifetime]) -> Vec<usize> {
     let mut order = size_order(lifetimes);
     order.sort_by_key(|&index| lifetimes[index].first);
     order
 }
 
+/// Indices of the lifetimes grouped by step: the step with the most live bytes first, largest tensor first in each
+/// step.
 fn breadth_order(lifetimes: &[Lifetime]) -> Vec<usize> {
     let is_live = |lifetime: &&Lifetime, step: usize| lifetime.first <= step && step <= lifetime.last;
     let live = |step: usize| lifetimes.iter().filter(|l| is_live(l, step)).map(|l| l.size as u128).sum::<u128>();
@@ -138,6 +147,7 @@ fn breadth_order(lifetimes: &[Lifetime]) -> Vec<usize> {
     order
 }
 
+/// Greedy best fit: places the lifetimes in `order`, each into the smallest sufficient gap, or at the end.
 fn place(lifetimes: &[Lifetime], alignment: usize, order: &[usize]) -> Arena {
     let mut arena = Arena { offsets: vec![0; lifetimes.len()], size: 0 };
     let mut placed: Vec<usize> = Vec::with_capacity(order.len()); // sorted by offset
@@ -163,8 +173,8 @@ fn place(lifetimes: &[Lifetime], alignment: usize, order: &[usize]) -> Arena {
     arena
 }
 
-/// Places lifetimes as they begin, each into the smallest block that was given back and is large enough, else at the
-/// end. Blocks are neither cut nor joined.
+/// Places the lifetimes in order of their first step. Each takes the smallest free block that is large enough, or a new
+/// block at the end. Blocks are neither split nor merged.
 fn place_in_time(lifetimes: &[Lifetime], alignment: usize) -> Arena {
     let mut arena = Arena { offsets: vec![0; lifetimes.len()], size: 0 };
     let mut by_first: Vec<usize> = (0..lifetimes.len()).collect();

@@ -1,9 +1,9 @@
-//! Memory for tensors: zeroed, aligned, and refused with an error where there isn't enough.
+//! Zeroed and aligned memory for tensors. Allocation failure is an error, not an abort.
 
 use std::collections::TryReserveError;
 use std::ops::{Deref, DerefMut};
 
-/// Bytes that start at a multiple of [`Buffer::ALIGNMENT`].
+/// A byte buffer whose first byte is aligned to [`Buffer::ALIGNMENT`].
 #[derive(Debug, Default)]
 pub struct Buffer {
     storage: Vec<u8>,
@@ -12,12 +12,17 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// A cache line, and the widest vector of any processor that kernels know.
+    /// Alignment in bytes: a cache line, and the widest vector register of any processor that the kernels support.
     pub const ALIGNMENT: usize = 64;
 
-    /// So many zeros.
+    /// A buffer of `length` zero bytes.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the memory cannot be allocated.
     pub fn zeroed(length: usize) -> Result<Self, TryReserveError> {
-        // The reserve tells whether there is memory; only a new vector gets zeroed pages from the system for nothing.
+        // The reservation tests whether there is memory. Only a new `vec![0; _]` gets zeroed pages from the system for
+        // free.
         let size = length.saturating_add(Self::ALIGNMENT);
         Vec::<u8>::new().try_reserve_exact(size)?;
         let storage = vec![0; size];

@@ -1,4 +1,5 @@
-//! Constant tensors: bytes with an owner, so that weights stay in the mapped file and are shared, never copied.
+//! Constant tensors. Their bytes are reference-counted slices, so weights stay in the mapped file and are shared, not
+//! copied.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,7 +8,7 @@ use std::sync::Arc;
 
 use crate::{Buffer, DataType, Element, Shape};
 
-/// A range of bytes kept alive by whoever owns them (a mapped file, a vector). Cheap to clone.
+/// A range of bytes, kept alive by a shared owner (a mapped file or a vector). Cheap to clone.
 #[derive(Clone)]
 pub struct Bytes {
     owner: Arc<dyn AsRef<[u8]> + Send + Sync>,
@@ -26,7 +27,7 @@ impl Bytes {
         Self::new(Arc::new(bytes))
     }
 
-    /// A range of these bytes with the same owner; `None` where it reaches past the end.
+    /// A subrange of these bytes with the same owner; `None` if it extends past the end.
     pub fn slice(&self, range: Range<usize>) -> Option<Self> {
         let start = self.range.start.checked_add(range.start)?;
         let end = self.range.start.checked_add(range.end)?;
@@ -47,27 +48,33 @@ impl fmt::Debug for Bytes {
     }
 }
 
-/// A tensor whose value is known before anything runs.
+/// A tensor whose value is known before the first run.
 #[derive(Clone, Debug)]
 pub struct Constant {
     /// Type of the elements.
     pub data_type: DataType,
-    /// Extents, outermost first.
+    /// Extents per axis, outermost first.
     pub shape: Shape,
-    /// Little-endian elements, at least as many bytes as the shape takes. They may lie at any address.
+    /// Little-endian elements; at least as many bytes as the shape requires. The address may be unaligned.
     pub bytes: Bytes,
 }
 
 impl Constant {
-    /// A constant of these values; `values` must have as many elements as `shape`.
+    /// Creates a constant from values.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `values` does not have as many elements as `shape`.
     pub fn from_values<T: Element>(shape: impl Into<Shape>, values: &[T]) -> Self {
         let shape = shape.into();
         assert_eq!(shape.elements(), values.len(), "a constant has as many values as its shape");
         Self { data_type: T::DATA_TYPE, shape, bytes: Bytes::from_vec(bytemuck::cast_slice(values).to_vec()) }
     }
 
-    /// Exactly the bytes that the shape takes, aligned for their elements, copied only where they aren't; `None` where
-    /// there are fewer, where elements have no fixed size, or where there is no memory for a copy.
+    /// Exactly the bytes that the shape requires, aligned for their elements; copied only if they are unaligned.
+    ///
+    /// `None` if there are too few bytes, if elements have no fixed size, or if memory for the copy cannot be
+    /// allocated.
     pub fn aligned_bytes(&self) -> Option<Bytes> {
         let size = self.data_type.byte_size(self.shape.checked_elements()?)?;
         let bytes = self.bytes.slice(0..size)?;
@@ -80,7 +87,8 @@ impl Constant {
         Some(Bytes::new(Arc::new(copy)))
     }
 
-    /// The elements, copied only where they lie unaligned; `None` where they are of another type.
+    /// The elements, copied only if they are unaligned; `None` if `T` is not the element type or there are too few
+    /// bytes.
     pub fn values<T: Element>(&self) -> Option<Cow<'_, [T]>> {
         if T::DATA_TYPE != self.data_type {
             return None;
@@ -92,7 +100,7 @@ impl Constant {
         })
     }
 
-    /// Binary32 or binary16 elements as binary32; `None` for other types.
+    /// The elements as f32, converted from f16 where necessary; `None` for other types.
     pub fn floats(&self) -> Option<Cow<'_, [f32]>> {
         match self.data_type {
             DataType::Float16 => {
@@ -102,13 +110,13 @@ impl Constant {
         }
     }
 
-    /// Integer elements of 4 to 64 bits widened to `i64`, truth as 1; `None` for other types.
+    /// Integer elements of 4 to 64 bits widened to `i64`, with `true` as 1; `None` for other types.
     pub fn integers(&self) -> Option<Vec<i64>> {
         fn widen<T: Element + Into<i64>>(constant: &Constant) -> Option<Vec<i64>> {
             Some(constant.values::<T>()?.iter().map(|value| (*value).into()).collect())
         }
         match self.data_type {
-            // Two to a byte, the first in the lower half.
+            // Two elements per byte, the first in the low half.
             DataType::Int4 => {
                 let elements = self.shape.elements();
                 let halves = self.bytes.get(..elements.div_ceil(2))?.iter().flat_map(|byte| [byte << 4, *byte]);

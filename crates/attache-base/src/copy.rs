@@ -1,19 +1,19 @@
-//! Copies of many bytes, on several threads: one alone is slower than memory, and than the bus to a device.
+//! Multithreaded copies of large buffers. A single thread saturates neither memory nor the bus to a device.
 //!
-//! The threads are the process's own. They are started at the first large copy, sleep between copies, and are half as many
-//! as there are cores, since callers have work for the others.
+//! The threads belong to the process. They start at the first large copy and sleep between copies. There are half as
+//! many as cores, because callers have work for the other cores.
 
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use crate::{Parallel, Pool};
 
-/// Most threads that copy: more find no memory that is idle.
+/// Maximum number of copy threads; more do not raise memory throughput.
 const THREADS: usize = 8;
 
-/// Bytes that a thread takes at once.
+/// Bytes that a thread copies per task.
 const BLOCK: usize = 64 << 10;
 
-/// Bytes from which on a copy is worth waking threads up.
+/// Minimum size in bytes for which waking the threads pays off.
 const LARGE: usize = 512 << 10;
 
 static THREADED: LazyLock<Pool> = LazyLock::new(|| {
@@ -21,12 +21,20 @@ static THREADED: LazyLock<Pool> = LazyLock::new(|| {
     Pool::new((cores / 2).clamp(1, THREADS))
 });
 
-/// Copies bytes to a place as long.
+/// Copies `from` to `to`, on several threads if it is large.
+///
+/// # Panics
+///
+/// Panics if the lengths differ.
 pub fn copy(to: &mut [u8], from: &[u8]) {
     copy_to_all([to], from);
 }
 
-/// Copies bytes to several places as long, and reads them but once.
+/// Copies `from` to each of several places and reads it only once. Uses several threads if it is large.
+///
+/// # Panics
+///
+/// Panics if the length of a place differs from that of `from`.
 pub fn copy_to_all<const N: usize>(places: [&mut [u8]; N], from: &[u8]) {
     match from.len() {
         ..LARGE => places.into_iter().for_each(|place| place.copy_from_slice(from)),

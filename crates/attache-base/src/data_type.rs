@@ -1,4 +1,4 @@
-//! Element types under TensorFlow Lite's names and file codes.
+//! Element types, with TensorFlow Lite's names and file codes.
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ pub enum DataType {
 
 use DataType::*;
 
-/// One row a type: the type, its name, its bits (0: no fixed size).
+/// One row per type: the type, its name, and its size in bits (0 if elements have no fixed size).
 const TABLE: [(DataType, &str, usize); 23] = [
     (Float32, "FLOAT32", 32),
     (Float16, "FLOAT16", 16),
@@ -62,7 +62,7 @@ const TABLE: [(DataType, &str, usize); 23] = [
 ];
 
 impl DataType {
-    /// The type of a file code (`TensorType` of the schema), `None` for a code that the schema doesn't have.
+    /// The type with this file code (`TensorType` of the schema); `None` for a code that the schema does not have.
     pub fn from_code(code: i8) -> Option<Self> {
         TABLE.get(usize::try_from(code).ok()?).map(|row| row.0)
     }
@@ -72,17 +72,17 @@ impl DataType {
         self as i8
     }
 
-    /// The schema's name, as `FLOAT32`.
+    /// The schema's name, e.g. `FLOAT32`.
     pub fn name(self) -> &'static str {
         TABLE[self as usize].1
     }
 
-    /// Bits of one element; `None` where elements have no fixed size (strings, resources, variants).
+    /// Size of one element in bits; `None` if elements have no fixed size (strings, resources, variants).
     pub fn bits(self) -> Option<usize> {
         Some(TABLE[self as usize].2).filter(|bits| *bits > 0)
     }
 
-    /// Bytes that `elements` elements take, packed types rounded up to whole bytes; `None` where elements have no
+    /// Size of `elements` elements in bytes, rounded up to whole bytes for packed types; `None` if elements have no
     /// fixed size or the product overflows.
     pub fn byte_size(self, elements: usize) -> Option<usize> {
         Some(elements.checked_mul(self.bits()?)?.div_ceil(8))
@@ -95,9 +95,9 @@ impl fmt::Display for DataType {
     }
 }
 
-/// A Rust type that stands for a tensor's elements byte for byte.
+/// A Rust type with the same memory representation as a tensor's elements.
 pub trait Element: bytemuck::Pod + Default + PartialEq + Send + Sync {
-    /// The element type that it stands for.
+    /// The element type with this representation.
     const DATA_TYPE: DataType;
 }
 

@@ -1,7 +1,8 @@
-//! The words that every other crate speaks: element types, shapes, quantization, constants, the window arithmetic of
-//! TensorFlow Lite, the arena planner, and threads: the seam between kernels and them, a pool, and copies on several.
+//! Types shared by all other crates: element types, shapes, quantization parameters, constants, TensorFlow Lite's
+//! window arithmetic, the arena planner, the [`Parallel`] interface between kernels and threads, a thread pool, and
+//! multithreaded copies.
 //!
-//! Knows nothing of files, operators or devices.
+//! This crate depends on neither model files, nor operators, nor devices.
 
 pub mod arena;
 mod buffer;

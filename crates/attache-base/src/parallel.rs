@@ -1,20 +1,22 @@
-//! The seam between kernels, which split work, and whoever owns threads; and work on threads of the moment, for what
-//! happens seldom.
+//! The interface between kernels, which split their work into tasks, and the owner of the threads.
+//!
+//! Also helpers that run rare work on short-lived threads.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Someone who runs independent tasks, on one thread or several.
+/// Runs independent tasks on one or more threads.
 pub trait Parallel: Sync {
-    /// How many threads work at once, the caller's own included; at least 1.
+    /// Number of threads that work at once, including the caller's; at least 1.
     fn threads(&self) -> usize;
 
-    /// Calls `task` once with each index below `tasks`, in any order and on any thread, and returns when all are done.
+    /// Calls `task` once with each index below `tasks`, in any order and on any thread. Returns when all calls are
+    /// done.
     fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync));
 }
 
-/// Everything on the caller's thread, in order.
+/// Runs all tasks on the caller's thread, in order.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Serial;
 
@@ -28,7 +30,11 @@ impl Parallel for Serial {
     }
 }
 
-/// Does `there` on a thread of its own and `here` on this one, or one after the other where there is no thread to be had.
+/// Runs `there` on a new thread and `here` on the current one. If no thread can be started, runs both here in sequence.
+///
+/// # Panics
+///
+/// Resumes a panic of `there` on the calling thread.
 pub fn both<A: Send, B>(there: impl FnOnce() -> A + Send, here: impl FnOnce() -> B) -> (A, B) {
     let work = Mutex::new(Some(there));
     let take = || work.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
@@ -44,8 +50,12 @@ pub fn both<A: Send, B>(there: impl FnOnce() -> A + Send, here: impl FnOnce() ->
     })
 }
 
-/// Calls `work` with each item once, on up to so many threads, this one among them. A panic is this thread's then, with
-/// what it said.
+/// Calls `work` once with each item, on at most `threads` threads including the current one.
+///
+/// # Panics
+///
+/// If calls to `work` panic, the other items are still processed, and then the first panic is resumed with its payload
+/// on the calling thread.
 pub fn each<T: Sync>(items: &[T], threads: usize, work: impl Fn(&T) + Sync) {
     let (next, panic) = (AtomicUsize::new(0), Mutex::new(None));
     let take = || {
@@ -58,7 +68,7 @@ pub fn each<T: Sync>(items: &[T], threads: usize, work: impl Fn(&T) + Sync) {
     let available = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 1..threads.min(available).min(items.len()) {
-            // Where there is no thread to be had, the others do its part.
+            // If a thread cannot be started, the other threads process its items.
             drop(std::thread::Builder::new().spawn_scoped(scope, take));
         }
         take();

@@ -1,9 +1,9 @@
-//! A pool of threads that spin for a moment before they sleep.
+//! A thread pool whose workers spin briefly before they sleep.
 //!
-//! The caller works too and never waits for a worker that hasn't joined the job: a worker joins by raising the count
-//! in the state word while the job is open; the caller closes the job when no task is left to take, and then waits
-//! only for those that joined. A call from inside a task, or while another caller has the pool, runs on its own
-//! thread.
+//! The caller works too and never waits for a worker that has not joined the job. A worker joins by incrementing the
+//! count in the state word while the job is open. The caller closes the job when no task is left to take, and then
+//! waits only for the workers that joined. A call from inside a task, or while another caller uses the pool, runs on
+//! the calling thread alone.
 #![allow(unsafe_code)] // A job borrows from the caller's stack while the workers run it.
 
 use std::any::Any;
@@ -15,29 +15,31 @@ use std::thread::JoinHandle;
 
 use crate::Parallel;
 
-/// Turns of a worker's wait before it sleeps: some tens of microseconds.
+/// Iterations of a worker's spin loop before it sleeps: some tens of microseconds.
 const SPINS: usize = 1000;
 
-/// State word: the job's number in the upper half, whether it may be joined, how many workers have.
+/// Layout of the state word: job number in the upper half, then the bit that says whether workers may join, then the
+/// number of workers that have joined.
 const OPEN: u64 = 1 << 31;
 const NUMBER: u64 = 1 << 32;
 
 type Task<'a> = &'a (dyn Fn(usize) + Sync);
 type Panic = Box<dyn Any + Send>;
 
-/// What a job is: only read by workers that have joined.
+/// Description of a job. Read only by workers that have joined it.
 #[derive(Clone, Copy)]
 struct Job {
     task: Task<'static>,
     tasks: usize,
 }
 
+/// State shared by the caller and the workers.
 struct Board {
     state: AtomicU64,
     job: UnsafeCell<Option<Job>>,
-    /// The next task nobody has taken.
+    /// Index of the next task that no thread has taken.
     next: AtomicUsize,
-    /// The first panic of a task of the job.
+    /// The first panic of a task of the current job.
     panic: Mutex<Option<Panic>>,
     ended: AtomicBool,
     sleepers: AtomicUsize,
@@ -45,10 +47,10 @@ struct Board {
     wake: Condvar,
 }
 
-// SAFETY: `job` is written only while the job is closed and nobody is joined, and read only by those that joined.
+// SAFETY: `job` is written only while the job is closed and no worker is joined, and read only by workers that joined.
 unsafe impl Sync for Board {}
 
-/// Threads for kernels. Dropping the pool ends and joins them.
+/// A thread pool for kernels. Dropping it ends and joins the threads.
 pub struct Pool {
     board: Arc<Board>,
     caller: Mutex<()>,
@@ -56,8 +58,8 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool in which `threads` threads work at once, the caller's included: 1 (or 0) starts none. A thread that the
-    /// system refuses is done without.
+    /// A pool in which `threads` threads work at once, including the caller's: 1 (or 0) starts none. If the system
+    /// refuses to start a thread, the pool has fewer.
     pub fn new(threads: usize) -> Self {
         let board = Arc::new(Board {
             state: AtomicU64::new(0),
@@ -89,7 +91,7 @@ impl Parallel for Pool {
             return (0..tasks).for_each(task);
         }
         let panic = self.board.run(tasks, task);
-        // Released before the panic goes on, which would poison the lock.
+        // Released before the panic is resumed, which would poison the lock.
         drop(caller);
         if let Some(panic) = panic {
             resume_unwind(panic);
@@ -108,13 +110,14 @@ impl Drop for Pool {
 }
 
 impl Board {
-    /// Runs all tasks; the first panic of one of them. The caller's lock is held: what is taken from the board here is
-    /// of this job and of no other.
+    /// Runs all tasks and returns the first panic of one of them. The caller holds the `caller` lock, so everything
+    /// taken from the board here belongs to this job.
     fn run(&self, tasks: usize, task: Task) -> Option<Panic> {
-        // SAFETY: the borrow ends before this function returns: it waits for every worker that joined, no worker
-        // joins after the close, and nothing in between can panic.
+        // SAFETY: the borrow ends before this function returns: it waits for every worker that joined, no worker joins
+        // after the job is closed, and nothing in between can panic.
         let task = unsafe { std::mem::transmute::<Task<'_>, Task<'static>>(task) };
-        // SAFETY: the caller's lock makes this the only writer, and the last job is closed and left by all.
+        // SAFETY: the caller's lock makes this the only writer; the previous job is closed and no worker is joined to
+        // it.
         unsafe { *self.job.get() = Some(Job { task, tasks }) };
         self.next.store(0, Ordering::Relaxed);
         let number = self.state.load(Ordering::Relaxed) & !(NUMBER - 1);
@@ -132,7 +135,7 @@ impl Board {
         self.panic.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Runs tasks until none is left to take. Never panics.
+    /// Runs tasks until none is left. Never panics.
     fn take_tasks(&self, job: Job) {
         loop {
             let index = self.next.fetch_add(1, Ordering::Relaxed);
@@ -145,12 +148,13 @@ impl Board {
         }
     }
 
+    /// Main loop of a worker.
     fn work(&self) {
         let mut seen = 0;
         while let Some(state) = self.wait(seen) {
             seen = state / NUMBER;
             if self.join(state) {
-                // SAFETY: joined, so the job stays until this worker leaves.
+                // SAFETY: this worker has joined, so the job remains valid until it leaves.
                 if let Some(job) = unsafe { *self.job.get() } {
                     self.take_tasks(job);
                 }
@@ -159,7 +163,7 @@ impl Board {
         }
     }
 
-    /// Joins the job of `state` unless it was closed meanwhile.
+    /// Joins the job of `state` unless it has been closed in the meantime.
     fn join(&self, mut state: u64) -> bool {
         let number = state / NUMBER;
         while state & OPEN != 0 && state / NUMBER == number {
@@ -171,7 +175,7 @@ impl Board {
         false
     }
 
-    /// The state once there is an open job after number `seen`; `None` at the end.
+    /// Waits for an open job other than number `seen` and returns the state; `None` when the pool ends.
     fn wait(&self, seen: u64) -> Option<u64> {
         let ready = || {
             let state = self.state.load(Ordering::SeqCst);
@@ -189,7 +193,8 @@ impl Board {
             }
             let guard = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
             self.sleepers.fetch_add(1, Ordering::SeqCst);
-            // Whoever opens a job or ends the pool after these looks sees a sleeper, and takes the gate to wake it.
+            // A thread that opens a job or ends the pool after these checks sees a sleeper and takes the gate to wake
+            // it.
             if ready().is_none() && !self.ended.load(Ordering::SeqCst) {
                 drop(self.wake.wait(guard));
             }
@@ -253,7 +258,7 @@ mod tests {
     fn each_caller_gets_its_own_panic_and_no_other() {
         const TASKS: usize = 3;
         let pool = Pool::new(2);
-        // Callers 0 and 2 panic in every run, caller 1 in none.
+        // Callers 0 and 2 panic in every round, caller 1 in none.
         let call = |caller: usize| {
             for round in 0..20_000 {
                 let done = AtomicUsize::new(0);
@@ -289,7 +294,7 @@ mod tests {
                     });
                 }))
             });
-            // Kept from the caller, so that it has to wait wherever it takes its panic.
+            // Holds the panic's lock, so that the caller has to wait wherever it takes its panic.
             let panic = loop {
                 let panic = pool.board.panic.lock().unwrap();
                 if panic.is_some() {

@@ -1,21 +1,23 @@
-//! Affine quantization: `real = scale × (stored − zero_point)`.
+//! Affine quantization parameters: `real = scale × (quantized − zero_point)`.
 
 use crate::Constant;
 
-/// Scale and zero point of a tensor, one for all of it or one per index along an axis.
+/// Scale and zero point of a tensor: one pair for the whole tensor, or one pair per index along an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quantization {
     /// One scale, or one per index along `axis`.
     pub scale: Vec<f32>,
-    /// As many zero points as scales.
+    /// Zero points, as many as scales.
     pub zero_point: Vec<i64>,
-    /// The axis along which several scales are counted.
+    /// The axis of per-axis scales.
     pub axis: usize,
 }
 
 impl Quantization {
-    /// The real numbers that a constant's stored integers stand for; `None` where they aren't integers, or where there are
-    /// several scales and not one per index along the axis.
+    /// The values of a quantized constant as floats.
+    ///
+    /// `None` if its elements are not integers, if the numbers of scales and zero points differ, or if there are
+    /// several scales but not one per index along the axis.
     pub fn dequantized(&self, constant: &Constant) -> Option<Constant> {
         let stored = constant.integers()?;
         let several = self.scale.len() > 1;

@@ -1,4 +1,4 @@
-//! Shapes: extents per axis, outermost first, and the strides that go with them.
+//! Shapes (extents per axis, outermost first) and strides.
 
 use std::fmt;
 use std::ops::Deref;
@@ -13,7 +13,7 @@ impl Shape {
         Self(extents.into())
     }
 
-    /// A shape from signed extents as files hold them; `None` where one is negative.
+    /// A shape from signed extents, as files store them; `None` if one is negative.
     pub fn from_signed<T: Copy + TryInto<usize>>(extents: &[T]) -> Option<Self> {
         extents.iter().map(|extent| (*extent).try_into().ok()).collect::<Option<Vec<_>>>().map(Self)
     }
@@ -23,13 +23,13 @@ impl Shape {
         self.0.len()
     }
 
-    /// Number of elements. Shapes of a checked model never overflow; use [`Shape::checked_elements`] before that.
+    /// Number of elements. Does not overflow for shapes of a checked model; for others use [`Shape::checked_elements`].
     pub fn elements(&self) -> usize {
         self.0.iter().product()
     }
 
-    /// Number of elements, `None` where a product of extents overflows. Extents of zero don't excuse the others, as
-    /// strides multiply those alone.
+    /// Number of elements; `None` if a product of extents overflows. Extents of zero count as 1 in this check, because
+    /// strides are products of only some of the extents.
     pub fn checked_elements(&self) -> Option<usize> {
         let product = self.0.iter().try_fold(1usize, |product, extent| product.checked_mul(*extent.max(&1)))?;
         Some(if self.0.contains(&0) { 0 } else { product })
@@ -40,21 +40,21 @@ impl Shape {
         &self.0
     }
 
-    /// The axis that `axis` names, negative ones counted from the end; `None` where there is no such axis.
+    /// Resolves `axis`, which counts from the end if negative; `None` if there is no such axis.
     pub fn axis(&self, axis: i64) -> Option<usize> {
         let rank = self.rank() as i64;
         let axis = if axis < 0 { axis + rank } else { axis };
         (0..rank).contains(&axis).then_some(axis as usize)
     }
 
-    /// The same elements with leading axes of extent 1, `rank` axes in all (never fewer than now).
+    /// The shape with extents of 1 prepended up to `rank` axes; unchanged if it has at least that many.
     pub fn with_rank(&self, rank: usize) -> Self {
         let mut extents = vec![1; rank.saturating_sub(self.rank())];
         extents.extend(&self.0);
         Self(extents)
     }
 
-    /// The shape that two operands broadcast to by numpy's rule; `None` where they don't.
+    /// The shape that two operands broadcast to by NumPy's rule; `None` if they are incompatible.
     pub fn broadcast(&self, other: &Self) -> Option<Self> {
         let rank = self.rank().max(other.rank());
         let (left, right) = (self.with_rank(rank), other.with_rank(rank));
@@ -109,7 +109,7 @@ impl fmt::Display for Shape {
     }
 }
 
-/// Elements between neighbours along each axis of a dense row-major tensor.
+/// Strides, in elements, of a dense row-major tensor.
 pub fn strides(extents: &[usize]) -> Vec<usize> {
     let mut strides = vec![1; extents.len()];
     for axis in (1..extents.len()).rev() {
@@ -118,8 +118,12 @@ pub fn strides(extents: &[usize]) -> Vec<usize> {
     strides
 }
 
-/// Strides with which a dense operand of shape `from` is read at coordinates of `to`, 0 along broadcast axes. `from`
-/// must broadcast to `to`; missing leading axes count as 1.
+/// Strides, in elements, with which a dense operand of shape `from` is read at coordinates of `to`; 0 along broadcast
+/// axes. Missing leading axes count as extent 1.
+///
+/// # Panics
+///
+/// May panic if `from` does not broadcast to `to`.
 pub fn broadcast_strides(from: &[usize], to: &[usize]) -> Vec<usize> {
     let lead = to.len() - from.len();
     let dense = strides(from);

@@ -1,4 +1,4 @@
-//! Measures time for reports where the target has a clock.
+//! Time measurement for reports, on targets that have a clock.
 
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 mod clock {
@@ -24,19 +24,19 @@ mod clock {
     }
 }
 
-/// The time since a moment, for figures in reports. On `wasm32-unknown-unknown`, where the standard library's clock
-/// panics, no time ever passes.
+/// Time elapsed since a start, for reports. On `wasm32-unknown-unknown`, where the standard library's clock panics, the
+/// elapsed time is always 0.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch(clock::Start);
 
 impl Stopwatch {
-    /// From now on.
+    /// Starts measuring.
     #[allow(clippy::unit_arg)] // without a clock a moment is nothing
     pub fn start() -> Self {
         Self(clock::now())
     }
 
-    /// Milliseconds since then; 0 without a clock.
+    /// Milliseconds since the start; 0 without a clock.
     #[allow(clippy::unit_arg)] // as above
     pub fn milliseconds(self) -> f64 {
         clock::milliseconds(self.0)

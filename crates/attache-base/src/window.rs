@@ -1,28 +1,29 @@
-//! Window arithmetic: how many positions a sliding window has, and where it starts, as TensorFlow Lite counts them.
+//! Window arithmetic of TensorFlow Lite: number of positions of a sliding window and where the window starts.
 
-/// How a window behaves at the edges of its input.
+/// Padding of a sliding window at the edges of its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Padding {
-    /// As many positions as the input has strides; the input is padded evenly, the odd element after it.
+    /// `ceil(input / stride)` positions. The padding is split evenly, with the odd element after the input.
     Same,
-    /// Only positions that lie wholly inside the input.
+    /// No padding: only positions that lie completely inside the input.
     Valid,
 }
 
-/// One axis of a sliding window.
+/// Positions and padding of a sliding window along one axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WindowExtent {
-    /// Positions of the window: the output's extent.
+    /// Number of window positions, which is the output's extent.
     pub output: usize,
     /// Elements of padding before the input.
     pub before: usize,
 }
 
 impl Padding {
-    /// The window positions along one axis of extent `input` for a window of `size` elements, `dilation` apart.
+    /// The window positions along one axis of extent `input`, for a window of `size` elements that are `dilation`
+    /// apart.
     ///
-    /// Source: TensorFlow Lite's `ComputeOutSize` and `ComputePadding`. `None` where an argument is zero or a product
-    /// overflows; a window that doesn't fit a valid axis has zero positions.
+    /// `None` if an argument is zero or a product overflows. With [`Padding::Valid`], a window larger than the input
+    /// has zero positions. Source: TensorFlow Lite's `ComputeOutSize` and `ComputePadding`.
     pub fn window(self, input: usize, size: usize, stride: usize, dilation: usize) -> Option<WindowExtent> {
         if size == 0 || stride == 0 || dilation == 0 {
             return None;
@@ -37,10 +38,10 @@ impl Padding {
     }
 }
 
-/// A function that an operator applies to its result before it is stored.
+/// A function that an operator applies to its result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Activation {
-    /// The result as it is.
+    /// The unchanged result.
     #[default]
     None,
     /// `max(x, 0)`.
@@ -51,12 +52,12 @@ pub enum Activation {
     Relu6,
     /// `tanh(x)`.
     Tanh,
-    /// The sign bit of `x`. No float kernel of TensorFlow Lite implements it.
+    /// The sign bit of `x`. TensorFlow Lite has no float kernel for it.
     SignBit,
 }
 
 impl Activation {
-    /// The activation of a file code (`ActivationFunctionType` of the schema).
+    /// The activation with this file code (`ActivationFunctionType` of the schema).
     pub fn from_code(code: i8) -> Option<Self> {
         use Activation::*;
         [None, Relu, ReluN1To1, Relu6, Tanh, SignBit].get(usize::try_from(code).ok()?).copied()
@@ -67,7 +68,7 @@ impl Activation {
         self as i8
     }
 
-    /// Lower and upper bound where the activation is a clamp (infinite where there is none).
+    /// Lower and upper bound if the activation is a clamp (infinite where unbounded); `None` for other functions.
     pub fn bounds(self) -> Option<(f32, f32)> {
         match self {
             Activation::None => Some((f32::NEG_INFINITY, f32::INFINITY)),

@@ -1,4 +1,4 @@
-//! What a command hands back and how it reaches the user: text, or one JSON object on standard output.
+//! The result of a command and how it is printed: as text, or as one JSON object on standard output.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
@@ -8,43 +8,44 @@ use serde_json::Value;
 
 use crate::failure::{Failure, Status};
 
-/// A command's answer.
+/// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Report {
-    /// For people.
+    /// Text output.
     pub(crate) text: String,
-    /// For programs.
+    /// The object for `--json`.
     pub(crate) json: Value,
-    /// How the process ends.
+    /// The exit status.
     pub(crate) status: Status,
 }
 
 impl Report {
-    /// An answer of a command that did what it was asked for.
+    /// The result of a command that succeeded.
     pub(crate) fn new(text: impl Into<String>, json: Value) -> Self {
         Self { text: text.into(), json, status: Status::Success }
     }
 }
 
-/// Characters of a name in a text that is not for a terminal, or for a wide one. JSON has names in full.
+/// Maximum length of a name in text output, in characters, unless a narrow terminal asks for less. JSON has names in
+/// full.
 const MOST_NAME: usize = 48;
-/// Characters that a name keeps on the narrowest terminal.
+/// Minimum length to which names are shortened on narrow terminals.
 const LEAST_NAME: usize = 16;
-/// Characters of a description.
+/// Maximum length of a description, in characters.
 const MOST_TEXT: usize = 400;
 
-/// How to talk to the user.
+/// How output is formatted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Console {
-    /// Whether the answer is to be one JSON object.
+    /// Whether the result is printed as one JSON object.
     pub(crate) json: bool,
     color: bool,
-    /// Columns of the terminal that standard output is, if it is one.
+    /// Columns of the terminal; `None` if standard output is not a terminal.
     width: Option<usize>,
 }
 
 impl Console {
-    /// Colour goes to terminals alone, and not where `NO_COLOR` is set.
+    /// Colours are used only on terminals, and not if `NO_COLOR` is set.
     pub(crate) fn new(json: bool) -> Self {
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let is_terminal = io::stdout().is_terminal();
@@ -52,12 +53,12 @@ impl Console {
         Self { json, color: wanted && is_terminal, width: size.map(|(_, columns)| usize::from(columns)) }
     }
 
-    /// For texts that don't know where they go.
+    /// A console for text whose destination is unknown.
     pub(crate) fn plain() -> Self {
         Self { json: false, color: false, width: None }
     }
 
-    /// Prints the answer to standard output.
+    /// Prints the result to standard output.
     pub(crate) fn answer(&self, report: &Report) {
         match self.json {
             true => print(&report.json.to_string()),
@@ -65,7 +66,7 @@ impl Console {
         }
     }
 
-    /// Prints the failure: to standard error, or as the one JSON object.
+    /// Prints the failure to standard error, or as the one JSON object on standard output.
     pub(crate) fn fail(&self, failure: &Failure) {
         match self.json {
             true => print(&failure.to_json().to_string()),
@@ -75,27 +76,27 @@ impl Console {
 
     /// Prints a line to standard error.
     pub(crate) fn note(&self, line: &str) {
-        // Where standard error is closed there is no one left to tell.
+        // If standard error is closed, there is nowhere left to report it.
         let _ = writeln!(io::stderr(), "{line}");
     }
 
-    /// Prints to standard error what the user should know although the command goes on.
+    /// Prints a warning to standard error.
     pub(crate) fn warn(&self, line: &str) {
         self.note(&format!("warning: {line}"));
     }
 
-    /// A name that a file holds, as text has it: a long one without its middle, and no character that a terminal obeys.
+    /// A name from a file for text output: long names lose their middle, control characters are replaced.
     pub(crate) fn name(&self, name: &str) -> String {
         let most = self.width.map_or(MOST_NAME, |width| (width / 3).clamp(LEAST_NAME, MOST_NAME));
         elide(name, most)
     }
 
-    /// A longer text that a file holds.
+    /// A longer text from a file, such as a description.
     pub(crate) fn excerpt(&self, text: &str) -> String {
         elide(text, MOST_TEXT)
     }
 
-    /// A bar on standard error for `steps` steps of work, seen on terminals alone.
+    /// A progress bar on standard error with `steps` steps, visible on terminals only.
     pub(crate) fn progress(&self, steps: usize) -> ProgressBar {
         let bar = ProgressBar::with_draw_target(Some(steps as u64), ProgressDrawTarget::stderr());
         let style = ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}").expect("the template is right");
@@ -120,8 +121,8 @@ impl Console {
         if self.color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    /// Rows under a heading, columns two blanks apart, columns of numbers to the right. On a terminal, the widest columns of
-    /// text lose the middle of what they hold until all fit beside each other; the last one may go on in the next line.
+    /// A table with a heading, columns two spaces apart, numeric columns right-aligned. On a terminal, the widest text
+    /// columns are elided in the middle until all columns fit; the last column may wrap.
     pub(crate) fn table(&self, heading: &[&str], rows: &[Vec<String>]) -> String {
         let columns = 0..heading.len();
         let cell = |row: &'_ Vec<String>, column: usize| row.get(column).cloned().unwrap_or_default();
@@ -153,7 +154,7 @@ impl Console {
     }
 }
 
-/// Takes from the widest columns of text, but not from the last, until all of them fit or none has any more to spare.
+/// Narrows the widest text columns, except the last, until all columns fit or none can be narrowed further.
 fn narrow(widths: &mut [usize], numeric: &[bool], room: usize) {
     let blanks = 2 * widths.len().saturating_sub(1);
     let last = widths.len().saturating_sub(1);
@@ -164,7 +165,7 @@ fn narrow(widths: &mut [usize], numeric: &[bool], room: usize) {
     }
 }
 
-/// A text of at most so many characters, in the middle of which `…` stands for the rest.
+/// A text of at most `most` characters, with `…` in place of its middle. Control characters are replaced.
 fn elide(text: &str, most: usize) -> String {
     let clean = |character: char| if character.is_control() { '\u{fffd}' } else { character };
     let count = text.chars().count();
@@ -177,7 +178,7 @@ fn elide(text: &str, most: usize) -> String {
     ends.map(clean).collect()
 }
 
-/// A reader that has gone, as `head` has, is no failure of ours.
+/// Prints to standard output. A closed pipe, for example to `head`, is not an error.
 fn print(text: &str) {
     let mut output = io::stdout().lock();
     let _ = writeln!(output, "{}", text.trim_end_matches('\n')).and_then(|()| output.flush());

@@ -1,10 +1,10 @@
-//! What the process needs around it before anything else happens.
+//! Setup of the process environment and of logging, before anything else runs.
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-/// Gives the process a runtime folder where it has none: the Vulkan loader and drivers complain about its absence on
-/// standard error, although they do without.
+/// Sets a runtime directory if the process has none. The Vulkan loader and drivers report a missing one on standard
+/// error, although they work without it.
 pub(crate) fn prepare() {
     const VARIABLE: &str = "XDG_RUNTIME_DIR";
     let is_set = std::env::var_os(VARIABLE).is_some_and(|folder| !folder.is_empty());
@@ -13,16 +13,16 @@ pub(crate) fn prepare() {
     }
 }
 
-/// Sends warnings to standard error, and whatever else `RUST_LOG` asks for.
+/// Logs warnings to standard error, and whatever else `RUST_LOG` asks for.
 pub(crate) fn log() {
     let filter = EnvFilter::builder().with_default_directive(LevelFilter::WARN.into()).from_env_lossy();
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time();
-    // Colours would need a feature of the crate, without which asking for them panics.
+    // Colours need a feature of the crate that is not enabled; asking for them without it panics.
     subscriber.with_ansi(false).init();
 }
 
 #[allow(unsafe_code)]
 fn set(variable: &str, value: &std::path::Path) {
-    // SAFETY: `main` calls this first of all, when there is no other thread that could read the environment.
+    // SAFETY: `main` calls this first, when there is no other thread that could read the environment.
     unsafe { std::env::set_var(variable, value) }
 }

@@ -1,27 +1,27 @@
-//! How a command ends: its exit status, and the error that it reports.
+//! Exit statuses and the error that a command reports.
 
 use std::fmt;
 use std::process::ExitCode;
 
 use attache::{ErrorKind, Report};
 
-/// What went wrong, which decides the exit status.
+/// The kind of a failure, which decides the exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The command line, or a file that it names, is wrong.
     Usage,
     /// The model is bad.
     Model,
-    /// Something that isn't supported was asked for.
+    /// Something unsupported was asked for.
     Unsupported,
-    /// Nodes were left behind although all of them had to be delegated.
+    /// Not all nodes were delegated although that was required.
     NotDelegated,
     /// The device failed, or there is none.
     Device,
 }
 
 impl Kind {
-    /// The word that stands for it in JSON.
+    /// The word for it in JSON.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Usage => "usage",
@@ -42,11 +42,11 @@ impl Kind {
     }
 }
 
-/// The exit status: a contract with scripts.
+/// The exit status, on which scripts rely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Status {
-    /// All right.
+    /// Success.
     Success = 0,
     /// A comparison failed.
     Comparison = 1,
@@ -66,12 +66,12 @@ impl From<Status> for ExitCode {
     }
 }
 
-/// Why a command could not do its work.
+/// Why a command failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// What sort of failure it is.
+    /// The kind of failure.
     pub(crate) kind: Kind,
-    /// What went wrong, where, and what to do about it where that is known.
+    /// What went wrong, where, and the remedy if one is known.
     pub(crate) message: String,
 }
 
@@ -88,7 +88,8 @@ impl Failure {
         Self::new(Kind::Unsupported, message)
     }
 
-    /// An error where a delegate panicked: what the CPU did in its place must not pass for the delegate's.
+    /// An error if a delegate panicked, so that results computed by the CPU in its place are not taken for the
+    /// delegate's.
     pub(crate) fn of_panics(figures: &Report) -> Result<(), Self> {
         match figures.panics.as_slice() {
             [] => Ok(()),
@@ -96,7 +97,7 @@ impl Failure {
         }
     }
 
-    /// The same failure, after the name of what it concerns.
+    /// The same failure, prefixed with the name of what it concerns.
     pub(crate) fn at(self, place: impl fmt::Display) -> Self {
         Self { message: format!("{place}: {}", self.message), ..self }
     }
@@ -105,7 +106,7 @@ impl Failure {
         self.kind.status()
     }
 
-    /// The object that `--json` prints in place of an answer.
+    /// The object that `--json` prints instead of a result.
     pub(crate) fn to_json(&self) -> serde_json::Value {
         serde_json::json!({ "error": { "kind": self.kind.word(), "message": self.message } })
     }
@@ -124,7 +125,7 @@ impl From<attache::Error> for Failure {
             ErrorKind::Model => Kind::Model,
             ErrorKind::NotDelegated => Kind::NotDelegated,
             ErrorKind::Device | ErrorKind::OutOfMemory | ErrorKind::DeviceLost => Kind::Device,
-            // `Unsupported`, and whatever sort of error is yet to come.
+            // `Unsupported`, and kinds of errors that may be added later.
             _ => Kind::Unsupported,
         };
         Self::new(kind, error.to_string())

@@ -1,4 +1,4 @@
-//! What the command line gives a model for inputs: arrays and pictures.
+//! Inputs of a model from the command line: arrays and pictures.
 
 use std::path::Path;
 
@@ -6,15 +6,15 @@ use attache::{DataType, Interpreter, Model, TensorInfo};
 use clap::Args;
 use serde_json::{Value, json};
 
+use crate::arguments::shapes::{input_shapes, no_input, options};
 use crate::arguments::{ShapeArguments, assign, finite};
 use crate::console::Console;
 use crate::device::Device;
 use crate::failure::Failure;
-use crate::files;
-use crate::npy::{self, Array};
-use crate::picture::{Filled, Input, Picture, Scaling};
-use crate::random::Random;
-use crate::shapes::{input_shapes, no_input, options};
+use crate::io::files;
+use crate::io::npy::{self, Array};
+use crate::io::picture::{Filled, Input, Picture, Scaling};
+use crate::io::random::Random;
 
 // A comment on this structure would replace the descriptions of the commands that take it.
 #[derive(Args, Clone, Debug)]
@@ -22,14 +22,14 @@ pub(crate) struct InputArguments {
     /// A .npy file or a picture (PNG, JPEG) for an input, by order or by name; inputs without one are random
     #[arg(long, value_name = "[NAME=]FILE")]
     pub(crate) input: Vec<String>,
-    /// What is subtracted from a picture's values, 0 to 255 [default: as the model's metadata says, else 127.5; see --std]
+    /// Value to subtract from a picture's values, 0 to 255 [default: from the model's metadata, else 127.5; see --std]
     #[arg(long, value_name = "X", requires = "std", allow_hyphen_values = true, value_parser = finite::<f32>)]
     mean: Option<f32>,
-    /// What a picture's values are then divided by [default: as the model's metadata says, else 127.5]
+    /// Value by which a picture's values are then divided [default: from the model's metadata, else 127.5]
     ///
-    /// For an input of integers, (value - mean) / std is then quantized with the input's scale and zero point, or rounded
-    /// where it has none. If neither the command line nor the metadata gives a mean, uint8 takes the values as they are, int8
-    /// takes them less 128, and int16 takes -1 to 1, quantized.
+    /// For an integer input, (value - mean) / std is then quantized with the input's scale and zero point, or rounded
+    /// if it has none. If neither the command line nor the metadata gives a mean, uint8 takes the values unchanged,
+    /// int8 takes them minus 128, and int16 takes -1 to 1, quantized.
     #[arg(long, value_name = "Y", requires = "mean", allow_hyphen_values = true, value_parser = finite::<f32>)]
     std: Option<f32>,
     /// Seed of random inputs [default: 0]
@@ -37,7 +37,7 @@ pub(crate) struct InputArguments {
     seed: Option<u64>,
 }
 
-/// What inputs are filled for, and with what around it.
+/// The context in which inputs are filled.
 #[derive(Clone, Copy)]
 pub(crate) struct Setting<'a> {
     pub(crate) console: &'a Console,
@@ -46,27 +46,27 @@ pub(crate) struct Setting<'a> {
     pub(crate) shapes: &'a ShapeArguments,
 }
 
-/// Where inputs come from.
+/// The source of each input.
 #[derive(Clone, Debug)]
 pub(crate) struct Given {
-    /// Name of each input, and the file that it is from; none where it is random.
+    /// Name of each input and the file that it is from; `None` for random inputs.
     inputs: Vec<(String, Option<String>)>,
     seed: u64,
 }
 
 impl Given {
-    /// All inputs are random.
+    /// A value for inputs that are all random.
     pub(crate) fn at_random(interpreter: &Interpreter, seed: u64) -> Self {
         let inputs = interpreter.inputs().iter().map(|info| (info.name.clone(), None)).collect();
         Self { inputs, seed }
     }
 
-    /// The inputs that are to be filled with random numbers.
+    /// The inputs without a file, which are filled with random numbers.
     pub(crate) fn open(&self) -> Vec<usize> {
         (0..self.inputs.len()).filter(|index| self.inputs[*index].1.is_none()).collect()
     }
 
-    /// In a line; none for a model without inputs.
+    /// A description in one line; `None` for a model without inputs.
     pub(crate) fn text(&self, console: &Console) -> Option<String> {
         let random = format!("random numbers, seed {}", self.seed);
         if self.open().len() == self.inputs.len() {
@@ -78,7 +78,7 @@ impl Given {
         Some(format!("inputs: {}", self.inputs.iter().map(input).collect::<Vec<_>>().join("; ")))
     }
 
-    /// As objects of JSON.
+    /// As JSON objects.
     pub(crate) fn json(&self) -> Value {
         let input = |(name, file): &(String, Option<String>)| json!({ "name": name, "file": file, "seed": file.is_none().then_some(self.seed) });
         self.inputs.iter().map(input).collect()
@@ -91,7 +91,7 @@ impl InputArguments {
         self.seed.unwrap_or(0)
     }
 
-    /// Sets the inputs for which there are files; the others are to be filled.
+    /// Sets the inputs that have files. The caller fills the others.
     pub(crate) fn fill(&self, setting: Setting<'_>, to: &mut Interpreter) -> Result<Given, Failure> {
         let mut given = Given::at_random(to, self.seed());
         let missing = |name: &str| no_input(name, setting.model);
@@ -115,7 +115,7 @@ impl InputArguments {
         Ok(given)
     }
 
-    /// An error or a warning where something was asked for that means nothing for these inputs.
+    /// An error or a warning if an option has no effect on these inputs.
     fn check_use(&self, console: &Console, pictures: usize, given: &Given) -> Result<(), Failure> {
         if self.std.is_some() && pictures == 0 {
             return Err(Failure::usage("--mean and --std are for pictures, and no --input is one"));
@@ -126,7 +126,7 @@ impl InputArguments {
         Ok(())
     }
 
-    /// What a file holds for an input.
+    /// Reads a file as an input.
     fn array(
         &self,
         setting: Setting<'_>,
@@ -148,7 +148,7 @@ impl InputArguments {
         Ok(array)
     }
 
-    /// What a picture becomes as an input.
+    /// Converts a picture to an input.
     fn picture(
         &self,
         setting: Setting<'_>,
@@ -175,7 +175,7 @@ impl InputArguments {
         Ok(array)
     }
 
-    /// What the command line says, else the model; `None` where neither does.
+    /// The normalization from the command line, else from the model; `None` if neither has one.
     fn scaling(
         &self,
         setting: Setting<'_>,
@@ -198,13 +198,13 @@ impl InputArguments {
             ));
             return Ok(None);
         }
-        // Metadata of quantized models says so where values are to be stored as they are.
+        // In the metadata of quantized models, the identity means that values are stored unchanged.
         let is_float = matches!(data_type, DataType::Float16 | DataType::Float32);
         Ok(Some(own).filter(|own| is_float || !own.is_identity()))
     }
 }
 
-/// An error where a model takes pictures of any size, and its file holds a size of one pixel only for want of a better.
+/// An error if a model takes pictures of any size and its file only has a placeholder size of one pixel.
 fn check_size(
     setting: Setting<'_>,
     (index, info): (usize, &TensorInfo),
@@ -229,8 +229,8 @@ fn check_size(
     Err(Failure::usage(format!("{reason}; {remedy}")))
 }
 
-/// An error where arrays have other shapes than their inputs, with what to do about all of them at once: what is said to
-/// work was tried.
+/// An error if arrays have other shapes than their inputs, with a remedy for all of them at once. A remedy is proposed
+/// only after it was tried.
 fn check_shapes(setting: Setting<'_>, to: &Interpreter, arrays: &[(usize, &str, Array)]) -> Result<(), Failure> {
     let others: Vec<_> = arrays.iter().filter(|(index, _, array)| array.shape != to.inputs()[*index].shape).collect();
     let Some((first, file, array)) = others.first() else { return Ok(()) };
@@ -274,7 +274,7 @@ pub(crate) fn fill_at_random(to: &mut Interpreter, index: usize, random: &mut Ra
     fill_with(to, index, |data_type, count| random.bytes(data_type, count))
 }
 
-/// Fills an input with random numbers around the middle of what its type holds.
+/// Fills an input with random numbers around the middle of its type's range.
 pub(crate) fn fill_around_the_middle(to: &mut Interpreter, index: usize, random: &mut Random) -> Result<(), Failure> {
     fill_with(to, index, |data_type, count| random.gaussian_bytes(data_type, count))
 }

@@ -1,30 +1,17 @@
 //! `attache`: runs, checks, measures and explains TensorFlow Lite models from the command line.
 //!
-//! A thin shell around the crate `attache`: words, keys and exit statuses are what it adds, and they are a contract.
+//! The crate `attache` does the work. This crate adds words, keys and exit statuses, which are a contract with users.
 
-mod advice;
 mod arguments;
 mod commands;
-mod compare;
 mod console;
-mod detections;
 mod device;
 mod environment;
 mod failure;
-mod files;
-mod golden;
 mod inputs;
-mod kind;
-mod labels;
-mod memory;
-mod npy;
-mod numbers;
-mod picture;
-mod random;
-mod shapes;
-mod source;
-mod survey;
-mod timing;
+mod inspect;
+mod io;
+mod measure;
 
 use std::process::ExitCode;
 

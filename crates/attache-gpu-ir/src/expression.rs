@@ -1,25 +1,25 @@
-//! Scalar expressions: what a map computes for one element from one element of each of its inputs.
+//! Float expressions: the value that a map computes from one element of each of its inputs.
 
 use std::fmt;
 
 use attache_base::Activation;
 
-/// An expression over the elements of a step's inputs. Arithmetic is binary32.
+/// An expression of the elements of a step's inputs. Arithmetic is f32.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expression {
-    /// The element of input `0` of the step, `1`, ….
+    /// The element of the input with this index.
     Input(usize),
-    /// A number.
+    /// A constant.
     Constant(f32),
-    /// A function of one value.
+    /// A function of one operand.
     Unary(Unary, Box<Expression>),
-    /// A function of two values.
+    /// A function of two operands.
     Binary(Binary, Box<Expression>, Box<Expression>),
-    /// The second value where the first isn't 0, else the third.
+    /// The second operand if the first is not 0, otherwise the third.
     Select(Box<[Expression; 3]>),
 }
 
-/// Functions of one value.
+/// Functions of one operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum Unary {
@@ -36,9 +36,9 @@ pub enum Unary {
     Cosine,
     Floor,
     Ceiling,
-    /// To the nearest integer, halves to the even one.
+    /// Rounds to the nearest integer, ties to even.
     Round,
-    /// Towards zero.
+    /// Rounds towards zero.
     Truncate,
     /// -1, 0 or 1.
     Sign,
@@ -46,7 +46,7 @@ pub enum Unary {
     ErrorFunction,
 }
 
-/// Functions of two values.
+/// Functions of two operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum Binary {
@@ -56,21 +56,21 @@ pub enum Binary {
     Divide,
     Minimum,
     Maximum,
-    /// 1 where the first is less than the second, else 0.
+    /// 1 if the first operand is less than the second, otherwise 0.
     Less,
-    /// 1 where the two are equal, else 0.
+    /// 1 if the operands are equal, otherwise 0.
     Equal,
-    /// The first to the power of the second.
+    /// The first operand raised to the power of the second.
     Power,
-    /// The quotient rounded down.
+    /// The quotient, rounded down.
     FloorDivide,
-    /// What the quotient rounded down leaves, with the sign of the divisor.
+    /// The remainder of the quotient that is rounded down. It has the sign of the divisor.
     FloorModulo,
 }
 
 use Expression::{Constant, Input};
 
-// Names follow the mathematics; operator traits would hide that these build trees.
+// The names are those of mathematics. Operator traits would hide that these functions build trees.
 #[allow(clippy::should_implement_trait)]
 impl Expression {
     /// `function(self)`.
@@ -103,18 +103,18 @@ impl Expression {
         self.binary(Binary::Divide, other)
     }
 
-    /// `self` clamped to `[low, high]`; infinite bounds vanish.
+    /// `self` clamped to `[low, high]`. Infinite bounds are omitted.
     pub fn clamp(self, low: f32, high: f32) -> Self {
         let above = if low == f32::NEG_INFINITY { self } else { self.binary(Binary::Maximum, Constant(low)) };
         if high == f32::INFINITY { above } else { above.binary(Binary::Minimum, Constant(high)) }
     }
 
-    /// `then` where `self` isn't 0, else `otherwise`.
+    /// `then` if `self` is not 0, otherwise `otherwise`.
     pub fn select(self, then: Self, otherwise: Self) -> Self {
         Expression::Select(Box::new([self, then, otherwise]))
     }
 
-    /// The fused activation of an operator; `None` where no float kernel has it.
+    /// Applies the fused activation of an operator; `None` if no float kernel supports it.
     pub fn activation(self, activation: Activation) -> Option<Self> {
         match (activation, activation.bounds()) {
             (Activation::Tanh, _) => Some(self.unary(Unary::Tanh)),
@@ -123,12 +123,12 @@ impl Expression {
         }
     }
 
-    /// Whether the expression is its first input, unchanged.
+    /// Whether the expression is its first input without changes.
     pub fn is_identity(&self) -> bool {
         *self == Input(0)
     }
 
-    /// One more than the highest input that it reads.
+    /// The highest input index that the expression uses, plus one.
     pub fn arity(&self) -> usize {
         match self {
             Input(index) => index + 1,
@@ -139,7 +139,7 @@ impl Expression {
         }
     }
 
-    /// Whether it reads this input.
+    /// Whether the expression uses this input.
     pub fn reads(&self, input: usize) -> bool {
         match self {
             Input(index) => *index == input,
@@ -150,7 +150,8 @@ impl Expression {
         }
     }
 
-    /// Whether it is known never to be negative: sums of such numbers lose no digits, in whatever order they are added.
+    /// Whether the value is known to be never negative. Sums of such values do not suffer from cancellation in any
+    /// order of summation.
     pub fn is_never_negative(&self) -> bool {
         let both = |a: &Self, b: &Self| a.is_never_negative() && b.is_never_negative();
         match self {
@@ -172,7 +173,7 @@ impl Expression {
         }
     }
 
-    /// The same expression with each input replaced.
+    /// The expression with each input replaced.
     pub fn substitute(&self, input: &dyn Fn(usize) -> Expression) -> Self {
         match self {
             Input(index) => input(*index),
@@ -185,7 +186,7 @@ impl Expression {
         }
     }
 
-    /// Number of nodes of the tree.
+    /// The number of nodes in the tree.
     pub fn size(&self) -> usize {
         match self {
             Input(_) | Constant(_) => 1,
@@ -195,7 +196,7 @@ impl Expression {
         }
     }
 
-    /// Number of functions of the tree: what computing it once takes.
+    /// The number of functions in the tree, a measure of the cost of evaluation.
     pub fn functions(&self) -> usize {
         match self {
             Input(_) | Constant(_) => 0,
@@ -206,6 +207,10 @@ impl Expression {
     }
 
     /// The value for these inputs.
+    ///
+    /// # Panics
+    ///
+    /// If the expression uses an input that is not in `inputs`.
     pub fn evaluate(&self, inputs: &[f32]) -> f32 {
         match self {
             Input(index) => inputs[*index],
@@ -264,8 +269,8 @@ impl Binary {
     }
 }
 
-/// The error function to seven digits. Source: Abramowitz and Stegun, "Handbook of Mathematical Functions", 7.1.5 and
-/// 7.1.14, in binary64.
+/// The error function to seven digits, computed in f64. Source: Abramowitz and Stegun, "Handbook of Mathematical
+/// Functions", 7.1.5 and 7.1.14.
 fn error_function(x: f32) -> f32 {
     let (x, sign) = (f64::from(x.abs()), f64::from(x.signum()));
     if x > 6.0 {

@@ -1,29 +1,29 @@
-//! Index maps: which element of the input each element of the output is, in integers known before anything runs.
+//! Index maps: the input element of each output element, computed with integers that are known before a run.
 
 use std::fmt;
 
-/// One coordinate of the input as a function of the output's coordinates.
+/// A coordinate of the input as a function of the output's coordinates.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Index {
     /// The output's coordinate along an axis.
     Axis(usize),
-    /// A number.
+    /// A constant.
     Constant(i64),
     /// A sum.
     Add(Box<Index>, Box<Index>),
-    /// A product with a number.
+    /// A product with a constant.
     Multiply(Box<Index>, i64),
-    /// The quotient by a positive number, of a value that isn't negative.
+    /// The quotient of a value that is not negative and a positive constant.
     Divide(Box<Index>, i64),
-    /// The remainder by a positive number, of a value that isn't negative.
+    /// The remainder of a value that is not negative, divided by a positive constant.
     Modulo(Box<Index>, i64),
-    /// A coordinate folded back into `0..extent` once at either end; `edge` repeats the border element.
+    /// A coordinate reflected into `0..extent`, once at either end.
     Mirror {
-        /// The coordinate, at most one extent outside.
+        /// The coordinate, at most one extent out of range.
         of: Box<Index>,
-        /// Extent of the axis.
+        /// The extent of the axis.
         extent: i64,
-        /// Whether the border element itself is repeated (symmetric) or not (reflect).
+        /// Whether the border element is repeated (symmetric) or not (reflect).
         edge: bool,
     },
 }
@@ -44,17 +44,17 @@ impl Index {
         if factor == 1 { self } else { Index::Multiply(Box::new(self), factor) }
     }
 
-    /// `self / divisor`, for values that aren't negative.
+    /// `self / divisor`, for values that are not negative.
     pub fn divided_by(self, divisor: i64) -> Self {
         if divisor == 1 { self } else { Index::Divide(Box::new(self), divisor) }
     }
 
-    /// `self mod divisor`, for values that aren't negative.
+    /// `self mod divisor`, for values that are not negative.
     pub fn modulo(self, divisor: i64) -> Self {
         Index::Modulo(Box::new(self), divisor)
     }
 
-    /// The same with each of the output's coordinates replaced.
+    /// The index with each output coordinate replaced.
     pub fn substitute(&self, axis: &dyn Fn(usize) -> Index) -> Self {
         let of = |index: &Index| Box::new(index.substitute(axis));
         match self {
@@ -68,7 +68,7 @@ impl Index {
         }
     }
 
-    /// Number of nodes of the tree.
+    /// The number of nodes in the tree.
     pub fn size(&self) -> usize {
         match self {
             Index::Axis(_) | Index::Constant(_) => 1,
@@ -78,7 +78,11 @@ impl Index {
         }
     }
 
-    /// The value at these output coordinates.
+    /// The value for these output coordinates.
+    ///
+    /// # Panics
+    ///
+    /// If the index uses an axis that is not in `coordinates`, or divides by 0.
     pub fn evaluate(&self, coordinates: &[usize]) -> i64 {
         match self {
             Index::Axis(axis) => coordinates[*axis] as i64,
@@ -117,26 +121,31 @@ impl fmt::Display for Index {
     }
 }
 
-/// `out[o] = in[coordinates(o)]`, or `fill` where a coordinate lies outside the input.
+/// `out[o] = in[coordinates(o)]`, or `fill` if a coordinate is out of range.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IndexMap {
     /// The output's extents.
     pub output: Vec<usize>,
-    /// One coordinate for each axis of the input.
+    /// One coordinate for each input axis.
     pub coordinates: Vec<Index>,
-    /// What stands where a coordinate lies outside the input; `None`: none ever does.
+    /// The value for coordinates that are out of range; `None` if they are always in range.
     pub fill: Option<f32>,
 }
 
 impl IndexMap {
-    /// What `next` makes of what this map makes, in one; `None` where `next` fills in elements itself.
+    /// The composition of this map with `next`, which is applied afterwards; `None` if `next` has a fill value.
+    ///
+    /// # Panics
+    ///
+    /// If this map's output and the input of `next` have different ranks.
     pub fn then(&self, next: &IndexMap) -> Option<IndexMap> {
         let axis = |axis: usize| next.coordinates[axis].clone();
         let coordinates = self.coordinates.iter().map(|index| index.substitute(&axis)).collect();
         next.fill.is_none().then(|| IndexMap { output: next.output.clone(), coordinates, fill: self.fill })
     }
 
-    /// The elements before the input along each axis, where the map only shifts: a padding (or, negative, a crop).
+    /// The number of elements inserted before the input along each axis, if the map only shifts coordinates. Positive
+    /// for padding, negative for a crop; `None` for other maps.
     pub fn shifts(&self) -> Option<Vec<i64>> {
         if self.coordinates.len() != self.output.len() {
             return None;

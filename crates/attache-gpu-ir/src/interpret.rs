@@ -1,4 +1,4 @@
-//! What each primitive means, in loops that can be read. Slow on purpose: this is the specification.
+//! The meaning of each primitive, as readable loops. This is the specification, so it favours clarity over speed.
 
 use std::borrow::Borrow;
 
@@ -9,17 +9,21 @@ use crate::{
     Sampling, Scalar, Source, Whole, Window, WindowKind,
 };
 
-/// A tensor's elements with their shape.
+/// A tensor: elements and their shape.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tensor {
     /// Extents, outermost first.
     pub shape: Shape,
-    /// The elements. Integers of 32 bits keep their value exactly in binary64.
+    /// The elements. f64 represents 32-bit integers exactly.
     pub elements: Vec<f64>,
 }
 
 impl Tensor {
     /// A tensor of these elements.
+    ///
+    /// # Panics
+    ///
+    /// If the number of elements is not that of the shape.
     pub fn new(shape: impl Into<Shape>, elements: Vec<f64>) -> Self {
         let shape = shape.into();
         assert_eq!(shape.elements(), elements.len(), "a tensor has as many elements as its shape");
@@ -48,8 +52,12 @@ impl Tensor {
     }
 }
 
-/// Runs a program; `inputs` in the order of its inputs. Sums are exact to binary64, each step's result rounds to
-/// binary32.
+/// Runs a program. `inputs` are in the order of the program's inputs. Sums are computed in f64, and float results of
+/// each step are rounded to f32.
+///
+/// # Errors
+///
+/// If the program is invalid or an input is missing.
 pub fn interpret(program: &Program, inputs: &[Tensor]) -> Result<Vec<Tensor>, InvalidProgram> {
     program.validate()?;
     let mut values: Vec<Option<Tensor>> = vec![None; program.values.len()];
@@ -73,7 +81,7 @@ pub fn interpret(program: &Program, inputs: &[Tensor]) -> Result<Vec<Tensor>, In
         for (id, mut result) in step.outputs.iter().zip(results) {
             match program.value(*id).scalar {
                 Scalar::F32 => result.elements.iter_mut().for_each(|x| *x = f64::from(*x as f32)),
-                // Sums of products wrap.
+                // Integer sums wrap.
                 Scalar::I32 if sums(&step.primitive) => {
                     result.elements.iter_mut().for_each(|x| *x = f64::from(*x as i64 as i32));
                 }
@@ -226,7 +234,7 @@ fn contract(contraction: &Contraction, inputs: &[&Tensor]) -> Tensor {
     let per_group = (outputs / contraction.groups).max(1);
     debug_assert_eq!(depth * contraction.groups, channels);
     let [data_zero, filter_zero] = contraction.zero_points.map(f64::from);
-    // Where the window's element `tap` reads, from output position `o`.
+    // The input position that tap `tap` of the filter reads for output position `o`; `None` if there is none.
     let position = |o: usize, tap: usize, axis: usize, extent: usize| {
         let (stride, before) = (contraction.strides[axis], contraction.before[axis]);
         let tap = tap * contraction.dilations[axis];

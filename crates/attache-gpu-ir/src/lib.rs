@@ -1,8 +1,8 @@
-//! The closed set of device primitives, as pure data.
+//! The closed set of device primitives, as plain data.
 //!
-//! An operator's GPU form is a [`Program`] over these primitives and nothing else; a back end is a writer over them.
-//! [`interpret`] gives each primitive its meaning, on the CPU and without haste: it is the specification that kernels
-//! are held to. Knows nothing of operators, files or devices.
+//! An operator is lowered to a [`Program`] of these primitives only, and a back end generates code for them.
+//! [`interpret`] defines the meaning of each primitive. It is a slow CPU implementation and the specification that
+//! kernels are tested against. This crate does not depend on operators, files or devices.
 
 mod expression;
 mod index;

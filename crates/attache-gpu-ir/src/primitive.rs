@@ -1,94 +1,94 @@
-//! The primitives: a closed set. What it lacks is a new variant here, with its meaning in `interpret`.
+//! The primitives, a closed set. A new primitive is a new variant here, and its meaning is defined in `interpret`.
 
 use attache_base::Shape;
 
 use crate::{Expression, IndexMap, Rows, Scalar, Whole};
 
-/// One operation of a device. Shapes are dense, row-major, outermost axis first.
+/// An operation of a device. Shapes are dense and row-major, with the outermost axis first.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Primitive {
-    /// One element from one element of each input, inputs broadcast to `shape` by numpy's rule. Integers are read as
-    /// real numbers.
+    /// Computes one element from one element of each input. Inputs are broadcast to `shape` by numpy's rules. Integers
+    /// are converted to floats.
     Map {
-        /// What is computed.
+        /// The expression that is computed.
         expression: Expression,
         /// The output's shape.
         shape: Shape,
-        /// What the output's elements mean; integers are the expression's value rounded towards zero.
+        /// The type of the output's elements. Integers are the expression's value rounded towards zero.
         scalar: Scalar,
     },
-    /// One integer from one integer of each input, inputs broadcast to `shape` by numpy's rule.
+    /// Computes one integer from one integer of each input. Inputs are broadcast to `shape` by numpy's rules.
     WholeMap {
-        /// What is computed.
+        /// The expression that is computed.
         expression: Whole,
         /// The output's shape.
         shape: Shape,
     },
-    /// The same elements, in the same order, in another shape.
+    /// The same elements in the same order, with another shape.
     Reshape(Shape),
-    /// Elements moved, repeated, dropped or filled in.
+    /// Moves, repeats, drops or fills in elements.
     IndexMap(IndexMap),
-    /// Inputs one after the other along an axis.
+    /// Concatenates inputs along an axis.
     Concatenate {
         /// The axis.
         axis: usize,
     },
-    /// Axes folded to extent 1.
+    /// Reduces axes to extent 1.
     Reduce {
-        /// How elements are folded.
+        /// How elements are reduced.
         reduction: Reduction,
         /// The axes, ascending.
         axes: Vec<usize>,
     },
-    /// The elements of each row folded and mapped, as often as steps say.
+    /// Applies a sequence of reductions and maps to the elements of each row.
     Rows(Rows),
-    /// A window that slides over the two middle axes of `[batch, height, width, channel]`.
+    /// Pools over the two middle axes of `[batch, height, width, channel]`.
     Window(Window),
-    /// A sum of products: convolution of every kind, and the product of matrices. Sums of integers wrap.
+    /// A convolution of any kind, including matrix products in that form. Integer sums wrap.
     Contract(Contraction),
-    /// The two middle axes of `[batch, height, width, channel]` sampled at other points.
+    /// Resamples the two middle axes of `[batch, height, width, channel]`.
     Resample(Resample),
-    /// The inverse of the largest of each window: `[batch, height, width, channel]` grows by `size`, 0 but for
-    /// `out[b, y·h + i, x·w + j, c] = values[b, y, x, c]` where `places[b, y, x, c] = j·h + i`.
-    /// Inputs: values, places, both of the same shape.
+    /// The inverse of max pooling. `[batch, height, width, channel]` grows by `size`. The output is 0 except for
+    /// `out[b, y·h + i, x·w + j, c] = values[b, y, x, c]` where `places[b, y, x, c] = j·h + i`. Inputs: values and
+    /// places, both of the same shape.
     Unpool {
-        /// Height `h` and width `w` of the windows, which don't overlap.
+        /// Height `h` and width `w` of the windows, which do not overlap.
         size: [usize; 2],
     },
-    /// The place of the first largest or smallest element along an axis, folded to extent 1.
+    /// The index of the first largest or smallest element along an axis, which is reduced to extent 1.
     ArgReduce {
-        /// Whether the largest is looked for, or the smallest.
+        /// Whether to find the largest element rather than the smallest.
         largest: bool,
         /// The axis.
         axis: usize,
     },
-    /// Slices of the data that indices name; an index outside is taken for the nearest inside. Inputs: data and indices,
-    /// which are integers.
+    /// Gathers slices of the data by index. An index out of range is clamped to the nearest valid one. Inputs: data and
+    /// integer indices.
     Gather(Gather),
-    /// Running sums along an axis.
+    /// Prefix sums along an axis.
     Scan {
         /// The axis.
         axis: usize,
-        /// Whether each sum leaves its own element out.
+        /// Whether each sum excludes its own element.
         exclusive: bool,
-        /// Whether sums run from the end.
+        /// Whether sums start at the end of the axis.
         reverse: bool,
     },
-    /// Two outputs: the largest elements of the innermost axis in descending order, the first of equals first, and their
-    /// places.
+    /// The largest elements of the innermost axis in descending order, and their indices, as two outputs. Equal
+    /// elements keep their order.
     TopK {
-        /// How many.
+        /// The number of elements.
         count: usize,
     },
-    /// The product of matrices, the two innermost axes, for each index of the outer ones, which broadcast. Sums of integers
-    /// wrap.
+    /// The matrix product of the two innermost axes, for each index of the outer axes, which are broadcast. Integer
+    /// sums wrap.
     Multiply {
-        /// Whether the left and the right matrix are transposed first.
+        /// Whether the left and the right matrix are transposed before the product.
         transposed: [bool; 2],
     },
 }
 
-/// How a reduction folds elements. Sums of reals accumulate in binary32, those of integers wrap.
+/// How elements are reduced. Float sums accumulate in f32, integer sums wrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum Reduction {
@@ -99,104 +99,118 @@ pub enum Reduction {
     Product,
 }
 
-/// A sliding window that folds what it covers; elements of padding don't count.
+/// A pooling window. Padding is not counted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Window {
-    /// How the covered elements are folded.
+    /// How the elements in the window are reduced.
     pub kind: WindowKind,
     /// Height and width.
     pub size: [usize; 2],
-    /// Rows and columns between neighbouring windows.
+    /// Vertical and horizontal stride.
     pub strides: [usize; 2],
-    /// Padding above and to the left.
+    /// Padding at the top and on the left.
     pub before: [usize; 2],
     /// The output's height and width.
     pub output: [usize; 2],
 }
 
-/// How a window folds what it covers.
+/// How the elements in a window are reduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WindowKind {
     /// The mean.
     Average,
-    /// The largest.
+    /// The maximum.
     Maximum,
-    /// Two outputs: the largest, and the first place in the window that holds it. Places count down the window's columns:
-    /// column × height + row.
+    /// Two outputs: the maximum, and the first position in the window where it occurs. Positions are numbered along the
+    /// window's columns: column × height + row.
     ArgMaximum,
 }
 
-/// `out[b, y, x, o] = bias[o] + Σ filter[o, i, j, c] × in[b, y·stride + i·dilation − before, …, group(o) + c]`;
-/// transposed, the same relation with the roles of the input's and the output's positions exchanged.
+/// `out[b, y, x, o] = bias[o] + Σ filter[o, i, j, c] × in[b, y·stride + i·dilation − before, …, group(o) + c]`. A
+/// transposed convolution uses the same relation with the roles of input and output positions exchanged.
 ///
 /// Inputs: data `[batch, height, width, channels]`, filter `[outputs, height, width, channels / groups]` and,
 /// optionally, bias `[outputs]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Contraction {
-    /// Rows and columns that the window moves from one position to the next.
+    /// Vertical and horizontal stride.
     pub strides: [usize; 2],
-    /// Rows and columns between neighbouring elements of the window.
+    /// Vertical and horizontal dilation.
     pub dilations: [usize; 2],
-    /// Padding above and to the left.
+    /// Padding at the top and on the left.
     pub before: [usize; 2],
     /// The output's height and width.
     pub output: [usize; 2],
-    /// Groups of channels that don't see each other.
+    /// The number of groups of channels that are convolved independently.
     pub groups: usize,
-    /// Whether the window is spread over the output instead of gathered from the input.
+    /// Whether the convolution is transposed: each input element is scattered to the output.
     pub transposed: bool,
-    /// What is taken off every element of the data and of the filter before they are multiplied. Of reals, nothing.
+    /// Zero points that are subtracted from every element of the data and of the filter before the multiplication. 0
+    /// for floats.
     pub zero_points: [i32; 2],
 }
 
 impl Contraction {
-    /// Whether each output position reads the one input position of the same number.
+    /// Whether each output pixel depends only on the input pixel at the same position.
+    ///
+    /// # Panics
+    ///
+    /// If a shape has fewer than three axes.
     pub fn is_pointwise(&self, data: &[usize], filter: &[usize]) -> bool {
         let is_in_place = self.strides == [1, 1] && self.before == [0, 0] && data[1..3] == self.output;
         filter[1..3] == [1, 1] && is_in_place && !self.transposed
     }
 
-    /// Whether each channel is a group of its own that makes one channel.
+    /// Whether each channel is a group of its own with one output channel.
+    ///
+    /// # Panics
+    ///
+    /// If `data` has fewer than four axes or `filter` has none.
     pub fn is_depthwise(&self, data: &[usize], filter: &[usize]) -> bool {
         self.groups == data[3] && filter[0] == data[3] && !self.transposed
     }
 }
 
-/// Slices of data that indices name: with `data = [B…, O…, N…, I…]` and `indices = [B…, J…, n]`,
+/// Slices of data selected by indices. With `data = [B…, O…, N…, I…]` and `indices = [B…, J…, n]`,
 /// `out[b…, o…, j…, i…] = data[b…, o…, indices[b…, j…, 0], …, indices[b…, j…, n - 1], i…]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Gather {
-    /// Leading axes `B` that data and indices share.
+    /// The number of leading axes `B` that data and indices share.
     pub batch: usize,
-    /// The first axis `N` that indices name, at least `batch`. They name as many as the innermost axis of the indices
-    /// is long.
+    /// The first indexed axis `N` of the data, at least `batch`. The extent of the innermost axis of the indices is the
+    /// number of indexed axes.
     pub axis: usize,
 }
 
-/// Sampling of the two middle axes.
+/// Resampling of the two middle axes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Resample {
-    /// How a point between elements is read.
+    /// How a point between elements is sampled.
     pub sampling: Sampling,
     /// The output's height and width.
     pub output: [usize; 2],
-    /// Whether the corner elements of input and output coincide.
+    /// Whether the corner elements of input and output are aligned.
     pub align_corners: bool,
-    /// Whether elements lie at the centres of their cells.
+    /// Whether elements are at the centres of their pixels.
     pub half_pixel_centers: bool,
 }
 
-/// How a point between elements is read.
+/// How a point between elements is sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Sampling {
-    /// From the four elements around it.
+    /// Interpolation between the four surrounding elements.
     Bilinear,
-    /// From the nearest element.
+    /// The nearest element.
     Nearest,
 }
 
 impl Resample {
-    /// Input elements per output element along the height and the width. Source: TensorFlow Lite's resize kernels.
+    /// Input elements per output element along height and width. Source: TensorFlow Lite's resize kernels.
+    ///
+    /// # Panics
+    ///
+    /// In builds with overflow checks, if `align_corners` is set and an empty input axis has more than one output
+    /// element.
     pub fn scales(&self, input: [usize; 2]) -> [f32; 2] {
         [0, 1].map(|axis| {
             let (from, to) = (input[axis], self.output[axis]);
@@ -206,7 +220,7 @@ impl Resample {
 }
 
 impl Primitive {
-    /// The variant's name, for reports.
+    /// The name of the variant, for reports.
     pub fn name(&self) -> &'static str {
         match self {
             Primitive::Map { .. } => "map",
@@ -228,7 +242,11 @@ impl Primitive {
         }
     }
 
-    /// Types and shapes of the outputs for inputs of these types and shapes; what is wrong where they don't fit.
+    /// The types and shapes of the outputs for inputs of these types and shapes.
+    ///
+    /// # Errors
+    ///
+    /// If the primitive does not accept these inputs. The text says why.
     pub fn infer(&self, inputs: &[(Scalar, &Shape)]) -> Result<Vec<(Scalar, Shape)>, String> {
         let arity = |expected: usize| {
             if inputs.len() == expected { Ok(()) } else { Err(format!("{} inputs, not {expected}", inputs.len())) }
@@ -315,7 +333,7 @@ impl Primitive {
                 let inner = &indices[gather.batch..indices.rank() - 1];
                 let parts = [&data[..gather.axis], inner, &data[gather.axis + named..]];
                 let output = Shape::from(parts.concat());
-                // An index is taken for the nearest inside, and here there is none.
+                // Indices are clamped to the nearest valid one, but an empty axis has none.
                 if data[gather.axis..gather.axis + named].contains(&0) && output.elements() > 0 {
                     return Err(format!(
                         "there is nothing along axis {} of {data} that indices could name",
@@ -408,7 +426,7 @@ impl Primitive {
     }
 }
 
-/// An error unless each input broadcasts to `shape`.
+/// Returns an error unless each input can be broadcast to `shape`.
 fn broadcast_all(inputs: &[(Scalar, &Shape)], shape: &Shape) -> Result<(), String> {
     for (index, (_, input)) in inputs.iter().enumerate() {
         if input.broadcast(shape).as_ref() != Some(shape) {

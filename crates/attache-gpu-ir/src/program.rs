@@ -1,4 +1,4 @@
-//! A program: values and the steps that make them, in an order in which each value is made before it is used.
+//! Programs: values, and the steps that compute them in an order in which each value is computed before it is used.
 
 use std::fmt;
 
@@ -6,37 +6,37 @@ use attache_base::{Constant, DataType, Shape};
 
 use crate::{Primitive, RowStep};
 
-/// A value of a program.
+/// Identifies a value of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ValueId(pub u32);
 
 impl ValueId {
-    /// Its place in [`Program::values`].
+    /// The index in [`Program::values`].
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// What a value's elements mean. How they are stored is the back end's decision.
+/// The type of a value's elements. The back end decides how they are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scalar {
-    /// A real number.
+    /// A float.
     F32,
-    /// An integer of 32 bits. Truth is 1, its opposite 0.
+    /// A 32-bit integer. Booleans are 1 and 0.
     I32,
 }
 
-/// The kind of bytes that hold a value's integers.
+/// The 8-bit type whose range contains a value's integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Bytes {
-    /// From -128 to 127.
+    /// -128 to 127.
     Signed,
-    /// From 0 to 255.
+    /// 0 to 255.
     Unsigned,
 }
 
 impl Bytes {
-    /// Those of a type of 8 bits; `None` for other types.
+    /// The kind of an 8-bit type; `None` for other types.
     pub fn of(data_type: DataType) -> Option<Self> {
         match data_type {
             DataType::Int8 => Some(Bytes::Signed),
@@ -46,60 +46,61 @@ impl Bytes {
     }
 }
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// From outside, at every run.
+    /// Supplied by the caller at every run.
     Input,
-    /// Known beforehand; elements of the scalar's type.
+    /// A constant with elements of the value's type.
     Constant(Constant),
-    /// From a step.
+    /// Computed by the step with this index.
     Step(usize),
 }
 
 /// A tensor of a program.
 #[derive(Clone, Debug)]
 pub struct Value {
-    /// What the elements mean.
+    /// The type of the elements.
     pub scalar: Scalar,
     /// Extents, outermost first.
     pub shape: Shape,
-    /// Where it comes from.
+    /// The source of the value.
     pub source: Source,
-    /// Whether it is but a step on the way inside of what one caller of [`Program::append`] appended: a back end keeps such
-    /// values in full precision.
+    /// Whether the value is an intermediate result inside a program appended by [`Program::append`]. A back end stores
+    /// such values in full precision.
     pub is_inner: bool,
-    /// Where every element of a value of integers fits a byte: which kind. A back end may store it so.
+    /// The 8-bit type that contains every element, if the elements are integers of such a range. A back end may store
+    /// them as bytes.
     pub bytes: Option<Bytes>,
 }
 
 /// One primitive applied to values.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// What is done.
+    /// The operation.
     pub primitive: Primitive,
-    /// To which values.
+    /// The values it reads.
     pub inputs: Vec<ValueId>,
-    /// The values made.
+    /// The values it computes.
     pub outputs: Vec<ValueId>,
-    /// Whose work this is: an index that the caller gives meaning, carried through to reports.
+    /// Where the step comes from: an index whose meaning the caller defines, and which is carried through to reports.
     pub origin: usize,
 }
 
-/// Values, the steps that make them, and which of them come in and go out.
+/// Values, the steps that compute them, and the program's inputs and outputs.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
-    /// Every value.
+    /// All values.
     pub values: Vec<Value>,
-    /// Every step, in order.
+    /// All steps, in execution order.
     pub steps: Vec<Step>,
-    /// Values that come from outside, in the caller's order.
+    /// The inputs, in the caller's order.
     pub inputs: Vec<ValueId>,
-    /// Values that go outside, in the caller's order. One may be an input or a constant, or be named twice.
+    /// The outputs, in the caller's order. An output may be an input or a constant, and may occur twice.
     pub outputs: Vec<ValueId>,
 }
 
-/// A step that its primitive doesn't accept, or a value used before it is made.
+/// A step whose primitive does not accept its inputs, or that uses a value before it is computed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{primitive}: {reason}")]
 pub struct InvalidProgram {
@@ -110,32 +111,44 @@ pub struct InvalidProgram {
 }
 
 impl Program {
-    /// The value.
+    /// The value with this id.
+    ///
+    /// # Panics
+    ///
+    /// If the program has no such value.
     pub fn value(&self, id: ValueId) -> &Value {
         &self.values[id.index()]
     }
 
-    /// The value's shape.
+    /// The shape of the value.
+    ///
+    /// # Panics
+    ///
+    /// If the program has no such value.
     pub fn shape(&self, id: ValueId) -> &Shape {
         &self.value(id).shape
     }
 
-    /// A new value from outside.
+    /// Adds an input.
     pub fn input(&mut self, scalar: Scalar, shape: Shape) -> ValueId {
         let id = self.push(Value { scalar, shape, source: Source::Input, is_inner: false, bytes: None });
         self.inputs.push(id);
         id
     }
 
-    /// A new value known beforehand.
+    /// Adds a constant.
     pub fn constant(&mut self, scalar: Scalar, constant: Constant) -> ValueId {
         let shape = constant.shape.clone();
         let bytes = Bytes::of(constant.data_type).filter(|_| scalar == Scalar::I32);
         self.push(Value { scalar, shape, source: Source::Constant(constant), is_inner: false, bytes })
     }
 
-    /// States that a value holds the elements of a tensor of this type: where they are bytes, a back end may store it so.
-    /// Constants tell by themselves.
+    /// Declares that the value contains the elements of a tensor of this type. If that is an 8-bit type, a back end may
+    /// store them as bytes. Constants already have this information, and are not changed.
+    ///
+    /// # Panics
+    ///
+    /// If the program has no such value.
     pub fn hold(&mut self, id: ValueId, data_type: DataType) {
         let value = &mut self.values[id.index()];
         let is_constant = matches!(value.source, Source::Constant(_));
@@ -144,7 +157,15 @@ impl Program {
         }
     }
 
-    /// A new step; its outputs, with the shapes that the primitive gives them.
+    /// Adds a step and returns its outputs, whose types and shapes are inferred from the primitive.
+    ///
+    /// # Errors
+    ///
+    /// If the primitive does not accept the inputs.
+    ///
+    /// # Panics
+    ///
+    /// If an input is not a value of the program.
     pub fn step(
         &mut self,
         primitive: Primitive,
@@ -163,8 +184,12 @@ impl Program {
         Ok(outputs)
     }
 
-    /// Appends another program's steps under `origin`, its inputs being `inputs` of this one; its outputs as values
-    /// of this one.
+    /// Appends the steps of another program under `origin`, with its inputs replaced by the values `inputs` of this
+    /// program. Returns its outputs as values of this program.
+    ///
+    /// # Panics
+    ///
+    /// If there are fewer `inputs` than the other program has.
     pub fn append(&mut self, other: &Program, inputs: &[ValueId], origin: usize) -> Vec<ValueId> {
         let base = self.steps.len();
         let mut renamed: Vec<ValueId> = Vec::with_capacity(other.values.len());
@@ -187,7 +212,16 @@ impl Program {
         rename(&other.outputs)
     }
 
-    /// Checks that every step's primitive accepts its inputs and makes its outputs, and that order is kept.
+    /// Checks that each step's primitive accepts its inputs and computes its outputs, and that values are computed
+    /// before they are used.
+    ///
+    /// # Errors
+    ///
+    /// The first step that violates this.
+    ///
+    /// # Panics
+    ///
+    /// If a step uses a value that the program does not have.
     pub fn validate(&self) -> Result<(), InvalidProgram> {
         for (index, step) in self.steps.iter().enumerate() {
             let wrong = |reason: String| InvalidProgram { primitive: step.primitive.name(), reason };
@@ -229,13 +263,13 @@ impl fmt::Display for Program {
 }
 
 impl Primitive {
-    /// Its parameters as text, without its name.
+    /// The parameters as text, without the name.
     pub fn parameters(&self) -> impl fmt::Display {
         Details(self)
     }
 }
 
-/// A primitive's parameters, for [`Program`]'s text.
+/// The parameters of a primitive, for the text form of a [`Program`].
 struct Details<'a>(&'a Primitive);
 
 impl fmt::Display for Details<'_> {

@@ -1,4 +1,4 @@
-//! Rows: their elements folded, and then mapped together with what they were folded to.
+//! Rows: their elements are reduced, and then mapped together with the results of the reductions.
 
 use std::ops::Range;
 
@@ -6,36 +6,38 @@ use attache_base::Shape;
 
 use crate::{Expression, Reduction, Scalar};
 
-/// What is computed for each row of a tensor. A row is what differs in its coordinates along some axes alone.
+/// A computation for each row of a tensor. A row consists of the elements whose coordinates differ only along certain
+/// axes.
 ///
-/// Inputs broadcast to `shape`. `Input(k)` of an expression is the k-th input's element; from the number of inputs on, what
-/// the first step made for the row, the second, ….
+/// Inputs are broadcast to `shape`. In expressions, `Input(k)` is the element of the k-th input. Indices from the
+/// number of inputs on refer to the results of the steps for the row, in order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rows {
-    /// The shape that rows make up.
+    /// The shape of the tensor that contains the rows.
     pub shape: Shape,
     /// The axes along a row.
     pub axes: Range<usize>,
-    /// The steps: each makes a number for each row, which those after it may use.
+    /// The steps. Each computes one number for each row, which later steps can use.
     pub steps: Vec<RowStep>,
-    /// What is computed in the end.
+    /// The final expression.
     pub result: Expression,
-    /// Whether that is one element for each row, or one for each of its elements.
+    /// Whether the result has one element for each row rather than one for each element of the rows.
     pub is_folded: bool,
-    /// Whether rows are parts of longer ones, whose elements nobody adds in order.
+    /// Whether rows are parts of longer rows. The order of summation within them does not matter.
     pub is_part: bool,
-    /// What the output's elements mean; integers are the result rounded towards zero.
+    /// The type of the output's elements. Integers are the result rounded towards zero.
     pub scalar: Scalar,
 }
 
-/// One number for each row.
+/// A step that computes one number for each row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RowStep {
-    /// An expression of each element, folded.
+    /// Evaluates an expression for each element and reduces the values.
     Fold(Reduction, Expression),
-    /// An expression of what doesn't vary along the row.
+    /// Evaluates an expression of values that do not vary along the row.
     Map(Expression),
-    /// The same, folded over the axis in front of those of a row: rows that are parts of a longer one share what it makes.
+    /// Evaluates such an expression and reduces the values over the axis before the row's axes. Rows that are parts of
+    /// a longer row share the result.
     Across(Reduction, Expression),
 }
 
@@ -54,23 +56,35 @@ impl Rows {
         if self.is_folded { self.folded() } else { self.shape.clone() }
     }
 
-    /// Rows that an [`RowStep::Across`] folds together.
+    /// The number of rows that an [`RowStep::Across`] reduces to one value.
+    ///
+    /// # Panics
+    ///
+    /// If `axes` exceed the rank of `shape`.
     pub fn parts(&self) -> usize {
         self.axes.start.checked_sub(1).map_or(1, |axis| self.shape[axis])
     }
 
-    /// Elements of a row.
+    /// The number of elements of a row.
+    ///
+    /// # Panics
+    ///
+    /// If `axes` exceed the rank of `shape`.
     pub fn extent(&self) -> usize {
         self.shape[self.axes.clone()].iter().product()
     }
 
-    /// Whether an input of this shape differs from element to element of a row.
+    /// Whether an input of this shape varies along a row.
+    ///
+    /// # Panics
+    ///
+    /// In builds with overflow checks, if the input has a higher rank than `shape`.
     pub fn varies(&self, input: &[usize]) -> bool {
         let missing = self.shape.rank() - input.len();
         self.axes.clone().any(|axis| axis >= missing && input[axis - missing] != 1)
     }
 
-    /// Every expression, each with whether it is of elements rather than of rows.
+    /// All expressions, each with whether it is evaluated for every element rather than once for each row.
     pub fn expressions(&self) -> impl Iterator<Item = (&Expression, bool)> {
         let steps = self.steps.iter().map(|step| match step {
             RowStep::Fold(_, expression) => (expression, true),
@@ -79,7 +93,7 @@ impl Rows {
         steps.chain([(&self.result, !self.is_folded)])
     }
 
-    /// What is wrong with it for inputs of these shapes, if anything.
+    /// Returns an error that says why the rows do not fit inputs of these shapes, if they do not.
     pub(crate) fn check(&self, inputs: &[&Shape]) -> Result<(), String> {
         if self.axes.start > self.axes.end || self.axes.end > self.shape.rank() {
             return Err(format!("{} has no axes {:?}", self.shape, self.axes));

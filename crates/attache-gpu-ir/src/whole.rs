@@ -1,25 +1,25 @@
-//! Expressions of integers: what an integer map computes for one element from one element of each of its inputs.
+//! Integer expressions: the value that an integer map computes from one element of each of its inputs.
 //!
-//! Arithmetic is that of 32 bits with two's complement; sums and products wrap. The fixed-point products of quantized
-//! numbers are functions here, since devices have no integers of 64 bits to make them of.
+//! Arithmetic is 32-bit two's complement. Sums and products wrap. The fixed-point products of quantized elements are
+//! functions of their own, since devices have no 64-bit integers from which to build them.
 
 use std::fmt;
 
-/// An expression over the integers of a step's inputs.
+/// An expression of the integers of a step's inputs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Whole {
-    /// The element of input `0` of the step, `1`, ….
+    /// The element of the input with this index.
     Input(usize),
-    /// A number.
+    /// A constant.
     Constant(i32),
-    /// How many zeros lead the 32 binary digits.
+    /// The number of leading zeros in the 32-bit representation.
     LeadingZeros(Box<Whole>),
-    /// A function of two values.
+    /// A function of two operands.
     Binary(WholeBinary, Box<Whole>, Box<Whole>),
-    /// The second value where the first isn't 0, else the third.
+    /// The second operand if the first is not 0, otherwise the third.
     Select(Box<[Whole; 3]>),
-    /// `x × mantissa × 2^(exponent − 31)`, of `[x, mantissa, exponent]`. The exponent lies in `-31..=30`, and the mantissa
-    /// is not −2³¹; the result wraps.
+    /// `x × mantissa × 2^(exponent − 31)`, of `[x, mantissa, exponent]`. The exponent is in `-31..=30`, and the
+    /// mantissa is not −2³¹. The result wraps.
     Rescale(WholeRounding, Box<[Whole; 3]>),
 }
 
@@ -30,29 +30,29 @@ pub enum WholeBinary {
     Add,
     Subtract,
     Multiply,
-    /// Rounded towards zero. The second isn't 0.
+    /// The quotient, rounded towards zero. The second operand is not 0.
     Divide,
     Minimum,
     Maximum,
-    /// The first times two to the power of the second, which lies in `0..=31`.
+    /// The first operand times two to the power of the second, which is in `0..=31`.
     ShiftLeft,
-    /// 1 where the first is less than the second, else 0.
+    /// 1 if the first operand is less than the second, otherwise 0.
     Less,
 }
 
-/// Where a fixed-point product is rounded.
+/// When a fixed-point product is rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WholeRounding {
-    /// After the multiplication, ties up, then again after the division by the power of two, ties away from zero. A
-    /// positive exponent shifts `x` first.
+    /// Twice: after the multiplication, with ties rounded up, and after the division by the power of two, with ties
+    /// rounded away from zero. A positive exponent shifts `x` before the multiplication.
     Twice,
-    /// At the very end, ties up.
+    /// Once at the end, with ties rounded up.
     Once,
 }
 
 use Whole::{Constant, Input};
 
-// Names follow the mathematics; operator traits would hide that these build trees.
+// The names are those of mathematics. Operator traits would hide that these functions build trees.
 #[allow(clippy::should_implement_trait)]
 impl Whole {
     /// `function(self, other)`.
@@ -85,12 +85,12 @@ impl Whole {
         self.binary(WholeBinary::Multiply, other)
     }
 
-    /// `self` clamped to `[low, high]`: the upper bound holds where the two cross.
+    /// `self` clamped to `[low, high]`. If `low` is greater than `high`, the result is `high`.
     pub fn clamp(self, (low, high): (i32, i32)) -> Self {
         self.binary(WholeBinary::Maximum, Constant(low)).binary(WholeBinary::Minimum, Constant(high))
     }
 
-    /// `then` where `self` isn't 0, else `otherwise`.
+    /// `then` if `self` is not 0, otherwise `otherwise`.
     pub fn select(self, then: Self, otherwise: Self) -> Self {
         Whole::Select(Box::new([self, then, otherwise]))
     }
@@ -100,7 +100,7 @@ impl Whole {
         Whole::Rescale(rounding, Box::new([self, mantissa, exponent]))
     }
 
-    /// One more than the highest input that it reads.
+    /// The highest input index that the expression uses, plus one.
     pub fn arity(&self) -> usize {
         match self {
             Input(index) => index + 1,
@@ -111,12 +111,12 @@ impl Whole {
         }
     }
 
-    /// Whether it is its one input.
+    /// Whether the expression is its first input without changes.
     pub fn is_identity(&self) -> bool {
         *self == Input(0)
     }
 
-    /// The expression with every input replaced.
+    /// The expression with each input replaced.
     pub fn substitute(&self, input: &dyn Fn(usize) -> Whole) -> Self {
         let all = |parts: &[Whole; 3]| Box::new(parts.each_ref().map(|part| part.substitute(input)));
         match self {
@@ -129,7 +129,7 @@ impl Whole {
         }
     }
 
-    /// Number of nodes of the tree.
+    /// The number of nodes in the tree.
     pub fn size(&self) -> usize {
         match self {
             Input(_) | Constant(_) => 1,
@@ -139,7 +139,7 @@ impl Whole {
         }
     }
 
-    /// Number of functions of the tree: what computing it once takes.
+    /// The number of functions in the tree, a measure of the cost of evaluation.
     pub fn functions(&self) -> usize {
         match self {
             Input(_) | Constant(_) => 0,
@@ -150,6 +150,10 @@ impl Whole {
     }
 
     /// The value for these inputs.
+    ///
+    /// # Panics
+    ///
+    /// If the expression uses an input that is not in `inputs`.
     pub fn evaluate(&self, inputs: &[i32]) -> i32 {
         match self {
             Input(index) => inputs[*index],
@@ -223,7 +227,7 @@ mod tests {
     #[test]
     fn products_are_rounded_once_or_twice() {
         let of = |rounding: WholeRounding, x, mantissa, exponent| rounding.rescale(x, mantissa, exponent);
-        // A half, and a quarter in two steps.
+        // A product with one half, and one with a quarter that is rounded twice.
         assert_eq!([5, -5, 7].map(|x| of(WholeRounding::Once, x, 1 << 30, 0)), [3, -2, 4]);
         assert_eq!([5, -5, 6].map(|x| of(WholeRounding::Twice, x, 1 << 30, -1)), [2, -1, 2]);
         assert_eq!(of(WholeRounding::Twice, 3, 1 << 30, 3), 12);

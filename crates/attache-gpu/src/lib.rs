@@ -3,53 +3,27 @@
 //! Each stage is a value that can be printed: [`fuse`] gives kernels, [`write()`] shaders, [`Layout`] memory, [`Plan`] all of
 //! them together. Knows nothing of operators and graphs: an engine speaks primitives.
 
-mod access;
-mod array;
-mod context;
 mod device;
-mod error;
-mod fetch;
+mod execute;
 mod fuse;
+mod kernel;
 mod layout;
-mod limits;
-mod matrices;
-#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
-mod memory;
-mod pipelines;
 mod plan;
-mod precision;
-mod recording;
-mod roofline;
-mod session;
-mod shader;
-mod storage;
-mod text;
-#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
-mod traceable;
-mod usable;
-mod validate;
 mod variants;
-#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
-mod vulkan;
-#[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows)))]
-#[path = "no_vulkan.rs"]
-mod vulkan;
-mod whole;
-mod work;
+mod wgsl;
 
-pub use device::{Adapter, Backend, Device, DeviceOptions, adapters};
-pub use error::{GpuError, GpuErrorKind};
-pub use fuse::{Epilogue, Kernel, View, fuse};
+pub use device::{Adapter, Backend, Device, DeviceOptions, Fault, FaultMoment, Submission, adapters};
+pub use execute::{
+    Ceilings, Cost, Encoder, Recorder, Recording, Runs, Session, SessionReport, SharedValue, Span, Times,
+};
+pub use fuse::fuse;
+pub use kernel::{
+    Epilogue, GpuError, GpuErrorKind, Kernel, Limits, Matrices, Params, Precision, Storage, Storages, Variants, View,
+};
 pub use layout::{Excess, Layout, Place, Rules};
-pub use limits::{Limits, Params};
-pub use matrices::Matrices;
-pub use plan::{Dispatch, Plan};
-pub use precision::Precision;
-pub use recording::{Cost, Encoder, Fault, FaultMoment, Recorder, Recording, SharedValue, Span, Submission, Times};
-pub use roofline::Ceilings;
-pub use session::{Session, SessionReport};
-pub use shader::{Binding, Packed, Shader};
-pub use storage::{Storage, Storages};
-pub use variants::{Needs, Variants, Written, variants, write};
+pub use plan::{
+    BoundRange, Buffer, BufferRange, Dispatch, Plan, PlanReport, PlannedDispatch, Weight, WeightSource, Work,
+};
+pub use variants::{Needs, Written, variants, write};
 pub use wgpu;
-pub use work::Work;
+pub use wgsl::{Binding, Packed, Shader};

@@ -2,7 +2,7 @@
 #![cfg(target_os = "linux")]
 
 use attache_base::{Constant, Shape};
-use attache_gpu::{Backend, Device, DeviceOptions, Plan, Precision, Session, Submission};
+use attache_gpu::{Backend, Device, DeviceOptions, PlanReport, Precision, Session, Submission};
 use attache_gpu_ir::{Contraction, Primitive, Program, Scalar};
 
 /// Input and output channels of the layer.
@@ -39,7 +39,7 @@ fn the_device_alone_keeps_weights() {
     let device = Device::open(&options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on");
     for submission in [Submission::Replay, Submission::Encoder] {
         for (precision, on_device) in [(Precision::F32, WEIGHTS), (Precision::F16, WEIGHTS / 2)] {
-            let planned = Plan::new(program(), precision, device.limits(), submission).unwrap();
+            let planned = PlanReport::new(program(), precision, device.limits(), submission.keeps_apart()).unwrap();
             assert!(planned.host_constant_bytes() >= 2 * WEIGHTS, "the constants, and what was packed of them");
             let (text, variants) = (planned.to_string(), planned.variants());
             drop(planned);
@@ -50,7 +50,7 @@ fn the_device_alone_keeps_weights() {
             // The allocator keeps some of what preparation gave back, never as much as both.
             assert!(grown < on_device + WEIGHTS, "{grown} bytes with {precision:?} and {submission:?}");
 
-            let plan = session.plan();
+            let plan = session.plan_report();
             assert_eq!((plan.host_constant_bytes(), plan.to_string(), plan.variants()), (0, text, variants));
             assert!(session.report().weights_bytes >= on_device);
             assert!(session.work()[0].bytes_read as usize >= on_device);

@@ -67,14 +67,14 @@ fn check_whole(form: &Form, random: &mut Random, label: &str, program: &Program)
             choices.extend(session.report().alternatives.into_iter().map(Variants::Named));
         }
         check_session(form, &format!("{label}, {choice:?}"), program, &mut session, (&tensors, &expected));
-        let bound = session.plan().dispatches.iter().map(|dispatch| dispatch.shader.bindings.len()).max();
+        let bound = session.plan_report().dispatches.iter().map(|dispatch| dispatch.shader.bindings.len()).max();
         let asked = program.steps.iter().map(|step| step.inputs.len() + step.outputs.len()).max();
         let most = asked.max(Some(form.device.limits().max_bindings));
         assert!(bound <= most, "{label}, {choice:?}: {bound:?} buffers of\n{program}");
         let halves = |binding: &Binding| matches!(binding, Binding::Write(_, Storage::Half | Storage::HalfPairs));
-        let mut bindings = session.plan().dispatches.iter().flat_map(|dispatch| &dispatch.shader.bindings);
+        let mut bindings = session.plan_report().dispatches.iter().flat_map(|dispatch| &dispatch.shader.bindings);
         seen.extend(bindings.any(halves).then_some("halves"));
-        seen.extend(session.plan().variants());
+        seen.extend(session.plan_report().variants());
     }
     seen
 }
@@ -88,8 +88,8 @@ fn check_session(
     (tensors, expected): (&[Tensor], &[Tensor]),
 ) {
     let scalars: Vec<Scalar> = program.outputs.iter().map(|id| program.value(*id).scalar).collect();
-    let is_byte = |id: ValueId| matches!(session.plan().storages.of(id), Storage::Bytes(_));
-    let bytes: Vec<bool> = session.plan().program.outputs.iter().map(|id| is_byte(*id)).collect();
+    let is_byte = |id: ValueId| matches!(session.plan_report().storages.of(id), Storage::Bytes(_));
+    let bytes: Vec<bool> = session.plan_report().program.outputs.iter().map(|id| is_byte(*id)).collect();
     let stored: Vec<bool> = program.inputs.iter().map(|id| is_byte(*id)).collect();
     for (index, (tensor, id)) in tensors.iter().zip(&program.inputs).enumerate() {
         let bytes: Vec<u8> = match program.value(*id).scalar {
@@ -662,10 +662,15 @@ fn devices_compute_what_primitives_mean() {
         (Precision::F16, Submission::Encoder, plain()),
     ];
     // Two of them see each variant; the others take minutes, and are for the deep check.
-    let count = if std::env::var_os("ATTACHE_DEEP").is_some() { all.len() } else { 2 };
-    all.into_iter().take(count).for_each(forms);
+    all.into_iter().take(if is_deep() { 8 } else { 2 }).for_each(forms);
     on_matrices();
     validation::assert_silent();
+}
+
+/// Whether the deep check runs, which draws all that there is. Elsewhere a quarter does: a driver that compiles on the CPU takes
+/// minutes for the rest.
+fn is_deep() -> bool {
+    std::env::var_os("ATTACHE_DEEP").is_some()
 }
 
 /// Checks programs of the kinds that are wanted, and pairs of operators; what they took.
@@ -673,7 +678,8 @@ fn check_kinds(form: &Form, is_wanted: impl Fn(&str) -> bool) -> BTreeSet<&'stat
     let mut seen = BTreeSet::new();
     for (seed, (label, draw, count)) in KINDS.iter().enumerate().filter(|(_, (label, ..))| is_wanted(label)) {
         let mut random = Random(seed as u64 + 1);
-        for _ in 0..*count {
+        let count = if is_deep() { *count } else { count.div_ceil(4).max(4) };
+        for _ in 0..count {
             let program = draw(&mut random);
             seen.extend(check(form, &mut random, label, program));
         }

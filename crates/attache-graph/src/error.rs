@@ -1,36 +1,36 @@
-//! What can go wrong with one operator, apart from where it stands.
+//! Errors of a single operator, without its location in the model.
 
-/// Why an operator's shapes can't be inferred or its value can't be computed.
+/// Why the shapes of an operator can't be inferred or its outputs can't be computed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpError {
-    /// The model is wrong: no runtime could run this.
+    /// The model is invalid: no runtime could run it.
     #[error("{0}")]
     Invalid(String),
-    /// The model may be right, but this isn't implemented.
+    /// The model may be valid, but this case isn't implemented.
     #[error("{0}")]
     Unsupported(String),
 }
 
 impl OpError {
-    /// The model is wrong.
+    /// An error for an invalid model.
     pub fn invalid(reason: impl Into<String>) -> Self {
         OpError::Invalid(reason.into())
     }
 
-    /// Not implemented.
+    /// An error for a case that isn't implemented.
     pub fn unsupported(reason: impl Into<String>) -> Self {
         OpError::Unsupported(reason.into())
     }
 }
 
-/// Why a delegate leaves a node to others. Never an error: the node runs elsewhere.
+/// Why a delegate does not take a node: its unsupported reason. Not a failure, since the node runs elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Refusal(pub String);
 
 impl Refusal {
-    /// A refusal for this reason.
+    /// A refusal with this reason.
     pub fn new(reason: impl Into<String>) -> Self {
         Self(reason.into())
     }

@@ -9,20 +9,20 @@ use crate::Handle;
 pub struct Fact {
     /// Type of the elements.
     pub data_type: DataType,
-    /// Extents; `None` where only a run tells them.
+    /// Extents; `None` where they are known only at run time.
     pub shape: Option<Shape>,
     /// The value, where it is known.
     pub constant: Option<Constant>,
-    /// How stored numbers stand for real ones, for quantized tensors.
+    /// Quantization parameters, for quantized tensors.
     pub quantization: Option<Quantization>,
     /// Whether the tensor keeps its value between runs.
     pub is_variable: bool,
-    /// Of the handle of a resource variable: the shape of every value that the variable is read with, where it is known.
+    /// For the handle of a resource variable: the shape that every read of the variable returns, where it is known.
     pub held: Option<Shape>,
 }
 
 impl Fact {
-    /// A tensor of which the type and the shape are known.
+    /// A tensor of known type and shape.
     pub fn new(data_type: DataType, shape: impl Into<Shape>) -> Self {
         Self {
             data_type,
@@ -34,12 +34,12 @@ impl Fact {
         }
     }
 
-    /// A tensor whose value is known.
+    /// A constant tensor.
     pub fn constant(constant: Constant) -> Self {
         Self { constant: Some(constant.clone()), ..Self::new(constant.data_type, constant.shape) }
     }
 
-    /// What every byte of a variable is before it is first written: the zero point of bytes with a sign, else 0.
+    /// The byte that fills a variable before its first write: the zero point of `INT8` tensors with one scale, else 0.
     pub fn first_byte(&self) -> u8 {
         let points = self.quantization.as_ref().map(|quantization| quantization.zero_point.as_slice());
         match (self.data_type, points) {
@@ -48,12 +48,12 @@ impl Fact {
         }
     }
 
-    /// Bytes that the tensor takes; `None` where its shape or the size of its elements is not known.
+    /// Size in bytes; `None` where the shape or the element size is not known.
     pub fn byte_size(&self) -> Option<usize> {
         self.byte_size_as(self.shape.as_ref()?)
     }
 
-    /// Bytes that the tensor takes when it has this shape; `None` where the size of its elements is not known.
+    /// Size in bytes with this shape; `None` where the element size is not known or the element count overflows.
     pub fn byte_size_as(&self, shape: &Shape) -> Option<usize> {
         let elements = shape.checked_elements()?;
         match self.data_type {
@@ -63,22 +63,22 @@ impl Fact {
     }
 }
 
-/// Type and shape that an operator gives an output; no shape where only a run tells it.
+/// Inferred type and shape of an output.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Inferred {
     /// Type of the elements.
     pub data_type: DataType,
-    /// Extents; `None` where only a run tells them.
+    /// Extents; `None` where they are known only at run time.
     pub shape: Option<Shape>,
 }
 
 impl Inferred {
-    /// A known shape.
+    /// An output of known shape.
     pub fn new(data_type: DataType, shape: impl Into<Shape>) -> Self {
         Self { data_type, shape: Some(shape.into()) }
     }
 
-    /// A shape that only a run tells.
+    /// An output whose shape is known only at run time.
     pub fn unknown(data_type: DataType) -> Self {
         Self { data_type, shape: None }
     }

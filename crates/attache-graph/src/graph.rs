@@ -1,27 +1,27 @@
-//! The graph: tensors, and nodes in an order in which each tensor is made before it is read.
+//! The graph: tensors, and nodes in topological order.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::{Fact, Op};
 
-/// A tensor of a graph.
+/// Identifies a tensor of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TensorId(pub u32);
 
-/// A node of a graph: its place in [`Graph::nodes`].
+/// Identifies a node of a graph by its index in [`Graph::nodes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub u32);
 
 impl TensorId {
-    /// Its place in [`Graph::tensors`].
+    /// Index in [`Graph::tensors`].
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
 impl NodeId {
-    /// Its place in [`Graph::nodes`].
+    /// Index in [`Graph::nodes`].
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -30,7 +30,7 @@ impl NodeId {
 /// A tensor: its name and what is known about it.
 #[derive(Clone, Debug)]
 pub struct Tensor {
-    /// The file's name for it; may be empty, need not be unique.
+    /// Name in the file; may be empty and need not be unique.
     pub name: String,
     /// What is known about it.
     pub fact: Fact,
@@ -39,69 +39,81 @@ pub struct Tensor {
 /// An operator applied to tensors.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// What is done.
+    /// The operator.
     pub op: Arc<dyn Op>,
-    /// To which tensors; `None` for an optional input that is left out.
+    /// The inputs; `None` for an optional input that is left out.
     pub inputs: Vec<Option<TensorId>>,
-    /// The tensors made.
+    /// The outputs.
     pub outputs: Vec<TensorId>,
-    /// Indices of the file's operators whose work this is, ascending.
+    /// Ascending indices of the file's operators that this node implements.
     pub origins: Vec<usize>,
 }
 
 /// One subgraph of a model.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
-    /// The file's name for it.
+    /// Name in the file.
     pub name: String,
-    /// Every tensor. Passes add to them and never take any away, so indices of the file stay good.
+    /// All tensors. Passes add tensors and never remove any, so the file's indices stay valid.
     pub tensors: Vec<Tensor>,
-    /// Every node, in the order in which they run.
+    /// All nodes, in execution order.
     pub nodes: Vec<Node>,
-    /// Tensors that come from outside.
+    /// Tensors that the caller provides.
     pub inputs: Vec<TensorId>,
-    /// Tensors that go outside. One may be an input or a constant, or be named twice.
+    /// Tensors that the caller reads. One may be an input or a constant, or be listed twice.
     pub outputs: Vec<TensorId>,
 }
 
-/// A graph whose order or indices are wrong.
+/// Error for a graph with wrong order or indices.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("node {node}: {reason}")]
 pub struct InvalidGraph {
-    /// The node.
+    /// Index of the node; the number of nodes where a graph output is wrong.
     pub node: usize,
     /// What is wrong with it.
     pub reason: String,
 }
 
 impl Graph {
-    /// The tensor.
+    /// A tensor.
+    ///
+    /// # Panics
+    ///
+    /// Panics where there is no such tensor.
     pub fn tensor(&self, id: TensorId) -> &Tensor {
         &self.tensors[id.index()]
     }
 
-    /// What is known about the tensor.
+    /// What is known about a tensor.
+    ///
+    /// # Panics
+    ///
+    /// Panics where there is no such tensor.
     pub fn fact(&self, id: TensorId) -> &Fact {
         &self.tensors[id.index()].fact
     }
 
-    /// The node.
+    /// A node.
+    ///
+    /// # Panics
+    ///
+    /// Panics where there is no such node.
     pub fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.index()]
     }
 
-    /// A new tensor.
+    /// Adds a tensor.
     pub fn add_tensor(&mut self, name: impl Into<String>, fact: Fact) -> TensorId {
         self.tensors.push(Tensor { name: name.into(), fact });
         TensorId(self.tensors.len() as u32 - 1)
     }
 
-    /// What is known about a node's inputs.
+    /// The facts of a node's inputs.
     pub fn input_facts(&self, node: &Node) -> Vec<Option<&Fact>> {
         node.inputs.iter().map(|id| id.map(|id| self.fact(id))).collect()
     }
 
-    /// Which node makes each tensor.
+    /// The node that produces each tensor.
     pub fn producers(&self) -> Vec<Option<NodeId>> {
         let mut producers = vec![None; self.tensors.len()];
         for (index, node) in self.nodes.iter().enumerate() {
@@ -112,7 +124,7 @@ impl Graph {
         producers
     }
 
-    /// Which nodes read each tensor, once for each time they do.
+    /// The nodes that read each tensor, once for each input slot.
     pub fn consumers(&self) -> Vec<Vec<NodeId>> {
         let mut consumers = vec![Vec::new(); self.tensors.len()];
         for (index, node) in self.nodes.iter().enumerate() {
@@ -123,7 +135,15 @@ impl Graph {
         consumers
     }
 
-    /// Checks that indices exist, that nothing is made twice and that everything is made before it is read.
+    /// Checks that indices exist, that no tensor is produced twice and that every tensor is produced before it is read.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the first node or graph output that breaks these rules.
+    ///
+    /// # Panics
+    ///
+    /// Panics where a graph input does not exist.
     pub fn validate(&self) -> Result<(), InvalidGraph> {
         let mut known: Vec<bool> =
             self.tensors.iter().map(|tensor| tensor.fact.constant.is_some() || tensor.fact.is_variable).collect();

@@ -1,6 +1,6 @@
-//! The graph that a model becomes, what is known about its tensors, and the trait that every operator implements.
+//! The graph of a model, the facts about its tensors, and the trait that every operator implements.
 //!
-//! Knows nothing of files, kernels or devices: an operator's CPU form gets slices and threads, its GPU form emits
+//! Independent of files, kernels and devices: an operator's CPU form gets slices and threads, its GPU form emits
 //! primitives.
 
 mod error;

@@ -1,4 +1,5 @@
-//! What an operator's GPU form sees: its inputs as values of a program that it extends.
+//! Lowering: the interface through which an operator emits its GPU primitives. Inputs are values of a [`Program`] that
+//! the operator extends.
 
 use attache_base::{Constant, DataType, Shape};
 use attache_gpu_ir::{Expression, Primitive, Program, Scalar, ValueId, Whole};
@@ -9,30 +10,30 @@ mod view;
 
 pub use view::Grid;
 
-/// What a device makes of quantized tensors.
+/// How a device computes with quantized tensors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Quantized {
-    /// Reals that are kept on the grid of their scale and zero point: each operator computes on what its inputs stand for,
-    /// and what it makes is rounded to numbers that can be stored.
+    /// As floats: constants are dequantized, operators compute on the floats that the quantized elements represent, and
+    /// each result is rounded to the values that its output's scale and zero point can represent.
     #[default]
     View,
-    /// The stored integers, in the arithmetic of TensorFlow Lite's reference kernels.
+    /// As the stored integers, in the arithmetic of TensorFlow Lite's reference kernels.
     Exact,
 }
 
-/// A node's work as primitives.
+/// A node lowered to primitives.
 #[derive(Clone, Debug)]
 pub struct Lowered {
-    /// The primitives. Its inputs are those of the node's inputs that `reads` names, its outputs are the node's.
+    /// The primitives. Its inputs are the node inputs listed in `reads`, its outputs are the node's outputs.
     pub program: Program,
     /// Indices of the node's inputs that the program reads, in the order of the program's inputs.
     pub reads: Vec<usize>,
 }
 
-/// What is known of a node's inputs and outputs.
+/// Facts of a node's inputs and outputs.
 type Facts<'a> = (Vec<Option<&'a Fact>>, Vec<&'a Fact>);
 
-/// Builds a node's [`Lowered`] form.
+/// Builds the [`Lowered`] form of a node.
 pub struct Lowering<'a> {
     inputs: Vec<Option<&'a Fact>>,
     outputs: Vec<&'a Fact>,
@@ -44,7 +45,11 @@ pub struct Lowering<'a> {
 }
 
 impl<'a> Lowering<'a> {
-    /// The node's work as primitives, or why it has none.
+    /// Lowers a node to primitives.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the reason where the operator, its attributes or its tensors are not supported on a device.
     pub fn lower(graph: &Graph, node: &Node, quantized: Quantized) -> Result<Lowered, Refusal> {
         match quantized {
             Quantized::View => view::lower(graph, node),
@@ -55,7 +60,8 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// The node's work on tensors of which this is known, and that are stored like that.
+    /// Lowers a node whose operator sees the facts `inputs` and `outputs`; `stored` are the facts as the graph states
+    /// them.
     fn of(node: &Node, (inputs, outputs): Facts<'a>, stored: Facts<'a>) -> Result<Lowered, Refusal> {
         let (values, made) = (vec![None; inputs.len()], vec![None; outputs.len()]);
         let (program, reads) = (Program::default(), Vec::new());
@@ -69,7 +75,8 @@ impl<'a> Lowering<'a> {
             let id = made.ok_or_else(|| Refusal::new(format!("its GPU form makes no output {index}")))?;
             let stated = (made_scalar(fact.data_type)?, known(fact)?);
             let value = self.program.value(id);
-            // Places in a window are integers in a tensor that files call float: only their bits count.
+            // Window indices (argmax pooling) are integers in a tensor that the file declares as float: only the bits
+            // matter.
             let same_scalar = value.scalar == stated.0 || value.scalar == Scalar::I32;
             if !same_scalar || &value.shape != stated.1 {
                 return Err(Refusal::new(format!("its GPU form makes {}, not {}", value.shape, stated.1)));
@@ -80,54 +87,86 @@ impl<'a> Lowering<'a> {
         Ok(Lowered { program: self.program, reads: self.reads })
     }
 
-    /// Whether an input is there.
+    /// Whether an input is present.
     pub fn has_input(&self, index: usize) -> bool {
         self.inputs.get(index).is_some_and(Option::is_some)
     }
 
-    /// Number of inputs, those left out included.
+    /// Number of inputs, including optional ones that are left out.
     pub fn input_count(&self) -> usize {
         self.inputs.len()
     }
 
-    /// What is known about an input that must be there.
+    /// The fact of a required input. In [`Quantized::View`] a quantized tensor has type float.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the input is missing.
     pub fn input_fact(&self, index: usize) -> Result<&'a Fact, Refusal> {
         self.inputs.get(index).copied().flatten().ok_or_else(|| Refusal::new(format!("input {index} is missing")))
     }
 
-    /// The shape of an input, which must be known.
+    /// The shape of an input.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the input is missing, its shape is not known or it has no elements.
     pub fn input_shape(&self, index: usize) -> Result<&'a Shape, Refusal> {
         known(self.input_fact(index)?)
     }
 
-    /// What is known about an output: of a quantized one that is seen as reals, that it holds floats.
+    /// The fact of an output. In [`Quantized::View`] a quantized tensor has type float.
+    ///
+    /// # Errors
+    ///
+    /// Fails where there is no such output.
     pub fn output_fact(&self, index: usize) -> Result<&'a Fact, Refusal> {
         self.outputs.get(index).copied().ok_or_else(|| Refusal::new(format!("there is no output {index}")))
     }
 
-    /// What the graph says of an input, how it is stored included, whether it is seen as reals or not.
+    /// The fact of an input as the graph states it, with its quantized type even in [`Quantized::View`].
+    ///
+    /// # Errors
+    ///
+    /// Fails where the input is missing.
     pub fn stored_input(&self, index: usize) -> Result<&'a Fact, Refusal> {
         self.stored.0.get(index).copied().flatten().ok_or_else(|| Refusal::new(format!("input {index} is missing")))
     }
 
-    /// What the graph says of an output, how it is stored included, whether it is seen as reals or not.
+    /// The fact of an output as the graph states it, with its quantized type even in [`Quantized::View`].
+    ///
+    /// # Errors
+    ///
+    /// Fails where there is no such output.
     pub fn stored_output(&self, index: usize) -> Result<&'a Fact, Refusal> {
         self.stored.1.get(index).copied().ok_or_else(|| Refusal::new(format!("there is no output {index}")))
     }
 
-    /// The shape of an output, which must be known.
+    /// The shape of an output.
+    ///
+    /// # Errors
+    ///
+    /// Fails where there is no such output, its shape is not known or it has no elements.
     pub fn output_shape(&self, index: usize) -> Result<&'a Shape, Refusal> {
         known(self.output_fact(index)?)
     }
 
-    /// The integers of an input whose value must be known: axes, paddings, sizes.
+    /// The integers of a constant input: axes, paddings, sizes.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the input is missing, not constant or not of an integer type.
     pub fn integers(&self, index: usize) -> Result<Vec<i64>, Refusal> {
         let constant = self.input_fact(index)?.constant.as_ref();
         let constant = constant.ok_or_else(|| Refusal::new(format!("input {index} is not constant")))?;
         constant.integers().ok_or_else(|| Refusal::new(format!("input {index} does not hold integers")))
     }
 
-    /// An input as a value: a constant where its value is known.
+    /// An input as a value of the program; a constant where the input is constant.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the input is missing, its shape is not known, it has no elements, or its type is not supported.
     pub fn input(&mut self, index: usize) -> Result<ValueId, Refusal> {
         if let Some(id) = self.values.get(index).copied().flatten() {
             return Ok(id);
@@ -147,7 +186,11 @@ impl<'a> Lowering<'a> {
         Ok(id)
     }
 
-    /// An input that holds integers whatever the file calls it, as a value that must come from a node.
+    /// An input of 32-bit integers that another node computes, whatever element type the file declares.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the input is missing, constant, not of 32 bits, or of unknown shape.
     pub fn integer_input(&mut self, index: usize) -> Result<ValueId, Refusal> {
         let fact = self.input_fact(index)?;
         if fact.constant.is_some() || fact.data_type.bits() != Some(32) {
@@ -157,7 +200,11 @@ impl<'a> Lowering<'a> {
         Ok(self.program.input(Scalar::I32, known(fact)?.clone()))
     }
 
-    /// An input as real numbers, whatever it holds: integers of any width are read as what they stand for.
+    /// An input converted to floats: integers of any width are read as floats of the same value.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the input is missing, its shape is not known, it has no elements, or its type is not supported.
     pub fn real_input(&mut self, index: usize) -> Result<ValueId, Refusal> {
         let fact = self.input_fact(index)?;
         if fact.constant.is_some() || made_scalar(fact.data_type)? == Scalar::F32 {
@@ -167,7 +214,11 @@ impl<'a> Lowering<'a> {
         Ok(self.program.input(Scalar::F32, known(fact)?.clone()))
     }
 
-    /// An input that must hold floats, as a value.
+    /// An input that must be of type `FLOAT32`, as a value.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the input is missing, of unknown shape, or of another type.
     pub fn float_input(&mut self, index: usize) -> Result<ValueId, Refusal> {
         use DataType::{Float32, Int4, Int8, Int16, UInt8};
         let is_float = |fact: &&Fact| fact.data_type == Float32;
@@ -181,13 +232,21 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// The value of a constant.
+    /// A constant as a value.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the constant's type is not supported.
     pub fn constant(&mut self, constant: Constant) -> Result<ValueId, Refusal> {
         let scalar = scalar(constant.data_type)?;
         Ok(self.program.constant(scalar, constant))
     }
 
-    /// The value of a constant that keeps every digit, whatever a device stores reals as.
+    /// A constant kept in full precision, even where the device stores floats as f16.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the constant's type is not supported.
     pub fn precise_constant(&mut self, constant: Constant) -> Result<ValueId, Refusal> {
         let id = self.constant(constant)?;
         self.program.values[id.index()].is_inner = true;
@@ -199,7 +258,7 @@ impl<'a> Lowering<'a> {
         self.program.shape(id)
     }
 
-    /// The value as a constant, where it is one.
+    /// The constant behind a value, where it is one.
     pub fn constant_of(&self, id: ValueId) -> Option<&Constant> {
         match &self.program.value(id).source {
             attache_gpu_ir::Source::Constant(constant) => Some(constant),
@@ -207,17 +266,30 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// Emits a primitive; its first output.
+    /// Emits a primitive and returns its first output.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the primitive does not accept these inputs.
     pub fn emit(&mut self, primitive: Primitive, inputs: &[ValueId]) -> Result<ValueId, Refusal> {
         Ok(self.emit_all(primitive, inputs)?[0])
     }
 
-    /// Emits a primitive; all its outputs.
+    /// Emits a primitive and returns all its outputs.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the primitive does not accept these inputs.
     pub fn emit_all(&mut self, primitive: Primitive, inputs: &[ValueId]) -> Result<Vec<ValueId>, Refusal> {
         Ok(self.program.step(primitive, inputs, 0)?)
     }
 
-    /// Emits a map to integers over inputs broadcast to `shape`: truth as 1 and 0, numbers rounded towards zero.
+    /// Emits an elementwise map with an integer result over inputs broadcast to `shape`. Booleans become 1 and 0,
+    /// floats are rounded towards zero.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the inputs do not broadcast to `shape` or the expression does not fit them.
     pub fn integer_map(
         &mut self,
         expression: Expression,
@@ -227,7 +299,11 @@ impl<'a> Lowering<'a> {
         self.emit(Primitive::Map { expression, shape: shape.clone(), scalar: Scalar::I32 }, inputs)
     }
 
-    /// Emits a map of integers over inputs broadcast to `shape`.
+    /// Emits an elementwise map of integers over inputs broadcast to `shape`. An identity map emits nothing.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the inputs do not broadcast to `shape` or the expression does not fit them.
     pub fn whole_map(&mut self, expression: Whole, shape: &Shape, inputs: &[ValueId]) -> Result<ValueId, Refusal> {
         if expression == Whole::Input(0) && inputs.len() == 1 && self.shape(inputs[0]) == shape {
             return Ok(inputs[0]);
@@ -235,7 +311,11 @@ impl<'a> Lowering<'a> {
         self.emit(Primitive::WholeMap { expression, shape: shape.clone() }, inputs)
     }
 
-    /// Emits a map over inputs broadcast to `shape`.
+    /// Emits an elementwise map with a float result over inputs broadcast to `shape`. An identity map emits nothing.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the inputs do not broadcast to `shape` or the expression does not fit them.
     pub fn map(&mut self, expression: Expression, shape: &Shape, inputs: &[ValueId]) -> Result<ValueId, Refusal> {
         let same = |id: ValueId| self.shape(id) == shape && self.program.value(id).scalar == Scalar::F32;
         if expression.is_identity() && inputs.len() == 1 && same(inputs[0]) {
@@ -244,12 +324,20 @@ impl<'a> Lowering<'a> {
         self.emit(Primitive::Map { expression, shape: shape.clone(), scalar: Scalar::F32 }, inputs)
     }
 
-    /// Emits a reshape where the shape differs.
+    /// Emits a reshape, unless the value already has this shape.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the element counts differ.
     pub fn reshape(&mut self, id: ValueId, shape: &Shape) -> Result<ValueId, Refusal> {
         if self.shape(id) == shape { Ok(id) } else { self.emit(Primitive::Reshape(shape.clone()), &[id]) }
     }
 
-    /// States that a value is one of the node's outputs.
+    /// Declares a value as an output of the node.
+    ///
+    /// # Errors
+    ///
+    /// Fails where there is no such output.
     pub fn output(&mut self, index: usize, id: ValueId) -> Result<(), Refusal> {
         *self.made.get_mut(index).ok_or_else(|| Refusal::new(format!("there is no output {index}")))? = Some(id);
         Ok(())
@@ -270,15 +358,15 @@ fn known(fact: &Fact) -> Result<&Shape, Refusal> {
 
 fn scalar(data_type: DataType) -> Result<Scalar, Refusal> {
     match data_type {
-        // Binary16 is read as what it stands for; the device decides how to store it.
+        // F16 is read as F32 values; the device decides how to store it.
         DataType::Float32 | DataType::Float16 => Ok(Scalar::F32),
         DataType::Int32 | DataType::Int16 | DataType::Int8 | DataType::UInt8 | DataType::Bool => Ok(Scalar::I32),
         other => Err(Refusal::new(format!("tensors of type {other} are not supported"))),
     }
 }
 
-/// As [`scalar`], for what is known beforehand or made by the node: of 64-bit integers a device can hold places and
-/// axes, but not whatever may come in at a run.
+/// Like [`scalar`], for constants and node outputs, where 64-bit integers are indices or axes and fit in 32 bits.
+/// Graph inputs of 64 bits can hold anything and are not supported.
 fn made_scalar(data_type: DataType) -> Result<Scalar, Refusal> {
     if data_type == DataType::Int64 { Ok(Scalar::I32) } else { scalar(data_type) }
 }

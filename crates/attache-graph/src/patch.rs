@@ -1,4 +1,4 @@
-//! Changes to a graph, as values: a rule returns one, the rewriter applies it.
+//! Changes to a graph, as values: a rule returns a patch and the rewriter applies it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,12 +9,12 @@ use crate::{Graph, NodeId, TensorId};
 /// A change to a graph.
 #[derive(Clone, Debug, Default)]
 pub struct Patch {
-    /// Tensors whose value is now known.
+    /// Tensors whose value has become known.
     pub constants: Vec<(TensorId, Constant)>,
-    /// Tensors, and those of the same value that are to be read in their place. Never outputs of the graph, and what is
-    /// read instead is no other one's tensor to be replaced.
+    /// Pairs of a tensor and an equal tensor that is read instead. The first is never an output of the graph, and the
+    /// second is never itself replaced by the patch.
     pub replace: Vec<(TensorId, TensorId)>,
-    /// Nodes that need not run any more.
+    /// Nodes to remove.
     pub remove: Vec<NodeId>,
 }
 
@@ -24,7 +24,12 @@ impl Patch {
         self.constants.is_empty() && self.replace.is_empty() && self.remove.is_empty()
     }
 
-    /// Applies the change, in time proportional to the graph and the patch. Node indices shift: a patch is good for the graph it was made from.
+    /// Applies the change, in time proportional to the graph and the patch. Node indices shift, so a patch is valid
+    /// only for the graph it was made from.
+    ///
+    /// # Panics
+    ///
+    /// Panics where the patch names a tensor that the graph does not have.
     pub fn apply(self, graph: &mut Graph) {
         for (id, constant) in self.constants {
             let fact = &mut graph.tensors[id.index()].fact;

@@ -1,4 +1,4 @@
-//! Floats that start at a cache line.
+//! f32 buffers aligned to cache lines.
 
 use std::ops::{Deref, DerefMut};
 
@@ -6,8 +6,10 @@ use std::ops::{Deref, DerefMut};
 #[repr(C, align(64))]
 struct Line([f32; 16]);
 
-/// A slice of `f32` whose first element lies at a multiple of 64 bytes: a vector that doesn't straddle two cache lines
-/// is loaded in half the time. Tensors that live in such memory make every kernel faster.
+/// An `f32` buffer whose first element is aligned to 64 bytes.
+///
+/// Loading a vector that does not straddle two cache lines takes half the time, so tensors in such memory make every
+/// kernel faster.
 #[derive(Clone, Default)]
 pub struct AlignedFloats {
     lines: Vec<Line>,
@@ -15,7 +17,7 @@ pub struct AlignedFloats {
 }
 
 impl AlignedFloats {
-    /// `length` zeros.
+    /// A buffer of `length` zeros.
     pub fn zeros(length: usize) -> Self {
         Self { lines: vec![Line([0.0; 16]); length.div_ceil(16)], length }
     }

@@ -1,14 +1,22 @@
-//! Conversion between float16 and float32.
+//! Conversion between f16 and f32.
 
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 
-/// Widens every value; exact. Uses the processor's conversion instructions where it has them.
+/// Converts every element to f32, which is exact. Uses the processor's conversion instructions if available.
+///
+/// # Panics
+///
+/// Panics if the lengths differ.
 pub fn f16_to_f32(source: &[f16], target: &mut [f32]) {
     source.convert_to_f32_slice(target);
 }
 
-/// Rounds every value to the nearest float16, ties to even.
+/// Rounds every element to the nearest f16, ties to even.
+///
+/// # Panics
+///
+/// Panics if the lengths differ.
 pub fn f32_to_f16(source: &[f32], target: &mut [f16]) {
     target.convert_from_f32_slice(source);
 }

@@ -1,9 +1,11 @@
-//! Convolution over channels-last tensors, as a matrix product whose activations stay where they are.
+//! Convolution over channels-last tensors, computed as a matrix product that reads the activations in place (implicit
+//! GEMM).
 //!
-//! The pixels of an output row read windows that lie a constant number of elements apart, so a row of the output is a
-//! run of rows of A; the window's own rows are segments of the depth. Where windows reach into padding, the input rows
-//! of a band are first copied into scratch with their zeros. Only where that doesn't pay (very narrow outputs, padding
-//! wider than the input) are whole windows gathered, a few pixels at a time.
+//! The windows of adjacent output pixels are a constant number of elements apart, so the pixels of an output row form
+//! consecutive rows of A, and the rows of a window are segments of K. If windows reach into the padding, the input rows
+//! for a band of output rows are first copied to scratch memory together with their padding. Whole windows are gathered
+//! (im2col, a few pixels at a time) only if that copy does not pay off, i.e. for very narrow outputs or padding wider
+//! than the input.
 #![allow(unsafe_code)] // Tasks write interleaved columns of the output through the GEMM's micro-kernel.
 
 use std::ops::Range;
@@ -14,27 +16,27 @@ use crate::engine::Shared;
 use crate::gemm::{Matrix, PackedMatrix, Rows, Split, Target, gemm};
 use crate::{Engine, Level, scratch};
 
-/// A window operation: extents are `[height, width, channels]`, pairs are `[vertical, horizontal]`.
+/// Parameters of a convolution. Extents are `[height, width, channels]`; pairs are `[vertical, horizontal]`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Convolution {
-    /// Images.
+    /// Number of images.
     pub batches: usize,
     /// Extents of one input image.
     pub input: [usize; 3],
     /// Extents of one output image.
     pub output: [usize; 3],
-    /// Extents of the window.
+    /// Height and width of the kernel.
     pub kernel: [usize; 2],
-    /// Input pixels between neighbouring windows (of a transposed convolution: output pixels), at least 1.
+    /// Input pixels between adjacent windows (output pixels in a transposed convolution), at least 1.
     pub strides: [usize; 2],
-    /// Pixels between neighbouring taps of a window, at least 1.
+    /// Pixels between adjacent taps of a window, at least 1.
     pub dilations: [usize; 2],
     /// Padding above and to the left.
     pub before: [usize; 2],
-    /// Groups of channels that don't see each other; a divisor of both channel counts. Depthwise convolution ignores
-    /// it.
+    /// Number of channel groups, which are convolved independently; divides both channel counts. Ignored by depthwise
+    /// convolution.
     pub groups: usize,
-    /// Bounds of the output.
+    /// Lower and upper bound of the output.
     pub clamp: (f32, f32),
 }
 
@@ -45,7 +47,7 @@ impl Convolution {
         assert!(self.strides.iter().chain(&self.dilations).all(|step| *step > 0), "strides and dilations are positive");
     }
 
-    /// Outputs and depth of a group's matrix, of which a filter of so many elements holds one for each group.
+    /// Outputs and depth (N and K) of one group's matrix. A filter of `filter` elements contains one matrix per group.
     pub(crate) fn matrix(&self, filter: usize) -> [usize; 2] {
         let groups = self.groups;
         let whole = |channels: usize| groups > 0 && channels.is_multiple_of(groups);
@@ -56,7 +58,7 @@ impl Convolution {
         [outputs, depth]
     }
 
-    /// One 1×1 window per pixel and nothing around: a matrix product.
+    /// Whether this is a 1×1 convolution with stride 1 and no padding, which is a matrix product.
     pub(crate) fn is_pointwise(&self) -> bool {
         self.kernel == [1, 1]
             && self.strides == [1, 1]
@@ -74,6 +76,10 @@ pub struct PackedFilter {
 
 impl PackedFilter {
     /// Packs a filter `[output channels, height, width, input channels / groups]` and its bias.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the length of `filter` or `bias` does not match, or if the groups do not divide the channels.
     pub fn pack(level: Level, convolution: &Convolution, filter: &[f32], bias: Option<&[f32]>) -> Self {
         let (groups, [outputs, depth]) = (convolution.groups, convolution.matrix(filter.len()));
         let pack = |group: usize| {
@@ -84,7 +90,12 @@ impl PackedFilter {
     }
 }
 
-/// Convolves `input` with a filter that was packed for the same convolution. The filter's instruction set is used.
+/// Convolves `input` with a filter that was packed for the same convolution. Uses the filter's instruction set.
+///
+/// # Panics
+///
+/// Panics if the lengths of `input` and `output` do not match the convolution, if a stride or dilation is 0, or if the
+/// filter was packed for another number of groups.
 pub fn convolve(engine: Engine, convolution: &Convolution, input: &[f32], filter: &PackedFilter, output: &mut [f32]) {
     convolution.check(input, output);
     let [height, width, channels] = convolution.output;
@@ -98,17 +109,17 @@ pub fn convolve(engine: Engine, convolution: &Convolution, input: &[f32], filter
     unsafe { sweep.run(engine, input, 0.0, &filter.groups, &convolution.clamp, output.as_mut_ptr()) }
 }
 
-/// A convolution whose output pixels may lie anywhere: transposed convolution runs one for each phase of its strides.
+/// A convolution whose output pixels may be at any pitch. Transposed convolution runs one per phase of its strides.
 #[derive(Clone, Copy)]
 pub(crate) struct Sweep {
     pub(crate) batches: usize,
     pub(crate) input: [usize; 3],
-    /// Windows down and across.
+    /// Number of windows, vertically and horizontally.
     pub(crate) windows: [usize; 2],
     pub(crate) kernel: [usize; 2],
     pub(crate) strides: [usize; 2],
     pub(crate) dilations: [usize; 2],
-    /// Padding above and to the left; negative where the first windows start inside the input.
+    /// Padding above and to the left; negative if the first windows start inside the input.
     pub(crate) before: [isize; 2],
     pub(crate) groups: usize,
     /// Elements between images of the output.
@@ -117,19 +128,19 @@ pub(crate) struct Sweep {
     pub(crate) pitch: [usize; 2],
 }
 
-/// Where the windows of some output rows are read: elements from one to the next.
+/// Memory layout of the windows of some output rows; all distances are in elements.
 struct View<T> {
     start: *const T,
-    /// Between windows below each other and beside each other.
+    /// Distances between vertically and horizontally adjacent windows.
     window: [usize; 2],
-    /// Between taps below each other and beside each other.
+    /// Distances between vertically and horizontally adjacent taps.
     tap: [usize; 2],
 }
 
-/// Elements of scratch that a band of rows may take, unless a single row needs more.
+/// Maximum number of scratch elements for a band of rows, unless a single row needs more.
 const BAND: usize = 1 << 17;
 
-/// What a sweep multiplies: the matrices of the groups, how their sums are finished, and what padding holds.
+/// Operands of a sweep: the input and its padding value, one matrix per group, and how sums become outputs.
 struct Work<'a, T, F, M: Matrix<T, F>> {
     input: &'a [T],
     fill: T,
@@ -138,11 +149,11 @@ struct Work<'a, T, F, M: Matrix<T, F>> {
     output: Shared<M::Output>,
 }
 
-/// Elements past those that a buffer is asked for: matrices of integers read a little beyond each row.
+/// Elements allocated beyond the requested ones, because integer matrices read slightly past each row.
 const SLACK: usize = 4;
 
 impl Sweep {
-    /// The windows of a convolution, its output dense.
+    /// The sweep of an ordinary convolution with a dense output.
     pub(crate) fn new(convolution: &Convolution) -> Self {
         let [height, width, channels] = convolution.output;
         Self {
@@ -159,10 +170,11 @@ impl Sweep {
         }
     }
 
-    /// `fill` is what lies around the input. One matrix for each group.
+    /// Runs the convolution with one matrix per group. `fill` is the value of the padding.
     ///
     /// # Safety
-    /// Every window's output channels (those of all groups) must be writable at `output` and written by nobody else.
+    /// The output channels of every window (for all groups) must be writable at `output` and not accessed by other
+    /// threads.
     pub(crate) unsafe fn run<T: Pod + Send + Sync, F: Sync, M: Matrix<T, F>>(
         &self,
         engine: Engine,
@@ -198,7 +210,7 @@ impl Sweep {
         });
     }
 
-    /// Taps of a window that lie side by side in one segment, and elements of it.
+    /// Number of taps of a window that are contiguous in one segment, and number of elements per segment.
     pub(crate) fn segment(&self) -> (usize, usize) {
         let channels = self.input[2] / self.groups;
         let taps = match (self.gathers(), self.groups == 1 && self.dilations[1] == 1) {
@@ -209,12 +221,12 @@ impl Sweep {
         (taps, taps * channels)
     }
 
-    /// Input pixels that a row of windows covers, along an axis.
+    /// Input pixels along an axis that `windows` adjacent windows cover.
     fn covered(&self, axis: usize, windows: usize) -> usize {
         (windows - 1) * self.strides[axis] + (self.kernel[axis].max(1) - 1) * self.dilations[axis] + 1
     }
 
-    /// Whether no window along `axis` reaches outside of the input.
+    /// Whether every window along `axis` is inside the input.
     fn is_inside(&self, axis: usize) -> bool {
         let last = self.covered(axis, self.windows[axis]) as isize - self.before[axis];
         self.before[axis] <= 0 && last <= self.input[axis] as isize
@@ -226,7 +238,7 @@ impl Sweep {
         narrow || self.kernel.contains(&0) || self.covered(1, self.windows[1]) > 2 * self.input[1] + 64
     }
 
-    /// Rows `units` (counted through all images) of the output.
+    /// Computes rows `units` of the output, counted over all images.
     unsafe fn run_rows<T: Pod, F, M: Matrix<T, F>>(
         &self,
         units: Range<usize>,
@@ -236,8 +248,8 @@ impl Sweep {
         let [height, width] = self.windows;
         let [_, input_width, channels] = self.input;
         let inside = self.is_inside(0) && self.is_inside(1);
-        // A copied row serves every window that reads it while the band lasts, or one row of windows only, whichever
-        // makes fewer copies.
+        // If the copied rows are shared, every window of the band reads the same copy. Otherwise each row of windows
+        // gets its own copies. Whichever of the two needs fewer copies is used.
         let padded = self.covered(1, width);
         let shared = inside || self.covered(0, 8) < 8 * self.kernel[0];
         let [window_step, tap_step] =
@@ -253,7 +265,7 @@ impl Sweep {
             let (batch, y) = (unit / height, unit % height);
             let rows = band.min(units.end - unit).min(height - y);
             let image = &work.input[batch * self.input.iter().product::<usize>()..];
-            // SAFETY: the caller's promise; the views hold every window of these rows.
+            // SAFETY: the caller's guarantee; the views contain every window of these rows.
             let multiply = |view: View<T>| unsafe {
                 let output = work.output.get().add(batch * self.image + y * self.pitch[0]);
                 self.multiply_band(&view, rows, panels.clone(), work, output)
@@ -283,8 +295,8 @@ impl Sweep {
         }
     }
 
-    /// Fills the rows of `buffer` with those that windows from row `y` on read, zeros where they reach outside: every
-    /// input row once where they are `shared`, else those of each row of windows.
+    /// Fills `buffer` with the input rows that windows from output row `y` on read, with `fill` outside of the input.
+    /// If `shared`, each input row is copied once, otherwise once for each row of windows.
     fn copy_rows<T: Copy>(&self, image: &[T], fill: T, y: usize, shared: bool, padded: usize, buffer: &mut [T]) {
         for (index, target) in buffer.chunks_exact_mut((padded * self.input[2]).max(1)).enumerate() {
             let row = if shared {
@@ -328,7 +340,7 @@ impl Sweep {
         for (group, matrix) in work.groups.iter().enumerate() {
             for panel in panels.clone() {
                 for row in 0..rows {
-                    // SAFETY: promised by the caller.
+                    // SAFETY: guaranteed by the caller.
                     unsafe {
                         let start = view.start.add(row * view.window[0] + group * channels);
                         let a = Rows { start, stride: view.window[1], segments: &segments, length };
@@ -342,7 +354,7 @@ impl Sweep {
         }
     }
 
-    /// Pixels `units` (counted through all images) of the output, a few windows at a time.
+    /// Computes pixels `units` of the output, counted over all images, a few windows at a time.
     unsafe fn run_gathered<T: Pod, F, M: Matrix<T, F>>(
         &self,
         units: Range<usize>,
@@ -368,7 +380,7 @@ impl Sweep {
         });
     }
 
-    /// Multiplies gathered windows, run by run of pixels that lie in one row of the output.
+    /// Multiplies gathered windows, one run of evenly spaced output pixels at a time.
     fn multiply_gathered<T: Copy, F, M: Matrix<T, F>>(
         &self,
         pixels: Range<usize>,
@@ -388,7 +400,7 @@ impl Sweep {
             let start = windows[(pixel - pixels.start) * depth..].as_ptr();
             let a = Rows { start, stride: depth, segments: &[0], length: depth };
             let offset = batch * self.image + y * self.pitch[0] + x * self.pitch[1] + group * matrix.outputs();
-            // SAFETY: the windows are dense rows of A; the output is promised by `run`'s caller.
+            // SAFETY: the windows are dense rows of A; `run`'s caller guarantees the output.
             unsafe {
                 let c = Target { start: work.output.get().add(offset), stride: self.pitch[1] };
                 let place = [0, group * matrix.outputs()];
@@ -398,7 +410,7 @@ impl Sweep {
         }
     }
 
-    /// Copies the window of pixel `[y, x]`, zeros where it reaches outside of the input.
+    /// Copies the window of pixel `[y, x]`, with `fill` outside of the input.
     fn gather<T: Copy>(&self, image: &[T], fill: T, at: [usize; 2], first: usize, window: &mut [T]) {
         let [height, width, all] = self.input;
         let channels = all / self.groups;

@@ -1,8 +1,8 @@
-//! Depthwise convolution: every input channel is convolved with its own `multiplier` filters.
+//! Depthwise convolution: each input channel is convolved with its own `multiplier` filters.
 //!
-//! Channels are vector lanes; a tile of neighbouring output pixels shares each load of the weights. Weights lie by
-//! blocks of lanes, each as its bias followed by its taps. With a multiplier above 1 each input row that is needed is
-//! first repeated channel by channel, which makes it the case of multiplier 1.
+//! Vectors extend along the channels. The output pixels of a tile share each load of the weights. Weights are packed
+//! into blocks of one vector of channels, each with its bias followed by its taps. With a multiplier above 1, the
+//! input's channels are first repeated `multiplier` times, which reduces it to a multiplier of 1.
 #![allow(unsafe_code)] // Inner loops on pointers into slices whose lengths were checked.
 
 use std::ops::Range;
@@ -23,6 +23,10 @@ pub struct PackedDepthwise {
 impl PackedDepthwise {
     /// Packs a filter `[height, width, output channels]` and its bias. Output channel `c × multiplier + m` reads input
     /// channel `c`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the length of `filter` or `bias` does not match.
     pub fn pack(level: Level, convolution: &Convolution, filter: &[f32], bias: Option<&[f32]>) -> Self {
         let channels = convolution.output[2];
         let taps = convolution.kernel[0] * convolution.kernel[1];
@@ -44,8 +48,13 @@ impl PackedDepthwise {
     }
 }
 
-/// Convolves each channel by itself; the output has a multiple of the input's channels. The filter's instruction set is
-/// used.
+/// Convolves each channel separately. The number of output channels is a multiple of the number of input channels. Uses
+/// the filter's instruction set.
+///
+/// # Panics
+///
+/// Panics if the lengths of `input` and `output` do not match the convolution, if the output channels are not a
+/// multiple of the input channels, if a stride or dilation is 0, or if the filter has another shape.
 pub fn depthwise(
     engine: Engine,
     convolution: &Convolution,
@@ -73,7 +82,7 @@ pub fn depthwise(
     });
 }
 
-/// One output after the other, without a copy of the input.
+/// Computes one output element after the other, without a copy of the input.
 fn convolve_sparsely(convolution: &Convolution, input: &[f32], filter: &PackedDepthwise, output: &mut [f32]) {
     let Convolution { input: [height, width, channels], output: [rows, columns, outputs], kernel, .. } = *convolution;
     let Convolution { strides, dilations, before, clamp: (lower, upper), .. } = *convolution;
@@ -97,7 +106,7 @@ fn convolve_sparsely(convolution: &Convolution, input: &[f32], filter: &PackedDe
     }
 }
 
-/// The case of as many input channels as output channels.
+/// Computes a convolution with as many input channels as output channels.
 fn convolve_channels(
     engine: Engine,
     convolution: &Convolution,
@@ -122,30 +131,30 @@ fn convolve_channels(
     });
 }
 
-/// Taps of a window along one axis, from the window's start `first`, that lie inside of `extent`.
+/// The taps along one axis that are inside of `extent`, for a window that starts at `first`.
 fn taps(first: isize, kernel: usize, dilation: usize, extent: usize) -> Range<usize> {
     let steps = |distance: isize| (distance.max(0) as usize).div_ceil(dilation).min(kernel);
     let end = steps(extent as isize - first);
     steps(-first).min(end)..end
 }
 
-/// One row of the output.
+/// Computes one row of the output.
 struct Row<'a> {
     filter: &'a PackedDepthwise,
     /// One image, with as many channels as the output.
     input: &'a [f32],
     output: &'a mut [f32],
-    /// Input columns.
+    /// Input width.
     width: usize,
     columns: usize,
-    /// The window from left to right.
+    /// Kernel width.
     kernel: usize,
     stride: usize,
     dilation: usize,
     before: usize,
-    /// Taps from top to bottom that lie inside of the input.
+    /// Vertical taps that are inside of the input.
     down: Range<usize>,
-    /// Where the input row of the first of them starts, and how far the next one is.
+    /// Offset of the input row of the first of these taps, and distance to the next tap's row, in elements.
     first: usize,
     step: usize,
     clamp: (f32, f32),
@@ -181,7 +190,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// All columns: tiles of windows that lie inside of the input from left to right, the others one by one.
+    /// Computes all columns: tiles of windows that are horizontally inside of the input, the others one by one.
     #[inline(always)]
     fn columns<S: Simd, const KERNEL: usize, const STRIDE: usize>(&mut self, simd: S) {
         let covered = (self.kernel.max(1) - 1) * self.dilation + 1;
@@ -215,7 +224,8 @@ impl Kernel for Row<'_> {
     }
 }
 
-/// `PIXELS` neighbouring outputs from column `x` on, of any window; the same part of each lies inside of the input.
+/// Computes `PIXELS` adjacent outputs starting at column `x`, for any kernel. The same taps of each window must be
+/// inside of the input.
 struct Span<'r, 'a, const PIXELS: usize> {
     row: &'r mut Row<'a>,
     x: usize,
@@ -232,13 +242,13 @@ impl<const PIXELS: usize> Kernel for Span<'_, '_, PIXELS> {
         let across = taps(left, kernel, dilation, self.row.width);
         let left = (left + (across.start * dilation) as isize).max(0) as usize;
         let (lower, upper) = (simd.splat(self.row.clamp.0), simd.splat(self.row.clamp.1));
-        // By value: the stores can't touch them.
+        // Copied to local variables, so that the stores cannot alias them.
         let (down, size, weights) = (self.row.down.clone(), filter.taps + 1, filter.values.as_ptr());
         let source = self.row.input.as_ptr().wrapping_add(first + left * channels);
         let target = self.row.output.as_mut_ptr().wrapping_add(self.x * channels);
         for channel in (0..channels).step_by(S::LANES) {
             let count = S::LANES.min(channels - channel);
-            // SAFETY: the taps lie inside of the input, the block holds a vector per tap after its bias, and `count`
+            // SAFETY: the taps are inside of the input, the block has one vector per tap after its bias, and `count`
             // channels are left.
             unsafe {
                 let block = weights.add(channel * size);
@@ -264,8 +274,8 @@ impl<const PIXELS: usize> Kernel for Span<'_, '_, PIXELS> {
     }
 }
 
-/// `PIXELS` neighbouring outputs from column `x` on, whose windows of `KERNEL` undilated taps, `STRIDE` apart, lie
-/// inside of the input from left to right.
+/// Computes `PIXELS` adjacent outputs starting at column `x`, whose windows (`KERNEL` undilated taps, `STRIDE` pixels
+/// apart) are horizontally inside of the input.
 struct Tile<'r, 'a, const PIXELS: usize, const KERNEL: usize, const STRIDE: usize> {
     row: &'r mut Row<'a>,
     x: usize,
@@ -286,7 +296,7 @@ impl<const PIXELS: usize, const KERNEL: usize, const STRIDE: usize> Kernel for T
 }
 
 impl<const PIXELS: usize, const KERNEL: usize, const STRIDE: usize> Tile<'_, '_, PIXELS, KERNEL, STRIDE> {
-    /// All channels; `FULL` where the window lies inside of the input from top to bottom too, and is square.
+    /// Computes all channels. `FULL` means that the window is square and also vertically inside of the input.
     #[inline(always)]
     fn channels<S: Simd, const FULL: bool>(&mut self, simd: S) {
         let Row { filter, input, first, step, before, clamp, .. } = *self.row;
@@ -303,7 +313,7 @@ impl<const PIXELS: usize, const KERNEL: usize, const STRIDE: usize> Tile<'_, '_,
         let whole = channels / S::LANES * S::LANES;
         let size = filter.taps + 1;
         let mut channel = 0;
-        // SAFETY: the windows lie inside of the input, and there is a block of weights for every vector of channels.
+        // SAFETY: the windows are inside of the input, and there is a block of weights for every vector of channels.
         unsafe {
             while channel < whole {
                 Self::block::<S, FULL, true>(simd, &block.at(channel, size), S::LANES);
@@ -315,13 +325,13 @@ impl<const PIXELS: usize, const KERNEL: usize, const STRIDE: usize> Tile<'_, '_,
         }
     }
 
-    /// `count` channels, a `WHOLE` vector or less.
+    /// Computes `count` channels; a whole vector of them if `WHOLE`.
     ///
     /// # Safety
-    /// The windows must be readable, as many pixels writable, and the weights of the block there.
+    /// The windows must be readable, as many pixels writable, and the weights of the block readable.
     #[inline(always)]
     unsafe fn block<S: Simd, const FULL: bool, const WHOLE: bool>(simd: S, block: &Block<S>, count: usize) {
-        // SAFETY: promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let mut sums = [simd.load(block.weights); PIXELS];
             if FULL {
@@ -349,10 +359,10 @@ impl<const PIXELS: usize, const KERNEL: usize, const STRIDE: usize> Tile<'_, '_,
         }
     }
 
-    /// One line of the windows. Neighbouring windows share columns: each is loaded once.
+    /// Accumulates one row of the windows. Adjacent windows share columns, and each column is loaded once.
     ///
     /// # Safety
-    /// As many columns as the windows cover must be readable at `source`, `KERNEL` vectors at `weights`.
+    /// All columns that the windows cover must be readable at `source`, and `KERNEL` vectors at `weights`.
     #[inline(always)]
     unsafe fn line<S: Simd, const WHOLE: bool>(
         simd: S,
@@ -363,7 +373,7 @@ impl<const PIXELS: usize, const KERNEL: usize, const STRIDE: usize> Tile<'_, '_,
         count: usize,
     ) {
         for column in 0..(PIXELS - 1) * STRIDE + KERNEL {
-            // SAFETY: promised by the caller.
+            // SAFETY: guaranteed by the caller.
             unsafe {
                 let pointer = source.add(column * channels);
                 let value = if WHOLE { simd.load(pointer) } else { simd.load_partial(pointer, count) };
@@ -378,7 +388,7 @@ impl<const PIXELS: usize, const KERNEL: usize, const STRIDE: usize> Tile<'_, '_,
     }
 }
 
-/// What a vector of channels needs, by value: the stores can't touch it, so the compiler keeps it in registers.
+/// Parameters for one vector of channels. They are copied, so the stores cannot alias them and they stay in registers.
 struct Block<S: Simd> {
     down: Range<usize>,
     weights: *const f32,
@@ -390,7 +400,7 @@ struct Block<S: Simd> {
 }
 
 impl<S: Simd> Block<S> {
-    /// The block of a channel, with `size` vectors of weights to a block.
+    /// The parameters for `channel`, with `size` vectors of weights per block.
     #[inline(always)]
     fn at(&self, channel: usize, size: usize) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Where kernels run: an instruction set and threads; and the two ways in which a kernel splits its work.
+//! The execution resources of kernels (instruction set and threads), and two ways to split work over the threads.
 #![allow(unsafe_code)] // Disjoint parts of one slice are handed to several threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,7 +7,7 @@ use attache_base::Parallel;
 
 use crate::Level;
 
-/// What a kernel runs on.
+/// The execution resources of a kernel.
 #[derive(Clone, Copy)]
 pub struct Engine<'a> {
     /// The instruction set.
@@ -17,13 +17,14 @@ pub struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
-    /// The best instruction set of this processor on these threads.
+    /// The best instruction set of this processor, and these threads.
     pub fn new(parallel: &'a dyn Parallel) -> Self {
         Self { level: Level::detect(), parallel }
     }
 
-    /// Into how many tasks to split work of about so many nanoseconds, at most `limit`: one where threads would cost
-    /// more than they save, else a few per thread so that a slow one holds nobody up.
+    /// The number of tasks, at most `limit`, into which to split work of about `nanoseconds` in total. One if starting
+    /// threads would cost more than it saves; otherwise a few per thread, so that a slow thread does not delay the
+    /// others.
     pub(crate) fn tasks(&self, nanoseconds: f64, limit: usize) -> usize {
         let threads = self.parallel.threads();
         if threads <= 1 || nanoseconds < 20e3 {
@@ -32,12 +33,12 @@ impl<'a> Engine<'a> {
         ((nanoseconds / 8e3) as usize).clamp(2, threads * 4).min(limit).max(1)
     }
 
-    /// Calls `task` once with every index below `tasks`.
+    /// Calls `task` once with each index below `tasks`.
     pub(crate) fn for_each(&self, tasks: usize, task: impl Fn(usize) + Sync) {
         if tasks <= 1 || self.parallel.threads() <= 1 {
             return (0..tasks).for_each(task);
         }
-        // Indices are counted here, so that no implementation of `Parallel` can make two tasks out of one.
+        // The indices are assigned here, so that no implementation of `Parallel` can run the same task twice.
         let next = AtomicUsize::new(0);
         self.parallel.run(tasks, &|_| {
             let index = next.fetch_add(1, Ordering::Relaxed);
@@ -48,20 +49,20 @@ impl<'a> Engine<'a> {
         assert!(next.into_inner() >= tasks, "every task was run");
     }
 
-    /// Calls `task` with each chunk of `chunk` elements (the last one may be shorter) and its index.
+    /// Calls `task` with each chunk of `chunk` elements (the last one may be shorter) and the chunk's index.
     pub(crate) fn for_each_chunk<T: Send>(&self, data: &mut [T], chunk: usize, task: impl Fn(usize, &mut [T]) + Sync) {
         let (length, chunk) = (data.len(), chunk.max(1));
         let pointer = Shared(data.as_mut_ptr());
         self.for_each(length.div_ceil(chunk), |index| {
             let start = index * chunk;
             let count = chunk.min(length - start);
-            // SAFETY: `for_each` gives every index once, and chunks of different indices are disjoint parts of `data`.
+            // SAFETY: `for_each` passes each index once, and chunks of different indices are disjoint parts of `data`.
             task(index, unsafe { std::slice::from_raw_parts_mut(pointer.get().add(start), count) });
         });
     }
 }
 
-/// A pointer that tasks share; each writes its own part.
+/// A pointer shared by tasks that write disjoint parts.
 #[derive(Clone, Copy)]
 pub(crate) struct Shared<T>(pub(crate) *mut T);
 
@@ -71,7 +72,7 @@ impl<T> Shared<T> {
     }
 }
 
-// SAFETY: whoever dereferences the pointer answers for the parts being disjoint.
+// SAFETY: code that dereferences the pointer is responsible for writing disjoint parts.
 unsafe impl<T: Send> Send for Shared<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Shared<T> {}

@@ -1,8 +1,8 @@
 //! Matrix product with packed weights: `C[m, n] = clamp(Σₖ A[m, k] × W[n, k] + bias[n])`.
 //!
-//! Weights lie in panels as wide as two vectors, each panel as its bias followed by its columns at k = 0, 1, …; the
-//! activations are read in place. A tile of up to `Simd::ROWS` rows times a panel stays in registers over the whole
-//! depth. Convolution feeds the same tile: there the depth is cut into segments that lie apart.
+//! Weights are packed into panels of two vectors along N. Each panel consists of its bias followed by its weights at k
+//! = 0, 1, …. Activations are read in place. A tile of up to `Simd::ROWS` rows times one panel stays in registers over
+//! all of K. Convolution uses the same tile; there, K consists of separate segments in memory.
 #![allow(unsafe_code)] // Micro-kernel on pointers: rows of C that belong to different tasks interleave.
 
 use std::ops::Range;
@@ -11,10 +11,10 @@ use crate::engine::Shared;
 use crate::simd::{Kernel, Level, Simd};
 use crate::{AlignedFloats, Engine};
 
-/// Vectors in a full panel.
+/// Vectors per full panel.
 const WIDE: usize = 2;
 
-/// Weights and bias, laid out for one instruction set.
+/// Weights and bias, packed for one instruction set.
 #[derive(Clone)]
 pub struct PackedMatrix {
     level: Level,
@@ -24,12 +24,20 @@ pub struct PackedMatrix {
 }
 
 impl PackedMatrix {
-    /// Packs `weights[outputs, depth]` and one bias per output (zero where there is none).
+    /// Packs `weights[outputs, depth]` and one bias per output (zero if there is none).
+    ///
+    /// # Panics
+    ///
+    /// Panics if the lengths of `weights` or `bias` do not match.
     pub fn pack(level: Level, outputs: usize, depth: usize, weights: &[f32], bias: Option<&[f32]>) -> Self {
         Self::pack_strided(level, [outputs, depth], weights, [depth, 1], bias)
     }
 
-    /// Packs weights that lie `strides` elements apart along outputs and depth (`[1, outputs]`: a K × N matrix).
+    /// Packs weights whose elements are `strides` apart along outputs and depth (`[1, outputs]` for a K × N matrix).
+    ///
+    /// # Panics
+    ///
+    /// Panics if the lengths of `weights` or `bias` do not match.
     pub fn pack_strided(
         level: Level,
         [outputs, depth]: [usize; 2],
@@ -60,22 +68,22 @@ impl PackedMatrix {
         matrix
     }
 
-    /// Columns of C.
+    /// Columns of C (N).
     pub fn outputs(&self) -> usize {
         self.outputs
     }
 
-    /// Terms of each sum.
+    /// Terms of each sum (K).
     pub fn depth(&self) -> usize {
         self.depth
     }
 
-    /// Bytes of its memory.
+    /// Memory used, in bytes.
     pub fn bytes(&self) -> usize {
         size_of::<Self>() + size_of_val(&self.values[..])
     }
 
-    /// The instruction set it was packed for.
+    /// The instruction set that the weights are packed for.
     pub fn level(&self) -> Level {
         self.level
     }
@@ -86,7 +94,7 @@ impl PackedMatrix {
         panel * full..((panel + 1) * full).min(self.outputs)
     }
 
-    /// Columns of a panel including the zeros that fill its last vector.
+    /// Columns of a panel, including the zero padding of its last vector.
     fn width(&self, panel: usize) -> usize {
         self.columns(panel).len().next_multiple_of(self.level.lanes())
     }
@@ -101,8 +109,12 @@ impl PackedMatrix {
     }
 }
 
-/// `rows` rows of C, `c_stride` elements apart, from rows of A that lie `a_stride` elements apart. Columns of C between
-/// the outputs and the stride are left alone.
+/// Multiplies `rows` rows of A, `a_stride` elements apart, with the matrix and stores them as rows of C, `c_stride`
+/// elements apart. Elements of C between the outputs and the stride are not modified.
+///
+/// # Panics
+///
+/// Panics if `a` or `c` is too short, or if rows of C overlap.
 #[allow(clippy::too_many_arguments)] // the customary ones
 pub fn gemm(
     engine: Engine,
@@ -125,13 +137,13 @@ pub fn gemm(
     let split = Split::new(&engine, rows, 1, matrix.panels(), (rows * depth * outputs) as f64 / matrix.speed());
     engine.for_each(split.tasks(), |task| {
         let (rows, panels) = split.part(task);
-        // Rows of A that stay in the second-level cache while every panel passes over them.
+        // As many rows of A as stay in the L2 cache while every panel is applied to them.
         let block = (1 << 16) / depth.max(1) / 12 * 12;
         for start in rows.clone().step_by(block.max(24)) {
             let count = block.max(24).min(rows.end - start);
             let source =
                 Rows { start: a[start * a_stride..].as_ptr(), stride: a_stride, segments: &[0], length: depth };
-            // SAFETY: A and C were checked to hold these rows; tasks write disjoint rows or disjoint panels of C.
+            // SAFETY: A and C were checked to contain these rows; tasks write disjoint rows or disjoint panels of C.
             unsafe {
                 let c = Target { start: target.get().add(start * c_stride), stride: c_stride };
                 matrix.multiply(panels.clone(), source, c, count, &clamp, [start, 0]);
@@ -140,7 +152,7 @@ pub fn gemm(
     });
 }
 
-/// How rows and panels are shared out among tasks.
+/// How rows and panels are divided among tasks.
 pub(crate) struct Split {
     rows: usize,
     panels: usize,
@@ -149,8 +161,8 @@ pub(crate) struct Split {
 }
 
 impl Split {
-    /// A split of `rows` units of `height` rows each × some panels, work of about so many nanoseconds in all: rows first,
-    /// as weights are then read once per task; panels where rows are few.
+    /// Splits `rows` units of `height` rows each and `panels` panels, which take about `nanoseconds` in total. Rows are
+    /// split first, because then each task reads the weights only once. Panels are split if there are few rows.
     pub(crate) fn new(engine: &Engine, rows: usize, height: usize, panels: usize, nanoseconds: f64) -> Self {
         let tasks = engine.tasks(nanoseconds, rows.max(1) * panels.max(1));
         let smallest = 24usize.div_ceil(height); // units of a task below which the panels are split instead
@@ -162,19 +174,19 @@ impl Split {
         self.row_parts * self.panel_parts
     }
 
-    /// Rows and panels of a task.
+    /// The rows and panels of a task.
     pub(crate) fn part(&self, task: usize) -> (Range<usize>, Range<usize>) {
         let (row, panel) = (task / self.panel_parts, task % self.panel_parts);
         (portion(self.rows, self.row_parts, row), portion(self.panels, self.panel_parts, panel))
     }
 }
 
-/// Part `index` of `0..total` cut into `parts` as evenly as can be.
+/// Part `index` of `0..total`, divided into `parts` as evenly as possible.
 pub(crate) fn portion(total: usize, parts: usize, index: usize) -> Range<usize> {
     total * index / parts..total * (index + 1) / parts
 }
 
-/// Rows of A: row `r` is the concatenation of `length` elements at `start + r × stride + segment` for each segment.
+/// Rows of A. Row `r` is the concatenation of `length` elements at `start + r × stride + segment` for each segment.
 #[derive(Clone, Copy)]
 pub(crate) struct Rows<'a, T> {
     pub(crate) start: *const T,
@@ -190,26 +202,26 @@ pub(crate) struct Target<T> {
     pub(crate) stride: usize,
 }
 
-/// Packed weights that multiply elements `T` and make outputs of their sums by `F`: clamping, requantization.
+/// Packed weights for elements of type `T`. Sums are converted to outputs by `F`: clamping or requantization.
 pub(crate) trait Matrix<T, F>: Sync {
     type Output;
 
-    /// Columns of C.
+    /// Columns of C (N).
     fn outputs(&self) -> usize;
-    /// Terms of each sum.
+    /// Terms of each sum (K).
     fn depth(&self) -> usize;
-    /// How many panels there are.
+    /// Number of panels.
     fn panels(&self) -> usize;
-    /// About how many products a nanosecond takes.
+    /// Approximate multiply-adds per nanosecond.
     fn speed(&self) -> f64;
 
-    /// `rows` rows of C in the columns of `panels`; `c` points at column 0 of the first row. `place` says which row and
-    /// which column that is to whoever finishes sums.
+    /// Computes `rows` rows of C in the columns of `panels`. `c` points at column 0 of the first row. `place` gives
+    /// that row and column to `finish`.
     ///
     /// # Safety
-    /// Every element of `rows` rows of A must be readable, and the panels' columns of as many rows of C writable and
-    /// written by nobody else meanwhile. `segments × length` must be the matrix's depth. Matrices of integers read up to
-    /// three bytes past each segment.
+    /// Every element of `rows` rows of A must be readable. The panels' columns of as many rows of C must be writable
+    /// and not accessed by other threads in the meantime. `segments × length` must be the matrix's depth. Integer
+    /// matrices read up to three bytes past each segment.
     unsafe fn multiply(
         &self,
         panels: Range<usize>,
@@ -252,7 +264,7 @@ impl Matrix<f32, (f32, f32)> for PackedMatrix {
         debug_assert_eq!(a.segments.len() * a.length, self.depth);
         for panel in panels {
             let columns = self.columns(panel);
-            // SAFETY: the column lies in C.
+            // SAFETY: the column is within C.
             let start = unsafe { c.start.add(columns.start) };
             let c = Target { start, ..c };
             let pass = Pass { a, c, rows, panel: self.panel(panel), columns: columns.len(), clamp: *clamp };
@@ -261,7 +273,7 @@ impl Matrix<f32, (f32, f32)> for PackedMatrix {
     }
 }
 
-/// One panel over some rows.
+/// Multiplies one panel with some rows.
 struct Pass<'a> {
     a: Rows<'a, f32>,
     c: Target<f32>,
@@ -276,11 +288,11 @@ impl Kernel for Pass<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        // Tiles of nearly equal height: a last tile of one row would leave the multipliers idle.
+        // Tiles of nearly equal height: a last tile of a single row would leave the multipliers idle.
         let tiles = self.rows.div_ceil(S::ROWS);
         for index in 0..tiles {
             let rows = portion(self.rows, tiles, index);
-            // SAFETY: `multiply`'s caller promises every row.
+            // SAFETY: `multiply`'s caller guarantees every row.
             let (a, c) =
                 unsafe { (self.a.start.add(rows.start * self.a.stride), self.c.start.add(rows.start * self.c.stride)) };
             self.tile(simd, rows.len(), a, c);
@@ -306,7 +318,7 @@ impl Pass<'_> {
     }
 }
 
-/// One tile: `ROWS` rows × `VECTORS` vectors of columns, held in registers.
+/// One tile of `ROWS` rows × `VECTORS` vectors of columns, kept in registers.
 struct Tile<'p, 'a, const ROWS: usize, const VECTORS: usize> {
     pass: &'p Pass<'a>,
     a: *const f32,
@@ -320,8 +332,8 @@ impl<const ROWS: usize, const VECTORS: usize> Kernel for Tile<'_, '_, ROWS, VECT
     fn run<S: Simd>(self, simd: S) {
         let Pass { a: rows, c: target, panel, columns, clamp, .. } = *self.pass;
         let width = VECTORS * S::LANES;
-        // SAFETY: the panel holds its bias and `depth` more lines of `width`; A and C are promised by `multiply`'s
-        // caller, and the last vector stores only the columns that exist.
+        // SAFETY: the panel contains its bias and `depth` further lines of `width` elements; `multiply`'s caller
+        // guarantees A and C, and the last vector stores only the columns that exist.
         unsafe {
             let mut weights = panel.as_ptr();
             let mut sums = [[simd.splat(0.0); VECTORS]; ROWS];

@@ -1,9 +1,9 @@
-//! CPU maths on slices for the operators of TensorFlow Lite: float32 kernels over channels-last tensors, and the
-//! instruction sets they are built for.
+//! CPU kernels on slices for TensorFlow Lite's operators: f32 and quantized kernels over channels-last tensors, each
+//! compiled for several instruction sets.
 //!
-//! Shapes are the caller's promise: every function asserts the lengths of its slices and computes what it is asked.
-//! Knows nothing of graphs, operators' options or files. AVX-512, AVX2 and NEON's dot product are chosen at run
-//! time ([`Level`]); a portable path is always there.
+//! Callers are responsible for consistent shapes. Every function asserts that the lengths of its slices match the
+//! shapes it is given, and panics otherwise. This crate does not depend on graphs, operator options or files. AVX-512,
+//! AVX2 and NEON's dot product are selected at run time ([`Level`]); there is always a portable implementation.
 
 mod aligned;
 pub mod convert;

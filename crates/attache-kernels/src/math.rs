@@ -1,4 +1,4 @@
-//! Scalar functions that loops over slices vectorise: no branches, no library calls, NaN in and NaN out.
+//! Scalar functions that vectorize in loops over slices: no branches, no library calls, and NaN for NaN inputs.
 
 /// `min(max(x, lower), upper)`; NaN stays NaN.
 #[inline(always)]
@@ -7,13 +7,13 @@ pub(crate) fn clamp(x: f32, lower: f32, upper: f32) -> f32 {
     if x > upper { upper } else { x }
 }
 
-/// 1.5 × 2²³: adding it rounds to an integer that then lies in the low bits of the mantissa.
+/// 1.5 × 2²³. Adding it rounds to an integer, which is then found in the low bits of the mantissa.
 const ROUND: f32 = 12_582_912.0;
 
 /// eˣ within 2 ulp; infinite above 88.73, zero below about −103.97.
 ///
-/// x = n ln 2 + r, |r| ≤ ln 2 / 2; eʳ by a minimax polynomial of degree 6, 2ⁿ through the exponent's bits in two
-/// halves, so that results down to the smallest denormal are right.
+/// x = n ln 2 + r with |r| ≤ ln 2 / 2. eʳ is a minimax polynomial of degree 6. 2ⁿ is constructed from exponent bits in
+/// two halves, so that results down to the smallest denormal are correct.
 #[inline(always)]
 pub(crate) fn exp(x: f32) -> f32 {
     let bounded = clamp(x, -104.0, 89.0);
@@ -40,12 +40,12 @@ pub(crate) fn logistic(x: f32) -> f32 {
     1.0 / (1.0 + exp(-x))
 }
 
-/// tanh: an odd rational near zero, 1 − 2 / (e²ˣ + 1) beyond.
+/// tanh: an odd polynomial near zero, 1 − 2 / (e²ˣ + 1) elsewhere.
 #[inline(always)]
 pub(crate) fn tanh(x: f32) -> f32 {
     let a = x.abs();
     let s = x * x;
-    // Taylor's series to x¹³: at 0.3 the first term left out is below 1e-9 of the result.
+    // Taylor series up to x¹³. At 0.3 the first omitted term is below 1e-9 of the result.
     let mut p = 21_844.0 / 6_081_075.0;
     p = p * s - 1_382.0 / 155_925.0;
     p = p * s + 62.0 / 2_835.0;
@@ -57,7 +57,7 @@ pub(crate) fn tanh(x: f32) -> f32 {
     if a < 0.3 { near } else { far }
 }
 
-/// eˣ − 1, by its series near zero.
+/// eˣ − 1, by its Taylor series near zero.
 #[inline(always)]
 pub(crate) fn exp_minus_one(x: f32) -> f32 {
     let mut p = 1.0 / 720.0;
@@ -85,7 +85,7 @@ pub(crate) fn ln(x: f32) -> f32 {
     p = p * t + 1.0 / 7.0;
     p = p * t + 1.0 / 5.0;
     p = p * t + 1.0 / 3.0;
-    // ln m = 2s + 2s·t·p, and 2s = f − s·f for f = m − 1: the leading term exact.
+    // ln m = 2s + 2s·t·p, and 2s = f − s·f with f = m − 1, so the leading term is exact.
     let f = m - 1.0;
     let logarithm = f - s * (f - 2.0 * t * p);
     let y = n * 0.693_359_4 + (logarithm - n * 2.121_944_4e-4);
@@ -94,10 +94,11 @@ pub(crate) fn ln(x: f32) -> f32 {
     if x < f32::INFINITY { y } else { x }
 }
 
-/// The error function, to 4e-7 of its value at every magnitude. Denormal results are within half a step.
+/// The error function, with a relative error of at most 4e-7 at every magnitude. Denormal results are within half an
+/// ulp.
 ///
-/// Near zero Taylor's series to x¹⁵: at 0.75 the first term left out is below 2e-8 of the result. Beyond, Abramowitz and
-/// Stegun, 7.1.26, whose absolute error of 1.5e-7 is small beside the result there.
+/// Near zero it is the Taylor series up to x¹⁵; at 0.75 the first omitted term is below 2e-8 of the result. Elsewhere
+/// it is Abramowitz and Stegun, 7.1.26, whose absolute error of 1.5e-7 is small relative to the result there.
 #[inline(always)]
 pub(crate) fn erf(x: f32) -> f32 {
     let a = x.abs();
@@ -120,7 +121,7 @@ pub(crate) fn erf(x: f32) -> f32 {
     if a < 0.75 { near } else { far }
 }
 
-/// The fold of many values by halves, which vectorises where a fold in order would wait for each step.
+/// Tree reduction of an array. It vectorizes, while a sequential fold would have to wait for each step.
 #[inline(always)]
 pub(crate) fn fold_halves<const N: usize>(mut values: [f32; N], step: impl Fn(f32, f32) -> f32) -> f32 {
     let mut half = N / 2;
@@ -137,7 +138,7 @@ pub(crate) fn fold_halves<const N: usize>(mut values: [f32; N], step: impl Fn(f3
 mod tests {
     use super::erf;
 
-    /// The series of erf, in float64; 1 where it has converged to it.
+    /// The series of erf in f64; 1 where it has converged to 1.
     fn reference(x: f64) -> f64 {
         if x.abs() > 5.0 {
             return x.signum();
@@ -153,7 +154,7 @@ mod tests {
     #[test]
     fn the_error_function_keeps_its_digits_at_every_magnitude() {
         let least = f64::from(f32::from_bits(1));
-        // Every exponent, those of denormals too, and many mantissas of each.
+        // Every exponent, including those of denormals, with many mantissas each.
         for bits in (0..f32::INFINITY.to_bits()).step_by(1 << 14).flat_map(|bits| [bits, bits + 1, bits + 0x3fff]) {
             let x = f32::from_bits(bits);
             let expected = reference(f64::from(x));

@@ -1,9 +1,13 @@
-//! Kernels that move elements and never look at them: any `Copy` element, dense outputs.
+//! Data movement kernels for elements of any `Copy` type, with dense outputs.
 
-/// Copies `source[offset + Σ index × stride]` into a dense `target` of the given extents. Strides count elements and
-/// may be zero or negative: transposes, slices, flips, tiles and broadcasts are all this.
+/// Copies `source[offset + Σ index × stride]` to a dense `target` with the given extents.
 ///
-/// Panics where an index would leave the source.
+/// Strides are in elements and may be zero or negative. Transposes, slices, flips, tiles and broadcasts are special
+/// cases.
+///
+/// # Panics
+///
+/// Panics if an index is outside of the source, or if the lengths of the slices do not match.
 pub fn copy_strided<T: Copy>(source: &[T], offset: i64, strides: &[i64], target: &mut [T], extents: &[usize]) {
     assert_eq!(strides.len(), extents.len(), "a stride per axis");
     assert_eq!(target.len(), extents.iter().product::<usize>(), "the target has its extents");
@@ -45,7 +49,7 @@ fn copy_axes<T: Copy>(source: &[T], offset: isize, axes: &[(usize, isize)], targ
     }
 }
 
-/// A transposed plane: tile by tile, so that the lines of both sides stay in the first-level cache.
+/// Transposes a plane in tiles, so that the cache lines of both sides stay in the L1 cache.
 fn transpose_plane<T: Copy>(source: &[T], offset: isize, rows: usize, columns: usize, stride: isize, target: &mut [T]) {
     const TILE: usize = 16;
     for first_row in (0..rows).step_by(TILE) {
@@ -60,7 +64,11 @@ fn transpose_plane<T: Copy>(source: &[T], offset: isize, rows: usize, columns: u
     }
 }
 
-/// Axis `a` of the target is axis `permutation[a]` of the source.
+/// Transposes: axis `a` of the target is axis `permutation[a]` of the source.
+///
+/// # Panics
+///
+/// Panics if the lengths of the slices do not match.
 pub fn transpose<T: Copy>(source: &[T], shape: &[usize], permutation: &[usize], target: &mut [T]) {
     assert_eq!(shape.len(), permutation.len(), "an entry per axis");
     let dense = attache_base::strides(shape);
@@ -70,6 +78,10 @@ pub fn transpose<T: Copy>(source: &[T], shape: &[usize], permutation: &[usize], 
 }
 
 /// Repeats the source `multiples[a]` times along each axis.
+///
+/// # Panics
+///
+/// Panics if the lengths of the slices do not match.
 pub fn tile<T: Copy>(source: &[T], shape: &[usize], multiples: &[usize], target: &mut [T]) {
     assert_eq!(shape.len(), multiples.len(), "a multiple per axis");
     let dense = attache_base::strides(shape);
@@ -79,7 +91,11 @@ pub fn tile<T: Copy>(source: &[T], shape: &[usize], multiples: &[usize], target:
     copy_strided(source, 0, &strides, target, &extents);
 }
 
-/// Puts `before[a]` and `after[a]` elements of `value` around the source along each axis.
+/// Pads the source with `before[a]` and `after[a]` elements of `value` along each axis.
+///
+/// # Panics
+///
+/// Panics if the lengths of the slices do not match.
 pub fn pad<T: Copy>(source: &[T], shape: &[usize], before: &[usize], after: &[usize], value: T, target: &mut [T]) {
     check_padding(source, shape, before, after, target);
     pad_axes(source, shape, before, after, value, target);
@@ -112,16 +128,21 @@ fn pad_axes<T: Copy>(source: &[T], shape: &[usize], before: &[usize], after: &[u
     }
 }
 
-/// Which elements a mirror shows.
+/// Mode of mirror padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mirror {
-    /// The mirror stands in the middle of the edge element, which isn't repeated.
+    /// The edge element is not repeated.
     Reflect,
-    /// The mirror stands behind the edge element, which is repeated.
+    /// The edge element is repeated.
     Symmetric,
 }
 
-/// Continues the source by its mirror image along each axis. Padding must be no longer than what the mirror shows.
+/// Pads the source with its mirror image along each axis.
+///
+/// # Panics
+///
+/// Panics if the padding exceeds the mirrored elements (the extent, or one less with [`Mirror::Reflect`]), or if the
+/// lengths of the slices do not match.
 pub fn mirror_pad<T: Copy>(
     source: &[T],
     shape: &[usize],
@@ -164,7 +185,11 @@ fn mirror_axes<T: Copy>(
     }
 }
 
-/// Puts tensors behind each other along an axis: `parts` are the sources, each of `outer` runs.
+/// Concatenates tensors along an axis. Each of `parts` consists of `outer` contiguous runs.
+///
+/// # Panics
+///
+/// Panics if the length of a part is not a multiple of `outer`, or if the target's length is not the sum of the parts'.
 pub fn concatenate<T: Copy>(parts: &[&[T]], outer: usize, target: &mut [T]) {
     let runs: Vec<usize> = parts.iter().map(|part| part.len() / outer.max(1)).collect();
     assert!(parts.iter().zip(&runs).all(|(part, run)| part.len() == run * outer), "whole runs");
@@ -182,7 +207,11 @@ pub fn concatenate<T: Copy>(parts: &[&[T]], outer: usize, target: &mut [T]) {
     }
 }
 
-/// Spreads the channels of `[batches, height, width, channels]` over `block × block` pixels.
+/// Moves the channels of `[batches, height, width, channels]` to `block × block` pixels.
+///
+/// # Panics
+///
+/// Panics if the channels are not a multiple of `block × block`, or if the lengths of the slices do not match.
 pub fn depth_to_space<T: Copy>(source: &[T], shape: [usize; 4], block: usize, target: &mut [T]) {
     let [batches, height, width, channels] = shape;
     assert!(block > 0 && channels % (block * block) == 0, "whole blocks");
@@ -190,7 +219,11 @@ pub fn depth_to_space<T: Copy>(source: &[T], shape: [usize; 4], block: usize, ta
     transpose(source, &[batches * height, width, block, block * depth], &[0, 2, 1, 3], target);
 }
 
-/// Gathers `block × block` pixels of `[batches, height, width, channels]` into channels.
+/// Moves `block × block` pixels of `[batches, height, width, channels]` to the channels.
+///
+/// # Panics
+///
+/// Panics if height or width is not a multiple of `block`, or if the lengths of the slices do not match.
 pub fn space_to_depth<T: Copy>(source: &[T], shape: [usize; 4], block: usize, target: &mut [T]) {
     let [batches, height, width, channels] = shape;
     assert!(block > 0 && height % block == 0 && width % block == 0, "whole blocks");

@@ -1,4 +1,4 @@
-//! Pooling over channels-last tensors: the average and the maximum of sliding windows, padding left out.
+//! Average and maximum pooling over channels-last tensors. Padding is excluded from the windows.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -6,27 +6,27 @@ use std::ops::Range;
 use crate::simd::{Kernel, Simd};
 use crate::{Engine, math};
 
-/// A pooling window: extents are `[height, width, channels]`, pairs `[vertical, horizontal]`.
+/// Parameters of a pooling operator. Extents are `[height, width, channels]`; pairs are `[vertical, horizontal]`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pooling {
-    /// Images.
+    /// Number of images.
     pub batches: usize,
     /// Extents of one input image.
     pub input: [usize; 3],
-    /// Windows down and across.
+    /// Number of windows, vertically and horizontally.
     pub output: [usize; 2],
     /// Extents of the window.
     pub kernel: [usize; 2],
-    /// Input pixels between neighbouring windows, at least 1.
+    /// Input pixels between adjacent windows, at least 1.
     pub strides: [usize; 2],
     /// Padding above and to the left.
     pub before: [usize; 2],
-    /// Bounds of the output.
+    /// Lower and upper bound of the output.
     pub clamp: (f32, f32),
 }
 
 impl Pooling {
-    /// Input positions of window `index` along `axis`, and how many taps lie before the input.
+    /// The input positions of window `index` along `axis`, and the number of its taps before the input.
     pub fn window(&self, axis: usize, index: usize) -> (Range<usize>, usize) {
         let start = index * self.strides[axis];
         let end = (start + self.kernel[axis]).saturating_sub(self.before[axis]).min(self.input[axis]);
@@ -39,7 +39,7 @@ impl Pooling {
         assert_eq!(output, self.batches * self.output[0] * self.output[1] * self.input[2], "the output has its shape");
     }
 
-    /// Splits the output into rows, each with its image and its number within.
+    /// Runs `kernel` for each row of the output with the row's input image and its index within the image.
     pub(crate) fn for_each_row<T: Send + Sync>(
         &self,
         engine: &Engine,
@@ -64,22 +64,34 @@ impl Pooling {
     }
 }
 
-/// The mean of each window's input pixels; padding counts neither above nor below the line. A window wholly in padding
-/// gives 0.
+/// The mean of each window's input pixels; padding is not counted. A window entirely in the padding gives 0.
+///
+/// # Panics
+///
+/// Panics if the lengths of the slices do not match.
 pub fn average_pool(engine: Engine, pooling: &Pooling, input: &[f32], output: &mut [f32]) {
     pooling.for_each_row(&engine, input, output, |image, y, output| {
         engine.level.dispatch(Row::<Sum> { pooling, image, y, output, fold: PhantomData });
     });
 }
 
-/// The maximum of each window's input pixels. A window wholly in padding gives the lowest float.
+/// The maximum of each window's input pixels. A window entirely in the padding gives the lowest float.
+///
+/// # Panics
+///
+/// Panics if the lengths of the slices do not match.
 pub fn max_pool(engine: Engine, pooling: &Pooling, input: &[f32], output: &mut [f32]) {
     pooling.for_each_row(&engine, input, output, |image, y, output| {
         engine.level.dispatch(Row::<Maximum> { pooling, image, y, output, fold: PhantomData });
     });
 }
 
-/// The maximum of each window and where in the window it lies: `row × kernel width + column`, the first one of equals.
+/// The maximum of each window and its position in the window: `row × kernel width + column`, the first one if several
+/// are equal.
+///
+/// # Panics
+///
+/// Panics if the lengths of the slices do not match.
 pub fn max_pool_with_argmax(pooling: &Pooling, input: &[f32], output: &mut [f32], indices: &mut [i32]) {
     pooling.check(input, output.len());
     assert_eq!(indices.len(), output.len(), "an index per output");
@@ -110,11 +122,11 @@ pub fn max_pool_with_argmax(pooling: &Pooling, input: &[f32], output: &mut [f32]
     }
 }
 
-/// How a window's pixels become one.
+/// The reduction of a window's pixels.
 trait Fold {
     const START: f32;
     fn step<S: Simd>(simd: S, total: S::Vector, value: S::Vector) -> S::Vector;
-    /// What the result of `count` pixels is multiplied by.
+    /// The factor applied to the result of `count` pixels.
     fn scale(count: usize) -> f32;
 }
 
@@ -144,7 +156,7 @@ impl Fold for Maximum {
     }
 }
 
-/// One row of windows.
+/// Computes one row of windows.
 struct Row<'a, F> {
     pooling: &'a Pooling,
     image: &'a [f32],

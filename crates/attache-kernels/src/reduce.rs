@@ -1,32 +1,36 @@
-//! Reductions over any axes. Axes that lie side by side and share their fate are merged first, so that what is left
-//! alternates between kept and reduced.
+//! Reductions over any set of axes. Adjacent axes that are both kept or both reduced are merged first, so that the
+//! remaining axes alternate between the two.
 
 use crate::simd::{Kernel, Simd};
 use crate::{Engine, math};
 
-/// Most elements that are folded one after the other.
+/// Maximum number of elements that are reduced sequentially.
 const SHORT: usize = 1 << 18;
 
-/// How elements become one.
+/// The kind of reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reduction {
-    /// Their sum.
+    /// The sum of the elements.
     Sum,
-    /// Their mean; NaN of none.
+    /// The mean of the elements; NaN if there are none.
     Mean,
-    /// The largest; negative infinity of none.
+    /// The largest element; negative infinity if there are none.
     Maximum,
-    /// The smallest; infinity of none.
+    /// The smallest element; infinity if there are none.
     Minimum,
-    /// Their product.
+    /// The product of the elements.
     Product,
 }
 
-/// Reduces the axes of `input` for which `reduced` is set; the output holds the others in order.
+/// Reduces the axes of `input` for which `reduced` is set; the output has the remaining axes in order.
 ///
-/// Up to 262,144 elements are folded in the input's order, as TensorFlow Lite's reference kernels do, so that a sum that
-/// nearly cancels has the very rounding errors that users compare with. Longer sums are split into partial sums: there
-/// errors grow far slower than with the number of elements.
+/// Up to 262,144 elements are reduced in input order, as in TensorFlow Lite's reference kernels, so that a sum with
+/// heavy cancellation has the same rounding errors as the result that users compare with. Longer reductions are split
+/// into partial results, because then rounding errors grow much more slowly than the number of elements.
+///
+/// # Panics
+///
+/// Panics if the lengths of the slices do not match.
 pub fn reduce(
     engine: Engine,
     reduction: Reduction,
@@ -57,7 +61,11 @@ pub fn reduce(
     }
 }
 
-/// Folds any element type over the axes for which `reduced` is set, in order, from `start`.
+/// Reduces elements of any type over the axes for which `reduced` is set, in order, starting with `start`.
+///
+/// # Panics
+///
+/// Panics if the lengths of the slices do not match.
 pub fn fold<T: Copy, U: Copy>(
     input: &[T],
     shape: &[usize],
@@ -116,7 +124,7 @@ fn run<F: Fold>(engine: Engine, fold: F, input: &[f32], axes: &[Axis], output: &
     if input.is_empty() {
         return;
     }
-    // The outermost axis is shared out where it is kept.
+    // The outermost axis is split over tasks if it is kept.
     let outer = axes.first().filter(|axis| !axis.reduced).map_or(1, |axis| axis.extent);
     let tasks = engine.tasks(input.len() as f64 / 8.0, outer);
     let part = outer.div_ceil(tasks);
@@ -193,12 +201,14 @@ impl<F: Fold> Kernel for Walk<'_, F> {
     }
 }
 
-/// Terms of a partial result where there are `count` in all: about as many as there are partial results.
+/// Number of elements per partial result for `count` elements; above [`SHORT`] about as many as there are partial
+/// results.
 fn block(count: usize) -> usize {
     if count <= SHORT { count.max(1) } else { count.isqrt() }
 }
 
-/// The fold of each run of `length` neighbours, in order; several runs side by side, since each waits for itself.
+/// Reduces each run of `length` adjacent elements in order. Several runs are interleaved, because each is a dependent
+/// chain.
 #[inline(always)]
 fn short_runs<F: Fold>(input: &[f32], length: usize, output: &mut [f32]) {
     const RUNS: usize = 16;
@@ -218,7 +228,7 @@ fn short_runs<F: Fold>(input: &[f32], length: usize, output: &mut [f32]) {
     }
 }
 
-/// The fold of neighbours: in stretches, each in lanes of its own.
+/// Reduces contiguous elements in blocks, each with independent accumulators.
 #[inline(always)]
 fn total<F: Fold>(values: &[f32]) -> f32 {
     const LANES: usize = 64;
@@ -245,7 +255,7 @@ fn combine<F: Fold>(output: &mut [f32], input: &[f32]) {
     }
 }
 
-/// The fold of `count` rows, in blocks whose totals are folded in turn.
+/// Reduces `count` rows in blocks whose results are then reduced.
 #[inline(always)]
 fn rows<F: Fold>(input: &[f32], count: usize, output: &mut [f32]) {
     let (width, block) = (output.len(), block(count));

@@ -1,18 +1,18 @@
-//! Resizing images, channels last, with the coordinates of TensorFlow Lite's reference kernels (in float32).
+//! Image resizing, channels last, with the coordinates of TensorFlow Lite's reference kernels (computed in f32).
 
 use crate::Engine;
 use crate::simd::{Kernel, Simd};
 
-/// A resize of `[height, width, channels]` images to `[height, width]`.
+/// Parameters of a resize of `[height, width, channels]` images to `[height, width]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resize {
-    /// Images.
+    /// Number of images.
     pub batches: usize,
-    /// Extents of one input image, none of them zero.
+    /// Extents of one input image; none may be zero.
     pub input: [usize; 3],
     /// Height and width of the output.
     pub output: [usize; 2],
-    /// Whether the corner pixels of both sides coincide.
+    /// Whether the centers of the corner pixels of input and output coincide.
     pub align_corners: bool,
     /// Whether pixels are sampled at their centers.
     pub half_pixel_centers: bool,
@@ -28,7 +28,7 @@ impl Resize {
         }
     }
 
-    /// The two neighbours of output position `index` and the weight of the second one.
+    /// The two neighbours of output position `index`, and the weight of the second one.
     pub fn neighbours(&self, axis: usize, index: usize) -> (usize, usize, f32) {
         let scale = self.scale(axis);
         let position = if self.half_pixel_centers { (index as f32 + 0.5) * scale - 0.5 } else { index as f32 * scale };
@@ -40,7 +40,7 @@ impl Resize {
         (lower as usize, upper as usize, position - lower as f32)
     }
 
-    /// The nearest input position of output position `index`.
+    /// The input position nearest to output position `index`.
     fn nearest(&self, axis: usize, index: usize) -> usize {
         let offset = if self.half_pixel_centers { 0.5 } else { 0.0 };
         let position = (index as f32 + offset) * self.scale(axis);
@@ -55,7 +55,11 @@ impl Resize {
     }
 }
 
-/// Weighs the four nearest pixels by their distance.
+/// Bilinear interpolation between the four nearest pixels.
+///
+/// # Panics
+///
+/// Panics if the lengths of the slices do not match.
 pub fn bilinear(engine: Engine, resize: &Resize, input: &[f32], output: &mut [f32]) {
     resize.check(input, output);
     let ([height, width, channels], [rows, columns]) = (resize.input, resize.output);
@@ -76,7 +80,7 @@ pub fn bilinear(engine: Engine, resize: &Resize, input: &[f32], output: &mut [f3
     });
 }
 
-/// One row of a bilinear resize.
+/// Computes one row of a bilinear resize.
 struct Row<'a> {
     lines: [&'a [f32]; 2],
     weight: f32,
@@ -113,7 +117,11 @@ impl Kernel for Row<'_> {
     }
 }
 
-/// Takes the nearest pixel, of any element type.
+/// Nearest-neighbour interpolation for any element type.
+///
+/// # Panics
+///
+/// Panics if the lengths of the slices do not match.
 pub fn nearest<T: Copy + Send + Sync>(engine: Engine, resize: &Resize, input: &[T], output: &mut [T]) {
     resize.check(input, output);
     let ([height, width, channels], [rows, columns]) = (resize.input, resize.output);

@@ -1,4 +1,4 @@
-//! Memory that a task needs while it runs, kept by its thread from one task to the next.
+//! Scratch memory for tasks, kept per thread and reused by later tasks.
 
 use std::cell::RefCell;
 
@@ -7,11 +7,11 @@ use bytemuck::Pod;
 use crate::AlignedFloats;
 
 thread_local! {
-    /// The buffers that nobody uses now. Calls nest, so that each gets the one that it had the last time.
+    /// The buffers not in use. Calls nest; as a stack, this gives each nesting level the buffer that it had last time.
     static BUFFERS: RefCell<Vec<AlignedFloats>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Gives `work` a slice of `length` elements that hold anything at all.
+/// Calls `work` with a slice of `length` elements with unspecified contents.
 pub(crate) fn with<T: Pod, R>(length: usize, work: impl FnOnce(&mut [T]) -> R) -> R {
     let mut buffer = BUFFERS.with_borrow_mut(Vec::pop).unwrap_or_default();
     let floats = (length * size_of::<T>()).div_ceil(size_of::<f32>());

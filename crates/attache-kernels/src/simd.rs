@@ -1,11 +1,11 @@
-//! Instruction sets: which one this processor has, and vectors of `f32` written once for all of them.
+//! Detection of the processor's instruction sets, and `f32` vectors as an abstraction over all of them.
 //!
-//! A kernel is a value with a generic `run`; [`Level::dispatch`] calls it inside a function that is compiled for the
-//! level, so that both the vectors here and plain loops use that level's instructions. A token of type `Simd` exists
-//! only inside such a call, which makes holding one the proof that the processor has the instructions.
+//! A kernel is a value with a generic `run` method. [`Level::dispatch`] calls it inside a function compiled for the
+//! level, so both the vectors defined here and plain loops use that level's instructions. A token of type `Simd` exists
+//! only inside such a call, so having one proves that the processor supports the instructions.
 #![allow(unsafe_code)] // Intrinsics, and calls into functions compiled for features that were detected.
 
-/// An instruction set that this processor has.
+/// An instruction set that this processor supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Level(pub(crate) Kind);
 
@@ -16,13 +16,13 @@ pub(crate) enum Kind {
     Avx2,
     #[cfg(target_arch = "x86_64")]
     Avx512,
-    /// The dot product of bytes. NEON itself is part of the target, so that the portable vectors use it.
+    /// The dot product of bytes. NEON itself is part of the target's baseline, so the portable vectors use it too.
     #[cfg(target_arch = "aarch64")]
     NeonDot,
 }
 
 impl Level {
-    /// The best level of this processor.
+    /// The best level that this processor supports.
     pub fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
         {
@@ -45,12 +45,12 @@ impl Level {
         Self::portable()
     }
 
-    /// The level that every processor has.
+    /// The level that every processor supports.
     pub fn portable() -> Self {
         Self(Kind::Portable)
     }
 
-    /// Every level of this processor, the portable one first: for tests and comparisons.
+    /// Every level that this processor supports, starting with the portable one, for tests and comparisons.
     pub fn available() -> Vec<Self> {
         match Self::detect().0 {
             Kind::Portable => vec![Self::portable()],
@@ -76,7 +76,7 @@ impl Level {
         }
     }
 
-    /// Lanes of one vector.
+    /// Number of `f32` elements per vector.
     pub(crate) fn lanes(self) -> usize {
         match self.0 {
             Kind::Portable => Portable::LANES,
@@ -89,11 +89,11 @@ impl Level {
         }
     }
 
-    /// Runs `kernel` with this level's instructions.
+    /// Runs `kernel` compiled with this level's instructions.
     pub(crate) fn dispatch<K: Kernel>(self, kernel: K) -> K::Output {
         match self.0 {
             Kind::Portable => Portable(()).vectorize(kernel),
-            // SAFETY: a level of this kind is made only where its features were detected.
+            // SAFETY: a level of this kind is created only if its features were detected.
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => unsafe { x86::Avx2::new() }.vectorize(kernel),
             // SAFETY: as above.
@@ -105,20 +105,20 @@ impl Level {
     }
 }
 
-/// Work that is compiled once per level. `run` must be `#[inline(always)]` to be compiled with the level's features.
+/// Code that is compiled once per level. `run` must be `#[inline(always)]` to be compiled with the level's features.
 pub(crate) trait Kernel {
     type Output;
     fn run<S: Simd>(self, simd: S) -> Self::Output;
 }
 
-/// Vectors of one level.
+/// Vector operations of one level.
 pub(crate) trait Simd: Copy + Send + Sync {
     type Vector: Copy;
     const LANES: usize;
-    /// Rows of the widest GEMM tile that fits the registers with two vectors a row.
+    /// Rows of the largest GEMM tile that fits in the registers with two vectors per row.
     const ROWS: usize;
 
-    /// Runs `kernel` in a function of its own with this level's instructions.
+    /// Runs `kernel` in a separate function compiled with this level's instructions.
     fn vectorize<K: Kernel>(self, kernel: K) -> K::Output;
     fn splat(self, value: f32) -> Self::Vector;
     /// # Safety
@@ -127,22 +127,22 @@ pub(crate) trait Simd: Copy + Send + Sync {
     /// # Safety
     /// `LANES` elements must be writable at `target`.
     unsafe fn store(self, target: *mut f32, vector: Self::Vector);
-    /// The first `count` lanes, zero in the rest.
+    /// Loads `count` elements and sets the remaining ones to zero.
     /// # Safety
-    /// `count`, at most `LANES`, elements must be readable at `source`.
+    /// `count` elements must be readable at `source`; `count` is at most `LANES`.
     unsafe fn load_partial(self, source: *const f32, count: usize) -> Self::Vector;
     /// # Safety
-    /// `count`, at most `LANES`, elements must be writable at `target`.
+    /// `count` elements must be writable at `target`; `count` is at most `LANES`.
     unsafe fn store_partial(self, target: *mut f32, vector: Self::Vector, count: usize);
-    /// `a × b + c`, rounded once or twice.
+    /// `a × b + c`, with one or two roundings.
     fn multiply_add(self, a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
     fn add(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
     /// `a` where `a > b`, else `b`.
     fn maximum(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    /// The first elements of `values`, as many as there are up to `LANES`, zero in the rest.
+    /// Loads the first elements of `values`, at most `LANES`, and sets the remaining ones to zero.
     #[inline(always)]
     fn load_slice(self, values: &[f32]) -> Self::Vector {
-        // SAFETY: the slice holds as many elements.
+        // SAFETY: the slice has as many elements as are loaded.
         unsafe {
             match values.len() {
                 count if count < Self::LANES => self.load_partial(values.as_ptr(), count),
@@ -150,10 +150,10 @@ pub(crate) trait Simd: Copy + Send + Sync {
             }
         }
     }
-    /// Stores as many lanes as the slice has room for.
+    /// Stores as many elements as fit into the slice, at most `LANES`.
     #[inline(always)]
     fn store_slice(self, values: &mut [f32], vector: Self::Vector) {
-        // SAFETY: the slice holds as many elements.
+        // SAFETY: the slice has as many elements as are stored.
         unsafe {
             match values.len() {
                 count if count < Self::LANES => self.store_partial(values.as_mut_ptr(), vector, count),
@@ -165,7 +165,7 @@ pub(crate) trait Simd: Copy + Send + Sync {
     fn clamp(self, x: Self::Vector, lower: Self::Vector, upper: Self::Vector) -> Self::Vector;
 }
 
-/// Four lanes in plain Rust, which every target's baseline vectorises.
+/// Vectors of four elements in plain Rust, which every target's baseline vectorizes.
 #[derive(Clone, Copy)]
 pub(crate) struct Portable(());
 
@@ -184,29 +184,29 @@ impl Simd for Portable {
     }
     #[inline(always)]
     unsafe fn load(self, source: *const f32) -> [f32; 4] {
-        // SAFETY: promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { source.cast::<[f32; 4]>().read_unaligned() }
     }
     #[inline(always)]
     unsafe fn store(self, target: *mut f32, vector: [f32; 4]) {
-        // SAFETY: promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { target.cast::<[f32; 4]>().write_unaligned(vector) }
     }
     #[inline(always)]
     unsafe fn load_partial(self, source: *const f32, count: usize) -> [f32; 4] {
-        // SAFETY: promised by the caller.
+        // SAFETY: guaranteed by the caller.
         std::array::from_fn(|lane| if lane < count { unsafe { *source.add(lane) } } else { 0.0 })
     }
     #[inline(always)]
     unsafe fn store_partial(self, target: *mut f32, vector: [f32; 4], count: usize) {
         for (lane, value) in vector.into_iter().enumerate().take(count) {
-            // SAFETY: promised by the caller.
+            // SAFETY: guaranteed by the caller.
             unsafe { *target.add(lane) = value }
         }
     }
     #[inline(always)]
     fn multiply_add(self, a: [f32; 4], b: [f32; 4], c: [f32; 4]) -> [f32; 4] {
-        // `mul_add` is a library call where the target has no such instruction.
+        // `mul_add` is a library call on targets without a fused multiply-add instruction.
         let fused = cfg!(any(target_feature = "fma", target_arch = "aarch64"));
         let lane = |i: usize| if fused { a[i].mul_add(b[i], c[i]) } else { a[i] * b[i] + c[i] };
         [lane(0), lane(1), lane(2), lane(3)]
@@ -234,7 +234,7 @@ mod x86 {
 
     use super::{Kernel, Simd};
 
-    /// Proof of AVX2, FMA and F16C.
+    /// Token that proves AVX2, FMA and F16C.
     #[derive(Clone, Copy)]
     pub(crate) struct Avx2(());
 
@@ -280,22 +280,22 @@ mod x86 {
         }
         #[inline(always)]
         unsafe fn load(self, source: *const f32) -> __m256 {
-            // SAFETY: the caller promises the elements.
+            // SAFETY: the caller guarantees the elements.
             unsafe { _mm256_loadu_ps(source) }
         }
         #[inline(always)]
         unsafe fn store(self, target: *mut f32, vector: __m256) {
-            // SAFETY: the caller promises the elements.
+            // SAFETY: the caller guarantees the elements.
             unsafe { _mm256_storeu_ps(target, vector) }
         }
         #[inline(always)]
         unsafe fn load_partial(self, source: *const f32, count: usize) -> __m256 {
-            // SAFETY: masked lanes are not touched; the caller promises the others.
+            // SAFETY: masked elements are not accessed; the caller guarantees the others.
             unsafe { _mm256_maskload_ps(source, self.mask(count)) }
         }
         #[inline(always)]
         unsafe fn store_partial(self, target: *mut f32, vector: __m256, count: usize) {
-            // SAFETY: masked lanes are not touched; the caller promises the others.
+            // SAFETY: masked elements are not accessed; the caller guarantees the others.
             unsafe { _mm256_maskstore_ps(target, self.mask(count), vector) }
         }
         #[inline(always)]
@@ -315,12 +315,13 @@ mod x86 {
         }
         #[inline(always)]
         fn clamp(self, x: __m256, lower: __m256, upper: __m256) -> __m256 {
-            // SAFETY: the token proves the features. The second operand is what NaN comes out of.
+            // SAFETY: the token proves the features. If an operand is NaN, the result is the second operand, so NaN
+            // stays NaN.
             unsafe { _mm256_min_ps(upper, _mm256_max_ps(lower, x)) }
         }
     }
 
-    /// Proof of AVX-512 F, VL, BW and DQ, and of what AVX2's token proves.
+    /// Token that proves AVX-512 F, VL, BW and DQ, and the features of the AVX2 token.
     #[derive(Clone, Copy)]
     pub(crate) struct Avx512(());
 
@@ -355,22 +356,22 @@ mod x86 {
         }
         #[inline(always)]
         unsafe fn load(self, source: *const f32) -> __m512 {
-            // SAFETY: the caller promises the elements.
+            // SAFETY: the caller guarantees the elements.
             unsafe { _mm512_loadu_ps(source) }
         }
         #[inline(always)]
         unsafe fn store(self, target: *mut f32, vector: __m512) {
-            // SAFETY: the caller promises the elements.
+            // SAFETY: the caller guarantees the elements.
             unsafe { _mm512_storeu_ps(target, vector) }
         }
         #[inline(always)]
         unsafe fn load_partial(self, source: *const f32, count: usize) -> __m512 {
-            // SAFETY: masked lanes are not touched; the caller promises the others.
+            // SAFETY: masked elements are not accessed; the caller guarantees the others.
             unsafe { _mm512_maskz_loadu_ps(mask(count), source) }
         }
         #[inline(always)]
         unsafe fn store_partial(self, target: *mut f32, vector: __m512, count: usize) {
-            // SAFETY: masked lanes are not touched; the caller promises the others.
+            // SAFETY: masked elements are not accessed; the caller guarantees the others.
             unsafe { _mm512_mask_storeu_ps(target, mask(count), vector) }
         }
         #[inline(always)]
@@ -390,7 +391,8 @@ mod x86 {
         }
         #[inline(always)]
         fn clamp(self, x: __m512, lower: __m512, upper: __m512) -> __m512 {
-            // SAFETY: the token proves the features. The second operand is what NaN comes out of.
+            // SAFETY: the token proves the features. If an operand is NaN, the result is the second operand, so NaN
+            // stays NaN.
             unsafe { _mm512_min_ps(upper, _mm512_max_ps(lower, x)) }
         }
     }

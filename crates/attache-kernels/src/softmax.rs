@@ -1,14 +1,22 @@
-//! Softmax and its logarithm over the last axis.
+//! Softmax and log-softmax over the last axis.
 
 use crate::simd::{Kernel, Simd};
 use crate::{Engine, math};
 
 /// `e^(beta (x − max)) / Σ e^(beta (x − max))` over rows of `depth` elements.
+///
+/// # Panics
+///
+/// Panics if the lengths differ or are not a multiple of `depth`.
 pub fn softmax(engine: Engine, input: &[f32], output: &mut [f32], depth: usize, beta: f32) {
     for_each_row(engine, input, output, depth, |input, output| engine.level.dispatch(Softmax { input, output, beta }));
 }
 
 /// `x − max − ln Σ e^(x − max)` over rows of `depth` elements.
+///
+/// # Panics
+///
+/// Panics if the lengths differ or are not a multiple of `depth`.
 pub fn log_softmax(engine: Engine, input: &[f32], output: &mut [f32], depth: usize) {
     for_each_row(engine, input, output, depth, |input, output| engine.level.dispatch(LogSoftmax { input, output }));
 }
@@ -34,7 +42,7 @@ fn for_each_row(
     });
 }
 
-/// Partial results that a loop keeps apart, so that it can be vectorised.
+/// Number of independent accumulators per loop, so that it vectorizes.
 const PARTS: usize = 32; // a power of two
 
 #[inline(always)]

@@ -1,4 +1,4 @@
-//! What tests share: reproducible random numbers and convolutions, and a comparison relative to the largest value.
+//! Test utilities: reproducible random numbers and convolutions, and a comparison relative to the largest value.
 
 use attache_base::Padding;
 
@@ -29,7 +29,7 @@ impl Random {
         [1 + self.below(bound), 1 + self.below(bound)]
     }
 
-    /// A small convolution that makes something, in groups, strided or dilated as it comes.
+    /// A random small convolution with a non-empty output; may have groups, strides and dilations.
     pub(crate) fn convolution(&mut self) -> Convolution {
         loop {
             let [h, w] = [1 + self.below(15), 1 + self.below(30)];
@@ -55,7 +55,8 @@ impl Random {
         }
     }
 
-    /// A small transposed convolution, cropped on every side as it comes, with rows and columns that nothing reaches.
+    /// A random small transposed convolution. It may be cropped on every side, and may have output rows and columns
+    /// that no input element contributes to.
     pub(crate) fn transposed_convolution(&mut self) -> Convolution {
         let ([h, w], kernel, strides) = (self.pair(9), self.pair(5), self.pair(4));
         let cut = [self.below(kernel[0]), self.below(kernel[1])];
@@ -75,7 +76,7 @@ impl Random {
     }
 }
 
-/// Asserts that values are equal within `tolerance` × the largest expected magnitude (at least 1).
+/// Asserts that elements are equal within `tolerance` × the largest expected magnitude (at least 1).
 pub(crate) fn assert_close(actual: &[f32], expected: &[f32], tolerance: f32, what: impl Fn() -> String) {
     assert_eq!(actual.len(), expected.len(), "{}", what());
     let scale = expected.iter().fold(1f32, |largest, value| largest.max(value.abs()));

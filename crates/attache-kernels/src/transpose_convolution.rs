@@ -1,31 +1,32 @@
-//! Transposed convolution: `output[y × stride − before + ky] += input[y] × filter[ky]`, in both directions.
+//! Transposed convolution: `output[y × stride − before + ky] += input[y] × filter[ky]`, along both axes.
 //!
-//! Output pixels that agree modulo the strides read the input through the same taps, without gaps: each such phase is
-//! an ordinary convolution of stride 1 with the taps of that phase in reverse, whose output pixels lie a stride apart.
+//! Output pixels with equal coordinates modulo the strides read the input through the same taps, without gaps. Each of
+//! these phases is an ordinary convolution with stride 1 and the phase's taps in reverse order, whose output pixels are
+//! one stride apart.
 #![allow(unsafe_code)] // The phases interleave in the output.
 
 use crate::convolution::{Convolution, Sweep};
 use crate::gemm::PackedMatrix;
 use crate::{Engine, Level};
 
-/// Weights and bias of a transposed convolution, packed for one instruction set: a matrix per phase.
+/// Weights and bias of a transposed convolution, packed for one instruction set, with one matrix per phase.
 #[derive(Clone)]
 pub struct PackedTransposeFilter {
-    /// The phases that read the input at all. Where the strides are longer than the kernel there are others, which hold
-    /// but the bias.
+    /// The phases that read the input. If the strides exceed the kernel there are also phases whose outputs are only
+    /// the bias.
     phases: Vec<PackedMatrix>,
     bias: Vec<f32>,
 }
 
-/// The part of one phase along one axis.
+/// One phase along one axis.
 struct Part {
-    /// The last of its taps; the others lie a stride before each other.
+    /// The last tap; the others precede it at intervals of one stride.
     last: usize,
-    /// Taps in all.
+    /// Number of taps.
     taps: usize,
-    /// Padding of its ordinary convolution.
+    /// Padding of the phase's ordinary convolution.
     before: isize,
-    /// Its output pixels.
+    /// Number of output pixels.
     outputs: usize,
 }
 
@@ -42,12 +43,12 @@ impl Part {
     }
 }
 
-/// An ordinary convolution that makes the output pixels of one phase.
+/// The ordinary convolution that computes the output pixels of one phase.
 pub(crate) struct Phase {
     pub(crate) sweep: Sweep,
-    /// Where its first pixel lies in the output.
+    /// Offset of the first pixel in the output, in elements.
     pub(crate) first: usize,
-    /// Which taps of the filter are those of its window.
+    /// The filter's taps that belong to the window of this phase.
     pub(crate) taps: Vec<usize>,
 }
 
@@ -75,7 +76,7 @@ impl Phase {
         Self { sweep, first, taps: (0..down.taps * across.taps).map(tap).collect() }
     }
 
-    /// Every phase that reads the input, and whether all do.
+    /// All phases that read the input, and whether these are all phases.
     pub(crate) fn all(convolution: &Convolution) -> (Vec<Self>, bool) {
         let ([height, width, _], strides) = (convolution.output, convolution.strides);
         let columns = reading(convolution, 1);
@@ -85,8 +86,8 @@ impl Phase {
         (phases, all)
     }
 
-    /// The weights `[output channels, taps, input channels]` of this phase out of `[output channels, height, width, input
-    /// channels]`.
+    /// The weights `[output channels, taps, input channels]` of this phase, taken from `[output channels, height,
+    /// width, input channels]`.
     pub(crate) fn weights<T: Copy>(&self, convolution: &Convolution, filter: &[T]) -> Vec<T> {
         let Convolution { input: [.., channels], output: [.., outputs], kernel: [height, width], .. } = *convolution;
         assert_eq!(filter.len(), outputs * height * width * channels, "the filter has its shape");
@@ -102,6 +103,10 @@ impl Phase {
 
 impl PackedTransposeFilter {
     /// Packs a filter `[output channels, height, width, input channels]` and its bias. Groups and dilations must be 1.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the length of `filter` or `bias` does not match.
     pub fn pack(level: Level, convolution: &Convolution, filter: &[f32], bias: Option<&[f32]>) -> Self {
         let Convolution { input: [.., channels], output: [.., outputs], .. } = *convolution;
         let pack = |phase: &Phase| {
@@ -113,11 +118,11 @@ impl PackedTransposeFilter {
     }
 }
 
-/// Phases along an axis that have taps: as many as the kernel is long, at most.
+/// Phases along an axis that have taps; at most as many as the kernel is long.
 fn reading(convolution: &Convolution, axis: usize) -> Vec<usize> {
     let (stride, kernel) = (convolution.strides[axis], convolution.kernel[axis]);
     let phases = stride.min(convolution.output[axis]);
-    // Phase `p` has taps where `(p + before) mod stride` is one of the kernel's.
+    // Phase `p` has taps if `(p + before) mod stride` is a tap of the kernel.
     let shift = convolution.before[axis] % stride;
     let mut reading: Vec<usize> = (0..kernel.min(stride)).map(|tap| (tap + stride - shift) % stride).collect();
     reading.retain(|phase| *phase < phases);
@@ -125,8 +130,13 @@ fn reading(convolution: &Convolution, axis: usize) -> Vec<usize> {
     reading
 }
 
-/// Convolves backwards: `convolution.input` is the smaller side, `strides` count output pixels, `before` is what the
-/// output is cut by above and to the left. Bias and bounds apply to every output pixel.
+/// Computes a transposed convolution. `convolution.input` is the smaller side, `strides` are in output pixels, and
+/// `before` is the number of output pixels cropped above and to the left. Bias and bounds apply to every output pixel.
+///
+/// # Panics
+///
+/// Panics if the lengths of `input` and `output` do not match the convolution, if groups or dilations are not 1, if a
+/// stride is 0, or if the filter was packed for another number of output channels.
 pub fn transpose_convolve(
     engine: Engine,
     convolution: &Convolution,
@@ -146,7 +156,7 @@ pub fn transpose_convolve(
     }
     for (phase, matrix) in phases.iter().zip(&filter.phases) {
         let target = output[phase.first..].as_mut_ptr();
-        // SAFETY: pixels of the phase lie strides apart from its first one, inside of the output.
+        // SAFETY: the phase's pixels are the strides apart, starting at its first one, and inside of the output.
         unsafe { phase.sweep.run(engine, input, 0.0, std::slice::from_ref(matrix), &convolution.clamp, target) }
     }
 }

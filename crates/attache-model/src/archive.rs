@@ -1,14 +1,14 @@
-//! Associated files: the zip archive that TFLite Metadata appends to a model, as labels and vocabularies.
+//! Associated files, e.g. labels and vocabularies: the zip archive that TFLite Metadata appends to a model.
 //!
-//! Reads stored and deflated entries. Everything is bounded by the archive and by [`MOST_UNPACKED`]; names are only names
-//! and never become paths.
+//! Reads stored and deflated entries. Sizes are bounded by the archive and by [`MOST_UNPACKED`]. Entry names are never
+//! used as file system paths.
 
 use miniz_oxide::inflate::decompress_to_vec_with_limit;
 
 use crate::error::{ModelError, ModelErrorKind, quoted};
 use ModelErrorKind::{Corrupt, NotFound, Unsupported};
 
-/// Bytes that an unpacked entry may take.
+/// Maximum size of an unpacked entry in bytes.
 const MOST_UNPACKED: usize = 256 << 20;
 
 const END_SIGNATURE: &[u8] = b"PK\x05\x06";
@@ -18,14 +18,14 @@ const ENTRY_SIZE: usize = 46;
 const LOCAL_SIGNATURE: &[u8] = b"PK\x03\x04";
 const LOCAL_SIZE: usize = 30;
 
-/// A row of the archive's directory.
+/// An entry of the archive's central directory.
 pub(crate) struct Entry<'a> {
     pub(crate) name: String,
     encrypted: bool,
     method: u16,
     checksum: u32,
     size: usize,
-    /// From the local header on; the archive ends where the directory starts.
+    /// The bytes from the local header to the start of the central directory.
     bytes: &'a [u8],
     packed_size: usize,
 }
@@ -42,7 +42,7 @@ fn usize_at(bytes: &[u8], at: usize) -> Option<usize> {
     usize::try_from(u32_at(bytes, at)?).ok()
 }
 
-/// Where the record that ends an archive starts: only a comment of at most 65,535 bytes may follow it.
+/// Offset of the end-of-central-directory record. Only a comment of at most 65,535 bytes may follow it.
 fn end_record(file: &[u8]) -> Option<usize> {
     let earliest = file.len().saturating_sub(END_SIZE + usize::from(u16::MAX));
     (earliest..=file.len().checked_sub(END_SIZE)?).rev().find(|&at| {
@@ -51,7 +51,7 @@ fn end_record(file: &[u8]) -> Option<usize> {
     })
 }
 
-/// The files that are appended to a model, none where there is no archive. Rows that lie outside of it are left out.
+/// The files appended to a model; none if there is no archive. Entries that point outside of the archive are omitted.
 pub(crate) fn entries(file: &[u8]) -> Vec<Entry<'_>> {
     directory(file).unwrap_or_default()
 }
@@ -60,7 +60,7 @@ fn directory(file: &[u8]) -> Option<Vec<Entry<'_>>> {
     let end = end_record(file)?;
     let (size, offset) = (usize_at(file, end + 12)?, usize_at(file, end + 16)?);
     let start = end.checked_sub(size)?;
-    // Offsets count from the start of the archive, which some writers take to be that of the file before it.
+    // Offsets count from the start of the archive. Some writers take that to be the start of the model file before it.
     let base = start.checked_sub(offset)?;
     let mut rows = &file[start..end];
     let mut entries = Vec::new();
@@ -85,7 +85,7 @@ fn directory(file: &[u8]) -> Option<Vec<Entry<'_>>> {
     Some(entries)
 }
 
-/// The content of the file of this name.
+/// The content of the file with this name.
 pub(crate) fn unpack(file: &[u8], name: &str) -> Result<Vec<u8>, ModelError> {
     let entry = entries(file).into_iter().find(|entry| entry.name == name);
     let missing = || ModelError::new(NotFound, format!("the model has no associated file {:?}", quoted(name)));
@@ -119,7 +119,8 @@ impl Entry<'_> {
     }
 }
 
-/// The checksum of zip archives: the reflected polynomial 0xEDB88320 (IEEE 802.3), bit by bit, as files here are small.
+/// The CRC-32 of zip archives (reflected polynomial 0xEDB88320, IEEE 802.3), computed bitwise because the files are
+/// small.
 fn crc32(bytes: &[u8]) -> u32 {
     let shift = |crc: u32, _| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 };
     !bytes.iter().fold(!0, |crc: u32, byte| (0..8).fold(crc ^ u32::from(*byte), shift))
@@ -129,7 +130,7 @@ fn crc32(bytes: &[u8]) -> u32 {
 pub(crate) mod tests {
     use super::*;
 
-    /// An archive of one file behind `prefix`, with offsets from the start of the archive or of the whole.
+    /// An archive of one file appended to `prefix`, with offsets from the start of the archive or of the whole file.
     pub(crate) fn append(prefix: &[u8], name: &str, content: &[u8], deflate: bool, from_start: bool) -> Vec<u8> {
         let packed = if deflate { miniz_oxide::deflate::compress_to_vec(content, 6) } else { content.to_vec() };
         let mut common = vec![20, 0, 0, 0, if deflate { 8 } else { 0 }, 0, 0, 0, 0, 0];

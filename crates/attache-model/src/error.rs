@@ -1,37 +1,37 @@
-//! What can be wrong with a file: every problem found, each with its place.
+//! Errors for model files: all problems found, each with its place.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Problems kept by one error; further ones are only counted.
+/// Maximum number of problems stored in one error; further ones are only counted.
 const MOST_PROBLEMS: usize = 64;
-/// Characters of a name that a message quotes.
+/// Maximum number of characters of a name in a message.
 const MOST_NAME: usize = 80;
 
-/// What sort of problem it is.
+/// The kind of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ModelErrorKind {
     /// The file could not be read.
     Io,
-    /// The bytes are something else than a TensorFlow Lite model.
+    /// The bytes are not a TensorFlow Lite model.
     NotTflite,
-    /// The bytes are damaged: the flatbuffer (or an appended archive) doesn't hold together.
+    /// The bytes are damaged: the flatbuffer (or an appended archive) is malformed.
     Corrupt,
-    /// The file is whole, but what it says contradicts itself.
+    /// The file is well-formed, but its contents are inconsistent.
     Invalid,
-    /// The file is right, but uses something that this library doesn't read.
+    /// The file is valid, but uses a feature that this library does not support.
     Unsupported,
-    /// What was asked for is not in the file.
+    /// The requested item is not in the file.
     NotFound,
 }
 
-/// Where in a model.
+/// A place in a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// Index of the subgraph.
     pub subgraph: Option<usize>,
-    /// Index of the operator within the subgraph, and what it is, as `CONV_2D`.
+    /// Index of the operator within the subgraph, and its name, e.g. `CONV_2D`.
     pub operator: Option<(usize, String)>,
     /// Index of the tensor within the subgraph, and its name.
     pub tensor: Option<(usize, String)>,
@@ -47,15 +47,15 @@ impl fmt::Display for Place {
     }
 }
 
-/// One thing that is wrong.
+/// One problem of a file.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Problem {
-    /// What sort of problem it is.
+    /// The kind of problem.
     pub kind: ModelErrorKind,
-    /// Where it is; empty where it concerns the whole file.
+    /// The place; empty if the problem concerns the whole file.
     pub place: Place,
-    /// What is wrong and, where there is a remedy, what to do.
+    /// What is wrong and, if there is a remedy, what to do.
     pub text: String,
 }
 
@@ -68,7 +68,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Why a model could not be read. Its text names all problems, up to a limit.
+/// Why a model could not be read. The `Display` text lists all problems, up to a limit.
 #[derive(Debug)]
 pub struct ModelError(Box<Inner>);
 
@@ -97,14 +97,15 @@ impl ModelError {
         self
     }
 
-    /// What sort of error it is: that of the first problem that isn't merely [`ModelErrorKind::Unsupported`], if any.
+    /// The kind of the error: that of the first problem that is not [`ModelErrorKind::Unsupported`], or else of the
+    /// first one.
     pub fn kind(&self) -> ModelErrorKind {
         let mut kinds = self.0.problems.iter().map(|problem| problem.kind);
         let first = kinds.clone().next();
         kinds.find(|kind| *kind != ModelErrorKind::Unsupported).or(first).unwrap_or(ModelErrorKind::Invalid)
     }
 
-    /// The problems in the order of the file, at least one, the first 64 at most.
+    /// The problems in file order: at least one, at most the first 64.
     pub fn problems(&self) -> &[Problem] {
         &self.0.problems
     }
@@ -135,7 +136,7 @@ impl std::error::Error for ModelError {
     }
 }
 
-/// Collects problems.
+/// Collects problems while a file is read.
 #[derive(Default)]
 pub(crate) struct Problems {
     found: Vec<Problem>,
@@ -143,12 +144,12 @@ pub(crate) struct Problems {
 }
 
 impl Problems {
-    /// Whether the next problem will be kept; others need no text.
+    /// Whether the next problem will be stored; its text is not needed otherwise.
     pub(crate) fn wanted(&self) -> bool {
         self.found.len() < MOST_PROBLEMS
     }
 
-    /// Notes a problem; `None` where it wasn't wanted.
+    /// Adds a problem. `None` only counts it, for problems that are not [`wanted`](Self::wanted).
     pub(crate) fn add(&mut self, problem: Option<Problem>) {
         match problem {
             Some(problem) => self.found.push(problem),
@@ -156,7 +157,7 @@ impl Problems {
         }
     }
 
-    /// The value if nothing was found.
+    /// `value` if there were no problems, else the error.
     pub(crate) fn or<T>(self, value: T) -> Result<T, ModelError> {
         if self.found.is_empty() {
             return Ok(value);
@@ -165,7 +166,7 @@ impl Problems {
     }
 }
 
-/// A name as a message quotes it: cut off where it is long.
+/// A name as quoted in a message, truncated if it is long.
 pub(crate) fn quoted(name: &str) -> String {
     match name.char_indices().nth(MOST_NAME) {
         Some((end, _)) => format!("{}…", &name[..end]),

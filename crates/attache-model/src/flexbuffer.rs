@@ -1,13 +1,13 @@
-//! FlexBuffers, as far as custom operators keep options in them: one map from names to numbers and truth values.
+//! FlexBuffers, restricted to what custom operators use for their options: one map from names to numbers and booleans.
 //!
-//! Contract: any bytes may be read; what doesn't hold together is `None`, and reading takes memory in proportion to the
-//! bytes. Values of other types (strings, vectors, inner maps) are passed over. What this is not: a reader for data.
+//! Any bytes may be read. Malformed ones give `None`, and memory is proportional to their number. Values of other types
+//! (strings, vectors, nested maps) are skipped. This is not a general FlexBuffers reader.
 //!
 //! Source: "FlexBuffers" in FlatBuffers' documentation of its internals. A map is a vector of values, each of the map's
-//! width, followed by a byte for each value's type; before it lie its length, the width of its keys and the distance back
-//! to them. All distances lead back, from where they stand.
+//! width, followed by one type byte per value. Before it come its length, the width of its keys, and the offset of the
+//! keys. All offsets are distances back from the place where they are stored.
 
-/// Bytes of a name, at most: longer ones are nobody's.
+/// Maximum length of a name in bytes; no operator uses longer ones.
 const MOST_NAME: usize = 255;
 
 const INT: u8 = 1;
@@ -19,24 +19,24 @@ const INDIRECT_FLOAT: u8 = 8;
 const MAP: u8 = 9;
 const BOOL: u8 = 26;
 
-/// A number or a truth value.
+/// An integer, float or boolean.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum FlexScalar {
-    /// A whole number.
+    /// An integer.
     Int(i64),
-    /// A real number.
+    /// A float.
     Float(f64),
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
 }
 
-/// The names and scalars of a map.
+/// The names and scalar values of a map.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlexMap<'a>(Vec<(&'a str, FlexScalar)>);
 
 impl<'a> FlexMap<'a> {
-    /// The map that these bytes hold; `None` where they hold no map or are damaged.
+    /// Reads a map; `None` if the bytes contain no map or are malformed.
     pub fn read(bytes: &'a [u8]) -> Option<Self> {
         let buffer = Buffer(bytes);
         let [.., root_type, root_width] = *bytes else { return None };
@@ -59,12 +59,16 @@ impl<'a> FlexMap<'a> {
         Some(Self(entries))
     }
 
-    /// The scalar of this name.
+    /// The scalar with this name.
     pub fn get(&self, name: &str) -> Option<FlexScalar> {
         self.0.iter().find(|(known, _)| *known == name).map(|(_, scalar)| *scalar)
     }
 
-    /// The bytes of a map with these entries, everything 32 bits wide. Panics where a whole number is too large for that.
+    /// Writes a map with these entries; every value is 32 bits wide.
+    ///
+    /// # Panics
+    ///
+    /// Panics if an integer does not fit 32 bits.
     pub fn write(entries: &[(&str, FlexScalar)]) -> Vec<u8> {
         let mut entries = entries.to_vec();
         entries.sort_by_key(|(name, _)| *name);
@@ -108,7 +112,7 @@ impl FlexScalar {
     }
 }
 
-/// A type with a width of 4 bytes.
+/// The type byte for a width of 4 bytes.
 fn packed(kind: u8) -> u8 {
     kind << 2 | 2
 }
@@ -125,12 +129,12 @@ fn put_distance(bytes: &mut Vec<u8>, place: usize) {
     put(bytes, bytes.len() - place);
 }
 
-/// Reads at places that may lie anywhere.
+/// Bounds-checked reads at arbitrary offsets.
 #[derive(Clone, Copy)]
 struct Buffer<'a>(&'a [u8]);
 
 impl<'a> Buffer<'a> {
-    /// The little-endian word of 1, 2, 4 or 8 bytes.
+    /// The bytes of a little-endian word of 1, 2, 4 or 8 bytes.
     fn word(self, place: usize, width: usize) -> Option<&'a [u8]> {
         [1, 2, 4, 8].contains(&width).then(|| self.0.get(place..place.checked_add(width)?))?
     }
@@ -152,7 +156,7 @@ impl<'a> Buffer<'a> {
         }
     }
 
-    /// Where the distance that stands here leads to.
+    /// The target of the backward offset stored at `place`.
     fn back(self, place: usize, width: usize) -> Option<usize> {
         place.checked_sub(usize::try_from(self.unsigned(place, width)?).ok()?)
     }
@@ -163,7 +167,7 @@ impl<'a> Buffer<'a> {
         std::str::from_utf8(&text[..end]).ok()
     }
 
-    /// The value of this type that stands or is told to stand here: `Some(None)` where it is no scalar.
+    /// The value of this type, stored at `place` or referenced from it; `Some(None)` if the type is not a scalar.
     fn scalar(self, place: usize, width: usize, packed: u8) -> Option<Option<FlexScalar>> {
         let (kind, inner) = (packed >> 2, 1 << (packed & 3));
         let (place, width) = match kind {
@@ -191,7 +195,8 @@ mod tests {
         ("most", FlexScalar::Int(1 << 20)),
     ];
 
-    /// What FlatBuffers' own writer makes of `{"a": 300, "b": 1.5, "c": true, "s": "x"}`: all inline values 4 bytes wide.
+    /// What FlatBuffers' own writer produces for `{"a": 300, "b": 1.5, "c": true, "s": "x"}`: all inline values 4 bytes
+    /// wide.
     const FOREIGN: &[u8] = b"a\0b\0c\0s\0\x01x\0\x04\x0c\x0b\x0a\x09\x04\0\0\0\x01\0\0\0\x04\0\0\0\x2c\x01\0\0\
         \0\0\xc0\x3f\x01\0\0\0\x1f\0\0\0\x06\x0e\x6a\x14\x14\x26\x01";
 
@@ -225,7 +230,7 @@ mod tests {
             for byte in 0..=255 {
                 let mut bytes = whole.clone();
                 bytes[place] = byte;
-                // Any answer will do, so long as there is one.
+                // Any result is accepted; the read must only return.
                 let entries = FlexMap::read(&bytes).map_or(0, |map| map.0.len());
                 assert!(entries <= bytes.len());
             }

@@ -1,10 +1,11 @@
-//! TensorFlow Lite model files: bytes to [`Model`] and, through [`ModelBuilder`], back to bytes.
+//! Reads TensorFlow Lite model files into a [`Model`] and writes them with a [`ModelBuilder`].
 //!
-//! A model is verified as a flatbuffer and then checked: every index, shape, offset and size in its descriptors is good
-//! to use, and a bad file is a [`ModelError`] that lists all problems with their places. What the options of an operator
-//! mean, which operators and versions exist, and whether the operators make a graph is for others to say.
+//! Reading verifies the file as a flatbuffer and then checks it: every index, shape, offset and size in the resulting
+//! descriptors is valid. A bad file gives a [`ModelError`] that lists all problems with their places. This crate does
+//! not interpret operator options, know which operators and versions exist, or check that the operators form a valid
+//! graph.
 
-// Generated code names it by this path.
+// The generated code refers to `alloc` by this path.
 extern crate alloc;
 
 mod archive;

@@ -1,36 +1,47 @@
-//! TFLite Metadata: what a model says of its inputs and outputs beside the graph. Labels of classes and the normalization
-//! of images; the rest is left where it is.
+//! TFLite Metadata, which describes a model's inputs and outputs: labels of classes and normalization of images. The
+//! rest is not read.
 
 use crate::archive;
 use crate::error::{ModelError, ModelErrorKind};
 use crate::generated::metadata::{self, AssociatedFile, AssociatedFileType, TensorMetadata};
 use crate::model::Model;
 
-/// The metadata entry that holds the description of inputs and outputs.
+/// Name of the metadata entry that describes inputs and outputs.
 const ENTRY: &str = "TFLITE_METADATA";
 
-/// How an input is to be normalized: `(value - mean) / std`, one of each for all channels or one per channel.
+/// Normalization of an input, `(value - mean) / std`, with one value of each for all channels or one per channel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Normalization {
-    /// What is subtracted.
+    /// The values to subtract.
     pub mean: Vec<f32>,
-    /// What is divided by.
+    /// The divisors.
     pub std: Vec<f32>,
 }
 
 impl Model {
-    /// Names of the files that are packed into the model's file.
+    /// Names of the files packed into the model file.
     pub fn associated_files(&self) -> Vec<String> {
         archive::entries(self.bytes()).into_iter().map(|entry| entry.name).collect()
     }
 
-    /// The content of a file that is packed into the model's file.
+    /// The content of a file packed into the model file.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there is no file of this name, or if it is damaged, encrypted, too large or packed by an
+    /// unsupported method.
     pub fn associated_file(&self, name: &str) -> Result<Vec<u8>, ModelError> {
         archive::unpack(self.bytes(), name)
     }
 
-    /// The names of the classes that an output tells apart, one a line of the label file: that which the metadata names as
-    /// such, else the only associated text file or the first whose name has "label" in it. `None` where there is none.
+    /// The class names of an output, one per line of the label file; `None` if there is no label file.
+    ///
+    /// The label file is the one that the metadata marks as labels. Without one it is the first associated text file
+    /// whose name contains "label", or else the only associated text file.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the label file cannot be unpacked or is not UTF-8.
     pub fn labels(&self) -> Result<Option<Vec<String>>, ModelError> {
         let Some(name) = self.named_label_file().or_else(|| self.likely_label_file()) else { return Ok(None) };
         let text = String::from_utf8(self.associated_file(&name)?).map_err(|_| {
@@ -39,7 +50,7 @@ impl Model {
         Ok(Some(text.lines().map(|line| line.trim_end().to_owned()).collect()))
     }
 
-    /// How input `index` of the first subgraph is to be normalized, where the metadata says so.
+    /// The normalization of input `index` of the first subgraph, if the metadata specifies one.
     pub fn normalization(&self, index: usize) -> Option<Normalization> {
         let inputs = self.described()?.subgraph_metadata()?.iter().next()?.input_tensor_metadata()?;
         let units = (index < inputs.len()).then(|| inputs.get(index))?.process_units()?;
@@ -48,7 +59,7 @@ impl Model {
         Some(Normalization { mean, std })
     }
 
-    /// The description of inputs and outputs, if it is there and whole.
+    /// The description of inputs and outputs, if present and well-formed.
     fn described(&self) -> Option<metadata::ModelMetadata<'_>> {
         let bytes = self.metadata_named(ENTRY)?;
         let is_known = bytes.get(4..8) == Some(metadata::MODEL_METADATA_IDENTIFIER.as_bytes());
@@ -85,7 +96,7 @@ mod tests {
     use crate::ModelBuilder;
     use crate::archive::tests::append;
 
-    /// Metadata of one input with a normalization and one output with a label file.
+    /// Metadata with a normalization of one input and a label file of one output.
     fn described(labels: &str) -> Vec<u8> {
         let mut builder = FlatBufferBuilder::new();
         let mean = builder.create_vector(&[127.5f32]);

@@ -1,8 +1,8 @@
 //! A model as plain descriptors over the bytes of its file.
 //!
-//! Contract: every index in a descriptor is in range, element counts and byte sizes of shapes don't overflow, and a
-//! constant has the bytes that its shape takes (sparse ones and types without a fixed size excepted). Weights stay in the
-//! file. Nothing here says what an operator means.
+//! Guarantees: every index in a descriptor is in range, the element counts and byte sizes of shapes do not overflow,
+//! and a constant has at least the bytes that its shape requires (except sparse constants and types without a fixed
+//! size). Weights stay in the file. The descriptors do not interpret operators.
 
 use std::fmt;
 use std::fs::File;
@@ -24,7 +24,7 @@ struct Inner {
     contents: Contents,
 }
 
-/// What a file says.
+/// The contents of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
     pub(crate) description: String,
@@ -33,14 +33,14 @@ pub(crate) struct Contents {
     pub(crate) metadata: Vec<Metadata>,
 }
 
-/// One graph of a model: tensors, and operators in the order in which they run.
+/// A graph of a model: its tensors, and its operators in execution order.
 #[derive(Clone, Debug, Default)]
 pub struct Subgraph {
-    /// Its name, often empty.
+    /// The name, often empty.
     pub name: String,
-    /// All tensors; the indices elsewhere count in this list.
+    /// All tensors; tensor indices elsewhere refer to this list.
     pub tensors: Vec<Tensor>,
-    /// Tensors that the caller fills.
+    /// Tensors that the caller writes.
     pub inputs: Vec<usize>,
     /// Tensors that the caller reads.
     pub outputs: Vec<usize>,
@@ -51,67 +51,67 @@ pub struct Subgraph {
 /// A tensor of a subgraph.
 #[derive(Clone, Debug)]
 pub struct Tensor {
-    /// Its name, not necessarily unique.
+    /// The name, not necessarily unique.
     pub name: String,
     /// Type of the elements.
     pub data_type: DataType,
-    /// Extents, outermost first; 1 where the signature leaves an extent open.
+    /// Extents, outermost first; 1 for extents that the signature leaves open.
     pub shape: Shape,
-    /// As many extents as `shape`, -1 where the caller decides; `None` where the file doesn't say.
+    /// As many extents as `shape`, -1 for those that the caller decides; `None` if the file has no signature.
     pub shape_signature: Option<Vec<i32>>,
-    /// Whether the file says that the rank is known. Converters leave it false nearly always: only an empty shape with a
-    /// false flag may stand for an unknown rank.
+    /// Whether the file marks the rank as known. Converters almost never set this flag; only an empty shape with the
+    /// flag unset may mean that the rank is unknown.
     pub has_rank: bool,
-    /// The value, where the file holds one: at least as many bytes as the shape takes, except for sparse tensors and for
-    /// strings, resources and variants, whose bytes are as they lie in the file.
+    /// The value, if the file contains one. It has at least as many bytes as the shape requires, except for sparse
+    /// tensors and for strings, resources and variants, whose bytes are passed on as stored.
     pub constant: Option<Constant>,
-    /// Affine quantization, one scale or one per index of an axis.
+    /// Affine quantization: one scale, or one per index along an axis.
     pub quantization: Option<Quantization>,
-    /// Quantization beyond the affine one.
+    /// Quantization other than affine.
     pub quantization_details: QuantizationDetails,
-    /// Whether the value lives on from one run to the next.
+    /// Whether the value persists from one run to the next.
     pub is_variable: bool,
-    /// Whether the constant is stored sparsely (see [`Model::tensor_view`] for how).
+    /// Whether the constant is stored in sparse form (described in [`Model::tensor_view`]).
     pub is_sparse: bool,
 }
 
-/// Quantization that scale and zero point alone don't describe.
+/// Quantization that is not described by scale and zero point alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum QuantizationDetails {
-    /// None.
+    /// No further quantization.
     #[default]
     None,
-    /// Bytes that only their producer understands.
+    /// Opaque bytes, defined by their producer.
     Custom,
-    /// A scale per block of elements along an axis.
+    /// One scale per block of elements along an axis.
     Blockwise {
-        /// The tensor that holds the scales.
+        /// The tensor with the scales.
         scales: usize,
-        /// The tensor that holds the zero points, if any.
+        /// The tensor with the zero points, if any.
         zero_points: Option<usize>,
-        /// Elements of a block.
+        /// Elements per block.
         block_size: usize,
-        /// The axis that is cut into blocks.
+        /// The axis that is split into blocks.
         axis: usize,
     },
-    /// A scale per block along several axes.
+    /// One scale per block along several axes.
     MultiAxis {
-        /// The tensor that holds the scales.
+        /// The tensor with the scales.
         scales: usize,
-        /// The tensor that holds the zero points, if any.
+        /// The tensor with the zero points, if any.
         zero_points: Option<usize>,
-        /// Elements of a block; 0: none.
+        /// Elements per block; 0 for no blocks.
         block_size: usize,
-        /// The axes.
+        /// The quantized axes.
         axes: Vec<usize>,
     },
-    /// A kind that the schema doesn't have.
+    /// A kind that the schema does not have.
     Unknown(u8),
 }
 
 impl QuantizationDetails {
-    /// The kind in words, as `blockwise`.
+    /// A name for the kind, e.g. `blockwise`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::None => "affine",
@@ -123,19 +123,19 @@ impl QuantizationDetails {
     }
 }
 
-/// Which operator, in which version.
+/// An operator and its version.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct OperatorCode {
-    /// The builtin operator, [`BuiltinOperator::CUSTOM`] for custom ones. Numbers that the schema doesn't have are kept.
+    /// The builtin operator, [`BuiltinOperator::CUSTOM`] for custom ones. Codes that the schema does not have are kept.
     pub builtin: BuiltinOperator,
-    /// The custom operator's name: there is one exactly where `builtin` is [`BuiltinOperator::CUSTOM`].
+    /// The custom operator's name; present if and only if `builtin` is [`BuiltinOperator::CUSTOM`].
     pub custom: Option<String>,
-    /// Version of its definition, counted from 1.
+    /// Version of the operator's definition, starting at 1.
     pub version: i32,
 }
 
 impl OperatorCode {
-    /// TensorFlow Lite's name, as `CONV_2D`; a custom operator's own; `BUILTIN_210` for a number without a name.
+    /// TensorFlow Lite's name, e.g. `CONV_2D`; the name of a custom operator; `BUILTIN_210` for a code without a name.
     pub fn name(&self) -> String {
         match (&self.custom, self.builtin.variant_name()) {
             (Some(custom), _) => custom.clone(),
@@ -154,42 +154,42 @@ impl fmt::Display for OperatorCode {
 /// An operator of a subgraph. Its options are read through [`Model::operator_view`].
 #[derive(Clone, Debug)]
 pub struct Operator {
-    /// What it does; operators of one code share it.
+    /// The kind of operator, shared by all operators with the same code.
     pub code: Arc<OperatorCode>,
-    /// Tensors that it reads; `None` for an optional input that is left out.
+    /// Tensors that the operator reads; `None` for an omitted optional input.
     pub inputs: Vec<Option<usize>>,
-    /// Tensors that it writes.
+    /// Tensors that the operator writes.
     pub outputs: Vec<usize>,
-    /// Tensors that only carry quantization parameters of inner results.
+    /// Tensors that only carry quantization parameters of intermediate results.
     pub intermediates: Vec<usize>,
-    /// A custom operator's options, as they lie in the file.
+    /// Options of a custom operator, as stored in the file.
     pub custom_options: Option<Bytes>,
 }
 
 /// A named entry point: names for the inputs and outputs of a subgraph.
 #[derive(Clone, Debug)]
 pub struct Signature {
-    /// Its name, as `serving_default`.
+    /// The name, e.g. `serving_default`.
     pub key: String,
-    /// The subgraph that it runs.
+    /// Index of the subgraph that the signature runs.
     pub subgraph: usize,
-    /// Names and tensors of the inputs.
+    /// Names and tensor indices of the inputs.
     pub inputs: Vec<(String, usize)>,
-    /// Names and tensors of the outputs.
+    /// Names and tensor indices of the outputs.
     pub outputs: Vec<(String, usize)>,
 }
 
 /// A named blob.
 #[derive(Clone, Debug)]
 pub struct Metadata {
-    /// Its name, as `min_runtime_version`.
+    /// The name, e.g. `min_runtime_version`.
     pub name: String,
-    /// Its bytes.
+    /// The bytes.
     pub bytes: Bytes,
 }
 
-/// An error for what is there but holds no bytes of its own: opening a pipe would wait for a writer, and a device may never
-/// end.
+/// Returns an error for paths that are not regular files. Opening a pipe would wait for a writer, and a device may have
+/// no end.
 fn check_regular(path: &Path) -> std::io::Result<()> {
     let kind = std::fs::metadata(path)?.file_type();
     let wrong = |text: &str| Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, text));
@@ -205,15 +205,20 @@ fn check_regular(path: &Path) -> std::io::Result<()> {
 fn map(path: &Path) -> std::io::Result<memmap2::Mmap> {
     check_regular(path)?;
     let file = File::open(path)?;
-    // SAFETY: the map is read-only and private to this process. As with every mapped file, another process that changes
-    // or cuts the file while it is mapped breaks the promise that the bytes stay the same; there is no portable way to
-    // forbid that, and reading the weights of large models without a copy is what the map is for.
+    // SAFETY: the map is read-only and private to this process. As with every mapped file, another process that
+    // modifies or truncates the file while it is mapped violates the assumption that the bytes do not change. There is
+    // no portable way to prevent that, and the map is what avoids copying the weights of large models.
     unsafe { memmap2::Mmap::map(&file) }
 }
 
 impl Model {
-    /// Opens a file, which stays memory-mapped while a clone of the model or one of its constants lives. The file must
-    /// not be changed in that time (replace it by renaming a new one over it).
+    /// Opens a file. It stays memory-mapped as long as a clone of the model or one of its constants exists, and must
+    /// not be modified in that time (replace it by renaming a new file over it).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the file cannot be read, is not a TensorFlow Lite model, is damaged or inconsistent, or uses
+    /// unsupported features.
     pub fn from_path(path: impl AsRef<Path>) -> Result<Self, ModelError> {
         let path = path.as_ref();
         let open = || Self::open(Bytes::new(Arc::new(map(path).map_err(ModelError::io)?)));
@@ -221,37 +226,50 @@ impl Model {
     }
 
     /// Reads a model from bytes.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the bytes are not a TensorFlow Lite model, are damaged or inconsistent, or use unsupported
+    /// features.
     pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Result<Self, ModelError> {
         Self::open(Bytes::from_vec(bytes.into()))
     }
 
-    /// Reads a model from bytes that live as long as the program, as those of `include_bytes!`, without a copy.
+    /// Reads a model from static bytes, e.g. those of `include_bytes!`, without a copy.
+    ///
+    /// # Errors
+    ///
+    /// As [`Model::from_bytes`].
     pub fn from_static(bytes: &'static [u8]) -> Result<Self, ModelError> {
         Self::open(Bytes::new(Arc::new(bytes)))
     }
 
     /// Reads a model from shared bytes without a copy.
+    ///
+    /// # Errors
+    ///
+    /// As [`Model::from_bytes`].
     pub fn from_shared(bytes: Arc<[u8]>) -> Result<Self, ModelError> {
         Self::open(Bytes::new(Arc::new(bytes)))
     }
 
-    /// The owner of `bytes` must hand out the same bytes each time (see `root`); all callers above pass plain memory.
+    /// The owner of `bytes` must return the same bytes at every call (see `root`); all callers above pass plain memory.
     fn open(bytes: Bytes) -> Result<Self, ModelError> {
         let contents = read::read(&bytes)?;
         Ok(Self(Arc::new(Inner { bytes, contents })))
     }
 
-    /// The whole file.
+    /// The bytes of the whole file.
     pub fn bytes(&self) -> &Bytes {
         &self.0.bytes
     }
 
-    /// What the producer says of the model, often only its own name.
+    /// The producer's description of the model, often only the producer's name.
     pub fn description(&self) -> &str {
         &self.0.contents.description
     }
 
-    /// The subgraphs, at least one; the first is what runs unless a signature says otherwise.
+    /// The subgraphs, at least one. The first one runs unless a signature selects another.
     pub fn subgraphs(&self) -> &[Subgraph] {
         &self.0.contents.subgraphs
     }
@@ -266,19 +284,19 @@ impl Model {
         &self.0.contents.metadata
     }
 
-    /// The first blob of this name.
+    /// The bytes of the first blob with this name.
     pub fn metadata_named(&self, name: &str) -> Option<&Bytes> {
         self.metadata().iter().find(|entry| entry.name == name).map(|entry| &entry.bytes)
     }
 
-    /// Version of the schema: always 3, the only one there is.
+    /// Version of the schema; always 3, the only supported one.
     pub fn version(&self) -> u32 {
         read::SCHEMA_VERSION
     }
 
     #[allow(unsafe_code)]
     pub(crate) fn root(&self) -> schema::Model<'_> {
-        // SAFETY: `open` verified these very bytes, and their owner (a vector, a shared or static slice, a map) neither
+        // SAFETY: `open` verified these bytes, and their owner (a vector, a shared or static slice, a map) neither
         // moves nor changes them.
         unsafe { schema::root_as_model_unchecked(&self.0.bytes) }
     }
@@ -287,14 +305,22 @@ impl Model {
         self.root().subgraphs().expect("an opened model has subgraphs").get(subgraph)
     }
 
-    /// The file's own view of an operator, for its options: they are verified as a flatbuffer, but the numbers in them are
-    /// unchecked. Panics where there is no such operator.
+    /// The flatbuffer view of an operator, for its options. It is verified as a flatbuffer, but the values in it are
+    /// unchecked.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no such operator.
     pub fn operator_view(&self, subgraph: usize, operator: usize) -> schema::Operator<'_> {
         self.subgraph_view(subgraph).operators().expect("the subgraph has operators").get(operator)
     }
 
-    /// The file's own view of a tensor, for what [`Tensor`] leaves out (sparsity, ranges): verified as a flatbuffer, but
-    /// the numbers in it are unchecked. Panics where there is no such tensor.
+    /// The flatbuffer view of a tensor, for fields that [`Tensor`] omits (sparsity, ranges). It is verified as a
+    /// flatbuffer, but the values in it are unchecked.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no such tensor.
     pub fn tensor_view(&self, subgraph: usize, tensor: usize) -> schema::Tensor<'_> {
         self.subgraph_view(subgraph).tensors().expect("the subgraph has tensors").get(tensor)
     }

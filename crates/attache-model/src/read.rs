@@ -1,8 +1,9 @@
-//! From bytes to checked descriptors.
+//! Converts the bytes of a file to checked descriptors.
 //!
-//! Contract: whatever the bytes, returns in time and memory proportional to their number, and reports all problems of one
-//! pass. A problem leaves a placeholder in the descriptors, which are dropped in the end. What is no contradiction in the
-//! file itself (an unknown operator, an odd option) is not a problem here.
+//! Guarantees for any bytes: time and memory are proportional to their number, and all problems found in one pass are
+//! reported. A problem leaves a placeholder in the descriptors; if there is any problem, the descriptors are discarded.
+//! Something that is not a contradiction within the file (an unknown operator, an unusual option) is not a problem
+//! here.
 
 mod tensor;
 
@@ -17,15 +18,18 @@ use crate::schema::{self, BuiltinOperator};
 
 use ModelErrorKind::{Corrupt, Invalid, NotTflite, Unsupported};
 
-/// The one version of the schema that runtimes accept.
+/// The only schema version that runtimes accept.
 pub(crate) const SCHEMA_VERSION: u32 = 3;
-/// Tables in a file, counted once per reference. Far above real models; a descriptor of some 250 bytes may stand for one.
+/// Maximum number of tables in a file, counted once per reference. Real models have far fewer. The limit matters
+/// because each table may produce a descriptor of about 250 bytes.
 const MOST_TABLES: usize = 1_000_000;
 
 type Tables<'a, T> = Vector<'a, ForwardsUOffset<T>>;
 
-/// Reads a whole model. All references are followed once, so the verifier's bound on the apparent size, about twice the
-/// file, also bounds what is copied from parts that many tables share.
+/// Reads a whole model.
+///
+/// Each reference is followed once. The verifier's bound on the apparent size (about twice the file size) therefore
+/// also bounds what is copied from parts that many tables share.
 pub(crate) fn read(bytes: &Bytes) -> Result<Contents, ModelError> {
     check_identifier(bytes)?;
     let options = VerifierOptions {
@@ -59,13 +63,13 @@ fn corrupt(length: usize, error: &InvalidFlatbuffer) -> String {
     format!("the file ({length} bytes) {reason} ({})", detail.join("; "))
 }
 
-/// Whether the bytes begin as PNG, JPEG, GIF, BMP or WebP files do.
+/// Whether the bytes start like a PNG, JPEG, GIF, BMP or WebP file.
 fn is_picture(bytes: &[u8]) -> bool {
     let starts: [&[u8]; 4] = [b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"BM"];
     starts.iter().any(|start| bytes.starts_with(start)) || bytes.get(8..12) == Some(b"WEBP")
 }
 
-/// Says what a file is that isn't a model, as far as its first bytes tell.
+/// Checks the file identifier. If it is missing, the error says what the file seems to be instead.
 fn check_identifier(bytes: &[u8]) -> Result<(), ModelError> {
     if bytes.get(4..8) == Some(b"TFL3") {
         return Ok(());
@@ -86,7 +90,7 @@ fn check_identifier(bytes: &[u8]) -> Result<(), ModelError> {
     Err(ModelError::new(NotTflite, format!("not a TensorFlow Lite model: {is}")))
 }
 
-/// Where the reader is, by indices; names are looked up when there is something to report.
+/// The reader's current place, as indices. Names are looked up only when there is a problem to report.
 #[derive(Clone, Copy, Default)]
 struct At {
     subgraph: Option<usize>,
@@ -141,7 +145,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The code is the larger of the old 8-bit field and the new one: each producer fills at least one of them.
+    /// The code is the larger of the old 8-bit field and the new field, because producers fill at least one of the two.
     fn code(&mut self, index: usize, view: schema::OperatorCode<'_>) -> Arc<OperatorCode> {
         let builtin = BuiltinOperator(view.builtin_code().0.max(view.deprecated_builtin_code().into()));
         let is_custom = builtin == BuiltinOperator::CUSTOM;
@@ -187,7 +191,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Options in the table itself, else those that lie beside the flatbuffer.
+    /// The options in the operator's table, or else those outside the flatbuffer.
     fn custom_options(&mut self, at: At, view: schema::Operator<'a>) -> Option<Bytes> {
         if let Some(options) = view.custom_options() {
             return Some(self.part(options.bytes()));
@@ -196,7 +200,7 @@ impl<'a> Reader<'a> {
         (offset > 1).then(|| self.outside(at, "the custom options", offset, size))
     }
 
-    /// A tensor index, -1 for none.
+    /// An optional tensor index; -1 means none.
     fn optional_tensor(&mut self, at: At, role: &str, position: usize, index: i32, count: usize) -> Option<usize> {
         if index == -1 { None } else { Some(self.tensor_index(at, role, position, index, count)) }
     }
@@ -263,7 +267,8 @@ impl<'a> Reader<'a> {
         Metadata { name: name.to_owned(), bytes: bytes.unwrap_or_else(|| Bytes::from_vec(Vec::new())) }
     }
 
-    /// The bytes of a buffer: those in its table (an empty list counts), else those beside the flatbuffer, else none.
+    /// The bytes of a buffer: those in its table (even an empty list), or else those outside the flatbuffer, or else
+    /// none.
     fn buffer(&mut self, at: At, index: u32, of: impl Fn() -> String) -> Option<Bytes> {
         let buffers = self.root.buffers()?;
         if index as usize >= buffers.len() {
@@ -277,13 +282,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A slice of the file as bytes with the file's owner.
+    /// A slice of the file as [`Bytes`] that share the file's owner.
     fn part(&self, part: &[u8]) -> Bytes {
         let start = part.as_ptr().addr() - self.bytes.as_ptr().addr();
         self.bytes.slice(start..start + part.len()).expect("a slice of the file lies in the file")
     }
 
-    /// Bytes by file offset and size.
+    /// Bytes given by file offset and size.
     fn outside(&mut self, at: At, of: &str, offset: u64, size: u64) -> Bytes {
         let start = usize::try_from(offset).ok();
         let end = offset.checked_add(size).and_then(|end| usize::try_from(end).ok());
@@ -298,19 +303,19 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A signed index if it is below `count`.
+/// The index as `usize` if it is in `0..count`.
 fn checked_index(index: i32, count: usize) -> Option<usize> {
     usize::try_from(index).ok().filter(|index| *index < count)
 }
 
-/// The tables of a list, none where there is no list.
+/// The tables of a list; none if the list is missing.
 fn list<'a, T: flatbuffers::Follow<'a> + 'a>(
     list: Option<Tables<'a, T>>,
 ) -> impl Iterator<Item = T::Inner> + use<'a, T> {
     list.into_iter().flatten()
 }
 
-/// The numbers of a list, none where there is no list.
+/// The numbers of a list; none if the list is missing.
 fn numbers<'a, T: flatbuffers::Follow<'a> + 'a>(
     list: Option<Vector<'a, T>>,
 ) -> impl Iterator<Item = T::Inner> + use<'a, T> {

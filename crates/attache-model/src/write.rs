@@ -1,7 +1,7 @@
-//! From descriptions to bytes: makes `.tflite` files for tests, tools and built-in models.
+//! Writes `.tflite` files for tests, tools and built-in models.
 //!
-//! Contract: what is described is what is written, checked or not (tests write bad files on purpose), in the form that
-//! converters give it: version 3, an empty buffer 0, operator codes in both fields, tensor data aligned to 16 bytes.
+//! Writes exactly what is described, without checks (tests write bad files on purpose), in the form that converters
+//! use: version 3, an empty buffer 0, operator codes in both fields, tensor data aligned to 16 bytes.
 
 mod aligned;
 mod operator;
@@ -16,10 +16,10 @@ pub use tensor::TensorBuilder;
 use crate::schema;
 use aligned::{ALIGNMENT, push_aligned};
 
-/// Above so many bytes of data a file can't be one flatbuffer, whose offsets have 31 bits.
+/// Amount of data in bytes above which it is written outside the flatbuffer, whose offsets have 31 bits.
 const MOST_INSIDE: usize = 1 << 30;
 
-/// A model in the making.
+/// Builds a model file.
 ///
 /// ```
 /// use attache_base::DataType::Float32;
@@ -39,7 +39,7 @@ pub struct ModelBuilder {
     description: String,
     codes: Vec<schema::OperatorCodeT>,
     subgraphs: Vec<schema::SubGraphT>,
-    /// `None`: a buffer without data, as buffer 0.
+    /// `None` is a buffer without data, like buffer 0.
     buffers: Vec<Option<Bytes>>,
     signatures: Vec<schema::SignatureDefT>,
     metadata: Vec<schema::MetadataT>,
@@ -47,7 +47,7 @@ pub struct ModelBuilder {
 }
 
 impl ModelBuilder {
-    /// A model without subgraphs.
+    /// Starts a model without subgraphs.
     pub fn new(description: &str) -> Self {
         Self {
             description: description.to_owned(),
@@ -60,14 +60,14 @@ impl ModelBuilder {
         }
     }
 
-    /// Writes data and custom options behind the flatbuffer, by offset and size. Files with more than 1 GiB of data are
-    /// always written so.
+    /// Writes data and custom options after the flatbuffer, referenced by offset and size. Files with more than 1 GiB
+    /// of data are always written this way.
     pub fn data_outside(&mut self) -> &mut Self {
         self.outside = true;
         self
     }
 
-    /// Adds an empty subgraph and returns its index; the first is what runs.
+    /// Adds an empty subgraph and returns its index. The first subgraph is the one that runs.
     pub fn subgraph(&mut self, name: &str) -> usize {
         let empty = || Some(Vec::new());
         self.subgraphs.push(schema::SubGraphT {
@@ -82,13 +82,21 @@ impl ModelBuilder {
     }
 
     /// Adds a tensor to a subgraph and returns its index there.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no such subgraph.
     pub fn tensor(&mut self, subgraph: usize, tensor: TensorBuilder) -> usize {
         let (mut tensor, data) = tensor.into_parts();
         tensor.buffer = data.map_or(0, |data| self.buffer(data));
         push(&mut self.subgraphs[subgraph].tensors, tensor)
     }
 
-    /// Adds an operator to a subgraph and returns its index there. Operators run in the order of addition.
+    /// Adds an operator to a subgraph and returns its index there. Operators run in the order in which they are added.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no such subgraph.
     pub fn operator(&mut self, subgraph: usize, operator: OperatorBuilder) -> usize {
         let (mut operator, code) = operator.into_parts();
         let index = self.codes.iter().position(|known| *known == code).unwrap_or_else(|| {
@@ -99,19 +107,27 @@ impl ModelBuilder {
         push(&mut self.subgraphs[subgraph].operators, operator)
     }
 
-    /// Sets the tensors that the caller of a subgraph fills.
+    /// Sets the input tensors of a subgraph, which the caller writes.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no such subgraph.
     pub fn inputs(&mut self, subgraph: usize, tensors: &[usize]) -> &mut Self {
         self.subgraphs[subgraph].inputs = Some(indices(tensors));
         self
     }
 
-    /// Sets the tensors that the caller of a subgraph reads.
+    /// Sets the output tensors of a subgraph, which the caller reads.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no such subgraph.
     pub fn outputs(&mut self, subgraph: usize, tensors: &[usize]) -> &mut Self {
         self.subgraphs[subgraph].outputs = Some(indices(tensors));
         self
     }
 
-    /// Adds a named entry point to a subgraph, with names for its inputs and outputs.
+    /// Adds a named entry point for a subgraph, with names for its inputs and outputs.
     pub fn signature(
         &mut self,
         key: &str,
@@ -144,13 +160,18 @@ impl ModelBuilder {
         self.buffers.len() as u32 - 1
     }
 
-    /// The file. Panics where what is not data takes more than 2 GiB.
+    /// Returns the bytes of the file.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the flatbuffer without the data exceeds 2 GiB.
     pub fn finish(&self) -> Vec<u8> {
         let data: usize = self.buffers.iter().flatten().map(|data| data.len()).sum();
         if self.outside || data > MOST_INSIDE { self.finish_outside() } else { self.pack(None) }
     }
 
-    /// Offsets are fields of fixed width, so a first draft tells where the flatbuffer ends.
+    /// Writes data after the flatbuffer. Offsets are fields of fixed width, so a first draft determines where the
+    /// flatbuffer ends.
     fn finish_outside(&self) -> Vec<u8> {
         let length = self.pack(Some(ALIGNMENT)).len();
         let mut file = self.pack(Some(length.next_multiple_of(ALIGNMENT)));
@@ -164,7 +185,7 @@ impl ModelBuilder {
         file
     }
 
-    /// The flatbuffer, with all data inside, or with data at offsets from `outside` on.
+    /// Writes the flatbuffer, with all data inside, or with data at offsets starting at `outside`.
     fn pack(&self, outside: Option<usize>) -> Vec<u8> {
         let inside: usize = match outside {
             None => self.buffers.iter().flatten().map(|data| data.len() + 64).sum(),
@@ -202,7 +223,7 @@ impl ModelBuilder {
     }
 }
 
-/// Hands out offsets outside the flatbuffer, in the order of the data there.
+/// Assigns offsets outside the flatbuffer, in the order in which the data is written there.
 struct Places(usize);
 
 impl Places {
@@ -228,7 +249,7 @@ fn pack_buffer<'a>(
     schema::Buffer::create(builder, &arguments)
 }
 
-/// The subgraph with custom options by offset and size.
+/// The subgraph with its custom options replaced by offset and size.
 fn options_outside(subgraph: &schema::SubGraphT, places: &mut Places) -> schema::SubGraphT {
     let mut subgraph = subgraph.clone();
     for operator in subgraph.operators.iter_mut().flatten() {

@@ -1,4 +1,4 @@
-//! What the table holds of each operator, and what a parser gets to see.
+//! An operator's entry in the table of definitions, and the input of its parser.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -8,31 +8,30 @@ use attache_graph::{Inferred, Op, OpError};
 use attache_model::schema::{self, BuiltinOperator};
 use attache_model::{Operator, OperatorCode};
 
-use crate::callee::Callees;
+use crate::subgraphs::Callees;
 
-/// How files name an operator.
+/// How files identify an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// One of the schema's.
+    /// A builtin operator of the schema.
     Builtin(BuiltinOperator),
-    /// A custom operator, by its code.
+    /// A custom operator, identified by its code.
     Custom(&'static str),
 }
 
-/// One implemented operator.
+/// An implemented operator.
 #[derive(Debug)]
 pub struct Definition {
-    /// How files name it.
+    /// How files identify it.
     pub code: Code,
-    /// The versions that are implemented.
+    /// The implemented versions.
     pub versions: RangeInclusive<i32>,
-    /// Turns a file's options into the operator. Only reads attributes: what they mean together with shapes is for
-    /// `Op::infer` to check.
+    /// Parses a file's options into the operator. It only reads attributes; `Op::infer` checks them against shapes.
     pub parse: fn(&Declaration<'_>) -> Result<Arc<dyn Op>, OpError>,
 }
 
 impl Definition {
-    /// TensorFlow Lite's name, as `CONV_2D`, or the custom operator's code.
+    /// TensorFlow Lite's name, such as `CONV_2D`, or the custom operator's code.
     pub fn name(&self) -> &'static str {
         match self.code {
             Code::Builtin(builtin) => builtin.variant_name().unwrap_or("?"),
@@ -40,7 +39,7 @@ impl Definition {
         }
     }
 
-    /// Whether this is the operator that a file names.
+    /// Whether a file's operator code identifies this operator.
     pub fn is(&self, code: &OperatorCode) -> bool {
         match self.code {
             Code::Builtin(builtin) => code.custom.is_none() && builtin == code.builtin,
@@ -49,44 +48,44 @@ impl Definition {
     }
 }
 
-/// One operator as a file declares it.
+/// An operator as declared by a file.
 pub struct Declaration<'a> {
-    /// Its code, inputs and outputs, and a custom operator's options.
+    /// Its code, inputs and outputs, and the options of a custom operator.
     pub operator: &'a Operator,
-    /// The file's view, for the options: `options.builtin_options_as_…()`.
+    /// The file's view of the operator, for its options: `options.builtin_options_as_…()`.
     pub options: schema::Operator<'a>,
-    /// Types and shapes of the outputs as the file states them. Only for the few operators whose meaning hangs on them.
+    /// Types and shapes of the outputs as stated by the file. Only for the few operators whose meaning depends on them.
     pub outputs: Vec<Inferred>,
-    /// Types and scales of what the file calls its intermediates: some operators of stored numbers round there.
+    /// Types and scales of the file's intermediate tensors; some quantized operators round to them.
     pub intermediates: Vec<(DataType, Option<Quantization>)>,
-    /// The model's subgraphs, for the operators that run some.
+    /// The model's subgraphs, for operators that call them.
     pub(crate) callees: &'a Callees,
 }
 
 impl Declaration<'_> {
-    /// TensorFlow Lite's name of a builtin operator.
+    /// TensorFlow Lite's name of a builtin operator; empty where the code is unknown.
     pub(crate) fn builtin_name(&self) -> &'static str {
         self.operator.code.builtin.variant_name().unwrap_or_default()
     }
 
-    /// The definition's version that the file asks for.
+    /// The operator version that the file declares.
     pub fn version(&self) -> i32 {
         self.operator.code.version
     }
 
-    /// The error for an operator that can't do without its options.
+    /// The error for missing options of an operator that requires them.
     pub fn no_options(&self) -> OpError {
         OpError::invalid("the file gives it no options; convert the model again")
     }
 
-    /// A custom operator's options as little-endian 32-bit integers, as many as there are.
+    /// A custom operator's options as little-endian 32-bit integers; an incomplete last word is ignored.
     pub fn custom_words(&self) -> Vec<i32> {
         let bytes = self.operator.custom_options.as_deref().unwrap_or(&[]);
         bytes.chunks_exact(4).map(|word| i32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect()
     }
 }
 
-/// The padding of a file's options.
+/// Decodes the padding of a builtin operator's options.
 pub(crate) fn padding(padding: schema::Padding) -> Result<Padding, OpError> {
     match padding {
         schema::Padding::SAME => Ok(Padding::Same),
@@ -95,7 +94,7 @@ pub(crate) fn padding(padding: schema::Padding) -> Result<Padding, OpError> {
     }
 }
 
-/// The padding of a custom operator's options, coded as in TensorFlow Lite's C interface.
+/// Decodes the padding of a custom operator's options, coded as in TensorFlow Lite's C interface.
 pub(crate) fn custom_padding(code: i32) -> Result<Padding, OpError> {
     match code {
         1 => Ok(Padding::Same),
@@ -104,7 +103,7 @@ pub(crate) fn custom_padding(code: i32) -> Result<Padding, OpError> {
     }
 }
 
-/// The fused activation of a file's options. `SIGN_BIT` is in the schema, but no kernel of TensorFlow Lite has it.
+/// Decodes a fused activation. `SIGN_BIT` is in the schema, but no kernel of TensorFlow Lite implements it.
 pub(crate) fn activation(activation: schema::ActivationFunctionType) -> Result<Activation, OpError> {
     match Activation::from_code(activation.0) {
         Some(Activation::SignBit) => Err(OpError::unsupported("the fused activation SIGN_BIT is not implemented")),
@@ -113,7 +112,7 @@ pub(crate) fn activation(activation: schema::ActivationFunctionType) -> Result<A
     }
 }
 
-/// An option that must be a positive number.
+/// Checks that an option is a positive integer.
 pub(crate) fn positive(name: &str, value: i32) -> Result<usize, OpError> {
     match usize::try_from(value) {
         Ok(value) if value > 0 => Ok(value),

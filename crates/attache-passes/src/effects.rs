@@ -1,10 +1,10 @@
-//! What keeps a node in its place though nobody reads its outputs.
+//! Side effects, which keep a node in place even where its outputs are not read.
 
 use attache_base::DataType;
 use attache_graph::{Graph, Node};
 
-/// Whether a node does something besides making its outputs: it says so, it has none, or it touches what lives on between
-/// runs.
+/// Whether a node has an effect besides its outputs: its operator declares one, it has no outputs, or one of its
+/// tensors is a variable or a resource that persists between runs.
 pub fn has_side_effects(graph: &Graph, node: &Node) -> bool {
     let touches = |fact: &attache_graph::Fact| {
         fact.is_variable || matches!(fact.data_type, DataType::Resource | DataType::Variant)

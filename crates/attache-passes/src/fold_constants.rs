@@ -1,5 +1,5 @@
-//! Nodes whose inputs are all constant are computed once, by their own CPU form; so are those that only ask for shapes
-//! that are known.
+//! Constant folding: nodes whose inputs are all constant are computed once by their own CPU form. So are nodes that
+//! only depend on known shapes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use crate::{Found, Rule, has_side_effects, visits};
 
 pub(crate) const RULE: Rule = Rule { name: "fold_constants", fate: "constant", find };
 
-/// A result of so many bytes is always folded.
+/// A result of at most this many bytes is always folded.
 const SMALL: usize = 1 << 20;
-/// A larger one only where it takes at most so many times the bytes of what it is made from: an operator that blows a
-/// few numbers up does so again at each run rather than fill memory.
+/// A larger result is folded only if it takes at most this many times the bytes of its inputs. Operators that expand a
+/// few elements into many run again at each run instead of filling memory.
 const GROWTH: usize = 8;
 
-/// An operator that takes more than so many bytes besides its inputs and outputs is left to the runs, and to what they are
-/// held to.
+/// An operator that takes more than this many bytes besides its inputs and outputs is not folded: it runs at run time,
+/// under the run's limits.
 const MOST_WORKING: u64 = 256 << 20;
 
-/// Nothing more is folded where all constants together would take so many bytes: in a chain, every result may be larger
-/// than the one before.
+/// Folding stops where all constants together would take this many bytes: in a chain, every result may be larger than
+/// the one before.
 const MOST: u64 = 8 << 30;
 
 fn find(graph: &Graph) -> Found {
@@ -48,7 +48,7 @@ fn find(graph: &Graph) -> Found {
             Err(reason) => found.declined.push((id, reason)),
         }
     }
-    // In the order of the graph: patches are compared and printed.
+    // Sorted in the order of the graph, because patches are compared and printed.
     let constants = known.learnt.into_iter().filter_map(|(id, fact)| Some((id, fact.constant?)));
     found.patch.constants = constants.collect();
     found.patch.constants.sort_by_key(|(id, _)| *id);
@@ -59,8 +59,8 @@ fn size(constant: &Constant) -> u64 {
     constant.data_type.byte_size(constant.shape.elements()).unwrap_or(0) as u64
 }
 
-/// What is known of tensors: what the graph says, and what follows from values computed so far. Without the latter each
-/// walk over a chain of shapes would find no more than its next link.
+/// Facts from the graph, overlaid with facts that follow from values computed so far. Without the overlay each walk
+/// over a chain of shape computations would fold only one link.
 struct Known<'a> {
     graph: &'a Graph,
     learnt: HashMap<TensorId, Fact>,
@@ -80,7 +80,7 @@ impl Known<'_> {
         self.learnt.insert(id, Fact { shape, constant: Some(value), ..self.graph.fact(id).clone() });
     }
 
-    /// Infers shapes that a value decides which has become known.
+    /// Infers output shapes that depend on a value that has become known.
     fn refresh(&mut self, node: &Node) {
         let is_learnt = |id: &TensorId| self.learnt.contains_key(id);
         let is_open = node.outputs.iter().any(|id| self.graph.fact(*id).shape.is_none());
@@ -94,7 +94,7 @@ impl Known<'_> {
         }
     }
 
-    /// The inputs, where there are some and all are constant.
+    /// The inputs, where there is at least one and all are constant.
     fn constant_inputs(&self, node: &Node) -> Option<Vec<Option<Fact>>> {
         let is_constant = |id: &TensorId| self.fact(*id).constant.is_some();
         let has_values = node.inputs.iter().any(Option::is_some) && node.inputs.iter().flatten().all(is_constant);
@@ -109,7 +109,7 @@ impl Known<'_> {
     }
 }
 
-/// The values of the outputs, which may take `room` bytes, or why they are not computed now.
+/// The values of the outputs, which may take at most `room` bytes, or why they are not folded.
 fn fold(graph: &Graph, node: &Node, inputs: &[Option<Fact>], room: u64) -> Result<Vec<Constant>, String> {
     if node.op.missing().is_some() {
         return Err("it is not implemented".into());
@@ -146,7 +146,7 @@ fn fold(graph: &Graph, node: &Node, inputs: &[Option<Fact>], room: u64) -> Resul
         .collect())
 }
 
-/// Bytes of each output, where they are bounded.
+/// Size in bytes of each output, where it is within the limits.
 fn sizes(outputs: &[Inferred], inputs: &[Option<Fact>]) -> Result<Vec<usize>, String> {
     let read: usize = inputs.iter().flatten().filter_map(Fact::byte_size).fold(0, usize::saturating_add);
     let limit = read.saturating_mul(GROWTH).max(SMALL);
@@ -193,13 +193,13 @@ fn evaluate(
     node.op.eval(&mut Eval { inputs, outputs, cache: &mut cache, parallel: &Serial, host: &mut host })
 }
 
-/// A constant's bytes, exactly as many as its shape takes, copied only where they lie unaligned.
+/// A constant's bytes, exactly as many as its shape needs; copied only where they are not aligned.
 fn aligned(fact: &Fact) -> Result<Bytes, OpError> {
     let bytes = fact.constant.as_ref().and_then(Constant::aligned_bytes);
     bytes.ok_or_else(|| OpError::unsupported("a constant's bytes can't be read as they are"))
 }
 
-/// Nobody is around an operator that is computed before anything runs.
+/// The host during folding, where there is no interpreter.
 struct NoHost;
 
 impl Host for NoHost {

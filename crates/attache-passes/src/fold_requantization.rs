@@ -1,8 +1,8 @@
-//! Conversions to stored numbers that give back the numbers that were there before are left out: a DEQUANTIZE with a
-//! QUANTIZE to the same type and scale behind it, or a QUANTIZE from a type and scale to the same.
+//! Removes conversions that reproduce the original quantized elements: a QUANTIZE of a DEQUANTIZE's result to the
+//! original type and scale, or a QUANTIZE between equal types and scales.
 //!
-//! Both are exact: a real number `scale × n` over the same scale is nearer to `n` than to any other integer, and a factor
-//! of 1 is one in fixed-point arithmetic too. Any other pair rounds, so that it stays as it is.
+//! Both are exact. A float `scale × n` divided by the same scale is nearer to `n` than to any other integer, and a
+//! factor of 1 is exact in fixed-point arithmetic too. Every other pair rounds and is kept.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,8 @@ fn find(graph: &Graph) -> Found {
     let makers = visits::makers(graph);
     let mut is_output = vec![false; graph.tensors.len()];
     graph.outputs.iter().for_each(|id| is_output[id.index()] = true);
-    // What is replaced may be what the next one would read: readers come later, so that one walk finds all.
+    // A replaced tensor may be the input of a later node. Readers come later in the graph, so one walk finds all of
+    // them.
     let mut replaced: HashMap<TensorId, TensorId> = HashMap::new();
     for (id, node) in visits::nodes(graph) {
         if node.op.conversion() != Some(Conversion::ToStored) {
@@ -39,13 +40,13 @@ fn find(graph: &Graph) -> Found {
     found
 }
 
-/// The tensor that a node turns into real numbers, where that is what it does.
+/// The quantized input of a node that dequantizes it.
 fn source(maker: Option<&Node>) -> Option<TensorId> {
     let maker = maker.filter(|node| node.op.conversion() == Some(Conversion::ToReal))?;
     if let [Some(source)] = maker.inputs[..] { Some(source) } else { None }
 }
 
-/// An error where the output is not the source number by number; without a reason where the two are of no common kind.
+/// An error where the output may differ from the source; without a reason where the source is not quantized.
 fn unchanged(graph: &Graph, source: TensorId, output: TensorId, is_output: bool) -> Result<(), Option<&'static str>> {
     let (from, to): (&Fact, &Fact) = (graph.fact(source), graph.fact(output));
     if from.quantization.is_none() {
@@ -75,7 +76,7 @@ mod tests {
         Fact { quantization: Some(quantization), ..Fact::new(DataType::Int8, [3]) }
     }
 
-    /// Stored numbers, made real, stored at `scale` and read by another node.
+    /// Quantized elements that are dequantized, quantized at `scale` and read by another node.
     fn chain(scale: f32) -> Graph {
         let mut graph = graph(3);
         let (y, x) = (graph.outputs[0], graph.add_tensor("x", stored(0.5)));

@@ -1,8 +1,8 @@
-//! Named rules that turn a graph into a simpler one with the same results.
+//! Named rules that simplify a graph without changing its results.
 //!
-//! A rule looks at a graph and returns a patch, together with what it declined and why; [`run`] applies all rules until
-//! none finds anything, and tells what became of every operator that is gone. Rules look at attributes and at what is
-//! known of tensors, never at names. Knows nothing of files or devices.
+//! A rule inspects a graph and returns a patch, together with the nodes it declined and why. [`run`] applies all rules
+//! until none changes anything, and reports what became of every removed operator. Rules look at attributes and facts,
+//! never at names. The crate is independent of files and devices.
 
 mod effects;
 mod fold_constants;
@@ -19,32 +19,34 @@ use attache_graph::{Graph, NodeId, Patch};
 pub use effects::has_side_effects;
 pub use log::{Decline, Log, Removal};
 
-/// A named change.
+/// A named graph rewrite.
 #[derive(Debug)]
 pub struct Rule {
-    /// Its name, that of its file.
+    /// Its name, which is the name of its file.
     pub name: &'static str,
-    /// What becomes of the operators that it removes, as `constant`.
+    /// What becomes of the operators that it removes, such as `constant`.
     pub fate: &'static str,
-    /// What it would do to a graph. Doing nothing is an empty patch.
+    /// Computes the change for a graph; an empty patch where there is none.
     pub find: fn(&Graph) -> Found,
 }
 
-/// What a rule would do.
+/// What a rule would change.
 #[derive(Debug, Default)]
 pub struct Found {
     /// The change.
     pub patch: Patch,
-    /// Nodes that the rule is for, but that it leaves as they are, and why.
+    /// Nodes that the rule matches but leaves unchanged, and why.
     pub declined: Vec<(NodeId, String)>,
 }
 
-/// Every rule, in the order in which they are tried.
+/// All rules, in the order in which they are tried.
 pub static RULES: &[Rule] = &[fold_constants::RULE, fold_requantization::RULE, remove_unused::RULE];
 
 /// Applies all rules until none changes anything.
 ///
-/// In debug builds panics where a rule leaves a graph whose order or indices are wrong.
+/// # Panics
+///
+/// In debug builds, panics where a rule leaves a graph whose order or indices are wrong.
 pub fn run(graph: &mut Graph) -> Log {
     let mut log = Log::default();
     loop {

@@ -1,4 +1,4 @@
-//! What the rules did.
+//! Log of the changes made by the rules.
 
 use std::fmt;
 
@@ -6,38 +6,38 @@ use attache_graph::{Graph, NodeId, Patch};
 
 use crate::Rule;
 
-/// A node that is gone.
+/// A removed node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Removal {
     /// The rule that removed it.
     pub rule: &'static str,
     /// The operator's name.
     pub operator: String,
-    /// Indices of the file's operators whose work it was.
+    /// Indices of the file's operators that the node implemented.
     pub origins: Vec<usize>,
-    /// What became of it, as `constant`.
+    /// What became of it, such as `constant`.
     pub fate: &'static str,
 }
 
-/// A node that a rule is for, but that it left as it is.
+/// A node that a rule matches but left unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decline {
     /// The rule.
     pub rule: &'static str,
     /// The operator's name.
     pub operator: String,
-    /// Indices of the file's operators whose work it is.
+    /// Indices of the file's operators that the node implements.
     pub origins: Vec<usize>,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// What the rules did.
+/// The changes made by the rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Log {
-    /// Nodes that are gone, in the order in which they went.
+    /// Removed nodes, in order of removal.
     pub removed: Vec<Removal>,
-    /// What was declined in the last round.
+    /// Nodes declined in the last round.
     pub declined: Vec<Decline>,
 }
 

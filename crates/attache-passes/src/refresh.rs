@@ -1,10 +1,11 @@
-//! Shapes that became known because a value did.
+//! Infers shapes again after a value has become known.
 
 use attache_graph::{Graph, Node, NodeId};
 
 use crate::visits;
 
-/// Infers the outputs of nodes whose shapes only a run told so far. A failure leaves them so: the run will tell it.
+/// Infers the outputs of nodes with an output of unknown shape. Where inference fails the shape stays unknown, and the
+/// error is reported at run time.
 pub(crate) fn refresh(graph: &mut Graph) {
     let is_open = |node: &Node| node.outputs.iter().any(|id| graph.fact(*id).shape.is_none());
     let open: Vec<NodeId> = visits::nodes(graph).filter(|(_, node)| is_open(node)).map(|(id, _)| id).collect();

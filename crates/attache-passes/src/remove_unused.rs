@@ -1,4 +1,4 @@
-//! Nodes whose outputs nobody reads are removed, and with them those that worked only for them.
+//! Removes nodes whose outputs are never read, and transitively the nodes that only they read from.
 
 use attache_graph::{Graph, Patch};
 

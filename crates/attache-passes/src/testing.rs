@@ -1,11 +1,11 @@
-//! A graph and an operator to try rules on.
+//! A graph and operators for tests of rules.
 
 use std::sync::Arc;
 
 use attache_base::{Constant, DataType, Shape};
 use attache_graph::{Conversion, Eval, Fact, Graph, Inferred, Node, Op, OpError, TensorId};
 
-/// Twice its input, repeated until it has `elements` elements where that is stated.
+/// Doubles its input, and repeats it to `elements` elements where that is set.
 #[derive(Debug)]
 pub(crate) struct Double {
     elements: Option<usize>,
@@ -54,14 +54,14 @@ pub(crate) fn graph(extent: usize) -> Graph {
     graph
 }
 
-/// An operator of tests that makes what tells its shapes, where that is what it does, or converts numbers.
+/// An operator whose shapes and conversions matter to tests; it computes nothing.
 #[derive(Debug)]
 pub(crate) enum Fake {
-    /// Stored numbers of the output's scale, or real ones.
+    /// A conversion to quantized elements or to floats.
     Convert(Conversion),
     /// The extents of the input.
     Extents,
-    /// The first input in the shape that the second one holds.
+    /// The first input in the shape given by the second input's value.
     Reshape,
 }
 

@@ -1,8 +1,8 @@
-//! Walks over the nodes of a graph that tests count: no rule may look at more than a graph's size times its logarithm.
+//! Node iterators that count visits in tests: no rule may visit more than n log n nodes of a graph of n nodes.
 
 #[cfg(not(test))]
 mod counter {
-    /// Nothing: nobody asks.
+    /// Does nothing outside of tests.
     pub(super) fn add(_: usize) {}
 }
 
@@ -18,7 +18,7 @@ pub(crate) mod counter {
         VISITS.set(VISITS.get() + visits);
     }
 
-    /// Nodes, and tensors that they name, that were looked at since the last call on this thread.
+    /// Visited nodes, and tensors that they name, since the last call on this thread.
     pub(crate) fn take() -> usize {
         VISITS.take()
     }
@@ -26,7 +26,7 @@ pub(crate) mod counter {
 
 use attache_graph::{Graph, Node, NodeId, TensorId};
 
-/// Every node in the order in which they run.
+/// All nodes, in execution order.
 pub(crate) fn nodes(graph: &Graph) -> impl DoubleEndedIterator<Item = (NodeId, &Node)> {
     graph.nodes.iter().enumerate().map(|(index, node)| {
         counter::add(1 + node.inputs.len() + node.outputs.len());
@@ -34,7 +34,7 @@ pub(crate) fn nodes(graph: &Graph) -> impl DoubleEndedIterator<Item = (NodeId, &
     })
 }
 
-/// The node that makes each tensor.
+/// The node that produces each tensor.
 pub(crate) fn makers(graph: &Graph) -> Vec<Option<&Node>> {
     let mut makers = vec![None; graph.tensors.len()];
     for (_, node) in nodes(graph) {
@@ -56,7 +56,7 @@ mod tests {
         Fact { quantization: Some(quantization), ..Fact::new(DataType::Int8, [3]) }
     }
 
-    /// Conversions to the scale that is there already, one behind the other.
+    /// A chain of conversions to the scale that the tensor already has.
     fn conversions(count: usize) -> Graph {
         let mut graph = graph(3);
         let mut last = graph.add_tensor("x", stored());
@@ -70,7 +70,7 @@ mod tests {
         graph
     }
 
-    /// Numbers that are made real and stored again, one behind the other.
+    /// A chain of dequantize and quantize pairs.
     fn there_and_back(count: usize) -> Graph {
         let mut graph = graph(3);
         let mut last = graph.add_tensor("x", stored());
@@ -85,7 +85,7 @@ mod tests {
         graph
     }
 
-    /// One tensor that many store again, each for a reader of its own.
+    /// One float tensor that many nodes quantize, each for its own reader.
     fn fan(count: usize) -> Graph {
         let mut graph = graph(3);
         let (x, real) = (graph.add_tensor("x", stored()), graph.add_tensor("real", fact(3)));
@@ -100,7 +100,7 @@ mod tests {
         graph
     }
 
-    /// Reshapes of unknown result, each to the extents of what the one before makes.
+    /// A chain of reshapes of unknown result shape, each to the extents of the previous result.
     fn shapes(count: usize) -> Graph {
         let mut graph = graph(3);
         let mut last = graph.inputs[0];
@@ -115,7 +115,7 @@ mod tests {
         graph
     }
 
-    /// A chain of constants, or of what nobody reads.
+    /// A chain of nodes with constant inputs, or of nodes whose results are not read.
     fn chain(count: usize, is_constant: bool) -> Graph {
         let mut graph = graph(3);
         let mut last = graph.inputs[0];
@@ -132,13 +132,13 @@ mod tests {
         graph
     }
 
-    /// Makes a graph of so many nodes.
+    /// Makes a graph with the given number of nodes.
     type Make = fn(usize) -> Graph;
 
-    /// A graph's name, how it is made, and how many of its nodes are left.
+    /// A graph's name, its constructor, and the number of nodes left after the rules.
     type Form = (&'static str, Make, fn(usize) -> usize);
 
-    /// What all rules look at in a graph of so many nodes, and the nodes that are left.
+    /// Visits of all rules in a graph with `count` nodes, and the number of nodes that are left.
     fn visits(make: Make, count: usize) -> (usize, usize) {
         let mut graph = make(count);
         counter::take();

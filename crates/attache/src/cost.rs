@@ -1,38 +1,43 @@
-//! What a node costs: arithmetic and traffic, counted from shapes alone.
+//! The cost of a node, computed from shapes alone: arithmetic operations and memory traffic.
 //!
-//! - **Operations**: two for each multiply-add of a convolution, a matrix product or a recurrent layer; of a pooling
-//!   window one for each element read; none where only the shape changes; else one for each element of the largest
-//!   tensor read or made.
-//! - **Bytes**: all tensors read (weights among them) and made, each once, in the types that the graph has.
+//! - **Operations**: two per multiply-add of a convolution, a matrix product or a recurrent layer. One per element read
+//!   by the windows of a pooling. Zero if only the shape changes. Otherwise one per element of the largest tensor read
+//!   or written.
+//! - **Bytes**: all tensors read (including weights) and written, each counted once, in the data types of the graph.
 //!
-//! Knows nothing of devices, of caches or of what is fused: it is the model's cost, not a run's.
+//! The cost is a property of the model. It ignores devices, caches and fusion.
 
 use attache_base::Shape;
 use attache_graph::{Graph, Node, Op, TensorId};
 
-/// What one run of a node costs. Numbers too large to count are the largest there are.
+/// The cost of one run of a node. Values that overflow saturate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Arithmetic operations; `None` where a shape or the steps of a loop decide that only a run tells.
+    /// Arithmetic operations; `None` if they depend on a shape or a number of loop steps that is known only at run
+    /// time.
     pub operations: Option<u64>,
-    /// Bytes of all tensors read and made, each once; `None` where only a run tells them.
+    /// Bytes of all tensors read and written, each counted once; `None` if a size is known only at run time.
     pub bytes: Option<u64>,
 }
 
 impl Cost {
-    /// Of a node of the graph.
+    /// The cost of a node of the graph.
+    ///
+    /// # Panics
+    ///
+    /// If `node` refers to tensors that are not in `graph`.
     pub fn of(graph: &Graph, node: &Node) -> Self {
         Self { operations: operations(graph, node), bytes: bytes(graph, node) }
     }
 
-    /// Arithmetic intensity: operations for each byte, where both are known.
+    /// Arithmetic intensity in operations per byte; `None` if either is unknown or there are no bytes.
     pub fn intensity(&self) -> Option<f64> {
         let bytes = self.bytes.filter(|bytes| *bytes > 0)?;
         Some(self.operations? as f64 / bytes as f64)
     }
 }
 
-/// Elements of the largest of these tensors; 0 where there is none.
+/// Number of elements of the largest of these tensors; 0 if there are none.
 pub(crate) fn largest(inputs: &[Option<&Shape>], outputs: &[&Shape]) -> u64 {
     let elements = |shape: &Shape| shape.checked_elements().map_or(u64::MAX, |elements| elements as u64);
     inputs.iter().flatten().chain(outputs).map(|shape| elements(shape)).max().unwrap_or(0)
@@ -40,7 +45,7 @@ pub(crate) fn largest(inputs: &[Option<&Shape>], outputs: &[&Shape]) -> u64 {
 
 fn operations(graph: &Graph, node: &Node) -> Option<u64> {
     let op: &dyn Op = &*node.op;
-    // What runs other subgraphs takes as long as they do.
+    // The cost of an operator that runs other subgraphs depends on them.
     if op.missing().is_some() || op.has_side_effects() {
         return None;
     }
@@ -72,7 +77,7 @@ mod tests {
 
     use super::*;
 
-    /// The cost of an operator between an input of each of these shapes and an output that the file states.
+    /// The cost of an operator with inputs of these shapes and an output whose shape the file states.
     fn cost(operator: OperatorBuilder, inputs: &[&[usize]], output: &[usize]) -> Cost {
         let mut builder = ModelBuilder::new("cost");
         let main = builder.subgraph("main");
@@ -82,7 +87,7 @@ mod tests {
         builder.operator(main, operator);
         builder.inputs(main, &inputs).outputs(main, &[output]);
         let model = Model::from_bytes(builder.finish()).unwrap();
-        let graph = crate::prepare::import(&model, 0, &[], crate::prepare::Moment::First).unwrap();
+        let graph = crate::runtime::import(&model, 0, &[], crate::runtime::Moment::First).unwrap();
         Cost::of(&graph, &graph.nodes[0])
     }
 

@@ -1,4 +1,4 @@
-//! What can go wrong: a kind, a text that names the remedy where there is one, and the place in the model.
+//! Errors: a kind, a message that names the remedy where there is one, and the locations in the model.
 
 use std::fmt;
 
@@ -7,29 +7,29 @@ use attache_model::{ModelError, ModelErrorKind, Place};
 
 use crate::{DelegateError, DelegateErrorKind};
 
-/// What sort of error it is.
+/// The category of an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The caller asked for something that isn't there, or handed over values of the wrong type or number.
+    /// The caller named something that does not exist, or passed values of the wrong type or number.
     Usage,
-    /// The model is wrong: no runtime could run it.
+    /// The model is invalid. No runtime could run it.
     Model,
-    /// The model may be right, but uses something that isn't implemented.
+    /// The model may be valid, but it uses something that is not implemented, or it exceeds a limit.
     Unsupported,
     /// Delegation was required, but some operators were left to the CPU.
     NotDelegated,
-    /// A device failed, or there is none.
+    /// A device failed, or no device is available.
     Device,
     /// A device ran out of memory.
     OutOfMemory,
-    /// A device was lost: reset, removed or hung. Delegates on it are of no use any more.
+    /// A device was lost: reset, removed or hung. Delegates on that device can no longer be used.
     DeviceLost,
     /// A file could not be read.
     Io,
 }
 
-/// Why something could not be done.
+/// The error type of this crate: kind, message, locations in the model, and source.
 #[derive(Debug)]
 pub struct Error(Box<Inner>);
 
@@ -50,7 +50,8 @@ impl Error {
         Self::new(ErrorKind::Usage, text)
     }
 
-    /// One error of several problems, each with its place, under a heading for where there is more than one.
+    /// Builds one error from several problems, each with its place. `heading` is used if there is more than one
+    /// problem.
     pub(crate) fn list(kind: ErrorKind, heading: &str, problems: Vec<(Place, String)>) -> Self {
         let lines: Vec<_> = problems.iter().map(|(place, reason)| format!("{place}: {reason}")).collect();
         let text = match lines.as_slice() {
@@ -62,7 +63,7 @@ impl Error {
         error
     }
 
-    /// An operator's failure.
+    /// The error for an operator that failed.
     pub(crate) fn operator(place: Place, error: &OpError) -> Self {
         let kind = match error {
             OpError::Invalid(_) => ErrorKind::Model,
@@ -71,7 +72,7 @@ impl Error {
         Self::list(kind, "", vec![(place, error.to_string())])
     }
 
-    /// A delegate's failure.
+    /// The error for a delegate that failed.
     pub(crate) fn delegate(delegate: &str, error: &DelegateError) -> Self {
         let kind = match error.kind {
             DelegateErrorKind::Failed | DelegateErrorKind::Panicked => ErrorKind::Device,
@@ -81,17 +82,17 @@ impl Error {
         Self::new(kind, format!("{delegate} delegate: {error}"))
     }
 
-    /// Whether it is a delegate's failure, which the CPU would not have had.
+    /// Whether a delegate caused the error, so that running on the CPU would avoid it.
     pub(crate) fn is_delegates(&self) -> bool {
         matches!(self.kind(), ErrorKind::Device | ErrorKind::OutOfMemory | ErrorKind::DeviceLost)
     }
 
-    /// What sort of error it is.
+    /// The category of the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// Where in the model, one place for each problem of the text; empty where the error isn't about a place.
+    /// The locations in the model, one for each problem in the message. Empty if the error has no location.
     pub fn places(&self) -> &[Place] {
         &self.0.places
     }

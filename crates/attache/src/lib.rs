@@ -1,7 +1,7 @@
-//! Runs TensorFlow Lite models: the public interface.
+//! Runs TensorFlow Lite models. This crate is the public API.
 //!
-//! A [`Model`] is a file; an [`Interpreter`] runs one of its subgraphs, on the CPU and on the [`Delegate`]s that it is
-//! given. Several interpreters may share a model, each on a thread of its own.
+//! A [`Model`] is a loaded `.tflite` file. An [`Interpreter`] runs one subgraph of a model on the CPU and on the
+//! [`Delegate`]s it was built with. Several interpreters can share one model, each on its own thread.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), attache::Error> {
@@ -14,31 +14,18 @@
 //! # }
 //! ```
 
-mod assign;
-mod builder;
 mod cost;
 mod delegate;
 pub mod diff;
-mod environment;
 mod error;
-mod executor;
-mod fallback;
-mod flight;
 #[cfg(feature = "gpu")]
 pub mod gpu;
-mod guard;
 mod interpreter;
 mod limits;
-mod link;
-mod memory;
 mod partition;
-mod placement;
-mod plan;
-mod poison;
-mod prepare;
 mod profile;
 mod report;
-mod signature;
+mod runtime;
 pub mod stages;
 pub mod zoo;
 
@@ -47,29 +34,27 @@ pub use attache_model::{
     Metadata, Model, ModelBuilder, ModelError, ModelErrorKind, OperatorBuilder, Place, Problem, Signature,
     TensorBuilder,
 };
-pub use builder::InterpreterBuilder;
 pub use cost::Cost;
 pub use delegate::{
     Claim, Delegate, DelegateError, DelegateErrorKind, DelegateKernel, DelegateQueue, Island, KernelReport,
     Partitioning,
 };
 pub use error::{Error, ErrorKind};
-pub use flight::Run;
 #[cfg(feature = "gpu")]
 pub use gpu::{GpuDelegate, GpuDelegateOptions};
-pub use interpreter::{Interpreter, TensorInfo};
+pub use interpreter::{Interpreter, InterpreterBuilder, SignatureRunner, TensorInfo};
 pub use limits::Limits;
-pub use placement::{NodePlacement, Outcome, Placement};
+pub use partition::placement::{NodePlacement, Outcome, Placement};
 pub use profile::{DispatchProfile, KernelProfile, Profile, ProfiledDispatch};
 pub use report::Report;
-pub use signature::SignatureRunner;
+pub use runtime::Run;
 
-/// The graph that a model becomes: what delegates get to see.
+/// The graph that a model is imported into, which is what delegates see.
 pub mod graph {
     pub use attache_graph::*;
 }
 
-/// Model files in more detail than [`Model`]'s own functions need.
+/// Access to model files beyond the methods of [`Model`].
 pub mod model {
     pub use attache_model::*;
 }

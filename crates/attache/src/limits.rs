@@ -1,7 +1,8 @@
-//! What a model may ask for before it is refused: memory, operators, arithmetic, steps of loops.
+//! Limits on what a model may use: memory, operators, arithmetic and loop steps.
 //!
-//! Contract: what exceeds a limit is an error of kind [`ErrorKind::Unsupported`] that names the limit, before the memory
-//! is taken or the work done. The memory of devices is theirs to bound, and so is what a file's own bytes take.
+//! Contract: exceeding a limit is an error of kind [`ErrorKind::Unsupported`] that names the limit. It is reported
+//! before the memory is allocated or the work is done. Device memory and the size of the model file are not limited
+//! here.
 
 use attache_base::{DataType, Shape};
 use attache_graph::{Fact, Graph, Node, Op, OpError, TensorId, WorkingMemory};
@@ -10,8 +11,8 @@ use attache_model::Place;
 use crate::cost::largest;
 use crate::{Error, ErrorKind};
 
-/// The most that a model may ask for. The defaults are far above what networks need; who runs files of strangers sets
-/// them to what the machine can spare.
+/// Upper limits on what a model may use. The defaults are far above what networks need. Applications that run untrusted
+/// files should lower them to what the machine can spare.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), attache::Error> {
@@ -23,18 +24,19 @@ use crate::{Error, ErrorKind};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of one tensor that operators read or make.
+    /// Maximum size in bytes of one tensor that operators read or write.
     pub tensor_bytes: u64,
-    /// Bytes of the arena, in which all tensors of the CPU lie that have a shape before a run, and of what the CPU's
-    /// operators take besides: packed weights of all of them, and scratch of one.
+    /// Maximum size in bytes of the CPU's memory: the arena, which contains all CPU tensors whose shapes are known
+    /// before a run, plus the packed weights of all CPU operators and the scratch memory of the one that needs most.
     pub arena_bytes: u64,
-    /// Operators of a subgraph.
+    /// Maximum number of operators of a subgraph.
     pub operators: usize,
-    /// Multiply-adds of all operators in one run, as [`Op::multiply_adds`](crate::graph::Op::multiply_adds) estimates them. Of an operator
-    /// that only a run can size, its own at that run.
+    /// Maximum number of multiply-adds of all operators in one run, as estimated by
+    /// [`Op::multiply_adds`](crate::graph::Op::multiply_adds). An operator whose shapes are known only at run time is
+    /// checked on its own, during the run.
     pub multiply_adds: u64,
-    /// Runs of subgraphs by branches and loops together in one run: two for each step of a loop, a hundred for preparing
-    /// a subgraph, which is done once for each change of its inputs' shapes.
+    /// Maximum number of subgraph runs by branches and loops in one run of the interpreter. Each loop step counts as
+    /// two. Preparing a subgraph counts as a hundred and happens again whenever the shapes of its inputs change.
     pub loop_steps: u64,
 }
 
@@ -50,13 +52,13 @@ impl Default for Limits {
     }
 }
 
-// Of 32-bit targets too: there a limit that no memory reaches must not become one that refuses everything.
+// On 32-bit targets as well: a limit above all addressable memory must not wrap and then reject everything.
 const _: () = assert!(DEFAULT_BYTES > u32::MAX as u64);
 
-/// The default of limits on bytes.
+/// The default of the limits on bytes.
 const DEFAULT_BYTES: u64 = 16 << 30;
 
-/// What to say of something that takes `asked` where the limit of this name is `limit`.
+/// The error message for something that needs `asked` when the limit called `name` is `limit`.
 pub(crate) fn exceeded(name: &str, asked: impl std::fmt::Display, limit: impl std::fmt::Display) -> String {
     let flag = name.replace('_', "-");
     format!(
@@ -66,7 +68,7 @@ pub(crate) fn exceeded(name: &str, asked: impl std::fmt::Display, limit: impl st
 }
 
 impl Limits {
-    /// An error where a subgraph has more operators.
+    /// Returns an error if a subgraph has more operators than allowed.
     pub(crate) fn check_operators(&self, subgraph: usize, operators: usize) -> Result<(), Error> {
         if operators <= self.operators {
             return Ok(());
@@ -74,8 +76,8 @@ impl Limits {
         Err(refuse(Place { subgraph: Some(subgraph), ..Place::default() }, "operators", operators, self.operators))
     }
 
-    /// An error where a subgraph's arena takes more bytes, alone or with what its operators on the CPU take besides: all
-    /// packed weights, and the scratch of one.
+    /// Returns an error if the arena of a subgraph exceeds the limit, alone or together with the working memory of its
+    /// CPU operators: the packed weights of all of them and the largest scratch memory.
     pub(crate) fn check_memory<'a>(
         &self,
         graph: &Graph,
@@ -93,7 +95,7 @@ impl Limits {
         if arena.saturating_add(working) <= self.arena_bytes {
             return Ok(());
         }
-        // Of what is too large the part that is larger is named.
+        // The error names the operator only if working memory is larger than the arena.
         let operator = largest.filter(|_| working > arena).map(|(_, index, name)| (index, name.to_owned()));
         let place = Place { subgraph: Some(subgraph), operator, tensor: None };
         let asked = match working {
@@ -103,7 +105,8 @@ impl Limits {
         Err(refuse(place, "arena_bytes", asked, self.arena_bytes))
     }
 
-    /// An error where an operator of shapes that only a run tells makes too large a tensor, or takes too much arithmetic.
+    /// Returns an error if an operator whose shapes are known only at run time makes too large a tensor, needs too much
+    /// arithmetic or needs too much working memory.
     pub(crate) fn check_node(
         &self,
         op: &dyn Op,
@@ -136,7 +139,8 @@ impl Limits {
         require_memory(working)
     }
 
-    /// An error where a tensor of the graph, or all of its arithmetic, is more. What has no shape yet counts nothing.
+    /// Returns an error if one tensor of the graph, or the arithmetic of all nodes, exceeds its limit. Unknown shapes
+    /// count as zero.
     pub(crate) fn check_graph(&self, graph: &Graph, subgraph: usize) -> Result<(), Error> {
         let read = graph.nodes.iter().flat_map(|node| node.inputs.iter().flatten().chain(&node.outputs));
         for id in read.chain(&graph.inputs).chain(&graph.outputs) {
@@ -159,17 +163,17 @@ impl Limits {
     }
 }
 
-/// What a node takes on the CPU besides its inputs and outputs, where all shapes are known.
+/// The CPU memory that a node needs besides its inputs and outputs; zero if the shape of an output is unknown.
 pub(crate) fn working_memory(graph: &Graph, node: &Node) -> WorkingMemory {
     let outputs: Option<Vec<&Shape>> = node.outputs.iter().map(|id| graph.fact(*id).shape.as_ref()).collect();
     outputs.map_or_else(WorkingMemory::default, |outputs| node.op.working_memory(&graph.input_facts(node), &outputs))
 }
 
-/// Less than so many bytes are taken without a question.
+/// Allocations below this number of bytes are not checked.
 const LITTLE: u64 = 16 << 20;
 
-/// An error where the system has no room for so many bytes. What kernels take they take without asking: a process that
-/// may not have them would end.
+/// Returns an error if the system cannot allocate this many bytes. Kernels allocate infallibly, so that a failed
+/// allocation there would abort the process.
 pub(crate) fn require_memory(bytes: u64) -> Result<(), OpError> {
     if bytes < LITTLE {
         return Ok(());
@@ -183,18 +187,19 @@ fn refuse(place: Place, name: &str, asked: impl std::fmt::Display, limit: impl s
     Error::list(ErrorKind::Unsupported, "", vec![(place, exceeded(name, asked, limit))])
 }
 
-/// The place of a tensor.
+/// The location of a tensor.
 fn place_of(graph: &Graph, subgraph: usize, id: TensorId) -> Place {
     let tensor = Some((id.index(), graph.tensor(id).name.clone()));
     Place { subgraph: Some(subgraph), operator: None, tensor }
 }
 
-/// An estimate of an operator's arithmetic: its own, or one for each element of the largest tensor that it reads or makes.
+/// Estimates the arithmetic of an operator: its own estimate, or else one operation per element of the largest tensor
+/// that it reads or writes.
 fn estimate(op: &dyn Op, inputs: &[Option<&Shape>], outputs: &[&Shape]) -> u64 {
     op.multiply_adds(inputs, outputs).unwrap_or_else(|| largest(inputs, outputs))
 }
 
-/// An estimate of a node's arithmetic, where all shapes are known.
+/// Estimates the arithmetic of a node; `None` if the shape of an output is unknown.
 fn multiply_adds(graph: &Graph, node: &Node) -> Option<u64> {
     let shape = |id: &TensorId| graph.fact(*id).shape.as_ref();
     let inputs: Vec<Option<&Shape>> = node.inputs.iter().map(|id| id.as_ref().and_then(shape)).collect();

@@ -1,60 +1,60 @@
-//! Where the time of a run went on delegates, dispatch by dispatch.
+//! Timing of a run on delegates, per dispatch.
 
 use attache_graph::{Graph, NodeId};
 use attache_model::Subgraph;
 
-/// What one dispatch took and did in the last run of an island.
+/// Time and work of one dispatch in the last run of a partition.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DispatchProfile {
-    /// What the delegate calls it.
+    /// The delegate's name for the dispatch.
     pub name: &'static str,
-    /// The nodes whose work it is.
+    /// The nodes that the dispatch computes.
     pub nodes: Vec<NodeId>,
-    /// Nanoseconds from the begin of the island's first dispatch to its own.
+    /// Nanoseconds from the start of the partition's first dispatch to the start of this one.
     pub begin_ns: f64,
-    /// The same to its end.
+    /// Nanoseconds from the start of the partition's first dispatch to the end of this one.
     pub end_ns: f64,
-    /// Arithmetic operations, two for each multiply-add.
+    /// Arithmetic operations, two per multiply-add.
     pub operations: u64,
-    /// Whether the device's units for matrices do them.
+    /// Whether the operations run on the device's matrix units.
     pub on_matrices: bool,
-    /// Bytes read from the device's memory.
+    /// Bytes read from device memory.
     pub bytes_read: u64,
-    /// Bytes written to the device's memory.
+    /// Bytes written to device memory.
     pub bytes_written: u64,
 }
 
-/// Where the time of an island's last run went. Empty where a delegate doesn't know.
+/// Timing of the last run of a partition. Empty if the delegate does not measure it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KernelProfile {
-    /// The dispatches, in the order in which they begin.
+    /// The dispatches in the order in which they start.
     pub dispatches: Vec<DispatchProfile>,
-    /// How often some of them wait for others, where that is known.
+    /// Number of barriers between dispatches, if known.
     pub barriers: Option<usize>,
 }
 
-/// A dispatch and whose work it is.
+/// A dispatch with the partition and the operators that it belongs to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProfiledDispatch {
-    /// The partition, as the placement report counts them.
+    /// Index of the partition, as in the placement report.
     pub partition: usize,
-    /// The operators of the file whose work it is, ascending: index and name.
+    /// Index and name of each operator in the file that the dispatch computes, ascending.
     pub operators: Vec<(usize, String)>,
-    /// What it took and did.
+    /// Time and work of the dispatch.
     pub dispatch: DispatchProfile,
 }
 
-/// Where the time of the last run went on delegates that measure it.
+/// Timing of the last run on the delegates that measure it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Profile {
     /// The dispatches, partition by partition.
     pub dispatches: Vec<ProfiledDispatch>,
-    /// How often some of them wait for others, where every partition knows.
+    /// Number of barriers between dispatches, if every partition reports it.
     pub barriers: Option<usize>,
 }
 
 impl Profile {
-    /// Of the partitions of a subgraph, in the order in which they run.
+    /// Merges the profiles of a subgraph's partitions, which are in the order in which they run.
     pub(crate) fn of(subgraph: &Subgraph, graph: &Graph, partitions: Vec<KernelProfile>) -> Self {
         let barriers = partitions.iter().map(|kernel| kernel.barriers).sum();
         let numbered = partitions.into_iter().enumerate();
@@ -68,9 +68,9 @@ impl Profile {
     }
 }
 
-/// The file's operators that are behind these nodes.
+/// The operators of the file that these nodes were made from.
 fn operators(subgraph: &Subgraph, graph: &Graph, nodes: &[NodeId]) -> Vec<(usize, String)> {
-    // A delegate may name any.
+    // A delegate may return node indices that do not exist.
     let known = nodes.iter().filter_map(|id| graph.nodes.get(id.index()));
     let mut indices: Vec<usize> = known.flat_map(|node| node.origins.iter().copied()).collect();
     indices.sort_unstable();

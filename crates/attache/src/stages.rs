@@ -1,5 +1,5 @@
-//! The stages between a file and a running interpreter, most of them as text: what a developer looks at when something is
-//! placed or computed otherwise than expected.
+//! The stages between a file and a running interpreter, most of them as text. They help to find out why an operator is
+//! placed or computed differently than expected.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,17 +7,25 @@ use std::sync::Arc;
 use attache_graph::Graph;
 use attache_model::Model;
 
-use crate::builder::Options;
-use crate::prepare::{Moment, Prepared, import as import_graph, prepare};
+use crate::runtime::{Moment, Options, Prepared, import as import_graph, prepare};
 use crate::{Delegate, Error, Limits};
 
-/// The graph of a subgraph as imported.
+/// The graph of a subgraph after import, as text.
+///
+/// # Errors
+///
+/// Of kind [`ErrorKind::Usage`](crate::ErrorKind::Usage) if the subgraph does not exist, of kind
+/// [`ErrorKind::Model`](crate::ErrorKind::Model) if it is invalid.
 pub fn import(model: &Model, subgraph: usize) -> Result<String, Error> {
     check(model, subgraph)?;
     Ok(import_graph(model, subgraph, &[], moment(subgraph))?.to_string())
 }
 
-/// What the rules did to the graph, and what they left.
+/// The log of the graph passes and the resulting graph, as text.
+///
+/// # Errors
+///
+/// As [`import`].
 pub fn passes(model: &Model, subgraph: usize) -> Result<String, Error> {
     check(model, subgraph)?;
     let mut graph = import_graph(model, subgraph, &[], moment(subgraph))?;
@@ -25,8 +33,13 @@ pub fn passes(model: &Model, subgraph: usize) -> Result<String, Error> {
     Ok(format!("{log}\n{graph}"))
 }
 
-/// The graph of a subgraph as delegates get to see it, and for each operator of the file that nothing is left of what
-/// became of it, as `constant`. Operators that aren't implemented are nodes that say so.
+/// The graph of a subgraph after the passes, as delegates see it. The map contains each operator of the file that the
+/// passes removed, with the reason, for example `constant`. Operators that are not implemented are in the graph as
+/// nodes that say so.
+///
+/// # Errors
+///
+/// As [`import`].
 pub fn graph(model: &Model, subgraph: usize) -> Result<(Graph, BTreeMap<usize, String>), Error> {
     check(model, subgraph)?;
     let mut graph = import_graph(model, subgraph, &[], moment(subgraph))?;
@@ -36,7 +49,13 @@ pub fn graph(model: &Model, subgraph: usize) -> Result<(Graph, BTreeMap<usize, S
     Ok((graph, fates.collect()))
 }
 
-/// Which operator goes where, and why, in a model that asks for no more than `limits`.
+/// The placement of every operator and its reason, as text.
+///
+/// # Errors
+///
+/// As [`InterpreterBuilder::build`](crate::InterpreterBuilder::build). A model that exceeds `limits` is an error of
+/// kind [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported). A subgraph that does not exist is one of kind
+/// [`ErrorKind::Usage`](crate::ErrorKind::Usage).
 pub fn partition(
     model: &Model,
     subgraph: usize,
@@ -46,7 +65,7 @@ pub fn partition(
     Ok(prepared(model, subgraph, delegates, limits)?.placement.to_string())
 }
 
-/// A subgraph with all of its delegates' work prepared.
+/// Prepares a subgraph, including the partitions of all delegates.
 pub(crate) fn prepared(
     model: &Model,
     subgraph: usize,
@@ -58,7 +77,7 @@ pub(crate) fn prepared(
     prepare(model, subgraph, &options, &[], moment(subgraph))
 }
 
-/// The first subgraph is what interpreters run; others are looked at as what it may run.
+/// The prepare mode of a subgraph. Interpreters run the first subgraph; others are treated as subgraphs called by it.
 fn moment(subgraph: usize) -> Moment {
     if subgraph == 0 { Moment::First } else { Moment::Later }
 }

@@ -2,7 +2,7 @@
 //!
 //! A mention is a line of hand-written source, tests and comments apart, that holds the operator's module path,
 //! `BuiltinOperator::X` or TensorFlow Lite's name for it in a string. Two are allowed: the `mod` line and the row of the
-//! table in `attache-ops/src/lib.rs`.
+//! table in `attache-ops/src/operators/mod.rs`.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::source::{Source, sources, words};
 const MOST: usize = 2;
 
 /// Where operators live.
-const OPERATORS: &str = "crates/attache-ops/src/";
+const OPERATORS: &str = "crates/attache-ops/src/operators/";
 
 /// What may name operators at will, and why.
 static EXCEPTIONS: &[(&str, &str)] = &[("crates/attache/src/zoo/", "built-in models are lists of operators")];
@@ -93,15 +93,15 @@ mod tests {
 
     #[test]
     fn mentions_are_lines_of_code_outside_the_own_file() {
-        let own = Source::new("crates/attache-ops/src/pad.rs", "BuiltinOperator::PAD \"PAD\"");
+        let own = Source::new("crates/attache-ops/src/operators/pad.rs", "BuiltinOperator::PAD \"PAD\"");
         let elsewhere = "mod pad;\n// \"PAD\"\n\"MIRROR_PAD\"\npad::DEFINITIONS,\nother::pad::x();\nx == \"a PAD of\";\nfn PAD() {}";
-        let lib = Source::new("crates/attache-ops/src/lib.rs", elsewhere);
+        let lib = Source::new("crates/attache-ops/src/operators/mod.rs", elsewhere);
         let gpu =
             Source::new("crates/attache-gpu/src/a.rs", "use pad::x;\nBuiltinOperator::PADV2\nBuiltinOperator::PAD");
         let zoo = Source::new("crates/attache/src/zoo/a.rs", "BuiltinOperator::PAD");
         let sources = [own, lib, gpu, zoo];
         let places = mentions("PAD", &sources[0], &sources);
-        let lib = "crates/attache-ops/src/lib.rs";
+        let lib = "crates/attache-ops/src/operators/mod.rs";
         assert_eq!(
             places,
             [format!("{lib}:1"), format!("{lib}:4"), format!("{lib}:6"), "crates/attache-gpu/src/a.rs:3".into()]
@@ -118,8 +118,8 @@ mod tests {
             ["pad", "binary", "detection_post_process"]
         );
         let twice = [
-            Source::new("crates/attache-ops/src/a.rs", "Code::Builtin(BuiltinOperator::PAD)"),
-            Source::new("crates/attache-ops/src/b.rs", "Code::Builtin(BuiltinOperator::PAD)"),
+            Source::new("crates/attache-ops/src/operators/a.rs", "Code::Builtin(BuiltinOperator::PAD)"),
+            Source::new("crates/attache-ops/src/operators/b.rs", "Code::Builtin(BuiltinOperator::PAD)"),
         ];
         assert!(own_files(&twice).is_err());
     }

@@ -1,4 +1,4 @@
-//! `attache bench`: how long a model takes, from its bytes to its outputs, what it needs, and where its time goes.
+//! `attache bench`: how long a model takes, from its bytes to its outputs, its memory use, and where its time goes.
 
 mod compare;
 mod profile;
@@ -17,25 +17,25 @@ use crate::arguments::{DeviceArguments, ShapeArguments};
 use crate::console::{Console, Report};
 use crate::device::Device;
 use crate::failure::Failure;
-use crate::files;
 use crate::inputs::fill_at_random;
-use crate::memory::peak_resident_bytes;
-use crate::random::Random;
-use crate::source::Source;
-use crate::timing::{Durations, Stop, milliseconds};
+use crate::io::files;
+use crate::io::random::Random;
+use crate::io::source::Source;
+use crate::measure::memory::peak_resident_bytes;
+use crate::measure::timing::{Durations, Stop, milliseconds};
 
-/// Invokes that follow each other on the same inputs when latency is measured back to back.
+/// Consecutive invokes on the same inputs in a pipelined measurement.
 const PIPELINED: usize = 50;
-/// Without `--runs`: at least so many runs and seconds, as TensorFlow Lite's benchmark has it.
+/// Minimum number of runs and of seconds without `--runs`, as in TensorFlow Lite's benchmark.
 const RUNS: usize = 50;
 const SECONDS: f64 = 1.0;
-/// No measurement goes on for longer.
+/// Time limit of a measurement without `--runs`, in seconds.
 const MOST_SECONDS: f64 = 150.0;
-/// No measurement back to back, of which each takes 50 invokes, goes on for longer.
+/// Time limit of the pipelined measurement, of which each round takes 50 invokes, in seconds.
 const MOST_SECONDS_PIPELINED: f64 = 20.0;
-/// Of the random inputs.
+/// Seed of the random inputs.
 const SEED: u64 = 0;
-/// Runs for each measurement back to back.
+/// Measured runs for each pipelined round: there is one round for every five runs.
 const RUNS_PER_ROUND: usize = 5;
 
 #[derive(Args, Debug)]
@@ -43,25 +43,25 @@ pub(super) struct Bench {
     /// A .tflite file, or the name of a built-in model (`attache zoo` lists them)
     #[arg(required_unless_present = "compare")]
     model: Option<PathBuf>,
-    /// Measured runs [default: at least 50, and as many as take a second]
+    /// Measured runs [default: at least 50, and at least one second of them]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     runs: Option<u32>,
-    /// Runs before the measured ones, beside the first [default: at least 1, and as many as take half a second]
+    /// Warm-up runs after the first run [default: at least 1, and at least half a second of them]
     #[arg(long, value_name = "N")]
     warmup: Option<u32>,
-    /// Say where the time goes on the GPU, dispatch by dispatch
+    /// Show where the GPU spends its time, dispatch by dispatch
     #[arg(long)]
     profile: bool,
-    /// A file for the profile as a trace, for Perfetto or chrome://tracing
+    /// File for the profile as a trace, for Perfetto or chrome://tracing
     #[arg(long, value_name = "FILE")]
     chrome_trace: Option<PathBuf>,
-    /// A file for the profile as a picture
+    /// File for the profile as an SVG picture
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// A file for the answer as --json prints it, for --compare
+    /// File for the result as --json prints it, for --compare
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Say what changed between two measurements, by their files, instead of measuring
+    /// Compare two measurements, given by their files, instead of measuring
     #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"])]
     #[arg(conflicts_with_all = ["model", "runs", "warmup", "profile", "chrome_trace", "svg", "out"])]
     #[arg(conflicts_with_all = ["ShapeArguments", "LimitArguments"])]
@@ -73,17 +73,18 @@ pub(super) struct Bench {
     device: DeviceArguments,
 }
 
-/// What was measured, in milliseconds.
+/// The measured times, in milliseconds.
 struct Times {
     init: f64,
     first: f64,
     end_to_end: Durations,
     pipelined: Durations,
-    /// In microseconds, from asking for a run, its inputs written, until it is the device's; where runs can be so started.
+    /// Microseconds from the start of a run, with inputs already written, until it is submitted to the device; `None`
+    /// if runs cannot be asynchronous.
     submit_us: Option<Durations>,
 }
 
-/// The caller's side of a model: memory for every input and output.
+/// The caller's side of a model: an interpreter, and memory for every input and output.
 struct Caller {
     interpreter: Interpreter,
     inputs: Vec<Vec<u8>>,
@@ -111,7 +112,7 @@ impl Bench {
         let model = Model::from_shared(bytes).map_err(|error| Failure::from(error).at(&name))?;
         let interpreter = device.interpreter(&model, &self.shapes)?;
         let init = milliseconds(start);
-        // What can't be profiled is told before anything takes long.
+        // Report that profiling is impossible before the long measurements start.
         let profiled = self.wants_profile().then(|| device.profiled()).transpose()?;
 
         let mut caller = Caller::new(interpreter)?;
@@ -133,7 +134,7 @@ impl Bench {
         Ok(Report::new(text, json))
     }
 
-    /// Everything that is measured by the clock of the host.
+    /// The measurements with the host's clock.
     fn times(&self, console: &Console, caller: &mut Caller, init: f64) -> Result<Times, Failure> {
         let start = Instant::now();
         caller.end_to_end()?;
@@ -153,7 +154,7 @@ impl Bench {
         Ok(Times { init, first, end_to_end, pipelined: durations(&each)?, submit_us })
     }
 
-    /// Microseconds until a run is the device's; `None` where it would have ended by then.
+    /// Microseconds until a run is submitted; `None` if starting a run waits for its end.
     fn submissions(&self, caller: &mut Caller) -> Result<Option<Durations>, Failure> {
         if caller.interpreter.queue_depth() == 1 {
             return Ok(None);
@@ -166,7 +167,7 @@ impl Bench {
         durations(&times).map(Some)
     }
 
-    /// Whether anything was asked for that a profile tells.
+    /// Whether an option needs a profile.
     fn wants_profile(&self) -> bool {
         self.profile || self.chrome_trace.is_some() || self.svg.is_some()
     }
@@ -207,7 +208,7 @@ fn durations(times: &[f64]) -> Result<Durations, Failure> {
 }
 
 impl Caller {
-    /// Random inputs, and memory for outputs.
+    /// Fills inputs with random values and prepares memory for outputs.
     fn new(mut interpreter: Interpreter) -> Result<Self, Failure> {
         let mut random = Random::new(SEED);
         let mut inputs = Vec::new();
@@ -227,7 +228,8 @@ impl Caller {
     fn read(&mut self) -> Result<(), Failure> {
         for (index, memory) in self.outputs.iter_mut().enumerate() {
             let TensorInfo { data_type, shape, .. } = &self.interpreter.outputs()[index];
-            // Asking for the bytes would wait for all of them; so they are copied as they come.
+            // `read_bytes` would wait for the whole output. The size from the type and shape lets parts be copied as
+            // they arrive.
             let size = data_type.byte_size(shape.elements());
             memory.resize(size.map_or_else(|| self.interpreter.read_bytes(index).map(<[u8]>::len), Ok)?, 0);
             self.interpreter.read_bytes_into(index, memory)?;
@@ -235,14 +237,14 @@ impl Caller {
         Ok(())
     }
 
-    /// From the caller's memory to the caller's memory.
+    /// One run, from the caller's memory to the caller's memory.
     fn end_to_end(&mut self) -> Result<(), Failure> {
         self.write()?;
         self.interpreter.invoke()?;
         self.read()
     }
 
-    /// One run; the microseconds until it was the device's.
+    /// One run; returns the microseconds until it was submitted.
     fn submit(&mut self) -> Result<f64, Failure> {
         self.write()?;
         let start = Instant::now();
@@ -252,7 +254,7 @@ impl Caller {
         Ok(time)
     }
 
-    /// Many invokes of one input.
+    /// Many invokes on the same input.
     fn pipelined(&mut self) -> Result<(), Failure> {
         self.write()?;
         self.interpreter.invoke_repeatedly(PIPELINED)?;
@@ -260,7 +262,7 @@ impl Caller {
     }
 }
 
-/// Bytes of the arena that matters, and the least it could have: the GPU's where anything runs there, else the CPU's.
+/// Bytes of the arena and their lower bound: the GPU's if anything runs there, else the CPU's.
 fn arena(figures: &Figures) -> (usize, usize) {
     match figures.partitions {
         0 => (figures.cpu_arena_bytes, figures.cpu_arena_lower_bound_bytes),

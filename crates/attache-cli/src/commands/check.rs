@@ -1,4 +1,4 @@
-//! `attache check`: golden cases against what comes out here.
+//! `attache check`: comparison of outputs with golden cases.
 
 mod against;
 mod coverage;
@@ -16,14 +16,14 @@ use serde_json::json;
 
 use super::Command;
 use crate::arguments::{DeviceArguments, PrecisionName, tolerance};
-use crate::compare::{self, compare};
 use crate::console::{Console, Report};
 use crate::device::Device;
 use crate::failure::{Failure, Status};
-use crate::golden::{self, Case};
-use crate::npy::Array;
+use crate::io::compare::{self, compare};
+use crate::io::golden::{self, Case};
+use crate::io::npy::Array;
 
-/// Limits of the error of floats, relative to the largest golden value.
+/// Default limits of the error of floats, relative to the largest golden value.
 const CPU_LIMIT: f64 = 1e-5;
 const GPU_LIMIT: f64 = 2e-5;
 const GPU_LIMIT_16_BITS: f64 = 2e-3;
@@ -33,34 +33,35 @@ pub(super) struct Check {
     /// Folders; every folder at or below them with model.tflite, in_K.npy and out_K.npy is a case
     #[arg(required = true, value_name = "DIR")]
     folders: Vec<PathBuf>,
-    /// Only cases with this text in their path
+    /// Check only cases with this text in their path
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
     /// What outputs are compared with
     #[arg(long, value_enum, default_value_t = Against::Golden)]
     against: Against,
-    /// Leave out, and count, cases whose outputs move beyond the tolerance on the CPU when the floats that its operators read
+    /// Skip, and count, cases whose outputs on the CPU change beyond the tolerance when the floats that operators read
     /// are rounded to 16 bits
     #[arg(long)]
     skip_ill_conditioned: bool,
-    /// The largest error of floats that passes [default: 1e-5 on the CPU, 2e-5 on the GPU in f32, else 2e-3]
+    /// Largest error of floats that passes [default: 1e-5 on the CPU, 2e-5 on the GPU in f32, else 2e-3]
     #[arg(long, value_name = "X", allow_hyphen_values = true, value_parser = tolerance)]
     tolerance: Option<f64>,
-    /// Steps that quantized outputs may be off: N everywhere, and M for P percent of the elements; none by default
+    /// Quantization steps that outputs may be off: N for every element, and M for P percent of the elements; none by
+    /// default
     #[arg(long, value_name = "N[:P:M]")]
     ulp: Option<Steps>,
     #[command(flatten)]
     device: DeviceArguments,
 }
 
-/// What is wrong with a case.
+/// A mismatch in a case.
 #[derive(Debug, PartialEq, Serialize)]
 struct Mismatch {
     case: String,
     operator: String,
-    /// Index of the output; none where the case failed before there was one.
+    /// Index of the output; `None` if the case failed before there was one.
     output: Option<usize>,
-    /// The largest error; none where nothing could be compared, or where a value is finite on one side only.
+    /// The largest error; `None` if nothing was compared, or if a value is finite on one side only.
     error: Option<f64>,
     limit: Option<f64>,
     message: String,
@@ -69,7 +70,7 @@ struct Mismatch {
 impl Command for Check {
     fn run(self, console: &Console) -> Result<Report, Failure> {
         let cases = self.cases()?;
-        // Each variant in turn is this command's own affair.
+        // `all` is handled by this command; the device only knows single variants.
         let all = self.device.variant.as_deref() == Some("all");
         let variant = self.device.variant.clone().filter(|_| !all);
         let device = Device::open(&DeviceArguments { variant, ..self.device.clone() })?;
@@ -88,14 +89,14 @@ impl Command for Check {
     }
 }
 
-/// What was found out about cases.
+/// The results of all cases.
 #[derive(Debug, Default)]
 struct Found {
     passed: usize,
     failed: usize,
-    /// Cases that were left out because rounding decides about them.
+    /// Cases that were skipped as ill-conditioned.
     left_out: usize,
-    /// Operators that the device took, of how many; no variant counts twice.
+    /// Operators that ran on the device, and all operators. Repetitions with other variants are not counted.
     operators: [usize; 2],
     failures: Vec<Mismatch>,
 }
@@ -128,7 +129,7 @@ impl Check {
 }
 
 impl Check {
-    /// Adds what there is to say of a case, in every form that its kernels can take where those are counted.
+    /// Adds the results of a case. With `coverage`, the case is checked with every variant that applies.
     fn add(
         &self,
         folder: &Path,
@@ -154,7 +155,7 @@ impl Check {
         }
     }
 
-    /// Everything that is wrong with a case; `None` where it is left out.
+    /// All mismatches of a case; `None` if it is skipped.
     fn compared(
         &self,
         folder: &Path,
@@ -226,16 +227,16 @@ impl Found {
     }
 }
 
-/// What a run of a case gave.
+/// The result of running a case.
 struct Outcome {
     arrays: Vec<Array>,
     mismatches: Vec<Mismatch>,
     figures: Figures,
-    /// Operators that the device took, of how many.
+    /// Operators that ran on the device, and all operators.
     operators: [usize; 2],
 }
 
-/// The operators of the model, in short.
+/// A short name for the operators of the model.
 fn name(model: &Model) -> String {
     let operators = &model.subgraphs()[0].operators;
     match operators.as_slice() {
@@ -244,7 +245,7 @@ fn name(model: &Model) -> String {
     }
 }
 
-/// What the model makes of the case's inputs, and figures of what made it.
+/// Runs the model on the case's inputs.
 fn outputs(model: &Model, case: &Case, device: &Device) -> Result<Outcome, Failure> {
     let subgraph = &model.subgraphs()[0];
     let counts =

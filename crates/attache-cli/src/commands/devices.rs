@@ -1,4 +1,4 @@
-//! `attache devices`: the GPUs of this machine, once for each graphics interface that reaches them.
+//! `attache devices`: the GPUs of this machine, each listed once per graphics interface.
 
 use clap::Args;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! `attache diff`: what a delegate makes of a model against what the CPU makes of it, and which operator is to blame.
+//! `attache diff`: comparison of a delegate with the CPU, as a whole or by operator.
 
 mod bisect;
 mod operators;
@@ -18,13 +18,13 @@ use crate::console::{Console, Report};
 use crate::device::Device;
 use crate::failure::{Failure, Status};
 use crate::inputs::{Given, InputArguments, Setting, fill_around_the_middle};
-use crate::random::Random;
-use crate::source::Source;
+use crate::io::random::Random;
+use crate::io::source::Source;
 use bisect::Bisection;
 use operators::Operators;
 use outputs::Outputs;
 
-/// Largest differences that pass, relative to the largest value of a tensor.
+/// Default limits of differences, relative to the largest value of a tensor.
 const LIMIT: f64 = 1e-4;
 const LIMIT_16_BITS: f64 = 1e-2;
 
@@ -32,22 +32,23 @@ const LIMIT_16_BITS: f64 = 1e-2;
 pub(super) struct Diff {
     #[command(flatten)]
     model: ModelArgument,
-    /// How many runs, each on inputs of its own [default: 10, or 1 where all inputs are given]
+    /// Number of runs, each on other inputs [default: 10, or 1 if all inputs are given]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     runs: Option<u32>,
-    /// Compare every operator alone, fed with the CPU's own tensors
+    /// Compare every operator alone, on the CPU's tensors
     #[arg(long)]
     per_operator: bool,
-    /// Find the first operator from which on the two depart
+    /// Find the first operator whose output differs from the CPU's
     #[arg(long)]
     bisect: bool,
-    /// A folder for that operator as a golden case: model.tflite, in_K.npy and out_K.npy
+    /// Folder for that operator as a golden case: model.tflite, in_K.npy and out_K.npy
     #[arg(long, value_name = "DIR", requires = "bisect")]
     out: Option<PathBuf>,
-    /// The largest difference that passes, relative to the tensor's largest value [default: 1e-4, and 1e-2 in 16 bits]
+    /// Largest difference that passes, relative to the tensor's largest value [default: 1e-4, and 1e-2 in 16 bits]
     #[arg(long, value_name = "X", allow_hyphen_values = true, value_parser = tolerance)]
     tolerance: Option<f64>,
-    /// Steps that quantized tensors may be apart: N everywhere, and M for P percent of the elements; none by default
+    /// Quantization steps by which tensors may differ: N for every element, and M for P percent of the elements; none
+    /// by default
     #[arg(long, value_name = "N[:P:M]")]
     ulp: Option<Steps>,
     #[command(flatten)]
@@ -86,7 +87,7 @@ impl Command for Diff {
 }
 
 impl Diff {
-    /// A comparison of the CPU with itself must be asked for.
+    /// Opens the device. Comparing the CPU with itself needs an explicit `--delegate cpu`.
     fn open(&self) -> Result<Device, Failure> {
         let device = Device::open(&self.device)?;
         if device.adapter().is_none() && self.device.delegate != Some(DelegateName::Cpu) {
@@ -96,7 +97,8 @@ impl Diff {
         Ok(device)
     }
 
-    /// All runs, the inputs of the first one that doesn't pass, or else of the first one, and why the CPU took over.
+    /// Runs both interpreters. Returns the outputs of all runs, the inputs of the first run that failed (or else of the
+    /// first run), and the reason of a CPU fallback.
     fn compare(
         &self,
         setting: Setting<'_>,
@@ -130,7 +132,7 @@ impl Diff {
     }
 }
 
-/// Gives one interpreter the inputs of another, and returns them.
+/// Copies the inputs of one interpreter to another, and returns them.
 fn copy_inputs(from: &mut Interpreter, to: &mut Interpreter) -> Result<Vec<TraceInput>, Failure> {
     let mut inputs = Vec::with_capacity(from.inputs().len());
     for index in 0..from.inputs().len() {
@@ -141,12 +143,12 @@ fn copy_inputs(from: &mut Interpreter, to: &mut Interpreter) -> Result<Vec<Trace
     Ok(inputs)
 }
 
-/// Everything that was found out.
+/// The result of the command.
 struct Answer {
     device: Device,
     tolerance: Tolerance,
     outputs: Outputs,
-    /// Why the CPU took over from the device, if it did.
+    /// The reason of a CPU fallback, if there was one.
     fallback: Option<String>,
     given: Given,
     operators: Option<Operators>,
@@ -193,5 +195,5 @@ impl Answer {
     }
 }
 
-/// Delegates, as traces take them.
+/// Delegates in the form that traces take.
 type Delegates = [Arc<dyn Delegate>];

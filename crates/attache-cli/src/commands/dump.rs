@@ -1,47 +1,20 @@
-//! `attache dump`: the stages of a model's way to the device, as text. Of a model with several subgraphs the first is
-//! shown, which is the one that runs.
+//! `attache dump`: the stages of a model's preparation, as text. For a model with several subgraphs the first is shown,
+//! which is the one that runs.
 
 use attache::{Model, stages};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::json;
 
 use super::Command;
-use crate::arguments::{DeviceArguments, ModelArgument};
+use crate::arguments::{DeviceArguments, ModelArgument, Stage};
 use crate::console::{Console, Report};
 use crate::device::Device;
 use crate::failure::Failure;
-use crate::source::Source;
-
-/// A stage, in the order in which a model passes them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Stage {
-    /// The graph as it is in the file, with the shapes that follow from it; whatever the device
-    Graph,
-    /// What the rules did to it, and what is left; whatever the device
-    Passes,
-    /// Which operator runs where, and why
-    Partition,
-    /// The GPU's part as primitives, before they are fused; after `#` whose work each is, by its node's place in
-    /// the island
-    Program,
-    /// The kernels that the primitives are fused into, with the same numbers; `%2 is %1` is a reshape, which no
-    /// kernel does
-    Kernels,
-    /// The shaders that the kernels are written as, each text once
-    Wgsl,
-    /// Memory, and the dispatches in their order
-    Plan,
-}
-
-impl Stage {
-    fn word(self) -> String {
-        format!("{self:?}").to_lowercase()
-    }
-}
+use crate::io::source::Source;
 
 #[derive(Args, Debug)]
 pub(super) struct Dump {
-    /// What to print
+    /// Stage to print
     stage: Stage,
     #[command(flatten)]
     model: ModelArgument,

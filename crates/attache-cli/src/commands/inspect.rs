@@ -1,17 +1,17 @@
-//! `attache inspect`: what a file holds, and what the GPU makes of it.
+//! `attache inspect`: what a file contains, and what the GPU would take of it.
 
 use attache::{Cost, Model, model::Subgraph};
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::Command;
-use crate::advice::advice;
 use crate::arguments::{ModelArgument, QuantizedName};
 use crate::console::{Console, Report};
 use crate::failure::Failure;
-use crate::kind::{self, Kind, Kinds};
-use crate::source::Source;
-use crate::survey::{Answer, Gap, Survey, survey};
+use crate::inspect::advice::advice;
+use crate::inspect::kind::{self, Kind, Kinds};
+use crate::inspect::survey::{Answer, Gap, Survey, survey};
+use crate::io::source::Source;
 
 #[derive(Args, Debug)]
 pub(super) struct Inspect {
@@ -33,7 +33,7 @@ impl Command for Inspect {
     }
 }
 
-/// An input or output as an object of JSON.
+/// An input or output as a JSON object.
 fn tensor(subgraph: &Subgraph, index: usize) -> Value {
     let tensor = &subgraph.tensors[index];
     json!({
@@ -161,7 +161,7 @@ fn describe(console: &Console, index: usize, subgraph: &Subgraph) -> String {
     format!("subgraph {index}: {count} operators, {of} tensors\n  inputs: {inputs}\n  outputs: {outputs}")
 }
 
-/// Operations, bytes and intensity, as far as they are known. What has no work left costs nothing.
+/// Operations, bytes and intensity, as far as they are known. An operator without remaining work costs nothing.
 fn numbers(cost: Option<Cost>) -> (Option<u64>, Option<u64>, Option<f64>) {
     match cost {
         Some(cost) => (cost.operations, cost.bytes, cost.intensity()),
@@ -169,7 +169,7 @@ fn numbers(cost: Option<Cost>) -> (Option<u64>, Option<u64>, Option<f64>) {
     }
 }
 
-/// The same as text: `?` for what only a run tells, nothing for what has no work left.
+/// The same as text: `?` for values known only at run time, empty for an operator without remaining work.
 fn cells(cost: Option<Cost>) -> [String; 3] {
     let Some(cost) = cost else { return Default::default() };
     let count = |number: Option<u64>| number.map_or("?".to_owned(), |number| number.to_string());
@@ -181,12 +181,12 @@ fn cells(cost: Option<Cost>) -> [String; 3] {
     [count(cost.operations), count(cost.bytes), intensity]
 }
 
-/// What all operators cost together.
+/// The total cost of all operators.
 #[derive(Debug, PartialEq)]
 struct Total {
-    /// The sums of what is known.
+    /// The sums of the known costs.
     cost: Cost,
-    /// Operators of which something isn't known.
+    /// Number of operators with unknown costs.
     unknown: usize,
 }
 
@@ -202,7 +202,7 @@ impl Total {
         Self { cost, unknown }
     }
 
-    /// Sums that leave something out have no ratio worth the name.
+    /// The intensity; `None` if the sums are incomplete, because their ratio would be meaningless.
     fn intensity(&self) -> Option<f64> {
         self.cost.intensity().filter(|_| self.unknown == 0)
     }
@@ -225,7 +225,7 @@ impl Total {
     }
 }
 
-/// The sum, which promises no GPU: what it would take is asked without looking for one.
+/// The total in words. It does not promise a GPU, because the answers do not depend on whether there is one.
 fn operations(answers: &[Answer]) -> String {
     let (taken, all) = (answers.iter().filter(|answer| answer.delegated).count(), answers.len());
     format!(

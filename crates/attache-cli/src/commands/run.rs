@@ -1,5 +1,6 @@
-//! `attache run`: one run of a model, and what came out.
+//! `attache run`: one run of a model, and its outputs.
 
+mod detections;
 mod meaning;
 
 use std::path::{Path, PathBuf};
@@ -14,13 +15,13 @@ use crate::arguments::{DeviceArguments, ModelArgument, ShapeArguments, finite};
 use crate::console::{Console, Report};
 use crate::device::{Device, shapes_are_known};
 use crate::failure::Failure;
-use crate::files;
 use crate::inputs::{Given, InputArguments, Setting, fill_at_random};
-use crate::labels::Labels;
-use crate::npy::{self, Array};
-use crate::numbers::{Summary, numbers};
-use crate::random::Random;
-use crate::source::Source;
+use crate::io::files;
+use crate::io::labels::Labels;
+use crate::io::npy::{self, Array};
+use crate::io::numbers::{Summary, numbers};
+use crate::io::random::Random;
+use crate::io::source::Source;
 
 #[derive(Args, Debug)]
 pub(super) struct Run {
@@ -28,18 +29,18 @@ pub(super) struct Run {
     model: ModelArgument,
     #[command(flatten)]
     inputs: InputArguments,
-    /// A folder for the outputs, as out_0.npy, out_1.npy and so on; without it none are written
+    /// Folder for the outputs, as out_0.npy, out_1.npy and so on; without it none are written
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Names of the classes, one a line; by default those that the model holds. There must be one for each class; a first
-    /// line "background" (for detectors also "???") may be there although the model doesn't count it
+    /// Names of the classes, one per line; by default those in the model. There must be one for each class; a first
+    /// line "background" (for detectors also "???") is allowed although the model does not count it
     #[arg(long, value_name = "FILE")]
     labels: Option<PathBuf>,
-    /// How many of the top classes to name, or of what a detector finds [default: 5 classes where there are labels or a
-    /// --threshold; of a detector all]
+    /// Number of top classes or of detections to print [default: 5 classes if there are labels or a --threshold; all
+    /// detections]
     #[arg(long, value_name = "K")]
     top: Option<usize>,
-    /// The least score of a class that is named, or of what a detector finds [default: any for classes, 0.4 for detectors]
+    /// Minimum score of a class or detection to print [default: none for classes, 0.4 for detectors]
     #[arg(long, value_name = "X", allow_hyphen_values = true, value_parser = finite::<f64>)]
     threshold: Option<f64>,
     #[command(flatten)]
@@ -48,7 +49,7 @@ pub(super) struct Run {
     device: DeviceArguments,
 }
 
-/// An output and what is said of it.
+/// An output and its summary.
 struct Output {
     info: TensorInfo,
     array: Array,
@@ -56,13 +57,13 @@ struct Output {
     summary: Summary,
 }
 
-/// What is said of a run.
+/// The result of the command.
 struct Answer {
     device: Device,
     interpreter: Interpreter,
     given: Given,
     outputs: Vec<Output>,
-    /// The files that outputs were written to.
+    /// The files to which outputs were written.
     files: Vec<PathBuf>,
     meaning: Meaning,
 }
@@ -73,7 +74,7 @@ impl Command for Run {
         let labels = Labels::find(self.labels.as_deref(), &model, console)?;
         let device = Device::open(&self.device)?;
         let mut interpreter = device.interpreter(&model, &self.shapes)?;
-        // What can be told beforehand costs nobody a run.
+        // Errors that follow from known shapes are reported before the model runs.
         let known = shapes_are_known(&model);
         let place = known.then(|| self.place(console, &interpreter, &labels)).transpose()?;
         let setting = Setting { console, model: &model, device: &device, shapes: &self.shapes };
@@ -93,7 +94,7 @@ impl Command for Run {
 }
 
 impl Run {
-    /// What the outputs mean, so far as their shapes are known.
+    /// Where the answer is in the outputs, as far as their shapes are known.
     fn place(&self, console: &Console, interpreter: &Interpreter, labels: &Labels) -> Result<Place, Failure> {
         let form = |info: &TensorInfo| (info.data_type, info.shape.clone(), info.name.clone());
         let forms: Vec<Form> = interpreter.outputs().iter().map(form).collect();
@@ -105,7 +106,7 @@ impl Run {
     }
 }
 
-/// Outputs of the last run.
+/// The outputs of the last run.
 fn outputs(interpreter: &Interpreter) -> Result<Vec<Output>, Failure> {
     let all = interpreter.outputs().iter().enumerate();
     all.map(|(index, info)| {
@@ -118,7 +119,7 @@ fn outputs(interpreter: &Interpreter) -> Result<Vec<Output>, Failure> {
     .collect()
 }
 
-/// Writes each output to a file; the files.
+/// Writes each output to a file; returns the files.
 fn write(folder: &Path, outputs: &[Output]) -> Result<Vec<PathBuf>, Failure> {
     files::make_folder(folder)?;
     let write = |(index, output): (usize, &Output)| {
@@ -128,7 +129,7 @@ fn write(folder: &Path, outputs: &[Output]) -> Result<Vec<PathBuf>, Failure> {
     outputs.iter().enumerate().map(write).collect()
 }
 
-/// A placement as an object of JSON.
+/// A placement as a JSON object.
 fn placement(node: &NodePlacement) -> Value {
     let (place, partition) = match &node.outcome {
         Outcome::On { delegate, partition } => (delegate.as_str(), Some(*partition)),
@@ -196,7 +197,7 @@ impl Answer {
         parts.join("\n")
     }
 
-    /// Where the outputs are.
+    /// A line that says where the outputs are.
     fn destination(&self) -> String {
         match self.files.as_slice() {
             [] => "outputs are not written; --out DIR writes them as .npy files".to_owned(),

@@ -8,14 +8,14 @@ use serde_json::json;
 use super::Command;
 use crate::console::{Console, Report};
 use crate::failure::Failure;
-use crate::files;
+use crate::io::files;
 
 #[derive(Args, Debug)]
 pub(super) struct Zoo {
-    /// The built-in model to write
+    /// Built-in model to write
     #[arg(requires = "out")]
     name: Option<String>,
-    /// The file to write it to
+    /// File to write it to
     #[arg(long, value_name = "FILE", requires = "name")]
     out: Option<PathBuf>,
 }

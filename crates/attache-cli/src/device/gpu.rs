@@ -1,4 +1,4 @@
-//! The GPU through `attache`'s own delegate.
+//! The GPU, through the GPU delegate of `attache`.
 
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ use attache::{ErrorKind, Limits, Model};
 use serde_json::json;
 
 use super::{Adapter, Ceilings, Gpu, Wish};
+use crate::arguments::Stage;
 use crate::arguments::{BackendName, PrecisionName, QuantizedName, SubmissionName};
-use crate::commands::Stage;
 use crate::failure::Failure;
 
 /// A delegate on an open device.
 pub(super) type Delegate = GpuDelegate;
 
-/// Every adapter of this machine.
+/// All adapters of this machine.
 pub(crate) fn adapters() -> Vec<Adapter> {
     gpu::adapters().iter().map(describe).collect()
 }
 
-/// Opens what is wished for; `None` where nothing in particular is, and there is no hardware that can be opened.
+/// Opens the requested GPU; `None` if nothing in particular is requested and no hardware can be opened.
 pub(super) fn open(wish: &Wish) -> Result<Option<Gpu>, Failure> {
     let precision = match wish.precision {
         PrecisionName::F32 => Precision::F32,
@@ -65,13 +65,13 @@ fn variant(text: &str) -> Result<Variants, Failure> {
 }
 
 impl Gpu {
-    /// The same, with this variant wherever it applies.
+    /// The same GPU, with this variant wherever it applies.
     pub(super) fn with_variant(&self, name: &'static str) -> Self {
         let delegate = Arc::new(self.delegate.with_variants(Variants::Named(name)));
         Self { delegate, adapter: self.adapter.clone() }
     }
 
-    /// Every variant, and what is missing here before it has any kernel to write.
+    /// All variants, each with what this device lacks to use it, if anything.
     pub(super) fn variants(&self) -> Vec<(&'static str, Option<&'static str>)> {
         gpu::variants().map(|(name, needs)| (name, self.delegate.lacks(needs))).collect()
     }
@@ -107,19 +107,19 @@ fn describe(adapter: &gpu::Adapter) -> Adapter {
     }
 }
 
-/// The same GPU, its dispatches timed.
+/// The same GPU, with timed dispatches.
 pub(super) fn profiled(gpu: &Gpu) -> Result<Gpu, Failure> {
     Ok(Gpu { delegate: Arc::new(gpu.delegate.profiled()?), adapter: gpu.adapter.clone() })
 }
 
-/// What it does at best.
+/// The measured device peaks.
 pub(super) fn ceilings(gpu: &Gpu) -> Result<Ceilings, Failure> {
     let gpu::Ceilings { bytes_per_second, operations_per_second, matrix_operations_per_second } =
         gpu.delegate.ceilings()?;
     Ok(Ceilings { bytes_per_second, operations_per_second, matrix_operations_per_second })
 }
 
-/// A stage of the way to the device.
+/// The text of a GPU stage of a model's preparation.
 pub(super) fn stage(gpu: &Gpu, model: &Model, stage: Stage, limits: &Limits) -> Result<String, Failure> {
     let stage = match stage {
         Stage::Program => GpuStage::Program,
@@ -131,7 +131,7 @@ pub(super) fn stage(gpu: &Gpu, model: &Model, stage: Stage, limits: &Limits) -> 
     Ok(gpu::stage(model, 0, &gpu.delegate, stage, limits)?)
 }
 
-/// What a GPU would say about a node, whether there is one or not.
+/// Whether a GPU would take nodes. No device is needed.
 pub(crate) struct Claims(Quantized);
 
 impl Claims {
@@ -139,7 +139,7 @@ impl Claims {
         Self(quantized(name))
     }
 
-    /// Why the GPU doesn't take the node; `None` where it does.
+    /// Why the GPU does not take the node; `None` if it does.
     pub(crate) fn refusal(&self, graph: &Graph, node: NodeId) -> Option<String> {
         GpuDelegate::supports(graph, node, self.0).err().map(|refusal| refusal.0)
     }

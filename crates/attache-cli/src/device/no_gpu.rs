@@ -1,16 +1,16 @@
-//! Stands for the GPU where this command was built without it.
+//! Replaces the GPU in builds without the feature `gpu`.
 
 use attache::graph::{Graph, NodeId, Refusal};
 use attache::{Claim, DelegateError, DelegateKernel, Island, Limits, Model};
 
 use super::{Adapter, Ceilings, Gpu, Wish};
 use crate::arguments::QuantizedName;
-use crate::commands::Stage;
+use crate::arguments::Stage;
 use crate::failure::Failure;
 
 const ABSENT: &str = "this command was built without the feature `gpu`";
 
-/// A delegate that there can't be.
+/// A delegate that cannot exist.
 pub(super) enum Delegate {}
 
 impl attache::Delegate for Delegate {
@@ -27,44 +27,44 @@ impl attache::Delegate for Delegate {
     }
 }
 
-/// The adapters of this machine: none that can be seen.
+/// The adapters of this machine: none are visible.
 pub(crate) fn adapters() -> Vec<Adapter> {
     Vec::new()
 }
 
-/// No GPU; an error where one was asked for.
+/// No GPU; an error if one was asked for.
 pub(super) fn open(wish: &Wish) -> Result<Option<Gpu>, Failure> {
     if wish.software { Err(Failure::unsupported(ABSENT)) } else { Ok(None) }
 }
 
-/// Nothing can be timed.
+/// Always an error: no dispatch can be timed.
 pub(super) fn profiled(_: &Gpu) -> Result<Gpu, Failure> {
     Err(Failure::unsupported(ABSENT))
 }
 
-/// Nor measured.
+/// Always an error: no peak can be measured.
 pub(super) fn ceilings(_: &Gpu) -> Result<Ceilings, Failure> {
     Err(Failure::unsupported(ABSENT))
 }
 
 impl Gpu {
-    /// There is none that could have variants.
+    /// Never called: there is no GPU that could have variants.
     pub(super) fn with_variant(&self, _: &'static str) -> Self {
         match *self.delegate {}
     }
 
-    /// As above.
+    /// Never called: there is no GPU that could have variants.
     pub(super) fn variants(&self) -> Vec<(&'static str, Option<&'static str>)> {
         match *self.delegate {}
     }
 }
 
-/// There is no such stage.
+/// Always an error: there is no GPU stage.
 pub(super) fn stage(_: &Gpu, _: &Model, _: Stage, _: &Limits) -> Result<String, Failure> {
     Err(Failure::unsupported(ABSENT))
 }
 
-/// What a GPU would say about a node.
+/// Whether a GPU would take nodes.
 pub(crate) struct Claims;
 
 impl Claims {
@@ -72,7 +72,7 @@ impl Claims {
         Self
     }
 
-    /// Why the GPU doesn't take the node.
+    /// Why the GPU does not take the node.
     pub(crate) fn refusal(&self, _: &Graph, _: NodeId) -> Option<String> {
         Some(ABSENT.to_owned())
     }

@@ -1,8 +1,9 @@
-//! Chains of reductions and maps along the same rows become one kernel: a normalisation is one dispatch.
+//! Joins chains of reductions and maps along the same rows into one kernel. A normalisation becomes one dispatch.
 //!
-//! A chain begins with a reduction. It takes in what reads the chain's results, while that is a reduction of the same rows
-//! or a map of rows or of their elements, and a map that makes nothing but a reduction's input. What such a map makes is
-//! computed where it is needed, again if need be, instead of stored.
+//! A chain begins with a reduction. It includes kernels that read its results, as long as these are reductions of the
+//! same rows, maps of per-row values or maps of the rows' elements. It also includes maps that only compute the input
+//! of one of its reductions. The result of a map of elements is not stored, but computed wherever it is needed,
+//! repeatedly if necessary.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -10,19 +11,20 @@ use std::ops::Range;
 use attache_base::Shape;
 use attache_gpu_ir::{Expression, Primitive, Program, RowStep, Rows, Scalar, ValueId};
 
-use super::{Epilogue, Kernel, MAX_SIZE, View, split};
+use super::{MAX_SIZE, split};
+use crate::kernel::{Epilogue, Kernel, View};
 
-/// Kernels that one chain may have.
+/// Maximum kernels of one chain.
 const MAX_MEMBERS: usize = 32;
 
-/// Elements of a row beyond which a work group would keep the device waiting: reductions then stay apart, but where rows are
-/// folded in parts.
+/// Maximum elements of a row in a joined kernel, since one work group would take too long for longer rows. Longer rows
+/// are joined only if they are split into parts, or if the kernel has a single fold and one result for each row.
 const MAX_EXTENT: usize = 16384;
 
-/// As an expression's input: the first number that a chain makes for each row.
+/// Input index that stands for the result of a chain's first step while the chain is built.
 const MADE: usize = 1 << 16;
 
-/// The kernels with their chains joined.
+/// The kernels, with chains joined.
 pub(super) fn join(program: &Program, kernels: Vec<Kernel>, max_bindings: usize) -> Vec<Kernel> {
     let mut chains = Chains::new(program, kernels, max_bindings);
     for start in 0..chains.kernels.len() {
@@ -34,11 +36,11 @@ pub(super) fn join(program: &Program, kernels: Vec<Kernel>, max_bindings: usize)
 struct Chains<'a> {
     program: &'a Program,
     kernels: Vec<Option<Kernel>>,
-    /// For each value the kernels that read it.
+    /// For each value, the kernels that read it.
     readers: Vec<BTreeSet<usize>>,
-    /// For each value the kernel that makes it.
+    /// For each value, the kernel that computes it.
     makers: Vec<Option<usize>>,
-    /// Whether something other than a kernel needs the value.
+    /// Whether each value is an output of the program or the input of a reshape, so that it has to be stored.
     is_seen: Vec<bool>,
     max_bindings: usize,
 }
@@ -75,7 +77,7 @@ impl<'a> Chains<'a> {
         let mut members = self.members(start, &shape, &axes);
         while let Some(last) = members.last().copied() {
             let all = self.with_sources(&members, &shape);
-            // A long fold is one of rows even by itself, since such can be split.
+            // Even a single long fold becomes a kernel of rows, since those can be split.
             let is_long = shape[axes.clone()].iter().product::<usize>() > split::MAX_EXTENT;
             if let Some(kernel) = (is_long || all.len() > 1).then(|| self.joined(&all, &shape, &axes)).flatten() {
                 for member in all {
@@ -94,7 +96,7 @@ impl<'a> Chains<'a> {
         }
     }
 
-    /// The kernels that could make up the chain, in order.
+    /// The kernels that may form the chain, in order.
     fn members(&self, start: usize, shape: &Shape, axes: &Range<usize>) -> Vec<usize> {
         let mut members = vec![start];
         let readers = |index: usize| self.kernel(index).outputs.iter().flat_map(|id| &self.readers[id.index()]);
@@ -109,6 +111,7 @@ impl<'a> Chains<'a> {
         members
     }
 
+    /// Whether a kernel can be part of a chain along these axes of this shape.
     fn fits(&self, kernel: &Kernel, shape: &Shape, axes: &Range<usize>) -> bool {
         let reads_reals = kernel.reads().all(|id| self.program.value(id).scalar == Scalar::F32);
         let Primitive::Map { shape: output, .. } = &kernel.primitive else {
@@ -118,7 +121,7 @@ impl<'a> Chains<'a> {
         reads_reals && (output == shape || *output == folded(shape, axes))
     }
 
-    /// The members, and before them the maps that make nothing but the input of a reduction among them.
+    /// The members and the maps that only compute the input of a reduction among them, in order.
     fn with_sources(&self, members: &[usize], shape: &Shape) -> Vec<usize> {
         let source = |index: &usize| {
             let kernel = self.kernel(*index);
@@ -133,7 +136,7 @@ impl<'a> Chains<'a> {
         all
     }
 
-    /// These kernels as one, the last of them being what others may read.
+    /// These kernels as one. The results of all but the last may be read only inside the chain.
     fn joined(&self, members: &[usize], shape: &Shape, axes: &Range<usize>) -> Option<Kernel> {
         let (last, inner) = members.split_last()?;
         let is_own =
@@ -141,7 +144,7 @@ impl<'a> Chains<'a> {
         if !inner.iter().flat_map(|index| &self.kernel(*index).outputs).all(is_own) {
             return None;
         }
-        // What is made on the way lies nowhere that a view could look.
+        // Intermediate results are not stored, so no view may read them.
         let mut views: Vec<View> = Vec::new();
         for view in members.iter().flat_map(|index| &self.kernel(*index).views) {
             if members.iter().any(|index| self.kernel(*index).outputs.contains(&view.source)) {
@@ -174,8 +177,8 @@ impl<'a> Chains<'a> {
     }
 }
 
-/// The axes that a reduction of reals folds, where they are neighbours: of one more extent than 1 between them the rows
-/// would not be evenly spaced.
+/// The range of axes that a reduction of floats folds. `None` if an axis between them is not folded and has an extent
+/// other than 1, since the elements of a row would not be evenly spaced.
 fn folded_axes(program: &Program, kernel: &Kernel) -> Option<Range<usize>> {
     let Primitive::Reduce { axes, .. } = &kernel.primitive else { return None };
     let shape = program.shape(kernel.inputs[0]);
@@ -186,6 +189,7 @@ fn folded_axes(program: &Program, kernel: &Kernel) -> Option<Range<usize>> {
     (even && real && reals && shape.elements() > 0).then_some(range)
 }
 
+/// The shape with these axes reduced to extent 1.
 fn folded(shape: &Shape, axes: &Range<usize>) -> Shape {
     shape.iter().enumerate().map(|(axis, extent)| if axes.contains(&axis) { 1 } else { *extent }).collect()
 }
@@ -194,15 +198,15 @@ fn folded(shape: &Shape, axes: &Range<usize>) -> Shape {
 struct Chain<'a> {
     program: &'a Program,
     shape: &'a Shape,
-    /// What it reads.
+    /// The values that the chain reads.
     inputs: Vec<ValueId>,
     steps: Vec<RowStep>,
-    /// What its kernels make, as expressions.
+    /// The results of its kernels, as expressions.
     known: HashMap<ValueId, Expression>,
 }
 
 impl Chain<'_> {
-    /// The value as an expression.
+    /// The value as an expression. A value that the chain does not compute becomes an input.
     fn of(&mut self, id: ValueId) -> Expression {
         if let Some(known) = self.known.get(&id) {
             return known.clone();
@@ -214,19 +218,21 @@ impl Chain<'_> {
         Expression::Input(place)
     }
 
+    /// Adds a step and returns its result as an expression.
     fn step(&mut self, step: RowStep) -> Expression {
         self.steps.push(step);
         Expression::Input(MADE + self.steps.len() - 1)
     }
 
-    /// The expression with its inputs' own expressions in their place.
+    /// The expression with each input replaced by the expression of its value.
     fn with(&mut self, expression: &Expression, inputs: &[ValueId]) -> Expression {
-        // What it doesn't read needn't be there.
+        // Unused inputs must not become inputs of the chain.
         let read = |(index, id): (usize, &ValueId)| expression.reads(index).then(|| self.of(*id));
         let inputs: Vec<Option<Expression>> = inputs.iter().enumerate().map(read).collect();
         expression.substitute(&|input| inputs[input].clone().expect("the input is read"))
     }
 
+    /// Adds the steps of a kernel.
     fn add(&mut self, kernel: &Kernel) {
         let made = match (&kernel.primitive, &kernel.epilogue) {
             (Primitive::Map { expression, shape, .. }, _) => {
@@ -246,7 +252,7 @@ impl Chain<'_> {
         self.known.insert(kernel.outputs[0], made);
     }
 
-    /// The rows that make this value, and what they read.
+    /// The rows that compute this value, and the values that they read.
     fn finish(mut self, output: ValueId, axes: &Range<usize>) -> (Rows, Vec<ValueId>) {
         let (result, inputs) = (self.of(output), self.inputs.len());
         let number = |expression: &Expression| {
@@ -277,7 +283,7 @@ impl Chain<'_> {
 mod tests {
     use super::super::fuse;
     use super::*;
-    use crate::limits::Limits;
+    use crate::kernel::Limits;
     use attache_gpu_ir::Expression::{Constant, Input};
     use attache_gpu_ir::{Binary, Reduction, Tensor, Unary, interpret};
 
@@ -290,7 +296,7 @@ mod tests {
         program.step(Primitive::Map { expression, shape, scalar: Scalar::F32 }, inputs, 1).unwrap()[0]
     }
 
-    /// The kernels, after it was checked that the only one of rows means what the program does.
+    /// The fused kernels. If there is a kernel of rows, its result is checked against that of the program.
     fn joined(program: &Program) -> Vec<Kernel> {
         let kernels = fuse(program, &Limits::default());
         let Some(kernel) = kernels.iter().find(|kernel| matches!(kernel.primitive, Primitive::Rows(_))) else {

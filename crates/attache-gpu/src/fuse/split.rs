@@ -1,23 +1,25 @@
-//! Long rows in parts: few rows of many elements would keep few work groups busy for long, so parts of them are folded
-//! first, many at once, and whoever needs the whole folds what these made.
+//! Splits long rows into parts. Few rows of many elements would keep only few work groups busy, and for a long time. So
+//! the parts are reduced first, in parallel, and later kernels reduce the partial results to those of whole rows.
 
 use std::ops::RangeInclusive;
 
 use attache_base::Shape;
 use attache_gpu_ir::{Expression, Primitive, Program, Reduction, RowStep, Rows, Scalar, ValueId};
 
-use super::Kernel;
+use crate::kernel::Kernel;
 
-/// Elements of a row beyond which it is folded in parts. Shorter sums keep the input's order.
+/// Elements of a row beyond which it is reduced in parts. Shorter sums keep the order of the input.
 pub(super) const MAX_EXTENT: usize = 8192;
 
-/// Parts of a row: not so few that nothing is won, and not so many that folding them takes long.
+/// The number of parts of a row: with fewer, splitting gains nothing; with more, reducing the partial results takes too
+/// long.
 const PARTS: RangeInclusive<usize> = 8..=128;
 
-/// Parts of all rows beyond which a device is busy anyway.
+/// Maximum parts of all rows together. With more, the device is fully used without splitting.
 const MANY_PARTS: usize = 4096;
 
-/// The kernels, those of long folds in parts, on a device with so many bindings.
+/// Replaces each kernel that reduces long rows by kernels that reduce them in parts. `max_bindings` is the device's
+/// limit.
 pub(crate) fn split(program: &mut Program, kernels: Vec<Kernel>, max_bindings: usize) -> Vec<Kernel> {
     let in_parts = |kernel: Kernel| match in_parts(program, &kernel, max_bindings) {
         Some(kernels) => kernels,
@@ -26,33 +28,34 @@ pub(crate) fn split(program: &mut Program, kernels: Vec<Kernel>, max_bindings: u
     kernels.into_iter().flat_map(in_parts).collect()
 }
 
-/// How many parts rows are folded in, which read inputs of these shapes; `None` where they are folded at once.
+/// The number of parts to split rows into, for inputs of these shapes; `None` if rows are not split.
 pub(super) fn parts(rows: &Rows, inputs: &[&Shape], max_bindings: usize) -> Option<usize> {
     let folds = rows.steps.iter().filter(|step| matches!(step, RowStep::Fold(..))).count();
     let [outer, inner] = around(rows);
-    // Rows that lie one after the other are read fast by one work group, too.
+    // If elements of a row are contiguous, one work group reads them fast as well.
     let is_worth_it = folds > 0 && rows.extent() > MAX_EXTENT && (inner > 1 || (folds == 1 && rows.is_folded));
     let fits = |parts: &usize| rows.extent().is_multiple_of(*parts) && parts * outer * inner <= MANY_PARTS;
     let parts = PARTS.rev().find(fits).filter(|_| is_worth_it && inputs.len() + folds < max_bindings)?;
     inputs.iter().all(|input| layout(rows, input, parts).is_some()).then_some(parts)
 }
 
-/// How many rows lie one after the other, and beside each other.
+/// The number of rows outside and inside the row's axes: the products of the outer and of the inner extents.
 fn around(rows: &Rows) -> [usize; 2] {
     [&rows.shape[..rows.axes.start], &rows.shape[rows.axes.end..]].map(|extents| extents.iter().product())
 }
 
-/// An input's shape beside that of the parts, `[outer, parts, extent of a part, inner]`; `None` where it differs from some
-/// rows to others only.
+/// An input's shape that matches the parts' shape `[outer, parts, extent of a part, inner]`; `None` if the input is
+/// broadcast along only some of the axes around the rows.
 fn layout(rows: &Rows, input: &Shape, parts: usize) -> Option<Shape> {
     let [outer, inner] = around(rows);
     let (whole, row) = ([outer, parts, rows.extent() / parts, inner], [outer, 1, 1, inner]);
-    // As many elements as there are rows may still be others for each element of a row.
+    // An input with as many elements as there are rows may still vary along the row.
     let shapes = if rows.varies(input) { vec![whole.into()] } else { vec![row.into(), Shape::from([1])] };
     shapes.into_iter().find(|shape| shape.elements() == input.elements())
 }
 
-/// A kernel for each fold, which folds the parts, and one for what is made of them all.
+/// One kernel for each fold, which reduces each part, and a final kernel that computes the result from the partial
+/// results.
 fn in_parts(program: &mut Program, kernel: &Kernel, max_bindings: usize) -> Option<Vec<Kernel>> {
     let Primitive::Rows(rows) = &kernel.primitive else { return None };
     let shapes: Vec<&Shape> = kernel.inputs.iter().map(|id| program.shape(*id)).collect();
@@ -76,22 +79,22 @@ fn in_parts(program: &mut Program, kernel: &Kernel, max_bindings: usize) -> Opti
     Some(kernels)
 }
 
-/// Long rows, and what is known of their parts.
+/// Long rows and the parts that are known so far.
 struct Long<'a> {
     rows: &'a Rows,
     parts: usize,
-    /// The inputs, laid out as the parts are.
+    /// The inputs, reshaped to match the parts.
     inputs: Vec<ValueId>,
-    /// What each fold so far made of each part.
+    /// The partial results of each fold so far.
     made: Vec<ValueId>,
 }
 
-/// Steps under construction, which read some of the inputs, and then what folds made.
+/// Steps under construction. Their inputs are the `read` inputs, followed by the partial results of `made` folds.
 struct Steps {
     read: Vec<usize>,
     made: usize,
     steps: Vec<RowStep>,
-    /// The step that makes what each of the original steps makes.
+    /// For each original step, the index of the new step that computes its result.
     places: Vec<usize>,
 }
 
@@ -100,12 +103,13 @@ impl Steps {
         self.read.len() + self.made
     }
 
-    /// What the last step makes.
+    /// The result of the last step.
     fn last(&self) -> Expression {
         Expression::Input(self.inputs() + self.steps.len() - 1)
     }
 
-    /// An expression of the original steps.
+    /// An expression of the original steps, renumbered for the new inputs and steps. `inputs` is the original number of
+    /// inputs.
     fn number(&self, expression: &Expression, inputs: usize) -> Expression {
         expression.substitute(&|input| match input.checked_sub(inputs) {
             Some(step) => Expression::Input(self.inputs() + self.places[step]),
@@ -114,14 +118,15 @@ impl Steps {
     }
 }
 
-/// The reduction of parts, and what the result is multiplied by in the end.
+/// The reduction of a part, and the factor of the final result if there is one: a mean is a sum of parts, divided by
+/// the extent.
 fn of_parts(reduction: Reduction, extent: usize) -> (Reduction, Option<f32>) {
     if reduction == Reduction::Mean { (Reduction::Sum, Some(1.0 / extent as f32)) } else { (reduction, None) }
 }
 
 impl Long<'_> {
-    /// The first steps, on what was made of the parts instead of on elements, for an expression that follows. `join` says how
-    /// a row's parts become one.
+    /// The first `count` steps, computed from partial results instead of elements. `next` is the expression that
+    /// follows them, whose inputs are needed too. `join` makes the step that combines the parts of a row.
     fn steps(&self, count: usize, next: &Expression, join: fn(Reduction, Expression) -> RowStep) -> Steps {
         let before = &self.rows.steps[..count];
         let reads = |step: &RowStep, input: usize| matches!(step, RowStep::Map(of) if of.reads(input));
@@ -145,16 +150,18 @@ impl Long<'_> {
         steps
     }
 
+    /// The values that the steps read.
     fn read(&self, steps: &Steps) -> Vec<ValueId> {
         steps.read.iter().map(|input| self.inputs[*input]).chain(self.made.iter().copied()).collect()
     }
 
+    /// The shape `[outer, parts, extent of a part, inner]`.
     fn shape(&self) -> Shape {
         let [outer, inner] = around(self.rows);
         [outer, self.parts, self.rows.extent() / self.parts, inner].into()
     }
 
-    /// The fold of each part that is the row's step `index`, and what it reads.
+    /// The rows that apply the fold of step `index` to each part, and the values that they read.
     fn fold(&self, index: usize, reduction: Reduction, of: &Expression) -> (Rows, Vec<ValueId>) {
         let mut steps = self.steps(index, of, RowStep::Across);
         let of = steps.number(of, self.inputs.len());
@@ -165,7 +172,8 @@ impl Long<'_> {
         (rows, inputs)
     }
 
-    /// What is made in the end, and what that reads: of the row's elements, or of what was made of its parts.
+    /// The rows that compute the final result, and the values that they read: the elements of rows, or only partial
+    /// results.
     fn finish(&self) -> (Rows, Vec<ValueId>) {
         let Rows { steps, result, is_folded, scalar, .. } = self.rows;
         let join: fn(Reduction, Expression) -> RowStep = if *is_folded { RowStep::Fold } else { RowStep::Across };
@@ -185,15 +193,15 @@ impl Long<'_> {
 mod tests {
     use super::super::fuse;
     use super::*;
-    use crate::limits::Limits;
+    use crate::kernel::Limits;
     use attache_gpu_ir::{Tensor, interpret};
 
-    /// Runs kernels of rows one after the other.
+    /// Runs kernels of rows in order.
     fn run(program: &Program, kernels: &[Kernel], input: &Tensor) -> Vec<f64> {
         let mut known: Vec<(ValueId, Tensor)> = vec![(program.inputs[0], input.clone())];
         for kernel in kernels {
             let mut alone = Program::default();
-            let root = |id: ValueId| crate::layout::roots(program)[id.index()];
+            let root = |id: ValueId| crate::kernel::roots(program)[id.index()];
             let tensors: Vec<Tensor> = (kernel.inputs.iter())
                 .map(|id| known.iter().find(|(known, _)| *known == root(*id)).expect("it was made").1.clone())
                 .zip(&kernel.inputs)

@@ -1,45 +1,36 @@
-//! Views: elements that are but moved are read where they come from, instead of stored in their new place first.
+//! Views: pads, slices and transposes become index maps that the consumer applies when it loads, instead of kernels
+//! that store moved elements.
 //!
-//! An index map is no kernel where whoever reads its result computes little for each element that it reads. Where one reader
-//! can't, the map is stored for it and those after it.
+//! An index map needs no kernel if all readers of its result load each element only once or a few times. As soon as one
+//! reader cannot apply the map, the result is stored for it and for later readers.
 
 use std::collections::HashMap;
 
 use attache_gpu_ir::{Index, IndexMap, Primitive, Program, Resample, Sampling, Step, ValueId};
 
-use super::Kernel;
+use crate::kernel::{Kernel, View};
 
-/// A value that is read where its elements come from.
-#[derive(Clone, Debug, PartialEq)]
-pub struct View {
-    /// The value.
-    pub value: ValueId,
-    /// What holds its elements.
-    pub source: ValueId,
-    /// Where there each of them is.
-    pub map: IndexMap,
-}
-
-/// Readers beyond which a value is stored after all: fetching takes longer than reading.
+/// Maximum readers of a value that is not stored. With more, applying the index map in each reader takes longer than
+/// reading a stored value.
 const MAX_READERS: usize = 2;
 
-/// Views of one kernel beyond which values are stored after all, since each is looked for among the others.
+/// Maximum views of one kernel, since each lookup searches all of them. Further values are stored.
 const MAX_VIEWS: usize = 64;
 
-/// Nodes that one coordinate may have.
+/// Maximum nodes of one coordinate of an index map.
 const MAX_SIZE: usize = 24;
 
-/// The views that are not stored so far, each with whose work it is.
+/// The views that are not stored so far, each with the origins of its steps.
 #[derive(Default)]
 pub(super) struct Views {
     pending: HashMap<ValueId, (View, Vec<usize>)>,
-    /// For each source the values that are or were views of it.
+    /// For each source, the values that are or were views of it.
     viewers: HashMap<ValueId, Vec<ValueId>>,
 }
 
 impl Views {
-    /// Notes that a step only moves elements; whether that could be. A view of a view becomes one of what that one views;
-    /// where it can't, that one is to be stored first.
+    /// Records that a step only moves elements. A view of a view becomes a view of the first view's source. Returns
+    /// `false` if the two maps cannot be composed; the caller then has to store the first view.
     pub(super) fn note(&mut self, step: &Step, map: &IndexMap) -> bool {
         let (value, source, mut origins) = (step.outputs[0], step.inputs[0], vec![step.origin]);
         let is_small = |map: &IndexMap| map.coordinates.iter().all(|index| index.size() <= MAX_SIZE);
@@ -56,23 +47,23 @@ impl Views {
         true
     }
 
-    /// The value as a view, with whose work that is.
+    /// The value as a pending view, with the origins of its steps.
     pub(super) fn get(&self, id: ValueId) -> Option<&(View, Vec<usize>)> {
         self.pending.get(&id)
     }
 
-    /// Whether others than the kernel that is being made may still read the value through a view of it.
+    /// Whether kernels other than the current one may still read the value through a pending view.
     pub(super) fn are_read_of(&self, source: ValueId, uses: &[usize]) -> bool {
         let viewers = self.viewers.get(&source).into_iter().flatten();
         viewers.into_iter().any(|value| self.pending.contains_key(value) && uses[value.index()] > 1)
     }
 
-    /// The view, which is to be stored now.
+    /// Removes a pending view, which the caller stores.
     pub(super) fn take(&mut self, id: ValueId) -> Option<(View, Vec<usize>)> {
         self.pending.remove(&id)
     }
 
-    /// Makes the kernel read what it can where it comes from; the values that it needs stored.
+    /// Makes the kernel read views from their sources where possible. Returns the values that have to be stored for it.
     pub(super) fn resolve(&self, kernel: &mut Kernel, uses: &[usize]) -> Vec<ValueId> {
         let fetches = reads_each_once(&kernel.primitive);
         let mut stored = Vec::new();
@@ -94,7 +85,7 @@ impl Views {
     }
 }
 
-/// Whether the primitive reads each element of its inputs once or a few times, and by many invocations.
+/// Whether the primitive reads each element of its inputs once or a few times, and with many invocations.
 pub(super) fn reads_each_once(primitive: &Primitive) -> bool {
     match primitive {
         Primitive::Map { .. } | Primitive::WholeMap { .. } | Primitive::Concatenate { .. } => true,
@@ -105,7 +96,7 @@ pub(super) fn reads_each_once(primitive: &Primitive) -> bool {
     }
 }
 
-/// What a step moves, where it does nothing else.
+/// The index map of a step that only moves elements.
 pub(super) fn moves(program: &Program, step: &Step) -> Option<IndexMap> {
     match &step.primitive {
         Primitive::IndexMap(map) => Some(map.clone()),
@@ -114,7 +105,7 @@ pub(super) fn moves(program: &Program, step: &Step) -> Option<IndexMap> {
     }
 }
 
-/// Sampling that repeats each element as often as any other, as an index map.
+/// The index map of a nearest-neighbour resize that repeats each element equally often.
 fn repeated(resample: &Resample, input: &[usize]) -> Option<IndexMap> {
     let size = [input[1], input[2]];
     let output = vec![input[0], resample.output[0], resample.output[1], input[3]];
@@ -138,11 +129,10 @@ fn repeated(resample: &Resample, input: &[usize]) -> Option<IndexMap> {
 mod tests {
     use super::super::fuse;
     use super::*;
-    use crate::limits::Limits;
-    use crate::validate;
+    use crate::kernel::Limits;
     use attache_gpu_ir::{Expression, Reduction, Scalar, Window, WindowKind};
 
-    /// One channel more, of zeros.
+    /// Appends one channel of zeros.
     fn wider(program: &mut Program, input: ValueId) -> ValueId {
         let mut output = program.shape(input).to_vec();
         output[3] += 1;
@@ -207,7 +197,7 @@ mod tests {
         assert_eq!(fuse(&program, &Limits::default()).len(), 2);
     }
 
-    /// The kernels of integers that are moved, cast to reals and read by this primitive.
+    /// The kernels of a program that moves integers, casts them to float and applies the primitive.
     fn cast_and_read(map: IndexMap, primitive: Primitive) -> Vec<Kernel> {
         let mut program = Program::default();
         let input = program.input(Scalar::I32, [1, 4, 6, 3].into());
@@ -217,7 +207,7 @@ mod tests {
         let cast = program.step(cast, &[moved], 1).unwrap()[0];
         program.outputs = program.step(primitive, &[cast], 2).unwrap();
         let kernels = fuse(&program, &Limits::default());
-        validate::kernels(&program, &kernels, "fusion").unwrap();
+        crate::kernel::validate(&program, &kernels, "fusion").unwrap();
         kernels
     }
 
@@ -239,7 +229,8 @@ mod tests {
                 let kernels = cast_and_read(map.clone(), reader);
                 assert_eq!((kernels.len(), kernels[0].views.len()), (1, 1), "{kernels:?}");
             }
-            // Those read each element often, or by few invocations: the cast stays, and moves.
+            // These read each element often, or with few invocations. The cast stays a kernel and applies the index
+            // map.
             let largest = Primitive::ArgReduce { largest: true, axis: 3 };
             for reader in [largest, Primitive::TopK { count: 2 }] {
                 assert_eq!(cast_and_read(map.clone(), reader).len(), 2);
@@ -266,7 +257,7 @@ mod tests {
         let second = contract(&mut program, padded);
         program.outputs = vec![second, sum(&mut program, [padded; 2])];
         let kernels = fuse(&program, &Limits::default());
-        validate::kernels(&program, &kernels, "fusion").unwrap();
+        crate::kernel::validate(&program, &kernels, "fusion").unwrap();
         assert!(kernels.iter().any(|kernel| kernel.outputs == [first]), "{kernels:?}");
     }
 

@@ -1,7 +1,7 @@
-//! Quantized tensors seen as the reals that they stand for.
+//! Quantized tensors computed as floats.
 //!
-//! An operator's float form serves its quantized one: constants are dequantized, and whatever the node makes is rounded
-//! to the numbers that its output can store. Tensors between nodes hold reals.
+//! The float lowering of an operator also serves its quantized form: constants are dequantized, and every output is
+//! rounded to the values that its scale and zero point can represent. Tensors between nodes hold floats.
 
 use std::borrow::Cow;
 
@@ -11,9 +11,10 @@ use attache_gpu_ir::{Expression, Primitive, Program, Scalar, Unary};
 use super::{Lowered, Lowering};
 use crate::{Fact, Graph, Node, Refusal};
 
-/// The node's work on reals.
+/// Lowers a node to float primitives.
 pub(super) fn lower(graph: &Graph, node: &Node) -> Result<Lowered, Refusal> {
-    // An island that reads a tensor makes it from what is stored: that must be possible too.
+    // A partition dequantizes a tensor when it reads it from memory, so every quantized input needs a single usable
+    // scale.
     graph.input_facts(node).into_iter().flatten().try_for_each(|fact| Grid::of(fact).map(drop))?;
     let inputs: Vec<Option<Cow<'_, Fact>>> =
         graph.input_facts(node).into_iter().map(|fact| fact.map(real).transpose()).collect::<Result<_, _>>()?;
@@ -33,7 +34,7 @@ pub(super) fn lower(graph: &Graph, node: &Node) -> Result<Lowered, Refusal> {
     Ok(lowered)
 }
 
-/// The tensor as the reals that it stands for; as it is where it isn't quantized.
+/// The fact of a quantized tensor after dequantization; other facts are returned unchanged.
 fn real(fact: &Fact) -> Result<Cow<'_, Fact>, Refusal> {
     let Some(quantization) = quantization(fact) else { return Ok(Cow::Borrowed(fact)) };
     let unequal = || Refusal::new("a constant whose scales do not fit its shape");
@@ -44,19 +45,19 @@ fn real(fact: &Fact) -> Result<Cow<'_, Fact>, Refusal> {
     Ok(Cow::Owned(Fact { data_type: DataType::Float32, quantization: None, constant, ..fact.clone() }))
 }
 
-/// How a tensor is quantized, where it is.
+/// The quantization parameters of an integer tensor, where it has any.
 fn quantization(fact: &Fact) -> Option<&Quantization> {
     use DataType::{Int4, Int8, Int16, Int32, Int64, UInt8};
     let is_integer = matches!(fact.data_type, Int4 | Int8 | UInt8 | Int16 | Int32 | Int64);
     fact.quantization.as_ref().filter(|quantization| is_integer && !quantization.scale.is_empty())
 }
 
-/// Whether the program sees the tensor as reals; all else is indices, sizes and truth.
+/// Whether the program sees the tensor as floats. Other tensors are indices, sizes and booleans.
 fn is_real(fact: &Fact) -> bool {
     quantization(fact).is_some() || matches!(fact.data_type, DataType::Float16 | DataType::Float32)
 }
 
-/// Whether the program only moves elements, so that what lies on a grid stays on it.
+/// Whether the program only moves elements, so that values need no rounding to the same quantization parameters again.
 fn moves_only(program: &Program) -> bool {
     let moves = |primitive: &Primitive| match primitive {
         Primitive::IndexMap(map) => map.fill.is_none_or(|fill| fill == 0.0),
@@ -66,22 +67,28 @@ fn moves_only(program: &Program) -> bool {
     program.steps.iter().all(|step| moves(&step.primitive))
 }
 
-/// More than reals err, and less than a quotient by a few hundred can be from a half.
+/// Larger than the floating-point error, and smaller than the distance to one half of any quotient by a divisor of a
+/// few hundred that is not itself a tie.
 const NUDGE: f32 = 1.0 / 2048.0;
 
-/// The reals that a tensor can store.
+/// The floats that a quantized tensor can represent: its quantization parameters and range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Grid {
-    /// Between two neighbours.
+    /// Distance of two neighbouring values.
     pub scale: f32,
-    /// What stands for zero.
+    /// The quantized element of the value 0.
     pub zero_point: f32,
-    /// The least and the largest stored number.
+    /// The least and the largest quantized element.
     pub stored: (f32, f32),
 }
 
 impl Grid {
-    /// The grid of a quantized tensor with one scale; `None` where it isn't quantized.
+    /// The quantization parameters of a tensor with one scale; `None` where it is constant or not quantized.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the element type is not `INT8`, `UINT8` or `INT16`, or where there is no single positive, finite
+    /// scale.
     pub fn of(fact: &Fact) -> Result<Option<Self>, Refusal> {
         let Some(quantization) = quantization(fact).filter(|_| fact.constant.is_none()) else { return Ok(None) };
         let stored = match fact.data_type {
@@ -98,21 +105,22 @@ impl Grid {
         }
     }
 
-    /// The stored number nearest to a real one.
+    /// The quantized element nearest to a float, clamped to the type's range.
     pub fn quantize(&self, real: Expression) -> Expression {
         let (least, most) = self.stored;
         let steps = Self::away_from_zero(real.multiply(Expression::Constant(self.scale.recip())));
         steps.add(Expression::Constant(self.zero_point)).clamp(least, most)
     }
 
-    /// The nearest integer, of two the one that is farther from zero: TensorFlow Lite's rounding.
+    /// The nearest integer, ties away from zero, as TensorFlow Lite rounds.
     pub fn away_from_zero(number: Expression) -> Expression {
         let size = number.clone().unary(Unary::Absolute).add(Expression::Constant(0.5)).unary(Unary::Floor);
         number.unary(Unary::Sign).multiply(size)
     }
 
-    /// The real number on the grid nearest to a quotient of an integer of steps, of two the one whose stored number is
-    /// farther from zero. A quotient that isn't halfway between two integers is farther from there than reals err.
+    /// The representable float nearest to an integer number of quantization steps divided by an integer, such as a
+    /// mean. Ties go to the value whose quantized element is farther from zero. `NUDGE` makes ties exact despite
+    /// floating-point error: a quotient that is not a tie is farther from one than the error.
     pub fn quotient(&self, real: Expression) -> Expression {
         let steps = real.multiply(Expression::Constant(self.scale.recip()));
         let stored = steps.add(Expression::Constant(self.zero_point));
@@ -120,12 +128,12 @@ impl Grid {
         self.dequantize(Self::away_from_zero(stored.add(nudge)))
     }
 
-    /// The real number that a stored one stands for.
+    /// The float that a quantized element represents.
     pub fn dequantize(&self, stored: Expression) -> Expression {
         stored.subtract(Expression::Constant(self.zero_point)).multiply(Expression::Constant(self.scale))
     }
 
-    /// Rounds an output of the program to the grid.
+    /// Rounds an output of the program to the representable values.
     fn simulate(&self, program: &mut Program, output: usize) -> Result<(), Refusal> {
         let made = program.outputs[output];
         let shape = program.shape(made).clone();

@@ -1,4 +1,4 @@
-//! Functions of two float32 operands that broadcast, with the activation that TensorFlow Lite fuses into them.
+//! Binary element-wise functions of f32 operands with broadcasting and TensorFlow Lite's fused activations.
 
 use attache_base::Activation;
 
@@ -6,28 +6,28 @@ use super::broadcast::{Walk, check};
 use crate::simd::{Kernel, Simd};
 use crate::{Engine, Level, math};
 
-/// A function of two operands.
+/// A function of two operands, `l` and `r`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Binary {
     /// `l + r`.
     Add,
-    /// The angle of the point `(r, l)`.
+    /// The angle of the point `(r, l)`, i.e. with `l` as y and `r` as x.
     Atan2,
     /// `l / r`.
     Divide,
     /// `⌊l / r⌋`.
     FloorDivide,
-    /// `l − r ⌊l / r⌋`, exact, with the sign of `r`.
+    /// `l − r ⌊l / r⌋` without rounding error, with the sign of `r`.
     FloorModulo,
-    /// `l` where `l > r`, else `r`.
+    /// `l` if `l > r`, else `r`.
     Maximum,
-    /// `l` where `l < r`, else `r`.
+    /// `l` if `l < r`, else `r`.
     Minimum,
     /// `l × r`.
     Multiply,
     /// `l` to the power `r`.
     Power,
-    /// `l` where it isn't negative, else `l × r`.
+    /// `l` if it is not negative, else `l × r`.
     Prelu,
     /// `(l − r)²`.
     SquaredDifference,
@@ -35,7 +35,11 @@ pub enum Binary {
     Subtract,
 }
 
-/// Writes `activation(function(left, right))`; both operands broadcast to the output's shape.
+/// Writes `activation(function(left, right))`. Both operands are broadcast to the output's shape.
+///
+/// # Panics
+///
+/// Panics if a slice does not match its shape, or if an operand does not broadcast to the output's shape.
 pub fn binary(
     engine: Engine,
     function: Binary,
@@ -51,7 +55,7 @@ pub fn binary(
         return;
     }
     let mut walk = Walk::new(shape, [left_shape, right_shape]);
-    // A short vector per channel is repeated, so that rows are worth their while.
+    // A short per-channel vector is repeated, so that rows are long enough to be efficient.
     let repeats = walk.repeats(0, 1, 512);
     let repeated = if repeats > 1 { right.repeat(repeats) } else { Vec::new() };
     let right = if repeats > 1 { &repeated } else { right };
@@ -60,7 +64,7 @@ pub fn binary(
     let nanoseconds = output.len() as f64 * costs;
     let (rows, length) = (walk.rows(), output.len());
     let parts = engine.tasks(nanoseconds, length);
-    // Whole rows to a task, or a part of the only row.
+    // Each task gets whole rows, or a part of the only row.
     let chunk = if rows > 1 { rows.div_ceil(parts) * walk.row } else { length.div_ceil(parts) };
     engine.for_each_chunk(output, chunk, |task, output| {
         let chunk = Chunk { left, right, walk: &walk, start: task * chunk, output, activation };
@@ -68,7 +72,7 @@ pub fn binary(
     });
 }
 
-/// Part of the output: whole rows, or a stretch of the only row, from element `start` on.
+/// Part of the output: whole rows, or a part of the only row, starting at element `start`.
 struct Chunk<'a> {
     left: &'a [f32],
     right: &'a [f32],

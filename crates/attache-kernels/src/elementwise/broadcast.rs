@@ -1,21 +1,22 @@
-//! Broadcasting by numpy's rule: axes are merged as far as every operand allows, and what is left is walked row by row.
+//! Broadcasting by NumPy's rule. Axes are merged as far as every operand allows; the remaining ones are iterated row by
+//! row.
 
 use attache_base::broadcast_strides;
 
-/// How `N` dense operands are read while a dense output is written in order.
+/// Access pattern of `N` dense operands that are broadcast to a dense output written in order.
 pub(crate) struct Walk<const N: usize> {
     /// Extents of the axes outside of a row.
     extents: Vec<usize>,
-    /// Strides of each operand along them.
+    /// Strides of each operand along these axes.
     strides: Vec<[usize; N]>,
-    /// Elements of a row.
+    /// Elements per row.
     pub(crate) row: usize,
-    /// Strides within a row, 0 or 1.
+    /// Strides of each operand within a row, 0 or 1.
     pub(crate) steps: [usize; N],
 }
 
 impl<const N: usize> Walk<N> {
-    /// A walk over `output`, to which each of `operands` broadcasts.
+    /// The access pattern for `output`, to which each of `operands` broadcasts.
     pub(crate) fn new(output: &[usize], operands: [&[usize]; N]) -> Self {
         for operand in operands {
             assert!(operand.len() <= output.len(), "operands have no more axes than the output");
@@ -44,8 +45,8 @@ impl<const N: usize> Walk<N> {
         }
     }
 
-    /// Into how many rows of a walk one row may be joined without being longer than `length`, where operand `first` is
-    /// dense and operand `second` is one row that is read again and again; 1 where they are not.
+    /// The number of rows that can be joined into one row of at most `length` elements, if operand `first` is dense and
+    /// operand `second` is a single row that is read repeatedly; 1 otherwise.
     pub(crate) fn repeats(&self, first: usize, second: usize, length: usize) -> usize {
         let (Some(&extent), Some(strides)) = (self.extents.last(), self.strides.last()) else { return 1 };
         let again = self.strides.iter().all(|strides| strides[second] == 0);
@@ -55,7 +56,7 @@ impl<const N: usize> Walk<N> {
         (1..=(length / self.row).clamp(1, extent)).rev().find(|count| extent.is_multiple_of(*count)).unwrap_or(1)
     }
 
-    /// Joins `count` rows into one, for operands that `repeats` has allowed.
+    /// Joins `count` rows into one, where `count` is a result of `repeats`.
     pub(crate) fn join(&mut self, count: usize) {
         self.row *= count;
         if let (Some(extent), Some(strides)) = (self.extents.last_mut(), self.strides.last_mut()) {
@@ -64,12 +65,12 @@ impl<const N: usize> Walk<N> {
         }
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub(crate) fn rows(&self) -> usize {
         self.extents.iter().product()
     }
 
-    /// Calls `visit` with where each operand's row starts, for `count` rows from row `first` on.
+    /// Calls `visit` with the offset of each operand's row, for `count` rows starting at row `first`.
     #[inline(always)]
     pub(crate) fn for_each_row(&self, first: usize, count: usize, mut visit: impl FnMut([usize; N])) {
         let rank = self.extents.len();
@@ -100,7 +101,11 @@ impl<const N: usize> Walk<N> {
     }
 }
 
-/// Writes `function` of two operands that broadcast to the output's shape, for any element types.
+/// Writes `function` of two operands of any element types, broadcast to the output's shape.
+///
+/// # Panics
+///
+/// Panics if a slice does not match its shape, or if an operand does not broadcast to the output's shape.
 pub fn broadcast2<A: Copy, B: Copy, C>(
     (left, left_shape): (&[A], &[usize]),
     (right, right_shape): (&[B], &[usize]),
@@ -122,7 +127,11 @@ pub fn broadcast2<A: Copy, B: Copy, C>(
     });
 }
 
-/// Writes `function` of three operands that broadcast to the output's shape, for any element types.
+/// Writes `function` of three operands of any element types, broadcast to the output's shape.
+///
+/// # Panics
+///
+/// Panics if a slice does not match its shape, or if an operand does not broadcast to the output's shape.
 pub fn broadcast3<A: Copy, B: Copy, C: Copy, D>(
     (first, first_shape): (&[A], &[usize]),
     (second, second_shape): (&[B], &[usize]),

@@ -1,4 +1,4 @@
-//! Element-wise functions: of one operand, and of several that broadcast to one shape.
+//! Element-wise functions of one operand, and of several operands with broadcasting.
 
 mod binary;
 pub(crate) mod broadcast;

@@ -1,32 +1,32 @@
-//! Functions of one float32 operand.
+//! Unary element-wise functions of f32 operands.
 
 use crate::simd::{Kernel, Simd};
 use crate::{Engine, Level, math};
 
-/// A function of one operand. NaN gives NaN.
+/// A function of one operand `x`. The result for NaN is NaN.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Unary {
     /// `|x|`.
     Abs,
     /// `⌈x⌉`.
     Ceil,
-    /// `x` within bounds: RELU, RELU6, RELU_N1_TO_1, RELU_0_TO_1.
+    /// `x` clamped to bounds: RELU, RELU6, RELU_N1_TO_1, RELU_0_TO_1.
     Clamp(f32, f32),
     /// `cos x`.
     Cos,
-    /// `x` where it isn't negative, else `eˣ − 1`.
+    /// `x` if it is not negative, else `eˣ − 1`.
     Elu,
     /// `eˣ`.
     Exp,
     /// `⌊x⌋`.
     Floor,
-    /// `x Φ(x)` with the normal distribution's Φ.
+    /// `x Φ(x)`, with Φ the cumulative distribution function of the normal distribution.
     Gelu,
-    /// `x Φ(x)` with Φ by tanh.
+    /// `x Φ(x)`, with Φ approximated by tanh.
     GeluApproximate,
     /// `x min(max(x + 3, 0), 6) / 6`.
     HardSwish,
-    /// `x` where it isn't negative, else `x` times the slope.
+    /// `x` if it is not negative, else `x` times the slope.
     LeakyRelu(f32),
     /// `ln x`.
     Log,
@@ -34,11 +34,11 @@ pub enum Unary {
     Logistic,
     /// `−x`.
     Negate,
-    /// `x` to the nearest integer, halves to the even one.
+    /// `x` rounded to the nearest integer, ties to even.
     Round,
     /// `1 / √x`.
     Rsqrt,
-    /// −1, 0 or 1.
+    /// The sign of `x`: −1, 0 or 1.
     Sign,
     /// `sin x`.
     Sin,
@@ -50,7 +50,11 @@ pub enum Unary {
     Tanh,
 }
 
-/// Writes `function` of every element.
+/// Applies `function` to every element.
+///
+/// # Panics
+///
+/// Panics if the lengths differ.
 pub fn unary(engine: Engine, function: Unary, input: &[f32], output: &mut [f32]) {
     assert_eq!(input.len(), output.len(), "input and output have one shape");
     let chunk = chunk(&engine, function, output.len());
@@ -60,7 +64,7 @@ pub fn unary(engine: Engine, function: Unary, input: &[f32], output: &mut [f32])
     });
 }
 
-/// Replaces every element by `function` of it.
+/// Replaces every element `x` by `function(x)`.
 pub fn unary_in_place(engine: Engine, function: Unary, values: &mut [f32]) {
     let chunk = chunk(&engine, function, values.len());
     engine.for_each_chunk(values, chunk, |_, output| {
@@ -68,7 +72,7 @@ pub fn unary_in_place(engine: Engine, function: Unary, values: &mut [f32]) {
     });
 }
 
-/// Elements of a task.
+/// Number of elements per task.
 fn chunk(engine: &Engine, function: Unary, length: usize) -> usize {
     use Unary::*;
     let nanoseconds = match function {
@@ -80,7 +84,7 @@ fn chunk(engine: &Engine, function: Unary, length: usize) -> usize {
 }
 
 struct Data<'a> {
-    /// `None`: the output's old values.
+    /// `None` for the current values of the output.
     input: Option<&'a [f32]>,
     output: &'a mut [f32],
 }
@@ -173,7 +177,7 @@ mod tests {
 
     use super::*;
 
-    /// Every function, its float64 counterpart and the error allowed, relative with a floor of `least`.
+    /// A function, its f64 counterpart and the permitted error, which is relative with a floor of `least`.
     type Case = (Unary, fn(f64) -> f64, f64, f64);
 
     const CASES: [Case; 21] = [
@@ -200,7 +204,7 @@ mod tests {
         (Unary::Tanh, f64::tanh, 1e-6, 0.0),
     ];
 
-    /// The series of erf, and 1 where it has converged to it.
+    /// The series of erf; 1 where it has converged to 1.
     fn reference_erf(x: f64) -> f64 {
         if x.abs() > 5.0 {
             return x.signum();

@@ -1,6 +1,7 @@
-//! Convolutions of 8-bit numbers, ordinary and transposed: the sweeps of the float ones over words of integers.
+//! Convolution and transposed convolution of 8-bit elements, with the same sweeps as the float kernels, over words of
+//! integers.
 //!
-//! The input is first brought into the form that words have, so that padding is a number like any other.
+//! The input is first converted to the element format of the words, in which the padding is an ordinary value.
 #![allow(unsafe_code)] // Sweeps write through pointers.
 
 use super::gemm::{Element, Operand, PackedIntegers, SLACK, Zero, convert, gemm};
@@ -11,7 +12,7 @@ use crate::gemm::{Matrix, Rows, Target};
 use crate::transpose_convolution::Phase;
 use crate::{Engine, Level, scratch};
 
-/// Bytes that a task converts.
+/// Number of bytes that a task converts.
 const CHUNK: usize = 1 << 16;
 
 /// Weights and bias of a convolution, packed for one instruction set.
@@ -21,8 +22,12 @@ pub struct PackedIntegerFilter {
 }
 
 impl PackedIntegerFilter {
-    /// Packs a filter `[output channels, height, width, input channels / groups]` and its bias for inputs that stand for
-    /// numbers by `input`.
+    /// Packs a filter `[output channels, height, width, input channels / groups]` and its bias, for inputs with zero
+    /// point `input`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the length of the filter or bias does not match, or if the groups do not divide the channels.
     pub fn pack(level: Level, convolution: &Convolution, filter: Operand, bias: Option<&[i32]>, input: Zero) -> Self {
         let [outputs, depth] = convolution.matrix(filter.bytes.len());
         let segment = Sweep::new(convolution).segment().1;
@@ -36,7 +41,13 @@ impl PackedIntegerFilter {
     }
 }
 
-/// Convolves `input` with a filter that was packed for the same convolution; bounds are the stage's.
+/// Convolves `input` with a filter that was packed for the same convolution. The output is clamped to the bounds of the
+/// stage, not to those of the convolution.
+///
+/// # Panics
+///
+/// Panics if the lengths of the slices do not match the convolution, if a stride or dilation is 0, or if the filter was
+/// packed for another number of groups.
 pub fn convolve<F: Stage>(
     engine: Engine,
     convolution: &Convolution,
@@ -67,7 +78,8 @@ pub fn convolve<F: Stage>(
     }
 }
 
-/// Gives `work` the input in the form that words have, with some elements to spare, and what stands for zero in it.
+/// Calls `work` with the input in the element format of the words (with some spare elements), and with the value that
+/// represents zero in it.
 fn with_elements<T: Element>(engine: Engine, form: Form, input: Operand, work: impl FnOnce(&[T], T)) {
     scratch::with(input.bytes.len() + SLACK, |elements: &mut [T]| {
         engine.for_each_chunk(&mut elements[..input.bytes.len()], CHUNK, |index, target| {
@@ -77,16 +89,20 @@ fn with_elements<T: Element>(engine: Engine, form: Form, input: Operand, work: i
     });
 }
 
-/// Weights and bias of a transposed convolution, packed for one instruction set: a matrix per phase.
+/// Weights and bias of a transposed convolution, packed for one instruction set, with one matrix per phase.
 #[derive(Clone)]
 pub struct PackedIntegerTransposeFilter {
     phases: Vec<PackedIntegers>,
-    /// What pixels hold that read no input: the bias alone.
+    /// Computes pixels that read no input; only the bias contributes to them.
     rest: PackedIntegers,
 }
 
 impl PackedIntegerTransposeFilter {
     /// Packs a filter `[output channels, height, width, input channels]` and its bias. Groups and dilations must be 1.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the length of the filter or bias does not match.
     pub fn pack(level: Level, convolution: &Convolution, filter: Operand, bias: Option<&[i32]>, input: Zero) -> Self {
         let Convolution { input: [.., channels], output: [.., outputs], .. } = *convolution;
         let pack = |phase: &Phase| {
@@ -104,7 +120,13 @@ impl PackedIntegerTransposeFilter {
     }
 }
 
-/// Convolves backwards, as `transpose_convolution::transpose_convolve` does; bounds are the stage's.
+/// Computes a transposed convolution, as `transpose_convolution::transpose_convolve` does. The output is clamped to the
+/// bounds of the stage.
+///
+/// # Panics
+///
+/// Panics if the lengths of the slices do not match the convolution, if groups or dilations are not 1, if a stride is
+/// 0, or if the filter was packed for another number of output channels.
 pub fn transpose_convolve<F: Stage>(
     engine: Engine,
     convolution: &Convolution,
@@ -140,14 +162,14 @@ fn transpose_convolve_as<T: Element, F: Stage>(
             return;
         }
         let c = Target { start: first.as_mut_ptr(), stride: 0 };
-        // SAFETY: one row of C, and none of A's elements.
+        // SAFETY: there is one row of C, and no element of A is read.
         unsafe { rest.multiply(0..rest.panels(), a, c, 1, stage, [0, 0]) }
         others.chunks_exact_mut(outputs).for_each(|pixel| pixel.copy_from_slice(first));
     }
     with_elements::<T>(engine, filter.rest.form(), input, |elements, fill| {
         for (phase, matrix) in phases.iter().zip(&filter.phases) {
             let target = output[phase.first..].as_mut_ptr();
-            // SAFETY: pixels of the phase lie strides apart from its first one, inside of the output.
+            // SAFETY: the phase's pixels are the strides apart, starting at its first one, and inside of the output.
             unsafe { phase.sweep.run(engine, elements, fill, std::slice::from_ref(matrix), stage, target) }
         }
     });
@@ -162,7 +184,8 @@ mod tests {
     use crate::quantized::{Multiplier, Requantize, Rounding};
     use crate::testing::Random;
 
-    /// A sum for each output, by the definition: every input pixel through every tap, forwards or backwards.
+    /// The sums by definition, one per output: every input pixel through every tap, for ordinary or transposed
+    /// convolution.
     fn sums(convolution: &Convolution, transposed: bool, input: Operand, filter: Operand, bias: &[i32]) -> Vec<i32> {
         let Convolution { batches, input: [h, w, c], output: [oh, ow, o], kernel: [kh, kw], groups, .. } = *convolution;
         let mut sums: Vec<i32> = (0..batches * oh * ow).flat_map(|_| bias.iter().copied()).collect();

@@ -1,8 +1,9 @@
-//! Depthwise convolution of 8-bit numbers: every input channel is convolved with its own `multiplier` filters.
+//! Depthwise convolution of 8-bit elements: each input channel is convolved with its own `multiplier` filters.
 //!
-//! Channels are vector lanes. Taps are taken two at a time: a word holds the bytes of both as 16-bit numbers. A tap that
-//! lies outside of the input reads a line of zero points, so that all windows are alike and what the zero point adds is
-//! known beforehand. With a multiplier above 1 the pixels of a window are first repeated channel by channel.
+//! Vectors extend along the channels. Taps are processed in pairs: a word contains the elements of both taps, widened
+//! to 16 bits. A tap outside of the input reads a row of zero points instead, so that all windows are treated alike and
+//! the contribution of the zero point is known in advance. With a multiplier above 1, each channel of a window's pixels
+//! is first repeated `multiplier` times.
 #![allow(unsafe_code)] // Inner loops on pointers into slices whose lengths were checked.
 
 use super::gemm::{Operand, Zero};
@@ -17,15 +18,19 @@ pub struct PackedIntegerDepthwise {
     form: Form,
     channels: usize,
     taps: usize,
-    /// Blocks of lanes: a line of bias, then one of weights for each pair of taps.
+    /// Blocks of one vector of channels: a line of bias, then one line of weights per pair of taps.
     values: AlignedFloats,
-    /// The sums of each channel's weights, and lanes to spare.
+    /// The sum of each channel's weights, followed by one vector of spare elements.
     sums: Vec<i32>,
 }
 
 impl PackedIntegerDepthwise {
-    /// Packs a filter `[height, width, output channels]` and its bias for inputs that stand for numbers by `input`. Output
+    /// Packs a filter `[height, width, output channels]` and its bias, for inputs with zero point `input`. Output
     /// channel `c × multiplier + m` reads input channel `c`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the length of the filter or bias does not match.
     pub fn pack(level: Level, convolution: &Convolution, filter: Operand, bias: Option<&[i32]>, input: Zero) -> Self {
         let channels = convolution.output[2];
         let taps = convolution.kernel[0] * convolution.kernel[1];
@@ -59,7 +64,13 @@ impl PackedIntegerDepthwise {
     }
 }
 
-/// Convolves each channel by itself; the output has a multiple of the input's channels. Bounds are the stage's.
+/// Convolves each channel separately. The number of output channels is a multiple of the number of input channels. The
+/// output is clamped to the bounds of the stage.
+///
+/// # Panics
+///
+/// Panics if the lengths of the slices do not match the convolution, if the output channels are not a multiple of the
+/// input channels or exceed those of the stage, if a stride or dilation is 0, or if the filter has another shape.
 pub fn depthwise<F: Stage>(
     engine: Engine,
     convolution: &Convolution,
@@ -96,7 +107,7 @@ pub fn depthwise<F: Stage>(
     });
 }
 
-/// One row of the output.
+/// Parameters of one row of the output.
 struct Row<'a, F: Stage> {
     convolution: &'a Convolution,
     filter: &'a PackedIntegerDepthwise,
@@ -104,12 +115,12 @@ struct Row<'a, F: Stage> {
     image: &'a [u8],
     y: usize,
     output: &'a mut [F::Output],
-    /// What a tap outside of the input reads: a byte for each output channel.
+    /// The bytes that a tap outside of the input reads, one per output channel.
     outside: &'a [u8],
 }
 
-/// A row of signed or unsigned bytes. `pointers` has a place for each tap and an even length, `repeated` one for each
-/// byte of a window, where channels are repeated.
+/// Computes a row with signed or unsigned input bytes. `pointers` has one entry per tap, rounded up to an even number.
+/// `repeated` has room for one window with repeated channels, or is empty if the multiplier is 1.
 struct Signed<'a, F: Stage, const SIGNED: bool> {
     row: Row<'a, F>,
     pointers: &'a mut [*const u8],
@@ -117,7 +128,7 @@ struct Signed<'a, F: Stage, const SIGNED: bool> {
 }
 
 impl<F: Stage> Row<'_, F> {
-    /// The first bytes of the pixels that the window of column `x` reads.
+    /// Sets `pointers` to the first bytes of the pixels that the window of column `x` reads.
     fn taps(&self, x: usize, pointers: &mut [*const u8]) {
         let Convolution { input: [height, width, channels], kernel, strides, dilations, before, .. } =
             *self.convolution;
@@ -132,14 +143,14 @@ impl<F: Stage> Row<'_, F> {
         }
     }
 
-    /// Whether the windows of column `x` and of the next one read the same lines, a stride apart.
+    /// Whether the windows of columns `x` and `x + 1` read the same taps, one stride apart.
     fn slides(&self, x: usize) -> bool {
         let Convolution { input: [_, width, _], kernel, strides, dilations, before, .. } = *self.convolution;
         let last = (x + 1) * strides[1] + (kernel[1].max(1) - 1) * dilations[1];
         x * strides[1] >= before[1] && last < width + before[1]
     }
 
-    /// Moves the pointers from one window to the next.
+    /// Advances the pointers from one window to the next.
     fn slide(&self, pointers: &mut [*const u8]) {
         let step = self.convolution.strides[1] * self.convolution.input[2];
         for pointer in pointers {
@@ -149,13 +160,14 @@ impl<F: Stage> Row<'_, F> {
         }
     }
 
-    /// Copies the pixels at `pointers`, each channel as often as it is convolved, and points there.
+    /// Copies the pixels at `pointers` with each channel repeated `multiplier` times, and sets the pointers to the
+    /// copies.
     fn repeat(&self, pointers: &mut [*const u8], repeated: &mut [u8]) {
         let [_, _, channels] = self.convolution.input;
         let multiplier = self.filter.channels / channels;
         for (pointer, pixel) in pointers.iter_mut().zip(repeated.chunks_exact_mut(self.filter.channels)) {
             if *pointer != self.outside.as_ptr() {
-                // SAFETY: it points at a pixel of the image.
+                // SAFETY: the pointer refers to a pixel of the image.
                 let source = unsafe { std::slice::from_raw_parts(*pointer, channels) };
                 pixel.chunks_exact_mut(multiplier).zip(source).for_each(|(values, value)| values.fill(*value));
                 *pointer = pixel.as_ptr();
@@ -194,7 +206,7 @@ impl<F: Stage, const SIGNED: bool> Kernel for Signed<'_, F, SIGNED> {
     }
 }
 
-/// `count` channels of the pixel whose first output is `pixel`.
+/// Computes `count` channels, starting at `channel`, of the output pixel whose first element is `pixel`.
 #[inline(always)]
 fn block<S: Integers, F: Stage, const SIGNED: bool>(
     simd: S,
@@ -205,8 +217,8 @@ fn block<S: Integers, F: Stage, const SIGNED: bool>(
     [channel, count]: [usize; 2],
 ) {
     let lines = 1 + pointers.len() / 2;
-    // SAFETY: each pointer has as many bytes as there are channels, the block has a line for each pair and one more, and
-    // the output holds the pixel.
+    // SAFETY: each pointer refers to as many bytes as there are channels, the block has one line per pair plus the
+    // bias, and the output contains the pixel.
     unsafe {
         let mut weights = weights.add(channel * lines);
         let mut sum = simd.load(weights);

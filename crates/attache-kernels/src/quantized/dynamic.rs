@@ -1,7 +1,8 @@
-//! Floats that become signed bytes while a model runs, each row with a scale (and zero point) of its own.
+//! Dynamic quantization of floats to signed bytes at run time, with one scale (and zero point) per row.
+//!
 //! Source: TensorFlow Lite's `SymmetricQuantizeFloats` and `AsymmetricQuantizeFloats`.
 
-/// The scale of `values`, zero at 0; the bytes go to `target`.
+/// Quantizes `values` to `target` with a zero point of 0 and returns the scale.
 pub fn quantize_symmetrically(values: &[f32], target: &mut [u8]) -> f32 {
     let (least, most) = extremes(values);
     let range = least.abs().max(most.abs());
@@ -16,7 +17,7 @@ pub fn quantize_symmetrically(values: &[f32], target: &mut [u8]) -> f32 {
     range / 127.0
 }
 
-/// The scale and the zero point of `values`; the bytes go to `target`.
+/// Quantizes `values` to `target` and returns the scale and the zero point.
 pub fn quantize_asymmetrically(values: &[f32], target: &mut [u8]) -> (f32, i32) {
     let (least, most) = extremes(values);
     let (least, most) = (least.min(0.0), most.max(0.0));
@@ -24,7 +25,7 @@ pub fn quantize_asymmetrically(values: &[f32], target: &mut [u8]) -> (f32, i32) 
         target.fill(0);
         return (1.0, 0);
     }
-    // In single precision: a product near a tie tells.
+    // Computed in f32, because products close to a tie round differently in f64.
     let single = (most - least) / 255.0;
     let inverse = 1.0 / single;
     let (least, most, scale) = (f64::from(least), f64::from(most), f64::from(single));
@@ -38,7 +39,7 @@ pub fn quantize_asymmetrically(values: &[f32], target: &mut [u8]) -> (f32, i32) 
     (single, point)
 }
 
-/// The least and the largest value; what is not a number counts as neither.
+/// The smallest and the largest value, ignoring NaN.
 fn extremes(values: &[f32]) -> (f32, f32) {
     let start = values.first().copied().unwrap_or(0.0);
     values.iter().fold((start, start), |(least, most), value| (least.min(*value), most.max(*value)))

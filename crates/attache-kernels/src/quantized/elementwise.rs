@@ -1,29 +1,29 @@
-//! Functions of two stored numbers whose operands broadcast.
+//! Element-wise functions of two quantized operands with broadcasting.
 
 use super::{Multiplier, Rounding, Stored};
 use crate::Engine;
 use crate::elementwise::broadcast::{Walk, check};
 use crate::simd::{Kernel, Simd};
 
-/// A function of two stored numbers. What it gives lies within the type of the output.
+/// A function of two quantized elements. Its results must be in the range of the output type.
 pub trait Function: Copy + Sync {
-    /// The value for two stored numbers.
+    /// The quantized result for two quantized elements.
     fn apply(self, left: i32, right: i32) -> i32;
 }
 
-/// What becomes of a result on its way to a stored number: `result × factor + zero point`, within bounds.
+/// Conversion of a result to a quantized element: `result × factor + zero point`, clamped.
 #[derive(Clone, Copy, Debug)]
 pub struct Finish {
-    /// From the result's scale to the output's.
+    /// The factor from the result's scale to the output's.
     pub factor: Multiplier,
     /// The output's zero point.
     pub zero_point: i32,
-    /// The least and the largest number allowed.
+    /// The smallest and the largest permitted value.
     pub bounds: (i32, i32),
 }
 
 impl Finish {
-    /// The stored number of a result. Rounds twice.
+    /// The quantized element for a result. Rounds with [`Rounding::Twice`].
     #[inline(always)]
     pub fn apply(self, result: i32) -> i32 {
         let stored = self.factor.apply(result, Rounding::Twice).wrapping_add(self.zero_point);
@@ -31,19 +31,19 @@ impl Finish {
     }
 }
 
-/// An operand brought to a common scale with extra digits: `((x − zero point) << shift) × factor`.
+/// Conversion of an operand to a common scale with additional fraction bits: `((x − zero point) << shift) × factor`.
 #[derive(Clone, Copy, Debug)]
 pub struct Operand {
     /// The operand's zero point.
     pub zero_point: i32,
-    /// Extra binary digits.
+    /// Number of additional fraction bits.
     pub shift: u32,
-    /// From the operand's scale to the common one.
+    /// The factor from the operand's scale to the common one.
     pub factor: Multiplier,
 }
 
 impl Operand {
-    /// The number at the common scale. Rounds twice.
+    /// The operand at the common scale. Rounds with [`Rounding::Twice`].
     #[inline(always)]
     pub fn apply(self, x: i32) -> i32 {
         self.factor.apply((x - self.zero_point).wrapping_shl(self.shift), Rounding::Twice)
@@ -55,9 +55,9 @@ impl Operand {
 pub struct Sum {
     /// The operands.
     pub operands: [Operand; 2],
-    /// Whether the right one is subtracted.
+    /// Whether the right operand is subtracted.
     pub subtract: bool,
-    /// What becomes of the sum.
+    /// Conversion of the sum to the output.
     pub finish: Finish,
 }
 
@@ -69,15 +69,15 @@ impl Function for Sum {
     }
 }
 
-/// `l + r`, or `l − r`, of 16-bit numbers whose scales are powers of two: operands are only shifted, and the sum
+/// `l + r` or `l − r` of 16-bit elements whose scales are powers of two. Operands are only shifted, and the sum
 /// saturates.
 #[derive(Clone, Copy, Debug)]
 pub struct ShiftedSum {
-    /// By how many digits each operand is shifted to the right, at most 31.
+    /// Number of bits by which each operand is shifted right, at most 31.
     pub shifts: [u32; 2],
-    /// Whether the right one is subtracted.
+    /// Whether the right operand is subtracted.
     pub subtract: bool,
-    /// The least and the largest number allowed.
+    /// The smallest and the largest permitted value.
     pub bounds: (i32, i32),
 }
 
@@ -97,7 +97,7 @@ impl Function for ShiftedSum {
 pub struct Product {
     /// The operands' zero points.
     pub zero_points: [i32; 2],
-    /// What becomes of the product.
+    /// Conversion of the product to the output.
     pub finish: Finish,
 }
 
@@ -113,7 +113,7 @@ impl Function for Product {
 pub struct SquaredDifference {
     /// The operands.
     pub operands: [Operand; 2],
-    /// What becomes of the square.
+    /// Conversion of the square to the output.
     pub finish: Finish,
 }
 
@@ -125,14 +125,14 @@ impl Function for SquaredDifference {
     }
 }
 
-/// `x` where it isn't negative, else `x × slope`.
+/// `x` if it is not negative, else `x × slope`.
 #[derive(Clone, Copy, Debug)]
 pub struct Prelu {
     /// The zero points of the input and the slopes.
     pub zero_points: [i32; 2],
-    /// What becomes of numbers that aren't negative.
+    /// Conversion of non-negative inputs to the output.
     pub finish: Finish,
-    /// What becomes of products with a slope.
+    /// Conversion of products with a slope to the output.
     pub finish_product: Finish,
 }
 
@@ -144,7 +144,7 @@ impl Function for Prelu {
     }
 }
 
-/// The larger of two numbers of one scale.
+/// The larger of two elements with equal quantization parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct Maximum;
 
@@ -155,7 +155,7 @@ impl Function for Maximum {
     }
 }
 
-/// The smaller of two numbers of one scale.
+/// The smaller of two elements with equal quantization parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct Minimum;
 
@@ -166,7 +166,11 @@ impl Function for Minimum {
     }
 }
 
-/// Writes `function(left, right)`; both operands broadcast to the output's shape.
+/// Writes `function(left, right)`. Both operands are broadcast to the output's shape.
+///
+/// # Panics
+///
+/// Panics if a slice does not match its shape, or if an operand does not broadcast to the output's shape.
 pub fn binary<T: Stored>(
     engine: Engine,
     function: impl Function,
@@ -187,14 +191,14 @@ pub fn binary<T: Stored>(
     walk.join(repeats);
     let (rows, length) = (walk.rows(), output.len());
     let parts = engine.tasks(length as f64, length);
-    // Whole rows to a task, or a part of the only row.
+    // Each task gets whole rows, or a part of the only row.
     let chunk = if rows > 1 { rows.div_ceil(parts) * walk.row } else { length.div_ceil(parts) };
     engine.for_each_chunk(output, chunk, |task, output| {
         engine.level.dispatch(Chunk { left, right, walk: &walk, start: task * chunk, output, function });
     });
 }
 
-/// Part of the output: whole rows, or a stretch of the only row, from element `start` on.
+/// Part of the output: whole rows, or a part of the only row, starting at element `start`.
 struct Chunk<'a, T, F> {
     left: &'a [T],
     right: &'a [T],
@@ -283,7 +287,7 @@ mod tests {
 
     #[test]
     fn sums_are_those_of_the_real_numbers() {
-        // Scales 0.5 and 0.25 to a scale of 0.5: 10 × 0.5 − (−6) × 0.25 = 13 × 0.5.
+        // Scales 0.5 and 0.25 with an output scale of 0.5: 10 × 0.5 − (−6) × 0.25 = 13 × 0.5.
         let operands = [operand(0.5, 0), operand(0.25, 0)];
         let finish = Finish { factor: Multiplier::new(2.0 / f64::from(1 << 20)), zero_point: 0, bounds: (-128, 127) };
         assert_eq!(Sum { operands, subtract: true, finish }.apply(10, -6), 13);

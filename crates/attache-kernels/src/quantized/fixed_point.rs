@@ -1,28 +1,28 @@
-//! Real factors in integer arithmetic: a factor is a mantissa of 31 bits and a power of two.
+//! Multiplication by real factors in integer arithmetic. A factor consists of a 31-bit mantissa and a power of two.
 //!
-//! The two ways of rounding are those of TensorFlow Lite's reference kernels: which one an operator uses is a property of
-//! the operator, not of this module.
+//! The two rounding modes are those of TensorFlow Lite's reference kernels. Which one applies depends on the operator.
 
-/// Where a product with a [`Multiplier`] is rounded. Ties go up when rounding once, away from zero when rounding twice.
+/// Where a product with a [`Multiplier`] is rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rounding {
-    /// After the multiplication, then again after the division by the power of two.
+    /// After the multiplication (ties up), and again after the division by the power of two (ties away from zero).
     Twice,
-    /// At the very end.
+    /// Only at the end (ties up).
     Once,
 }
 
-/// A real factor `mantissa × 2^(exponent − 31)`; the mantissa of a factor that is not zero is at least 2³⁰.
+/// A factor `mantissa × 2^(exponent − 31)`. The mantissa of a nonzero factor has a magnitude of at least 2³⁰.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Multiplier {
-    /// The digits: 0, or 2³⁰ up to 2³¹ − 1, with the factor's sign.
+    /// The mantissa: 0, or 2³⁰ to 2³¹ − 1 with the factor's sign.
     pub mantissa: i32,
     /// The power of two.
     pub exponent: i32,
 }
 
 impl Multiplier {
-    /// The factor nearest to `real`: zero below 2⁻³², and the largest there is beyond 2³⁰ and for what is not finite.
+    /// The factor nearest to `real`: zero below 2⁻³² in magnitude, and the largest factor from 2³⁰ on and for
+    /// non-finite values.
     pub fn new(real: f64) -> Self {
         if real == 0.0 {
             return Self { mantissa: 0, exponent: 0 };
@@ -45,7 +45,7 @@ impl Multiplier {
         Self { mantissa: mantissa as i32, exponent }
     }
 
-    /// `x` times the factor, rounded; wraps where the result or the shifted `x` does not fit 32 bits.
+    /// `x` times the factor, rounded. Wraps if the result or the shifted `x` does not fit 32 bits.
     #[inline(always)]
     pub fn apply(self, x: i32, rounding: Rounding) -> i32 {
         match rounding {
@@ -62,31 +62,31 @@ impl Multiplier {
     }
 }
 
-/// `x` times a factor of which only 16 bits count, rounded once, ties up: TensorFlow Lite's arithmetic of 64-bit sums.
-/// Wraps.
+/// `x` times a factor whose mantissa is first rounded to 16 bits. The product is rounded once, ties up, and wraps. This
+/// is TensorFlow Lite's arithmetic for 64-bit sums.
 pub fn multiply_wide(x: i64, factor: Multiplier) -> i32 {
     let mantissa = if factor.mantissa < 0x7fff_0000 { (factor.mantissa + (1 << 15)) >> 16 } else { 0x7fff };
     multiply(x, mantissa, 15 - factor.exponent)
 }
 
-/// `x × mantissa / 2^shift`, rounded once, ties up; wraps.
+/// `x × mantissa / 2^shift`, rounded once, ties up. Wraps.
 pub(crate) fn multiply(x: i64, mantissa: i32, shift: i32) -> i32 {
     let product = i128::from(x) * i128::from(mantissa);
     let result = if shift > 0 { (product + (1i128 << (shift - 1))) >> shift } else { product << -shift };
     result as i32
 }
 
-/// The fraction, at least ½ and below 1 in magnitude, and the power of two that make a finite number other than zero.
+/// Splits a finite nonzero number into a fraction, with a magnitude in [½, 1), and a power of two.
 pub fn split(real: f64) -> (f64, i32) {
-    // Numbers below the normal ones are scaled up first, so that their exponent can be read off.
+    // Subnormal numbers are scaled up first, so that the exponent can be read from the bits.
     let (real, offset) = if real.abs() < f64::MIN_POSITIVE { (real * 2f64.powi(54), -54) } else { (real, 0) };
     let bits = real.to_bits();
     let exponent = ((bits >> 52) & 0x7ff) as i32 - 1022;
     (f64::from_bits(bits & !(0x7ff << 52) | 1022 << 52), exponent + offset)
 }
 
-/// The upper 32 bits of `2ab`, rounded, ties up; the largest number for the one
-/// product that does not fit.
+/// The upper 32 bits of `2ab`, rounded, ties up. Saturates for the only product that does not fit (both operands
+/// `i32::MIN`).
 #[inline(always)]
 pub fn doubling_high_product(a: i32, b: i32) -> i32 {
     if a == i32::MIN && b == i32::MIN {
@@ -97,7 +97,7 @@ pub fn doubling_high_product(a: i32, b: i32) -> i32 {
     ((product + nudge) / (1i64 << 31)) as i32
 }
 
-/// `x / 2^exponent`, rounded, ties away from zero; the exponent is at most 31.
+/// `x / 2^exponent`, rounded, ties away from zero. The exponent is at most 31.
 #[inline(always)]
 pub fn divide_by_power(x: i32, exponent: u32) -> i32 {
     let mask = ((1i64 << exponent) - 1) as i32;

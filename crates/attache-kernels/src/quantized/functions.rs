@@ -1,18 +1,20 @@
-//! Functions of fixed-point numbers: exponential, logarithm, reciprocal, inverse square root, and what is made of them.
+//! Functions of 32-bit fixed-point numbers (exponential, logarithm, reciprocal, inverse square root) and functions
+//! derived from them.
 //!
-//! A number of `n` integer bits is an `i32` that stands for `raw × 2^(n − 31)`. The polynomials, the steps of Newton's
-//! method and their number are those of TensorFlow Lite's reference kernels, since every rounding shows in the result.
+//! A number with `n` integer bits is an `i32` that represents `raw × 2^(n − 31)`. The polynomials and the number and
+//! form of the Newton iterations are those of TensorFlow Lite's reference kernels, because each rounding affects the
+//! result.
 
 use super::fixed_point::{divide_by_power, doubling_high_product as product};
 use super::{Multiplier, Rounding, ScaleAndZero};
 
-/// `x × 2^bits`, or the nearest number there is.
+/// `x × 2^bits`, saturated.
 fn shift_left(x: i32, bits: u32) -> i32 {
     (i64::from(x) << bits).clamp(i32::MIN.into(), i32::MAX.into()) as i32
 }
 
-/// `eᵃ` of no integer bits, for `a ≤ 0` of `bits` ≤ 5 integer bits. Source: a Taylor polynomial around −1/8 on
-/// [−1/4, 0), times a constant for each binary digit above.
+/// `eᵃ` with no integer bits, for `a ≤ 0` with `bits` ≤ 5 integer bits. Computed as a Taylor polynomial around −1/8 on
+/// [−1/4, 0), times one constant per higher binary digit.
 pub fn exponential(a: i32, bits: u32) -> i32 {
     if a == 0 {
         return i32::MAX;
@@ -34,7 +36,7 @@ pub fn exponential(a: i32, bits: u32) -> i32 {
     result
 }
 
-/// `eᵃ` for `a` in [−1/4, 0), both of no integer bits.
+/// `eᵃ` for `a` in [−1/4, 0), both with no integer bits.
 fn exponential_of_quarter(a: i32) -> i32 {
     const E_TO_MINUS_EIGHTH: i32 = 1_895_147_668;
     const THIRD: i32 = 715_827_883;
@@ -45,17 +47,18 @@ fn exponential_of_quarter(a: i32) -> i32 {
     E_TO_MINUS_EIGHTH + product(E_TO_MINUS_EIGHTH, x + tail)
 }
 
-/// Where Newton's method for `1 / (1 + x)` starts on `y = (1 + x) / 2`: 48/17 − 32/17 y, of two integer bits.
+/// Constant term of the initial value 48/17 − 32/17 y of Newton's method for `1 / (1 + x)` with `y = (1 + x) / 2`; two
+/// integer bits.
 pub const RECIPROCAL_START: i32 = 1_515_870_810;
-/// The slope of the start.
+/// Slope of the initial value, −32/17; two integer bits.
 pub const RECIPROCAL_SLOPE: i32 = -1_010_580_540;
-/// How many steps follow.
+/// Number of Newton iterations.
 pub const RECIPROCAL_STEPS: usize = 3;
 
-/// `1 / (1 + x)` for `x` in [0, 1), both of no integer bits, by three steps of Newton's method.
+/// `1 / (1 + x)` for `x` in [0, 1), both with no integer bits, by three Newton iterations.
 pub fn reciprocal_of_one_plus(x: i32) -> i32 {
     const TWO_BITS_ONE: i32 = 1 << 29;
-    // Half of 1 + x, rounded: never negative, as x isn't.
+    // (1 + x) / 2, rounded. Never negative, because x is not negative.
     let half = ((i64::from(x.max(0)) + i64::from(i32::MAX) + 1) / 2) as i32;
     let mut y = product(half, RECIPROCAL_SLOPE).wrapping_add(RECIPROCAL_START);
     for _ in 0..RECIPROCAL_STEPS {
@@ -65,8 +68,8 @@ pub fn reciprocal_of_one_plus(x: i32) -> i32 {
     shift_left(y, 1)
 }
 
-/// The reciprocal of a positive `x` of `bits` integer bits: a number of no integer bits, and by how many binary digits it
-/// has to be shifted to the right.
+/// The reciprocal of a positive `x` with `bits` integer bits, as a number with no integer bits and the number of bits
+/// by which it has to be shifted right.
 pub fn reciprocal(x: i32, bits: i32) -> (i32, i32) {
     let zeros = x.leading_zeros();
     let rest = (i64::from(x) << zeros) - (1 << 31);
@@ -78,18 +81,18 @@ pub fn reciprocal(x: i32, bits: i32) -> (i32, i32) {
 pub struct RootDigits;
 
 impl RootDigits {
-    /// The power of two that the root of a number of no pairs of leading zeros has.
+    /// Right shift of the result for inputs in [2²⁷, 2²⁹), which need no normalization.
     pub const SHIFT: i32 = 11;
-    /// Of no integer bits.
+    /// √2 / 2, with no integer bits.
     pub const HALF_ROOT_OF_TWO: i32 = 1_518_500_250;
-    /// Of three integer bits.
+    /// 3/2, with three integer bits.
     pub const THREE_HALVES: i32 = (1 << 28) + (1 << 27);
 }
 
-/// How many steps of Newton's method an inverse square root takes.
+/// Number of Newton iterations of the inverse square root.
 pub const ROOT_STEPS: usize = 5;
 
-/// `1 / √x` of an integer that isn't negative, 0 taken for 1.
+/// `1 / √x` of a non-negative integer; 0 is treated as 1.
 pub fn inverse_square_root(mut x: i32) -> Multiplier {
     if x <= 1 {
         return Multiplier { mantissa: i32::MAX, exponent: 0 };
@@ -102,7 +105,7 @@ pub fn inverse_square_root(mut x: i32) -> Multiplier {
     let pairs = (x.leading_zeros() as i32 - 1) / 2 - 1;
     shift -= pairs;
     x <<= 2 * pairs;
-    // Numbers of three integer bits from here on.
+    // From here on, numbers have three integer bits.
     let half = divide_by_power(x >> 1, 1);
     let mut y = 1 << 28;
     for _ in 0..ROOT_STEPS {
@@ -123,12 +126,12 @@ pub struct LogarithmDigits;
 
 #[allow(missing_docs)] // Their names are what they are, of no integer bits where nothing else is said.
 impl LogarithmDigits {
-    /// Integer bits of what is added: one more than the result has.
+    /// Integer bits of the terms of the sum, one more than those of the result.
     pub const BITS: u32 = 6;
     pub const LN_2: i32 = 1_488_522_236;
     pub const ROOT_OF_HALF: i32 = 1_518_500_250;
     pub const FOURTH_ROOT_OF_HALF: i32 = 1_805_811_301;
-    /// A quarter of `BITS` integer bits.
+    /// 1/4, with `BITS` integer bits.
     pub const QUARTER: i32 = 1 << (31 - 2 - Self::BITS);
     /// 11/240.
     pub const NUMERATOR: i32 = 117_049_297;
@@ -136,15 +139,16 @@ impl LogarithmDigits {
     pub const SQUARE: i32 = 127_690_142;
     /// 1/4 of the fourth root of two.
     pub const LINEAR: i32 = 638_450_708;
-    /// 2 over the fourth root of two, less that root.
+    /// 2 divided by the fourth root of two, minus that root.
     pub const CONSTANT: i32 = 1_057_819_769;
 }
 
-/// `ln x` of five integer bits, for `x ≥ 1` of `bits` integer bits.
+/// `ln x` with five integer bits, for `x ≥ 1` with `bits` integer bits.
 pub fn logarithm(x: i32, bits: i32) -> i32 {
     use LogarithmDigits as Digits;
     let scale = 31 - Digits::BITS;
-    // Twice: x between two powers of two, and x times the root of a half. The smaller rest and the larger power count.
+    // Evaluated both for x between two powers of two and for x times √½. The smaller remainder and the larger power are
+    // used.
     let first_zeros = x.leading_zeros() as i32;
     let first = shift_left(product(shift_left(x, (first_zeros - 1) as u32), Digits::ROOT_OF_HALF), 1);
     let first_power = shift_left(bits - first_zeros, scale).saturating_add(Digits::QUARTER);
@@ -163,7 +167,7 @@ pub fn logarithm(x: i32, bits: i32) -> i32 {
     shift_left(product(power, Digits::LN_2).wrapping_add(quotient), 1)
 }
 
-/// `l / r × factor` of integers, where `r` isn't 0.
+/// `l / r × factor` of integers; `r` must not be 0.
 pub fn quotient(mut l: i32, mut r: i32, factor: Multiplier) -> i32 {
     if r < 0 {
         (l, r) = (l.wrapping_neg(), r.wrapping_neg());
@@ -180,17 +184,18 @@ pub fn quotient(mut l: i32, mut r: i32, factor: Multiplier) -> i32 {
     }
 }
 
-/// `x × min(max(x + 3, 0), 6) / 6` of 8-bit stored numbers, before they are saturated; in arithmetic of 16 bits.
+/// `x × min(max(x + 3, 0), 6) / 6` of 8-bit quantized elements before saturation, in 16-bit arithmetic.
 #[derive(Clone, Copy, Debug)]
 pub struct HardSwish {
     zero_points: [i32; 2],
-    /// To the output's scale, and to a scale at which 3 is 2¹⁵: mantissas of 16 bits, and exponents.
+    /// Factor to the output's scale, as a 16-bit mantissa and an exponent.
     output: (i16, i32),
+    /// Factor to a scale at which 3 is 2¹⁵, as a 16-bit mantissa and an exponent.
     gate: (i16, i32),
 }
 
 impl HardSwish {
-    /// The function from one scale to another; `None` where the output's is too fine for the input's.
+    /// The function for these quantization parameters; `None` if the output's scale is too fine for the input's.
     pub fn new(input: ScaleAndZero, output: ScaleAndZero) -> Option<Self> {
         let scale = input.0 * (1.0 / 128.0);
         let narrow = |real: f32| {
@@ -202,7 +207,7 @@ impl HardSwish {
         (swish.output.1 <= 0).then_some(swish)
     }
 
-    /// The value for a stored number.
+    /// The value for a quantized element, not yet saturated to 8 bits.
     pub fn apply(self, stored: i32) -> i32 {
         let x = ((stored - self.zero_points[0]) << 7) as i16;
         let unshifted = product_16(x, self.output.0);
@@ -217,7 +222,7 @@ impl HardSwish {
             gate = divide_by_power(gate.into(), exponent.unsigned_abs().min(31)) as i16;
         }
         let gate = (i32::from(gate) + (1 << 15)) >> 1;
-        // Rounded towards zero, against the bias of the other products.
+        // Rounded towards zero, to counteract the bias of the other products.
         let result = (gate * i32::from(unshifted)) / (1 << 15);
         let result = divide_by_power(result, self.output.1.unsigned_abs().min(31));
         i32::from(result as i16).wrapping_add(self.zero_points[1])
@@ -231,8 +236,8 @@ pub(super) fn product_16(a: i16, b: i16) -> i16 {
     ((product + nudge) / (1 << 15)).min(i16::MAX.into()) as i16
 }
 
-/// The logistic function or the hyperbolic tangent of 16-bit numbers, both by straight lines between entries of one table
-/// of the logistic function: `tanh x = 2 σ(2x) − 1`. The output's scale is 2⁻¹⁵.
+/// The logistic function or the hyperbolic tangent of 16-bit elements. Both interpolate linearly in the same table of
+/// the logistic function, with `tanh x = 2 σ(2x) − 1`. The output's scale is 2⁻¹⁵.
 #[derive(Clone, Debug)]
 pub struct Sigmoid {
     /// `2¹⁶ σ(i / 24)`.
@@ -242,20 +247,20 @@ pub struct Sigmoid {
     shift: u32,
 }
 
-/// Entries of TensorFlow Lite's table that are one above the rounded function.
+/// Indices of the entries of TensorFlow Lite's table that are one larger than the rounded function value.
 const ONE_MORE: [u8; 44] = [
     4, 8, 12, 14, 15, 16, 17, 19, 20, 21, 22, 25, 27, 28, 29, 30, 31, 33, 34, 35, 37, 39, 40, 41, 43, 44, 45, 46, 49,
     50, 54, 62, 63, 64, 66, 82, 86, 93, 100, 103, 112, 116, 135, 255,
 ];
 
 impl Sigmoid {
-    /// The function of numbers of this scale, whose zero point is 0.
+    /// The function for inputs with this scale and zero point 0.
     pub fn new(scale: f32, is_tanh: bool) -> Self {
         let entry = |index: u8| {
             let exact = 65536.0 / (1.0 + (-f64::from(index) / 24.0).exp());
             exact.round() as u16 + u16::from(ONE_MORE.contains(&index))
         };
-        // A scale counts as a power of two where it is one to within a thousandth of a power.
+        // The scale counts as a power of two if its base-2 logarithm is within 0.001 of an integer.
         let power = scale.log2();
         let shift = 12 + power.round() as i32;
         let is_power = (power - power.round()).abs() < 1e-3;
@@ -272,11 +277,11 @@ impl Sigmoid {
         Self { table: (0..=u8::MAX).map(entry).collect(), is_tanh, multiplier, shift }
     }
 
-    /// The value for a stored number.
+    /// The value for a quantized element.
     pub fn apply(&self, stored: i32) -> i32 {
         let round = if self.shift > 0 { 1i32.wrapping_shl(self.shift - 1) } else { 0 };
         let x = stored.wrapping_mul(self.multiplier).wrapping_add(round).wrapping_shr(self.shift);
-        // 2¹⁷ is 10.7 for the logistic function, and 5.3 for tanh.
+        // 2¹⁷ corresponds to 10.7 for the logistic function and to 5.3 for tanh.
         let bits = if self.is_tanh { 8 } else { 9 };
         let (magnitude, index) = (x.unsigned_abs(), (x.unsigned_abs() >> bits) as usize);
         let line = |index: usize| {
@@ -298,10 +303,9 @@ impl Sigmoid {
     }
 }
 
-/// `1 / √x` of 8-bit stored numbers, where `factor` is one over the root of the input's scale and over the output's scale.
-/// `None` for negative numbers.
+/// `1 / √x` of 8-bit quantized elements; `None` for negative values. `factor` is 1 / (√(input scale) × output scale).
 pub fn inverse_square_root_of_stored(stored: i32, zero_point: i32, factor: Multiplier) -> Option<i32> {
-    // Digits that keep the root an integer.
+    // Fraction bits, so that the root can be kept as an integer.
     const DIGITS: i32 = 20;
     let value = stored - zero_point;
     if value <= 0 {

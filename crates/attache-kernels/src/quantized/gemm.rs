@@ -1,11 +1,15 @@
-//! Matrix product of 8-bit numbers: `C[m, n] = stage(Σₖ (A[m, k] − a₀) × (W[n, k] − w₀) + bias[n])`, sums in 32 bits that
-//! wrap.
+//! Matrix product of 8-bit elements: `C[m, n] = stage(Σₖ (A[m, k] − a₀) × (W[n, k] − w₀) + bias[n])`. Sums have 32 bits
+//! and wrap.
 //!
-//! As with floats, weights lie in panels as wide as two vectors and a tile stays in registers. A word holds a group of
-//! neighbouring terms, so each segment of the depth is filled up to whole groups with weights of zero. Groups of two hold
-//! 16-bit numbers with their zero points taken off. Groups of four hold unsigned activations and signed weights as they
-//! are: what the zero points add comes off by the sums of the weights, known beforehand, and those of the rows. Where
-//! processors know signed bytes alone, activations and their zero points are less by 128.
+//! As in the float product, weights are packed into panels of two vectors, and a tile stays in registers. A word
+//! contains a group of adjacent terms along K, so each segment of K is padded to whole groups with zero weights. There
+//! are two formats:
+//!
+//! - Groups of two contain 16-bit numbers with their zero points already subtracted.
+//! - Groups of four contain unsigned activations and signed weights as stored. The contributions of the zero points are
+//!   subtracted using the sums of the weights, which are known in advance, and the sums of the rows of A.
+//!
+//! On processors that only multiply signed bytes, activations and their zero points are reduced by 128.
 #![allow(unsafe_code)] // Micro-kernel on pointers: rows of C that belong to different tasks interleave.
 
 use std::ops::Range;
@@ -18,50 +22,50 @@ use crate::engine::Shared;
 use crate::gemm::{Matrix, Rows, Split, Target, portion};
 use crate::{AlignedFloats, Engine, Level, scratch};
 
-/// Vectors in a full panel.
+/// Vectors per full panel.
 const WIDE: usize = 2;
 
-/// Rows of a tile that adds up its rows of A as well.
+/// Maximum rows of a tile that also sums its rows of A.
 const SUMMED_ROWS: usize = 8;
 
-/// Which real number a byte stands for, up to a scale: `byte − point`.
+/// Zero point of 8-bit elements: a byte represents `byte − point`, up to the scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zero {
-    /// Whether bytes are numbers from −128 to 127, not from 0 to 255.
+    /// Whether the bytes are signed (−128 to 127) or unsigned (0 to 255).
     pub signed: bool,
-    /// The byte that stands for zero.
+    /// The value that represents zero.
     pub point: i32,
 }
 
 impl Zero {
-    /// What signed bytes are packed for whose zero point only a run tells.
+    /// Zero point to pack for if the actual one of the signed activations is known only at run time.
     pub const UNKNOWN: Self = Self { signed: true, point: -128 };
 
-    /// The zero point where bytes are counted from the least one up.
+    /// The zero point relative to the smallest value of the type.
     fn unsigned_point(self) -> i32 {
         self.point.wrapping_add(if self.signed { 128 } else { 0 })
     }
 }
 
-/// Bytes that stand for numbers.
+/// Quantized 8-bit elements.
 #[derive(Clone, Copy, Debug)]
 pub struct Operand<'a> {
     /// The bytes.
     pub bytes: &'a [u8],
-    /// What they stand for.
+    /// Their zero point.
     pub zero: Zero,
 }
 
-/// An activation as a word holds it.
+/// An activation in the element format of a word.
 pub(super) trait Element: Pod + Send + Sync {
     const QUADS: bool;
-    /// What stands for zero.
+    /// The value that represents zero.
     fn zero(form: Form, zero: Zero) -> Self;
-    /// What a byte becomes; `flip` is the form's.
+    /// Converts bytes to this format; `flip` is the form's [`Integers::FLIP`].
     fn convert(flip: u8, bytes: &[u8], zero: Zero, target: &mut [Self]);
 }
 
-/// Converts bytes with the instructions of a form.
+/// Converts bytes using the instructions of a form.
 pub(super) fn convert<T: Element>(form: Form, bytes: &[u8], zero: Zero, target: &mut [T]) {
     struct Convert<'a, T>(&'a [u8], Zero, &'a mut [T]);
 
@@ -108,27 +112,32 @@ impl Element for i16 {
     }
 }
 
-/// Weights and bias, laid out for one instruction set.
+/// Weights and bias, packed for one instruction set.
 #[derive(Clone)]
 pub struct PackedIntegers {
     form: Form,
     outputs: usize,
     depth: usize,
-    /// Words of each output.
+    /// Words per output.
     words: usize,
-    /// Terms of a segment.
+    /// Terms per segment.
     segment: usize,
-    /// Panels: a line of bias, then one of weights for each word.
+    /// Panels: a line of bias, then one line of weights per word.
     values: AlignedFloats,
-    /// The sums of each output's weights, and lanes to spare.
+    /// The sum of each output's weights, followed by one vector of spare elements.
     sums: Vec<i32>,
-    /// What the sum of a row of A counts: the zero point of the weights.
+    /// Factor of the sums of the rows of A: the zero point of the weights.
     row_factor: i32,
 }
 
 impl PackedIntegers {
-    /// Packs weights that lie `strides` elements apart along outputs and depth, for activations that stand for numbers by
-    /// `input`. The depth consists of segments of so many elements.
+    /// Packs weights whose elements are `strides` apart along outputs and depth, for activations with zero point
+    /// `input`. The depth consists of segments of `segment` elements.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there are too few weights, if the bias does not have one element per output, or if the depth is not a
+    /// multiple of `segment`.
     pub fn pack(
         level: Level,
         [outputs, depth]: [usize; 2],
@@ -146,7 +155,7 @@ impl PackedIntegers {
         let form = Form::of(level);
         let (group, lanes) = (if form.has_quads() { 4 } else { 2 }, form.lanes());
         let words = depth.checked_div(segment).unwrap_or(0) * segment.div_ceil(group);
-        // Groups of four hold weights as signed bytes.
+        // Groups of four contain weights as signed bytes.
         let shift = if form.has_quads() && !weights.zero.signed { 128 } else { 0 };
         let (taken, row_factor) =
             if form.has_quads() { (shift, weights.zero.point - shift) } else { (weights.zero.point, 0) };
@@ -177,7 +186,7 @@ impl PackedIntegers {
         matrix
     }
 
-    /// Writes the column of an output.
+    /// Writes the column of one output.
     fn set_output(&mut self, output: usize, bias: i32, terms: &[i32]) {
         let full = WIDE * self.form.lanes();
         let (panel, lane) = (output / full, output % full);
@@ -194,12 +203,12 @@ impl PackedIntegers {
         }
     }
 
-    /// Columns of C.
+    /// Columns of C (N).
     pub fn outputs(&self) -> usize {
         self.outputs
     }
 
-    /// The form that it was packed for.
+    /// The form that the weights are packed for.
     pub(super) fn form(&self) -> Form {
         self.form
     }
@@ -256,7 +265,7 @@ impl<T: Element, F: Stage> Matrix<T, F> for PackedIntegers {
         assert!(place[1] + self.outputs <= stage.outputs(), "a stage for every column");
         for panel in panels {
             let columns = self.columns(panel);
-            // SAFETY: the column lies in C.
+            // SAFETY: the column is within C.
             let start = unsafe { c.start.add(columns.start) };
             self.form.dispatch(Pass {
                 a,
@@ -274,7 +283,7 @@ impl<T: Element, F: Stage> Matrix<T, F> for PackedIntegers {
     }
 }
 
-/// One panel over some rows.
+/// Multiplies one panel with some rows.
 struct Pass<'a, T, F: Stage> {
     a: Rows<'a, T>,
     c: Target<F::Output>,
@@ -282,7 +291,7 @@ struct Pass<'a, T, F: Stage> {
     panel: &'a [i32],
     sums: &'a [i32],
     columns: usize,
-    /// Words of a segment.
+    /// Words per segment.
     words: usize,
     row_factor: i32,
     stage: &'a F,
@@ -298,7 +307,7 @@ impl<T: Element, F: Stage> Kernel for Pass<'_, T, F> {
         let tiles = self.rows.div_ceil(most);
         for index in 0..tiles {
             let rows = portion(self.rows, tiles, index);
-            // SAFETY: `multiply`'s caller promises every row.
+            // SAFETY: `multiply`'s caller guarantees every row.
             let (a, c) =
                 unsafe { (self.a.start.add(rows.start * self.a.stride), self.c.start.add(rows.start * self.c.stride)) };
             match self.row_factor {
@@ -330,7 +339,7 @@ impl<T: Element, F: Stage> Pass<'_, T, F> {
     }
 }
 
-/// One tile: `ROWS` rows × `VECTORS` vectors of columns, held in registers.
+/// One tile of `ROWS` rows × `VECTORS` vectors of columns, kept in registers.
 struct Tile<'p, 'a, T, F: Stage, const ROWS: usize, const VECTORS: usize, const SUMMED: bool> {
     pass: &'p Pass<'a, T, F>,
     a: *const T,
@@ -348,12 +357,12 @@ impl<T: Element, F: Stage, const ROWS: usize, const VECTORS: usize, const SUMMED
         let Pass { a: rows, c: target, panel, columns, words, row_factor, .. } = *self.pass;
         let width = VECTORS * S::LANES;
         let zero = simd.splat(0);
-        // A one for each byte of a group of four: only those have rows to add up. The last word of a segment may reach
-        // past it.
+        // A one for each byte of a group of four; rows are only summed in that format. The last word of a segment may
+        // extend past the segment.
         let ones = simd.splat(0x0101_0101);
         let last = simd.splat(0x0101_0101 >> ((words * 4).saturating_sub(rows.length).min(3) * 8));
         let (mut sums, mut totals) = ([[zero; VECTORS]; ROWS], [zero; ROWS]);
-        // SAFETY: the panel holds its bias and a line for every word; A and C are promised by `multiply`'s caller.
+        // SAFETY: the panel contains its bias and one line per word; `multiply`'s caller guarantees A and C.
         unsafe {
             let mut weights = panel.as_ptr();
             for v in 0..VECTORS {
@@ -409,7 +418,7 @@ impl<T: Element, F: Stage, const ROWS: usize, const VECTORS: usize, const SUMMED
                 let first = v * S::LANES;
                 let (column, count) = (self.pass.place[1] + first, S::LANES.min(columns - first));
                 let place = Place { row: self.row + r, column, count };
-                // SAFETY: promised by the caller; the sums of weights have lanes to spare.
+                // SAFETY: guaranteed by the caller; the sums of the weights are followed by a vector of spare elements.
                 unsafe {
                     let weights = self.pass.sums.as_ptr().add(first);
                     self.pass.stage.finish(simd, sum, weights, place, self.c.add(r * stride + first));
@@ -419,11 +428,15 @@ impl<T: Element, F: Stage, const ROWS: usize, const VECTORS: usize, const SUMMED
     }
 }
 
-/// Elements past a buffer that tiles may read.
+/// Number of elements past the end of a buffer that tiles may read.
 pub(super) const SLACK: usize = 4;
 
-/// Rows of C, dense, from dense rows of A. `zero_points` has one for each row, or one for all; the depth of `matrix` is
-/// one segment.
+/// Computes dense rows of C from dense rows of A. `zero_points` has one entry per row, or one for all. The matrix must
+/// have been packed with a single segment.
+///
+/// # Panics
+///
+/// Panics if `a` or `c` does not consist of whole rows, or if the number of zero points does not match.
 pub fn gemm<F: Stage>(
     engine: Engine,
     a: &[u8],
@@ -455,7 +468,7 @@ fn gemm_as<T: Element, F: Stage>(
     let weights: &dyn Matrix<T, F, Output = F::Output> = matrix;
     let split = Split::new(&engine, rows, 1, weights.panels(), (rows * depth * outputs) as f64 / weights.speed());
     let target = Shared(c.as_mut_ptr());
-    // Rows of A that stay in the first-level cache, or nearly, while every panel passes over them.
+    // As many rows of A as approximately fit in the L1 cache while every panel is applied to them.
     let block = ((1 << 15) / depth.max(1) / 12 * 12).max(24);
     engine.for_each(split.tasks(), |task| {
         let (rows, panels) = split.part(task);
@@ -472,7 +485,8 @@ fn gemm_as<T: Element, F: Stage>(
                     buffer,
                 );
                 let source = Rows { start: buffer.as_ptr(), stride: depth, segments: &[0], length: depth };
-                // SAFETY: A and C were checked to hold these rows; tasks write disjoint rows or disjoint panels of C.
+                // SAFETY: A and C were checked to contain these rows; tasks write disjoint rows or disjoint panels of
+                // C.
                 unsafe {
                     let c = Target { start: target.get().add(start * outputs), stride: outputs };
                     weights.multiply(panels.clone(), source, c, count, stage, [start, 0]);
@@ -482,7 +496,7 @@ fn gemm_as<T: Element, F: Stage>(
     });
 }
 
-/// Converts rows from row `first` on.
+/// Converts rows of A, the first of which has index `first`.
 fn convert_rows<T: Element>(
     form: Form,
     bytes: &[u8],

@@ -1,21 +1,25 @@
-//! Functions of one stored number, tabulated: computed once for every number of the type, then looked up.
+//! Unary functions of quantized elements as lookup tables, computed once for every value of the type.
 
 use super::{ScaleAndZero, Stored};
 use crate::Engine;
 
-/// A function of one stored number: its value for each number of the type that it takes, the least first.
+/// Lookup table of a unary function, with one entry for each value of the input type in ascending order.
 #[derive(Clone, Debug)]
 pub struct Table<T> {
     values: Vec<T>,
 }
 
 impl<T: Stored> Table<T> {
-    /// The table of a function of all numbers of type `I`; values that `T` doesn't hold become the nearest ones.
+    /// The table of a function of all values of type `I`. Results are saturated to `T`.
     pub fn new<I: Stored>(function: impl Fn(i32) -> i32) -> Self {
         Self { values: (I::LEAST..=I::MOST).map(|stored| T::saturate(function(stored))).collect() }
     }
 
-    /// Looks every element up. The table must be one of all numbers of type `I`.
+    /// Looks up every element. The table must have been created for type `I`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the lengths differ, or if the table has fewer entries than `I` has values.
     pub fn apply<I: Stored>(&self, engine: Engine, input: &[I], output: &mut [T]) {
         assert_eq!(input.len(), output.len(), "input and output have one shape");
         let values = &self.values[..(I::MOST - I::LEAST + 1) as usize];
@@ -28,8 +32,8 @@ impl<T: Stored> Table<T> {
     }
 }
 
-/// A function of real numbers as one of stored ones, in float32: `round(f(real) × 1 / scale) + zero point`, where halves
-/// are rounded away from zero. Source: TensorFlow Lite's tables of 8-bit functions.
+/// Converts a function of floats to a function of quantized elements, computed in f32: `round(f(real) × 1 / scale) +
+/// zero point`, with ties rounded away from zero. Source: TensorFlow Lite's tables of 8-bit functions.
 pub fn of_reals(input: ScaleAndZero, output: ScaleAndZero, function: impl Fn(f32) -> f32) -> impl Fn(i32) -> i32 {
     let inverse = 1.0 / output.0;
     move |stored| {
@@ -38,28 +42,28 @@ pub fn of_reals(input: ScaleAndZero, output: ScaleAndZero, function: impl Fn(f32
     }
 }
 
-/// Steps of an [`Interpolation`].
+/// Number of intervals of an [`Interpolation`].
 const STEPS: usize = 512;
 
-/// A function of 16-bit numbers by straight lines between 513 points, each of 128 numbers.
+/// Piecewise linear interpolation of a function of 16-bit elements, with 513 points 128 apart.
 #[derive(Clone, Debug)]
 pub struct Interpolation {
     points: Vec<i16>,
 }
 
 impl Interpolation {
-    /// The value for a stored number.
+    /// The interpolated value for a quantized element.
     pub fn at(&self, stored: i16) -> i16 {
         let index = ((i32::from(stored) >> 7) + 256) as usize;
         let (base, next) = (i32::from(self.points[index]), i32::from(self.points[index + 1]));
-        // The slope is one of 16 bits.
+        // The slope is truncated to 16 bits.
         let slope = i32::from((next - base) as i16);
         (base + ((slope * (i32::from(stored) & 127) + 64) >> 7)) as i16
     }
 }
 
-/// The lines of a function of real numbers, computed in `$float`. Each line is moved by half of what it misses in its
-/// middle. Source: TensorFlow Lite's tables of 16-bit functions.
+/// Defines a constructor that samples a function of floats, computed in `$float`. Each point is shifted by half of the
+/// interpolation error in the middle of its interval. Source: TensorFlow Lite's tables of 16-bit functions.
 macro_rules! interpolation {
     ($(#[$doc:meta])* $name:ident, $float:ty) => {
         impl Interpolation {
@@ -93,11 +97,11 @@ macro_rules! interpolation {
 }
 
 interpolation! {
-    /// The lines of a function, from the scale and zero point of its input to those of its output, computed in float32.
+    /// Interpolates a function with these scales and zero points of input and output, computed in f32.
     of_singles, f32
 }
 interpolation! {
-    /// The lines of a function, from the scale and zero point of its input to those of its output, computed in float64.
+    /// Interpolates a function with these scales and zero points of input and output, computed in f64.
     of_doubles, f64
 }
 
@@ -130,7 +134,7 @@ mod tests {
             assert!((f32::from(tanh.at(stored)) - exact).abs() < 6.0, "{stored}");
         }
         let same = Interpolation::of_doubles((0.25, 0), (0.25, 0), |x| x);
-        // The lines are a number apart at most: 65536 numbers are 65535 steps.
+        // The result is off by at most one: 65536 values have only 65535 steps between them.
         assert_eq!([same.at(i16::MIN), same.at(0), same.at(1234)], [i16::MIN, -1, 1233]);
     }
 }

@@ -1,8 +1,8 @@
-//! Kernels over 8- and 16-bit numbers that stand for real ones, in integer arithmetic: the same bits as TensorFlow Lite's
-//! reference kernels on every machine and at every instruction set.
+//! Kernels for 8-bit and 16-bit quantized elements in integer arithmetic. Results are bit-identical to TensorFlow
+//! Lite's reference kernels on every machine and with every instruction set.
 //!
-//! A stored number stands for `scale × (stored − zero point)`. Scales are positive and finite, zero points and bounds
-//! are of the stored type: that is the caller's promise.
+//! A quantized element represents `scale × (quantized − zero point)`. The caller guarantees that scales are positive
+//! and finite, and that zero points and bounds are in the range of the quantized type.
 #![allow(unreachable_pub)] // The vectors that a public trait speaks of are nobody else's business.
 
 mod convolution;
@@ -34,17 +34,17 @@ pub use gemm::{Operand, PackedIntegers, Zero, gemm};
 pub use stage::{Requantize, Rescale, Stage};
 pub use wide::{WideMatrix, WideRounding, WideStage, wide_convolve, wide_gemm, wide_groups, wide_transpose_convolve};
 
-/// A type of stored numbers, of at most 16 bits.
+/// A type of quantized elements, of at most 16 bits.
 pub trait Stored: Element + Into<i32> + Ord {
-    /// The least number of the type.
+    /// The smallest value of the type.
     const LEAST: i32;
-    /// The largest number of the type.
+    /// The largest value of the type.
     const MOST: i32;
 
-    /// The number of this value, of which the lowest bits are taken where the type doesn't hold it.
+    /// Converts a value by taking its lowest bits if it is out of range.
     fn truncate(value: i32) -> Self;
 
-    /// The number of the type that is nearest to this value.
+    /// Converts a value by clamping it to the range of the type.
     #[inline(always)]
     fn saturate(value: i32) -> Self {
         Self::truncate(value.clamp(Self::LEAST, Self::MOST))
@@ -67,5 +67,5 @@ macro_rules! stored {
 
 stored!(i8, u8, i16);
 
-/// How a tensor's stored numbers stand for real ones: scale and zero point.
+/// Quantization parameters of a tensor: scale and zero point.
 pub type ScaleAndZero = (f32, i32);

@@ -1,13 +1,13 @@
-//! Functions of fixed-point numbers of 16 bits, as memories of stored numbers use them: what [`super::functions`] does, in
-//! narrower arithmetic, of which every rounding shows.
+//! Functions of 16-bit fixed-point numbers, used by quantized LSTMs. They correspond to [`super::functions`] in
+//! narrower arithmetic, where each rounding affects the result.
 //!
-//! A number of `n` integer bits is an `i16` that stands for `raw × 2^(n − 15)`. Source: TensorFlow Lite's reference
+//! A number with `n` integer bits is an `i16` that represents `raw × 2^(n − 15)`. Source: TensorFlow Lite's reference
 //! kernels (`ApplySigmoid`, `ApplyTanh`, `ApplyLayerNorm`).
 
 use super::fixed_point::{Multiplier, Rounding};
 use super::functions::{inverse_square_root, product_16 as product};
 
-/// `x × 2^bits`, or the nearest number there is.
+/// `x × 2^bits`, saturated.
 fn shift_left(x: i16, bits: u32) -> i16 {
     (i32::from(x) << bits).clamp(i16::MIN.into(), i16::MAX.into()) as i16
 }
@@ -17,13 +17,13 @@ fn divide(x: i16, bits: u32) -> i16 {
     super::fixed_point::divide_by_power(x.into(), bits) as i16
 }
 
-/// `(1 + x) / 2` for `x` of no integer bits, rounded.
+/// `(1 + x) / 2` for `x` with no integer bits, rounded.
 fn half_of_one_plus(x: i16) -> i16 {
     let sum = i32::from(x) + i32::from(i16::MAX);
     ((sum + if sum >= 0 { 1 } else { -1 }) / 2) as i16
 }
 
-/// `eᵃ` of no integer bits, for `a ≤ 0` of `bits` integer bits, at most 7.
+/// `eᵃ` with no integer bits, for `a ≤ 0` with `bits` ≤ 7 integer bits.
 fn exponential(a: i16, bits: u32) -> i16 {
     if a == 0 {
         return i16::MAX;
@@ -46,7 +46,7 @@ fn exponential(a: i16, bits: u32) -> i16 {
     result
 }
 
-/// `eᵃ` for `a` in [−1/4, 0), both of no integer bits.
+/// `eᵃ` for `a` in [−1/4, 0), both with no integer bits.
 fn exponential_of_quarter(a: i16) -> i16 {
     const E_TO_MINUS_EIGHTH: i16 = 28_918;
     const THIRD: i16 = 10_923;
@@ -57,10 +57,10 @@ fn exponential_of_quarter(a: i16) -> i16 {
     E_TO_MINUS_EIGHTH.saturating_add(product(E_TO_MINUS_EIGHTH, x.wrapping_add(tail)))
 }
 
-/// `2 / (1 + x)` of two integer bits for `x` in [0, 1) of none, by three steps of Newton's method.
+/// `2 / (1 + x)` with two integer bits, for `x` in [0, 1) with none, by three Newton iterations.
 fn twice_the_reciprocal(x: i16) -> i16 {
     const ONE: i16 = 1 << 13;
-    // 48/17 and −32/17 of two integer bits.
+    // 48/17 and −32/17, with two integer bits.
     let (start, slope) = (23_130, -15_420);
     let half = half_of_one_plus(x);
     let mut y = product(half, slope).wrapping_add(start);
@@ -71,7 +71,7 @@ fn twice_the_reciprocal(x: i16) -> i16 {
     y
 }
 
-/// The logistic function of a number of three integer bits, of none.
+/// The logistic function of a number with three integer bits. The result has none.
 pub fn logistic(x: i16) -> i16 {
     if x == 0 {
         return 1 << 14;
@@ -81,7 +81,7 @@ pub fn logistic(x: i16) -> i16 {
     if x > 0 { positive } else { i16::MAX.wrapping_sub(positive) }
 }
 
-/// The hyperbolic tangent of a number of `bits` integer bits, at most 6, of none.
+/// The hyperbolic tangent of a number with `bits` ≤ 6 integer bits. The result has none.
 pub fn tanh(x: i16, bits: u32) -> i16 {
     if x == 0 {
         return 0;
@@ -92,10 +92,15 @@ pub fn tanh(x: i16, bits: u32) -> i16 {
     if x < 0 { magnitude.wrapping_neg() } else { magnitude }
 }
 
-/// Subtracts the mean, divides by the standard deviation, multiplies by a coefficient and adds a bias, of one vector.
+/// Layer normalization of one vector: subtracts the mean, divides by the standard deviation, multiplies by a
+/// coefficient and adds a bias.
 ///
-/// `guard` stands for a variance that vanishes; the factor takes coefficients to a scale of 1, and the result has three
-/// integer bits. Coefficients and biases are as many as values, of which there is at least one.
+/// `guard` replaces a variance of zero. `factor` converts the coefficients to a scale of 1, and the result has three
+/// integer bits. There must be as many coefficients and biases as values, and at least one value.
+///
+/// # Panics
+///
+/// Panics if `values` is empty.
 pub fn normalize(values: &mut [i16], coefficients: &[i16], biases: &[i32], factor: Multiplier, guard: i32) {
     let count = values.len() as i64;
     let sum: i64 = values.iter().map(|value| i64::from(*value)).sum();

@@ -1,7 +1,7 @@
-//! Vectors of four words on 64-bit ARM processors that have the dot product of bytes.
+//! Vectors of four words for 64-bit ARM processors that support the dot product of bytes.
 //!
-//! `SDOT` multiplies signed bytes by signed ones, so activations are counted from the middle of their range
-//! ([`Integers::FLIP`]). Where the instruction is missing, the portable form takes its place.
+//! `SDOT` multiplies signed bytes only, so activations are offset by half of their range ([`Integers::FLIP`]).
+//! Processors without the instruction use the portable form.
 #![allow(unsafe_code)] // Intrinsics, one instruction without an intrinsic, and calls into functions compiled for it.
 
 use std::arch::aarch64::*;
@@ -9,7 +9,7 @@ use std::arch::asm;
 
 use super::simd::{Integers, Kernel, MOST_LANES};
 
-/// Proof of NEON and its dot product.
+/// Token that proves NEON and its dot product.
 #[derive(Clone, Copy)]
 pub struct Neon(());
 
@@ -27,11 +27,11 @@ fn run_neon<K: Kernel>(simd: Neon, kernel: K) -> K::Output {
     kernel.run(simd)
 }
 
-/// `sum` plus, for each word, the products of its four signed bytes: what `vdotq_s32` would be, were it stable.
+/// `sum` plus, for each word, the products of its four signed bytes. Replaces `vdotq_s32`, which is not stable.
 #[target_feature(enable = "neon,dotprod")]
 #[inline]
 fn dot_bytes(mut sum: int32x4_t, x: int32x4_t, w: int32x4_t) -> int32x4_t {
-    // SAFETY: the instruction reads and writes these registers alone, and the function is compiled for it.
+    // SAFETY: the instruction reads and writes only these registers, and the function is compiled for it.
     unsafe {
         asm!(
             "sdot {sum:v}.4s, {x:v}.16b, {w:v}.16b",
@@ -62,13 +62,13 @@ impl Integers for Neon {
     }
     #[inline(always)]
     unsafe fn load(self, source: *const i32) -> int32x4_t {
-        // SAFETY: the caller promises the words.
+        // SAFETY: the caller guarantees the words.
         unsafe { vld1q_s32(source) }
     }
     #[inline(always)]
     fn words(self, vector: int32x4_t) -> [i32; MOST_LANES] {
         let mut words = [0; MOST_LANES];
-        // SAFETY: a quarter of the words is written.
+        // SAFETY: a quarter of the array is written.
         unsafe { vst1q_s32(words.as_mut_ptr(), vector) };
         words
     }
@@ -88,7 +88,7 @@ impl Integers for Neon {
     }
     #[inline(always)]
     unsafe fn shift_left(self, vector: int32x4_t, bits: *const i32) -> int32x4_t {
-        // SAFETY: the token proves the features, the caller promises the words.
+        // SAFETY: the token proves the features; the caller guarantees the words.
         unsafe { vshlq_s32(vector, self.load(bits)) }
     }
     #[inline(always)]
@@ -99,12 +99,12 @@ impl Integers for Neon {
         right: *const i32,
         masks: *const i32,
     ) -> int32x4_t {
-        // SAFETY: the token proves the features, the caller promises the words.
+        // SAFETY: the token proves the features; the caller guarantees the words.
         unsafe {
             let (mantissas, right, mask) = (self.load(mantissas), self.load(right), self.load(masks));
-            // Bits 31 to 62 of the product and one half; mantissas are not negative, so that nothing saturates.
+            // Bits 31 to 62 of the product plus one half. Mantissas are not negative, so nothing saturates.
             let high = vqrdmulhq_s32(sums, mantissas);
-            // As `divide_by_power`; shifts to the left by less than nothing go to the right, a comparison gives −1.
+            // As in `divide_by_power`. Left shifts by negative amounts shift right, and a true comparison yields −1.
             let threshold = vsubq_s32(vshrq_n_s32::<1>(mask), vshrq_n_s32::<31>(high));
             let up = vreinterpretq_s32_u32(vcgtq_s32(vandq_s32(high, mask), threshold));
             vsubq_s32(vshlq_s32(high, vnegq_s32(right)), up)
@@ -112,12 +112,12 @@ impl Integers for Neon {
     }
     #[inline(always)]
     unsafe fn scale_once(self, sums: int32x4_t, mantissas: *const i32, right: *const i32) -> int32x4_t {
-        // SAFETY: the token proves the features, the caller promises the words.
+        // SAFETY: the token proves the features; the caller guarantees the words.
         unsafe {
             let (mantissas, left) = (self.load(mantissas), vnegq_s32(self.load(right)));
             let low = vmull_s32(vget_low_s32(sums), vget_low_s32(mantissas));
             let high = vmull_high_s32(sums, mantissas);
-            // Shifts that round add half of what they shift out.
+            // Rounding shifts add half of the last bit that is shifted out.
             let low = vrshlq_s64(low, vmovl_s32(vget_low_s32(left)));
             let high = vrshlq_s64(high, vmovl_high_s32(left));
             vmovn_high_s64(vmovn_s64(low), high)
@@ -125,7 +125,7 @@ impl Integers for Neon {
     }
     #[inline(always)]
     unsafe fn store_bytes(self, words: int32x4_t, plus: i32, bounds: (i32, i32), target: *mut u8, count: usize) {
-        // SAFETY: the token proves the features, the caller promises `count` bytes, at most four.
+        // SAFETY: the token proves the features; the caller guarantees `count` bytes, at most four.
         unsafe {
             let words = vaddq_s32(words, vdupq_n_s32(plus));
             let words = vminq_s32(vmaxq_s32(words, vdupq_n_s32(bounds.0)), vdupq_n_s32(bounds.1));
@@ -147,7 +147,7 @@ impl Integers for Neon {
     unsafe fn pair_bytes<const SIGNED: bool>(self, a: *const u8, b: *const u8, count: usize) -> int32x4_t {
         let load = |source: *const u8| {
             let mut bytes = 0u32;
-            // SAFETY: the caller promises `count` bytes, at most four.
+            // SAFETY: the caller guarantees `count` bytes, at most four.
             unsafe {
                 match count {
                     4 => bytes = source.cast::<u32>().read_unaligned(),
@@ -181,10 +181,10 @@ mod tests {
     use crate::testing::Random;
     use crate::{Engine, Level};
 
-    /// The bytes at the ends and in the middle of both ranges.
+    /// The bytes at the ends and in the middle of the signed and the unsigned range.
     const EXTREMES: [u8; 4] = [0x00, 0x7f, 0x80, 0xff];
 
-    /// Whether the system tells processes of the dot product, among the processor's capabilities.
+    /// Whether the operating system reports the dot product among the processor's capabilities.
     #[cfg(target_os = "linux")]
     fn system_knows_dot_products() -> bool {
         const CAPABILITIES: u64 = 16;
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(Level::available().len(), if known { 2 } else { 1 });
     }
 
-    /// Every function but the product of bytes, on some words and two numbers, one of them not negative.
+    /// Every operation except the byte product, applied to some words and two numbers, one of them non-negative.
     struct Words<'a>(&'a [[i32; MOST_LANES]; 3], [i32; 2]);
 
     impl Kernel for Words<'_> {
@@ -216,7 +216,7 @@ mod tests {
             let (mut bytes, bits) = ([77u8; 4], x.map(|word| word & 31));
             let (right, mantissas) = (bits.map(|bits| 1 + bits * 2 - bits / 31), w.map(|word| word & i32::MAX));
             let masks = bits.map(|bits| ((1i64 << bits) - 1) as i32);
-            // SAFETY: there are as many words as the widest vector has, and four bytes where four are asked for.
+            // SAFETY: there are as many words as the widest vector has, and four bytes where four are accessed.
             let vectors = unsafe {
                 let [sum, a, b] = [sums, x, w].map(|words| simd.load(words.as_ptr()));
                 let (a_bytes, b_bytes) = (x.as_ptr().cast(), w.as_ptr().cast());
@@ -278,7 +278,7 @@ mod tests {
         }
     }
 
-    /// Bytes of one kind: one extreme, several, or any.
+    /// Random bytes: all equal to one extreme, a mix of extremes, or arbitrary.
     fn bytes(random: &mut Random, count: usize) -> Vec<u8> {
         let extreme = EXTREMES[random.below(4)];
         match random.below(3) {
@@ -288,14 +288,14 @@ mod tests {
         }
     }
 
-    /// A zero point at an end of its range, in its middle or anywhere.
+    /// A zero point at an end or in the middle of its range, or anywhere.
     fn zero(random: &mut Random) -> Zero {
         let signed = random.below(2) == 1;
         let byte = [EXTREMES[random.below(4)], random.below(256) as u8][random.below(2)];
         Zero { signed, point: widen(byte, signed) }
     }
 
-    /// A stage that shows many bits of the sums, by the bounds of the output's type.
+    /// An output stage that preserves many bits of the sums, with the bounds of the output type.
     fn stage(random: &mut Random, outputs: usize) -> Requantize {
         let factors: Vec<_> = (0..outputs).map(|_| Multiplier::new(0.3f64.powi(random.below(20) as i32))).collect();
         Requantize::new(&factors, outputs, [Rounding::Once, Rounding::Twice][random.below(2)], 0, (-128, 127))
@@ -307,7 +307,7 @@ mod tests {
         for round in 0..400 {
             let [rows, mut depth, outputs] = [1 + random.below(15), random.below(70), 1 + random.below(30)];
             if round % 50 == 0 {
-                // Sums of so many extremes no longer fit 32 bits.
+                // Sums of this many extremes exceed 32 bits.
                 depth = 70_001;
             }
             let (a, weights) = (bytes(&mut random, rows * depth), bytes(&mut random, outputs * depth));

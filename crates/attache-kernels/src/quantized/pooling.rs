@@ -1,4 +1,5 @@
-//! Pooling of stored numbers of one scale: the rounded mean and the maximum of sliding windows, padding left out.
+//! Pooling of quantized elements with equal input and output scale: rounded average and maximum of sliding windows.
+//! Padding is excluded from the windows.
 
 use std::ops::{Add, Div, Sub};
 
@@ -7,8 +8,12 @@ use crate::Engine;
 use crate::pooling::Pooling;
 use crate::simd::{Kernel, Simd};
 
-/// The mean of each window's pixels, rounded, halves away from zero, within `bounds`. A window wholly in padding gives 0.
-/// Sums never wrap.
+/// The average of each window's pixels, rounded with ties away from zero and clamped to `bounds`. A window entirely in
+/// the padding gives 0 before clamping. Sums never wrap.
+///
+/// # Panics
+///
+/// Panics if the lengths of the slices do not match.
 pub fn average_pool<T: Stored>(engine: Engine, pooling: &Pooling, input: &[T], output: &mut [T], bounds: (i32, i32)) {
     match sums_fit_32_bits::<T>(pooling.kernel) {
         true => run::<T, i32, Sum>(engine, pooling, input, output, |sum, count| mean(sum, count as i32, bounds)),
@@ -16,22 +21,22 @@ pub fn average_pool<T: Stored>(engine: Engine, pooling: &Pooling, input: &[T], o
     }
 }
 
-/// Whether the sum of a window of this height and width and half of its elements fits an integer of 32 bits.
+/// Whether the sum of a window of this height and width, plus half of the number of its elements, fits in 32 bits.
 pub fn sums_fit_32_bits<T: Stored>([height, width]: [usize; 2]) -> bool {
     let largest = T::LEAST.unsigned_abs().max(T::MOST.unsigned_abs()) as usize + 1;
     height.checked_mul(width).and_then(|count| count.checked_mul(largest)).is_some_and(|sum| sum <= i32::MAX as usize)
 }
 
-/// The quotient of a sum by a count that is not 0.
+/// The rounded and clamped quotient of a sum and a nonzero count.
 fn mean<T: Stored, A: Total>(sum: A, count: A, (low, high): (i32, i32)) -> T {
     let half = count / A::from(2);
     let nudged = if sum > A::from(0) { sum + half } else { sum - half };
     T::saturate((nudged / count).narrow().max(low).min(high))
 }
 
-/// What a window's pixels are folded in.
+/// The accumulator type for a window's pixels.
 trait Total: Copy + Ord + From<i32> + Add<Output = Self> + Sub<Output = Self> + Div<Output = Self> + Send + Sync {
-    /// A total of the stored type's range as an integer of 32 bits.
+    /// Converts a total that is in the range of the quantized type.
     fn narrow(self) -> i32;
 }
 
@@ -49,12 +54,17 @@ impl Total for i64 {
     }
 }
 
-/// The maximum of each window's pixels, within `bounds`. A window wholly in padding gives the least number.
+/// The maximum of each window's pixels, clamped to `bounds`. A window entirely in the padding gives the smallest value
+/// before clamping.
+///
+/// # Panics
+///
+/// Panics if the lengths of the slices do not match.
 pub fn max_pool<T: Stored>(engine: Engine, pooling: &Pooling, input: &[T], output: &mut [T], (low, high): (i32, i32)) {
     run::<T, i32, Maximum>(engine, pooling, input, output, |largest, _| T::saturate(largest.max(low).min(high)));
 }
 
-/// How a window's pixels become one.
+/// The reduction of a window's pixels.
 trait Fold {
     fn start<T: Stored>() -> i32;
     fn step<A: Total>(total: A, value: A) -> A;
@@ -107,7 +117,7 @@ fn run<T: Stored, A: Total, F: Fold>(
     });
 }
 
-/// Folds pixels into totals, one for each channel.
+/// Reduces pixels into one total per channel.
 struct Step<'a, T, A, F> {
     pixels: &'a [T],
     totals: &'a mut [A],

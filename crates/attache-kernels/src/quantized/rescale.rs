@@ -1,25 +1,38 @@
-//! Real numbers to stored ones and back, and stored numbers to those of another scale.
+//! Quantization, dequantization and requantization to another scale.
 
 use super::{Multiplier, Rounding, ScaleAndZero, Stored};
 use crate::Engine;
 use crate::simd::{Kernel, Simd};
 
-/// Writes the stored numbers nearest to real ones, halves away from zero; what is no number becomes the zero point.
+/// Quantizes floats to the nearest values, ties away from zero. NaN becomes the zero point.
+///
+/// # Panics
+///
+/// Panics if the lengths differ.
 pub fn quantize<T: Stored>(engine: Engine, input: &[f32], output: &mut [T], (scale, zero_point): ScaleAndZero) {
     map(engine, input, output, Quantize { scale, zero_point });
 }
 
-/// The stored number nearest to a real one before it is saturated to a type, as [`quantize`] has it.
+/// The quantized value of a float as in [`quantize`], but not yet saturated to a type.
 pub fn quantized(x: f32, (scale, zero_point): ScaleAndZero) -> i32 {
     Quantize { scale, zero_point }.nearest(x)
 }
 
-/// Writes the real numbers of stored ones.
+/// Converts quantized elements to floats.
+///
+/// # Panics
+///
+/// Panics if the lengths differ.
 pub fn dequantize<T: Stored>(engine: Engine, input: &[T], output: &mut [f32], (scale, zero_point): ScaleAndZero) {
     map(engine, input, output, Dequantize { scale, zero_point });
 }
 
-/// Writes the stored numbers of stored numbers of another scale: `(x − from) × factor + to`, saturated.
+/// Converts quantized elements to another scale: `(x − from) × factor + to`, saturated. Rounds with
+/// [`Rounding::Twice`].
+///
+/// # Panics
+///
+/// Panics if the lengths differ.
 pub fn requantize<I: Copy + Into<i32> + Send + Sync, T: Stored>(
     engine: Engine,
     input: &[I],
@@ -29,7 +42,7 @@ pub fn requantize<I: Copy + Into<i32> + Send + Sync, T: Stored>(
     map(engine, input, output, Requantize { from, factor, to });
 }
 
-/// A stored number of one scale as one of another, before it is saturated. Rounds twice.
+/// Converts a quantized element to another scale, without saturation. Rounds with [`Rounding::Twice`].
 #[inline(always)]
 pub fn requantized(x: i32, (from, factor, to): (i32, Multiplier, i32)) -> i32 {
     factor.apply(x.wrapping_sub(from), Rounding::Twice).wrapping_add(to)
@@ -49,7 +62,7 @@ impl Quantize {
     #[inline(always)]
     fn nearest(self, x: f32) -> i32 {
         let scaled = x / self.scale;
-        // Halves away from zero, by instructions that every level has vectors of.
+        // Rounds ties away from zero, using only instructions that every level has in vector form.
         let whole = scaled.trunc();
         let rounded = whole + if (scaled - whole).abs() >= 0.5 { 1f32.copysign(scaled) } else { 0.0 };
         (rounded as i32).saturating_add(self.zero_point)

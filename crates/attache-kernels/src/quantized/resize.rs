@@ -1,26 +1,30 @@
-//! Resizing images of stored numbers of one scale: the four nearest pixels weighed by their distance.
+//! Bilinear resizing of images of quantized elements with equal input and output quantization parameters.
 
 use super::Stored;
 use crate::Engine;
 use crate::resize::Resize;
 
-/// Binary digits of a position between pixels.
+/// Fraction bits of a position between pixels.
 pub const DIGITS: u32 = 10;
 
-/// The two neighbours of an output position, and by how many parts of 2¹⁰ it lies behind the first one.
+/// The two neighbours of an output position, and its distance from the first one in units of 2⁻¹⁰ pixels.
 pub fn neighbours(resize: &Resize, axis: usize, index: usize) -> (usize, usize, i64) {
     let (input, output, index) = (resize.input[axis] as i64, resize.output[axis] as i64, index as i64);
     let ratio = |input: i64, output: i64| ((input << DIGITS) + output / 2) / output;
     let scale = if resize.align_corners && output > 1 { ratio(input - 1, output - 1) } else { ratio(input, output) };
     let position =
         if resize.half_pixel_centers { index * scale + scale / 2 - (1 << (DIGITS - 1)) } else { index * scale };
-    // Rounded towards zero, as in the reference kernel; positions above the image count as its first row.
+    // Rounded towards zero, as in the reference kernel. Positions before the first pixel are clamped to it.
     let lower = (position / (1 << DIGITS)).clamp(0, input - 1);
     let upper = ((position + (1 << DIGITS) - 1) / (1 << DIGITS)).clamp(0, input - 1);
     (lower as usize, upper as usize, position - (lower << DIGITS))
 }
 
-/// Weighs the four nearest pixels in integer arithmetic: the form of signed numbers.
+/// Bilinear interpolation in integer arithmetic, which TensorFlow Lite uses for signed elements.
+///
+/// # Panics
+///
+/// Panics if the lengths of the slices do not match.
 pub fn bilinear<T: Stored>(engine: Engine, resize: &Resize, input: &[T], output: &mut [T]) {
     const ONE: i64 = 1 << DIGITS;
     let [down, across] =
@@ -33,7 +37,11 @@ pub fn bilinear<T: Stored>(engine: Engine, resize: &Resize, input: &[T], output:
     });
 }
 
-/// Weighs the four nearest pixels in float32: the form of unsigned numbers.
+/// Bilinear interpolation in f32, which TensorFlow Lite uses for unsigned elements.
+///
+/// # Panics
+///
+/// Panics if the lengths of the slices do not match.
 pub fn bilinear_in_floats<T: Stored>(engine: Engine, resize: &Resize, input: &[T], output: &mut [T]) {
     let [down, across] =
         [0, 1].map(|axis| (0..resize.output[axis]).map(|index| resize.neighbours(axis, index)).collect::<Vec<_>>());
@@ -47,7 +55,8 @@ pub fn bilinear_in_floats<T: Stored>(engine: Engine, resize: &Resize, input: &[T
 /// Two neighbours and the weight of the second one.
 type Neighbours<W> = (usize, usize, W);
 
-/// Writes `weigh` of the corners (upper left, lower left, upper right, lower right) and the weights down and across.
+/// Writes `weigh(corners, dy, dx)` for each output element. The corners are upper left, lower left, upper right and
+/// lower right; `dy` and `dx` are the vertical and horizontal weights.
 fn run<T: Stored, W: Copy + Sync>(
     engine: Engine,
     resize: &Resize,

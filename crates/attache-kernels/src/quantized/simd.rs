@@ -1,8 +1,8 @@
-//! Vectors of 32-bit integers for products of 8-bit numbers: a word holds four bytes where the processor multiplies
+//! Vectors of 32-bit words for products of 8-bit elements. A word contains four bytes if the processor can multiply
 //! those (AVX-512 VNNI, NEON's dot product), else two 16-bit numbers.
 //!
-//! As with the vectors of floats, a kernel is a value with a generic `run` that is compiled once for each form, and a
-//! token proves the instructions. All sums wrap, so that every form gives the same bits.
+//! As with the float vectors, a kernel is a value with a generic `run` method that is compiled once per form, and a
+//! token proves that the instructions are supported. All sums wrap, so every form gives bit-identical results.
 #![allow(unsafe_code)] // Intrinsics, and calls into functions compiled for features that were detected.
 
 use super::fixed_point::divide_by_power;
@@ -11,7 +11,7 @@ use super::neon::Neon;
 use crate::Level;
 use crate::simd::Kind as LevelKind;
 
-/// The way in which a level multiplies integers.
+/// The integer multiplication instructions that a level uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form(Kind);
 
@@ -27,7 +27,7 @@ enum Kind {
 }
 
 impl Form {
-    /// The best form among the instructions of a level.
+    /// The best form that the instructions of a level support.
     pub(crate) fn of(level: Level) -> Self {
         match level.0 {
             LevelKind::Portable => Self(Kind::Portable),
@@ -40,7 +40,7 @@ impl Form {
         }
     }
 
-    /// Words of one vector.
+    /// Words per vector.
     pub(crate) fn lanes(self) -> usize {
         match self.0 {
             Kind::Portable => Portable::LANES,
@@ -53,7 +53,7 @@ impl Form {
         }
     }
 
-    /// Whether words hold four bytes, not two 16-bit numbers.
+    /// Whether words contain four bytes instead of two 16-bit numbers.
     pub(crate) fn has_quads(self) -> bool {
         match self.0 {
             Kind::Portable => false,
@@ -66,7 +66,7 @@ impl Form {
         }
     }
 
-    /// What makes an unsigned activation the byte that is multiplied, by exclusive or: [`Integers::FLIP`].
+    /// The mask that converts an unsigned activation to the multiplied byte by exclusive or: [`Integers::FLIP`].
     pub(crate) fn flip(self) -> u8 {
         match self.0 {
             Kind::Portable => Portable::FLIP,
@@ -79,11 +79,11 @@ impl Form {
         }
     }
 
-    /// Runs `kernel` with this form's instructions.
+    /// Runs `kernel` compiled with this form's instructions.
     pub(crate) fn dispatch<K: Kernel>(self, kernel: K) -> K::Output {
         match self.0 {
             Kind::Portable => Portable(()).vectorize(kernel),
-            // SAFETY: a form of this kind is made only where its features were detected.
+            // SAFETY: a form of this kind is created only if its features were detected.
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => unsafe { x86::Avx2::new() }.vectorize(kernel),
             // SAFETY: as above.
@@ -96,60 +96,60 @@ impl Form {
     }
 }
 
-/// Lanes of the widest vector.
+/// Words of the widest vector.
 pub(crate) const MOST_LANES: usize = 16;
 
-/// Work that is compiled once per form. `run` must be `#[inline(always)]` to be compiled with the form's features.
+/// Code that is compiled once per form. `run` must be `#[inline(always)]` to be compiled with the form's features.
 pub trait Kernel {
-    /// What it gives.
+    /// The result type.
     type Output;
-    /// Does the work.
+    /// Runs the kernel.
     fn run<S: Integers>(self, simd: S) -> Self::Output;
 }
 
-/// Vectors of one form. Functions on pointers ask for `LANES` words, or for as many bytes as they say.
+/// Vector operations of one form. Functions on pointers access `LANES` words, or the stated number of bytes.
 pub trait Integers: Copy + Send + Sync {
-    /// `LANES` words.
+    /// A vector of `LANES` words.
     type Vector: Copy;
-    /// Words of a vector.
+    /// Words per vector.
     const LANES: usize;
-    /// Rows of the highest tile that fits the registers with two vectors a row.
+    /// Rows of the largest tile that fits in the registers with two vectors per row.
     const ROWS: usize;
-    /// Of activations in words of four bytes: the bits in which those that `dot` multiplies differ from unsigned ones.
-    /// 0x80 where it knows signed bytes alone, which then are less by 128.
+    /// For words of four bytes: the bits in which the bytes multiplied by `dot` differ from unsigned activations. It is
+    /// 0x80 if only signed bytes can be multiplied; the multiplied values are then smaller by 128.
     const FLIP: u8 = 0;
 
-    /// Runs `kernel` in a function of its own with this form's instructions.
+    /// Runs `kernel` in a separate function compiled with this form's instructions.
     fn vectorize<K: Kernel>(self, kernel: K) -> K::Output;
-    /// The same word everywhere.
+    /// A vector of equal words.
     fn splat(self, word: i32) -> Self::Vector;
     /// # Safety
     /// `LANES` words must be readable.
     unsafe fn load(self, source: *const i32) -> Self::Vector;
-    /// The words.
+    /// The words of a vector, followed by unspecified ones.
     fn words(self, vector: Self::Vector) -> [i32; MOST_LANES];
-    /// `sum` plus the product of words: of four unsigned bytes ([`Self::FLIP`] makes them signed) with four signed ones,
-    /// or of two 16-bit numbers.
+    /// `sum` plus the dot product of each pair of words: of four unsigned bytes ([`Self::FLIP`] makes them signed) with
+    /// four signed ones, or of two 16-bit numbers.
     fn dot(self, sum: Self::Vector, x: Self::Vector, w: Self::Vector) -> Self::Vector;
-    /// `sum` plus the product of words of two 16-bit numbers.
+    /// `sum` plus the dot product of each pair of words, which contain two 16-bit numbers.
     fn dot_pairs(self, sum: Self::Vector, x: Self::Vector, w: Self::Vector) -> Self::Vector;
-    /// Words shifted to the left, each by a number of bits of its own.
+    /// Shifts each word left by its own number of bits.
     /// # Safety
-    /// `LANES` words must be readable.
+    /// `LANES` words must be readable at `bits`.
     #[inline(always)]
     unsafe fn shift_left(self, vector: Self::Vector, bits: *const i32) -> Self::Vector {
         let mut words = self.words(vector);
         for (lane, word) in words.iter_mut().enumerate().take(Self::LANES) {
-            // SAFETY: promised by the caller.
+            // SAFETY: guaranteed by the caller.
             *word = word.wrapping_shl(unsafe { *bits.add(lane) } as u32);
         }
-        // SAFETY: there are as many words and more.
+        // SAFETY: the array has at least `LANES` words.
         unsafe { self.load(words.as_ptr()) }
     }
-    /// `Multiplier::apply`, rounding twice, of factors from 0 to 1: their mantissas, the bits by which products go to the
-    /// right, and the masks of those bits.
+    /// `Multiplier::apply` with [`Rounding::Twice`](super::Rounding::Twice) for factors from 0 to 1. The arguments are
+    /// the mantissas, the right shifts of the products, and the masks of the bits shifted out.
     /// # Safety
-    /// `LANES` words must be readable at each.
+    /// `LANES` words must be readable at each pointer.
     #[inline(always)]
     unsafe fn scale_twice(
         self,
@@ -160,31 +160,32 @@ pub trait Integers: Copy + Send + Sync {
     ) -> Self::Vector {
         let mut words = self.words(sums);
         for (lane, word) in words.iter_mut().enumerate().take(Self::LANES) {
-            // SAFETY: promised by the caller.
+            // SAFETY: guaranteed by the caller.
             let (mantissa, right) = unsafe { (*mantissas.add(lane), *right.add(lane) as u32) };
             let product = i64::from(*word) * i64::from(mantissa);
             *word = divide_by_power(((product + (1 << 30)) >> 31) as i32, right);
         }
-        // SAFETY: there are as many words and more.
+        // SAFETY: the array has at least `LANES` words.
         unsafe { self.load(words.as_ptr()) }
     }
-    /// `Multiplier::apply`, rounding once: mantissas, and the bits by which products go to the right.
+    /// `Multiplier::apply` with [`Rounding::Once`](super::Rounding::Once). The arguments are the mantissas and the
+    /// right shifts of the products.
     /// # Safety
-    /// `LANES` words must be readable at each.
+    /// `LANES` words must be readable at each pointer.
     #[inline(always)]
     unsafe fn scale_once(self, sums: Self::Vector, mantissas: *const i32, right: *const i32) -> Self::Vector {
         let mut words = self.words(sums);
         for (lane, word) in words.iter_mut().enumerate().take(Self::LANES) {
-            // SAFETY: promised by the caller.
+            // SAFETY: guaranteed by the caller.
             let (mantissa, right) = unsafe { (*mantissas.add(lane), *right.add(lane)) };
             *word = ((i64::from(*word) * i64::from(mantissa) + (1i64 << (right - 1))) >> right) as i32;
         }
-        // SAFETY: there are as many words and more.
+        // SAFETY: the array has at least `LANES` words.
         unsafe { self.load(words.as_ptr()) }
     }
-    /// Adds, bounds and stores the first `count` words as bytes.
+    /// Adds `plus`, clamps to `bounds`, and stores the first `count` words as bytes.
     /// # Safety
-    /// `count`, at most `LANES`, bytes must be writable.
+    /// `count` bytes must be writable at `target`; `count` is at most `LANES`.
     #[inline(always)]
     unsafe fn store_bytes(self, words: Self::Vector, plus: i32, bounds: (i32, i32), target: *mut u8, count: usize) {
         let words = self.words(words);
@@ -192,7 +193,7 @@ pub trait Integers: Copy + Send + Sync {
         for (byte, word) in bytes.iter_mut().zip(words).take(Self::LANES) {
             *byte = word.wrapping_add(plus).clamp(bounds.0, bounds.1) as u8;
         }
-        // SAFETY: promised by the caller. A count that is known is one move.
+        // SAFETY: guaranteed by the caller. With a constant count the copy is a single move.
         unsafe {
             match count == Self::LANES {
                 true => std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, Self::LANES),
@@ -202,24 +203,25 @@ pub trait Integers: Copy + Send + Sync {
     }
     /// `sum − x × factor`.
     fn subtract_scaled(self, sum: Self::Vector, x: Self::Vector, factor: i32) -> Self::Vector;
-    /// Words of two 16-bit numbers, a byte of `a` and the byte of `b` in the same place; anything past `count`.
+    /// Words of two 16-bit numbers, widened from the bytes of `a` and `b` at the same index. Words past `count` are
+    /// unspecified.
     /// # Safety
-    /// `count`, at most `LANES`, bytes must be readable at both.
+    /// `count` bytes must be readable at both pointers; `count` is at most `LANES`.
     unsafe fn pair_bytes<const SIGNED: bool>(self, a: *const u8, b: *const u8, count: usize) -> Self::Vector;
 }
 
-/// Four lanes in plain Rust, which every target's baseline vectorises.
+/// Vectors of four words in plain Rust, which every target's baseline vectorizes.
 #[derive(Clone, Copy)]
 pub struct Portable(());
 
-/// The product of two words of two 16-bit numbers.
+/// The dot product of two words of two 16-bit numbers each.
 #[inline(always)]
 fn product_of_pairs(x: i32, w: i32) -> i32 {
     let low = i32::from(x as i16) * i32::from(w as i16);
     low.wrapping_add((x >> 16) * (w >> 16))
 }
 
-/// A byte as a number.
+/// Widens a signed or unsigned byte.
 #[inline(always)]
 pub(crate) fn widen(byte: u8, signed: bool) -> i32 {
     if signed { i32::from(byte as i8) } else { i32::from(byte) }
@@ -240,7 +242,7 @@ impl Integers for Portable {
     }
     #[inline(always)]
     unsafe fn load(self, source: *const i32) -> [i32; 4] {
-        // SAFETY: promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { source.cast::<[i32; 4]>().read_unaligned() }
     }
     #[inline(always)]
@@ -262,7 +264,7 @@ impl Integers for Portable {
     #[inline(always)]
     unsafe fn pair_bytes<const SIGNED: bool>(self, a: *const u8, b: *const u8, count: usize) -> [i32; 4] {
         std::array::from_fn(|lane| match lane < count {
-            // SAFETY: promised by the caller.
+            // SAFETY: guaranteed by the caller.
             true => unsafe { widen(*a.add(lane), SIGNED) & 0xffff | widen(*b.add(lane), SIGNED) << 16 },
             false => 0,
         })
@@ -276,7 +278,7 @@ mod x86 {
 
     use super::{Integers, Kernel, MOST_LANES};
 
-    /// Proof of AVX2.
+    /// Token that proves AVX2, FMA and F16C.
     #[derive(Clone, Copy)]
     pub struct Avx2(());
 
@@ -311,13 +313,13 @@ mod x86 {
         }
         #[inline(always)]
         unsafe fn load(self, source: *const i32) -> __m256i {
-            // SAFETY: the caller promises the words.
+            // SAFETY: the caller guarantees the words.
             unsafe { _mm256_loadu_si256(source.cast()) }
         }
         #[inline(always)]
         fn words(self, vector: __m256i) -> [i32; MOST_LANES] {
             let mut words = [0; MOST_LANES];
-            // SAFETY: half of the words are written.
+            // SAFETY: half of the array is written.
             unsafe { _mm256_storeu_si256(words.as_mut_ptr().cast(), vector) };
             words
         }
@@ -339,7 +341,7 @@ mod x86 {
         unsafe fn pair_bytes<const SIGNED: bool>(self, a: *const u8, b: *const u8, count: usize) -> __m256i {
             let load = |source: *const u8| {
                 let mut bytes = 0u64;
-                // SAFETY: the caller promises `count` bytes, at most eight.
+                // SAFETY: the caller guarantees `count` bytes, at most eight.
                 unsafe {
                     match count {
                         8 => bytes = source.cast::<u64>().read_unaligned(),
@@ -355,7 +357,7 @@ mod x86 {
         }
     }
 
-    /// Proof of AVX-512 F, VL, BW, DQ and VNNI, and of AVX2.
+    /// Token that proves AVX-512 F, VL, BW, DQ and VNNI, and the features of the AVX2 token.
     #[derive(Clone, Copy)]
     pub struct Vnni(());
 
@@ -390,7 +392,7 @@ mod x86 {
         }
         #[inline(always)]
         unsafe fn load(self, source: *const i32) -> __m512i {
-            // SAFETY: the caller promises the words.
+            // SAFETY: the caller guarantees the words.
             unsafe { _mm512_loadu_si512(source.cast()) }
         }
         #[inline(always)]
@@ -412,7 +414,7 @@ mod x86 {
         }
         #[inline(always)]
         unsafe fn shift_left(self, vector: __m512i, bits: *const i32) -> __m512i {
-            // SAFETY: the token proves the features, the caller promises the words.
+            // SAFETY: the token proves the features; the caller guarantees the words.
             unsafe { _mm512_sllv_epi32(vector, self.load(bits)) }
         }
         #[inline(always)]
@@ -423,17 +425,17 @@ mod x86 {
             right: *const i32,
             masks: *const i32,
         ) -> __m512i {
-            // SAFETY: the token proves the features, the caller promises the words.
+            // SAFETY: the token proves the features; the caller guarantees the words.
             unsafe {
                 let (mantissas, right, mask) = (self.load(mantissas), self.load(right), self.load(masks));
-                // Products of even and of odd words; of each, bits 31 to 62 of its sum with one half.
+                // Products of the even and of the odd words: bits 31 to 62 of each product plus one half.
                 let half = _mm512_set1_epi64(1 << 30);
                 let even = _mm512_mul_epi32(sums, mantissas);
                 let odd = _mm512_mul_epi32(_mm512_srli_epi64::<32>(sums), _mm512_srli_epi64::<32>(mantissas));
                 let even = _mm512_srli_epi64::<31>(_mm512_add_epi64(even, half));
                 let odd = _mm512_slli_epi64::<1>(_mm512_add_epi64(odd, half));
                 let high = _mm512_mask_blend_epi32(0xaaaa, even, odd);
-                // As `divide_by_power`.
+                // As in `divide_by_power`.
                 let threshold = _mm512_sub_epi32(_mm512_srli_epi32::<1>(mask), _mm512_srai_epi32::<31>(high));
                 let up = _mm512_cmpgt_epi32_mask(_mm512_and_si512(high, mask), threshold);
                 let shifted = _mm512_srav_epi32(high, right);
@@ -442,7 +444,7 @@ mod x86 {
         }
         #[inline(always)]
         unsafe fn scale_once(self, sums: __m512i, mantissas: *const i32, right: *const i32) -> __m512i {
-            // SAFETY: the token proves the features, the caller promises the words.
+            // SAFETY: the token proves the features; the caller guarantees the words.
             unsafe {
                 let (mantissas, right) = (self.load(mantissas), self.load(right));
                 let scale = |sums: __m512i, mantissas: __m512i, right: __m512i| {
@@ -457,7 +459,7 @@ mod x86 {
         }
         #[inline(always)]
         unsafe fn store_bytes(self, words: __m512i, plus: i32, bounds: (i32, i32), target: *mut u8, count: usize) {
-            // SAFETY: the token proves the features, the caller promises `count` bytes.
+            // SAFETY: the token proves the features; the caller guarantees `count` bytes.
             unsafe {
                 let words = _mm512_add_epi32(words, _mm512_set1_epi32(plus));
                 let words = _mm512_max_epi32(words, _mm512_set1_epi32(bounds.0));
@@ -475,7 +477,7 @@ mod x86 {
         }
         #[inline(always)]
         unsafe fn pair_bytes<const SIGNED: bool>(self, a: *const u8, b: *const u8, count: usize) -> __m512i {
-            // SAFETY: the caller promises `count` bytes, at most sixteen; masked ones are not touched.
+            // SAFETY: the caller guarantees `count` bytes, at most sixteen; masked ones are not accessed.
             let load = |source: *const u8| unsafe {
                 let bytes = match count {
                     16 => _mm_loadu_si128(source.cast()),

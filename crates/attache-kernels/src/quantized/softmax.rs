@@ -1,4 +1,4 @@
-//! Softmax and its logarithm over the last axis, in fixed-point arithmetic.
+//! Softmax and log-softmax over the last axis in fixed-point arithmetic.
 
 use super::fixed_point::{divide_by_power, doubling_high_product as product};
 use super::functions::{exponential, logarithm, reciprocal};
@@ -6,20 +6,21 @@ use super::lookup::Interpolation;
 use super::{Multiplier, Rounding, Stored};
 use crate::Engine;
 
-/// Integer bits of differences to a row's maximum.
+/// Integer bits of differences from a row's maximum.
 const DIFFERENCE_BITS: u32 = 5;
 /// Integer bits of a sum of exponentials.
 pub const SUM_BITS: i32 = 12;
-/// Integer bits of the logarithm of a probability.
+/// Integer bits of log-probabilities.
 const LOGARITHM_BITS: u32 = 4;
 
-/// Differences to a row's maximum as fixed-point numbers: by their magnitude, as many as are told from −∞.
+/// Table of fixed-point differences from a row's maximum, indexed by the magnitude of the quantized difference. It
+/// covers the differences that can be distinguished from −∞.
 struct Differences {
     scaled: Vec<i32>,
 }
 
 impl Differences {
-    /// Of numbers whose real differences are `scale` times the stored ones'; `most` is the largest difference.
+    /// `scale` is the real difference per quantization step, and `most` is the largest quantized difference.
     fn new(scale: f64, most: usize) -> Self {
         let one = f64::from(1u32 << (31 - DIFFERENCE_BITS));
         let factor = Multiplier::new((scale * one).min(f64::from(i32::MAX)));
@@ -31,22 +32,26 @@ impl Differences {
     }
 }
 
-/// `eˣ`, of no integer bits, by how far stored 8-bit numbers are below their row's maximum; beyond the last it is 0. Real
-/// values times beta are `scale` apart.
+/// Table of `eˣ` with no integer bits, indexed by the difference of 8-bit elements from their row's maximum; 0 past its
+/// end. `scale` is the real value per quantization step, times beta.
 pub fn exponentials(scale: f64) -> Vec<i32> {
     let differences = Differences::new(scale, 255);
     differences.scaled.iter().map(|difference| exponential(*difference, DIFFERENCE_BITS)).collect()
 }
 
-/// `e^x / Σ e^x` over rows of `depth` stored 8-bit numbers whose real values times beta are `scale` apart. The output's
-/// scale is 1/256, its zero point the least number.
+/// `e^x / Σ e^x` over rows of `depth` 8-bit elements. `scale` is the real value per quantization step, times beta. The
+/// output has scale 1/256 and the smallest value of the type as zero point.
+///
+/// # Panics
+///
+/// Panics if the lengths differ or are not a multiple of `depth`.
 pub fn softmax<T: Stored>(engine: Engine, input: &[T], output: &mut [T], depth: usize, scale: f64) {
     let exponentials = exponentials(scale);
     for_each_row(engine, input, output, depth, |input, output| {
         let largest = maximum(input);
         let exponential = |x: &T| exponentials.get((largest - (*x).into()) as usize).copied();
         let (inverse, shift) = reciprocal(sum(input.iter().filter_map(exponential)), SUM_BITS);
-        // The numbers differ in few values.
+        // A row has few distinct values, so results are cached.
         let mut known = [None; 256];
         for (value, x) in output.iter_mut().zip(input) {
             let stored = known[(largest - (*x).into()) as usize & 255].get_or_insert_with(|| match exponential(x) {
@@ -61,20 +66,20 @@ pub fn softmax<T: Stored>(engine: Engine, input: &[T], output: &mut [T], depth: 
     });
 }
 
-/// `x − ln Σ e^x` of stored 8-bit numbers. The output's scale is 16/256, its zero point the largest number.
+/// `x − ln Σ e^x` of 8-bit elements. The output has scale 16/256 and the largest value of the type as zero point.
 pub struct LogSoftmax {
     differences: Differences,
-    /// `eˣ`, of no integer bits, by how far numbers are below their row's maximum; beyond the last it is 0.
+    /// `eˣ` with no integer bits, indexed by the difference from the row's maximum; 0 past the end.
     pub exponentials: Vec<i32>,
-    /// Makes stored numbers of differences again.
+    /// Factor from fixed-point to quantized differences.
     back: Multiplier,
 }
 
 impl LogSoftmax {
-    /// Binary digits that a difference less a logarithm has more than the output.
+    /// Fraction bits of a difference minus a logarithm beyond those of the output.
     pub const DIGITS: u32 = 31 - DIFFERENCE_BITS - LOGARITHM_BITS;
 
-    /// Of numbers whose real values are `scale` apart.
+    /// Tables for elements with this scale.
     pub fn new(scale: f64) -> Self {
         let one = f64::from(1u32 << (31 - DIFFERENCE_BITS));
         let factor = Multiplier::new((scale * one).min(f64::from(i32::MAX)));
@@ -82,19 +87,23 @@ impl LogSoftmax {
         Self { differences: Differences::new(scale, 255), exponentials: exponentials(scale), back }
     }
 
-    /// Differences as fixed-point numbers, by how far numbers are below their row's maximum.
+    /// Fixed-point differences, indexed by the quantized difference from the row's maximum.
     pub fn differences(&self) -> &[i32] {
         &self.differences.scaled
     }
 
-    /// The factor and the bound that tell from which difference on the output is the least number: up to the larger one
-    /// of the bound and of the factor times the logarithm of a row's sum above the least number. Beyond it the difference
-    /// of both would overflow.
+    /// The factor and the bound that determine for which differences the output is the smallest value: those up to the
+    /// maximum of `bound` and `factor × (i32::MIN + logarithm of the row's sum)`. For these, subtracting the logarithm
+    /// from the difference would overflow.
     pub fn least(&self) -> (Multiplier, i32) {
         (self.back, -(self.differences.scaled.len() as i32 - 1) - 1)
     }
 
-    /// Computes rows of `depth` numbers.
+    /// Computes rows of `depth` elements.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the lengths differ or are not a multiple of `depth`.
     pub fn apply<T: Stored>(&self, engine: Engine, input: &[T], output: &mut [T], depth: usize) {
         let (back, bound) = self.least();
         for_each_row(engine, input, output, depth, |input, output| {
@@ -114,7 +123,7 @@ impl LogSoftmax {
     }
 }
 
-/// Softmax over rows of 16-bit numbers, by interpolated tables.
+/// Softmax over rows of 16-bit elements, with interpolated tables.
 pub struct WideSoftmax {
     exponential: Interpolation,
     inverse: Interpolation,
@@ -122,30 +131,36 @@ pub struct WideSoftmax {
 }
 
 impl WideSoftmax {
-    /// Of numbers whose real values times beta are `scale` apart. The output's scale is 2⁻¹⁵.
+    /// Tables for elements with `scale` real units per quantization step, times beta. The output's scale is 2⁻¹⁵.
     pub fn new(scale: f64) -> Self {
-        // Differences from −10 to 0 fill the type, and so do sums less one, from 0 to 1.
+        // Differences from −10 to 0, and sums minus one from 0 to 1, are mapped to the full range of the type.
         let exponential = Interpolation::of_doubles((10.0 / 65535.0, i16::MOST), (2.0 / 65535.0, 0), f64::exp);
         let inverse = Interpolation::of_doubles((1.0 / 65535.0, i16::LEAST), (2.0 / 65535.0, 0), |x| 1.0 / (1.0 + x));
         Self { exponential, inverse, factor: Multiplier::new(scale / (10.0 / 65535.0)) }
     }
 
-    /// The factor of a difference to a row's maximum, rounded twice; 32767 more is the place of its exponential.
+    /// The factor for differences from a row's maximum ([`Rounding::Twice`]). The result plus 32767 is the position of
+    /// the exponential in the table.
     pub fn factor(&self) -> Multiplier {
         self.factor
     }
 
-    /// `eˣ` by place, of 15 binary digits.
+    /// `eˣ` at a table position, with 15 fraction bits.
     pub fn exponential(&self, place: i16) -> i16 {
         self.exponential.at(place)
     }
 
-    /// `1 / (1 + x)` by place: `x` from 0 to 1 fills the type. Of 15 binary digits.
+    /// `1 / (1 + x)` at a table position, with 15 fraction bits; `x` from 0 to 1 is mapped to the full range of the
+    /// type.
     pub fn inverse(&self, place: i16) -> i16 {
         self.inverse.at(place)
     }
 
-    /// Computes rows of `depth` numbers.
+    /// Computes rows of `depth` elements.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the lengths differ or are not a multiple of `depth`.
     pub fn apply(&self, engine: Engine, input: &[i16], output: &mut [i16], depth: usize) {
         for_each_row(engine, input, output, depth, |input, output| {
             let largest = maximum(input);
@@ -172,7 +187,7 @@ fn maximum<T: Stored>(row: &[T]) -> i32 {
     row.iter().max().map_or(T::LEAST, |largest| (*largest).into())
 }
 
-/// The sum of exponentials, at least one.
+/// The sum of exponentials, at least 1.
 fn sum(exponentials: impl Iterator<Item = i32>) -> i32 {
     let sum = exponentials.fold(0i32, |sum, value| sum.wrapping_add(divide_by_power(value, SUM_BITS as u32)));
     sum.max(1)

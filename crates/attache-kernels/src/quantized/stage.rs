@@ -1,34 +1,34 @@
-//! What becomes of the sums of products: numbers of 8 bits by fixed-point factors, or floats where weights alone are
-//! quantized.
+//! Output stages, which convert accumulated sums to outputs: 8-bit elements by fixed-point factors, or floats if only
+//! the weights are quantized.
 #![allow(unsafe_code)] // Targets are pointers into rows that tasks share out.
 
 use super::fixed_point::{Multiplier, Rounding};
 use super::simd::{Integers, MOST_LANES};
 
-/// Where some sums belong.
+/// Row and columns of a vector of sums.
 #[derive(Clone, Copy)]
 pub struct Place {
     /// The row.
     pub(crate) row: usize,
     /// The first column.
     pub(crate) column: usize,
-    /// How many columns, at most a vector's lanes.
+    /// The number of columns, at most one vector.
     pub(crate) count: usize,
 }
 
-/// Makes outputs of sums.
+/// Converts sums to outputs.
 pub trait Stage: Sync {
     /// An element of the output.
     type Output: Copy + Send;
 
-    /// How many columns it knows.
+    /// Number of columns that the stage has parameters for.
     fn outputs(&self) -> usize;
 
-    /// Finishes a vector of sums, one for each column. `weights` are the sums of each column's weights: zero where the
-    /// products have seen to the activations' zero point.
+    /// Converts a vector of sums, one per column. `weights` are the sums of each column's weights; they are zero if the
+    /// sums already account for the zero point of the activations.
     /// # Safety
-    /// The place's columns must be among the outputs, `count` elements writable at `target`, and a vector of words readable
-    /// at `weights`.
+    /// The columns of `place` must be among the outputs, `count` elements must be writable at `target`, and one vector
+    /// of words must be readable at `weights`.
     unsafe fn finish<S: Integers>(
         &self,
         simd: S,
@@ -39,7 +39,7 @@ pub trait Stage: Sync {
     );
 }
 
-/// Values for each output with some to spare, so that whole vectors can be read anywhere.
+/// One value per output, followed by spare elements, so that a whole vector can be read at any output.
 fn spare<T: Copy>(values: impl IntoIterator<Item = T>, count: usize, zero: T) -> Vec<T> {
     let values: Vec<T> = values.into_iter().collect();
     let one = if values.len() == 1 { values[0] } else { zero };
@@ -49,15 +49,16 @@ fn spare<T: Copy>(values: impl IntoIterator<Item = T>, count: usize, zero: T) ->
     spared
 }
 
-/// Sums times fixed-point factors, as numbers of 8 bits.
+/// Multiplies sums with fixed-point factors, giving 8-bit elements.
 #[derive(Clone, Debug)]
 pub struct Requantize {
     mantissas: Vec<i32>,
-    /// Bits by which sums go to the left before they are multiplied (rounding twice); empty where none does.
+    /// Left shifts of the sums before the multiplication (rounding twice); empty if none is needed.
     left: Vec<i32>,
-    /// Bits by which products go to the right, after those that the mantissa has (rounding twice) or with them (once).
+    /// Right shifts of the products: after the shift by the mantissa's bits (rounding twice) or including them
+    /// (rounding once).
     right: Vec<i32>,
-    /// A one for each of these bits (rounding twice).
+    /// Masks of the bits shifted out (rounding twice).
     masks: Vec<i32>,
     outputs: usize,
     rounding: Rounding,
@@ -66,8 +67,12 @@ pub struct Requantize {
 }
 
 impl Requantize {
-    /// One factor for each of `outputs`, or one for all, none negative; what is added to the products; the bounds of the
-    /// outcome, which must fit 8 bits, with or without a sign.
+    /// `factors` has one non-negative factor per output, or one for all. `zero_point` is added to the products.
+    /// `bounds` is the range of the results, which must fit 8 bits, signed or unsigned.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the number of factors does not match or the bounds do not fit 8 bits.
     pub fn new(
         factors: &[Multiplier],
         outputs: usize,
@@ -104,7 +109,7 @@ impl Stage for Requantize {
 
     #[inline(always)]
     unsafe fn finish<S: Integers>(&self, simd: S, sums: S::Vector, _: *const i32, place: Place, target: *mut u8) {
-        // SAFETY: there are lanes to spare after the last output.
+        // SAFETY: the vectors have spare elements after the last output.
         unsafe {
             let at = |values: &Vec<i32>| values.as_ptr().add(place.column);
             let scaled = match self.rounding {
@@ -119,7 +124,7 @@ impl Stage for Requantize {
     }
 }
 
-/// Sums times the scales of row and column, as floats.
+/// Multiplies sums with the scales of their row and column, giving floats.
 #[derive(Clone, Debug)]
 pub struct Rescale<'a> {
     columns: Vec<f32>,
@@ -130,8 +135,13 @@ pub struct Rescale<'a> {
 }
 
 impl<'a> Rescale<'a> {
-    /// `columns` has one scale for each of `outputs`, or one for all; `rows` and `zero_points` have one for each row or
-    /// one for all, those of the activations.
+    /// `columns` has one scale per output, or one for all. `rows` and `zero_points` are the scales and zero points of
+    /// the activations.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `columns` or `bias` has neither one element nor one per output, or if `rows` and `zero_points` are
+    /// empty or of different lengths.
     pub fn new(
         columns: &[f32],
         bias: Option<&[f32]>,
@@ -145,7 +155,11 @@ impl<'a> Rescale<'a> {
         Self { columns: spare(columns.iter().copied(), outputs, 0.0), bias, rows, zero_points, clamp }
     }
 
-    /// The same with the activations' scale and zero point of other rows.
+    /// Replaces the activations' scales and zero points.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `rows` and `zero_points` are empty or of different lengths.
     pub fn with_rows(&mut self, rows: &'a [f32], zero_points: &'a [i32]) {
         assert!(!rows.is_empty() && rows.len() == zero_points.len(), "a scale and a zero point for each row");
         (self.rows, self.zero_points) = (rows, zero_points);
@@ -170,10 +184,10 @@ impl Stage for Rescale<'_> {
     ) {
         let Place { row, column, count } = place;
         let (row, words) = (row.min(self.rows.len() - 1), simd.words(sums));
-        // Signed bytes are counted from the least one up.
+        // The sums were computed with activations relative to −128.
         let (scale, zero_point) = (self.rows[row], self.zero_points[row] + 128);
         let (columns, bias) = (&self.columns[column..][..S::LANES], &self.bias[column..][..S::LANES]);
-        // SAFETY: promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let weights = unsafe { std::slice::from_raw_parts(weights, S::LANES) };
         let mut floats = [0f32; MOST_LANES];
         for lane in 0..S::LANES {
@@ -181,7 +195,7 @@ impl Stage for Rescale<'_> {
             let real = bias[lane] + sum as f32 * (scale * columns[lane]);
             floats[lane] = crate::math::clamp(real, self.clamp.0, self.clamp.1);
         }
-        // SAFETY: promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { std::ptr::copy_nonoverlapping(floats.as_ptr(), target, count) }
     }
 }
@@ -201,7 +215,7 @@ mod tests {
         #[inline(always)]
         fn run<S: Integers>(self, simd: S) {
             let (place, weights) = (Place { row: 0, column: 0, count: S::LANES.min(self.3) }, [0; MOST_LANES]);
-            // SAFETY: a vector's words, factors and bytes are there.
+            // SAFETY: a vector of words, factors and bytes is available.
             unsafe { self.0.finish(simd, simd.load(self.1.as_ptr()), weights.as_ptr(), place, self.2.as_mut_ptr()) }
         }
     }

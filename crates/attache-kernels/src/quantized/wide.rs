@@ -1,5 +1,5 @@
-//! Products of 16-bit activations with weights of as many bits or fewer, sums in 64 bits: what matrices and convolutions of floats do, by
-//! dot products.
+//! Matrix products and convolutions of 16-bit activations with weights of at most 16 bits, with 64-bit sums. They have
+//! the structure of the float kernels and are computed by dot products.
 #![allow(unsafe_code)] // Rows and targets are pointers that a sweep hands out.
 
 use std::ops::Range;
@@ -10,28 +10,28 @@ use crate::gemm::{Matrix, Rows, Split, Target};
 use crate::transpose_convolution::Phase;
 use crate::{Engine, engine::Shared};
 
-/// Outputs that a task takes at least.
+/// Minimum number of outputs per task.
 const PANEL: usize = 16;
 
-/// How sums of 64 bits become numbers of 16.
+/// Rounding of 64-bit sums to 16-bit elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WideRounding {
     /// The mantissa is first rounded to 16 bits; the product is rounded once.
     Short,
-    /// All of the mantissa; the product is rounded once.
+    /// The full mantissa is used; the product is rounded once.
     Whole,
 }
 
-/// Sums times fixed-point factors.
+/// Output stage that multiplies sums with fixed-point factors.
 #[derive(Clone, Debug)]
 pub struct WideStage {
-    /// One factor for each output, or one for all.
+    /// One factor per output, or one for all.
     pub factors: Vec<Multiplier>,
     /// How products are rounded.
     pub rounding: WideRounding,
-    /// What is added to products.
+    /// Added to the products.
     pub zero_point: i32,
-    /// The bounds of the outcome, which must fit 16 bits.
+    /// The range of the results, which must fit 16 bits.
     pub bounds: (i32, i32),
 }
 
@@ -46,7 +46,7 @@ impl WideStage {
     }
 }
 
-/// Weights and bias: a row of 16-bit numbers for each output.
+/// Weights and bias: one row of 16-bit weights per output.
 #[derive(Clone)]
 pub struct WideMatrix {
     depth: usize,
@@ -55,7 +55,11 @@ pub struct WideMatrix {
 }
 
 impl WideMatrix {
-    /// From weights `[outputs, depth]` and a bias for each output.
+    /// Creates a matrix from weights `[outputs, depth]` and one bias per output.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the lengths of `weights` or `bias` do not match.
     pub fn new(outputs: usize, weights: Vec<i16>, bias: Option<&[i64]>) -> Self {
         assert!(weights.len().is_multiple_of(outputs.max(1)), "as many weights for each output");
         let bias = bias.map_or_else(|| vec![0; outputs], <[i64]>::to_vec);
@@ -63,13 +67,13 @@ impl WideMatrix {
         Self { depth: weights.len().checked_div(outputs).unwrap_or(0), weights, bias }
     }
 
-    /// From weights of 8 bits.
+    /// Creates a matrix from 8-bit weights.
     fn of_bytes(outputs: usize, weights: &[i8], bias: Option<&[i64]>) -> Self {
         Self::new(outputs, weights.iter().map(|weight| i16::from(*weight)).collect(), bias)
     }
 }
 
-/// A dot product; it wraps.
+/// A dot product. Wraps.
 fn dot(a: &[i16], b: &[i16]) -> i64 {
     let products = a.iter().zip(b).map(|(a, b)| i64::from(i32::from(*a) * i32::from(*b)));
     products.fold(0, i64::wrapping_add)
@@ -109,18 +113,22 @@ impl Matrix<i16, WideStage> for WideMatrix {
                 let mut sum = self.bias[output];
                 let weights = &self.weights[output * self.depth..][..self.depth];
                 for (segment, weights) in a.segments.iter().zip(weights.chunks_exact(a.length.max(1))) {
-                    // SAFETY: the caller promises every element of A.
+                    // SAFETY: the caller guarantees every element of A.
                     let a = unsafe { std::slice::from_raw_parts(a.start.add(row * a.stride + segment), a.length) };
                     sum = sum.wrapping_add(dot(a, weights));
                 }
-                // SAFETY: the caller promises the columns of C.
+                // SAFETY: the caller guarantees the columns of C.
                 unsafe { *c.start.add(row * c.stride + output) = stage.finish(sum, place[1] + output) }
             }
         }
     }
 }
 
-/// Rows of C, dense, from dense rows of A.
+/// Computes dense rows of C from dense rows of A.
+///
+/// # Panics
+///
+/// Panics if `a` or `c` does not consist of whole rows.
 pub fn wide_gemm(engine: Engine, a: &[i16], matrix: &WideMatrix, stage: &WideStage, c: &mut [i16]) {
     let (outputs, depth) = (matrix.bias.len(), matrix.depth);
     let rows = c.len().checked_div(outputs).unwrap_or(0);
@@ -133,7 +141,7 @@ pub fn wide_gemm(engine: Engine, a: &[i16], matrix: &WideMatrix, stage: &WideSta
             return;
         }
         let source = Rows { start: a[rows.start * depth..].as_ptr(), stride: depth, segments: &[0], length: depth };
-        // SAFETY: A and C were checked to hold these rows; tasks write disjoint rows or disjoint panels of C.
+        // SAFETY: A and C were checked to contain these rows; tasks write disjoint rows or disjoint panels of C.
         unsafe {
             let c = Target { start: target.get().add(rows.start * outputs), stride: outputs };
             matrix.multiply(panels, source, c, rows.len(), stage, [rows.start, 0]);
@@ -141,7 +149,11 @@ pub fn wide_gemm(engine: Engine, a: &[i16], matrix: &WideMatrix, stage: &WideSta
     });
 }
 
-/// A matrix for each group of a convolution's filter `[output channels, height, width, input channels / groups]`.
+/// Splits a convolution's filter `[output channels, height, width, input channels / groups]` into one matrix per group.
+///
+/// # Panics
+///
+/// Panics if the length of `filter` or `bias` does not match, or if the groups do not divide the channels.
 pub fn wide_groups(convolution: &Convolution, filter: &[i8], bias: Option<&[i64]>) -> Vec<WideMatrix> {
     let [outputs, depth] = convolution.matrix(filter.len());
     let group = |group: usize| {
@@ -151,7 +163,11 @@ pub fn wide_groups(convolution: &Convolution, filter: &[i8], bias: Option<&[i64]
     (0..convolution.groups).map(group).collect()
 }
 
-/// Convolves with a matrix for each group. The input's zero point is zero.
+/// Convolves `input` with one matrix per group. The input's zero point is 0.
+///
+/// # Panics
+///
+/// Panics if the lengths of the slices do not match the convolution, or if a stride or dilation is 0.
 pub fn wide_convolve(
     engine: Engine,
     convolution: &Convolution,
@@ -165,7 +181,12 @@ pub fn wide_convolve(
     unsafe { Sweep::new(convolution).run(engine, input, 0, groups, stage, output.as_mut_ptr()) }
 }
 
-/// Convolves backwards with a filter `[output channels, height, width, input channels]`. The input's zero point is zero.
+/// Computes a transposed convolution with a filter `[output channels, height, width, input channels]`. The input's zero
+/// point is 0.
+///
+/// # Panics
+///
+/// Panics if the lengths of the slices do not match the convolution, or if a stride is 0.
 #[allow(clippy::too_many_arguments)] // the customary ones
 pub fn wide_transpose_convolve(
     engine: Engine,
@@ -184,7 +205,7 @@ pub fn wide_transpose_convolve(
     for phase in Phase::all(convolution).0 {
         let matrix = WideMatrix::of_bytes(outputs, &phase.weights(convolution, filter), bias);
         let target = output[phase.first..].as_mut_ptr();
-        // SAFETY: pixels of the phase lie strides apart from its first one, inside of the output.
+        // SAFETY: the phase's pixels are the strides apart, starting at its first one, and inside of the output.
         unsafe { phase.sweep.run(engine, input, 0, &[matrix], stage, target) }
     }
 }

@@ -1,4 +1,4 @@
-//! Tensors: shapes, constants, quantization and sparsity, each checked against the others.
+//! Reads tensors and checks shapes, constants, quantization and sparsity against each other.
 
 use attache_base::{Bytes, Constant, DataType, Quantization, Shape};
 
@@ -6,11 +6,11 @@ use super::{At, Reader, Unsupported, checked_index, numbers};
 use crate::model::{QuantizationDetails, Tensor};
 use crate::schema;
 
-/// The size that is assumed of an element of no fixed size, where only overflow is at stake.
+/// The element size in bytes that the overflow check assumes for types without a fixed size.
 const LARGEST_ELEMENT: usize = 16;
 
 impl<'a> Reader<'a> {
-    /// A tensor of a subgraph with `tensors` of them.
+    /// Reads a tensor of a subgraph that has `tensors` tensors.
     pub(super) fn tensor(&mut self, at: At, view: schema::Tensor<'a>, tensors: usize) -> Tensor {
         let data_type = self.data_type(at, view);
         let shape = self.shape(at, view, data_type);
@@ -38,8 +38,8 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The shape, such that any product of its extents times the element size fits memory. Extents of zero don't excuse
-    /// the others, as strides multiply those alone.
+    /// Reads the shape and checks that any product of its extents times the element size fits in memory. Extents of
+    /// zero count as 1 in this check, because strides are products of only some of the extents.
     fn shape(&mut self, at: At, view: schema::Tensor<'a>, data_type: DataType) -> Shape {
         let extents: Vec<i32> = numbers(view.shape()).collect();
         let Some(shape) = Shape::from_signed(&extents) else {
@@ -59,7 +59,7 @@ impl<'a> Reader<'a> {
         shape
     }
 
-    /// The signature; an empty list says nothing.
+    /// The shape signature; an empty list counts as missing.
     fn shape_signature(&mut self, at: At, view: schema::Tensor<'a>, shape: &Shape) -> Option<Vec<i32>> {
         let signature: Vec<i32> = numbers(view.shape_signature()).collect();
         if signature.is_empty() {
@@ -103,7 +103,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Affine quantization. Source: TensorFlow Lite's loader; a scalar can't have several scales.
+    /// Affine quantization. Source: TensorFlow Lite's loader. A scalar cannot have several scales.
     fn quantization(&mut self, at: At, view: schema::Tensor<'a>, shape: &Shape) -> Option<Quantization> {
         let parameters = view.quantization()?;
         let scale: Vec<f32> = numbers(parameters.scale()).collect();
@@ -127,7 +127,7 @@ impl<'a> Reader<'a> {
         Some(Quantization { scale, zero_point, axis })
     }
 
-    /// The quantized axis; a scalar has only axis 0, and that in name.
+    /// The quantized axis. For a scalar, any non-negative axis counts as 0.
     fn quantized_axis(&mut self, at: At, axis: i32, shape: &Shape) -> usize {
         let rank = shape.rank();
         match checked_index(axis, rank) {

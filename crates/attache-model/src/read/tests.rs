@@ -1,4 +1,4 @@
-//! A good file, one thing broken at a time: the error says what and where.
+//! Breaks one thing at a time in a good file, and checks that the error says what is wrong and where.
 
 use attache_base::DataType::{Float32, Int8, String as Text};
 use flatbuffers::FlatBufferBuilder;
@@ -7,7 +7,8 @@ use super::*;
 use crate::schema::*;
 use crate::{Model, ModelBuilder, OperatorBuilder, TensorBuilder};
 
-/// A good file: tensors 0 `x` (input), 1 `w` (constant), 2 `q` (quantized), 3 `y` (output); operators ADD and a custom one.
+/// A good file with tensors 0 `x` (input), 1 `w` (constant), 2 `q` (quantized), 3 `y` (output), and with two operators,
+/// ADD and a custom one.
 fn good() -> ModelT {
     let mut builder = ModelBuilder::new("good");
     let main = builder.subgraph("main");
@@ -277,7 +278,7 @@ fn mutants_return() {
     assert!(opened > 1000, "only {opened} mutants opened: the checks behind the verifier were hardly met");
 }
 
-/// A megabyte whose tables and strings are all one: what is read must not outgrow it without bound.
+/// A file of about a megabyte whose tables and strings are all shared: memory use must remain bounded.
 #[test]
 fn shared_parts_are_not_multiplied_without_bound() {
     let mut builder = FlatBufferBuilder::new();

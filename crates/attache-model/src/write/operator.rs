@@ -1,8 +1,8 @@
-//! The description of one operator.
+//! Builder of one operator.
 
 use crate::schema::{self, BuiltinOperator, BuiltinOptions2T, BuiltinOptionsT};
 
-/// An operator to be written.
+/// Describes an operator to be written.
 #[derive(Clone, Debug)]
 pub struct OperatorBuilder {
     operator: schema::OperatorT,
@@ -10,7 +10,7 @@ pub struct OperatorBuilder {
 }
 
 impl OperatorBuilder {
-    /// A builtin operator of version 1 without options; `None` leaves an optional input out.
+    /// A builtin operator of version 1 without options. An input of `None` omits an optional input.
     pub fn new<I: Into<Option<usize>>>(
         builtin: BuiltinOperator,
         inputs: impl IntoIterator<Item = I>,
@@ -51,7 +51,7 @@ impl OperatorBuilder {
         self
     }
 
-    /// Sets the options of an operator whose options are in the second union.
+    /// Sets the options of an operator whose options belong to the second union.
     pub fn options_2(mut self, options: BuiltinOptions2T) -> Self {
         self.operator.builtin_options_2 = options;
         self
@@ -63,13 +63,13 @@ impl OperatorBuilder {
         self
     }
 
-    /// Sets the tensors that carry the quantization of inner results.
+    /// Sets the tensors that carry the quantization parameters of intermediate results.
     pub fn intermediates(mut self, tensors: &[usize]) -> Self {
         self.operator.intermediates = Some(super::indices(tensors));
         self
     }
 
-    /// Changes the table as it will be written, for what has no function here.
+    /// Modifies the table that will be written, for fields without a method here.
     pub fn with(mut self, change: impl FnOnce(&mut schema::OperatorT)) -> Self {
         change(&mut self.operator);
         self

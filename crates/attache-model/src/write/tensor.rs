@@ -1,10 +1,10 @@
-//! The description of one tensor.
+//! Builder of one tensor.
 
 use attache_base::{Bytes, Constant, DataType, Element, Quantization, Shape};
 
 use crate::schema;
 
-/// A tensor to be written.
+/// Describes a tensor to be written.
 #[derive(Clone, Debug)]
 pub struct TensorBuilder {
     tensor: schema::TensorT,
@@ -12,7 +12,11 @@ pub struct TensorBuilder {
 }
 
 impl TensorBuilder {
-    /// A tensor without data: an input or a result. Panics where an extent exceeds 31 bits.
+    /// A tensor without data: an input or a result.
+    ///
+    /// # Panics
+    ///
+    /// Panics if an extent exceeds 31 bits.
     pub fn new(name: &str, data_type: DataType, shape: impl Into<Shape>) -> Self {
         let extents = shape.into();
         let extents = extents.iter().map(|extent| i32::try_from(*extent).expect("extents fit 31 bits"));
@@ -26,17 +30,25 @@ impl TensorBuilder {
         Self { tensor, data: None }
     }
 
-    /// A tensor of these values.
+    /// A constant tensor with these values.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `values` does not have as many elements as `shape`, or if an extent exceeds 31 bits.
     pub fn values<T: Element>(name: &str, shape: impl Into<Shape>, values: &[T]) -> Self {
         Self::constant(name, &Constant::from_values(shape, values))
     }
 
     /// A tensor with the value of a constant.
+    ///
+    /// # Panics
+    ///
+    /// Panics if an extent exceeds 31 bits.
     pub fn constant(name: &str, constant: &Constant) -> Self {
         Self::new(name, constant.data_type, constant.shape.clone()).data(constant.bytes.clone())
     }
 
-    /// Sets the bytes of the data: little-endian elements, packed types as the file packs them.
+    /// Sets the data: little-endian elements, with packed types packed as in the file.
     pub fn data(mut self, bytes: Bytes) -> Self {
         self.data = Some(bytes);
         self
@@ -53,24 +65,24 @@ impl TensorBuilder {
         self
     }
 
-    /// Sets affine quantization with one scale.
+    /// Sets affine quantization with one scale and zero point.
     pub fn quantized(self, scale: f32, zero_point: i64) -> Self {
         self.quantization(&Quantization { scale: vec![scale], zero_point: vec![zero_point], axis: 0 })
     }
 
-    /// Makes it a variable, whose value lives on from one run to the next.
+    /// Makes the tensor a variable, whose value persists from one run to the next.
     pub fn variable(mut self) -> Self {
         self.tensor.is_variable = true;
         self
     }
 
-    /// Sets which extents are open: -1 where the caller decides.
+    /// Sets the shape signature: -1 for extents that the caller decides.
     pub fn shape_signature(mut self, extents: impl Into<Vec<i32>>) -> Self {
         self.tensor.shape_signature = Some(extents.into());
         self
     }
 
-    /// Changes the table as it will be written, for what has no function here (sparsity, other quantization).
+    /// Modifies the table that will be written, for fields without a method here (sparsity, other quantization).
     pub fn with(mut self, change: impl FnOnce(&mut schema::TensorT)) -> Self {
         change(&mut self.tensor);
         self

@@ -1,11 +1,11 @@
-//! What is written is read back.
+//! Round trips: reads back what was written.
 
 use super::*;
 use crate::schema::{AddOptionsT, BuiltinOperator, BuiltinOptionsT};
 use crate::{Model, QuantizationDetails};
 use attache_base::{DataType, Quantization};
 
-/// One of everything.
+/// A model that uses every feature of the builder.
 fn builder() -> ModelBuilder {
     let mut builder = ModelBuilder::new("one of everything");
     let main = builder.subgraph("main");

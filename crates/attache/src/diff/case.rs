@@ -1,4 +1,4 @@
-//! An operator of a trace as a model of its own, with what it read and made: a golden case.
+//! Exports an operator of a trace as a separate model with its inputs and outputs: a golden test case.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::{Error, ErrorKind};
 /// A dense array.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Array {
-    /// Type of the elements.
+    /// Data type of the elements.
     pub data_type: DataType,
     /// Extents, outermost first.
     pub shape: Shape,
@@ -21,24 +21,29 @@ pub struct Array {
     pub bytes: Vec<u8>,
 }
 
-/// An operator as a model of its own, with what the CPU fed it and got from it.
+/// An operator as a separate model, with the inputs and outputs of its run on the CPU.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
-    /// Index of the operator in its own file.
+    /// Index of the operator in the original file.
     pub operator: usize,
-    /// TensorFlow Lite's name for it.
+    /// TensorFlow Lite's name of the operator.
     pub name: String,
-    /// The model's file.
+    /// The bytes of the `.tflite` file.
     pub model: Vec<u8>,
     /// A value for each input of the model.
     pub inputs: Vec<Array>,
-    /// What comes out on the CPU.
+    /// The CPU's value for each output of the model.
     pub outputs: Vec<Array>,
 }
 
 impl Trace {
-    /// A node's operator as a model of its own: its options as the file has them, the constants that it reads, and for
-    /// inputs and outputs the shapes and values of the run. An operator that runs other subgraphs has no such model.
+    /// The operator of a node as a separate model. The model contains the operator's options as the file has them, the
+    /// constants that it reads, and inputs and outputs with the shapes and values of the run.
+    ///
+    /// # Errors
+    ///
+    /// If the node does not exist, if its operator has side effects or runs other subgraphs, or if a tensor of it has
+    /// no value or an extent that a file cannot state.
     pub fn case(&self, node: usize) -> Result<Case, Error> {
         let node = self.node(node)?;
         let operator = origin(node);
@@ -95,7 +100,7 @@ impl Trace {
         Ok(if fact.is_variable { tensor.variable() } else { tensor })
     }
 
-    /// The operator with the file's own options, between other tensors.
+    /// The operator with its options from the file and these tensors.
     fn describe(
         &self,
         operator: usize,

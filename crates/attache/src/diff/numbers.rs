@@ -1,9 +1,9 @@
-//! Elements of any numeric type as numbers.
+//! Converts elements of any numeric type to `f64`.
 
 use attache_base::DataType;
 use half::{bf16, f16};
 
-/// The elements as numbers, in order; `None` for types that are no real numbers. Integers beyond 2⁵³ lose digits.
+/// The elements as `f64`, in order. `None` for types that are not real numbers. Integers beyond 2⁵³ lose digits.
 pub fn numbers(data_type: DataType, bytes: &[u8]) -> Option<Vec<f64>> {
     fn each<const N: usize>(bytes: &[u8], number: impl Fn([u8; N]) -> f64) -> Vec<f64> {
         bytes.chunks_exact(N).map(|chunk| number(chunk.try_into().expect("chunks have this size"))).collect()
@@ -25,12 +25,12 @@ pub fn numbers(data_type: DataType, bytes: &[u8]) -> Option<Vec<f64>> {
     })
 }
 
-/// Whether results of this type may differ by rounding.
+/// Whether the type is a float type, whose results may differ by rounding.
 pub fn is_float(data_type: DataType) -> bool {
     matches!(data_type, DataType::Float16 | DataType::BFloat16 | DataType::Float32 | DataType::Float64)
 }
 
-/// Whether results of this type may be quantized, and then differ by steps.
+/// Whether the type may be quantized, so that results may differ by quantization steps.
 pub fn is_stepped(data_type: DataType) -> bool {
     matches!(data_type, DataType::Int8 | DataType::UInt8 | DataType::Int16)
 }

@@ -1,6 +1,7 @@
-//! How sensitive a graph is to rounding: the CPU's run again, with every float that operators read rounded to binary16.
+//! Measures how sensitive a graph is to rounding: repeats the run on the CPU with all floats that operators read
+//! rounded to f16.
 //!
-//! Where that alone moves an output beyond a tolerance, a device that stores binary16 cannot be held to it.
+//! If that alone moves an output beyond a tolerance, a device that stores f16 cannot be expected to meet the tolerance.
 
 use std::collections::HashMap;
 
@@ -12,19 +13,20 @@ use super::{Difference, Trace};
 use crate::Error;
 
 impl Trace {
-    /// The largest finite magnitude of any float of the run, inputs included: what errors on the way are relative to.
+    /// The largest finite magnitude of any f32 element in the run, including inputs. Errors inside the graph are
+    /// relative to it.
     pub fn magnitude(&self) -> f64 {
         let floats = self.tensors().filter(|id| self.graph.fact(*id).data_type == DataType::Float32);
         let values = floats.filter_map(|id| super::numbers(DataType::Float32, self.value(id)?.1)).flatten();
         values.filter(|value| value.is_finite()).fold(0.0, |most, value| most.max(value.abs()))
     }
 
-    /// How far each output that the run makes moves on the CPU where inputs, and what each operator hands to others, are
-    /// rounded to binary16.
+    /// How much each output that the run makes changes on the CPU if inputs and all tensors between operators are
+    /// rounded to f16.
     ///
     /// # Errors
     ///
-    /// As a run's.
+    /// If one of the runs on the CPU fails.
     pub fn rounding_differences(&self) -> Result<Vec<Difference>, Error> {
         let mut values: HashMap<TensorId, Vec<u8>> = HashMap::new();
         for id in &self.graph.inputs {
@@ -45,7 +47,7 @@ impl Trace {
     }
 }
 
-/// Floats rounded to binary16 and back, to the nearest; all else as it is.
+/// Rounds floats to the nearest f16 and converts them back. Other types are unchanged.
 fn rounded(data_type: DataType, bytes: &[u8]) -> Vec<u8> {
     if data_type != DataType::Float32 {
         return bytes.to_vec();

@@ -1,40 +1,41 @@
-//! How far a tensor may be from its reference.
+//! How much a tensor may differ from its reference.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Steps that [`super::Difference`] tells apart; those beyond are counted as one.
+/// Number of step counts in [`super::Difference`]. The last one counts all larger differences.
 pub(super) const STEPS: usize = 16;
 
-/// How far a tensor may be from its reference: floats by a part of the largest, quantized numbers by steps. Other integers
-/// and truth values must be equal.
+/// How much a tensor may differ from its reference: floats relative to the largest value, quantized elements in
+/// quantization steps. Other integers and booleans must be equal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerance {
-    /// For floats: the largest difference relative to the largest reference.
+    /// For floats: the maximum difference relative to the largest reference.
     pub relative: f64,
-    /// For integers of 8 and 16 bits.
+    /// For 8-bit and 16-bit integers: the maximum difference in quantization steps.
     pub steps: Steps,
 }
 
 impl Tolerance {
-    /// Floats within this part of the largest, integers equal.
+    /// A tolerance for floats. Integers must be equal.
     pub fn relative(relative: f64) -> Self {
         Self { relative, steps: Steps::default() }
     }
 }
 
-/// How many steps quantized numbers may be apart: so many everywhere, and so many in a share of the elements. None at
-/// all by default.
+/// How many quantization steps elements may differ by: a maximum for all elements, and optionally a smaller one for a
+/// percentage of them. By default no difference is allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Steps {
-    /// Steps that no element may exceed.
+    /// Maximum number of steps for every element.
     pub most: usize,
-    /// A share of the elements in percent, and the steps that those may not exceed.
+    /// A percentage of the elements, and the maximum number of steps for at least that many of them.
     pub usual: Option<(f64, usize)>,
 }
 
 impl Steps {
-    /// Whether numbers are within: so many elements are 0, 1, … steps away, the last number counts all beyond.
+    /// Whether a difference is allowed. `counts` has the number of elements that differ by 0, 1, … steps; its last
+    /// entry counts all larger differences.
     pub(super) fn allow(&self, counts: &[usize; STEPS], largest: f64) -> bool {
         let all: usize = counts.iter().sum();
         let within = |steps: usize| counts[..=steps].iter().sum::<usize>() as f64;
@@ -46,7 +47,11 @@ impl Steps {
 impl FromStr for Steps {
     type Err = String;
 
-    /// `N`, or `N:P:M`: at most N steps everywhere, and at most M for P percent of the elements.
+    /// Parses `N` or `N:P:M`: at most N steps for all elements, and at most M steps for P percent of them.
+    ///
+    /// # Errors
+    ///
+    /// A message if the text has another form, P is not between 0 and 100, or M is too large to be counted.
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("{text:?} is neither N nor N:P:M, as 2 or 2:99.5:1, with M below {}", STEPS - 1);
         let parts: Vec<&str> = text.split(':').collect();

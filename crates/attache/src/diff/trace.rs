@@ -1,7 +1,7 @@
-//! A run on the CPU of which every tensor is kept, and what delegates make of the same values.
+//! A run on the CPU that keeps every tensor, and comparisons of delegates with it.
 //!
-//! All of it happens on the graph that delegates get to see, after the passes, with the values of one run from zeroed
-//! variables.
+//! Everything is done on the graph after the passes, which is the one that delegates see, with the values of one run
+//! from zeroed variables.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,63 +11,65 @@ use attache_graph::{Fact, Graph, Node, TensorId};
 use attache_model::Model;
 
 use super::{Difference, Tolerance};
-use crate::assign::{Assignment, Work, assign};
-use crate::builder::Options;
-use crate::environment::Environment;
-use crate::executor::Executor;
-use crate::plan::plan;
-use crate::prepare::{Moment, check_implemented, import};
+use crate::partition::assign::{Assignment, Work, assign};
+use crate::runtime::Options;
+use crate::runtime::{Environment, Executor, Moment, check_implemented, import, plan};
 use crate::{Delegate, Error, ErrorKind, Limits};
 
-/// A value for an input.
+/// The value of an input.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceInput {
-    /// Its extents.
+    /// Extents, outermost first.
     pub shape: Shape,
-    /// Its elements, little-endian.
+    /// The elements, little-endian.
     pub bytes: Vec<u8>,
 }
 
-/// A run on the CPU of which every tensor is kept.
+/// A run on the CPU that keeps every tensor.
 pub struct Trace {
     pub(super) model: Model,
     pub(super) subgraph: usize,
     pub(super) graph: Graph,
     options: Options,
     executor: Executor,
-    /// The place of each tensor among the executor's outputs.
+    /// Index of each tensor among the executor's outputs.
     kept: HashMap<TensorId, usize>,
 }
 
-/// One operator alone on delegates, fed with the CPU's own tensors.
+/// The result of running one operator alone on delegates, on the CPU's tensors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Alone {
     /// Index of the operator in the file.
     pub operator: usize,
-    /// TensorFlow Lite's name for it.
+    /// TensorFlow Lite's name of the operator.
     pub name: String,
-    /// The difference of each of its outputs, or why no delegate takes it.
+    /// The difference of each output, or the reason why no delegate takes the operator.
     pub outcome: Result<Vec<Difference>, String>,
 }
 
-/// Where delegates depart from the CPU.
+/// The first tensor in which delegates differ from the CPU.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Departure {
-    /// The node, as [`Trace`] counts them.
+    /// Index of the node in the [`Trace`].
     pub node: usize,
     /// Index of its operator in the file.
     pub operator: usize,
-    /// TensorFlow Lite's name for it.
+    /// TensorFlow Lite's name of the operator.
     pub name: String,
-    /// The file's name for the tensor that departs.
+    /// Name of the tensor in the file.
     pub tensor: String,
-    /// How far it departs; `None` where the two don't even have the same number of elements.
+    /// The difference; `None` if the shapes differ or the delegate made no value.
     pub difference: Option<Difference>,
 }
 
 impl Trace {
-    /// Runs a subgraph on the CPU; one value for each of its inputs. `limits` hold for this run and for all against it;
-    /// as every tensor is kept, the arena is larger than an interpreter's.
+    /// Runs a subgraph on the CPU with one value for each of its inputs. `limits` apply to this run and to all
+    /// comparisons with it. The arena is larger than an interpreter's, because every tensor is kept.
+    ///
+    /// # Errors
+    ///
+    /// If the subgraph does not exist, the inputs do not fit it, it exceeds the limits, an operator is not implemented,
+    /// or the run fails.
     pub fn new(
         model: &Model,
         subgraph: usize,
@@ -99,12 +101,17 @@ impl Trace {
         Ok(Self { model: model.clone(), subgraph, graph, options, executor, kept })
     }
 
-    /// How many nodes there are to run: operators of the file without those that the passes made needless.
+    /// Number of nodes: operators of the file without those that the passes removed.
     pub fn nodes(&self) -> usize {
         self.graph.nodes.len()
     }
 
-    /// Runs one node alone on delegates.
+    /// Runs one node alone on delegates and compares its outputs with the CPU's.
+    ///
+    /// # Errors
+    ///
+    /// If the node does not exist, or if a delegate panics, fails to prepare or fails to run. A node that no delegate
+    /// supports is not an error.
     pub fn alone(&self, node: usize, delegates: &[Arc<dyn Delegate>]) -> Result<Alone, Error> {
         let node = self.node(node)?;
         let graph = self.graph_of(node);
@@ -128,13 +135,18 @@ impl Trace {
         Ok(Alone { operator: origin(node), name: node.op.name().to_owned(), outcome })
     }
 
-    /// The first operator, in the order in which they run, of which an output departs from the CPU's by more than the
-    /// tolerance (as [`Difference::is_within`] has it) when the graph runs on delegates.
+    /// The first operator, in execution order, with an output that differs from the CPU's by more than the tolerance
+    /// when the graph runs on delegates; see [`Difference::is_within`]. `None` if all outputs are within the tolerance.
     ///
-    /// Halves the graph: the first nodes of it run on the delegates as a graph of their own, which keeps everything in
-    /// it merged as in the whole but for what is cut, and all tensors that cross the cut are compared. An error may fade
-    /// on its way to a cut, so that the search ends too late: at last all tensors up to the node found are compared in
-    /// one run, in which, as each of them is an output, less is merged.
+    /// This is a binary search over the number of nodes. Each step runs the first nodes as a graph of their own, which
+    /// fuses them as in the whole graph except at the cut, and compares all tensors that cross the cut. An error may
+    /// shrink on its way to a cut, so that the search ends too late. Therefore all tensors up to the node found are
+    /// compared in one final run. In that run every tensor is an output, so fewer nodes are fused.
+    ///
+    /// # Errors
+    ///
+    /// If a delegate panics, fails to prepare or fails to run, or if an operator that no delegate takes is not
+    /// implemented.
     pub fn first_departure(
         &self,
         delegates: &[Arc<dyn Delegate>],
@@ -158,7 +170,7 @@ impl Trace {
         self.kept.keys().copied()
     }
 
-    /// What a node makes on the CPU of these values.
+    /// Runs a node on the CPU on these values. Returns its outputs.
     pub(super) fn run_alone(
         &self,
         node: usize,
@@ -172,12 +184,12 @@ impl Trace {
         outputs.into_iter().enumerate().filter_map(|output| made(output).transpose()).collect()
     }
 
-    /// Those of the run on the CPU, with delegates.
+    /// The options of the run on the CPU, with delegates.
     fn options_with(&self, delegates: &[Arc<dyn Delegate>]) -> Options {
         Options { delegates: delegates.into(), ..self.options.clone() }
     }
 
-    /// The first of `tensors` that departs when the first `nodes` nodes run on delegates.
+    /// The first of `tensors` that differs when the first `nodes` nodes run on delegates.
     fn departure(
         &self,
         nodes: usize,
@@ -207,13 +219,14 @@ impl Trace {
         Ok(tensors.into_iter().zip(differences).filter_map(departure).min_by_key(|departure| departure.node))
     }
 
-    /// The tensors that the first `nodes` nodes make, in that order.
+    /// The tensors that the first `nodes` nodes make, in execution order.
     fn made_by(&self, nodes: usize) -> Vec<TensorId> {
         let made = self.graph.nodes[..nodes].iter().flat_map(|node| &node.outputs).copied();
         made.filter(|id| self.kept.contains_key(id)).collect()
     }
 
-    /// Those of them that later nodes or the caller read, or that the last of the nodes makes.
+    /// Those tensors of [`Trace::made_by`] that later nodes read, that are outputs of the graph or that the last node
+    /// makes.
     fn frontier(&self, nodes: usize) -> Vec<TensorId> {
         let mut crosses = vec![false; self.graph.tensors.len()];
         let later = self.graph.nodes[nodes..].iter().flat_map(|node| node.inputs.iter().flatten());
@@ -224,7 +237,7 @@ impl Trace {
         made
     }
 
-    /// The node and the tensors around it as a graph, of the shapes that the run had.
+    /// A graph of this node and its tensors, with the shapes of the run.
     fn graph_of(&self, node: &Node) -> Graph {
         let (inputs, mut outputs) = (self.fed(node), node.outputs.clone());
         outputs.retain(|id| self.kept.contains_key(id));
@@ -237,7 +250,7 @@ impl Trace {
         graph
     }
 
-    /// The tensors that a node reads from others, each once.
+    /// The tensors that a node reads, without constants and variables, each once.
     pub(super) fn fed(&self, node: &Node) -> Vec<TensorId> {
         let mut fed: Vec<_> = node.inputs.iter().flatten().copied().collect();
         fed.retain(|id| self.graph.fact(*id).constant.is_none() && !self.graph.fact(*id).is_variable);
@@ -256,29 +269,29 @@ impl Trace {
         self.executor.output(*self.kept.get(&id)?).ok()?
     }
 
-    /// How far a tensor's value is from the CPU's; `None` where shapes differ or a value is missing.
+    /// Compares a tensor's value with the CPU's; `None` if the shapes differ or a value is missing.
     fn difference(&self, id: TensorId, test: Option<(&Shape, &[u8])>) -> Option<Difference> {
         let ((shape, reference), (test_shape, test)) = (self.value(id)?, test?);
         (shape == test_shape).then(|| Difference::of(self.graph.fact(id).data_type, reference, test))?
     }
 }
 
-/// Whether a tensor is one of numbers that a run makes.
+/// Whether a tensor is numeric and made by the run.
 fn is_comparable(fact: &Fact) -> bool {
     fact.constant.is_none() && super::numbers(fact.data_type, &[]).is_some()
 }
 
-/// The difference between what can't be compared: nothing agrees.
+/// The difference of tensors that cannot be compared. It is within no tolerance.
 fn incomparable() -> Difference {
     Difference { scale: 1.0, contradictions: 1, ..Difference::default() }
 }
 
-/// Index of the file's operator whose work a node is.
+/// Index of the operator in the file that a node was made from.
 pub(super) fn origin(node: &Node) -> usize {
     node.origins.first().copied().unwrap_or_default()
 }
 
-/// An error where a delegate panicked: what it refuses then is no refusal.
+/// Returns an error if a delegate panicked, because its nodes are then not really unsupported.
 fn check_panics(assignment: &Assignment) -> Result<(), Error> {
     match assignment.panics.first() {
         Some(panic) => Err(Error::new(ErrorKind::Device, panic.clone())),
@@ -286,7 +299,7 @@ fn check_panics(assignment: &Assignment) -> Result<(), Error> {
     }
 }
 
-/// Runs a graph once. A delegate that fails is an error here, so that the CPU isn't compared with itself.
+/// Runs a graph once. A delegate that fails is an error here, so that the CPU is not compared with itself.
 fn run(
     graph: Graph,
     (model, subgraph): (&Model, usize),
@@ -303,7 +316,7 @@ fn run(
     let plan = plan(&graph, subgraph, &mut work, &options.limits)?;
     let mut executor = Executor::new(graph, subgraph, work, &plan, options)?;
     for (index, bytes) in inputs.iter().enumerate() {
-        // Nothing reads an input that has no memory.
+        // An input without memory is not read by any node.
         let Some(into) = executor.input_mut(index)? else { continue };
         if into.len() != bytes.len() {
             return Err(Error::usage(format!("input {index} has {} bytes, not {}", into.len(), bytes.len())));

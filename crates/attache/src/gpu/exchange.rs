@@ -1,4 +1,4 @@
-//! Elements of tensors as the 32-bit words that a device stores, and back.
+//! Converts elements of tensors to the representation that the device stores, and back.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use attache_gpu::Storage;
 use attache_gpu_ir::{Bytes, Scalar};
 use half::f16;
 
-/// Whether a device that stores a value so holds elements of this type as they are.
+/// Whether the device stores elements of this type in the same representation as the tensor.
 pub(super) fn is_stored(data_type: DataType, storage: Storage) -> bool {
     match storage {
         Storage::Bytes(_) => matches!(data_type, DataType::Int8 | DataType::UInt8),
@@ -15,18 +15,18 @@ pub(super) fn is_stored(data_type: DataType, storage: Storage) -> bool {
     }
 }
 
-/// Whether a device that stores a value of this scalar so takes elements of this type as they are.
+/// Whether the device accepts elements of this type as an input without conversion.
 pub(super) fn is_taken(data_type: DataType, scalar: Scalar, storage: Storage) -> bool {
     is_stored(data_type, storage) && !(data_type == DataType::Int32 && scalar == Scalar::F32)
 }
 
-/// What each element of `N` bytes becomes, one after the other.
+/// Converts each element of `N` bytes and concatenates the results.
 fn mapped<const N: usize, const M: usize>(bytes: &[u8], map: impl Fn([u8; N]) -> [u8; M]) -> Vec<u8> {
     let elements: Vec<[u8; M]> = bytes.as_chunks::<N>().0.iter().map(|element| map(*element)).collect();
     elements.into_flattened()
 }
 
-/// Integers of `N` bytes each as words of this scalar, or as the bytes that the device stores.
+/// Converts integers of `N` bytes to 32-bit words of this scalar type, or to bytes if the device stores bytes.
 fn integers_to_device<const N: usize>(
     (scalar, storage): (Scalar, Storage),
     bytes: &[u8],
@@ -40,8 +40,9 @@ fn integers_to_device<const N: usize>(
     }
 }
 
-/// A tensor's elements as words of this scalar, or as they are where the device stores bytes. Integers that 32 bits don't
-/// hold become the nearest that they do. Inputs go through this before every run: loops over elements, one for each type.
+/// Converts the elements of a tensor to 32-bit words of this scalar type, or to bytes if the device stores bytes.
+/// Integers outside the 32-bit range are clamped. Inputs are converted before every run, so there is one loop for each
+/// type.
 pub(super) fn to_device(data_type: DataType, scalar: Scalar, storage: Storage, bytes: &[u8]) -> Cow<'_, [u8]> {
     if is_taken(data_type, scalar, storage) {
         return Cow::Borrowed(bytes);
@@ -59,13 +60,14 @@ pub(super) fn to_device(data_type: DataType, scalar: Scalar, storage: Storage, b
     })
 }
 
-/// Puts what each element of `N` bytes becomes in its place.
+/// Converts each element of `N` bytes and writes it to `to`.
 fn put<const N: usize, const M: usize>(from: &[u8], to: &mut [u8], map: impl Fn([u8; N]) -> [u8; M]) {
     let elements = from.as_chunks::<N>().0;
     to.as_chunks_mut::<M>().0.iter_mut().zip(elements).for_each(|(to, element)| *to = map(*element));
 }
 
-/// A device's words, or bytes where it stores such, as a tensor's elements, for types that it doesn't store.
+/// Converts a device's words, or bytes if it stores bytes, to the elements of a tensor whose type the device does not
+/// store.
 pub(super) fn from_device(data_type: DataType, storage: Storage, words: &[u8], bytes: &mut [u8]) {
     if data_type == DataType::Float16 {
         return put(words, bytes, |word| f16::from_f32(f32::from_le_bytes(word)).to_le_bytes());

@@ -1,13 +1,18 @@
-//! A test's faults, planted where the feature `fault` is there and the environment asks for them. With
-//! `ATTACHE_FAULT_NODE`, the index of an operator of the file, the GPU scales by 1.01 whatever floats that operator makes;
-//! with `ATTACHE_FAULT_PANIC`, likewise, the delegate panics over it.
-//! `ATTACHE_FAULT_DEVICE` has the device lost or out of memory: `lost` or `memory`, at `record`, `submit`, `wait` or `read`,
-//! after so many times that went well, as `lost,submit,2`. Without the feature nothing happens.
+//! Fault injection for tests, compiled in with the feature `fault` and controlled by environment variables.
+//!
+//! - `ATTACHE_FAULT_NODE` is the index of an operator of the file. The GPU multiplies the float outputs of that
+//!   operator by 1.01.
+//! - `ATTACHE_FAULT_PANIC` is also an operator index. The delegate panics when it claims that operator.
+//! - `ATTACHE_FAULT_DEVICE` makes the device fail, for example `lost,submit,2`. The first word is `lost` or `memory`
+//!   (out of memory). The second is `record`, `submit`, `wait` or `read`. The number is how many of these operations
+//!   succeed first.
+//!
+//! Without the feature nothing happens.
 
 use attache_gpu::Fault;
 use attache_graph::{Lowered, Node};
 
-/// The device's fault, where there is to be one.
+/// The device fault that the environment asks for.
 #[cfg(feature = "fault")]
 pub(super) fn of_device() -> Option<Fault> {
     use attache_gpu::{FaultMoment, GpuErrorKind};
@@ -29,13 +34,13 @@ pub(super) fn of_device() -> Option<Fault> {
     Some(Fault { kind, moment, after: words.next().map_or(0, |count| count.parse().expect("a number of times")) })
 }
 
-/// The device's fault: none.
+/// No device fault.
 #[cfg(not(feature = "fault"))]
 pub(super) fn of_device() -> Option<Fault> {
     None
 }
 
-/// The node's program, with the fault where it is the node's turn.
+/// The node's program, with the fault if the node was selected.
 #[cfg(feature = "fault")]
 pub(super) fn plant(node: &Node, mut lowered: Lowered) -> Lowered {
     use attache_gpu_ir::{Expression, Primitive, Scalar};
@@ -61,7 +66,7 @@ pub(super) fn plant(node: &Node, mut lowered: Lowered) -> Lowered {
     lowered
 }
 
-/// The node's program as it is.
+/// The node's program, unchanged.
 #[cfg(not(feature = "fault"))]
 pub(super) fn plant(_: &Node, lowered: Lowered) -> Lowered {
     lowered

@@ -1,22 +1,22 @@
-//! An island on the GPU: bytes of tensors in, bytes of tensors out.
+//! A partition on the GPU, as a delegate kernel.
 
 use std::any::Any;
 
 use attache_base::{DataType, Stopwatch};
-use attache_gpu::{Device, GpuError, GpuErrorKind, Plan, Precision, Session, SharedValue, Storage, Submission};
+use attache_gpu::{Device, GpuError, GpuErrorKind, PlanReport, Precision, Session, SharedValue, Storage, Submission};
 use attache_gpu_ir::{Scalar, ValueId};
 use attache_graph::{NodeId, TensorMut, TensorRef};
 
-use super::delegate::Stitched;
 use super::exchange;
+use super::program::Stitched;
 use crate::{
     DelegateError, DelegateErrorKind, DelegateKernel, DelegateQueue, DispatchProfile, KernelProfile, KernelReport,
 };
 
-/// Runs that may be under way at once where the island is the whole graph.
+/// Number of runs in progress at the same time, if the partition is the whole graph.
 const SLOTS: usize = 3;
 
-/// A tensor that crosses to the device, or back.
+/// A tensor that is copied to the device or back.
 struct Port {
     data_type: DataType,
     scalar: Scalar,
@@ -25,17 +25,17 @@ struct Port {
 }
 
 impl Port {
-    fn of(plan: &Plan, id: ValueId, data_type: DataType) -> Self {
+    fn of(plan: &PlanReport, id: ValueId, data_type: DataType) -> Self {
         let value = plan.program.value(id);
         Self { data_type, scalar: value.scalar, storage: plan.storages.of(id), elements: value.shape.elements() }
     }
 
-    /// Whether the device takes the tensor's elements as they are.
+    /// Whether the device accepts the tensor's elements without conversion.
     fn is_taken(&self) -> bool {
         exchange::is_taken(self.data_type, self.scalar, self.storage)
     }
 
-    /// Whether the device holds the tensor's elements as they are.
+    /// Whether the device stores the tensor's elements without conversion.
     fn is_stored(&self) -> bool {
         exchange::is_stored(self.data_type, self.storage)
     }
@@ -55,10 +55,11 @@ pub(super) struct GpuKernel {
     profiled: bool,
     inputs: Vec<Port>,
     outputs: Vec<Port>,
-    /// Inputs that come from other kernels on the device, and outputs that go to such alone.
+    /// Whether each input comes from another kernel on the device, and whether each output is read only by other
+    /// kernels there.
     taken: Vec<bool>,
     kept: Vec<bool>,
-    /// By slot, the outputs of a type that the device doesn't store, in their own type.
+    /// For each slot, the converted outputs whose type the device does not store.
     converted: Vec<Vec<Vec<u8>>>,
 }
 
@@ -76,7 +77,7 @@ impl GpuKernel {
             true => Session::timed(device, program, precision, submission)?,
             false => Session::with_slots(device, program, precision, submission, slots)?,
         };
-        let plan = session.plan();
+        let plan = session.plan_report();
         let ports = |ids: &[ValueId], types: Vec<DataType>| -> Vec<Port> {
             ids.iter().zip(types).map(|(id, data_type)| Port::of(plan, *id, data_type)).collect()
         };
@@ -147,7 +148,7 @@ impl DelegateQueue for GpuKernel {
     }
 }
 
-/// The microseconds from one step of a run to the next.
+/// Measures the microseconds between steps of a run.
 struct Laps(Stopwatch);
 
 impl Laps {
@@ -161,12 +162,12 @@ impl Laps {
     }
 }
 
-/// Bytes that cross at each run.
+/// Bytes that are copied in each run.
 fn bytes_of(ports: &[Port], stay: &[bool]) -> usize {
     ports.iter().zip(stay).filter(|(_, stays)| !**stays).map(|(port, _)| port.device_bytes()).sum()
 }
 
-/// An output where another kernel left it on the device.
+/// An output in device memory that is shared with another kernel.
 struct Handed {
     value: SharedValue,
     scalar: Scalar,
@@ -182,7 +183,7 @@ fn failed(error: GpuError) -> DelegateError {
     failure("Invoke", &error)
 }
 
-/// A device's failure as the delegate's.
+/// Converts a device error to a delegate error.
 pub(super) fn failure(moment: &str, error: &GpuError) -> DelegateError {
     let kind = match error.kind() {
         GpuErrorKind::OutOfMemory => DelegateErrorKind::OutOfMemory,
@@ -242,7 +243,7 @@ impl DelegateKernel for GpuKernel {
 
     fn share_output(&mut self, output: usize) -> Option<Box<dyn Any>> {
         let Port { scalar, storage, elements, .. } = *self.outputs.get(output).filter(|port| port.elements > 0)?;
-        // What can't be shared goes through the host, and so does what fails to be.
+        // An output that cannot be shared, or fails to be shared, goes through the host.
         let value = self.session.share(output).ok()??;
         Some(Box::new(Handed { value, scalar, storage, elements }))
     }
@@ -265,7 +266,7 @@ impl DelegateKernel for GpuKernel {
     fn report(&self) -> KernelReport {
         let report = self.session.report();
         let name = |origin: &usize| self.nodes[*origin].0.to_string();
-        let merged = self.session.plan().merged().into_iter().map(|(origin, others)| {
+        let merged = self.session.plan_report().merged().into_iter().map(|(origin, others)| {
             let others: Vec<String> = others.iter().map(name).collect();
             (self.nodes[origin], format!("one kernel with node {}", others.join(", ")))
         });
@@ -287,7 +288,7 @@ impl DelegateKernel for GpuKernel {
             return Ok(KernelProfile::default());
         }
         let times = self.session.times().map_err(failed)?;
-        let plan = self.session.plan();
+        let plan = self.session.plan_report();
         let work = self.session.work();
         let timed = plan.dispatches.iter().zip(&times.spans).zip(&work);
         let dispatches = timed.map(|((dispatch, span), work)| DispatchProfile {

@@ -1,39 +1,39 @@
-//! The GPU delegate's options, under the names of `TfLiteGpuDelegateOptionsV2`.
+//! Options of the GPU delegate, named as in `TfLiteGpuDelegateOptionsV2`.
 
 use attache_gpu::{Backend, Fault, Precision, Submission, Variants};
 use attache_graph::Quantized;
 
 use crate::{Error, Partitioning};
 
-/// What the delegate is used for.
+/// The intended use of the delegate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InferencePreference {
-    /// Few runs: a quick start counts.
+    /// Few runs: fast startup matters.
     #[default]
     FastSingleAnswer,
-    /// Many runs: throughput counts.
+    /// Many runs: throughput matters.
     SustainedSpeed,
-    /// Something of both.
+    /// A compromise of both.
     Balanced,
 }
 
-/// What counts, in order of three.
+/// An optimization goal. Three of them are given in order of importance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InferencePriority {
-    /// Whatever the others leave.
+    /// Filled in from the other priorities.
     Auto,
-    /// Exact numbers.
+    /// Exact results.
     MaxPrecision,
-    /// Speed.
+    /// Low latency.
     MinLatency,
-    /// Little memory.
+    /// Low memory use.
     MinMemoryUsage,
 }
 
 use InferencePriority::{Auto, MaxPrecision, MinLatency, MinMemoryUsage};
 
-/// How the GPU delegate is made. [`GpuDelegateOptions::default`] takes every island of the graph;
-/// [`GpuDelegateOptions::tensorflow_lite`] has the defaults of TensorFlow Lite, which takes the largest only.
+/// Options of the GPU delegate. [`GpuDelegateOptions::default`] takes every partition of the graph.
+/// [`GpuDelegateOptions::tensorflow_lite`] has the defaults of TensorFlow Lite, which takes only the largest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuDelegateOptions {
     pub(crate) inference_preference: InferencePreference,
@@ -76,23 +76,27 @@ impl Default for GpuDelegateOptions {
 }
 
 impl GpuDelegateOptions {
-    /// The defaults of `TfLiteGpuDelegateOptionsV2Default`: one delegated partition, maximal precision.
+    /// The defaults of `TfLiteGpuDelegateOptionsV2Default`: one delegated partition and maximum precision.
     pub fn tensorflow_lite() -> Self {
         Self::default().max_delegated_partitions(1)
     }
 
-    /// `is_precision_loss_allowed`, which TensorFlow Lite keeps for old callers: it decides the first priority.
+    /// `is_precision_loss_allowed`, which TensorFlow Lite keeps for compatibility. It sets the first priority to
+    /// [`InferencePriority::MinLatency`] or [`InferencePriority::MaxPrecision`] and the others to
+    /// [`InferencePriority::Auto`].
     pub fn is_precision_loss_allowed(self, allowed: bool) -> Self {
         self.inference_priorities(if allowed { MinLatency } else { MaxPrecision }, Auto, Auto)
     }
 
-    /// What the delegate is used for.
+    /// The intended use of the delegate. It is accepted for compatibility and has no effect.
     pub fn inference_preference(mut self, preference: InferencePreference) -> Self {
         self.inference_preference = preference;
         self
     }
 
-    /// `inference_priority1` to `3`: they decide the precision unless [`GpuDelegateOptions::precision`] does.
+    /// `inference_priority1` to `inference_priority3`. They determine the precision unless
+    /// [`GpuDelegateOptions::precision`] is set. Contradictory priorities make
+    /// [`GpuDelegate::new`](super::GpuDelegate::new) fail.
     pub fn inference_priorities(
         mut self,
         first: InferencePriority,
@@ -103,105 +107,106 @@ impl GpuDelegateOptions {
         self
     }
 
-    /// The precision, whatever the priorities say.
+    /// The precision. It overrides the priorities.
     pub fn precision(mut self, precision: Precision) -> Self {
         self.precision = Some(precision);
         self
     }
 
-    /// What becomes of quantized tensors.
+    /// How quantized tensors are computed.
     pub fn quantized(mut self, quantized: Quantized) -> Self {
         self.quantized = quantized;
         self
     }
 
-    /// How commands get to the device; by default replayed where that is possible.
+    /// How commands are submitted to the device. The default is replay if it is possible.
     pub fn submission(mut self, submission: Submission) -> Self {
         self.submission = Some(submission);
         self
     }
 
-    /// Takes that many islands at most, the largest first; 0 counts as 1.
+    /// Maximum number of partitions; the largest are taken first. 0 counts as 1.
     pub fn max_delegated_partitions(mut self, most: usize) -> Self {
         self.partitioning.max_delegated_partitions = Some(most.max(1));
         self
     }
 
-    /// Takes islands of that many nodes at least.
+    /// Minimum number of nodes of a partition.
     pub fn min_nodes_per_partition(mut self, least: usize) -> Self {
         self.partitioning.min_nodes_per_partition = least;
         self
     }
 
-    /// Takes no node before this one.
+    /// Index of the first operator in the file that may be delegated.
     pub fn first_delegate_node_index(mut self, index: usize) -> Self {
         self.partitioning.first_delegate_node_index = index;
         self
     }
 
-    /// Takes no node after this one.
+    /// Index of the last operator in the file that may be delegated.
     pub fn last_delegate_node_index(mut self, index: usize) -> Self {
         self.partitioning.last_delegate_node_index = index;
         self
     }
 
-    /// Only through this graphics interface.
+    /// Restricts the choice of device to this graphics API.
     pub fn backend(mut self, backend: Backend) -> Self {
         self.backend = Some(backend);
         self
     }
 
-    /// Only an adapter whose name holds this text, whatever its case.
+    /// Restricts the choice of device to adapters whose name contains this text, ignoring case.
     pub fn adapter(mut self, text: impl Into<String>) -> Self {
         self.adapter = Some(text.into());
         self
     }
 
-    /// Only a hardware device, never one that computes on the CPU.
+    /// Restricts the choice of device to hardware. Devices that compute on the CPU are excluded.
     pub fn hardware_only(mut self, only: bool) -> Self {
         self.hardware_only = only;
         self
     }
 
-    /// With the graphics interface's own validation layer, whose messages go to the log. For tests.
+    /// Enables the validation layer of the graphics API, whose messages go to the log. For tests.
     pub fn validation(mut self, validation: bool) -> Self {
         self.validation = validation;
         self
     }
 
-    /// Without binary16 as a type of shaders, on a device that has it as well: 16-bit precisions then do as on one that
-    /// does not. For tests.
+    /// Does not use f16 as a type in shaders even if the device supports it. The 16-bit precisions then work as on a
+    /// device without that support. For tests.
     pub fn no_shader_f16(mut self, without: bool) -> Self {
         self.no_shader_f16 = without;
         self
     }
 
-    /// With the kernels that hardware would have, on a software device too. For tests.
+    /// Uses the kernels for hardware on a software device as well. For tests.
     pub fn as_hardware(mut self, as_hardware: bool) -> Self {
         self.as_hardware = as_hardware;
         self
     }
 
-    /// With the kernels that a device with cooperative matrices would have in 16 bits, on another one with binary16 in
-    /// shaders too: loops take the place of the matrices. For tests.
+    /// Uses the 16-bit kernels for cooperative matrices on a device without them that has f16 in shaders. Loops replace
+    /// the matrix instructions. For tests.
     pub fn emulate_matrices(mut self, emulate: bool) -> Self {
         self.emulate_matrices = emulate;
         self
     }
 
-    /// With a failure to come. For tests.
+    /// Injects a device failure. For tests.
     pub fn fault(mut self, fault: Fault) -> Self {
         self.fault = Some(fault);
         self
     }
 
-    /// Which variant writes a kernel where several apply; by default the cheapest.
+    /// Which kernel variant is used if several apply. The default is the one with the lowest cost.
     pub fn variants(mut self, variants: Variants) -> Self {
         self.variants = variants;
         self
     }
 
-    /// The precision that follows: from the place of `MaxPrecision` among the priorities, as TensorFlow Lite has it.
+    /// The precision that the options resolve to. As in TensorFlow Lite, it depends on the position of `MaxPrecision`
+    /// among the priorities.
     pub(crate) fn resolved_precision(&self) -> Result<Precision, Error> {
         if let Some(precision) = self.precision {
             return Ok(precision);
@@ -215,7 +220,7 @@ impl GpuDelegateOptions {
     }
 }
 
-/// The priorities with each `Auto` filled in. Source: TensorFlow Lite's rules for its GPU delegate.
+/// The priorities with each `Auto` filled in, by TensorFlow Lite's rules for its GPU delegate.
 fn complete(priorities: [InferencePriority; 3]) -> Result<[InferencePriority; 3], Error> {
     let wrong = |text: &str| Err(Error::usage(format!("inference priorities: {text}")));
     match priorities {

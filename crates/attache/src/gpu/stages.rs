@@ -1,30 +1,35 @@
-//! The GPU's stages as text: program, kernels, shaders, plan.
+//! The GPU delegate's stages as text: program, kernels, shaders, plan.
 
 use std::fmt::Write;
 use std::sync::{Arc, Mutex};
 
-use attache_gpu::{Epilogue, Kernel, Plan};
+use attache_gpu::{Epilogue, Kernel, PlanReport};
 use attache_gpu_ir::{Primitive, Step, ValueId};
 use attache_graph::{Graph, NodeId, Refusal, TensorMut, TensorRef};
 use attache_model::Model;
 
-use super::delegate::{GpuDelegate, stitch};
+use super::delegate::GpuDelegate;
+use super::program::stitch;
 use crate::{Claim, Delegate, DelegateError, DelegateKernel, Error, ErrorKind, Island, Limits, Partitioning};
 
-/// A stage between an island and a recording.
+/// A stage between a partition and its recorded commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GpuStage {
     /// The primitives, before fusion.
     Program,
-    /// What fusion makes of them: one kernel a line.
+    /// The kernels after fusion, one per line.
     Kernels,
-    /// The text of every distinct shader.
+    /// The WGSL source of every distinct shader.
     Wgsl,
-    /// Dispatches and memory.
+    /// The dispatches and the memory plan.
     Plan,
 }
 
-/// A stage of every island of a subgraph that asks for no more than `limits`, as text.
+/// A stage of every partition of a subgraph, as text.
+///
+/// # Errors
+///
+/// If the subgraph does not exist, is invalid or exceeds `limits`, or if the delegate panics.
 pub fn stage(
     model: &Model,
     subgraph: usize,
@@ -42,7 +47,7 @@ pub fn stage(
     Ok(text.clone())
 }
 
-/// Claims as the delegate does, and instead of preparing an island writes down what it would become.
+/// Claims nodes as the delegate does, but prints each partition instead of preparing it.
 struct Printer {
     delegate: GpuDelegate,
     stage: GpuStage,
@@ -56,7 +61,7 @@ impl Printer {
             return Ok(program.to_string());
         }
         let (device, submission) = (self.delegate.device(), self.delegate.usual_submission());
-        let plan = Plan::new(program, self.delegate.precision(), device.limits(), submission);
+        let plan = PlanReport::new(program, self.delegate.precision(), device.limits(), submission.keeps_apart());
         let plan = plan.map_err(|error| DelegateError::new(error.to_string()))?;
         if self.stage == GpuStage::Plan {
             return Ok(plan.to_string());
@@ -75,8 +80,8 @@ impl Printer {
     }
 }
 
-/// The kernels of a plan between its inputs and outputs, and which values are others under another shape.
-fn kernels(plan: &Plan) -> String {
+/// The kernels of a plan with its inputs and outputs, and the values that are reshapes of other values.
+fn kernels(plan: &PlanReport) -> String {
     let input = |id: &ValueId| format!("%{} = input {}\n", id.0, plan.program.shape(*id));
     let reshape = |step: &Step| {
         let is_reshape = matches!(step.primitive, Primitive::Reshape(_));
@@ -89,9 +94,9 @@ fn kernels(plan: &Plan) -> String {
     format!("{text}output {}\n", values(&plan.program.outputs))
 }
 
-/// A kernel of the plan as a line: what it makes, from what, and whose work that is: nodes by their place in the island, as in
-/// the text of a program.
-fn line(plan: &Plan, (index, kernel): (usize, &Kernel)) -> String {
+/// A kernel of the plan as one line: its outputs, its inputs and the nodes that it computes. Nodes are numbered by
+/// their index in the partition, as in the text of a program.
+fn line(plan: &PlanReport, (index, kernel): (usize, &Kernel)) -> String {
     let shapes: Vec<_> = kernel.outputs.iter().map(|id| plan.program.shape(*id).to_string()).collect();
     let mut line = format!("{index}: {} = {}", values(&kernel.outputs), call(kernel));
     line += &format!(" -> {}  # {:?}: {}", shapes.join(", "), kernel.origins, kernel.primitive.parameters());
@@ -139,7 +144,8 @@ impl Delegate for Printer {
     }
 }
 
-/// Stands for an island that was written down: were it refused, so would be those after it.
+/// The kernel of a partition that was printed. Preparing must succeed, because a failure would drop all later
+/// partitions.
 struct Printed;
 
 impl DelegateKernel for Printed {

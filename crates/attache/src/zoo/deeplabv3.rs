@@ -1,9 +1,10 @@
-//! DeepLab v3 over MobileNet v2, half its width, for images of 257 × 257: `deeplabv3_257`.
+//! DeepLab v3 over MobileNet v2 of width 0.5, for images of 257 × 257: `deeplabv3_257`.
 //!
 //! Source: Chen et al. 2017, "Rethinking Atrous Convolution for Semantic Image Segmentation", section 3.3, without its
 //! dilated branches, over Sandler et al. 2018, section 6.3, at an eighth of the image's size. Operators and names are
-//! those of the published `deeplabv3_257_mv_gpu.tflite`: 21 classes for each pixel, of which the first is the background,
-//! as scores without a softmax, and two resizes at the end, the first of which keeps the size.
+//! those of the published `deeplabv3_257_mv_gpu.tflite`. It has 21 classes for each pixel, the first of which is the
+//! background. The output is scores without a softmax. There are two resizes at the end, the first of which keeps the
+//! size.
 
 use attache_base::Activation;
 
@@ -14,13 +15,13 @@ use super::weights::{LINEAR, RECTIFIED};
 /// Height and width of the features.
 const SIZE: usize = 33;
 
-/// Channels of the branches and of what joins them.
+/// Output channels of the two branches and of the convolution that joins them.
 const CHANNELS: usize = 256;
 
-/// Classes, with the background.
+/// Number of classes, including the background.
 const CLASSES: usize = 21;
 
-/// The network.
+/// Builds the network.
 pub(super) fn network() -> Network {
     let mut network = Network::new("DeepLab v3 over MobileNet v2 0.5 257, synthetic weights", 3);
     let image = network.input("sub_7", [1, 257, 257, 3]);
@@ -39,7 +40,7 @@ pub(super) fn network() -> Network {
     network
 }
 
-/// A layer over each position by itself.
+/// A 1 × 1 convolution.
 fn point(network: &mut Network, input: &Value, scope: &str) -> Value {
     let names = [scope, &format!("{scope}/Relu")];
     network.convolution(input, names, CHANNELS, Window::same(1, 1, Activation::Relu), RECTIFIED)
@@ -65,7 +66,7 @@ mod tests {
             ("RESIZE_BILINEAR", 3),
         ];
         assert_eq!(counts(&model), operators.map(|(name, count)| (name.to_owned(), count)));
-        // What the published file holds.
+        // The number of parameters in the published file.
         assert_eq!(parameters(&model), 688_357);
         let main = &model.subgraphs()[0];
         assert_eq!(main.tensors[main.outputs[0]].shape, Shape::from([1, 257, 257, 21]));

@@ -1,23 +1,25 @@
-//! A long short-term memory of 128 units that reads a digit row by row: `lstm_128`.
+//! An LSTM of 128 units that reads a digit row by row: `lstm_128`.
 //!
-//! Source: Hochreiter and Schmidhuber 1997, "Long Short-Term Memory", in the form and size of TensorFlow's widespread
-//! example: 28 rows of 28 pixels through a `BasicLSTMCell`, unrolled by `static_rnn`, and a layer of 10 classes over the
-//! last activation. A step is one LSTM operator with the basic kernel, which is what the converter makes of the cell.
+//! Source: Hochreiter and Schmidhuber 1997, "Long Short-Term Memory", in the form and size of TensorFlow's common
+//! example: 28 rows of 28 pixels through a `BasicLSTMCell`, unrolled by `static_rnn`, and a layer of 10 classes over
+//! the last activation. Each step is one LSTM operator with the basic kernel, which is what the converter makes of the
+//! cell.
 
 use super::network::Network;
 use super::weights::LOGITS;
 
-/// Rows, and pixels in each.
+/// Number of rows, and of pixels in each.
 const SIZE: usize = 28;
 
 const UNITS: usize = 128;
 
 const CLASSES: usize = 10;
 
-/// Gain of the gates: the mean square of what they read, pixels and activations that start from zero, is small.
+/// Gain of the gates. It is large because the mean square of their inputs is small: pixels, and activations that start
+/// at zero.
 const GATES: f32 = 12.0;
 
-/// The network.
+/// Builds the network.
 pub(super) fn network() -> Network {
     let mut network = Network::new("LSTM 128, synthetic weights", 6);
     let image = network.input("input", [1, SIZE, SIZE]);

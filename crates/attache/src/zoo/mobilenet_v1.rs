@@ -1,16 +1,17 @@
 //! MobileNet v1, width 1.0, for images of 224 × 224: `mobilenet_v1_1.0_224`.
 //!
 //! Source: Howard et al. 2017, "MobileNets: Efficient Convolutional Neural Networks for Mobile Vision Applications",
-//! table 1, with stride 1 in the last depthwise convolution, as in the code that was published with it (the table's 2
-//! would not give the 7 × 7 that follows). Operators and names are those of the published `.tflite` file: batch
-//! normalization folded into weights and biases, RELU6 fused, 1,001 classes, of which the first is the background.
+//! table 1. The last depthwise convolution has stride 1, as in the code that was published with the paper; the table's
+//! stride 2 would not give the 7 × 7 that follows. Operators and names are those of the published `.tflite` file: batch
+//! normalization is folded into weights and biases, RELU6 is fused, and the first of the 1,001 classes is the
+//! background.
 
 use attache_base::Activation;
 
 use super::network::{Network, Value, Window};
 use super::weights::{LOGITS, PIXELS, RECTIFIED};
 
-/// Stride of each depthwise convolution and channels of the pointwise one behind it.
+/// Stride of each depthwise convolution and output channels of the pointwise convolution after it.
 const BLOCKS: [(usize, usize); 13] = [
     (1, 64),
     (2, 128),
@@ -27,10 +28,10 @@ const BLOCKS: [(usize, usize); 13] = [
     (1, 1024),
 ];
 
-/// Classes, with the background.
+/// Number of classes, including the background.
 const CLASSES: usize = 1001;
 
-/// The network.
+/// Builds the network.
 pub(super) fn network() -> Network {
     let mut network = Network::new("MobileNet v1 1.0 224, synthetic weights", 1);
     let image = network.input("input", [1, 224, 224, 3]);
@@ -45,7 +46,7 @@ pub(super) fn network() -> Network {
     network
 }
 
-/// All but the classifier: 1,024 channels, a thirty-second of the image's size. Results are named after `scope`.
+/// Everything except the classifier: 1,024 channels at 1/32 of the image's size. Outputs are named after `scope`.
 pub(super) fn features(network: &mut Network, image: &Value, scope: &str) -> Value {
     let window = |size, stride| Window::same(size, stride, Activation::Relu6);
     let names = ["MobilenetV1/Conv2d_0", &format!("{scope}/Conv2d_0/Relu6")];

@@ -1,15 +1,16 @@
 //! MobileNet v2, width 1.0, for images of 224 × 224: `mobilenet_v2_1.0_224`.
 //!
 //! Source: Sandler et al. 2018, "MobileNetV2: Inverted Residuals and Linear Bottlenecks", table 2. Operators and names
-//! are those of the published `.tflite` files: batch normalization folded into weights and biases, RELU6 fused, 1,001
-//! classes, of which the first is the background, and RESHAPE before the softmax, as in the quantized file.
+//! are those of the published `.tflite` files: batch normalization is folded into weights and biases, RELU6 is fused,
+//! and the first of the 1,001 classes is the background. There is a RESHAPE before the softmax, as in the quantized
+//! file.
 
 use attache_base::Activation;
 
 use super::network::{Network, Value, Window};
 use super::weights::{LINEAR, LOGITS, PIXELS, RECTIFIED};
 
-/// Stride and channels of each bottleneck.
+/// Stride and output channels of each bottleneck.
 const BLOCKS: [(usize, usize); 17] = [
     (1, 16),
     (2, 24),
@@ -30,13 +31,13 @@ const BLOCKS: [(usize, usize); 17] = [
     (1, 320),
 ];
 
-/// How many times wider than its input a bottleneck is inside, but for the first, which is as wide.
+/// Expansion factor of a bottleneck's input channels. The first bottleneck does not expand.
 const EXPANSION: usize = 6;
 
-/// Classes, with the background.
+/// Number of classes, including the background.
 const CLASSES: usize = 1001;
 
-/// The network.
+/// Builds the network.
 pub(super) fn network() -> Network {
     let mut network = Network::new("MobileNet v2 1.0 224, synthetic weights", 2);
     let image = network.input("input", [1, 224, 224, 3]);
@@ -53,22 +54,22 @@ pub(super) fn network() -> Network {
     network
 }
 
-/// The bottlenecks and the convolution before them, with a `narrowing`th of the channels, in a `stride`th of the image's
-/// size: where strides would reach further, dilation takes their place, as in DeepLab.
+/// The bottlenecks and the convolution before them. Channels are divided by `narrowing`. The output has 1/`stride` of
+/// the image's size: strides beyond that are replaced by dilation, as in DeepLab.
 pub(super) fn features(network: &mut Network, image: &Value, narrowing: usize, stride: usize) -> Value {
     let blocks = bottlenecks(network, image, narrowing, stride);
     blocks.into_iter().next_back().expect("there are bottlenecks").output
 }
 
-/// What a bottleneck makes.
+/// The tensors of a bottleneck.
 #[derive(Clone, Debug)]
 pub(super) struct Bottleneck {
-    /// Its wide side, before each channel is looked at by itself.
+    /// The expanded features, before the depthwise convolution.
     pub(super) expanded: Value,
     pub(super) output: Value,
 }
 
-/// The bottlenecks of [`features`], one by one.
+/// The outputs of all bottlenecks of [`features`].
 pub(super) fn bottlenecks(network: &mut Network, image: &Value, narrowing: usize, stride: usize) -> Vec<Bottleneck> {
     let names = ["MobilenetV2/Conv", "MobilenetV2/Conv/Relu6"];
     let window = Window::same(3, 2, Activation::Relu6);
@@ -87,7 +88,7 @@ pub(super) fn bottlenecks(network: &mut Network, image: &Value, narrowing: usize
     blocks
 }
 
-/// Wider, each channel by itself, narrow again; added to the input where that has the same shape.
+/// Expansion, depthwise convolution and projection. The input is added if it has the same shape.
 fn bottleneck(network: &mut Network, input: &Value, index: usize, window: Window, channels: usize) -> Bottleneck {
     let scope = if index == 0 { "expanded_conv".to_owned() } else { format!("expanded_conv_{index}") };
     let name = |part: &str| format!("MobilenetV2/{scope}/{part}");

@@ -1,10 +1,11 @@
 //! Built-in models: the published architectures of well-known networks, with synthetic weights.
 //!
-//! Contract: a name always gives the same bytes, on every machine; the operators, shapes and names of tensors are those
-//! of the published files; activations keep a healthy size on input that is uniform in [-1, 1). What they are not:
-//! trained. They time a device and test a runtime where no file can be fetched; their classes mean nothing.
+//! Contract: a name always gives the same bytes on every machine. Operators, shapes and tensor names are those of the
+//! published files. Activations stay in a healthy range for inputs that are uniform in [-1, 1). The models are not
+//! trained, so their classes are meaningless. They serve to measure a device and to test a runtime where no file can be
+//! downloaded.
 //!
-//! One network, one file, and a row of the table `MODELS`.
+//! Each network has its own file and an entry in the table `MODELS`.
 
 mod deeplabv3;
 mod lstm;
@@ -40,7 +41,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     MODELS.iter().map(|entry| entry.name)
 }
 
-/// The bytes of a built-in model as a `.tflite` file; `None` where no model has that name.
+/// The bytes of a built-in model as a `.tflite` file; `None` if no model has this name.
 pub fn build(name: &str) -> Option<Vec<u8>> {
     MODELS.iter().find(|entry| entry.name == name).map(|entry| (entry.network)().finish())
 }
@@ -55,7 +56,7 @@ mod tests {
     use super::*;
     use crate::{Interpreter, Model};
 
-    /// How often each operator occurs, by name.
+    /// Number of occurrences of each operator, by name.
     pub(super) fn counts(model: &Model) -> Vec<(String, usize)> {
         let mut counts = BTreeMap::new();
         for operator in &model.subgraphs()[0].operators {
@@ -64,7 +65,7 @@ mod tests {
         counts.into_iter().collect()
     }
 
-    /// Weights and biases.
+    /// Number of weights and biases.
     pub(super) fn parameters(model: &Model) -> usize {
         let constants = model.subgraphs()[0].tensors.iter().filter_map(|tensor| tensor.constant.as_ref());
         let floats = constants.filter(|constant| constant.data_type == DataType::Float32);
@@ -101,7 +102,7 @@ mod tests {
                 for (output, operator) in names.enumerate() {
                     let values: &[f32] = interpreter.read(output).unwrap();
                     let (measure, healthy) = match operator.as_str() {
-                        // A choice among what the layers before it made.
+                        // It only selects values that earlier layers made.
                         "TFLite_Detection_PostProcess" => continue,
                         "SOFTMAX" | "LOGISTIC" => (values.iter().copied().fold(0.0, f32::max), 0.01..0.9),
                         _ => (deviation(values), 0.1..10.0),

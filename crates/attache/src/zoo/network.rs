@@ -1,5 +1,5 @@
-//! What the built-in networks are written in: layers that give their output's shape, make up their weights and name
-//! their tensors as TensorFlow's converter does. Here is what a network keeps; the layers are in `layers`.
+//! The builder for the built-in networks. Its layers compute the shapes of their outputs, generate their weights and
+//! name their tensors as TensorFlow's converter does. This file has the state of a network; the layers are in `layers`.
 
 mod layers;
 
@@ -27,36 +27,36 @@ impl Value {
     }
 }
 
-/// How a window slides over an image, and what becomes of the result.
+/// A sliding window over an image, with the activation of the result.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     /// Height and width.
     size: usize,
-    /// Along both axes.
+    /// Stride along both axes.
     stride: usize,
-    /// Distance between neighbours in the window.
+    /// Distance in the image between neighbours in the window.
     dilation: usize,
     padding: Padding,
     activation: Activation,
 }
 
-/// A network in the making: one subgraph whose layers run in the order in which they are added. Panics where a layer
-/// does not fit its input: networks are part of the program.
+/// A network under construction: one subgraph whose layers run in the order in which they are added. A layer that does
+/// not fit its input is a bug in this crate and panics.
 #[derive(Debug)]
 pub(super) struct Network {
     model: ModelBuilder,
     subgraph: usize,
     random: Random,
-    /// Names in the signature, and tensors.
+    /// Name in the signature and tensor of each input.
     inputs: Vec<(String, usize)>,
-    /// As `inputs`.
+    /// Name in the signature and tensor of each output.
     outputs: Vec<(String, usize)>,
-    /// What each layer makes.
+    /// The outputs of all layers.
     results: Vec<usize>,
 }
 
 impl Network {
-    /// A network without layers. The seed decides the weights.
+    /// A network without layers. `seed` determines the weights.
     pub(super) fn new(description: &str, seed: u64) -> Self {
         let mut model = ModelBuilder::new(description);
         let subgraph = model.subgraph("main");
@@ -64,19 +64,19 @@ impl Network {
         Self { model, subgraph, random: Random::new(seed), inputs, outputs, results }
     }
 
-    /// A float input, which the signature knows by its tensor's name.
+    /// Adds a float input. The signature uses the name of its tensor.
     pub(super) fn input(&mut self, name: &str, shape: impl Into<Shape>) -> Value {
         let value = self.value(name, shape.into());
         self.inputs.push((name.to_owned(), value.tensor));
         value
     }
 
-    /// Makes a value an output, which the signature knows by this name.
+    /// Makes a tensor an output with this name in the signature.
     pub(super) fn output(&mut self, name: &str, value: &Value) {
         self.outputs.push((name.to_owned(), value.tensor));
     }
 
-    /// The file, with a signature `serving_default`.
+    /// The bytes of the file, with the signature `serving_default`.
     pub(super) fn finish(mut self) -> Vec<u8> {
         let tensors = |list: &[(String, usize)]| list.iter().map(|(_, tensor)| *tensor).collect::<Vec<_>>();
         self.model.inputs(self.subgraph, &tensors(&self.inputs)).outputs(self.subgraph, &tensors(&self.outputs));
@@ -84,7 +84,7 @@ impl Network {
         self.model.finish()
     }
 
-    /// The same network, with what each layer makes as its outputs.
+    /// The same network with the outputs of all layers as its outputs.
     #[cfg(test)]
     pub(super) fn opened_up(mut self) -> Self {
         self.outputs = self.results.iter().enumerate().map(|(layer, tensor)| (layer.to_string(), *tensor)).collect();
@@ -103,7 +103,7 @@ impl Network {
         result
     }
 
-    /// An operator with any number of results, given by name and shape.
+    /// Adds an operator with these names and shapes of outputs.
     fn operator<const N: usize>(
         &mut self,
         operator: BuiltinOperator,
@@ -125,7 +125,8 @@ impl Network {
         Value { tensor: self.model.tensor(self.subgraph, tensor), shape }
     }
 
-    /// A state that nothing changes: zeros, where TensorFlow Lite's operators take no constant.
+    /// A state that is never written. It is a variable of zeros, because TensorFlow Lite's operators accept no constant
+    /// there.
     fn zeros(&mut self, name: &str, shape: impl Into<Shape>) -> Value {
         let shape = shape.into();
         let tensor = TensorBuilder::new(name, DataType::Float32, shape.clone()).variable();
@@ -138,29 +139,29 @@ impl Network {
 }
 
 impl Window {
-    /// One that gives as many positions as there are strides in the image.
+    /// A window with SAME padding: as many output pixels as there are strides in the image.
     pub(super) const fn same(size: usize, stride: usize, activation: Activation) -> Self {
         Self { size, stride, dilation: 1, padding: Padding::Same, activation }
     }
 
-    /// One that keeps within the image.
+    /// A window with VALID padding: it stays inside the image.
     pub(super) const fn valid(size: usize, stride: usize, activation: Activation) -> Self {
         Self { padding: Padding::Valid, ..Self::same(size, stride, activation) }
     }
 
-    /// The same with gaps, so that neighbours in the window are `dilation` apart in the image.
+    /// The same window with this dilation.
     pub(super) const fn dilated(self, dilation: usize) -> Self {
         Self { dilation, ..self }
     }
 
-    /// Positions along an axis of this extent.
+    /// Number of output pixels along an axis of this extent.
     fn positions(self, extent: usize) -> usize {
         let window = self.padding.window(extent, self.size, self.stride, self.dilation);
         window.expect("windows, strides and dilations are positive").output
     }
 }
 
-/// The version that TensorFlow's converter gives an operator: the first that knows all its options.
+/// The version that TensorFlow's converter gives an operator: the first one that has all its options.
 fn version(options: &BuiltinOptionsT) -> i32 {
     match options {
         BuiltinOptionsT::DepthwiseConv2DOptions(options) if options.dilation_w_factor > 1 => 2,
@@ -169,7 +170,7 @@ fn version(options: &BuiltinOptionsT) -> i32 {
     }
 }
 
-/// A signature's entries as the writer takes them.
+/// The entries of a signature as the model builder takes them.
 fn named(list: &[(String, usize)]) -> Vec<(&str, usize)> {
     list.iter().map(|(name, tensor)| (name.as_str(), *tensor)).collect()
 }

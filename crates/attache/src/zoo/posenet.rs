@@ -1,8 +1,8 @@
 //! PoseNet over MobileNet v1, for images of 257 × 257: `posenet_mobilenet_v1_257`.
 //!
 //! Source: Papandreou et al. 2018, "PersonLab: Person Pose Estimation and Instance Segmentation with a Bottom-Up,
-//! Part-Based, Geometric Embedding Model", section 3.1, over MobileNet v1 at a thirty-second of the image's size, as
-//! TensorFlow.js publishes it. Operators, their order and the names of inputs and outputs are those of
+//! Part-Based, Geometric Embedding Model", section 3.1, over MobileNet v1 at 1/32 of the image's size, as published by
+//! TensorFlow.js. Operators, their order and the names of inputs and outputs are those of
 //! `posenet_mobilenet_v1_100_257`, whose four heads read the same features.
 
 use attache_base::Activation;
@@ -11,12 +11,12 @@ use super::mobilenet_v1;
 use super::network::{Network, Window};
 use super::weights::LINEAR;
 
-/// The heads and their channels: heat of 17 key points, two coordinates for each of them, and two for each of the 16
-/// edges of the tree that joins them, in either direction.
+/// The heads and their channels: a heat map for each of 17 key points, an offset of two coordinates for each key point,
+/// and a displacement of two coordinates for each of the 16 edges of the key point tree, forward and backward.
 const HEADS: [(&str, usize); 4] =
     [("displacement_bwd_2", 32), ("displacement_fwd_2", 32), ("heatmap_2", 17), ("offset_2", 34)];
 
-/// The network.
+/// Builds the network.
 pub(super) fn network() -> Network {
     let mut network = Network::new("PoseNet over MobileNet v1 1.0 257, synthetic weights", 4);
     let image = network.input("sub_2", [1, 257, 257, 3]);
@@ -42,7 +42,7 @@ mod tests {
         let model = Model::from_bytes(network().finish()).unwrap();
         let operators = [("CONV_2D", 18), ("DEPTHWISE_CONV_2D", 13)];
         assert_eq!(counts(&model), operators.map(|(name, count)| (name.to_owned(), count)));
-        // What the published file holds.
+        // The number of parameters in the published file.
         assert_eq!(parameters(&model), 3_313_907);
         let main = &model.subgraphs()[0];
         let shapes: Vec<_> = main.outputs.iter().map(|output| main.tensors[*output].shape.to_vec()).collect();

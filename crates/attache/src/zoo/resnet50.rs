@@ -1,27 +1,28 @@
 //! ResNet-50, version 1, for images of 224 × 224: `resnet50_224`.
 //!
 //! Source: He et al. 2015, "Deep Residual Learning for Image Recognition", table 1, in the form of
-//! `keras.applications.ResNet50` as TensorFlow's converter writes it: strides in the first convolution of a bottleneck,
-//! padding by operators of its own before the first convolution and the pooling, batch normalization folded into weights
-//! and biases, RELU fused into convolutions and additions, 1,000 classes. Results have the names of Keras's layers.
+//! `keras.applications.ResNet50` as TensorFlow's converter writes it. Strides are in the first convolution of a
+//! bottleneck. Separate operators pad before the first convolution and the pooling. Batch normalization is folded into
+//! weights and biases. RELU is fused into convolutions and additions. There are 1,000 classes. Tensors have the names
+//! of Keras's layers.
 
 use attache_base::Activation;
 
 use super::network::{Network, Value, Window};
 use super::weights::{LINEAR, PIXELS, RECTIFIED};
 
-/// Bottlenecks, channels inside them and stride of the first, stage by stage.
+/// For each stage: number of bottlenecks, channels inside them, and stride of the first one.
 const STAGES: [(usize, usize, usize); 4] = [(3, 64, 1), (4, 128, 2), (6, 256, 2), (3, 512, 2)];
 
-/// How many times wider than inside a bottleneck is outside.
+/// Ratio of a bottleneck's output channels to the channels inside it.
 const EXPANSION: usize = 4;
 
 const CLASSES: usize = 1000;
 
-/// Gain of the last layer of a bottleneck: small, for what it makes is added up from one to the next.
+/// Gain of the last layer of a bottleneck. It is small because the residuals of all bottlenecks add up.
 const RESIDUAL: f32 = 0.25;
 
-/// The network.
+/// Builds the network.
 pub(super) fn network() -> Network {
     let mut network = Network::new("ResNet-50 v1 224, synthetic weights", 5);
     let image = network.input("input_1", [1, 224, 224, 3]);
@@ -44,7 +45,8 @@ pub(super) fn network() -> Network {
     network
 }
 
-/// Narrow, 3 × 3, wide again, added to the input, which a convolution widens where it has another width.
+/// 1 × 1 reduction, 3 × 3 convolution and 1 × 1 expansion, added to the input. If the number of channels differs, a
+/// convolution of the input adjusts it.
 fn bottleneck(network: &mut Network, input: &Value, scope: &str, channels: usize, stride: usize) -> Value {
     let outside = EXPANSION * channels;
     let name = |part: &str| format!("{scope}_{part}");
@@ -84,7 +86,8 @@ mod tests {
             ("SOFTMAX", 1),
         ];
         assert_eq!(counts(&model), operators.map(|(name, count)| (name.to_owned(), count)));
-        // Keras counts 25,636,712, with four numbers of batch normalization for each of 26,560 channels.
+        // Keras counts 25,636,712 parameters, including four batch normalization parameters for each of 26,560
+        // channels.
         assert_eq!(parameters(&model), 25_636_712 - 4 * 26_560);
     }
 }

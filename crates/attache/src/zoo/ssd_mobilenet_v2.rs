@@ -1,13 +1,14 @@
 //! A single-shot detector over MobileNet v2, for images of 320 × 320: `ssd_mobilenet_v2_320`.
 //!
-//! Source: Sandler et al. 2018, section 6.2 (SSDLite), and Liu et al. 2016, "SSD: Single Shot MultiBox Detector". Operators
-//! and names are those of the `.tflite` files that the TensorFlow Object Detection API exports: six maps from 20 × 20 to
-//! 1 × 1, on each a head for boxes and one for 90 classes and a background, and TFLite_Detection_PostProcess at the end.
+//! Source: Sandler et al. 2018, section 6.2 (SSDLite), and Liu et al. 2016, "SSD: Single Shot MultiBox Detector".
+//! Operators and names are those of the `.tflite` files that the TensorFlow Object Detection API exports: six feature
+//! maps from 20 × 20 to 1 × 1, a box head and a class head (90 classes and the background) on each, and
+//! TFLite_Detection_PostProcess at the end.
 //!
-//! Scores of random weights would lie so close that rounding decides their order. Here a few anchors of the three
-//! coarsest maps lead, each by a constant of its own: their scores are steps apart, of which the image moves each but a
-//! little, and a score threshold lies between two of them. The boxes move with the image. What tells the places of a map
-//! apart is its border, which a constant feature shows.
+//! With random weights, scores would be so close that rounding decides their order. Therefore a few anchors of the
+//! three coarsest maps, the leaders, get constant biases that separate their scores. The image moves these scores only
+//! slightly. The score threshold lies between them and all other scores. The boxes do depend on the image. Pixels of
+//! one map get different scores because the depthwise convolution of a constant feature differs at the map's border.
 
 use attache_base::Activation;
 use attache_model::FlexScalar;
@@ -16,50 +17,52 @@ use super::mobilenet_v2::bottlenecks;
 use super::network::{Network, Value, Window};
 use super::weights::{RECTIFIED, Weights};
 
-/// Classes, without the background.
+/// Number of classes, without the background.
 const CLASSES: usize = 90;
 
-/// The bottleneck whose wide side is the first map.
+/// The bottleneck whose expanded features are the first map.
 const FIRST_MAP: usize = 13;
 
-/// Channels of each further map, and of what comes before it.
+/// For each further map: channels of the 1 × 1 convolution before it, and channels of the map.
 const FURTHER: [(usize, usize); 4] = [(256, 512), (128, 256), (128, 256), (64, 128)];
 
-/// Size of the anchors of each map as a share of the image's, and the size after the last.
+/// Anchor size of each map as a fraction of the image's size, and the size after the last.
 const SIZES: [f32; 7] = [0.2, 0.35, 0.5, 0.65, 0.8, 0.95, 1.0];
 
-/// The first map whose places its border tells apart: 3 × 3, after it 2 × 2 and 1 × 1.
+/// The first map whose pixels differ by their border: 3 × 3, followed by 2 × 2 and 1 × 1.
 const COARSE: usize = 3;
 
-/// Map, anchor and class of those that lead, the highest score first. The first stands in the second's place.
+/// Map, anchor and class of each leader, highest score first. The second one is suppressed, because its box overlaps
+/// that of the first.
 const LEADERS: [(usize, usize, usize); 5] = [(5, 0, 17), (5, 5, 17), (4, 1, 61), (3, 2, 0), (4, 4, 89)];
 
 /// The score of the first leader, before the logistic function.
 const HIGHEST: f32 = 1.6;
 
-/// From one place to the next, of scores before the logistic function. The image moves them by a tenth of that or less.
+/// Score difference between neighbouring pixels, before the logistic function. The image moves scores by at most a
+/// tenth of it.
 const STEP: f32 = 0.06;
 
-/// The places of a map and one more step, so that a threshold fits between leaders.
+/// Steps between leaders: the pixels of a map and one more, so that a threshold fits in between.
 const STEPS: f32 = 10.0;
 
-/// Half a leader below the last one: the logistic function of -1.1.
+/// The score threshold, half the distance between leaders below the last one: the logistic function of -1.1.
 const THRESHOLD: f64 = 0.25;
 
-/// The constant feature where the border doesn't change it, and how much it changes from place to place.
+/// Value of the constant feature away from the border, and its change from pixel to pixel.
 const MIDDLE: f32 = 3.0;
 const SLOPE: f32 = 0.5;
 
-/// Scores of what doesn't lead, before the logistic function: this and 1 more or less.
+/// Scores of all other anchors and classes, before the logistic function: this value ± 1.
 const IDLE: f32 = -6.0;
 
-/// Gain of what the image adds to scores and to encodings.
+/// Gain of the image's contribution to scores and to encodings.
 const SCORES: f32 = 1e-5;
 const ENCODINGS: f32 = 1e-2;
 
 const POINT: Window = Window::same(1, 1, Activation::Relu6);
 
-/// The network.
+/// Builds the network.
 pub(super) fn network() -> Network {
     let mut network = Network::new("SSDLite MobileNet v2 320, synthetic weights", 7);
     let image = network.input("normalized_input_image_tensor", [1, 320, 320, 3]);
@@ -77,7 +80,7 @@ pub(super) fn network() -> Network {
     network
 }
 
-/// Detections, at most.
+/// Maximum number of detections.
 const DETECTIONS: usize = 10;
 
 fn options() -> [(&'static str, FlexScalar); 10] {
@@ -95,7 +98,7 @@ fn options() -> [(&'static str, FlexScalar); 10] {
     ]
 }
 
-/// The six maps, the finest first.
+/// The six feature maps, finest first.
 fn maps(network: &mut Network, image: &Value) -> Vec<Value> {
     let blocks = bottlenecks(network, image, 1, 32);
     let last = &blocks.last().expect("there are bottlenecks").output;
@@ -118,7 +121,7 @@ fn maps(network: &mut Network, image: &Value) -> Vec<Value> {
     maps
 }
 
-/// Anchors at each place of a map.
+/// Number of anchors at each pixel of a map.
 fn anchors_of(map: usize) -> usize {
     if map == 0 { 3 } else { 6 }
 }
@@ -140,7 +143,7 @@ fn classes(network: &mut Network, map: &Value, index: usize) -> Value {
     let mut weights = network.weights(columns * anchors_of(index), map.channels(), SCORES);
     weights.biases.iter_mut().for_each(|bias| *bias = IDLE + 10.0 * *bias);
     if index >= COARSE {
-        // Downwards three times as much as to the right: each place of a 3 × 3 map gets a number of its own.
+        // The weight for down is three times that for right, so that each pixel of a 3 × 3 map gets a distinct value.
         let (down, right) = (3.0 * SLOPE, SLOPE);
         near.filter(0).copy_from_slice(&[0.0, down, 0.0, right, 0.0, -right, 0.0, -down, 0.0]);
         near.biases[0] = MIDDLE;
@@ -153,13 +156,14 @@ fn classes(network: &mut Network, map: &Value, index: usize) -> Value {
     head(network, map, &scope, [&near, &weights], columns)
 }
 
-/// Weights of a window of 3 × 3. On coarse maps most of it lies beyond the border, and the rest is larger instead.
+/// Weights of a 3 × 3 depthwise convolution. On coarse maps most of the window is outside the image, so the gain is
+/// larger.
 fn near(network: &mut Network, map: &Value, index: usize) -> Weights {
     let gain = if index < COARSE { RECTIFIED } else { 3.0 * RECTIFIED };
     network.weights(map.channels(), 9, gain)
 }
 
-/// A head of SSDLite: each channel by itself, then all together, as rows of so many columns.
+/// An SSDLite head: a depthwise and a pointwise convolution, reshaped to rows of `columns` elements.
 fn head(network: &mut Network, map: &Value, scope: &str, [near, weights]: [&Weights; 2], columns: usize) -> Value {
     let depthwise = format!("{scope}_depthwise");
     let window = Window::same(3, 1, Activation::Relu6);
@@ -170,8 +174,9 @@ fn head(network: &mut Network, map: &Value, scope: &str, [near, weights]: [&Weig
     network.reshape(&value, &format!("{scope}/Reshape"), [1, rows, columns])
 }
 
-/// `y, x, height, width` of all anchors, Liu et al. 2016, section 2.2: at each place one of each ratio of width to height
-/// and a square of a size between the map's and the next one's; on the finest map three.
+/// `y, x, height, width` of all anchors (Liu et al. 2016, section 2.2). Each pixel has one anchor for each aspect
+/// ratio, and a square whose size is between that of its map and that of the next one. The finest map has three anchors
+/// per pixel.
 fn anchors() -> Vec<f32> {
     let mut anchors = Vec::new();
     for (index, places) in [20, 10, 5, 3, 2, 1].into_iter().enumerate() {

@@ -1,6 +1,6 @@
-//! Synthetic weights: pseudo-random numbers of a chosen spread, many at a time.
+//! Synthetic weights: pseudo-random values of a chosen variance.
 
-/// Numbers that look random and depend on the seed alone.
+/// A pseudo-random number generator. The sequence depends only on the seed.
 #[derive(Debug)]
 pub(super) struct Random(u64);
 
@@ -18,12 +18,12 @@ impl Random {
         bits ^ (bits >> 31)
     }
 
-    /// A number uniform in [-1, 1).
+    /// A value uniform in [-1, 1).
     pub(super) fn uniform(&mut self) -> f32 {
         unit((self.next() >> 32) as u32)
     }
 
-    /// Fills `values` with numbers uniform in [-limit, limit).
+    /// Fills `values` with values uniform in [-limit, limit).
     pub(super) fn fill(&mut self, values: &mut [f32], limit: f32) {
         for pair in values.chunks_mut(2) {
             let bits = self.next();
@@ -34,27 +34,28 @@ impl Random {
     }
 }
 
-/// The upper 24 bits, all that a float's fraction holds, as a number in [-1, 1).
+/// Converts the upper 24 bits, which is the precision of an f32, to a value in [-1, 1).
 fn unit(bits: u32) -> f32 {
     (bits >> 8) as f32 * (2.0 / (1u32 << 24) as f32) - 1.0
 }
 
-/// Gain of a layer that reads pixels, uniform in [-1, 1): their mean square of 1/3 becomes activations of 1.
+/// Gain of a layer that reads pixels uniform in [-1, 1). It turns their mean square of 1/3 into activations of mean
+/// square 1.
 pub(super) const PIXELS: f32 = 6.0;
 
-/// Gain of a layer whose result is rectified.
+/// Gain of a layer followed by a rectifier.
 pub(super) const RECTIFIED: f32 = 2.0;
 
-/// Gain of a layer whose result is left as it is.
+/// Gain of a layer without an activation function.
 pub(super) const LINEAR: f32 = 1.0;
 
-/// Gain of a layer that tells classes apart by what was averaged before.
+/// Gain of a classifier over averaged features.
 pub(super) const LOGITS: f32 = 8.0;
 
-/// Filters of `channels` outputs, `fan_in` weights each, one after the other, for a layer that multiplies the mean
-/// square of what it reads by `gain / 2` on average: a weight's variance is `gain / fan_in`, so that `gain` = 2 carries
-/// the size of activations through a rectifier unchanged (He et al. 2015, equation 10). Channels differ in size by up to
-/// a factor of 2, as those of trained networks do.
+/// Filters of `channels` outputs with `fan_in` weights each, one output after the other. A weight has the variance
+/// `gain / fan_in`, so that a layer with a rectifier multiplies the mean square of its input by `gain / 2` on average.
+/// A `gain` of 2 therefore preserves the magnitude of activations (He et al. 2015, equation 10). Magnitudes of channels
+/// differ by up to a factor of 2, as in trained networks.
 pub(super) fn filters(random: &mut Random, channels: usize, fan_in: usize, gain: f32) -> Vec<f32> {
     let mut values = vec![0.0; channels * fan_in];
     // A uniform distribution on [-limit, limit) has a variance of limit² / 3.
@@ -66,17 +67,17 @@ pub(super) fn filters(random: &mut Random, channels: usize, fan_in: usize, gain:
     values
 }
 
-/// What a layer multiplies by and adds.
+/// Weights and biases of a layer.
 #[derive(Clone, Debug)]
 pub(super) struct Weights {
-    /// As many weights for each output, one output after the other.
+    /// The same number of weights for each output, one output after the other.
     pub(super) filters: Vec<f32>,
-    /// One for each output.
+    /// One bias for each output.
     pub(super) biases: Vec<f32>,
 }
 
 impl Weights {
-    /// Weights by [`filters`] and small biases.
+    /// Weights from [`filters`] and small biases.
     pub(super) fn new(random: &mut Random, channels: usize, fan_in: usize, gain: f32) -> Self {
         let filters = filters(random, channels, fan_in, gain);
         Self { filters, biases: biases(random, channels) }

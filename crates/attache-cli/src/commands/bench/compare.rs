@@ -1,7 +1,7 @@
-//! What changed between two measurements: how many times as fast the later one is, as a whole and by operator.
+//! Comparison of two measurements: the speedup of the later one, as a whole and by operator.
 //!
-//! Kernels are fused otherwise from version to version, so times are compared of groups: operators that share a dispatch on
-//! either side belong together.
+//! Versions may fuse kernels differently, so times are compared by groups: operators that share a dispatch on either
+//! side belong to one group.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,13 +14,13 @@ use serde_json::json;
 use super::profile::{Dispatch, Operator, Profile, label};
 use crate::console::{Console, Report};
 use crate::failure::Failure;
-use crate::files;
-use crate::timing::Durations;
+use crate::io::files;
+use crate::measure::timing::Durations;
 
-/// Bytes that a file may have: far more than any answer of `bench`.
+/// Maximum size of a file in bytes: far more than any output of `bench`.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// What is read of an answer of `bench --json`.
+/// The parts of `bench --json` that are compared.
 #[derive(Deserialize)]
 struct Answer {
     model: String,
@@ -31,17 +31,17 @@ struct Answer {
     profile: Option<Profile>,
 }
 
-/// A time on both sides.
+/// A time in both measurements.
 #[derive(Debug, PartialEq, Serialize)]
 struct Time {
     name: &'static str,
     before_ms: f64,
     after_ms: f64,
-    /// How many times as fast the later one is; `None` where it took no time.
+    /// The time before divided by the time after; `None` if the later one took no time.
     speedup: Option<f64>,
 }
 
-/// Operators that share dispatches, on both sides.
+/// Operators that share dispatches, in both measurements.
 #[derive(Debug, PartialEq, Serialize)]
 struct Group {
     operators: Vec<Operator>,
@@ -66,7 +66,7 @@ pub(super) fn compare(console: &Console, before: &Path, after: &Path) -> Result<
     Ok(Report::new(text(console, [before, after], &answers, &times, &groups), json))
 }
 
-/// The answer that a file holds.
+/// Reads the measurement in a file.
 fn read(path: &Path) -> Result<Answer, Failure> {
     let wrong = |reason: String| Failure::usage(reason).at(path.display());
     files::check(path)?;
@@ -100,7 +100,7 @@ fn times([before, after]: &[Answer; 2]) -> Vec<Time> {
     pairs.into_iter().filter_map(time).collect()
 }
 
-/// The operators of both sides, those first whose time changed most.
+/// The operators of both measurements in groups, those first whose time changed most.
 fn groups(before: &[Dispatch], after: &[Dispatch]) -> Vec<Group> {
     let mut families = Families::default();
     before.iter().chain(after).for_each(|dispatch| families.join(&dispatch.operators));
@@ -134,7 +134,7 @@ fn groups(before: &[Dispatch], after: &[Dispatch]) -> Vec<Group> {
     groups
 }
 
-/// Which operators belong together: of each the one that it follows, up to the head of its family.
+/// Disjoint sets of operators: each operator is mapped to another one of its set, up to the head of the set.
 #[derive(Default)]
 struct Families(BTreeMap<usize, usize>);
 
@@ -145,14 +145,14 @@ impl Families {
         while next(&self.0, head) != head {
             head = next(&self.0, head);
         }
-        // Whoever asks again finds it at once.
+        // Path compression: later lookups find the head at once.
         while at != head {
             at = self.0.insert(at, head).unwrap_or(head);
         }
         head
     }
 
-    /// Makes the operators of a dispatch one family.
+    /// Joins the operators of a dispatch into one set.
     fn join(&mut self, operators: &[Operator]) {
         let Some(first) = operators.first() else { return };
         for operator in operators {

@@ -1,5 +1,5 @@
-//! Where a model's time goes on the GPU: each dispatch with whose work it is, what it does and how near it comes to what
-//! the device does at best. Times are medians of several runs, and everything else is reckoned from them.
+//! Where a model's time goes on the GPU: for each dispatch its operators, its work and its share of the device's peaks.
+//! Times are medians of several runs, and everything else is computed from them.
 
 use attache::{Interpreter, ProfiledDispatch};
 use serde::{Deserialize, Serialize};
@@ -8,11 +8,11 @@ use super::Caller;
 use crate::console::Console;
 use crate::device::{Ceilings, Device};
 use crate::failure::Failure;
-use crate::timing::{Durations, Stop};
+use crate::measure::timing::{Durations, Stop};
 
-/// Runs before those that count.
+/// Warm-up runs.
 const WARM_UP: usize = 3;
-/// Runs that count, unless they take too long.
+/// Measured runs, unless they take longer than `MOST_SECONDS`.
 const RUNS: usize = 30;
 const MOST_SECONDS: f64 = 20.0;
 
@@ -27,30 +27,30 @@ pub(super) struct Operator {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Dispatch {
     pub(super) partition: usize,
-    /// The kernel's variant.
+    /// The variant of the kernel.
     pub(super) kernel: String,
-    /// Whose work it is.
+    /// The operators that it computes.
     pub(super) operators: Vec<Operator>,
-    /// Between the one before it and this one.
+    /// Time between the previous dispatch and this one.
     pub(super) wait_us: f64,
     pub(super) us: f64,
     pub(super) operations: u64,
-    /// Whether units for matrices do them: they have a ceiling of their own.
+    /// Whether matrix units do the operations. They have a peak of their own.
     #[serde(default)]
     pub(super) on_matrices: bool,
     pub(super) bytes_read: u64,
     pub(super) bytes_written: u64,
-    /// Of the time of a run, in percent.
+    /// Its share of the time of a run, in percent.
     pub(super) time_percent: f64,
-    /// Of the bytes that the device copies in that time, in percent.
+    /// Its bytes in percent of those that the device copies in that time.
     pub(super) bandwidth_percent: f64,
-    /// Of the operations that the device does in that time, in percent.
+    /// Its operations in percent of those that the device does in that time.
     pub(super) arithmetic_percent: f64,
-    /// The larger of the two: 100 where no shader could be faster.
+    /// The larger of the two: at 100 no shader could be faster.
     pub(super) roofline_percent: f64,
 }
 
-/// All dispatches of operators of the same names.
+/// All dispatches whose operators have the same names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Total {
     pub(super) operators: String,
@@ -64,22 +64,22 @@ pub(super) struct Total {
 pub(super) struct Profile {
     pub(super) runs: usize,
     pub(super) ceilings: Ceilings,
-    /// From the begin of the first dispatch to the end of the last, what lies between partitions left out.
+    /// From the start of the first dispatch to the end of the last, without the time between partitions.
     pub(super) gpu_us: f64,
-    /// What the dispatches take.
+    /// The time in dispatches.
     pub(super) dispatches_us: f64,
-    /// What passes between them: barriers and starts.
+    /// The time between dispatches: barriers and starts.
     pub(super) between_us: f64,
     pub(super) between_percent: f64,
-    /// Barriers between dispatches, where it is known.
+    /// Number of barriers between dispatches, if known.
     pub(super) barriers: Option<usize>,
-    /// By the names of operators, those that take longest first.
+    /// By the names of operators, the longest first.
     pub(super) totals: Vec<Total>,
-    /// In the order in which they run.
+    /// In the order of execution.
     pub(super) dispatches: Vec<Dispatch>,
 }
 
-/// Runs a model on a device whose interpreters note the time of each dispatch.
+/// Profiles a model on a device whose interpreters time each dispatch.
 pub(super) fn measure(device: &Device, interpreter: Interpreter, placed: usize) -> Result<Profile, Failure> {
     let partitions = interpreter.placement().partitions;
     if partitions == 0 {
@@ -130,7 +130,7 @@ impl Profile {
         }
     }
 
-    /// When each dispatch begins, in microseconds, one partition right after the other.
+    /// The start of each dispatch in microseconds, with partitions directly after each other.
     pub(super) fn begins(&self) -> impl Iterator<Item = (f64, &Dispatch)> {
         self.dispatches.iter().scan(0.0, |clock, dispatch| {
             let begin = *clock + dispatch.wait_us;
@@ -139,7 +139,7 @@ impl Profile {
         })
     }
 
-    /// What it comes to, in a line.
+    /// A summary in one line.
     pub(super) fn summary(&self) -> String {
         let barriers = self.barriers.map_or(String::new(), |barriers| format!(" ({barriers} behind a barrier)"));
         format!(
@@ -152,7 +152,7 @@ impl Profile {
         )
     }
 
-    /// The tables for people.
+    /// The tables as text.
     pub(super) fn text(&self, console: &Console) -> String {
         let Ceilings { bytes_per_second, operations_per_second, matrix_operations_per_second } = self.ceilings;
         let matrices = matrix_operations_per_second.map_or(String::new(), |rate| {
@@ -190,7 +190,7 @@ impl Profile {
 }
 
 impl Dispatch {
-    /// Whose work it is, in few words: the first operators, and how many more.
+    /// A short list of its operators: the first ones, and how many more.
     pub(super) fn label(&self) -> String {
         label(&self.operators)
     }
@@ -207,7 +207,7 @@ impl Dispatch {
     }
 }
 
-/// Operators in few words: the first ones, and how many more.
+/// A short list of operators: the first ones, and how many more.
 pub(super) fn label(operators: &[Operator]) -> String {
     const MOST: usize = 3;
     let named = operators.iter().take(MOST).map(|operator| format!("{} {}", operator.index, operator.name));
@@ -231,7 +231,7 @@ fn median(times: &[f64]) -> f64 {
     Durations::of(times).map_or(0.0, |durations| durations.median)
 }
 
-/// What share `part` is of `whole`; 0 where there is no whole.
+/// The percentage `part` is of `whole`; 0 if `whole` is 0.
 fn percent(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { 100.0 * part / whole } else { 0.0 }
 }
@@ -283,7 +283,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A dispatch of the work of these operators from `begin` to `end`.
+    /// A dispatch that computes these operators from `begin` to `end`.
     fn profiled(operators: &[(usize, &str)], begin_ns: f64, end_ns: f64) -> ProfiledDispatch {
         let (operations, bytes_read, bytes_written) = (2000, 300, 100);
         let name = "map";
@@ -324,7 +324,7 @@ pub(super) mod tests {
     #[test]
     fn a_dispatch_is_held_to_the_ceilings() {
         let first = &profile().dispatches[0];
-        // 400 bytes and 2,000 operations in 2 µs; the device moves 800 and does 8,000.
+        // 400 bytes and 2,000 operations in 2 µs; the device moves 800 bytes and does 8,000 operations in that time.
         assert_eq!((first.bandwidth_percent, first.arithmetic_percent, first.roofline_percent), (50.0, 25.0, 50.0));
         let mut made = profiled(&[], 0.0, 2000.0);
         made.dispatch.on_matrices = true;

@@ -1,19 +1,19 @@
-//! A profile as a picture: a bar for each dispatch, in the order in which they run, as long as it takes. The dark part is
-//! what the device would need at best.
+//! A profile as a picture: a bar for each dispatch, in order of execution, as long as the dispatch takes. The dark part
+//! is what the device would need at its peak.
 
 use std::fmt::Write;
 
 use super::profile::{Dispatch, Profile};
 
 const WIDTH: f64 = 1200.0;
-/// Where bars begin, and how long the longest is.
+/// The start of the bars, and the length of the longest.
 const LEFT: f64 = 420.0;
 const LONGEST: f64 = 560.0;
 const ROW: f64 = 18.0;
-/// Where the first bar is.
+/// The position of the first bar.
 const TOP: f64 = 70.0;
 
-/// The picture of one run of the model of this name.
+/// The picture of one run of the model `model`.
 pub(super) fn svg(model: &str, profile: &Profile) -> String {
     let longest = profile.dispatches.iter().map(|dispatch| dispatch.us).fold(0.0, f64::max);
     let height = TOP + ROW * profile.dispatches.len() as f64 + 20.0;
@@ -62,7 +62,7 @@ fn bar(index: usize, dispatch: &Dispatch, longest: f64) -> String {
     text
 }
 
-/// A text as XML has it: names come from files, and hold anything.
+/// Escapes a text for XML. Names come from files and may contain anything.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -72,7 +72,7 @@ fn escaped(text: &str) -> String {
             '>' => escaped += "&gt;",
             '"' => escaped += "&quot;",
             '\'' => escaped += "&apos;",
-            // What no document of XML may hold.
+            // Characters that XML does not allow.
             '\u{fffe}' | '\u{ffff}' => escaped.push(char::REPLACEMENT_CHARACTER),
             control if control.is_control() => escaped.push(char::REPLACEMENT_CHARACTER),
             other => escaped.push(other),

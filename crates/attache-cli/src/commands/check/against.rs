@@ -1,4 +1,4 @@
-//! What `check` compares with: files, or the CPU.
+//! The reference that `check` compares with: files, or the CPU.
 
 use std::path::Path;
 
@@ -9,21 +9,21 @@ use clap::ValueEnum;
 use super::{Mismatch, output};
 use crate::device::Device;
 use crate::failure::Failure;
-use crate::golden::Case;
+use crate::io::golden::Case;
 
 /// What outputs are compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Against {
     /// The files out_K.npy
     Golden,
-    /// What the CPU computes here; no out_K.npy are needed
+    /// The outputs of the CPU; no out_K.npy are needed
     Cpu,
-    /// Operator by operator: each runs alone, on the CPU's own tensors
+    /// Each operator alone, on the CPU's tensors
     Operators,
 }
 
 impl Against {
-    /// The case in a folder, with the CPU's outputs where those are compared with.
+    /// Reads the case in a folder, with the CPU's outputs if those are the reference.
     pub(super) fn case(self, folder: &Path, model: &Model, limits: &Limits) -> Result<Case, Failure> {
         let mut case = Case::read(folder)?;
         if self == Against::Cpu {
@@ -44,14 +44,15 @@ impl Against {
     }
 }
 
-/// The CPU's run of a case, every tensor kept.
+/// The CPU's run of a case, with all tensors kept.
 pub(super) fn trace(case: &Case, model: &Model, limits: &Limits) -> Result<Trace, Failure> {
-    let input = |input: &crate::npy::Array| TraceInput { shape: input.shape.clone(), bytes: input.bytes.clone() };
+    let input = |input: &crate::io::npy::Array| TraceInput { shape: input.shape.clone(), bytes: input.bytes.clone() };
     let inputs: Vec<TraceInput> = case.inputs.iter().map(input).collect();
     Ok(Trace::new(model, 0, &inputs, 1, limits)?)
 }
 
-/// Whether rounding what operators read to binary16 moves the CPU's own outputs beyond the tolerance, relative to `scale`.
+/// Whether rounding the operators' inputs to f16 changes the CPU's own outputs beyond the tolerance, relative to
+/// `scale`.
 pub(super) fn is_ill_conditioned(trace: &Trace, scale: f64, tolerance: &Tolerance) -> Result<bool, Failure> {
     let beyond = |difference: &Difference| {
         let relative = difference.largest / difference.scale.max(if difference.is_float { scale } else { 0.0 });
@@ -61,7 +62,8 @@ pub(super) fn is_ill_conditioned(trace: &Trace, scale: f64, tolerance: &Toleranc
     Ok(trace.rounding_differences()?.iter().any(beyond))
 }
 
-/// What is wrong with operators that run alone on the device, and how many it took, of how many.
+/// The mismatches of operators that run alone on the device, the number of operators that it took, and the number of
+/// all operators.
 pub(super) fn operators(
     case: &str,
     trace: &Trace,

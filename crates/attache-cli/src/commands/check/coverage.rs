@@ -1,4 +1,4 @@
-//! `--variant all`: which variants of the GPU's kernels have seen a case.
+//! `--variant all`: coverage of the variants of the GPU's kernels by cases.
 
 use attache::Report as Figures;
 use serde_json::{Value, json};
@@ -8,19 +8,19 @@ use crate::console::Console;
 use crate::device::Device;
 use crate::failure::Failure;
 
-/// A variant, and the cases that it had a kernel in.
+/// A variant, and the number of cases in which it wrote a kernel.
 struct Seen {
     name: &'static str,
-    /// What is missing on this device before it has any.
+    /// What this device lacks to use the variant, if anything.
     lacks: Option<&'static str>,
     cases: usize,
 }
 
-/// Which variants have seen a case.
+/// The coverage of all variants.
 pub(super) struct Coverage(Vec<Seen>);
 
 impl Coverage {
-    /// Of a GPU's variants: none has seen any yet.
+    /// The variants of a GPU, without any cases.
     pub(super) fn of(device: &Device) -> Result<Self, Failure> {
         let variants = device.variants();
         if variants.is_empty() {
@@ -31,8 +31,7 @@ impl Coverage {
         Ok(Self(variants.into_iter().map(|(name, lacks)| Seen { name, lacks, cases: 0 }).collect()))
     }
 
-    /// What is wrong with a case in every form that its kernels can take: as they are by default, and with each variant
-    /// that would change that.
+    /// The mismatches of a case with the default variants, and with each other variant that applies.
     pub(super) fn check(
         &mut self,
         device: &Device,
@@ -52,17 +51,17 @@ impl Coverage {
         mismatches
     }
 
-    /// The variants that should have seen a case, and have not.
+    /// The variants that this device can use and that no case covers.
     pub(super) fn unseen(&self) -> Vec<&'static str> {
         self.0.iter().filter(|seen| seen.cases == 0 && seen.lacks.is_none()).map(|seen| seen.name).collect()
     }
 
-    /// The cases of each, by name.
+    /// The number of cases of each variant, by name.
     pub(super) fn cases(&self) -> Value {
         self.0.iter().map(|seen| (seen.name.to_owned(), json!(seen.cases))).collect()
     }
 
-    /// A line for each.
+    /// A line for each variant.
     pub(super) fn lines(&self, console: &Console) -> Vec<String> {
         let line = |seen: &Seen| match (seen.cases, seen.lacks) {
             (0, Some(lacks)) => format!("{}: no case: it needs {lacks}", seen.name),

@@ -1,4 +1,4 @@
-//! The first operator from which on the delegate departs, as a golden case.
+//! Search for the first operator whose output differs on the delegate, and its golden case.
 
 use std::path::{Path, PathBuf};
 
@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::Delegates;
 use crate::failure::Failure;
-use crate::files;
-use crate::golden::model_file;
-use crate::npy::{self, Array};
+use crate::io::files;
+use crate::io::golden::model_file;
+use crate::io::npy::{self, Array};
 
-/// Where the delegate departs, if it does, and the folder of the case.
+/// The first difference, if there is one, and the folder of its case.
 pub(super) struct Bisection {
     departure: Option<Departure>,
     case: Option<PathBuf>,
@@ -63,7 +63,7 @@ impl Bisection {
     }
 }
 
-/// Writes a golden case as `attache check` reads it.
+/// Writes a golden case in the form that `attache check` reads.
 fn write(folder: &Path, case: Case) -> Result<(), Failure> {
     files::make_folder(folder)?;
     files::write(&model_file(folder), &case.model)?;

@@ -1,4 +1,4 @@
-//! Every operator alone on the delegate.
+//! Comparison of every operator alone on the delegate.
 
 use attache::diff::{Alone, Difference, Tolerance, Trace};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::Delegates;
 use crate::console::Console;
 use crate::failure::Failure;
 
-/// What became of each operator.
+/// The result for each operator.
 pub(super) struct Operators(Vec<Alone>);
 
 impl Operators {
@@ -22,7 +22,7 @@ impl Operators {
         Ok(Self(all))
     }
 
-    /// Whether all that the delegate takes are within the tolerance.
+    /// Whether all operators that the delegate takes are within the tolerance.
     pub(super) fn pass(&self, limit: &Tolerance) -> bool {
         self.0.iter().all(|operator| passes(operator, limit) != Some(false))
     }
@@ -67,13 +67,13 @@ impl Operators {
     }
 }
 
-/// Whether all outputs are within the tolerance; `None` where the delegate doesn't take the operator.
+/// Whether all outputs are within the tolerance; `None` if the delegate does not take the operator.
 fn passes(operator: &Alone, limit: &Tolerance) -> Option<bool> {
     let differences = operator.outcome.as_ref().ok()?;
     Some(differences.iter().all(|difference| difference.is_within(limit)))
 }
 
-/// The output that differs most.
+/// The output with the largest difference.
 fn worst(operator: &Alone) -> Option<&Difference> {
     let key = |difference: &Difference| (difference.contradictions, difference.relative());
     let differences = operator.outcome.as_ref().ok()?.iter();

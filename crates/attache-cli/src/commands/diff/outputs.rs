@@ -1,4 +1,4 @@
-//! How far the outputs of the whole model are apart, over all runs.
+//! Differences of the whole model's outputs, over all runs.
 
 use attache::diff::{Difference, Tolerance};
 use attache::{Interpreter, TensorInfo};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::console::Console;
 use crate::failure::Failure;
 
-/// One difference of each output for each run.
+/// The differences of each output in each run.
 pub(super) struct Outputs {
     infos: Vec<TensorInfo>,
     differences: Vec<Vec<Difference>>,
@@ -20,7 +20,7 @@ impl Outputs {
         Self { differences: vec![Vec::new(); infos.len()], infos, failed: 0 }
     }
 
-    /// Takes the outputs of a run; whether they are within the tolerance.
+    /// Adds the outputs of a run; returns whether they are within the tolerance.
     pub(super) fn add(
         &mut self,
         reference: &Interpreter,
@@ -41,7 +41,7 @@ impl Outputs {
         Ok(passes)
     }
 
-    /// Runs that were not within the tolerance.
+    /// Number of runs that exceed the tolerance.
     pub(super) fn failed(&self) -> usize {
         self.failed
     }
@@ -85,16 +85,16 @@ impl Outputs {
     }
 }
 
-/// What is said of an output.
+/// The summary of an output.
 struct Line {
     name: String,
-    /// Over the runs: mean of the averages and their standard deviation.
+    /// Mean and standard deviation of the runs' average differences.
     average: f64,
     deviation: f64,
-    /// Largest of the runs, in itself and relative to the run's scale.
+    /// Largest difference of all runs, absolute and relative to the run's scale.
     largest: f64,
     relative: f64,
-    /// Sums over the runs: on the CPU and on the delegate.
+    /// Non-finite values, summed over the runs: on the CPU and on the delegate.
     nonfinite: (usize, usize),
     passes: bool,
 }
@@ -118,7 +118,7 @@ impl Line {
     }
 }
 
-/// Mean and standard deviation; zero of no numbers.
+/// Mean and standard deviation; zero for no values.
 fn mean_and_deviation(numbers: &[f64]) -> (f64, f64) {
     let mean_of = |sum: f64| sum / numbers.len().max(1) as f64;
     let mean = mean_of(numbers.iter().sum());

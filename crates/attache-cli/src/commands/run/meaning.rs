@@ -1,17 +1,17 @@
-//! What outputs mean: the likeliest classes, or what a detector found.
+//! The meaning of outputs: the top classes, or detections.
 
 use attache::model::Subgraph;
 use attache::{DataType, Model, Shape};
 use serde::Serialize;
 
 use super::Output;
+use super::detections::{self, DEFAULT_THRESHOLD, Detection, detections};
 use crate::console::Console;
-use crate::detections::{self, DEFAULT_THRESHOLD, Detection, detections};
 use crate::failure::Failure;
-use crate::labels::Labels;
-use crate::numbers::{dequantize, largest};
+use crate::io::labels::Labels;
+use crate::io::numbers::{dequantize, largest};
 
-/// Classes that are named where `--top` doesn't say how many.
+/// Number of classes to print without `--top`.
 const DEFAULT_TOP: usize = 5;
 
 /// A class among the top ones.
@@ -22,17 +22,17 @@ pub(super) struct Class {
     score: f64,
 }
 
-/// What outputs mean.
+/// The meaning of outputs.
 pub(super) enum Meaning {
-    /// Nobody asks.
+    /// Not asked for.
     Nothing,
-    /// The likeliest classes.
+    /// The top classes.
     Classes(Vec<Class>),
-    /// What a detector found.
+    /// The detections.
     Detections(Vec<Detection>),
 }
 
-/// What the command line wants to know.
+/// What the command line asks for.
 pub(super) struct Question<'a> {
     pub(super) labels: &'a Labels,
     pub(super) top: Option<usize>,
@@ -42,25 +42,25 @@ pub(super) struct Question<'a> {
 /// Type, shape and name of an output.
 pub(super) type Form = (DataType, Shape, String);
 
-/// Where in the outputs the answer is.
+/// Which outputs have the answer.
 #[derive(Debug, PartialEq)]
 pub(super) enum Place {
-    /// Nowhere, and nobody asks.
+    /// None, and it is not asked for.
     Nowhere,
-    /// Scores of classes, with their names where there are any.
+    /// The output with the scores of classes, and the classes' names if there are any.
     Scores(usize, Vec<String>),
-    /// Boxes, classes, scores and count, with names of classes where there are any.
+    /// The outputs with boxes, classes, scores and count, and the classes' names if there are any.
     Detections([usize; 4], Vec<String>),
 }
 
 impl Question<'_> {
-    /// Whether the command line asks for classes, be it in vain.
+    /// Whether the command line asks for classes or detections.
     fn is_asked(&self) -> bool {
         self.labels.are_asked_for() || self.top.is_some() || self.threshold.is_some()
     }
 
-    /// Where the answer is; an error where it is asked for and there is none. Labels of the model that don't fit it are no
-    /// more than a warning: it runs without.
+    /// Which outputs have the answer; an error if it is asked for and there is none. If the model's own labels do not
+    /// fit, the command warns and continues without them.
     pub(super) fn place(&self, console: &Console, model: &Model, forms: &[Form]) -> Result<Place, Failure> {
         match self.found(&model.subgraphs()[0], forms) {
             Err(text) if self.labels.are_asked_for() || self.labels.is_empty() => Err(Failure::usage(text)),
@@ -79,7 +79,7 @@ impl Question<'_> {
         Ok(Place::Detections(places, self.labels.of_detections().to_vec()))
     }
 
-    /// That there are as many labels as a detector has classes, the background among them or not.
+    /// An error unless there are as many labels as a detector has classes, with or without the background.
     fn check_detector(&self, classes: Option<usize>) -> Result<(), String> {
         let Some(all) = classes else { return Ok(()) };
         let count = self.labels.of_detections().len();
@@ -89,7 +89,7 @@ impl Question<'_> {
         }
     }
 
-    /// The output that holds scores of classes: the first with one for each label, else the first with one axis alone.
+    /// The output with scores of classes: the first with one element for each label, else the first vector.
     fn scores(&self, forms: &[Form]) -> Result<Place, String> {
         if self.labels.is_empty() && !self.is_asked() {
             return Ok(Place::Nowhere);
@@ -128,7 +128,7 @@ impl Question<'_> {
         given.join(", ")
     }
 
-    /// The answer.
+    /// Extracts the answer from the outputs.
     pub(super) fn answer(&self, place: Place, outputs: &[Output]) -> Meaning {
         match place {
             Place::Nowhere => Meaning::Nothing,
@@ -157,7 +157,7 @@ impl Question<'_> {
 }
 
 impl Meaning {
-    /// As JSON has it: the top classes, and what was detected.
+    /// The two lists of the JSON object: the top classes, and the detections.
     pub(super) fn lists(&self) -> (&[Class], Option<&Vec<Detection>>) {
         match self {
             Self::Nothing => (&[], None),
@@ -194,8 +194,8 @@ mod tests {
     use attache::{Quantization, TensorInfo};
 
     use super::*;
-    use crate::npy::Array;
-    use crate::numbers::{Summary, numbers};
+    use crate::io::npy::Array;
+    use crate::io::numbers::{Summary, numbers};
 
     fn output(values: &[u8], quantization: Option<Quantization>) -> Output {
         let (data_type, shape) = (DataType::UInt8, Shape::from([1, values.len()]));

@@ -1,4 +1,4 @@
-//! The layers: each adds one operator, with its weights, and gives what it makes.
+//! The layers. Each one adds an operator with its weights and returns its outputs.
 
 use attache_base::{Activation, Padding, Shape};
 use attache_model::schema::{self, BuiltinOperator, BuiltinOptionsT};
@@ -8,7 +8,7 @@ use super::super::weights::Weights;
 use super::{Network, Value, Window};
 
 impl Network {
-    /// A convolution to `channels`, with weights named after `scope` and a result named `output`.
+    /// A convolution with `channels` outputs. Weights are named after `scope`, and the result is named `output`.
     pub(in super::super) fn convolution(
         &mut self,
         input: &Value,
@@ -48,7 +48,7 @@ impl Network {
         self.layer(BuiltinOperator::CONV_2D, &inputs, options, output, [batch, height, width, channels])
     }
 
-    /// A convolution of each channel by itself.
+    /// A depthwise convolution.
     pub(in super::super) fn depthwise(
         &mut self,
         input: &Value,
@@ -60,7 +60,7 @@ impl Network {
         self.depthwise_by(input, [scope, output], window, &weights)
     }
 
-    /// A convolution of each channel by itself with these weights.
+    /// A depthwise convolution with these weights.
     pub(in super::super) fn depthwise_by(
         &mut self,
         input: &Value,
@@ -88,7 +88,7 @@ impl Network {
         self.layer(BuiltinOperator::DEPTHWISE_CONV_2D, &inputs, options, output, [batch, height, width, channels])
     }
 
-    /// The product of each row with a matrix, to `channels`.
+    /// A matrix product of the rows with random weights, with `channels` outputs.
     pub(in super::super) fn fully_connected(
         &mut self,
         input: &Value,
@@ -110,7 +110,7 @@ impl Network {
         self.pool(BuiltinOperator::AVERAGE_POOL_2D, input, output, window)
     }
 
-    /// The largest of each window.
+    /// The maximum of each window.
     pub(in super::super) fn max_pool(&mut self, input: &Value, output: &str, window: Window) -> Value {
         self.pool(BuiltinOperator::MAX_POOL_2D, input, output, window)
     }
@@ -139,7 +139,7 @@ impl Network {
         self.layer(BuiltinOperator::MEAN, &[input.tensor, axes], options, output, [batch, channels])
     }
 
-    /// The sum of two values of one shape.
+    /// The sum of two tensors of the same shape.
     pub(in super::super) fn add(&mut self, left: &Value, right: &Value, output: &str, fused: Activation) -> Value {
         assert_eq!(left.shape, right.shape, "the addends of {output}");
         let options = schema::AddOptionsT { fused_activation_function: activation(fused), ..Default::default() };
@@ -147,7 +147,7 @@ impl Network {
         self.layer(BuiltinOperator::ADD, &[left.tensor, right.tensor], options, output, left.shape.clone())
     }
 
-    /// The image with a border of `amount` zeros on all sides.
+    /// Pads the image with `amount` zeros on all four sides.
     pub(in super::super) fn pad(&mut self, input: &Value, output: &str, amount: usize) -> Value {
         let [batch, height, width, channels] = image(input);
         let border = amount as i32;
@@ -158,7 +158,7 @@ impl Network {
         self.layer(BuiltinOperator::PAD, &[input.tensor, amounts], options, output, shape)
     }
 
-    /// The image in a size of `extents` (height, width), corners on corners.
+    /// Resizes the image to `extents` (height, width) with aligned corners.
     pub(in super::super) fn resize_bilinear(&mut self, input: &Value, output: &str, extents: [usize; 2]) -> Value {
         let [batch, _, _, channels] = image(input);
         let size = extents.map(|extent| extent as i32);
@@ -169,7 +169,7 @@ impl Network {
         self.layer(BuiltinOperator::RESIZE_BILINEAR, &[input.tensor, size], options, output, shape)
     }
 
-    /// Values one behind the other along an axis; along the others they are the same size.
+    /// Concatenates tensors along an axis. The other extents must be equal.
     pub(in super::super) fn concatenation(&mut self, parts: &[Value], output: &str, axis: usize) -> Value {
         let mut extents = parts[0].shape.to_vec();
         extents[axis] = parts.iter().map(|part| part.shape[axis]).sum();
@@ -189,7 +189,7 @@ impl Network {
         self.layer(BuiltinOperator::RESHAPE, &[input.tensor, wanted], options, output, shape)
     }
 
-    /// The same elements without these axes, which have extent 1.
+    /// Removes these axes, which must have extent 1.
     pub(in super::super) fn squeeze(&mut self, input: &Value, output: &str, axes: &[usize]) -> Value {
         assert!(axes.iter().all(|axis| input.shape[*axis] == 1), "{axes:?} of {} are not 1", input.shape);
         let kept = input.shape.iter().enumerate().filter(|(axis, _)| !axes.contains(axis));
@@ -199,7 +199,7 @@ impl Network {
         self.layer(BuiltinOperator::SQUEEZE, &[input.tensor], options, output, shape)
     }
 
-    /// The exponential along the last axis, divided by its sum.
+    /// Softmax over the last axis.
     pub(in super::super) fn softmax(&mut self, input: &Value, output: &str) -> Value {
         let options = BuiltinOptionsT::SoftmaxOptions(Box::new(schema::SoftmaxOptionsT { beta: 1.0 }));
         self.layer(BuiltinOperator::SOFTMAX, &[input.tensor], options, output, input.shape.clone())
@@ -210,8 +210,8 @@ impl Network {
         self.layer(BuiltinOperator::LOGISTIC, &[input.tensor], BuiltinOptionsT::NONE, output, input.shape.clone())
     }
 
-    /// The end of a detector: boxes, classes, scores and count of the best of these encodings `[1, count, 4]` and scores.
-    /// The options tell how many `places` there are.
+    /// The postprocessing of a detector. It takes encodings `[1, count, 4]` and scores, and returns boxes, classes,
+    /// scores and number of the best detections. `places` is the maximum number of detections in `options`.
     pub(in super::super) fn detections(
         &mut self,
         [encodings, scores]: [&Value; 2],
@@ -233,7 +233,7 @@ impl Network {
         results
     }
 
-    /// The rows of a matrix, each by itself: `[1, N, columns]` as N times `[1, columns]`.
+    /// Splits a matrix into rows: `[1, N, columns]` into N tensors of `[1, columns]`.
     pub(in super::super) fn unpack_rows<const N: usize>(&mut self, input: &Value, output: &str) -> [Value; N] {
         let [batch, rows, columns] = <[usize; 3]>::try_from(input.shape.extents()).expect("rows have rank 3");
         assert_eq!(rows, N, "the rows of {output}");
@@ -242,8 +242,9 @@ impl Network {
         self.operator(BuiltinOperator::UNPACK, &[input.tensor], options, outputs)
     }
 
-    /// A long short-term memory of `units` that reads one value after the other, with the same weights, from a state of
-    /// zeros: its last activation. A basic step per value, as the converter makes of `BasicLSTMCell`.
+    /// An LSTM with `units` units over a sequence of inputs, with shared weights and an initial state of zeros. Returns
+    /// the last activation. Each step is one LSTM operator with the basic kernel, which is what the converter makes of
+    /// `BasicLSTMCell`.
     pub(in super::super) fn lstm(&mut self, inputs: &[Value], scope: &str, units: usize, gain: f32) -> Value {
         let [batch, depth] = <[usize; 2]>::try_from(inputs[0].shape.extents()).expect("rows have rank 2");
         let Weights { filters, biases } = self.weights(4 * units, depth + units, gain);
@@ -279,7 +280,7 @@ impl Network {
     }
 }
 
-/// TensorFlow's name for one of several: the first has no number.
+/// TensorFlow's name for the tensor with this index among several. The first has no number.
 fn numbered(name: &str, index: usize) -> String {
     if index == 0 { name.to_owned() } else { format!("{name}_{index}") }
 }
@@ -300,7 +301,7 @@ fn image(value: &Value) -> [usize; 4] {
     <[usize; 4]>::try_from(value.shape.extents()).expect("an image has rank 4")
 }
 
-/// Rows of `columns` elements as columns.
+/// Transposes a matrix whose rows have `columns` elements.
 fn transposed(values: &[f32], columns: usize) -> Vec<f32> {
     (0..columns).flat_map(|column| values.iter().skip(column).step_by(columns).copied()).collect()
 }

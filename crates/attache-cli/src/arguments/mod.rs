@@ -1,0 +1,323 @@
+//! Arguments that several commands share, with the same names everywhere.
+
+pub(crate) mod shapes;
+
+use std::path::PathBuf;
+
+use attache::Limits;
+use clap::{Args, ValueEnum};
+
+use crate::failure::Failure;
+
+/// `--delegate`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DelegateName {
+    Cpu,
+    Gpu,
+}
+
+/// `--backend`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BackendName {
+    Vulkan,
+    Metal,
+    Dx12,
+    Gl,
+}
+
+/// `--quantized`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum QuantizedName {
+    /// As floats, rounded after each operator to what the output can store.
+    View,
+    /// In integer arithmetic, with the CPU's bits.
+    Exact,
+}
+
+impl QuantizedName {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::View => "view",
+            Self::Exact => "exact",
+        }
+    }
+}
+
+/// `--submission`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SubmissionName {
+    /// Record commands once and submit the recording at each run; needs Vulkan.
+    Replay,
+    /// Encode commands anew at each run; works everywhere.
+    Encoder,
+}
+
+/// `--precision`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PrecisionName {
+    /// Everything in 32 bits.
+    F32,
+    /// 16-bit floats in memory, arithmetic in 32 bits.
+    #[value(name = "f32_f16")]
+    F32F16,
+    /// 16-bit floats in memory; arithmetic may use 16 bits where that is harmless, but currently uses 32.
+    F16,
+}
+
+impl PrecisionName {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F32F16 => "f32_f16",
+            Self::F16 => "f16",
+        }
+    }
+}
+
+// Doc comments on these structures would replace the descriptions of the commands that take them.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ModelArgument {
+    /// A .tflite file, or the name of a built-in model (`attache zoo` lists them)
+    pub(crate) model: PathBuf,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct DeviceArguments {
+    /// Where to run; by default a hardware GPU if there is one, else the CPU
+    #[arg(long)]
+    pub(crate) delegate: Option<DelegateName>,
+    /// Graphics interface through which to reach the GPU
+    #[arg(long)]
+    pub(crate) backend: Option<BackendName>,
+    /// Text that the name of the GPU has to contain
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) adapter: Option<String>,
+    /// Precision of the GPU's floats
+    #[arg(long, default_value = "f32")]
+    pub(crate) precision: PrecisionName,
+    /// Store f16 in pairs, as on a GPU whose shaders have no such type, even if this one's do
+    #[arg(long)]
+    pub(crate) no_shader_f16: bool,
+    /// Use the kernels for hardware on a software device too
+    #[arg(long)]
+    pub(crate) as_hardware: bool,
+    /// Emulate cooperative matrices with loops on a GPU that has none, to test the kernels that use them
+    #[arg(long, conflicts_with = "no_shader_f16")]
+    pub(crate) emulate_matrices: bool,
+    /// How the GPU computes on quantized tensors
+    #[arg(long, default_value = "view")]
+    pub(crate) quantized: QuantizedName,
+    /// How commands are submitted to the GPU; by default replayed where that is possible
+    #[arg(long)]
+    pub(crate) submission: Option<SubmissionName>,
+    /// Kernel variant that the GPU uses wherever it applies; `check` takes `all` for each in turn
+    #[arg(long, value_name = "NAME")]
+    pub(crate) variant: Option<String>,
+    /// Fail unless every operator runs on the GPU
+    #[arg(long)]
+    pub(crate) require_delegation: bool,
+    /// Continue on the CPU, with a warning, if the GPU is lost or runs out of memory
+    #[arg(long)]
+    pub(crate) cpu_fallback: bool,
+    /// CPU threads; by default as many as the machine has, at most 4
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) threads: Option<u16>,
+    #[command(flatten)]
+    pub(crate) limits: LimitArguments,
+}
+
+impl DeviceArguments {
+    /// The ids of all arguments except the limits. Clap has no group of arguments that contain other groups.
+    pub(crate) const IDS: [&str; 13] = [
+        "delegate",
+        "backend",
+        "adapter",
+        "precision",
+        "no_shader_f16",
+        "as_hardware",
+        "emulate_matrices",
+        "quantized",
+        "submission",
+        "variant",
+        "require_delegation",
+        "cpu_fallback",
+        "threads",
+    ];
+
+    /// A given option that has no effect on the CPU. Options with error messages of their own are not included.
+    pub(crate) fn of_gpus_alone(&self) -> Option<&'static str> {
+        let options = [
+            ("--submission", self.submission.is_some()),
+            ("--no-shader-f16", self.no_shader_f16),
+            ("--as-hardware", self.as_hardware),
+            ("--emulate-matrices", self.emulate_matrices),
+        ];
+        options.iter().find(|(_, is_given)| *is_given).map(|(option, _)| *option)
+    }
+}
+
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Limits: a model that asks for more is refused")]
+pub(crate) struct LimitArguments {
+    /// Bytes of one tensor
+    #[arg(long, value_name = "N")]
+    limit_tensor_bytes: Option<u64>,
+    /// Bytes of the arena, which holds the CPU's tensors of known shapes, plus packed weights and scratch
+    #[arg(long, value_name = "N")]
+    limit_arena_bytes: Option<u64>,
+    /// Operators of a subgraph
+    #[arg(long, value_name = "N")]
+    limit_operators: Option<usize>,
+    /// Multiply-adds of one run, estimated from shapes
+    #[arg(long, value_name = "N")]
+    limit_multiply_adds: Option<u64>,
+    /// Steps of all loops in one run
+    #[arg(long, value_name = "N")]
+    limit_loop_steps: Option<u64>,
+}
+
+impl LimitArguments {
+    /// The library's default limits, overridden by the command line.
+    pub(crate) fn limits(&self) -> Limits {
+        let default = Limits::default();
+        Limits {
+            tensor_bytes: self.limit_tensor_bytes.unwrap_or(default.tensor_bytes),
+            arena_bytes: self.limit_arena_bytes.unwrap_or(default.arena_bytes),
+            operators: self.limit_operators.unwrap_or(default.operators),
+            multiply_adds: self.limit_multiply_adds.unwrap_or(default.multiply_adds),
+            loop_steps: self.limit_loop_steps.unwrap_or(default.loop_steps),
+        }
+    }
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ShapeArguments {
+    /// Another shape for an input, as 1,224,224,3 or input=1,224,224,3; by order or by name
+    #[arg(long, value_name = "[NAME=]EXTENTS")]
+    pub(crate) shape: Vec<String>,
+}
+
+/// Splits `[NAME=]VALUE`.
+pub(crate) fn named(text: &str) -> (Option<&str>, &str) {
+    // Text before the first `=` is a name; whether an input has that name is for the caller to decide, because a
+    // folder's name may contain `=` too.
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => (Some(name), value),
+        _ => (None, text),
+    }
+}
+
+/// Assigns each `[NAME=]VALUE` to an input: values without a name by order, the others by name. `missing` makes the
+/// error for a name that no input has.
+pub(crate) fn assign(
+    texts: &[String],
+    count: usize,
+    find: impl Fn(&str) -> Option<usize>,
+    missing: impl Fn(&str) -> Failure,
+) -> Result<Vec<(usize, &str)>, Failure> {
+    let mut next = 0;
+    let mut assigned: Vec<(usize, &str)> = Vec::new();
+    for text in texts {
+        let (index, value) = match named(text) {
+            (Some(name), value) if find(name).is_some() => (find(name).unwrap_or_default(), value),
+            // No input has this name. Text with one of these characters is a path that contains an `=`, which the next
+            // arm takes.
+            (Some(name), _) if !name.contains(['/', '\\', '.']) => {
+                return Err(missing(name));
+            }
+            _ => {
+                next += 1;
+                (next - 1, text.as_str())
+            }
+        };
+        if index >= count {
+            return Err(Failure::usage(format!("\"{text}\" is for input {index}, but the model has {count} of them")));
+        }
+        if assigned.iter().any(|(other, _)| *other == index) {
+            return Err(Failure::usage(format!("\"{text}\" is for input {index}, which has one already")));
+        }
+        assigned.push((index, value));
+    }
+    Ok(assigned)
+}
+
+/// Parses a finite number.
+pub(crate) fn finite<T: std::str::FromStr + Into<f64> + Copy>(text: &str) -> Result<T, String> {
+    let number = text.parse::<T>().ok().filter(|number| (*number).into().is_finite());
+    number.ok_or_else(|| "it must be a finite number".to_owned())
+}
+
+/// Parses an error limit.
+pub(crate) fn tolerance(text: &str) -> Result<f64, String> {
+    // No error exceeds NaN, and every error exceeds a negative limit.
+    finite(text).ok().filter(|limit| *limit >= 0.0).ok_or_else(|| "it must be a finite number of 0 or more".to_owned())
+}
+
+/// A stage of preparation, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Stage {
+    /// The graph of the file, with inferred shapes; independent of the device
+    Graph,
+    /// The rules that were applied, and the resulting graph; independent of the device
+    Passes,
+    /// Which operator runs where, and why
+    Partition,
+    /// The GPU's part as primitives, before they are fused; after `#` the nodes that each one computes, by their place
+    /// in the partition
+    Program,
+    /// The kernels that the primitives are fused into, with the same numbers; `%2 is %1` is a reshape, for which there
+    /// is no kernel
+    Kernels,
+    /// The shaders of the kernels, each source once
+    Wgsl,
+    /// Memory layout, and the dispatches in order
+    Plan,
+}
+
+impl Stage {
+    /// The word on the command line.
+    pub(crate) fn word(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn find(name: &str) -> Option<usize> {
+        ["image", "style"].iter().position(|known| *known == name)
+    }
+
+    fn assigned(texts: &[&str]) -> Result<Vec<(usize, String)>, Failure> {
+        let texts: Vec<String> = texts.iter().map(|text| text.to_string()).collect();
+        let assigned = assign(&texts, 2, find, |name| Failure::usage(format!("no \"{name}\"")))?;
+        Ok(assigned.into_iter().map(|(index, value)| (index, value.to_owned())).collect())
+    }
+
+    #[test]
+    fn values_are_assigned_by_order_or_name() {
+        assert_eq!(assigned(&["a.npy", "b.npy"]).unwrap(), [(0, "a.npy".into()), (1, "b.npy".into())]);
+        assert_eq!(assigned(&["style=b.npy", "a.npy"]).unwrap(), [(1, "b.npy".into()), (0, "a.npy".into())]);
+        assert_eq!(assigned(&["./x=1/a.npy"]).unwrap(), [(0, "./x=1/a.npy".into())]);
+        assert!(assigned(&["other=a.npy"]).unwrap_err().message.contains("\"other\""));
+        assert!(assigned(&["a", "b", "c"]).is_err());
+        assert!(assigned(&["a", "image=b"]).is_err());
+    }
+
+    #[test]
+    fn every_device_argument_is_listed() {
+        let command = DeviceArguments::augment_args(clap::Command::new("x"));
+        let ids = command.get_arguments().map(|argument| argument.get_id().as_str());
+        assert_eq!(ids.filter(|id| !id.starts_with("limit_")).collect::<Vec<_>>(), DeviceArguments::IDS);
+    }
+
+    #[test]
+    fn numbers_that_compare_with_nothing_are_refused() {
+        assert_eq!((finite("-1.5"), tolerance("1e-3")), (Ok(-1.5f32), Ok(1e-3)));
+        assert!(
+            ["nan", "inf", "-inf", "x", ""].iter().all(|text| finite::<f64>(text).is_err() && tolerance(text).is_err())
+        );
+        assert!(tolerance("-1").is_err());
+    }
+}

@@ -1,0 +1,136 @@
+//! The table of commands, and the way from a command line to an exit status.
+
+mod bench;
+mod check;
+mod devices;
+mod diff;
+mod dump;
+mod inspect;
+mod run;
+mod zoo;
+
+use std::ffi::OsString;
+
+use clap::error::ErrorKind;
+use clap::{ArgMatches, Args, CommandFactory, Parser};
+
+use crate::console::{Console, Report};
+use crate::failure::{Failure, Status};
+
+/// A command, defined by its arguments.
+trait Command: Args {
+    /// Runs the command.
+    fn run(self, console: &Console) -> Result<Report, Failure>;
+}
+
+/// A row of the table of commands.
+struct Row {
+    name: &'static str,
+    about: &'static str,
+    define: fn(clap::Command) -> clap::Command,
+    run: fn(&ArgMatches, &Console) -> Result<Report, Failure>,
+}
+
+const fn row<C: Command>(name: &'static str, about: &'static str) -> Row {
+    Row { name, about, define: C::augment_args, run: parse_and_run::<C> }
+}
+
+fn parse_and_run<C: Command>(matches: &ArgMatches, console: &Console) -> Result<Report, Failure> {
+    C::from_arg_matches(matches).map_err(|error| Failure::usage(error.to_string()))?.run(console)
+}
+
+/// All commands, in the order of the help.
+static TABLE: &[Row] = &[
+    row::<run::Run>("run", "Run a model once and say what comes out"),
+    row::<check::Check>("check", "Compare golden cases with what comes out here"),
+    row::<diff::Diff>("diff", "Compare a delegate with the CPU, as a whole or operator by operator"),
+    row::<bench::Bench>("bench", "Measure how long a model takes and what it needs"),
+    row::<inspect::Inspect>("inspect", "Say what a model file holds and what the GPU makes of it"),
+    row::<devices::Devices>("devices", "List the GPUs of this machine"),
+    row::<zoo::Zoo>("zoo", "List the built-in models, or write one to a file"),
+    row::<dump::Dump>("dump", "Print a stage of a model's way to the device"),
+];
+
+/// Run TensorFlow Lite models on the CPU and on any GPU
+#[derive(Parser)]
+#[command(name = "attache", version, after_help = EXIT_STATUSES)]
+struct Attache {
+    /// Print one JSON object to standard output, also for errors
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+const EXIT_STATUSES: &str = "Exit status: 0 all right, 1 a comparison failed, 2 usage, 3 the model is bad, \
+    4 not supported or not delegated as required, 5 device.";
+
+fn command_line() -> clap::Command {
+    let subcommands = TABLE.iter().map(|row| (row.define)(clap::Command::new(row.name)).about(row.about));
+    Attache::command().subcommands(subcommands).subcommand_required(true).arg_required_else_help(false)
+}
+
+/// Runs the command that the arguments name (the first is the program's own name) and prints its result.
+pub(crate) fn run(arguments: Vec<OsString>) -> Status {
+    // Errors are printed as JSON on request even if the command line cannot be parsed.
+    let console = Console::new(arguments.iter().any(|argument| argument == "--json"));
+    let result = match command_line().try_get_matches_from(arguments) {
+        Ok(matches) => dispatch(&matches, &console),
+        Err(error) => return answer_parser(&error, &console),
+    };
+    match result {
+        Ok(report) => {
+            console.answer(&report);
+            report.status
+        }
+        Err(failure) => {
+            console.fail(&failure);
+            failure.status()
+        }
+    }
+}
+
+fn dispatch(matches: &ArgMatches, console: &Console) -> Result<Report, Failure> {
+    let named = matches.subcommand();
+    let found = named.and_then(|(name, matches)| Some((TABLE.iter().find(|row| row.name == name)?, matches)));
+    let (row, matches) = found.ok_or_else(|| Failure::usage("name a command; --help lists them"))?;
+    (row.run)(matches, console)
+}
+
+/// Help and version are results; everything else that the parser reports is a usage error.
+fn answer_parser(error: &clap::Error, console: &Console) -> Status {
+    let is_answer = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    match (is_answer, console.json) {
+        (true, true) => {
+            console.answer(&Report::new("", serde_json::json!({ "help": error.to_string() })));
+            Status::Success
+        }
+        (_, false) => {
+            let _ = error.print();
+            if is_answer { Status::Success } else { Status::Usage }
+        }
+        (false, true) => {
+            let text = error.to_string();
+            let failure = Failure::usage(text.trim().trim_start_matches("error: "));
+            console.fail(&failure);
+            failure.status()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_defined() {
+        command_line().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_its_own_description() {
+        for row in TABLE {
+            let command = command_line();
+            let about = command.find_subcommand(row.name).and_then(clap::Command::get_about).unwrap();
+            assert_eq!(about.to_string(), row.about);
+        }
+    }
+}

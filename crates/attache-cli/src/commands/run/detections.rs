@@ -1,0 +1,125 @@
+//! The outputs of a detector: which classes, how likely, and where in the picture.
+//!
+//! A detector is recognized by the four outputs of TensorFlow Lite's detectors, all from one operator, in this order:
+//! boxes `[1, places, 4]` as top, left, bottom and right, as fractions of the picture's height and width; classes and
+//! scores `[1, places]`; and the number of filled places, `[1]`. All of them are floats. A graph may return them in any
+//! order.
+
+use attache::model::Subgraph;
+use attache::{DataType, Shape};
+use serde::Serialize;
+
+/// The minimum score without `--threshold`.
+pub(crate) const DEFAULT_THRESHOLD: f64 = 0.4;
+
+/// A detection.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Detection {
+    pub(crate) class: usize,
+    pub(crate) label: Option<String>,
+    pub(crate) score: f64,
+    /// Top, left, bottom, right.
+    #[serde(rename = "box")]
+    pub(crate) edges: [f64; 4],
+}
+
+/// The indices of the boxes, classes, scores and count among the outputs of a graph, whose types and shapes are those
+/// of a run; `None` if it is no detector.
+pub(crate) fn outputs(graph: &Subgraph, forms: &[(DataType, Shape)]) -> Option<[usize; 4]> {
+    let place = |tensor: &usize| graph.outputs.iter().position(|output| output == tensor);
+    graph.operators.iter().rev().find_map(|operator| {
+        let places: Option<Vec<usize>> = operator.outputs.iter().map(place).collect();
+        let places: [usize; 4] = places?.try_into().ok()?;
+        let [boxes, classes, scores, count] = places.map(|place| forms.get(place));
+        is_detector([boxes?, classes?, scores?, count?]).then_some(places)
+    })
+}
+
+/// The number of classes of a detector, including the background: the last extent of the input of its last operator
+/// that follows boxes of as many places. `None` if the shapes do not tell.
+pub(crate) fn classes(graph: &Subgraph) -> Option<usize> {
+    let is_last = |operator: &&attache::model::Operator| operator.outputs.iter().any(|it| graph.outputs.contains(it));
+    let operator = graph.operators.iter().rev().find(is_last)?;
+    let shapes: Vec<&[usize]> =
+        operator.inputs.iter().flatten().map(|index| graph.tensors[*index].shape.extents()).collect();
+    shapes.windows(2).find_map(|pair| match (pair[0], pair[1]) {
+        ([1, places, 4], [1, others, classes]) if places == others && *classes > 1 => Some(*classes),
+        _ => None,
+    })
+}
+
+fn is_detector(forms: [&(DataType, Shape); 4]) -> bool {
+    let [boxes, classes, scores, count] = forms.map(|(_, shape)| shape.extents());
+    let all_floats = forms.iter().all(|(data_type, _)| *data_type == DataType::Float32);
+    let [1, places, 4] = *boxes else { return false };
+    all_floats && classes == [1, places] && scores == [1, places] && count == [1]
+}
+
+/// The detections of at least this score, in the outputs' order; `labels` begin with class 0. Places with values that
+/// are not finite are skipped.
+pub(crate) fn detections(
+    [boxes, classes, scores, count]: [&[f64]; 4],
+    labels: &[String],
+    threshold: f64,
+) -> Vec<Detection> {
+    // A NaN counts as 0.
+    let filled = count.first().map_or(0, |count| *count as usize);
+    let (boxes, _) = boxes.as_chunks::<4>();
+    let places = boxes.iter().zip(classes).zip(scores).take(filled);
+    let is_right = |edges: &[f64; 4], class: f64, score: f64| {
+        edges.iter().all(|edge| edge.is_finite()) && class >= 0.0 && class.is_finite() && score >= threshold
+    };
+    let detection = |((edges, class), score): ((&[f64; 4], &f64), &f64)| {
+        let (edges, score) = (*edges, *score);
+        is_right(&edges, *class, score).then(|| {
+            let class = *class as usize;
+            Detection { class, label: labels.get(class).cloned(), score, edges }
+        })
+    };
+    places.filter_map(detection).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use attache::{Model, ModelBuilder, OperatorBuilder, TensorBuilder};
+
+    use super::*;
+
+    fn labels(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| name.to_string()).collect()
+    }
+
+    #[test]
+    fn places_below_the_threshold_or_not_filled_are_left_out() {
+        let boxes = [0.0, 0.1, 0.5, 0.6, 0.2, 0.2, 0.9, 0.9, 0.0, 0.0, 1.0, 1.0, 0.3, 0.3, 0.4, 0.4];
+        let (classes, scores) = ([1.0, 0.0, 1.0, 0.0], [0.9, 0.3, 0.8, 0.7]);
+        let of = |labels: &[String], count: f64| detections([&boxes, &classes, &scores, &[count]], labels, 0.5);
+        let found = of(&labels(&["cat", "dog"]), 3.0);
+        let (names, first): (Vec<_>, _) = (found.iter().map(|one| one.label.as_deref()).collect(), &found[0]);
+        assert_eq!((names, first.edges), (vec![Some("dog"), Some("dog")], [0.0, 0.1, 0.5, 0.6]));
+        assert_eq!(of(&[], 4.0).len(), 3);
+        assert_eq!(of(&[], f64::NAN), []);
+        assert_eq!(of(&[], f64::INFINITY).len(), 3);
+        let nan = [f64::NAN; 4];
+        assert_eq!(detections([&boxes, &nan, &scores, &[4.0]], &[], 0.5), []);
+        assert_eq!(detections([&boxes, &classes, &nan, &[4.0]], &[], 0.5), []);
+    }
+
+    #[test]
+    fn outputs_are_known_in_any_order() {
+        let mut builder = ModelBuilder::new("detector");
+        let main = builder.subgraph("main");
+        let tensor = |name| TensorBuilder::new(name, DataType::Float32, []);
+        let x = builder.tensor(main, tensor("x"));
+        let made = ["boxes", "classes", "scores", "count"].map(|name| builder.tensor(main, tensor(name)));
+        builder.operator(main, OperatorBuilder::custom("Whatever", [], [x], made));
+        builder.inputs(main, &[x]).outputs(main, &[made[2], made[0], made[3], made[1]]);
+        let model = Model::from_bytes(builder.finish()).unwrap();
+        let form = |extents: &[usize]| (DataType::Float32, Shape::from(extents));
+        let mut forms = [form(&[1, 7]), form(&[1, 7, 4]), form(&[1]), form(&[1, 7])];
+        assert_eq!(outputs(&model.subgraphs()[0], &forms), Some([1, 3, 0, 2]));
+        forms[0] = form(&[1, 8]);
+        assert_eq!(outputs(&model.subgraphs()[0], &forms), None);
+        assert_eq!(outputs(&model.subgraphs()[0], &forms[..2]), None);
+    }
+}

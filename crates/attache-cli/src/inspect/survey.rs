@@ -1,0 +1,110 @@
+//! What the GPU would take of a model, determined without preparing or running anything.
+//!
+//! The answers come node by node from the graph that a delegate would see, so files with unimplemented operators can be
+//! inspected too.
+
+use std::collections::BTreeMap;
+
+use attache::graph::{Graph, Node, NodeId};
+use attache::{Cost, Model, stages};
+
+use crate::arguments::QuantizedName;
+use crate::device::Claims;
+use crate::failure::Failure;
+
+/// An operator of the first subgraph.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) index: usize,
+    pub(crate) operator: String,
+    pub(crate) version: i32,
+    pub(crate) delegated: bool,
+    /// Why it is not delegated, or what happened to it before delegation.
+    pub(crate) reason: Option<String>,
+    /// Its cost; `None` if the operator was removed, or if it was merged into an operator before it.
+    pub(crate) cost: Option<Cost>,
+}
+
+/// An operator that is not implemented.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Gap {
+    pub(crate) subgraph: usize,
+    pub(crate) index: usize,
+    pub(crate) operator: String,
+    pub(crate) version: i32,
+    pub(crate) reason: String,
+}
+
+/// The result of inspecting a model.
+#[derive(Debug)]
+pub(crate) struct Survey {
+    /// The first subgraph as delegates see it.
+    pub(crate) graph: Graph,
+    /// All operators of the first subgraph.
+    pub(crate) answers: Vec<Answer>,
+    /// All unimplemented operators of any subgraph.
+    pub(crate) gaps: Vec<Gap>,
+}
+
+/// Inspects all operators of the model.
+pub(crate) fn survey(model: &Model, quantized: QuantizedName) -> Result<Survey, Failure> {
+    let (graph, fates) = stages::graph(model, 0)?;
+    let mut gaps = found_gaps(model, 0, &graph);
+    for subgraph in 1..model.subgraphs().len() {
+        gaps.extend(found_gaps(model, subgraph, &stages::graph(model, subgraph)?.0));
+    }
+    let answers = answers(model, &graph, &fates, &Claims::new(quantized));
+    Ok(Survey { graph, answers, gaps })
+}
+
+/// The answer for each operator of the first subgraph.
+fn answers(model: &Model, graph: &Graph, fates: &BTreeMap<usize, String>, claims: &Claims) -> Vec<Answer> {
+    let nodes: BTreeMap<usize, NodeId> = (graph.nodes.iter().enumerate())
+        .flat_map(|(id, node)| node.origins.iter().map(move |origin| (*origin, NodeId(id as u32))))
+        .collect();
+    let judge = |index: usize| match nodes.get(&index) {
+        Some(id) => {
+            let refusal = claims.refusal(graph, *id);
+            (refusal.is_none(), refusal)
+        }
+        None => (true, fates.get(&index).cloned()),
+    };
+    let operators = model.subgraphs()[0].operators.iter().enumerate();
+    operators
+        .map(|(index, operator)| {
+            let (delegated, reason) = judge(index);
+            let node = nodes.get(&index).map(|id| graph.node(*id)).filter(|node| node.origins[0] == index);
+            let cost = node.map(|node| Cost::of(graph, node));
+            Answer { index, operator: operator.code.name(), version: operator.code.version, delegated, reason, cost }
+        })
+        .collect()
+}
+
+fn found_gaps(model: &Model, subgraph: usize, graph: &Graph) -> Vec<Gap> {
+    let gap = |node: &Node| {
+        let (reason, index) = (node.op.missing()?.to_owned(), *node.origins.first()?);
+        let code = &model.subgraphs()[subgraph].operators[index].code;
+        Some(Gap { subgraph, index, operator: code.name(), version: code.version, reason })
+    };
+    graph.nodes.iter().filter_map(gap).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use attache::{DataType, ModelBuilder, OperatorBuilder, TensorBuilder};
+
+    use super::*;
+
+    #[test]
+    fn an_operator_whose_shapes_nobody_knows_is_a_gap() {
+        let mut builder = ModelBuilder::new("unknown");
+        let main = builder.subgraph("main");
+        let x = builder.tensor(main, TensorBuilder::new("x", DataType::Float32, [2]));
+        let y = builder.tensor(main, TensorBuilder::new("y", DataType::Float32, []));
+        builder.operator(main, OperatorBuilder::custom("NoSuchOperator", [], [x], [y]));
+        builder.inputs(main, &[x]).outputs(main, &[y]);
+        let survey = survey(&Model::from_bytes(builder.finish()).unwrap(), QuantizedName::View).unwrap();
+        assert_eq!(survey.gaps.iter().map(|gap| gap.operator.as_str()).collect::<Vec<_>>(), ["NoSuchOperator"]);
+        assert_eq!((survey.answers.len(), survey.answers[0].delegated), (1, false));
+    }
+}

@@ -1,0 +1,120 @@
+//! Reading and writing of files that the command line names. Only regular files are read.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+use crate::failure::Failure;
+
+/// Maximum size of a text file in bytes: far more than any list of labels or measurement has.
+const MOST_TEXT: u64 = 256 << 20;
+/// Maximum size of any other file in bytes: the default limit of a tensor.
+const MOST_BYTES: u64 = 16 << 30;
+
+/// An error if `path` is not a readable file, which says what it is instead.
+pub(crate) fn check(path: &Path) -> Result<(), Failure> {
+    let wrong = |text: &str| Err(Failure::usage(text).at(path.display()));
+    let kind = fs::metadata(path).map_err(|error| unreadable(path, &error))?.file_type();
+    match () {
+        () if kind.is_dir() => wrong("this is a directory; name a file"),
+        () if !kind.is_file() => wrong("this is a pipe or a device; copy what it gives to a file and name that"),
+        () => File::open(path).map(drop).map_err(|error| unreadable(path, &error)),
+    }
+}
+
+/// Reads a file.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    read_at_most(path, MOST_BYTES)
+}
+
+/// Reads a text file.
+pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
+    let not_text = |_| Failure::usage("this is not text in UTF-8; save it as such").at(path.display());
+    String::from_utf8(read_at_most(path, MOST_TEXT)?).map_err(not_text)
+}
+
+fn read_at_most(path: &Path, most: u64) -> Result<Vec<u8>, Failure> {
+    check(path)?;
+    let size = fs::metadata(path).map_err(|error| unreadable(path, &error))?.len();
+    if size > most {
+        return Err(Failure::usage(format!("{size} bytes are too many; the limit is {most}")).at(path.display()));
+    }
+    fs::read(path).map_err(|error| unreadable(path, &error))
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Failure {
+    let text = match error.kind() {
+        ErrorKind::NotFound => match fs::read_link(path) {
+            Ok(target) => format!("this is a link to {}, which is not there", target.display()),
+            Err(_) => "there is no such file; check the path".to_owned(),
+        },
+        ErrorKind::PermissionDenied => "permission denied; make it readable, or copy it to where it is".to_owned(),
+        ErrorKind::NotADirectory => "a part of this path is a file, not a directory; check the path".to_owned(),
+        _ => error.to_string(),
+    };
+    Failure::usage(text).at(path.display())
+}
+
+/// Writes a file, replacing an existing one.
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    fs::write(path, bytes).map_err(|error| unwritable(path, &error))
+}
+
+/// Creates a folder if it does not exist.
+pub(crate) fn make_folder(path: &Path) -> Result<(), Failure> {
+    if path.exists() && !path.is_dir() {
+        return Err(Failure::usage("this is a file; name a folder").at(path.display()));
+    }
+    fs::create_dir_all(path).map_err(|error| unwritable(path, &error))
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Failure {
+    let text = match error.kind() {
+        ErrorKind::NotFound => "the folder of this file is not there; make it first".to_owned(),
+        ErrorKind::IsADirectory => "this is a directory; name a file".to_owned(),
+        ErrorKind::PermissionDenied => "permission denied; name another place".to_owned(),
+        _ => error.to_string(),
+    };
+    Failure::usage(text).at(path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_file_is_called_what_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = |name: &str| check(&folder.path().join(name)).unwrap_err().message;
+        assert!(text("").ends_with("this is a directory; name a file"));
+        assert!(text("missing").ends_with("there is no such file; check the path"));
+        fs::write(folder.path().join("file"), [0xff]).unwrap();
+        assert!(text("file/below").contains("a part of this path is a file"));
+        assert_eq!(read(&folder.path().join("file")).unwrap(), [0xff]);
+        assert!(read_text(&folder.path().join("file")).unwrap_err().message.contains("not text in UTF-8"));
+        assert!(read_at_most(&folder.path().join("file"), 0).unwrap_err().message.contains("the limit is 0"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_pipes_and_devices_are_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let (link, pipe) = (folder.path().join("link"), folder.path().join("pipe"));
+        std::os::unix::fs::symlink("nowhere", &link).unwrap();
+        assert!(check(&link).unwrap_err().message.ends_with("this is a link to nowhere, which is not there"));
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for path in [pipe.as_path(), Path::new("/dev/zero")] {
+            assert!(read(path).unwrap_err().message.contains("a pipe or a device"));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_written_says_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        write(&file, b"x").unwrap();
+        assert!(make_folder(&file).unwrap_err().message.contains("this is a file; name a folder"));
+        assert!(write(&folder.path().join("no/file"), b"x").unwrap_err().message.contains("make it first"));
+        assert!(write(folder.path(), b"x").unwrap_err().message.contains("this is a directory"));
+    }
+}

@@ -1,0 +1,117 @@
+//! Golden cases: folders with a model, its inputs and the outputs that another runtime computed from them.
+//!
+//! A case has `model.tflite`, `in_K.npy` and `out_K.npy` for K from 0, and optionally `case.json` with `op` (the
+//! operator under test) and `scale` (errors are relative to at least this value).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::failure::Failure;
+use crate::io::files;
+use crate::io::npy::{self, Array};
+
+/// The contents of `case.json`; other keys are ignored.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Notes {
+    /// The operator under test.
+    pub(crate) op: Option<String>,
+    /// Errors are relative to at least this value.
+    #[serde(default)]
+    pub(crate) scale: f64,
+}
+
+/// A case that was read.
+#[derive(Debug)]
+pub(crate) struct Case {
+    pub(crate) notes: Notes,
+    pub(crate) inputs: Vec<Array>,
+    pub(crate) outputs: Vec<Array>,
+}
+
+/// The model file of a case.
+pub(crate) fn model_file(folder: &Path) -> PathBuf {
+    folder.join("model.tflite")
+}
+
+/// All cases at or below `folder`, sorted. If `has_outputs`, a folder with a model is a case only if it has outputs
+/// too. Links to folders are not followed.
+pub(crate) fn find(folder: &Path, has_outputs: bool) -> Result<Vec<PathBuf>, Failure> {
+    if !folder.is_dir() {
+        files::check(folder)?;
+        return Err(Failure::usage("this is a file; name the folder of a case, or one above it").at(folder.display()));
+    }
+    let mut found = Vec::new();
+    let mut pending = vec![folder.to_owned()];
+    while let Some(folder) = pending.pop() {
+        let wrong = |error: std::io::Error| Failure::usage(error.to_string()).at(folder.display());
+        if model_file(&folder).is_file() && (!has_outputs || folder.join("out_0.npy").is_file()) {
+            found.push(folder.clone());
+        }
+        for entry in fs::read_dir(&folder).map_err(wrong)? {
+            let entry = entry.map_err(wrong)?;
+            if entry.file_type().map_err(wrong)?.is_dir() {
+                pending.push(entry.path());
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+impl Case {
+    pub(crate) fn read(folder: &Path) -> Result<Self, Failure> {
+        Ok(Self { notes: notes(folder)?, inputs: arrays(folder, "in")?, outputs: arrays(folder, "out")? })
+    }
+}
+
+fn notes(folder: &Path) -> Result<Notes, Failure> {
+    let path = folder.join("case.json");
+    if !path.exists() {
+        return Ok(Notes::default());
+    }
+    let wrong = |error: String| Failure::usage(error).at(path.display());
+    let text = files::read_text(&path)?;
+    serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))
+}
+
+/// Reads `STEM_0.npy`, `STEM_1.npy` and so on, up to the first that does not exist.
+fn arrays(folder: &Path, stem: &str) -> Result<Vec<Array>, Failure> {
+    let files = (0..).map(|index| folder.join(format!("{stem}_{index}.npy"))).take_while(|path| path.exists());
+    files.map(|path| npy::read(&path)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use attache::{DataType, Shape};
+
+    use super::*;
+
+    #[test]
+    fn cases_are_found_at_any_depth() {
+        let root = tempfile::tempdir().unwrap();
+        let array = Array { data_type: DataType::Bool, shape: Shape::from([1]), bytes: vec![1] };
+        for name in ["b", "a/deep", "no_output"] {
+            let folder = root.path().join(name);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(model_file(&folder), b"").unwrap();
+            npy::write(&folder.join("in_0.npy"), &array).unwrap();
+            if name != "no_output" {
+                npy::write(&folder.join("out_0.npy"), &array).unwrap();
+            }
+        }
+        assert_eq!(find(root.path(), true).unwrap(), [root.path().join("a/deep"), root.path().join("b")]);
+        assert_eq!(find(&root.path().join("b"), true).unwrap().len(), 1);
+        assert_eq!(find(root.path(), false).unwrap().len(), 3);
+        assert!(find(&root.path().join("c"), true).is_err());
+
+        let case = Case::read(&root.path().join("b")).unwrap();
+        assert_eq!((case.inputs.len(), case.outputs.len(), case.notes.scale), (1, 1, 0.0));
+        fs::write(root.path().join("b/case.json"), r#"{"op": "ADD", "scale": 2.5, "seed_op": true}"#).unwrap();
+        let notes = Case::read(&root.path().join("b")).unwrap().notes;
+        assert_eq!((notes.op.as_deref(), notes.scale), (Some("ADD"), 2.5));
+        fs::write(root.path().join("b/case.json"), "{").unwrap();
+        assert!(Case::read(&root.path().join("b")).is_err());
+    }
+}

@@ -1,0 +1,11 @@
+//! Input and output: models, arrays, pictures, labels, golden cases.
+
+pub(crate) mod compare;
+pub(crate) mod files;
+pub(crate) mod golden;
+pub(crate) mod labels;
+pub(crate) mod npy;
+pub(crate) mod numbers;
+pub(crate) mod picture;
+pub(crate) mod random;
+pub(crate) mod source;

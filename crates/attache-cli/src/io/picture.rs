@@ -1,0 +1,296 @@
+//! Pictures as inputs of models.
+//!
+//! The picture is resized to the input's height and width, bilinearly with half-pixel centres, without a low-pass
+//! filter. Channels are red, green, blue; a fourth channel is 0, and a single channel is the luminance. Floats are
+//! normalized, `(value − mean) / std`. Integers are normalized too if a mean and a deviation are given; the result is
+//! then quantized with the input's scale and zero point, or rounded if it has none. If none are given, uint8 takes the
+//! values 0 to 255 unchanged, int8 takes them minus 128, and int16 takes −1 to 1, quantized.
+
+use std::io::Cursor;
+
+use attache::{DataType, Quantization, Shape};
+use half::f16;
+
+use crate::failure::Failure;
+use crate::io::npy::Array;
+
+/// Red, green and blue, 0 to 255, rows from the top.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Picture {
+    pub(crate) height: usize,
+    pub(crate) width: usize,
+    /// `height × width × 3`.
+    pub(crate) values: Vec<f32>,
+}
+
+/// `(value − mean) / std`, one of each for all channels or one per channel.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Scaling {
+    pub(crate) mean: Vec<f32>,
+    pub(crate) std: Vec<f32>,
+}
+
+impl Default for Scaling {
+    /// Maps 0 to 255 to −1 to 1.
+    fn default() -> Self {
+        Self { mean: vec![127.5], std: vec![127.5] }
+    }
+}
+
+impl Scaling {
+    /// Whether values are unchanged.
+    pub(crate) fn is_identity(&self) -> bool {
+        self.mean.iter().all(|mean| *mean == 0.0) && self.std.iter().all(|std| *std == 1.0)
+    }
+
+    /// Whether it gives finite values for each of `channels` channels.
+    pub(crate) fn is_sound(&self, channels: usize) -> bool {
+        let fits = |values: &[f32]| values.len() == 1 || values.len() == channels;
+        let finite = self.mean.iter().chain(&self.std).all(|value| value.is_finite());
+        fits(&self.mean) && fits(&self.std) && finite && self.std.iter().all(|std| *std != 0.0)
+    }
+
+    fn apply(&self, channel: usize, value: f32) -> f32 {
+        let pick = |values: &[f32], otherwise| values.get(channel).or(values.last()).copied().unwrap_or(otherwise);
+        (value - pick(&self.mean, 0.0)) / pick(&self.std, 1.0)
+    }
+}
+
+/// The two neighbours of a target position along an axis and the weight of the second, for half-pixel centres: `source
+/// = (target + ½) · from / to − ½`, clamped to the picture.
+fn neighbours(target: usize, from: usize, to: usize) -> (usize, usize, f32) {
+    let source = (target as f32 + 0.5) * (from as f32 / to as f32) - 0.5;
+    let source = source.clamp(0.0, (from - 1) as f32);
+    let low = source as usize;
+    (low, (low + 1).min(from - 1), source - low as f32)
+}
+
+impl Picture {
+    /// Decodes a PNG or JPEG file.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Failure> {
+        let wrong = |reason: String| Failure::usage(reason);
+        let reader = image::ImageReader::new(Cursor::new(bytes));
+        let reader = reader.with_guessed_format().map_err(|error| wrong(error.to_string()))?;
+        let picture =
+            reader.decode().map_err(|error| wrong(format!("{error} (inputs are .npy, PNG or JPEG files)")))?;
+        let picture = picture.to_rgb8();
+        let (width, height) = (picture.width() as usize, picture.height() as usize);
+        if width == 0 || height == 0 {
+            return Err(wrong("the picture is empty".to_owned()));
+        }
+        Ok(Self { height, width, values: picture.into_raw().into_iter().map(f32::from).collect() })
+    }
+
+    /// The picture resized to another size.
+    pub(crate) fn stretched(&self, height: usize, width: usize) -> Self {
+        let columns: Vec<_> = (0..width).map(|x| neighbours(x, self.width, width)).collect();
+        let mut values = Vec::with_capacity(height * width * 3);
+        for y in 0..height {
+            let (top, bottom, down) = neighbours(y, self.height, height);
+            for &(left, right, along) in &columns {
+                for channel in 0..3 {
+                    let at = |y: usize, x: usize| self.values[(y * self.width + x) * 3 + channel];
+                    let upper = at(top, left) + (at(top, right) - at(top, left)) * along;
+                    let lower = at(bottom, left) + (at(bottom, right) - at(bottom, left)) * along;
+                    values.push(upper + (lower - upper) * down);
+                }
+            }
+        }
+        Self { height, width, values }
+    }
+
+    /// The value of a channel at a pixel; `None` for channels that pictures do not have.
+    fn channel(&self, pixel: usize, channel: usize, channels: usize) -> Option<f32> {
+        let rgb = &self.values[pixel * 3..pixel * 3 + 3];
+        match channels {
+            // ITU-R BT.601, as in grey JPEG files.
+            1 => Some(0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2]),
+            _ => rgb.get(channel).copied(),
+        }
+    }
+
+    /// The input of shape `[batch, height, width, channels]` (or without batch), with the same picture for each batch
+    /// element.
+    pub(crate) fn tensor(&self, input: &Input<'_>) -> Result<Filled, Failure> {
+        let [batch, height, width, channels] = input.extents()?;
+        let picture = self.stretched(height, width);
+        let pixels = (0..batch).flat_map(|_| 0..height * width);
+        let values = pixels.flat_map(|pixel| (0..channels).map(move |channel| (pixel, channel)));
+        let values = values.map(|(pixel, channel)| (channel, picture.channel(pixel, channel, channels)));
+        let (data_type, shape) = (input.data_type, input.shape.clone());
+        let mut clipped = 0;
+        let bytes: Vec<u8> = match data_type {
+            DataType::Float32 => values.flat_map(|value| input.normal(value).to_ne_bytes()).collect(),
+            DataType::Float16 => values.flat_map(|value| f16::from_f32(input.normal(value)).to_ne_bytes()).collect(),
+            DataType::UInt8 => values.map(|value| input.stored(value, 0.0, [0, 255], &mut clipped) as u8).collect(),
+            DataType::Int8 => {
+                values.map(|value| input.stored(value, -128.0, [-128, 127], &mut clipped) as u8).collect()
+            }
+            DataType::Int16 => {
+                let range = [i16::MIN, i16::MAX].map(i32::from);
+                values.flat_map(|value| (input.stored(value, 0.0, range, &mut clipped) as i16).to_ne_bytes()).collect()
+            }
+            _ => {
+                let reason = format!("a picture does not fit an input of type {data_type}; give a .npy file");
+                return Err(Failure::usage(reason));
+            }
+        };
+        Ok(Filled { array: Array { data_type, shape, bytes }, clipped })
+    }
+}
+
+/// The input that a picture is converted to.
+pub(crate) struct Input<'a> {
+    pub(crate) shape: &'a Shape,
+    pub(crate) data_type: DataType,
+    /// The quantization parameters of the input.
+    pub(crate) quantization: Option<&'a Quantization>,
+    /// The requested normalization, if any.
+    pub(crate) scaling: Option<Scaling>,
+}
+
+/// An input made from a picture.
+pub(crate) struct Filled {
+    pub(crate) array: Array,
+    /// Number of elements that exceed the range of the input's type by more than one step.
+    pub(crate) clipped: usize,
+}
+
+impl Input<'_> {
+    /// Batch, height, width and channels.
+    pub(crate) fn extents(&self) -> Result<[usize; 4], Failure> {
+        let shape = self.shape;
+        let extents = match *shape.extents() {
+            [batch, height, width, channels] => [batch, height, width, channels],
+            [height, width, channels] => [1, height, width, channels],
+            _ => [0; 4],
+        };
+        match extents {
+            [_, _, _, 1..=4] => Ok(extents),
+            _ => Err(Failure::usage(format!("a picture does not fit an input of shape {shape}; give a .npy file"))),
+        }
+    }
+
+    /// The normalized value of a channel; 0 for a channel that pictures do not have.
+    fn normal(&self, (channel, value): (usize, Option<f32>)) -> f32 {
+        let default = Scaling::default();
+        let scaling = self.scaling.as_ref().unwrap_or(&default);
+        value.map_or(0.0, |value| scaling.apply(channel, value))
+    }
+
+    /// The integer for a channel's value: quantized, or the rounded value plus `shift`.
+    fn stored(&self, value: (usize, Option<f32>), shift: f32, [least, most]: [i32; 2], clipped: &mut usize) -> i32 {
+        let is_wide = self.data_type == DataType::Int16 && self.quantization.is_some();
+        let number = match self.scaling.is_some() || is_wide {
+            true => self.quantize(self.normal(value)),
+            false => f64::from(value.1.unwrap_or(0.0).round() + shift),
+        };
+        *clipped += usize::from(number < f64::from(least) - 1.0 || number > f64::from(most) + 1.0);
+        number.clamp(f64::from(least), f64::from(most)) as i32
+    }
+
+    fn quantize(&self, real: f32) -> f64 {
+        let one = |quantization: &Quantization| Some((*quantization.scale.first()?, *quantization.zero_point.first()?));
+        let (scale, point) = self.quantization.and_then(one).unwrap_or((1.0, 0));
+        (f64::from(real) / f64::from(scale)).round() + point as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::numbers::numbers;
+
+    fn picture() -> Picture {
+        let red = [0.0, 100.0, 200.0, 40.0];
+        Picture { height: 2, width: 2, values: red.iter().flat_map(|&red| [red, 255.0, 10.0]).collect() }
+    }
+
+    fn reds(picture: &Picture) -> Vec<f32> {
+        picture.values.iter().step_by(3).copied().collect()
+    }
+
+    #[test]
+    fn stretching_is_bilinear_with_half_pixel_centres() {
+        assert_eq!(picture().stretched(2, 2), picture());
+        assert_eq!(reds(&picture().stretched(2, 4)), [0.0, 25.0, 75.0, 100.0, 200.0, 160.0, 80.0, 40.0]);
+        assert_eq!(reds(&picture().stretched(1, 1)), [85.0]);
+    }
+
+    fn tensor(
+        picture: &Picture,
+        shape: &[usize],
+        data_type: DataType,
+        scaling: Option<Scaling>,
+    ) -> Result<Array, Failure> {
+        let input = Input { shape: &shape.into(), data_type, quantization: None, scaling };
+        Ok(picture.tensor(&input)?.array)
+    }
+
+    #[test]
+    fn floats_are_normalized_and_missing_channels_are_zero() {
+        let array = tensor(&picture(), &[1, 2, 2, 4], DataType::Float32, None).unwrap();
+        let values = numbers(array.data_type, &array.bytes).unwrap();
+        assert_eq!(values[..2], [-1.0, 1.0]);
+        assert_eq!((values[3], values[15]), (0.0, 0.0));
+        let scaling = Scaling { mean: vec![0.0, 5.0, 10.0], std: vec![2.0] };
+        let array = tensor(&picture(), &[2, 2, 3], DataType::Float32, Some(scaling)).unwrap();
+        assert_eq!(numbers(array.data_type, &array.bytes).unwrap()[3..6], [50.0, 125.0, 0.0]);
+    }
+
+    #[test]
+    fn integers_take_pixels_as_they_are_where_nothing_is_asked_for() {
+        let of = |data_type| tensor(&picture(), &[2, 1, 1, 3], data_type, None).unwrap().bytes;
+        assert_eq!(of(DataType::UInt8), [85, 255, 10, 85, 255, 10]);
+        assert_eq!(of(DataType::Int8), [213, 127, 138, 213, 127, 138]);
+    }
+
+    #[test]
+    fn integers_are_normalized_and_quantized() {
+        let quantization =
+            |scale, zero_point| Quantization { scale: vec![scale], zero_point: vec![zero_point], axis: 0 };
+        let of = |data_type, quantization: Option<Quantization>, scaling: Option<(f32, f32)>| {
+            let scaling = scaling.map(|(mean, std)| Scaling { mean: vec![mean], std: vec![std] });
+            let shape = Shape::from([1, 1, 1, 3]);
+            let input = Input { shape: &shape, data_type, quantization: quantization.as_ref(), scaling };
+            let Filled { array, clipped } = picture().tensor(&input).unwrap();
+            (numbers(data_type, &array.bytes).unwrap(), clipped)
+        };
+        // The picture has the values 85, 255, 10.
+        let cases = [
+            (DataType::UInt8, Some(quantization(0.5, 10)), Some((5.0, 4.0)), [50.0, 135.0, 13.0], 0),
+            (DataType::UInt8, Some(quantization(0.25, 0)), Some((5.0, 1.0)), [255.0, 255.0, 20.0], 2),
+            (DataType::Int8, Some(quantization(1.0, -128)), Some((0.0, 1.0)), [-43.0, 127.0, -118.0], 0),
+            (DataType::Int16, Some(quantization(0.001, 0)), Some((5.0, 10.0)), [8000.0, 25000.0, 500.0], 0),
+            (DataType::Int16, Some(quantization(0.001, 0)), None, [-333.0, 1000.0, -922.0], 0),
+            (DataType::UInt8, None, Some((5.0, 2.0)), [40.0, 125.0, 3.0], 0),
+        ];
+        for (data_type, quantization, scaling, expected, clipped) in cases {
+            assert_eq!(of(data_type, quantization, scaling), (expected.to_vec(), clipped), "{data_type} {scaling:?}");
+        }
+    }
+
+    #[test]
+    fn a_scaling_must_give_numbers() {
+        let is_sound = |mean: &[f32], std: &[f32]| Scaling { mean: mean.to_vec(), std: std.to_vec() }.is_sound(3);
+        assert!(is_sound(&[1.0], &[1.0, 2.0, 3.0]));
+        for (mean, std) in [(&[f32::NAN][..], &[1.0][..]), (&[1.0], &[0.0]), (&[], &[1.0]), (&[1.0, 2.0], &[1.0])] {
+            assert!(!is_sound(mean, std), "{mean:?} {std:?}");
+        }
+    }
+
+    #[test]
+    fn a_single_channel_is_the_luminance() {
+        let grey = Picture { height: 1, width: 1, values: vec![50.0; 3] };
+        assert_eq!(tensor(&grey, &[1, 1, 1, 1], DataType::UInt8, None).unwrap().bytes, [50]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_an_error() {
+        let tensor = |shape: &[usize], data_type| tensor(&picture(), shape, data_type, None).unwrap_err().message;
+        assert!(tensor(&[1, 1001], DataType::Float32).contains("[1, 1001]"));
+        assert!(tensor(&[1, 28, 28], DataType::Float32).contains("[1, 28, 28]"));
+        assert!(tensor(&[1, 2, 2, 3], DataType::Int64).contains("INT64"));
+        assert!(Picture::decode(b"text").unwrap_err().message.contains("PNG or JPEG"));
+    }
+}

@@ -1,0 +1,4 @@
+//! Time and memory of a run.
+
+pub(crate) mod memory;
+pub(crate) mod timing;

@@ -1,0 +1,93 @@
+//! Repeats work until its duration is known well enough, and summarizes the durations.
+
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+
+/// When to stop repeating: after at least `runs` runs and `seconds` seconds, and in any case after the run that exceeds
+/// `most` seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Stop {
+    pub(crate) runs: usize,
+    pub(crate) seconds: f64,
+    pub(crate) most: f64,
+}
+
+impl Stop {
+    fn is_reached(&self, runs: usize, elapsed: Duration) -> bool {
+        let elapsed = elapsed.as_secs_f64();
+        elapsed >= self.most || (runs >= self.runs && elapsed >= self.seconds)
+    }
+
+    /// Milliseconds of each run of `work`.
+    pub(crate) fn time(&self, mut work: impl FnMut() -> Result<(), Failure>) -> Result<Vec<f64>, Failure> {
+        let (start, mut times) = (Instant::now(), Vec::new());
+        while !self.is_reached(times.len(), start.elapsed()) {
+            let run = Instant::now();
+            work()?;
+            times.push(milliseconds(run));
+        }
+        Ok(times)
+    }
+}
+
+/// Milliseconds since an instant.
+pub(crate) fn milliseconds(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1e3
+}
+
+/// Summary of durations. A percentile is the element at index `floor(count · percent / 100)` of the sorted durations,
+/// as in TensorFlow Lite's benchmark.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Durations {
+    pub(crate) median: f64,
+    pub(crate) p5: f64,
+    pub(crate) p95: f64,
+    pub(crate) min: f64,
+    pub(crate) mean: f64,
+}
+
+impl Durations {
+    /// `None` if nothing was measured.
+    pub(crate) fn of(times: &[f64]) -> Option<Self> {
+        let mut sorted = times.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let percentile = |percent: usize| sorted[sorted.len() * percent / 100];
+        let mean = sorted.iter().sum::<f64>() / sorted.len() as f64;
+        let min = *sorted.first()?;
+        Some(Self { median: percentile(50), p5: percentile(5), p95: percentile(95), min, mean })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_elements() {
+        let times: Vec<f64> = (0..100).rev().map(f64::from).collect();
+        let expected = Durations { median: 50.0, p5: 5.0, p95: 95.0, min: 0.0, mean: 49.5 };
+        assert_eq!(Durations::of(&times), Some(expected));
+        assert_eq!(Durations::of(&[2.0]).unwrap().p95, 2.0);
+        assert_eq!(Durations::of(&[]), None);
+    }
+
+    #[test]
+    fn repeating_stops() {
+        let count = |stop: Stop, pause: u64| {
+            let work = || {
+                std::thread::sleep(Duration::from_millis(pause));
+                Ok(())
+            };
+            stop.time(work).unwrap().len()
+        };
+        assert_eq!(count(Stop { runs: 3, seconds: 0.0, most: 60.0 }, 0), 3);
+        assert_eq!(count(Stop { runs: 0, seconds: 0.0, most: 60.0 }, 0), 0);
+        assert_eq!(count(Stop { runs: 1000, seconds: 0.0, most: 0.001 }, 5), 1);
+        assert!(count(Stop { runs: 1, seconds: 0.02, most: 60.0 }, 1) > 1);
+        let failing = Stop { runs: 3, seconds: 0.0, most: 60.0 }.time(|| Err(Failure::usage("no")));
+        assert!(failing.is_err());
+    }
+}

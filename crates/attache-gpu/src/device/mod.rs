@@ -1,0 +1,497 @@
+//! Devices: enumeration of adapters, and an open, shared device.
+
+mod fault;
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
+mod memory;
+mod pipelines;
+mod submission;
+mod usable;
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
+pub(crate) mod vulkan;
+#[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows)))]
+#[path = "no_vulkan.rs"]
+pub(crate) mod vulkan;
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use attache_base::Stopwatch;
+
+use self::pipelines::Pipelines;
+use self::usable::Abilities;
+use self::vulkan::{Own, Vulkan, experiments, open, validated};
+use crate::kernel::{GpuError, GpuErrorKind, Limits, Matrices, Params, Variants};
+
+pub(crate) use fault::Planted;
+pub use fault::{Fault, FaultMoment};
+pub use submission::Submission;
+
+/// A graphics API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Backend {
+    Vulkan,
+    Metal,
+    Dx12,
+    Gl,
+}
+
+impl Backend {
+    /// All graphics APIs.
+    pub const ALL: [Backend; 4] = [Backend::Vulkan, Backend::Metal, Backend::Dx12, Backend::Gl];
+
+    /// The name used in flags.
+    pub fn name(self) -> &'static str {
+        match self {
+            Backend::Vulkan => "vulkan",
+            Backend::Metal => "metal",
+            Backend::Dx12 => "dx12",
+            Backend::Gl => "gl",
+        }
+    }
+
+    fn mask(self) -> wgpu::Backends {
+        match self {
+            Backend::Vulkan => wgpu::Backends::VULKAN,
+            Backend::Metal => wgpu::Backends::METAL,
+            Backend::Dx12 => wgpu::Backends::DX12,
+            Backend::Gl => wgpu::Backends::GL,
+        }
+    }
+
+    fn of(backend: wgpu::Backend) -> Option<Self> {
+        Backend::ALL.into_iter().find(|b| b.mask() == wgpu::Backends::from(backend))
+    }
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A device that can be opened, or the reason why not.
+#[derive(Clone, Debug)]
+pub struct Adapter {
+    /// The vendor's name of the device.
+    pub name: String,
+    /// The graphics API through which it is accessed.
+    pub backend: Backend,
+    /// The driver's name and version.
+    pub driver: String,
+    /// Whether it is a software implementation on the CPU.
+    pub is_software: bool,
+    /// The kind of device, such as `discrete GPU`.
+    pub kind: &'static str,
+    /// Whether shaders support f16.
+    pub shader_f16: bool,
+    /// Whether shaders support subgroups.
+    pub subgroups: bool,
+    /// Whether a subgroup, of 32 invocations, can multiply 16×16 f16 matrices with f32 accumulation.
+    pub cooperative_matrices: bool,
+    /// Maximum bytes of one binding.
+    pub max_binding_bytes: u64,
+    /// Maximum storage buffers of one shader.
+    pub max_storage_buffers: u32,
+    /// Bytes of work-group memory.
+    pub work_group_bytes: u32,
+    /// Why shaders do not run on it, so that it cannot be opened; `None` if it can.
+    pub unusable: Option<String>,
+}
+
+/// Which device to open. The default is the first hardware device, preferably a discrete one, otherwise a software one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceOptions {
+    /// Only a device of this graphics API.
+    pub backend: Option<Backend>,
+    /// Only an adapter whose name contains this text, ignoring case.
+    pub adapter: Option<String>,
+    /// Only a hardware device.
+    pub hardware_only: bool,
+    /// Enables the graphics API's own validation layer, which writes to the log. For tests.
+    pub validation: bool,
+    /// Treats a software device like hardware. For tests.
+    pub as_hardware: bool,
+    /// Uses only the limits that every device has: four storage buffers per shader, and everything else as for
+    /// hardware. For tests on software devices.
+    pub frugal: bool,
+    /// Disables f16 in shaders even if the device supports it. 16-bit precisions then work as on devices without f16.
+    /// For tests.
+    pub no_shader_f16: bool,
+    /// Replaces cooperative matrices by loops if the device has none, provided that its shaders support f16. For tests.
+    pub emulate_matrices: bool,
+    /// Disables the device's bounds checks of buffer accesses in replay, if possible. Shaders of this crate never
+    /// access buffers out of bounds. For measurements.
+    pub unchecked_buffers: bool,
+    /// A fault to inject. For tests.
+    pub fault: Option<Fault>,
+}
+
+/// An open device and its limits. Clones are cheap and share the device and its pipelines.
+#[derive(Clone)]
+pub struct Device(Arc<Inner>, Limits);
+
+/// The first failure that no caller was waiting for, or the loss of the device. Afterwards, no result of the device can
+/// be trusted.
+type Failure = Arc<Mutex<Option<GpuError>>>;
+
+struct Inner {
+    /// The Vulkan objects of a device that was opened here. Dropped before the device.
+    vulkan: Option<Vulkan>,
+    device: wgpu::Device,
+    queue: wgpu::Queue,
+    adapter: Adapter,
+    pipelines: Pipelines<wgpu::ComputePipeline>,
+    /// Serializes pipeline creation where that is necessary.
+    turn: Mutex<()>,
+    failure: Failure,
+    fault: Option<Planted>,
+    open_ms: f64,
+}
+
+/// How a device was opened here. Nothing else submits to its queue.
+#[derive(Default)]
+struct Opened {
+    own: Own,
+    validation: bool,
+    as_hardware: bool,
+    emulate_matrices: bool,
+    fault: Option<Fault>,
+    open_ms: f64,
+}
+
+impl Device {
+    /// Opens a device.
+    ///
+    /// # Errors
+    ///
+    /// If no usable adapter matches the options, or if the device cannot be opened.
+    pub fn open(options: &DeviceOptions) -> Result<Self, GpuError> {
+        let start = Stopwatch::start();
+        let adapter = choose(options)?;
+        let mut described = describe(&adapter);
+        described.shader_f16 &= !options.no_shader_f16;
+        described.cooperative_matrices &= !options.no_shader_f16 && !options.frugal;
+        let mut wanted = wgpu::Features::TIMESTAMP_QUERY;
+        wanted.set(wgpu::Features::SHADER_F16, described.shader_f16);
+        wanted.set(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX, described.cooperative_matrices);
+        let descriptor = wgpu::DeviceDescriptor {
+            label: Some("attache"),
+            required_features: wanted & adapter.features(),
+            required_limits: adapter.limits(),
+            experimental_features: experiments(),
+            memory_hints: wgpu::MemoryHints::Performance,
+            ..Default::default()
+        };
+        let (device, queue, own) = open(&adapter, &descriptor, options.unchecked_buffers)
+            .map_err(|error| GpuError::new(GpuErrorKind::NoDevice, format!("the device cannot be opened: {error}")))?;
+        let failure = Arc::new(Mutex::new(None));
+        let seen = failure.clone();
+        device.on_uncaptured_error(Arc::new(move |error| {
+            tracing::error!(%error, "device");
+            seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert_with(|| error.into());
+        }));
+        let seen = failure.clone();
+        device.set_device_lost_callback(move |reason, message| {
+            if reason == wgpu::DeviceLostReason::Unknown {
+                *seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(GpuError::lost(message));
+            }
+        });
+        let open_ms = start.milliseconds();
+        if options.frugal {
+            described = Adapter { max_storage_buffers: 4, ..described };
+        }
+        let DeviceOptions { validation, emulate_matrices, fault, .. } = *options;
+        let as_hardware = options.as_hardware || options.frugal;
+        let opened = Opened { own, validation, as_hardware, emulate_matrices, fault, open_ms };
+        Ok(Self::new(device, queue, described, failure, Some(opened)))
+    }
+
+    /// Wraps a device that the caller opened. Its errors are reported to the caller's handlers.
+    pub fn from_wgpu(device: wgpu::Device, queue: wgpu::Queue) -> Self {
+        let limits = device.limits();
+        let info = device.adapter_info();
+        let adapter =
+            Adapter { shader_f16: device.features().contains(wgpu::Features::SHADER_F16), ..facts(&info, &limits) };
+        Self::new(device, queue, adapter, Arc::default(), None)
+    }
+
+    fn new(
+        device: wgpu::Device,
+        queue: wgpu::Queue,
+        adapter: Adapter,
+        failure: Failure,
+        opened: Option<Opened>,
+    ) -> Self {
+        let max_binding_bytes = usize::try_from(adapter.max_binding_bytes).unwrap_or(usize::MAX);
+        let storage_buffers = adapter.max_storage_buffers as usize;
+        let as_hardware = opened.as_ref().is_some_and(|opened| opened.as_hardware);
+        let as_software = adapter.is_software && storage_buffers > 4 && !as_hardware;
+        let (max_bindings, params) = match as_software {
+            true => (storage_buffers - 1, Params::Storage),
+            false => (storage_buffers, Params::Text),
+        };
+        let emulates = adapter.shader_f16 && opened.as_ref().is_some_and(|opened| opened.emulate_matrices);
+        let matrices = match adapter.cooperative_matrices {
+            true => Matrices::Cooperative,
+            false if emulates => Matrices::Emulated,
+            false => Matrices::Absent,
+        };
+        let allowed = device.limits();
+        let most_invocations = allowed.max_compute_invocations_per_workgroup.min(allowed.max_compute_workgroup_size_x);
+        let limits = Limits {
+            max_bindings,
+            params,
+            max_binding_bytes,
+            work_group_bytes: adapter.work_group_bytes as usize,
+            max_invocations: most_invocations as usize,
+            // Vectors of four words need an alignment of 16 bytes.
+            alignment: (allowed.min_storage_buffer_offset_alignment as usize).max(16),
+            shader_f16: adapter.shader_f16,
+            matrices,
+            shares_sums: !as_software,
+            variants: Variants::Cheapest,
+        };
+        let vulkan = opened
+            .as_ref()
+            .and_then(|opened| Vulkan::of(&device, &limits, opened.own, (opened.validation, opened.as_hardware)));
+        if vulkan.as_ref().is_some_and(Vulkan::is_unchecked) {
+            tracing::info!("replayed pipelines do without the device's checks of buffers");
+        }
+        let Opened { fault, open_ms, .. } = opened.unwrap_or_default();
+        let (pipelines, turn, fault) = (Pipelines::default(), Mutex::default(), fault.map(Planted::new));
+        Self(Arc::new(Inner { vulkan, device, queue, adapter, pipelines, turn, failure, fault, open_ms }), limits)
+    }
+
+    /// The properties of the adapter.
+    pub fn adapter(&self) -> &Adapter {
+        &self.0.adapter
+    }
+
+    /// The limits for shaders.
+    pub fn limits(&self) -> &Limits {
+        &self.1
+    }
+
+    /// The same device with another choice between variants of kernels.
+    pub fn with_variants(&self, variants: Variants) -> Self {
+        Self(self.0.clone(), Limits { variants, ..self.1.clone() })
+    }
+
+    /// Milliseconds that opening the device took; 0 if the caller opened it.
+    pub fn open_ms(&self) -> f64 {
+        self.0.open_ms
+    }
+
+    /// Whether the device supports [`Submission::Replay`].
+    pub fn replays(&self) -> bool {
+        self.0.vulkan.is_some()
+    }
+
+    /// Whether dispatches of this submission method can be timed.
+    pub fn has_timestamps(&self, submission: Submission) -> bool {
+        match submission {
+            Submission::Replay => self.0.vulkan.as_ref().is_some_and(Vulkan::has_timestamps),
+            Submission::Encoder => self.0.device.features().contains(wgpu::Features::TIMESTAMP_QUERY),
+        }
+    }
+
+    pub(crate) fn vulkan(&self) -> Option<&Vulkan> {
+        self.0.vulkan.as_ref()
+    }
+
+    pub(crate) fn wgpu(&self) -> &wgpu::Device {
+        &self.0.device
+    }
+
+    pub(crate) fn queue(&self) -> &wgpu::Queue {
+        &self.0.queue
+    }
+
+    /// Returns the first failure that no caller was waiting for, or the loss of the device.
+    pub(crate) fn check(&self) -> Result<(), GpuError> {
+        let failure = self.0.failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        failure.as_ref().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    /// Passes the result through. If it is the loss of the device, remembers that for [`Device::check`].
+    pub(crate) fn noted<T>(&self, result: Result<T, GpuError>) -> Result<T, GpuError> {
+        result.inspect_err(|error| {
+            if error.kind() == GpuErrorKind::DeviceLost {
+                let mut failure = self.0.failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+                failure.get_or_insert_with(|| error.clone());
+            }
+        })
+    }
+
+    /// The injected fault, if a test asked for one.
+    pub(crate) fn fault(&self) -> Option<&Planted> {
+        self.0.fault.as_ref()
+    }
+
+    /// Runs `work` and returns the error if the device reports one on this thread in the meantime.
+    pub(crate) fn scoped<T>(&self, work: impl FnOnce() -> T) -> Result<T, GpuError> {
+        let filters = [wgpu::ErrorFilter::Validation, wgpu::ErrorFilter::OutOfMemory, wgpu::ErrorFilter::Internal];
+        let scopes = filters.map(|filter| self.0.device.push_error_scope(filter));
+        let result = work();
+        let errors = scopes.into_iter().rev().map(|scope| pollster::block_on(scope.pop()));
+        let errors: Vec<wgpu::Error> = errors.collect::<Vec<_>>().into_iter().flatten().collect();
+        errors.into_iter().next().map_or(Ok(result), |error| Err(error.into()))
+    }
+
+    /// The pipelines of the sources, each with the number of buffers that it binds after its parameters.
+    pub(crate) fn pipelines(&self, sources: &[(&str, usize)]) -> Result<Vec<Arc<wgpu::ComputePipeline>>, GpuError> {
+        self.0.pipelines.of(sources, |source, _| self.scoped(|| self.compile(source)))
+    }
+
+    fn compile(&self, source: &str) -> wgpu::ComputePipeline {
+        // GL has a single context, which threads use in turns. wgpu panics if a thread waits for some seconds; this
+        // lock has no timeout.
+        let is_gl = self.0.adapter.backend == Backend::Gl;
+        let _turn = is_gl.then(|| self.0.turn.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        let module = self.0.device.create_shader_module(wgpu::ShaderModuleDescriptor {
+            label: None,
+            source: wgpu::ShaderSource::Wgsl(source.into()),
+        });
+        self.0.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+            label: None,
+            layout: None,
+            module: &module,
+            entry_point: Some("main"),
+            compilation_options: wgpu::PipelineCompilationOptions {
+                zero_initialize_workgroup_memory: false,
+                ..Default::default()
+            },
+            cache: None,
+        })
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Device({}, {})", self.0.adapter.name, self.0.adapter.backend)
+    }
+}
+
+/// All adapters of all graphics APIs. Those that cannot be used have a reason.
+pub fn adapters() -> Vec<Adapter> {
+    enumerate(wgpu::Backends::all(), false).iter().map(describe).collect()
+}
+
+fn enumerate(backends: wgpu::Backends, validation: bool) -> Vec<wgpu::Adapter> {
+    let is_vulkan = backends == wgpu::Backends::VULKAN;
+    let instance = if validation && is_vulkan { validated() } else { None };
+    let instance = instance.unwrap_or_else(|| {
+        let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
+        descriptor.backends = backends;
+        // Without the debug flag, which is the default in unoptimised builds.
+        descriptor.flags = if validation { wgpu::InstanceFlags::VALIDATION } else { wgpu::InstanceFlags::empty() };
+        wgpu::Instance::new(descriptor)
+    });
+    let adapters = pollster::block_on(instance.enumerate_adapters(backends));
+    adapters.into_iter().filter(|adapter| Backend::of(adapter.get_info().backend).is_some()).collect()
+}
+
+fn choose(options: &DeviceOptions) -> Result<wgpu::Adapter, GpuError> {
+    let backends = options.backend.map_or(wgpu::Backends::all(), Backend::mask);
+    let named = |adapter: &wgpu::Adapter| match &options.adapter {
+        Some(text) => adapter.get_info().name.to_lowercase().contains(&text.to_lowercase()),
+        None => true,
+    };
+    let allowed = |adapter: &wgpu::Adapter| {
+        let software = adapter.get_info().device_type == wgpu::DeviceType::Cpu;
+        named(adapter) && !(options.hardware_only && software)
+    };
+    let rank = |adapter: &wgpu::Adapter| {
+        let info = adapter.get_info();
+        let kind = match info.device_type {
+            wgpu::DeviceType::DiscreteGpu => 0,
+            wgpu::DeviceType::IntegratedGpu => 1,
+            wgpu::DeviceType::VirtualGpu => 2,
+            wgpu::DeviceType::Other => 3,
+            wgpu::DeviceType::Cpu => 4,
+        };
+        (kind, info.backend == wgpu::Backend::Gl)
+    };
+    let mut refused = Vec::new();
+    let usable = |adapter: &wgpu::Adapter| match unusable(adapter) {
+        Some(reason) => {
+            refused.push((adapter.get_info(), reason));
+            false
+        }
+        None => true,
+    };
+    let found = enumerate(backends, options.validation).into_iter().filter(allowed).filter(usable).min_by_key(rank);
+    found.ok_or_else(|| {
+        if let Some((info, reason)) = refused.first() {
+            let interface = Backend::of(info.backend).map_or("?", Backend::name);
+            let message = format!("\"{}\" can't be used through {interface}: {reason}", info.name);
+            return GpuError::new(GpuErrorKind::NoDevice, message);
+        }
+        let backend = options.backend.map_or("any interface".to_owned(), |backend| backend.to_string());
+        let adapter = options.adapter.as_ref().map_or(String::new(), |text| format!(" whose name holds \"{text}\""));
+        let remedy = "install a Vulkan driver (on Debian, mesa-vulkan-drivers has a software one)";
+        GpuError::new(GpuErrorKind::NoDevice, format!("there is no GPU through {backend}{adapter}; {remedy}"))
+    })
+}
+
+fn describe(adapter: &wgpu::Adapter) -> Adapter {
+    let features = adapter.features();
+    Adapter {
+        shader_f16: features.contains(wgpu::Features::SHADER_F16),
+        subgroups: features.contains(wgpu::Features::SUBGROUP),
+        cooperative_matrices: multiplies_matrices(adapter),
+        unusable: unusable(adapter),
+        ..facts(&adapter.get_info(), &adapter.limits())
+    }
+}
+
+/// Whether the adapter supports the cooperative matrices that the variants use.
+fn multiplies_matrices(adapter: &wgpu::Adapter) -> bool {
+    use wgpu::CooperativeScalarType::{F16, F32};
+    let (info, features) = (adapter.get_info(), adapter.features());
+    let is_known = |matrices: &wgpu::CooperativeMatrixProperties| {
+        let wgpu::CooperativeMatrixProperties { m_size, n_size, k_size, ab_type, cr_type, .. } = *matrices;
+        [m_size, n_size, k_size] == [16; 3] && (ab_type, cr_type) == (F16, F32)
+    };
+    Backend::of(info.backend) == Some(Backend::Vulkan)
+        && features.contains(wgpu::Features::SHADER_F16 | wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX)
+        && [info.subgroup_min_size, info.subgroup_max_size] == [32; 2]
+        && adapter.cooperative_matrix_properties().iter().any(is_known)
+}
+
+fn facts(info: &wgpu::AdapterInfo, limits: &wgpu::Limits) -> Adapter {
+    Adapter {
+        name: info.name.clone(),
+        backend: Backend::of(info.backend).unwrap_or(Backend::Gl),
+        driver: format!("{} {}", info.driver, info.driver_info).trim().to_owned(),
+        is_software: info.device_type == wgpu::DeviceType::Cpu,
+        kind: match info.device_type {
+            wgpu::DeviceType::DiscreteGpu => "discrete GPU",
+            wgpu::DeviceType::IntegratedGpu => "integrated GPU",
+            wgpu::DeviceType::VirtualGpu => "virtual GPU",
+            wgpu::DeviceType::Cpu => "software",
+            wgpu::DeviceType::Other => "other",
+        },
+        shader_f16: false,
+        subgroups: false,
+        cooperative_matrices: false,
+        max_binding_bytes: limits.max_storage_buffer_binding_size,
+        max_storage_buffers: limits.max_storage_buffers_per_shader_stage,
+        work_group_bytes: limits.max_compute_workgroup_storage_size,
+        unusable: None,
+    }
+}
+
+/// Why shaders do not run on the adapter; `None` if they do.
+fn unusable(adapter: &wgpu::Adapter) -> Option<String> {
+    let (info, limits) = (adapter.get_info(), adapter.limits());
+    let abilities = Abilities {
+        computes: adapter.get_downlevel_capabilities().flags.contains(wgpu::DownlevelFlags::COMPUTE_SHADERS),
+        open_gl: (info.backend == wgpu::Backend::Gl).then_some(&info.driver_info),
+        storage_buffers: limits.max_storage_buffers_per_shader_stage,
+        invocations: limits.max_compute_invocations_per_workgroup.min(limits.max_compute_workgroup_size_x),
+        work_group_bytes: limits.max_compute_workgroup_storage_size,
+    };
+    abilities.lack()
+}

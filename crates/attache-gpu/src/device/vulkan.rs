@@ -1,0 +1,592 @@
+//! The Vulkan objects of an open device, for command buffers outside of wgpu.
+//!
+//! wgpu owns the device. The objects created here are destroyed before it. If the device has a compute-only queue
+//! family, its queues are used, since dispatches with dependencies wait for less time there. Otherwise the queue is
+//! shared with wgpu, and every submission has to take the lock of [`Vulkan::queue`].
+#![allow(unsafe_code)]
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use ash::vk;
+use wgpu::naga::back::spv;
+use wgpu::naga::{front, proc, valid};
+
+pub(crate) use crate::device::memory::Use;
+use crate::device::memory::{Kind, atoms};
+use crate::device::pipelines::Pipelines;
+use crate::kernel::{GpuError, GpuErrorKind, Limits, Matrices, Params};
+use crate::wgsl::traceable::traceable;
+
+/// The Vulkan objects of an open device.
+pub(crate) struct Vulkan {
+    pub(crate) raw: Arc<ash::Device>,
+    pub(crate) family: u32,
+    /// The timestamps of the queue; `None` if it has none.
+    pub(crate) ticks: Option<Ticks>,
+    memory: vk::PhysicalDeviceMemoryProperties,
+    /// The unit in bytes of ranges that the host invalidates in memory that is not coherent.
+    atom: u64,
+    /// The queues. The first one also executes one-time commands.
+    queues: Vec<Mutex<vk::Queue>>,
+    /// Maximum concurrent runs.
+    lanes: usize,
+    params: vk::DescriptorType,
+    spirv: spv::Options<'static>,
+    validation: bool,
+    /// Whether pipelines are created without bounds checks of buffer accesses.
+    is_unchecked: bool,
+    /// Indexed by the number of buffers that a shader binds after its parameters.
+    layouts: Mutex<HashMap<usize, Layout>>,
+    pipelines: Pipelines<Pipeline>,
+    /// Unsignalled fences for later submissions. A driver may need a third of a millisecond to create one.
+    fences: Mutex<Vec<vk::Fence>>,
+}
+
+/// The timestamp counter of a queue.
+#[derive(Clone, Copy)]
+pub(crate) struct Ticks {
+    /// The width in bits, after which the counter wraps around.
+    pub(crate) bits: u32,
+    /// Nanoseconds per tick.
+    pub(crate) nanoseconds: f64,
+}
+
+/// The layouts of a shader's bindings.
+#[derive(Clone, Copy)]
+pub(crate) struct Layout {
+    pub(crate) set: vk::DescriptorSetLayout,
+    pub(crate) pipeline: vk::PipelineLayout,
+}
+
+/// The pipeline of a shader.
+pub(crate) struct Pipeline {
+    pub(crate) raw: vk::Pipeline,
+    device: Arc<ash::Device>,
+}
+
+impl Drop for Pipeline {
+    fn drop(&mut self) {
+        // SAFETY: recordings own the pipelines of their runs until those have ended, and the device for longer. All
+        // other pipelines are owned by `Vulkan`, which is dropped before the device.
+        unsafe { self.device.destroy_pipeline(self.raw, None) };
+    }
+}
+
+/// A memory allocation and a buffer that spans it.
+pub(crate) struct Buffer {
+    pub(crate) raw: vk::Buffer,
+    memory: vk::DeviceMemory,
+    /// The address in host memory; null if the memory is not mapped.
+    mapped: *mut u8,
+    size: usize,
+    allocated: u64,
+    is_coherent: bool,
+}
+
+// SAFETY: the mapping belongs to this buffer only, and is accessed only through a borrow of it.
+unsafe impl Send for Buffer {}
+
+/// An instance whose validation layer writes to the log; `None` if there is no Vulkan. wgpu enables these messages only
+/// together with source language information in shaders, which the validation layers of older distributions do not
+/// support.
+pub(crate) fn validated() -> Option<wgpu::Instance> {
+    use wgpu::hal;
+    let descriptor = hal::InstanceDescriptor {
+        name: "attache",
+        flags: wgpu::InstanceFlags::VALIDATION,
+        memory_budget_thresholds: wgpu::MemoryBudgetThresholds::default(),
+        backend_options: wgpu::BackendOptions::default(),
+        telemetry: None,
+        display: None,
+    };
+    let speaking: Box<hal::vulkan::CreateInstanceCallback<'_>> =
+        Box::new(|instance| instance.extensions.push(ash::ext::debug_utils::NAME));
+    // SAFETY: no extension is removed, and if the added one is missing, no instance is created.
+    let instance = unsafe { hal::vulkan::Instance::init_with_callback(&descriptor, Some(speaking)) }.ok()?;
+    // SAFETY: the instance is new, and there is no other owner.
+    Some(unsafe { wgpu::Instance::from_hal::<hal::api::Vulkan>(instance) })
+}
+
+/// The error for a Vulkan result; `what` names the object or operation.
+pub(crate) fn failed(what: &str) -> impl Fn(vk::Result) -> GpuError + '_ {
+    move |result| {
+        let kind = match result {
+            vk::Result::ERROR_DEVICE_LOST => return GpuError::lost(what),
+            vk::Result::ERROR_OUT_OF_DEVICE_MEMORY | vk::Result::ERROR_OUT_OF_HOST_MEMORY => GpuErrorKind::OutOfMemory,
+            _ => GpuErrorKind::Failed,
+        };
+        GpuError::new(kind, format!("{what}: {result}"))
+    }
+}
+
+/// What a device was opened with in addition to wgpu's requests.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Own {
+    queues: Option<Queues>,
+    /// Whether pipelines can be created without bounds checks of buffer accesses.
+    is_unchecked: bool,
+}
+
+/// Queues of a compute-only family, used for replay only.
+#[derive(Clone, Copy, Debug)]
+struct Queues {
+    family: u32,
+    count: u32,
+}
+
+/// Maximum concurrent runs. Most dispatches leave much of a large device idle.
+const MAX_LANES: usize = 4;
+
+/// The priorities of these queues.
+const PRIORITIES: [f32; MAX_LANES] = [1.0; MAX_LANES];
+
+/// Opens a device. On Vulkan, adds queues of a compute-only family to wgpu's queue if there is one. If `unchecked` is
+/// set and the device supports it, replayed pipelines are created without bounds checks of buffer accesses.
+pub(crate) fn open(
+    adapter: &wgpu::Adapter,
+    descriptor: &wgpu::DeviceDescriptor<'_>,
+    unchecked: bool,
+) -> Result<(wgpu::Device, wgpu::Queue, Own), String> {
+    let Some((opened, own)) = with_own(adapter, descriptor, unchecked)? else {
+        let opened = pollster::block_on(adapter.request_device(descriptor));
+        let (device, queue) = opened.map_err(|error| error.to_string())?;
+        return Ok((device, queue, Own::default()));
+    };
+    // SAFETY: the device was just opened from this adapter with the descriptor's features and limits.
+    let made = unsafe { adapter.create_device_from_hal::<wgpu::hal::api::Vulkan>(opened, descriptor) };
+    let (device, queue) = made.map_err(|error| error.to_string())?;
+    Ok((device, queue, own))
+}
+
+type OpenDevice = wgpu::hal::OpenDevice<wgpu::hal::api::Vulkan>;
+
+fn with_own(
+    adapter: &wgpu::Adapter,
+    descriptor: &wgpu::DeviceDescriptor<'_>,
+    unchecked: bool,
+) -> Result<Option<(OpenDevice, Own)>, String> {
+    // SAFETY: no object obtained through the guard is destroyed here.
+    let Some(hal) = (unsafe { adapter.as_hal::<wgpu::hal::api::Vulkan>() }) else { return Ok(None) };
+    let own = Own { queues: queues(&hal), is_unchecked: unchecked && may_be_unchecked(&hal) };
+    if own.queues.is_none() && !own.is_unchecked {
+        return Ok(None);
+    }
+    let mut robustness = vk::PhysicalDevicePipelineRobustnessFeaturesEXT::default().pipeline_robustness(true);
+    let asked = &mut robustness;
+    let more: Box<wgpu::hal::vulkan::CreateDeviceCallback<'_>> = Box::new(move |arguments| {
+        if let Some(Queues { family, count }) = own.queues {
+            let queues = vk::DeviceQueueCreateInfo::default().queue_family_index(family);
+            arguments.queue_create_infos.push(queues.queue_priorities(&PRIORITIES[..count as usize]));
+        }
+        if own.is_unchecked {
+            arguments.extensions.push(ash::ext::pipeline_robustness::NAME);
+            *arguments.create_info = arguments.create_info.push_next(asked);
+        }
+    });
+    let (features, limits, hints) =
+        (descriptor.required_features, &descriptor.required_limits, &descriptor.memory_hints);
+    // SAFETY: nothing is removed, the family has this many queues, and the device has the extension and its feature.
+    let opened = unsafe { hal.open_with_callback(features, limits, hints, Some(more)) };
+    Ok(Some((opened.map_err(|error| error.to_string())?, own)))
+}
+
+/// The queues of the first compute-only family after the first family; `None` if there is none.
+fn queues(hal: &wgpu::hal::vulkan::Adapter) -> Option<Queues> {
+    let (instance, physical) = (hal.shared_instance().raw_instance(), hal.raw_physical_device());
+    // SAFETY: the physical device belongs to the instance.
+    let families = unsafe { instance.get_physical_device_queue_family_properties(physical) };
+    let only_computes = |family: &vk::QueueFamilyProperties| {
+        let flags = family.queue_flags;
+        flags.contains(vk::QueueFlags::COMPUTE) && !flags.contains(vk::QueueFlags::GRAPHICS) && family.queue_count > 0
+    };
+    // wgpu's own queue belongs to the first family.
+    let (family, properties) = families.iter().enumerate().skip(1).find(|(_, family)| only_computes(family))?;
+    Some(Queues { family: family as u32, count: properties.queue_count.min(MAX_LANES as u32) })
+}
+
+/// Whether the device supports pipelines without bounds checks of buffer accesses.
+fn may_be_unchecked(hal: &wgpu::hal::vulkan::Adapter) -> bool {
+    let (instance, physical) = (hal.shared_instance(), hal.raw_physical_device());
+    let is_listed = hal.physical_device_capabilities().supports_extension(ash::ext::pipeline_robustness::NAME);
+    // SAFETY: the physical device belongs to the instance.
+    let properties = unsafe { instance.raw_instance().get_physical_device_properties(physical) };
+    if !is_listed || properties.api_version.min(instance.instance_api_version()) < vk::API_VERSION_1_1 {
+        return false;
+    }
+    let mut robustness = vk::PhysicalDevicePipelineRobustnessFeaturesEXT::default();
+    let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut robustness);
+    // SAFETY: the extension of the chained structure is supported.
+    unsafe { instance.raw_instance().get_physical_device_features2(physical, &mut features) };
+    robustness.pipeline_robustness == vk::TRUE
+}
+
+/// The opt-in that wgpu requires for cooperative matrices.
+pub(crate) fn experiments() -> wgpu::ExperimentalFeatures {
+    // SAFETY: no other experimental feature is requested. Shaders use only matrix sizes and types that the adapter
+    // lists, and access matrices within their bindings.
+    unsafe { wgpu::ExperimentalFeatures::enabled() }
+}
+
+impl Vulkan {
+    /// The Vulkan objects of a device that wgpu opened, with or without own queues; `None` for other graphics APIs.
+    /// `validation` tells whether a validation layer is active. `as_hardware` allows concurrent runs even with a single
+    /// queue.
+    pub(crate) fn of(
+        device: &wgpu::Device,
+        limits: &Limits,
+        own: Own,
+        (validation, as_hardware): (bool, bool),
+    ) -> Option<Self> {
+        // SAFETY: no object obtained through the guard is destroyed here, and all of them are used only while the
+        // device exists: `Vulkan` is stored next to the device and dropped before it.
+        let hal = unsafe { device.as_hal::<wgpu::hal::api::Vulkan>() }?;
+        let instance = hal.shared_instance();
+        let (raw, physical) = (hal.raw_device().clone(), hal.raw_physical_device());
+        // SAFETY: the physical device belongs to the instance.
+        let memory = unsafe { instance.raw_instance().get_physical_device_memory_properties(physical) };
+        // SAFETY: as above.
+        let properties = unsafe { instance.raw_instance().get_physical_device_properties(physical) };
+        let version = properties.api_version.min(instance.instance_api_version());
+        let dot_is_there = version >= vk::API_VERSION_1_3
+            || hal.enabled_device_extensions().contains(&ash::khr::shader_integer_dot_product::NAME);
+        let mut dot = vk::PhysicalDeviceShaderIntegerDotProductFeatures::default();
+        if dot_is_there && version >= vk::API_VERSION_1_1 {
+            let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut dot);
+            // SAFETY: this version or the extension supports the chained structure.
+            unsafe { instance.raw_instance().get_physical_device_features2(physical, &mut features) };
+        }
+        let family = own.queues.map_or(hal.queue_family_index(), |own| own.family);
+        // SAFETY: as above.
+        let families = unsafe { instance.raw_instance().get_physical_device_queue_family_properties(physical) };
+        let bits = families.get(family as usize).map_or(0, |family| family.timestamp_valid_bits);
+        let nanoseconds = properties.limits.timestamp_period.into();
+        let queues = match own.queues {
+            // SAFETY: the device was opened with this many queues of that family.
+            Some(own) => (0..own.count).map(|number| unsafe { raw.get_device_queue(own.family, number) }).collect(),
+            None => vec![hal.raw_queue()],
+        };
+        Some(Self {
+            family,
+            ticks: (bits > 0).then_some(Ticks { bits, nanoseconds }),
+            memory,
+            atom: properties.limits.non_coherent_atom_size,
+            lanes: if as_hardware { MAX_LANES } else { queues.len() },
+            queues: queues.into_iter().map(Mutex::new).collect(),
+            params: match limits.params {
+                Params::Text | Params::Uniform => vk::DescriptorType::UNIFORM_BUFFER,
+                Params::Storage => vk::DescriptorType::STORAGE_BUFFER,
+            },
+            spirv: options(version, limits, dot.shader_integer_dot_product == vk::TRUE),
+            validation,
+            is_unchecked: own.is_unchecked,
+            layouts: Mutex::default(),
+            pipelines: Pipelines::default(),
+            fences: Mutex::default(),
+            raw: Arc::new(raw),
+        })
+    }
+
+    /// Locks the queue with this number, modulo the number of queues.
+    pub(crate) fn queue(&self, number: usize) -> MutexGuard<'_, vk::Queue> {
+        self.queues[number % self.queues.len()].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Whether pipelines are created without bounds checks of buffer accesses.
+    pub(crate) fn is_unchecked(&self) -> bool {
+        self.is_unchecked
+    }
+
+    /// Maximum concurrent runs.
+    pub(crate) fn lanes(&self) -> usize {
+        self.lanes
+    }
+
+    /// Whether the queue supports timestamps.
+    pub(crate) fn has_timestamps(&self) -> bool {
+        self.ticks.is_some()
+    }
+
+    /// The descriptor type of the parameters.
+    pub(crate) fn params(&self) -> vk::DescriptorType {
+        self.params
+    }
+
+    /// The layout for shaders that bind this many buffers after their parameters.
+    pub(crate) fn layout(&self, buffers: usize) -> Result<Layout, GpuError> {
+        let mut layouts = self.layouts.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(layout) = layouts.get(&buffers) {
+            return Ok(*layout);
+        }
+        let bindings: Vec<_> = (0..=buffers as u32)
+            .map(|binding| {
+                vk::DescriptorSetLayoutBinding::default()
+                    .binding(binding)
+                    .descriptor_type(if binding == 0 { self.params } else { vk::DescriptorType::STORAGE_BUFFER })
+                    .descriptor_count(1)
+                    .stage_flags(vk::ShaderStageFlags::COMPUTE)
+            })
+            .collect();
+        let info = vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings);
+        // SAFETY: the device exists, and the structure is complete.
+        let set = unsafe { self.raw.create_descriptor_set_layout(&info, None) }.map_err(failed("a set's layout"))?;
+        let sets = [set];
+        let info = vk::PipelineLayoutCreateInfo::default().set_layouts(&sets);
+        // SAFETY: the set layout was just created.
+        let pipeline = match unsafe { self.raw.create_pipeline_layout(&info, None) } {
+            Ok(pipeline) => pipeline,
+            Err(error) => {
+                // SAFETY: the layout is not used anywhere else.
+                unsafe { self.raw.destroy_descriptor_set_layout(set, None) };
+                return Err(failed("a pipeline's layout")(error));
+            }
+        };
+        Ok(*layouts.entry(buffers).or_insert(Layout { set, pipeline }))
+    }
+
+    /// The pipelines of the shader sources, each with the number of buffers that it binds after its parameters.
+    pub(crate) fn pipelines(&self, sources: &[(&str, usize)]) -> Result<Vec<Arc<Pipeline>>, GpuError> {
+        self.pipelines.of(sources, |source, buffers| self.compile(source, buffers))
+    }
+
+    fn compile(&self, source: &str, buffers: usize) -> Result<Pipeline, GpuError> {
+        let layout = self.layout(buffers)?;
+        let words = self.words(source).map_err(|error| GpuError::new(GpuErrorKind::Failed, error))?;
+        let info = vk::ShaderModuleCreateInfo::default().code(&words);
+        // SAFETY: the words are a module that naga validated.
+        let module = unsafe { self.raw.create_shader_module(&info, None) }.map_err(failed("a shader"))?;
+        let stage = vk::PipelineShaderStageCreateInfo::default()
+            .stage(vk::ShaderStageFlags::COMPUTE)
+            .module(module)
+            .name(c"main");
+        let none = vk::PipelineRobustnessBufferBehaviorEXT::DISABLED;
+        let mut unchecked = vk::PipelineRobustnessCreateInfoEXT::default().storage_buffers(none).uniform_buffers(none);
+        let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout.pipeline);
+        let info = if self.is_unchecked { info.push_next(&mut unchecked) } else { info };
+        // SAFETY: module and layout exist, and the layout has every binding of shaders with this many buffers.
+        let made = unsafe { self.raw.create_compute_pipelines(vk::PipelineCache::null(), &[info], None) };
+        // SAFETY: pipelines do not need their modules after creation.
+        unsafe { self.raw.destroy_shader_module(module, None) };
+        let pipelines = made.map_err(|(_, result)| failed("a pipeline")(result))?;
+        Ok(Pipeline { raw: pipelines[0], device: self.raw.clone() })
+    }
+
+    /// Compiles a shader's source to SPIR-V.
+    fn words(&self, source: &str) -> Result<Vec<u32>, String> {
+        let traceable = if self.validation { Some(traceable(source)) } else { None };
+        let source = traceable.as_deref().unwrap_or(source);
+        let module = front::wgsl::parse_str(source).map_err(|error| error.emit_to_string(source))?;
+        let mut validator = valid::Validator::new(valid::ValidationFlags::all(), valid::Capabilities::all());
+        let info = validator.validate(&module).map_err(|error| error.emit_to_string(source))?;
+        spv::write_vec(&module, &info, &self.spirv, None).map_err(|error| error.to_string())
+    }
+
+    /// Creates a buffer of this many bytes with all usages that recordings need.
+    pub(crate) fn buffer(&self, size: usize, purpose: Use) -> Result<Buffer, GpuError> {
+        use vk::BufferUsageFlags as Flags;
+        let all = Flags::STORAGE_BUFFER | Flags::UNIFORM_BUFFER | Flags::TRANSFER_SRC | Flags::TRANSFER_DST;
+        let info = vk::BufferCreateInfo::default().size(size.max(4) as u64).usage(all);
+        // SAFETY: the device exists, and the structure is complete.
+        let raw = unsafe { self.raw.create_buffer(&info, None) }.map_err(failed("a buffer"))?;
+        let (memory, mapped) = (vk::DeviceMemory::null(), std::ptr::null_mut());
+        let mut buffer = Buffer { raw, memory, mapped, size, allocated: 0, is_coherent: true };
+        match self.back(&mut buffer, purpose) {
+            Ok(()) => Ok(buffer),
+            Err(error) => {
+                // SAFETY: the buffer was never used.
+                unsafe { self.free(buffer) };
+                Err(error)
+            }
+        }
+    }
+
+    /// Allocates the memory of a buffer, from the first memory type in order of preference that has room.
+    fn back(&self, buffer: &mut Buffer, purpose: Use) -> Result<(), GpuError> {
+        // SAFETY: the buffer exists.
+        let needs = unsafe { self.raw.get_buffer_memory_requirements(buffer.raw) };
+        let types = &self.memory.memory_types[..self.memory.memory_type_count as usize];
+        let mut refusal = vk::Result::ERROR_OUT_OF_DEVICE_MEMORY;
+        for Kind { index, is_coherent } in purpose.kinds(types, needs.memory_type_bits) {
+            let info = vk::MemoryAllocateInfo::default().allocation_size(needs.size).memory_type_index(index);
+            // SAFETY: the index is one of the device's memory types.
+            match unsafe { self.raw.allocate_memory(&info, None) } {
+                Ok(memory) => {
+                    // With a validation layer, memory counts as not coherent, so that the layer checks the invalidation
+                    // of ranges.
+                    buffer.is_coherent = is_coherent && !self.validation;
+                    (buffer.memory, buffer.allocated) = (memory, needs.size);
+                    // SAFETY: buffer and memory are new, and match in size and type.
+                    unsafe { self.raw.bind_buffer_memory(buffer.raw, memory, 0) }.map_err(failed("memory"))?;
+                    if purpose != Use::Device {
+                        let whole = vk::WHOLE_SIZE;
+                        // SAFETY: the memory is visible to the host and mapped only once.
+                        let mapped = unsafe { self.raw.map_memory(memory, 0, whole, vk::MemoryMapFlags::empty()) };
+                        buffer.mapped = mapped.map_err(failed("memory"))?.cast();
+                    }
+                    return Ok(());
+                }
+                Err(result) => refusal = result,
+            }
+        }
+        Err(failed("memory")(refusal))
+    }
+
+    /// Makes the device's writes to a range of a buffer visible to the host. Does nothing for coherent memory.
+    pub(crate) fn invalidate(&self, buffer: &Buffer, range: Range<usize>) -> Result<(), GpuError> {
+        if buffer.is_coherent || buffer.mapped.is_null() || range.is_empty() {
+            return Ok(());
+        }
+        let (offset, size) = atoms(range, self.atom, buffer.allocated);
+        let range = vk::MappedMemoryRange::default().memory(buffer.memory).offset(offset).size(size);
+        // SAFETY: the whole memory is mapped, and the range consists of whole atoms. The host writes nothing there that
+        // could be lost.
+        unsafe { self.raw.invalidate_mapped_memory_ranges(&[range]) }.map_err(failed("memory"))
+    }
+
+    /// Frees a buffer.
+    ///
+    /// # Safety
+    ///
+    /// No pending work of the device uses the buffer.
+    pub(crate) unsafe fn free(&self, buffer: Buffer) {
+        // SAFETY: the caller's guarantee. Freeing a null handle does nothing.
+        unsafe {
+            self.raw.destroy_buffer(buffer.raw, None);
+            self.raw.free_memory(buffer.memory, None);
+        }
+    }
+
+    /// Runs a complete command buffer once and waits for it. After an error, the device is idle.
+    pub(crate) fn run(&self, commands: vk::CommandBuffer) -> Result<(), GpuError> {
+        let fence = self.fence()?;
+        let (fences, buffers) = ([fence], [commands]);
+        let submit = vk::SubmitInfo::default().command_buffers(&buffers);
+        // SAFETY: the queue is locked during the submission, and nothing else signals the fence.
+        let submitted = unsafe { self.raw.queue_submit(*self.queue(0), &[submit], fence) };
+        // SAFETY: the fence was just submitted.
+        let waited = submitted.and_then(|()| unsafe { self.raw.wait_for_fences(&fences, true, u64::MAX) });
+        if waited.is_err() {
+            self.settle();
+        }
+        // SAFETY: no pending work signals the fence.
+        let kept = unsafe { self.keep(fence) };
+        waited.map_err(failed("the queue")).and(kept)
+    }
+
+    /// An unsignalled fence for a submission.
+    pub(crate) fn fence(&self) -> Result<vk::Fence, GpuError> {
+        if let Some(fence) = self.fences.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop() {
+            return Ok(fence);
+        }
+        // SAFETY: the device exists.
+        unsafe { self.raw.create_fence(&vk::FenceCreateInfo::default(), None) }.map_err(failed("a fence"))
+    }
+
+    /// Resets a fence and keeps it for later submissions.
+    ///
+    /// # Safety
+    ///
+    /// The fence was created by [`Vulkan::fence`], it is not used any more, and no pending work signals it.
+    pub(crate) unsafe fn keep(&self, fence: vk::Fence) -> Result<(), GpuError> {
+        // SAFETY: the caller's guarantee.
+        let reset = unsafe { self.raw.reset_fences(&[fence]) };
+        match reset {
+            Ok(()) => self.fences.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(fence),
+            // SAFETY: the caller's guarantee.
+            Err(_) => unsafe { self.raw.destroy_fence(fence, None) },
+        }
+        reset.map_err(failed("a fence"))
+    }
+
+    /// Waits until all queues are idle. Called after an error, before resources that pending work may use are freed.
+    pub(crate) fn settle(&self) {
+        for number in 0..self.queues.len() {
+            let queue = self.queue(number);
+            // SAFETY: the queue is locked meanwhile.
+            if let Err(error) = unsafe { self.raw.queue_wait_idle(*queue) } {
+                tracing::error!(%error, "device");
+            }
+        }
+    }
+}
+
+impl Buffer {
+    /// A range of the bytes in host memory; empty if the memory is not mapped or the range is invalid.
+    ///
+    /// # Safety
+    ///
+    /// The device does not write to the range while it is borrowed.
+    pub(crate) unsafe fn bytes(&self, range: Range<usize>) -> &[u8] {
+        if self.mapped.is_null() || range.start > range.end || range.end > self.size {
+            return &[];
+        }
+        // SAFETY: the mapping has this many bytes and exists as long as the buffer.
+        unsafe { std::slice::from_raw_parts(self.mapped.add(range.start), range.len()) }
+    }
+
+    /// A mutable range of the bytes in host memory; empty if the memory is not mapped or the range is invalid.
+    ///
+    /// # Safety
+    ///
+    /// The device does not use the range while it is borrowed.
+    pub(crate) unsafe fn bytes_mut(&mut self, range: Range<usize>) -> &mut [u8] {
+        if self.mapped.is_null() || range.start > range.end || range.end > self.size {
+            return &mut [];
+        }
+        // SAFETY: as for `bytes`; the borrow is exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.mapped.add(range.start), range.len()) }
+    }
+}
+
+impl Drop for Vulkan {
+    fn drop(&mut self) {
+        let layouts = self.layouts.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let fences = self.fences.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        // SAFETY: recordings own the device and therefore this object, so no recording that uses a layout and no
+        // submission is left.
+        unsafe {
+            fences.iter().for_each(|fence| self.raw.destroy_fence(*fence, None));
+            for layout in layouts.values() {
+                self.raw.destroy_pipeline_layout(layout.pipeline, None);
+                self.raw.destroy_descriptor_set_layout(layout.set, None);
+            }
+        }
+    }
+}
+
+/// The options of the SPIR-V writer. Bounds checks are disabled, since no shader accesses memory out of bounds.
+fn options(version: u32, limits: &Limits, dot: bool) -> spv::Options<'static> {
+    use spv::Capability as C;
+    let mut capabilities = vec![C::Shader, C::Matrix];
+    if limits.shader_f16 {
+        capabilities.push(C::Float16);
+    }
+    if limits.matrices == Matrices::Cooperative {
+        capabilities.extend([C::CooperativeMatrixKHR, C::VulkanMemoryModel]);
+    }
+    if dot {
+        capabilities.extend([
+            C::DotProductInputAllKHR,
+            C::DotProductInput4x8BitKHR,
+            C::DotProductInput4x8BitPackedKHR,
+            C::DotProductKHR,
+        ]);
+    }
+    spv::Options {
+        lang_version: match version {
+            vk::API_VERSION_1_3.. => (1, 6),
+            vk::API_VERSION_1_2.. => (1, 5),
+            vk::API_VERSION_1_1.. => (1, 3),
+            _ => (1, 0),
+        },
+        flags: spv::WriterFlags::empty(),
+        capabilities: Some(capabilities.into_iter().collect()),
+        bounds_check_policies: proc::BoundsCheckPolicies::default(),
+        zero_initialize_workgroup_memory: spv::ZeroInitializeWorkgroupMemoryMode::None,
+        force_loop_bounding: false,
+        use_storage_input_output_16: false,
+        emit_int_div_checks: true,
+        ..spv::Options::default()
+    }
+}

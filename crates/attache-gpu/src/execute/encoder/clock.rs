@@ -1,0 +1,76 @@
+//! Timestamps around each dispatch through wgpu: a pass each, since not every device can take them within one.
+
+use super::Command;
+use crate::device::{Device, Submission};
+use crate::execute::{Span, no_timestamps};
+use crate::kernel::{GpuError, GpuErrorKind};
+
+/// Room for a timestamp at the begin and the end of each dispatch.
+pub(super) struct Clock {
+    queries: wgpu::QuerySet,
+    count: u32,
+    resolved: wgpu::Buffer,
+    staging: wgpu::Buffer,
+}
+
+impl Clock {
+    /// For so many dispatches.
+    pub(super) fn new(device: &Device, dispatches: usize) -> Result<Self, GpuError> {
+        use wgpu::BufferUsages as Usages;
+        if !device.has_timestamps(Submission::Encoder) {
+            return Err(no_timestamps());
+        }
+        let count = 2 * dispatches;
+        if count > wgpu::QUERY_SET_MAX_QUERIES as usize {
+            let most = wgpu::QUERY_SET_MAX_QUERIES / 2;
+            let message = format!("{dispatches} dispatches are more than the {most} that can be timed by the encoder");
+            return Err(GpuError::new(GpuErrorKind::Unsupported, message));
+        }
+        let count = count as u32;
+        let descriptor = wgpu::QuerySetDescriptor { label: None, ty: wgpu::QueryType::Timestamp, count: count.max(1) };
+        let queries = device.wgpu().create_query_set(&descriptor);
+        let size = u64::from(count.max(1) * wgpu::QUERY_SIZE);
+        let buffer = |usage| {
+            let descriptor = wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false };
+            device.wgpu().create_buffer(&descriptor)
+        };
+        let resolved = buffer(Usages::QUERY_RESOLVE | Usages::COPY_SRC);
+        Ok(Self { queries, count, resolved, staging: buffer(Usages::MAP_READ | Usages::COPY_DST) })
+    }
+
+    /// Encodes the dispatches of a slot's run with their timestamps, and the way of these to the host.
+    pub(super) fn encode(&self, encoder: &mut wgpu::CommandEncoder, commands: &[Command], slot: usize) {
+        for (command, at) in commands.iter().zip((0..).step_by(2)) {
+            let timestamp_writes = Some(wgpu::ComputePassTimestampWrites {
+                query_set: &self.queries,
+                beginning_of_pass_write_index: Some(at),
+                end_of_pass_write_index: Some(at + 1),
+            });
+            let descriptor = wgpu::ComputePassDescriptor { label: None, timestamp_writes };
+            command.encode(&mut encoder.begin_compute_pass(&descriptor), slot);
+        }
+        if self.count > 0 {
+            encoder.resolve_query_set(&self.queries, 0..self.count, &self.resolved, 0);
+            encoder.copy_buffer_to_buffer(&self.resolved, 0, &self.staging, 0, self.staging.size());
+        }
+    }
+
+    /// Waits until then, the end of the last run, and reads its timestamps.
+    pub(super) fn read(&self, device: &Device, until: wgpu::PollType) -> Result<Vec<Span>, GpuError> {
+        let failed = |error: &dyn std::fmt::Display| {
+            GpuError::new(GpuErrorKind::Failed, format!("the timestamps cannot be read: {error}"))
+        };
+        let (sender, receiver) = std::sync::mpsc::channel();
+        self.staging.map_async(wgpu::MapMode::Read, .., move |result| drop(sender.send(result)));
+        device.wgpu().poll(until).map_err(|error| failed(&error))?;
+        receiver.recv().map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
+        let mut ticks: Vec<u64> = {
+            let mapped = self.staging.get_mapped_range(..).map_err(|error| failed(&error))?;
+            bytemuck::pod_collect_to_vec(&mapped)
+        };
+        ticks.truncate(self.count as usize);
+        self.staging.unmap();
+        device.check()?;
+        Ok(Span::of_ticks(&ticks, u64::BITS, device.queue().get_timestamp_period().into()))
+    }
+}

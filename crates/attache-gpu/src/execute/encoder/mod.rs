@@ -1,0 +1,326 @@
+//! The portable way: one wgpu encoder, one pass and one submit at each run, over buffers and bindings made once.
+
+mod clock;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use attache_base::{Stopwatch, copy};
+
+use self::clock::Clock;
+use super::{Cost, MAX_PENDING, Recorder, Recording, Runs, Times, no_timestamps, params};
+use crate::device::Device;
+use crate::kernel::{GpuError, GpuErrorKind};
+use crate::plan::{Buffer, BufferRange, Plan, WeightSource, padded};
+
+/// Records for the ordinary wgpu encoder.
+#[derive(Debug)]
+pub struct Encoder;
+
+/// A range of a buffer.
+#[derive(Clone, Debug)]
+struct Slice {
+    buffer: wgpu::Buffer,
+    offset: u64,
+    size: u64,
+}
+
+pub(super) struct Command {
+    pipeline: Arc<wgpu::ComputePipeline>,
+    /// For the runs of each slot.
+    bindings: Vec<wgpu::BindGroup>,
+    groups: [u32; 3],
+}
+
+impl Command {
+    pub(super) fn encode(&self, pass: &mut wgpu::ComputePass<'_>, slot: usize) {
+        pass.set_pipeline(&self.pipeline);
+        pass.set_bind_group(0, &self.bindings[slot], &[]);
+        let [x, y, z] = self.groups;
+        pass.dispatch_workgroups(x, y, z);
+    }
+}
+
+/// What the runs of one slot need for themselves.
+struct Slot {
+    inputs: Vec<Slice>,
+    outputs: Vec<Slice>,
+    staging: wgpu::Buffer,
+    /// The staged bytes of the last run, once it was waited for.
+    read: Vec<u8>,
+    state: State,
+}
+
+/// Where the last run of a slot is.
+enum State {
+    None,
+    /// Handed over as this submission.
+    Started(wgpu::SubmissionIndex),
+    Read,
+}
+
+struct Encoded {
+    device: Device,
+    slots: Vec<Slot>,
+    commands: Vec<Command>,
+    /// Where each output is staged.
+    staged: Vec<u64>,
+    clock: Option<Clock>,
+    /// The last runs, of which no more may be under way.
+    pending: VecDeque<wgpu::SubmissionIndex>,
+}
+
+impl Recorder for Encoder {
+    fn record(
+        &self,
+        device: &Device,
+        plan: &Plan,
+        weights: &dyn WeightSource,
+        runs: Runs,
+    ) -> Result<(Box<dyn Recording>, Cost), GpuError> {
+        device.check()?;
+        device.scoped(|| Builder { device, plan, weights, runs }.build())?
+    }
+}
+
+struct Builder<'a> {
+    device: &'a Device,
+    plan: &'a Plan,
+    weights: &'a dyn WeightSource,
+    runs: Runs,
+}
+
+impl Builder<'_> {
+    fn build(&self) -> Result<(Box<dyn Recording>, Cost), GpuError> {
+        use wgpu::BufferUsages as Usages;
+        let plan = self.plan;
+        let start = Stopwatch::start();
+        let pipelines = self.device.pipelines(&plan.sources())?;
+        let compile_ms = start.milliseconds();
+
+        let start = Stopwatch::start();
+        let banks: Vec<wgpu::Buffer> = (plan.banks.iter())
+            .map(|bytes| self.buffer(*bytes as u64, Usages::STORAGE | Usages::COPY_SRC))
+            .collect::<Result<_, _>>()?;
+        let slots = self.runs.slots;
+        let inputs: Vec<Vec<Slice>> = (0..slots).map(|_| self.inputs()).collect::<Result<_, _>>()?;
+        let ranges: Vec<(usize, usize)> =
+            plan.weights.iter().map(|weight| (weight.offset, padded(weight.size))).collect();
+        let weights = self.upload(&self.weights.block()?, &ranges, Usages::STORAGE | Usages::COPY_SRC)?;
+        let weights_bytes = ranges.iter().map(|(_, size)| size).sum();
+        let (params, ranges) = params(plan);
+        let params = self.upload(&params, &ranges, Usages::UNIFORM | Usages::STORAGE)?;
+        let upload_ms = start.milliseconds();
+
+        let place = |slot: usize, range: &BufferRange| match range.buffer {
+            Buffer::Input(index) => inputs[slot][index].clone(),
+            Buffer::Bank(bank) => {
+                Slice { buffer: banks[bank].clone(), offset: range.offset as u64, size: padded(range.size) as u64 }
+            }
+            // Each range is of one weight, since those may lie in several buffers.
+            Buffer::Weights => {
+                let index = plan.weights.partition_point(|weight| weight.offset < range.offset);
+                Slice { size: padded(range.size) as u64, ..weights[index].clone() }
+            }
+        };
+        let mut commands = Vec::with_capacity(plan.dispatches.len());
+        for ((dispatch, pipeline), params) in plan.dispatches.iter().zip(pipelines).zip(&params) {
+            let bindings = (0..slots).map(|slot| {
+                let slices = dispatch.bindings.iter().map(|bound| place(slot, &bound.range));
+                let params = Some((0, params.clone())).filter(|_| !dispatch.params.is_empty());
+                self.bind(&pipeline, &params.into_iter().chain((1..).zip(slices)).collect::<Vec<_>>())
+            });
+            let bindings = bindings.collect();
+            commands.push(Command { pipeline, bindings, groups: dispatch.groups });
+        }
+        let outputs = |slot: usize| plan.outputs.iter().map(|range| place(slot, range)).collect::<Vec<_>>();
+        let mut staged = Vec::new();
+        let mut size = 0;
+        for output in outputs(0) {
+            staged.push(size);
+            size += output.size.next_multiple_of(8);
+        }
+        let mut all = Vec::with_capacity(slots);
+        for (slot, inputs) in inputs.iter().enumerate() {
+            let staging = self.buffer(size.max(8), Usages::MAP_READ | Usages::COPY_DST)?;
+            let read = vec![0; size as usize];
+            all.push(Slot { inputs: inputs.clone(), outputs: outputs(slot), staging, read, state: State::None });
+        }
+        let clock = if self.runs.timed { Some(Clock::new(self.device, commands.len())?) } else { None };
+        let device = self.device.clone();
+        let encoded = Encoded { device, slots: all, commands, staged, clock, pending: VecDeque::new() };
+        Ok((Box::new(encoded), Cost { compile_ms, upload_ms, weights_bytes }))
+    }
+
+    /// Memory for the inputs of a slot.
+    fn inputs(&self) -> Result<Vec<Slice>, GpuError> {
+        use wgpu::BufferUsages as Usages;
+        let usage = Usages::STORAGE | Usages::COPY_SRC | Usages::COPY_DST;
+        self.plan.inputs.iter().map(|bytes| self.alone(*bytes, usage)).collect()
+    }
+
+    fn buffer(&self, size: u64, usage: wgpu::BufferUsages) -> Result<wgpu::Buffer, GpuError> {
+        let limit = self.device.wgpu().limits().max_buffer_size;
+        if size > limit {
+            let message = format!("a buffer of {size} bytes is more than the device's {limit}");
+            return Err(GpuError::new(GpuErrorKind::Unsupported, message));
+        }
+        let descriptor = wgpu::BufferDescriptor { label: None, size: size.max(4), usage, mapped_at_creation: false };
+        Ok(self.device.wgpu().create_buffer(&descriptor))
+    }
+
+    fn alone(&self, bytes: usize, usage: wgpu::BufferUsages) -> Result<Slice, GpuError> {
+        let size = padded(bytes) as u64;
+        Ok(Slice { buffer: self.buffer(size, usage)?, offset: 0, size })
+    }
+
+    /// The ranges of a block in as few buffers as the device's limit allows.
+    fn upload(
+        &self,
+        block: &[u8],
+        mut ranges: &[(usize, usize)],
+        usage: wgpu::BufferUsages,
+    ) -> Result<Vec<Slice>, GpuError> {
+        let limit = self.device.wgpu().limits().max_buffer_size;
+        let mut slices = Vec::with_capacity(ranges.len());
+        while let Some((start, _)) = ranges.first() {
+            let end = |range: &(usize, usize)| range.0 + range.1;
+            let together = ranges.iter().take_while(|range| (end(range) - start) as u64 <= limit).count().max(1);
+            let (now, later) = ranges.split_at(together);
+            let bytes = &block[*start..end(&now[together - 1])];
+            let buffer = self.buffer(bytes.len() as u64, usage | wgpu::BufferUsages::COPY_DST)?;
+            self.device.queue().write_buffer(&buffer, 0, bytes);
+            slices.extend(now.iter().map(|(offset, size)| Slice {
+                buffer: buffer.clone(),
+                offset: (offset - start) as u64,
+                size: *size as u64,
+            }));
+            ranges = later;
+        }
+        Ok(slices)
+    }
+
+    /// The slices at their bindings.
+    fn bind(&self, pipeline: &wgpu::ComputePipeline, slices: &[(u32, Slice)]) -> wgpu::BindGroup {
+        let entries: Vec<wgpu::BindGroupEntry<'_>> = (slices.iter())
+            .map(|(binding, slice)| wgpu::BindGroupEntry {
+                binding: *binding,
+                resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
+                    buffer: &slice.buffer,
+                    offset: slice.offset,
+                    size: wgpu::BufferSize::new(slice.size),
+                }),
+            })
+            .collect();
+        self.device.wgpu().create_bind_group(&wgpu::BindGroupDescriptor {
+            label: None,
+            layout: &pipeline.get_bind_group_layout(0),
+            entries: &entries,
+        })
+    }
+}
+
+/// To wait for a submission and those ahead of it; without one for everything so far.
+fn end_of(submission_index: Option<wgpu::SubmissionIndex>) -> wgpu::PollType {
+    wgpu::PollType::Wait { submission_index, timeout: None }
+}
+
+impl Encoded {
+    /// Waits for a submission and those ahead of it, not for what others handed over since.
+    fn wait_for(&self, submission: wgpu::SubmissionIndex) -> Result<(), GpuError> {
+        // Where the device is lost meanwhile, wgpu panics.
+        let poll = || self.device.wgpu().poll(end_of(Some(submission)));
+        let waited = std::panic::catch_unwind(std::panic::AssertUnwindSafe(poll));
+        self.device.check()?;
+        match waited {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(GpuError::new(GpuErrorKind::Failed, format!("the device stopped: {error}"))),
+            Err(_) => self.device.noted(Err(GpuError::lost("a run"))),
+        }
+    }
+}
+
+impl Recording for Encoded {
+    fn write(&mut self, slot: usize, input: usize, bytes: &[u8]) -> Result<(), GpuError> {
+        let slice = &self.slots[slot].inputs[input];
+        let whole = bytes.len() / 4 * 4;
+        self.device.queue().write_buffer(&slice.buffer, 0, &bytes[..whole]);
+        if whole < bytes.len() {
+            let mut rest = [0; 4];
+            rest[..bytes.len() - whole].copy_from_slice(&bytes[whole..]);
+            self.device.queue().write_buffer(&slice.buffer, whole as u64, &rest);
+        }
+        Ok(())
+    }
+
+    fn input_mut(&mut self, _: usize, _: usize) -> Result<Option<&mut [u8]>, GpuError> {
+        Ok(None)
+    }
+
+    fn read_input(&mut self, _: usize, _: usize, _: &mut [u8]) -> Result<(), GpuError> {
+        Err(GpuError::new(GpuErrorKind::Failed, "the device has its inputs for itself"))
+    }
+
+    fn submit(&mut self, slot: usize, is_read: bool) -> Result<(), GpuError> {
+        if self.pending.len() == MAX_PENDING
+            && let Some(first) = self.pending.pop_front()
+        {
+            self.wait_for(first)?;
+        }
+        let descriptor = wgpu::CommandEncoderDescriptor { label: None };
+        let mut encoder = self.device.wgpu().create_command_encoder(&descriptor);
+        match &self.clock {
+            Some(clock) => clock.encode(&mut encoder, &self.commands, slot),
+            None => {
+                let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+                self.commands.iter().for_each(|command| command.encode(&mut pass, slot));
+            }
+        }
+        let Slot { outputs, staging, state, .. } = &mut self.slots[slot];
+        for (output, at) in outputs.iter().zip(&self.staged).filter(|_| is_read) {
+            encoder.copy_buffer_to_buffer(&output.buffer, output.offset, staging, *at, output.size);
+        }
+        let commands = encoder.finish();
+        let alone = self.device.vulkan().map(|vulkan| vulkan.queue(0));
+        let submission = self.device.queue().submit([commands]);
+        drop(alone);
+        *state = State::Started(submission.clone());
+        self.pending.push_back(submission);
+        self.device.check()
+    }
+
+    fn wait(&mut self, slot: usize) -> Result<(), GpuError> {
+        let State::Started(submission) = &self.slots[slot].state else { return self.device.check() };
+        let submission = submission.clone();
+        let failed = |error: &dyn std::fmt::Display| {
+            GpuError::new(GpuErrorKind::Failed, format!("the outputs cannot be read: {error}"))
+        };
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let staging = self.slots[slot].staging.clone();
+        staging.map_async(wgpu::MapMode::Read, .., move |result| drop(sender.send(result)));
+        self.wait_for(submission)?;
+        receiver.recv().map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
+        {
+            let mapped = staging.get_mapped_range(..).map_err(|error| failed(&error))?;
+            let read = &mut self.slots[slot].read;
+            let size = read.len();
+            copy(read, &mapped[..size]);
+        }
+        staging.unmap();
+        self.slots[slot].state = State::Read;
+        self.device.check()
+    }
+
+    fn output(&self, slot: usize, output: usize, _: usize) -> Result<Option<&[u8]>, GpuError> {
+        let slot = self.slots.get(slot).filter(|slot| matches!(slot.state, State::Read));
+        let there = slot.zip(self.staged.get(output)).and_then(|(slot, start)| slot.read.get(*start as usize..));
+        Ok(there)
+    }
+
+    fn times(&mut self) -> Result<Times, GpuError> {
+        let until = end_of(self.pending.back().cloned());
+        let spans = self.clock.as_ref().ok_or_else(no_timestamps)?.read(&self.device, until)?;
+        self.pending.clear();
+        Ok(Times { spans, barriers: None })
+    }
+}

@@ -1,0 +1,119 @@
+//! Values that one recording passes to others in shared device memory, without a transfer to the host. Recordings that
+//! share values submit to the same queue in the order of their runs.
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+
+use ash::vk;
+
+use super::Slice;
+use super::owned::Owned;
+use crate::device::Device;
+use crate::device::vulkan::{Buffer, Use};
+use crate::kernel::GpuError;
+
+/// Device memory of one value.
+pub(super) struct Shared {
+    device: Device,
+    /// `Some` until this is dropped.
+    buffer: Option<Buffer>,
+    bytes: usize,
+}
+
+// SAFETY: the memory is not mapped, and only the handle of the buffer is used before it is freed.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    fn raw(&self) -> vk::Buffer {
+        self.buffer.as_ref().map_or(vk::Buffer::null(), |buffer| buffer.raw)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let (Some(vulkan), Some(buffer)) = (self.device.vulkan(), self.buffer.take()) {
+            // SAFETY: recordings that use the buffer own it until their runs have ended.
+            unsafe { vulkan.free(buffer) };
+        }
+    }
+}
+
+/// The values that a recording takes from others before each run, and those that it leaves for others after each run.
+#[derive(Default)]
+pub(super) struct Links {
+    taken: Vec<(Arc<Shared>, Slice)>,
+    /// The number of each output with its slice and the shared memory.
+    left: Vec<(usize, Slice, Arc<Shared>)>,
+    before: Option<vk::CommandBuffer>,
+    after: Option<vk::CommandBuffer>,
+    /// Whether the commands are up to date with the values taken and left.
+    is_recorded: bool,
+}
+
+impl Links {
+    /// Shared memory to which the output at this slice is copied after each run from now on.
+    pub(super) fn leave(&mut self, owned: &Owned, output: usize, from: &Slice) -> Result<Arc<Shared>, GpuError> {
+        if let Some((_, _, shared)) = self.left.iter().find(|(other, ..)| *other == output) {
+            return Ok(shared.clone());
+        }
+        let bytes = from.range.len();
+        let buffer = Some(owned.vulkan().buffer(bytes, Use::Device)?);
+        let shared = Arc::new(Shared { device: owned.device.clone(), buffer, bytes });
+        self.left.push((output, from.clone(), shared.clone()));
+        self.is_recorded = false;
+        Ok(shared)
+    }
+
+    /// Copies shared memory to the input at this slice before each run from now on. Returns `false` without doing so if
+    /// the memory belongs to another device or has another size.
+    pub(super) fn take(&mut self, owned: &Owned, shared: &Arc<Shared>, to: &Slice) -> bool {
+        let own = shared.device.vulkan().map(|vulkan| vulkan.raw.handle()) == Some(owned.vulkan().raw.handle());
+        if !own || shared.bytes != to.range.len() {
+            return false;
+        }
+        self.taken.retain(|(_, other)| other.range != to.range);
+        self.taken.push((shared.clone(), to.clone()));
+        self.is_recorded = false;
+        true
+    }
+
+    /// The command buffers to submit before and after those of a run.
+    pub(super) fn commands(&mut self, owned: &mut Owned) -> Result<[Option<vk::CommandBuffer>; 2], GpuError> {
+        if !self.is_recorded {
+            let copy = |owned: &Owned, from: &Slice| (owned.buffers[from.buffer].raw, from.range.start as u64);
+            let taken = self.taken.iter().map(|(shared, to)| ((shared.raw(), 0), copy(owned, to), shared.bytes));
+            let taken: Vec<Copy> = taken.collect();
+            let left = self.left.iter().map(|(_, from, shared)| (copy(owned, from), (shared.raw(), 0), shared.bytes));
+            let left: Vec<Copy> = left.collect();
+            (self.before, self.after) = (record(owned, &taken)?, record(owned, &left)?);
+            self.is_recorded = true;
+        }
+        Ok([self.before, self.after])
+    }
+}
+
+/// The source buffer and offset, the destination buffer and offset, and the number of bytes.
+type Copy = ((vk::Buffer, u64), (vk::Buffer, u64), usize);
+
+/// Records copies between barriers: after all earlier commands and before all later ones. `None` if there are no
+/// copies.
+fn record(owned: &mut Owned, copies: &[Copy]) -> Result<Option<vk::CommandBuffer>, GpuError> {
+    use vk::{AccessFlags as Access, PipelineStageFlags as Stage};
+    if copies.is_empty() {
+        return Ok(None);
+    }
+    let commands = owned.command_buffer()?;
+    let all = Stage::COMPUTE_SHADER | Stage::TRANSFER;
+    let written = Access::SHADER_WRITE | Access::TRANSFER_WRITE;
+    let copied = Access::TRANSFER_READ | Access::TRANSFER_WRITE;
+    owned.barrier(commands, (all, written), (Stage::TRANSFER, copied));
+    for ((from, src_offset), (to, dst_offset), bytes) in copies {
+        let region = vk::BufferCopy { src_offset: *src_offset, dst_offset: *dst_offset, size: *bytes as u64 };
+        // SAFETY: both ranges are inside their buffers, which exist as long as the recording.
+        unsafe { owned.vulkan().raw.cmd_copy_buffer(commands, *from, *to, &[region]) };
+    }
+    let used = Access::SHADER_READ | Access::SHADER_WRITE | copied;
+    owned.barrier(commands, (Stage::TRANSFER, Access::TRANSFER_WRITE), (all, used));
+    owned.end(commands)?;
+    Ok(Some(commands))
+}

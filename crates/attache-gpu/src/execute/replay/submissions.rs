@@ -1,0 +1,167 @@
+//! The submissions of a lane to its queue, in order, each with a fence that is signalled when it has ended.
+#![allow(unsafe_code)]
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use ash::vk;
+
+use crate::device::Device;
+use crate::device::vulkan::{Vulkan, failed};
+use crate::execute::MAX_PENDING;
+use crate::kernel::GpuError;
+
+/// How long a wait polls before and after the expected end. Waking up from a sleep takes about as long as the run of a
+/// small network.
+const SPIN: Duration = Duration::from_micros(500);
+
+/// Submissions of one lane. They are numbered from 1 and end in order.
+pub(super) struct Submissions {
+    device: Device,
+    /// The number of the queue.
+    queue: usize,
+    /// The fences of the submissions that are not known to have ended, in order.
+    fences: VecDeque<vk::Fence>,
+    /// The number of submissions that are known to have ended.
+    ended: usize,
+    /// The expected duration of the next wait: that of the last one, or 7/8 of it if the submission ended during the
+    /// sleep.
+    usual: Duration,
+}
+
+impl Submissions {
+    pub(super) fn new(device: &Device, queue: usize) -> Self {
+        let fences = VecDeque::with_capacity(MAX_PENDING);
+        Self { device: device.clone(), queue, fences, ended: 0, usual: Duration::ZERO }
+    }
+
+    fn vulkan(&self) -> &Vulkan {
+        self.device.vulkan().expect("recordings are made where it is")
+    }
+
+    /// The fence of a submission that is not known to have ended.
+    fn fence(&self, number: usize) -> vk::Fence {
+        self.fences[number - self.ended - 1]
+    }
+
+    /// The number of the last submission.
+    fn started(&self) -> usize {
+        self.ended + self.fences.len()
+    }
+
+    /// Submits complete command buffers, which may already be pending, and returns the number of the submission. If too
+    /// many submissions are pending, waits for the oldest one first.
+    pub(super) fn submit(&mut self, buffers: &[vk::CommandBuffer]) -> Result<usize, GpuError> {
+        if self.fences.len() == MAX_PENDING {
+            self.wait(self.ended + 1)?;
+        }
+        let submit = vk::SubmitInfo::default().command_buffers(buffers);
+        let vulkan = self.vulkan();
+        let fence = self.device.noted(vulkan.fence())?;
+        let queue = vulkan.queue(self.queue);
+        // SAFETY: the command buffers are complete and allow simultaneous use; the fence is not in use.
+        let submitted = unsafe { vulkan.raw.queue_submit(*queue, &[submit], fence) };
+        drop(queue);
+        if submitted.is_err() {
+            // SAFETY: a failed submission does not signal its fence.
+            unsafe { vulkan.raw.destroy_fence(fence, None) };
+        }
+        self.device.noted(submitted.map_err(failed("the queue")))?;
+        self.fences.push_back(fence);
+        Ok(self.started())
+    }
+
+    /// The number of submissions that are not known to have ended.
+    pub(super) fn pending(&self) -> usize {
+        self.fences.len()
+    }
+
+    /// Whether all submissions have ended, including those that were not waited for.
+    pub(super) fn is_idle(&self) -> Result<bool, GpuError> {
+        if self.pending() == 0 {
+            return Ok(true);
+        }
+        // SAFETY: the fence was submitted to the queue, and belongs to the recording.
+        let is_over = unsafe { self.vulkan().raw.get_fence_status(self.fence(self.started())) };
+        self.device.noted(is_over.map_err(failed("a run")))
+    }
+
+    /// Whether a submission is known to have ended because it was waited for.
+    pub(super) fn has_ended(&self, number: usize) -> bool {
+        (1..=self.ended).contains(&number)
+    }
+
+    /// Waits until a submission has ended. Sleeps at first, and polls around the time at which the last wait ended.
+    pub(super) fn wait(&mut self, number: usize) -> Result<(), GpuError> {
+        if number <= self.ended {
+            return Ok(());
+        }
+        let start = Instant::now();
+        let overslept = self.sleep(number, self.usual.saturating_sub(SPIN))?;
+        self.look(number)?;
+        let taken = start.elapsed();
+        self.usual = if overslept { taken - taken / 8 } else { taken };
+        while self.ended < number
+            && let Some(fence) = self.fences.pop_front()
+        {
+            self.ended += 1;
+            // SAFETY: the submission has ended, and its fence belonged to the recording.
+            self.device.noted(unsafe { self.vulkan().keep(fence) })?;
+        }
+        Ok(())
+    }
+
+    /// Waits until all submissions have ended.
+    pub(super) fn wait_for_all(&mut self) -> Result<(), GpuError> {
+        self.wait(self.started())
+    }
+
+    /// Sleeps for this time, or until a submission has ended. Returns whether it has ended.
+    fn sleep(&self, number: usize, time: Duration) -> Result<bool, GpuError> {
+        if time.is_zero() {
+            return Ok(false);
+        }
+        let (raw, fence) = (&self.vulkan().raw, [self.fence(number)]);
+        // SAFETY: the fence was submitted to the queue, and belongs to the recording.
+        match unsafe { raw.wait_for_fences(&fence, true, u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)) } {
+            Ok(()) => Ok(true),
+            Err(vk::Result::TIMEOUT) => Ok(false),
+            Err(error) => self.device.noted(Err(failed("a run")(error))),
+        }
+    }
+
+    /// Waits like [`Submissions::wait`], but without updating the state: polls at first, then sleeps.
+    pub(super) fn look(&self, number: usize) -> Result<(), GpuError> {
+        if number <= self.ended {
+            return Ok(());
+        }
+        let start = Instant::now();
+        // A software device needs this thread's core for its work.
+        let spin = if self.device.adapter().is_software { Duration::ZERO } else { 2 * SPIN };
+        let (raw, fence) = (&self.vulkan().raw, self.fence(number));
+        // SAFETY: as above.
+        let is_over = || unsafe { raw.get_fence_status(fence) };
+        // SAFETY: as above.
+        let asleep = || unsafe { raw.wait_for_fences(&[fence], true, u64::MAX) };
+        loop {
+            match is_over() {
+                Ok(true) => return Ok(()),
+                Ok(false) if start.elapsed() < spin => std::hint::spin_loop(),
+                Ok(false) => return self.device.noted(asleep().map_err(failed("a run"))),
+                Err(error) => return self.device.noted(Err(failed("a run")(error))),
+            }
+        }
+    }
+}
+
+impl Drop for Submissions {
+    fn drop(&mut self) {
+        if let Err(error) = self.wait_for_all() {
+            tracing::error!(%error, "device");
+            self.vulkan().settle();
+        }
+        let raw = &self.vulkan().raw;
+        // SAFETY: no submission is pending.
+        unsafe { self.fences.iter().for_each(|fence| raw.destroy_fence(*fence, None)) };
+    }
+}

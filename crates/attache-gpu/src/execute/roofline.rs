@@ -1,0 +1,236 @@
+//! What a device does at best, measured: how fast it moves memory, and how fast it multiplies and adds.
+//!
+//! The *roofline* of a dispatch is the lesser of the arithmetic rate and of bandwidth × operations for each byte: no shader
+//! does its operations faster. Both ceilings are shaders that do nothing else, run and timed as any other; of several
+//! runs the fastest counts.
+
+use super::{Runs, record};
+use crate::device::{Device, Submission};
+use crate::kernel::{GpuError, GpuErrorKind};
+use crate::plan::{BoundRange, Buffer, BufferRange, Dispatch, Plan};
+
+/// The most that a device does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ceilings {
+    /// Bytes read and written by a copy from memory to memory.
+    pub bytes_per_second: f64,
+    /// Operations of binary32, two for each multiply-add.
+    pub operations_per_second: f64,
+    /// The same where subgroups multiply matrices of binary16 together, with sums in binary32; `None` where they can't.
+    pub matrix_operations_per_second: Option<f64>,
+}
+
+/// Invocations of a work group: as many as every device allows.
+const GROUP: usize = 128;
+
+/// Dispatches of which the fastest counts.
+const REPEATS: usize = 8;
+
+/// Vectors of four numbers that an invocation copies, or multiplies and adds at once.
+const UNITS: usize = 8;
+
+/// Multiply-adds of each of those vectors before the loop goes on.
+const UNROLLED: usize = 4;
+
+/// Matrices that a subgroup multiplies, each left one with each right one, and their extents.
+const LEFT: usize = 2;
+const RIGHT: usize = 4;
+const EXTENT: usize = 16;
+
+/// Nanoseconds that a dispatch of arithmetic should take: long beside its start.
+const LONG: f64 = 1e6;
+
+impl Ceilings {
+    /// Measures them on a device that has timestamps: some milliseconds of its time.
+    pub fn measure(device: &Device, submission: Submission) -> Result<Self, GpuError> {
+        let bench = Bench { device, submission };
+        let matrices = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX;
+        let has_matrices = device.adapter().cooperative_matrices && device.wgpu().features().contains(matrices);
+        Ok(Self {
+            bytes_per_second: bench.copy()?,
+            operations_per_second: bench.arithmetic()?,
+            matrix_operations_per_second: has_matrices.then(|| bench.matrices()).transpose()?,
+        })
+    }
+}
+
+struct Bench<'a> {
+    device: &'a Device,
+    submission: Submission,
+}
+
+impl Bench<'_> {
+    /// Bytes that a copy moves in a second.
+    fn copy(&self) -> Result<f64, GpuError> {
+        // Far more than caches hold, unless the device has less.
+        let most = if self.device.adapter().is_software { 8 << 20 } else { 512 << 20 };
+        let mut bytes = self.device.limits().max_binding_bytes.min(most);
+        loop {
+            let groups = bytes / (GROUP * UNITS * 16);
+            match self.fastest(&copying(self.space(), groups)) {
+                Ok(nanoseconds) => return Ok((2 * groups * GROUP * UNITS * 16) as f64 / nanoseconds * 1e9),
+                Err(error) if too_large(&error) && bytes > 1 << 20 => bytes /= 2,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Operations of binary32 in a second.
+    fn arithmetic(&self) -> Result<f64, GpuError> {
+        let groups = if self.device.adapter().is_software { 8 } else { 8192 };
+        let operations = 2 * groups * GROUP * UNITS * 4 * UNROLLED;
+        self.rate(operations, |loops| multiplying(self.space(), groups, loops))
+    }
+
+    /// Operations of matrices in a second.
+    fn matrices(&self) -> Result<f64, GpuError> {
+        let groups = 8192;
+        let operations = 2 * groups * LEFT * RIGHT * EXTENT.pow(3);
+        self.rate(operations, |loops| multiplying_matrices(self.space(), groups, loops))
+    }
+
+    /// Operations in a second of a plan that does so many in each of its loops, as many loops as take long.
+    fn rate(&self, operations: usize, plan: impl Fn(u32) -> Plan) -> Result<f64, GpuError> {
+        let (mut loops, most) = (8, 1 << 16);
+        loop {
+            let nanoseconds = self.fastest(&plan(loops))?;
+            if nanoseconds >= LONG / 4.0 || loops >= most {
+                return Ok(operations as f64 * f64::from(loops) / nanoseconds * 1e9);
+            }
+            loops = (f64::from(loops) * LONG / nanoseconds).min(most.into()) as u32;
+        }
+    }
+
+    /// Nanoseconds of the fastest dispatch of a plan, the device being awake.
+    fn fastest(&self, plan: &Plan) -> Result<f64, GpuError> {
+        let (mut recording, _) =
+            record(self.submission, self.device, plan, &Vec::new(), Runs { slots: 1, timed: true })?;
+        recording.submit(0, true)?;
+        recording.submit(0, true)?;
+        let spans = recording.times()?.spans;
+        let fastest = spans.iter().map(|span| span.end - span.begin).filter(|time| *time > 0.0).reduce(f64::min);
+        fastest.ok_or_else(|| GpuError::new(GpuErrorKind::Failed, "the device's timestamps stand still"))
+    }
+
+    /// The address space of parameters, which are in no text here: how often a loop runs is found out step by step.
+    fn space(&self) -> &'static str {
+        self.device.limits().params.space().unwrap_or("uniform")
+    }
+}
+
+/// Every invocation copies some vectors, neighbours taking neighbouring ones.
+fn copying(space: &str, groups: usize) -> Plan {
+    let stride = groups * GROUP;
+    let source = format!(
+        "{}@compute @workgroup_size({GROUP})
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {{\n{}{}}}\n",
+        bindings(space, "vec4<f32>", "vec4<f32>"),
+        each(UNITS, |unit| format!("    let v{unit} = b1[id.x + {unit}u * params[0].x];\n")),
+        each(UNITS, |unit| format!("    b2[id.x + {unit}u * params[0].x] = v{unit};\n")),
+    );
+    plan(source, vec![stride as u32], [stride * UNITS * 4; 2], groups)
+}
+
+/// Every invocation multiplies and adds in registers, independent of each other, and writes one number, lest the compiler
+/// finds out.
+fn multiplying(space: &str, groups: usize, loops: u32) -> Plan {
+    let source = format!(
+        "{}@compute @workgroup_size({GROUP})
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {{
+    let scale = bitcast<vec4<f32>>(params[0].yyyy);
+    let shift = b1[0] + bitcast<vec4<f32>>(params[0].zzzz);
+{}    for (var i = 0u; i < params[0].x; i++) {{\n{}    }}
+    let sum = {};
+    b2[id.x] = sum.x + sum.y + sum.z + sum.w;\n}}\n",
+        bindings(space, "vec4<f32>", "f32"),
+        each(UNITS, |unit| format!("    var v{unit} = vec4<f32>(f32(id.x + {unit}u)) * scale;\n")),
+        each(UNITS, |unit| format!("        v{unit} = fma(v{unit}, scale, shift);\n")).repeat(UNROLLED),
+        (0..UNITS).map(|unit| format!("v{unit}")).collect::<Vec<_>>().join(" + "),
+    );
+    plan(source, vec![loops, 0.5f32.to_bits(), 0.25f32.to_bits()], [4, groups * GROUP], groups)
+}
+
+/// Every subgroup, alone in its work group, multiplies the same few matrices again and again, and writes their sums.
+fn multiplying_matrices(space: &str, groups: usize, loops: u32) -> Plan {
+    let area = EXTENT * EXTENT;
+    let load = |name: &str, role: char, count: usize, from: usize| {
+        each(count, |unit| {
+            let at = (from + unit) * area;
+            format!("    let {name}{unit} = coopLoadT<coop_mat16x16<f16,{role}>>(&b1[{at}], {EXTENT}u);\n")
+        })
+    };
+    let pairs = |text: &dyn Fn(usize, usize) -> String| each(LEFT, |a| each(RIGHT, |b| text(a, b)));
+    let store = |a: usize, b: usize| {
+        let (at, area) = ((a * RIGHT + b) * area, LEFT * RIGHT * area);
+        format!("    let at{a}{b} = group.x * {area}u + {at}u;\n    coopStoreT(sum{a}{b}, &b2[at{a}{b}], {EXTENT}u);\n")
+    };
+    let source = format!(
+        "enable f16;\nenable wgpu_cooperative_matrix;\n{}@compute @workgroup_size(32)
+fn main(@builtin(workgroup_id) group: vec3<u32>) {{
+{}{}{}    for (var i = 0u; i < params[0].x; i++) {{\n{}    }}\n{}}}\n",
+        bindings(space, "f16", "f32"),
+        load("left", 'A', LEFT, 0),
+        load("right", 'B', RIGHT, LEFT),
+        pairs(&|a, b| format!("    var sum{a}{b} = coop_mat16x16<f32,C>();\n")),
+        pairs(&|a, b| format!("        sum{a}{b} = coopMultiplyAdd(left{a}, right{b}, sum{a}{b});\n")),
+        pairs(&store),
+    );
+    // Numbers of binary16 take half the room.
+    let elements = [(LEFT + RIGHT) * area / 2, groups * LEFT * RIGHT * area];
+    plan(source, vec![loops], elements, groups)
+}
+
+/// So many lines, one after the other.
+fn each(count: usize, line: impl Fn(usize) -> String) -> String {
+    (0..count).map(line).collect()
+}
+
+/// The bindings of a shader that reads and writes one array each.
+fn bindings(space: &str, read: &str, written: &str) -> String {
+    format!(
+        "@group(0) @binding(0) var<{space}> params: array<vec4<u32>, 1>;
+@group(0) @binding(1) var<storage, read> b1: array<{read}>;
+@group(0) @binding(2) var<storage, read_write> b2: array<{written}>;\n"
+    )
+}
+
+/// Whether a smaller buffer may fit.
+fn too_large(error: &GpuError) -> bool {
+    matches!(error.kind(), GpuErrorKind::OutOfMemory | GpuErrorKind::Unsupported)
+}
+
+/// Dispatches of one shader, which reads and writes so many elements of four bytes.
+fn plan(source: String, params: Vec<u32>, elements: [usize; 2], groups: usize) -> Plan {
+    let bytes = elements.map(|elements| elements * 4);
+    let bound = |bank: usize, writes: bool| {
+        let range = BufferRange { buffer: Buffer::Bank(bank), offset: 0, size: bytes[bank] };
+        BoundRange { range, writes }
+    };
+    let (bindings, groups) = (vec![bound(0, false), bound(1, true)], [groups as u32, 1, 1]);
+    let dispatch = |needs_barrier| {
+        let (params, bindings) = (params.clone(), bindings.clone());
+        Dispatch { shader: 0, groups, params, bindings, needs_barrier }
+    };
+    let dispatches = (0..REPEATS).map(|repeat| dispatch(repeat > 0)).collect();
+    Plan { shaders: vec![source], dispatches, banks: bytes.to_vec(), ..Plan::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use wgpu::naga::{back::spv, front, valid};
+
+    use super::*;
+
+    #[test]
+    fn the_shaders_are_valid() {
+        for plan in [copying("uniform", 4), multiplying("uniform", 4, 8), multiplying_matrices("uniform", 4, 8)] {
+            let source = &plan.shaders[0];
+            let module =
+                front::wgsl::parse_str(source).unwrap_or_else(|error| panic!("{}", error.emit_to_string(source)));
+            let mut validator = valid::Validator::new(valid::ValidationFlags::all(), valid::Capabilities::all());
+            let info = validator.validate(&module).unwrap_or_else(|error| panic!("{}", error.emit_to_string(source)));
+            let options = spv::Options { lang_version: (1, 6), ..spv::Options::default() };
+            spv::write_vec(&module, &info, &options, None).unwrap();
+        }
+    }
+}

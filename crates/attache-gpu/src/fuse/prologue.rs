@@ -1,0 +1,292 @@
+//! Prologues: a small kernel that only a pointwise convolution reads is computed while its result is loaded, and the
+//! result is never stored.
+
+use attache_gpu_ir::{Primitive, Scalar, Source, Step, ValueId, Window, WindowKind};
+
+use super::Fuser;
+use crate::kernel::{Epilogue, Kernel, MAX_OUTPUTS, lanes, signed_point};
+
+/// Maximum filter taps of a depthwise prologue, which is recomputed for each block of output channels.
+const MAX_TAPS: usize = 25;
+
+/// Maximum input pixels of an average-pool prologue, which is recomputed for each block of output channels.
+const MAX_POOLED: usize = 64;
+
+/// Bytes of work-group memory that a prologue requires.
+const WORK_GROUP_BYTES: usize = 16384;
+
+/// Minimum output pixels of a quantized convolution with a prologue: each work group computes this many.
+const FEW_POSITIONS: usize = 4;
+
+/// Maximum channels of a quantized prologue. Work-group memory stages four pixels of this many one-byte channels, each
+/// pixel padded by one 32-bit word.
+const MAX_BYTES: usize = WORK_GROUP_BYTES / 4 - 4;
+
+impl Fuser<'_> {
+    /// Fuses the producer of a pointwise convolution's data as its prologue, if nothing else reads that data. The
+    /// producer is a depthwise convolution or an average pool with one output pixel.
+    pub(super) fn join_first(&mut self, mut kernel: Kernel) -> Kernel {
+        let made = self.unreshaped(kernel.inputs[0]);
+        let Some((position, first)) = self.sole_producer(made) else { return kernel };
+        // Other kernels may read the value, or a reshape of it, through a view.
+        let is_viewed = |id: ValueId| self.views.are_read_of(id, &self.uses);
+        if is_viewed(made)
+            || self.reshaped_from(kernel.inputs[0]).any(is_viewed)
+            || !self.is_plain_pointwise(&kernel)
+            || !self.can_come_first(first)
+        {
+            return kernel;
+        }
+        let (origins, views) = (first.origins.clone(), first.views.clone());
+        kernel.prologue = Some(Box::new(first.clone()));
+        let (data, outputs) = (self.program.shape(kernel.inputs[0])[3], self.program.shape(kernel.inputs[1])[0]);
+        let numbers =
+            (1 + data.next_multiple_of(4)) * outputs.next_multiple_of(4) + (1 + MAX_TAPS) * data.next_multiple_of(4);
+        let fits = numbers * 4 <= self.limits.max_binding_bytes
+            && outputs <= MAX_OUTPUTS
+            && self.limits.work_group_bytes >= WORK_GROUP_BYTES;
+        if !fits || self.bindings(&kernel) >= self.limits.max_bindings {
+            kernel.prologue = None;
+            return kernel;
+        }
+        kernel.views.extend(views);
+        kernel.origins.splice(0..0, origins);
+        kernel.origins.sort_unstable();
+        kernel.origins.dedup();
+        self.kernels.take(position);
+        kernel
+    }
+
+    /// Whether all inputs of a kernel but the first are float constants.
+    fn is_of_reals(&self, kernel: &Kernel) -> bool {
+        let constant = |id: &ValueId| {
+            let value = self.program.value(*id);
+            value.scalar == Scalar::F32 && matches!(value.source, Source::Constant(_))
+        };
+        kernel.inputs[1..].iter().all(constant)
+    }
+
+    /// Whether the kernel is a convolution of byte data with a constant filter of bytes and constant bias, with few
+    /// enough channels to be staged in the work-group memory of any device.
+    fn is_of_bytes(&self, kernel: &Kernel) -> bool {
+        let Primitive::Contract(contraction) = &kernel.primitive else { return false };
+        let (data, filter) = (self.program.value(kernel.inputs[0]), self.program.value(kernel.inputs[1]));
+        let known = |id: &ValueId| matches!(self.program.value(*id).source, Source::Constant(_));
+        let has_points = |bytes| signed_point(bytes, contraction.zero_points[0]).is_some();
+        data.bytes.is_some_and(has_points)
+            && filter.bytes.is_some()
+            && kernel.inputs[1..].iter().all(known)
+            && data.shape[3] <= MAX_BYTES
+    }
+
+    /// Whether the kernel is a pointwise convolution with one group and a constant filter.
+    fn is_plain_pointwise(&self, kernel: &Kernel) -> bool {
+        let Primitive::Contract(contraction) = &kernel.primitive else { return false };
+        let [data, filter] = [0, 1].map(|input| self.program.shape(kernel.inputs[input]));
+        let positions: usize = self.program.shape(kernel.outputs[0])[..3].iter().product();
+        [kernel.inputs[1], kernel.outputs[0]].iter().all(|id| self.program.shape(*id).elements() > 0)
+            && contraction.groups == 1
+            && contraction.is_pointwise(data, filter)
+            && (self.is_of_reals(kernel) || (self.is_of_bytes(kernel) && positions >= FEW_POSITIONS))
+    }
+
+    /// The value at the start of the chain of reshapes that ends in `id`, if it has the same shape as `id` and nothing
+    /// else reads the values in between; otherwise `id`.
+    fn unreshaped(&self, id: ValueId) -> ValueId {
+        let at = self.reshaped_from(id).last().unwrap_or(id);
+        if self.program.shape(at) == self.program.shape(id) { at } else { id }
+    }
+
+    /// The value, the input of its reshape, the input of that one's reshape and so on, as long as nothing else reads
+    /// them.
+    fn reshaped_from(&self, id: ValueId) -> impl Iterator<Item = ValueId> {
+        std::iter::successors(Some(id), |at| match self.program.value(*at).source {
+            Source::Step(step) if self.uses[at.index()] == 1 => {
+                let Step { primitive, inputs, .. } = &self.program.steps[step];
+                matches!(primitive, Primitive::Reshape(_)).then(|| inputs[0])
+            }
+            _ => None,
+        })
+    }
+
+    /// Whether the kernel can be a prologue: it is small, its weights are constants, and each group of four channels
+    /// can be computed on its own.
+    fn can_come_first(&self, kernel: &Kernel) -> bool {
+        let data = self.program.shape(kernel.inputs[0]);
+        let is_small = match &kernel.primitive {
+            Primitive::Contract(contraction) => {
+                let filter = self.program.shape(kernel.inputs[1]);
+                contraction.is_depthwise(data, filter) && filter[1] * filter[2] <= MAX_TAPS
+            }
+            Primitive::Window(window) => is_one_mean(window, data) && window.size[0] * window.size[1] <= MAX_POOLED,
+            _ => false,
+        };
+        // `is_small` implies an image of rank 4, so `data` has a channel axis.
+        if !is_small || data.elements() == 0 || kernel.prologue.is_some() {
+            return false;
+        }
+        let in_quads = lanes(self.program, kernel) == 4 && data[3].is_multiple_of(4);
+        match &kernel.epilogue {
+            Epilogue::Real(epilogue) => {
+                let makes_reals = self.program.value(kernel.outputs[0]).scalar == Scalar::F32;
+                makes_reals && self.is_of_reals(kernel) && (in_quads || epilogue.is_identity())
+            }
+            Epilogue::Whole(_) => self.is_of_bytes(kernel) && in_quads,
+        }
+    }
+}
+
+/// Whether the window is an average pool with a single output pixel and no padding.
+fn is_one_mean(window: &Window, data: &[usize]) -> bool {
+    let is_inside = window.before == [0, 0] && window.size[0] <= data[1] && window.size[1] <= data[2];
+    window.kind == WindowKind::Average && window.output == [1, 1] && is_inside
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_base::{Constant, DataType, Shape};
+    use attache_gpu_ir::{Contraction, Expression, Index, IndexMap, Program, Whole};
+
+    use super::*;
+    use crate::fuse::fuse;
+    use crate::fuse::tests::pointwise;
+    use crate::kernel::Limits;
+
+    #[test]
+    fn a_depthwise_contraction_becomes_the_prologue_of_a_pointwise_one() {
+        let fused = |filter: [usize; 4], is_read_twice: bool| {
+            let mut program = Program::default();
+            let data = program.input(Scalar::F32, [1, 6, 6, 8].into());
+            let weights = |program: &mut Program, shape: [usize; 4]| {
+                let numbers = vec![1.0f32; shape.iter().product()];
+                program.constant(Scalar::F32, Constant::from_values(Shape::from(shape), &numbers))
+            };
+            let taps = weights(&mut program, filter);
+            let Primitive::Contract(plain) = pointwise([6, 6]) else { unreachable!("it is a contraction") };
+            let each = Contraction { before: [1, 1], groups: 8, ..plain };
+            let first = program.step(Primitive::Contract(each), &[data, taps], 0).unwrap()[0];
+            let filter = weights(&mut program, [12, 1, 1, 8]);
+            program.outputs = program.step(pointwise([6, 6]), &[first, filter], 1).unwrap();
+            if is_read_twice {
+                program.outputs.push(first);
+            }
+            fuse(&program, &Limits::default()).len()
+        };
+        assert_eq!(fused([8, 3, 3, 1], false), 1);
+        assert_eq!(fused([8, 3, 3, 1], true), 2, "somebody else reads it");
+        assert_eq!(fused([8, 7, 7, 1], false), 2, "it is too large to be computed again");
+    }
+
+    #[test]
+    fn the_same_of_bytes_where_what_lies_between_is_bytes() {
+        let fused = |channels: usize, made: DataType| {
+            let mut program = Program::default();
+            let data = program.input(Scalar::I32, [1, 6, 6, channels].into());
+            program.hold(data, DataType::UInt8);
+            let weights = |program: &mut Program, shape: [usize; 4]| {
+                let bytes = vec![3u8; shape.iter().product()];
+                program.constant(Scalar::I32, Constant::from_values(Shape::from(shape), &bytes))
+            };
+            let taps = weights(&mut program, [channels, 3, 3, 1]);
+            let Primitive::Contract(plain) = pointwise([6, 6]) else { unreachable!("it is a contraction") };
+            let each = Contraction { before: [1, 1], groups: channels, ..plain };
+            let first = program.step(Primitive::Contract(each), &[data, taps], 0).unwrap()[0];
+            let (expression, shape) = (Whole::Input(0).clamp((0, 100)), program.shape(first).clone());
+            let first = program.step(Primitive::WholeMap { expression, shape }, &[first], 0).unwrap()[0];
+            program.hold(first, made);
+            let filter = weights(&mut program, [12, 1, 1, channels]);
+            program.outputs = program.step(pointwise([6, 6]), &[first, filter], 1).unwrap();
+            fuse(&program, &Limits::default()).len()
+        };
+        assert_eq!(fused(8, DataType::Int8), 1);
+        assert_eq!(fused(8, DataType::Int16), 2, "it is multiplied as bytes");
+        assert_eq!(fused(6, DataType::Int8), 2, "its channels are no quads");
+        assert_eq!(fused(MAX_BYTES, DataType::Int8), 1);
+        assert_eq!(fused(MAX_BYTES + 4, DataType::Int8), 2, "four positions don't fit a work group");
+    }
+
+    #[test]
+    fn reals_are_no_prologue_of_bytes() {
+        let mut program = Program::default();
+        let data = program.input(Scalar::F32, [1, 6, 6, 8].into());
+        let taps = program.constant(Scalar::F32, Constant::from_values([8, 3, 3, 1], &[1.0f32; 72]));
+        let Primitive::Contract(plain) = pointwise([6, 6]) else { unreachable!("it is a contraction") };
+        let each = Contraction { before: [1, 1], groups: 8, ..plain };
+        let first = program.step(Primitive::Contract(each), &[data, taps], 0).unwrap()[0];
+        let (expression, shape) = (Expression::Input(0).clamp(0.0, 9.0), program.shape(first).clone());
+        let cast = Primitive::Map { expression, shape, scalar: Scalar::I32 };
+        let bytes = program.step(cast, &[first], 0).unwrap()[0];
+        program.hold(bytes, DataType::UInt8);
+        let filter = program.constant(Scalar::I32, Constant::from_values([12, 1, 1, 8], &[3u8; 96]));
+        program.outputs = program.step(pointwise([6, 6]), &[bytes, filter], 1).unwrap();
+        assert_eq!(fuse(&program, &Limits::default()).len(), 2);
+    }
+
+    #[test]
+    fn the_mean_of_an_image_becomes_the_prologue_of_what_reads_it() {
+        let fused = |kind: WindowKind, size: usize, output: usize| {
+            let mut program = Program::default();
+            let data = program.input(Scalar::F32, [1, 9, 9, 8].into());
+            let window = Window { kind, size: [size; 2], strides: [1; 2], before: [0; 2], output: [output; 2] };
+            let pooled = program.step(Primitive::Window(window), &[data], 0).unwrap()[0];
+            let flat = program.step(Primitive::Reshape([output, output * 8].into()), &[pooled], 0).unwrap()[0];
+            let again = program.step(Primitive::Reshape([1, output, output, 8].into()), &[flat], 0).unwrap()[0];
+            let filter = program.constant(Scalar::F32, Constant::from_values([4, 1, 1, 8], &[1.0f32; 32]));
+            program.outputs = program.step(pointwise([output; 2]), &[again, filter], 1).unwrap();
+            fuse(&program, &Limits::default()).len()
+        };
+        assert_eq!(fused(WindowKind::Average, 7, 1), 1);
+        assert_eq!(fused(WindowKind::Average, 9, 1), 2, "it is too large to be computed again");
+        assert_eq!(fused(WindowKind::Average, 7, 3), 2, "it is computed for several positions");
+        assert_eq!(fused(WindowKind::Maximum, 7, 1), 2);
+    }
+
+    #[test]
+    fn what_is_made_of_a_vector_first_is_no_prologue() {
+        // The first input of the map has rank 1, so it has no channel axis.
+        let mut program = Program::default();
+        let factors = program.constant(Scalar::F32, Constant::from_values([8], &[2.0f32; 8]));
+        let image = program.input(Scalar::F32, [1, 6, 6, 8].into());
+        let expression = Expression::Input(0).multiply(Expression::Input(1));
+        let scale = Primitive::Map { expression, shape: [1, 6, 6, 8].into(), scalar: Scalar::F32 };
+        let scaled = program.step(scale, &[factors, image], 0).unwrap()[0];
+        let filter = program.constant(Scalar::F32, Constant::from_values([4, 1, 1, 8], &[1.0f32; 32]));
+        program.outputs = program.step(pointwise([6, 6]), &[scaled, filter], 1).unwrap();
+        assert_eq!(fuse(&program, &Limits::default()).len(), 2);
+    }
+
+    #[test]
+    fn a_prologue_has_none_of_its_own() {
+        let mut program = Program::default();
+        let mut value = program.input(Scalar::F32, [1, 5, 5, 1].into());
+        for extent in [3, 1, 1] {
+            let filter = Constant::from_values(Shape::from([1, extent, extent, 1]), &vec![1.0f32; extent * extent]);
+            let filter = program.constant(Scalar::F32, filter);
+            let Primitive::Contract(plain) = pointwise([5, 5]) else { unreachable!("it is a contraction") };
+            let window = Contraction { before: [extent / 2; 2], ..plain };
+            value = program.step(Primitive::Contract(window), &[value, filter], 0).unwrap()[0];
+        }
+        program.outputs = vec![value];
+        assert_eq!(fuse(&program, &Limits::default()).len(), 2);
+    }
+
+    #[test]
+    fn what_is_read_through_a_view_as_well_is_no_prologue() {
+        let mut program = Program::default();
+        let input = program.input(Scalar::F32, [1, 5, 5, 1].into());
+        let weights = |program: &mut Program| {
+            program.constant(Scalar::F32, Constant::from_values(Shape::from([1, 1, 1, 1]), &[2.0f32]))
+        };
+        let filters = [weights(&mut program), weights(&mut program)];
+        let first = program.step(pointwise([5, 5]), &[input, filters[0]], 0).unwrap()[0];
+        let coordinates = (0..4).map(Index::Axis).collect();
+        let same = IndexMap { output: vec![1, 5, 5, 1], coordinates, fill: Some(0.0) };
+        let padded = program.step(Primitive::IndexMap(same), &[first], 1).unwrap()[0];
+        let second = program.step(pointwise([5, 5]), &[padded, filters[1]], 2).unwrap()[0];
+        let (expression, shape) = (Expression::Input(0).multiply(Expression::Input(0)), Shape::from([1, 5, 5, 1]));
+        let square = Primitive::Map { expression, shape, scalar: Scalar::F32 };
+        program.outputs = vec![second, program.step(square, &[padded], 3).unwrap()[0]];
+        let kernels = fuse(&program, &Limits::default());
+        assert!(kernels.iter().any(|kernel| kernel.outputs == [first]), "{kernels:?}");
+    }
+}

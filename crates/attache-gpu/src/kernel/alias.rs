@@ -1,0 +1,17 @@
+//! Values that share memory: a reshape's output shares the memory of its input.
+
+use attache_gpu_ir::{Primitive, Program, Source, ValueId};
+
+/// For each value, the value whose memory it uses: the input at the start of a chain of reshapes, otherwise itself.
+pub(crate) fn roots(program: &Program) -> Vec<ValueId> {
+    let mut roots: Vec<ValueId> = (0..program.values.len() as u32).map(ValueId).collect();
+    for id in 0..roots.len() {
+        if let Source::Step(step) = program.values[id].source {
+            let step = &program.steps[step];
+            if matches!(step.primitive, Primitive::Reshape(_)) {
+                roots[id] = roots[step.inputs[0].index()];
+            }
+        }
+    }
+    roots
+}

@@ -1,0 +1,60 @@
+//! Errors of GPU devices.
+
+use std::fmt;
+
+/// An error of a GPU device.
+#[derive(Clone, Debug)]
+pub struct GpuError {
+    kind: GpuErrorKind,
+    message: String,
+}
+
+/// The kind of a [`GpuError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GpuErrorKind {
+    /// There is no such device, or it cannot be opened.
+    NoDevice,
+    /// The request is not implemented, or it exceeds the device's limits.
+    Unsupported,
+    /// The device ran out of memory.
+    OutOfMemory,
+    /// The device was lost: reset, removed or hung. All objects created on it are unusable.
+    DeviceLost,
+    /// The device failed, or rejected a command or resource.
+    Failed,
+}
+
+impl GpuError {
+    pub(crate) fn new(kind: GpuErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+
+    /// The error of a lost device; `what` names the operation that detected the loss.
+    pub(crate) fn lost(what: impl fmt::Display) -> Self {
+        Self::new(GpuErrorKind::DeviceLost, format!("the device was lost ({what}); open it anew"))
+    }
+
+    /// The kind of the error.
+    pub fn kind(&self) -> GpuErrorKind {
+        self.kind
+    }
+}
+
+impl fmt::Display for GpuError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for GpuError {}
+
+impl From<wgpu::Error> for GpuError {
+    fn from(error: wgpu::Error) -> Self {
+        let kind = match error {
+            wgpu::Error::OutOfMemory { .. } => GpuErrorKind::OutOfMemory,
+            _ => GpuErrorKind::Failed,
+        };
+        Self::new(kind, error.to_string())
+    }
+}

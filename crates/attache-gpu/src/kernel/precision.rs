@@ -1,0 +1,35 @@
+//! Precision of storage and arithmetic.
+
+use super::Storage;
+
+/// Precision of storage and arithmetic on a device. The names are those of TensorFlow Lite.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Precision {
+    /// f32 storage and arithmetic.
+    #[default]
+    F32,
+    /// f16 storage except for inputs and outputs, f32 arithmetic. If shaders do not support f16, some values stay f32.
+    F32F16,
+    /// f16 storage except for inputs and outputs. Arithmetic may be f16, except for sums and divisions.
+    F16,
+}
+
+impl Precision {
+    /// The name used in files and flags.
+    pub fn name(self) -> &'static str {
+        match self {
+            Precision::F32 => "f32",
+            Precision::F32F16 => "f32_f16",
+            Precision::F16 => "f16",
+        }
+    }
+
+    /// The storage format of floats, depending on whether the device's shaders support f16.
+    pub fn storage(self, shader_f16: bool) -> Storage {
+        match self {
+            Precision::F32 => Storage::F32,
+            Precision::F32F16 | Precision::F16 if shader_f16 => Storage::Half,
+            Precision::F32F16 | Precision::F16 => Storage::HalfPairs,
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Invariants of kernels, checked after each pass.
+//!
+//! A violated invariant is a bug of this crate, never of a program. The check reports it as an error that names the
+//! kernel and the value. Without the check, a recorder would fail later on a value without memory.
+
+use attache_gpu_ir::{Program, Source, ValueId};
+
+use super::{GpuError, GpuErrorKind, Kernel, roots};
+
+/// Checks the kernels in execution order. Each value that a kernel reads is an input, a constant, or the output of an
+/// earlier kernel. Each value is computed once. Each view is of a value that its kernel reads, and its source is
+/// available. All outputs of the program are computed. `after` names the pass that made the kernels.
+pub(crate) fn validate(program: &Program, kernels: &[Kernel], after: &str) -> Result<(), GpuError> {
+    let roots = roots(program);
+    let mut made = vec![false; program.values.len()];
+    for (id, value) in program.values.iter().enumerate() {
+        made[id] = matches!(value.source, Source::Input | Source::Constant(_));
+    }
+    let is_made = |made: &[bool], id: ValueId| made[roots[id.index()].index()];
+    for (index, kernel) in kernels.iter().enumerate() {
+        let broken = |what: String| broken(format!("after {after}, kernel {index} ({}) {what}", describe(kernel)));
+        if let Some(id) = kernel.reads().find(|id| !is_made(&made, *id)) {
+            return Err(broken(format!("reads %{}, which no kernel before it makes", id.0)));
+        }
+        views(program, kernel).map_err(broken)?;
+        for id in &kernel.outputs {
+            if std::mem::replace(&mut made[id.index()], true) {
+                return Err(broken(format!("makes %{}, which is there already", id.0)));
+            }
+        }
+    }
+    match program.outputs.iter().find(|id| !is_made(&made, **id)) {
+        Some(id) => Err(broken(format!("after {after}, no kernel makes the output %{}", id.0))),
+        None => Ok(()),
+    }
+}
+
+/// Checks that the kernel reads the value of each view, that no value has two views, and that shapes match.
+fn views(program: &Program, kernel: &Kernel) -> Result<(), String> {
+    let prologue = kernel.prologue.as_deref();
+    let read = |id: ValueId| {
+        let all = [Some(kernel), prologue].into_iter().flatten().flat_map(|k| k.inputs.iter().chain(&k.operands));
+        all.into_iter().any(|other| *other == id)
+    };
+    for (index, view) in kernel.views.iter().enumerate() {
+        let (value, source) = (program.shape(view.value), program.shape(view.source));
+        if !read(view.value) {
+            return Err(format!("has a view of %{}, which it doesn't read", view.value.0));
+        }
+        if kernel.views[..index].iter().any(|other| other.value == view.value) {
+            return Err(format!("has two views of %{}", view.value.0));
+        }
+        if view.map.output.as_slice() != &value[..] || view.map.coordinates.len() != source.rank() {
+            return Err(format!("views %{} in other shapes than those of %{}", view.value.0, view.source.0));
+        }
+    }
+    Ok(())
+}
+
+fn describe(kernel: &Kernel) -> String {
+    let outputs: Vec<String> = kernel.outputs.iter().map(|id| format!("%{}", id.0)).collect();
+    format!("{} to {}", kernel.primitive.name(), outputs.join(", "))
+}
+
+/// The error of a violated invariant, which is a bug of this crate.
+pub(crate) fn broken(what: String) -> GpuError {
+    GpuError::new(GpuErrorKind::Failed, format!("a bug in the GPU delegate: {what}; please report it"))
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_gpu_ir::{Expression, Index, IndexMap, Primitive, Scalar};
+
+    use super::*;
+    use crate::kernel::{Epilogue, View};
+
+    /// One kernel: a square that reads a transposed input through a view.
+    fn squared() -> (Program, Vec<Kernel>) {
+        let mut program = Program::default();
+        let input = program.input(Scalar::F32, [2, 3].into());
+        let map = IndexMap { output: vec![3, 2], coordinates: vec![Index::Axis(1), Index::Axis(0)], fill: None };
+        let moved = program.step(Primitive::IndexMap(map.clone()), &[input], 0).unwrap()[0];
+        let expression = Expression::Input(0).multiply(Expression::Input(0));
+        let primitive = Primitive::Map { expression, shape: [3, 2].into(), scalar: Scalar::F32 };
+        program.outputs = program.step(primitive.clone(), &[moved], 1).unwrap();
+        let kernel = Kernel {
+            primitive,
+            inputs: vec![moved],
+            prologue: None,
+            epilogue: Epilogue::Real(Expression::Input(0)),
+            operands: Vec::new(),
+            views: vec![View { value: moved, source: input, map }],
+            outputs: program.outputs.clone(),
+            origins: vec![0, 1],
+        };
+        (program, vec![kernel])
+    }
+
+    #[test]
+    fn kernels_that_make_what_others_read_are_right() {
+        let (program, kernels) = squared();
+        validate(&program, &kernels, "fusion").unwrap();
+    }
+
+    #[test]
+    fn broken_kernels_are_found() {
+        let spoil = |change: fn(&mut Vec<Kernel>)| {
+            let (program, mut made) = squared();
+            change(&mut made);
+            validate(&program, &made, "fusion").unwrap_err().to_string()
+        };
+        let lost = spoil(|made| made[0].views.clear());
+        assert!(lost.contains("reads %1, which no kernel before it makes"), "{lost}");
+        let twice = spoil(|made| made.push(made[0].clone()));
+        assert!(twice.contains("makes %2, which is there already"), "{twice}");
+        let gone = spoil(Vec::clear);
+        assert!(gone.contains("no kernel makes the output %2"), "{gone}");
+        let stray = spoil(|made| {
+            let View { source, map, .. } = made[0].views[0].clone();
+            made[0].views.push(View { value: ValueId(0), source, map });
+        });
+        assert!(stray.contains("has a view of %0") || stray.contains("views %0"), "{stray}");
+    }
+}

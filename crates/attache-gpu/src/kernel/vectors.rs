@@ -1,0 +1,64 @@
+//! Vector widths: an invocation processes four elements at once if the shapes of all values that the kernel uses allow
+//! it.
+
+use attache_base::{Shape, broadcast_strides};
+use attache_gpu_ir::{Primitive, Program, Reduction, Scalar};
+
+use super::Kernel;
+
+/// An axis of a broadcast: the output's extent along it, and the operand's stride.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Axis {
+    pub(crate) extent: usize,
+    pub(crate) stride: usize,
+}
+
+/// The axes of `from` broadcast to `to`, innermost first. Adjacent axes are merged if one loop can cover both.
+pub(crate) fn axes(from: &Shape, to: &Shape) -> Vec<Axis> {
+    let strides = broadcast_strides(from, to);
+    let mut axes: Vec<Axis> = Vec::new();
+    for (&extent, &stride) in to.iter().zip(&strides).rev().filter(|(extent, _)| **extent != 1) {
+        match axes.last_mut() {
+            Some(last) if stride == last.stride * last.extent => last.extent *= extent,
+            _ => axes.push(Axis { extent, stride }),
+        }
+    }
+    axes
+}
+
+/// The type of the elements that a kernel's primitive computes, before the epilogue.
+pub(crate) fn made_scalar(program: &Program, kernel: &Kernel) -> Scalar {
+    use Primitive::{Concatenate, Contract, Gather, IndexMap, Multiply};
+    let keeps =
+        matches!(kernel.primitive, IndexMap(_) | Concatenate { .. } | Gather(_) | Contract(_) | Multiply { .. });
+    let sums = matches!(kernel.primitive, Primitive::Reduce { reduction: Reduction::Sum, .. });
+    let integers = (keeps || sums) && program.value(kernel.inputs[0]).scalar == Scalar::I32;
+    if integers || matches!(kernel.primitive, Primitive::ArgReduce { .. }) { Scalar::I32 } else { Scalar::F32 }
+}
+
+/// The vector width: how many adjacent elements one invocation computes. 4 if the output and every operand that is
+/// broadcast to it can be accessed in whole vectors, otherwise 1.
+pub(crate) fn lanes(program: &Program, kernel: &Kernel) -> usize {
+    let output = program.value(kernel.outputs[0]);
+    let is_map = matches!(kernel.primitive, Primitive::Map { .. } | Primitive::WholeMap { .. });
+    let broadcast = if is_map { &kernel.inputs } else { &kernel.operands };
+    let whole = |from: &Shape| axes(from, &output.shape).first().is_none_or(|axis| axis.extent.is_multiple_of(4));
+    let fits = output.shape.elements().is_multiple_of(4) && broadcast.iter().all(|id| whole(program.shape(*id)));
+    if fits { 4 } else { 1 }
+}
+
+#[cfg(test)]
+mod tests {
+
+    #[test]
+    fn axes_merge_where_one_loop_serves() {
+        let axes = |from: &[usize], to: &[usize]| {
+            super::axes(&from.into(), &to.into()).iter().map(|a| (a.extent, a.stride)).collect::<Vec<_>>()
+        };
+        assert_eq!(axes(&[2, 3, 4], &[2, 3, 4]), [(24, 1)]);
+        assert_eq!(axes(&[4], &[2, 3, 4]), [(4, 1), (6, 0)]);
+        assert_eq!(axes(&[2, 3, 1], &[2, 3, 4]), [(4, 0), (6, 1)]);
+        assert_eq!(axes(&[2, 1, 4], &[2, 3, 4]), [(4, 1), (3, 0), (2, 4)]);
+        assert_eq!(axes(&[1], &[5, 7]), [(35, 0)]);
+    }
+}

@@ -1,0 +1,207 @@
+//! Memory layout: the location of each value of a program.
+//!
+//! Intermediate values are stored in banks. Each bank is a buffer that is planned like an arena. If the submission
+//! method forbids reading and writing the same buffer in one dispatch, no kernel reads the bank that it writes.
+//! Otherwise one bank contains all values. A reshape's output shares the location of its input.
+
+use attache_base::arena::{self, Lifetime};
+use attache_gpu_ir::{Program, ValueId};
+
+use crate::kernel::{Kernel, Storages, roots};
+
+/// The strictest binding alignment that any device requires.
+pub(crate) const ALIGNMENT: usize = 256;
+
+/// Sizes of buffers are multiples of this many bytes.
+const WORD: usize = 4;
+
+/// The location of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The n-th input of the program.
+    Input(usize),
+    /// The n-th constant.
+    Constant(usize),
+    /// In a bank, at an offset.
+    Bank {
+        /// The index of the bank.
+        bank: usize,
+        /// The offset in bytes.
+        offset: usize,
+    },
+    /// No memory: no kernel writes or reads the value.
+    Nowhere,
+}
+
+/// The location of every value of a program, and the sizes of banks.
+#[derive(Clone, Debug, Default)]
+pub struct Layout {
+    /// The location of each value.
+    pub places: Vec<Place>,
+    /// Size of each bank in bytes.
+    pub banks: Vec<usize>,
+    /// The constants that kernels read unpacked, without duplicates.
+    pub constants: Vec<ValueId>,
+    /// The largest total size in bytes of the intermediate values that are live at one kernel. The banks cannot be
+    /// smaller in total.
+    pub lower_bound: usize,
+    /// Bytes of the banks beyond the lower bound, by cause.
+    pub excess: Excess,
+}
+
+/// Bytes of banks beyond the lower bound, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Excess {
+    /// Bytes that a single bank would save.
+    pub banks: usize,
+    /// Of the remaining bytes, those that packing values without alignment would save.
+    pub alignment: usize,
+    /// The remaining bytes: the planner found no better offsets.
+    pub planner: usize,
+}
+
+impl Layout {
+    /// Lays out the values that `kernels` write and read. `constants` are the constants that kernels read unpacked.
+    ///
+    /// # Panics
+    ///
+    /// If `kernels` use values that are not in `program` or `storages`.
+    pub fn new(
+        program: &Program,
+        kernels: &[Kernel],
+        constants: Vec<ValueId>,
+        storages: &Storages,
+        Rules { alignment, apart }: Rules,
+    ) -> Self {
+        let roots = roots(program);
+        let root = |id: ValueId| roots[id.index()];
+        let mut lives: Vec<Option<Lifetime>> = vec![None; program.values.len()];
+        for (step, kernel) in kernels.iter().enumerate() {
+            for id in &kernel.outputs {
+                let size = storages.bytes(program, *id);
+                lives[id.index()] = Some(Lifetime { size, first: step, last: step });
+            }
+            for id in kernel.reads() {
+                if let Some(life) = &mut lives[root(id).index()] {
+                    life.last = step;
+                }
+            }
+        }
+        for id in &program.outputs {
+            if let Some(life) = &mut lives[root(*id).index()] {
+                life.last = kernels.len();
+            }
+        }
+        let made: Vec<(usize, Lifetime)> =
+            lives.iter().enumerate().filter_map(|(id, life)| Some((id, (*life)?))).collect();
+        let banks = if apart { colour(program, kernels, &roots) } else { together(kernels, program.values.len()) };
+        let mut layout = Layout { places: vec![Place::Nowhere; program.values.len()], ..Layout::default() };
+        let all: Vec<Lifetime> = made.iter().map(|(_, life)| *life).collect();
+        layout.lower_bound = arena::lower_bound(&all);
+        for bank in 0..banks.iter().flatten().max().map_or(0, |most| most + 1) {
+            let members: Vec<&(usize, Lifetime)> = made.iter().filter(|(id, _)| banks[*id] == Some(bank)).collect();
+            let plan = arena::plan(&members.iter().map(|(_, life)| *life).collect::<Vec<_>>(), alignment);
+            for ((id, _), offset) in members.iter().zip(&plan.offsets) {
+                layout.places[*id] = Place::Bank { bank, offset: *offset };
+            }
+            layout.banks.push(plan.size.next_multiple_of(WORD));
+        }
+        layout.excess = Excess::new(&all, alignment, layout.banks.iter().sum(), layout.lower_bound);
+        for (index, id) in program.inputs.iter().enumerate() {
+            layout.places[id.index()] = Place::Input(index);
+        }
+        for (index, id) in constants.iter().enumerate() {
+            layout.places[id.index()] = Place::Constant(index);
+        }
+        for (id, root) in roots.iter().enumerate() {
+            layout.places[id] = layout.places[root.index()];
+        }
+        layout.constants = constants;
+        layout
+    }
+}
+
+/// What a device and a submission method require of locations.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// Alignment of every value in bytes.
+    pub alignment: usize,
+    /// Whether no kernel may read the bank that it writes.
+    pub apart: bool,
+}
+
+impl Excess {
+    fn new(lives: &[Lifetime], alignment: usize, total: usize, lower_bound: usize) -> Self {
+        let [aligned, dense] = [alignment, 1].map(|alignment| arena::plan(lives, alignment).size);
+        // The planner is greedy, so a plan with more constraints can be smaller by chance.
+        let aligned = aligned.next_multiple_of(WORD).min(total);
+        let dense = dense.min(aligned);
+        Self { banks: total - aligned, alignment: aligned - dense, planner: dense - lower_bound }
+    }
+}
+
+/// Assigns every value that a kernel writes to bank 0.
+fn together(kernels: &[Kernel], values: usize) -> Vec<Option<usize>> {
+    let mut banks = vec![None; values];
+    kernels.iter().flat_map(|kernel| &kernel.outputs).for_each(|id| banks[id.index()] = Some(0));
+    banks
+}
+
+/// Assigns a bank to each value that a kernel writes, by graph colouring: inputs and outputs of a kernel are in
+/// different banks.
+fn colour(program: &Program, kernels: &[Kernel], roots: &[ValueId]) -> Vec<Option<usize>> {
+    let mut made = vec![false; program.values.len()];
+    kernels.iter().flat_map(|kernel| &kernel.outputs).for_each(|id| made[id.index()] = true);
+    let mut neighbours: Vec<Vec<usize>> = vec![Vec::new(); program.values.len()];
+    for kernel in kernels {
+        for read in kernel.reads().map(|id| roots[id.index()].index()).filter(|id| made[*id]) {
+            for output in kernel.outputs.iter().map(|id| id.index()) {
+                neighbours[output].push(read);
+                neighbours[read].push(output);
+            }
+        }
+    }
+    let mut banks = vec![None; program.values.len()];
+    for output in kernels.iter().flat_map(|kernel| &kernel.outputs).map(|id| id.index()) {
+        let taken: Vec<usize> = neighbours[output].iter().filter_map(|other| banks[*other]).collect();
+        banks[output] = (0..).find(|bank| !taken.contains(bank));
+    }
+    banks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fuse::fuse;
+    use crate::kernel::{Limits, Storage};
+    use attache_gpu_ir::{Primitive, Reduction, Scalar};
+
+    #[test]
+    fn no_kernel_reads_the_bank_that_it_writes() {
+        let mut program = Program::default();
+        let input = program.input(Scalar::F32, [4, 4].into());
+        let reduce = |axes: Vec<usize>| Primitive::Reduce { reduction: Reduction::Sum, axes };
+        let a = program.step(reduce(vec![0]), &[input], 0).unwrap()[0];
+        let b = program.step(reduce(vec![1]), &[a], 0).unwrap()[0];
+        let reshaped = program.step(Primitive::Reshape([1].into()), &[b], 0).unwrap()[0];
+        let c = program.step(reduce(vec![0]), &[reshaped], 0).unwrap()[0];
+        program.outputs = vec![c, reshaped, input];
+        let kernels = fuse(&program, &Limits::default());
+        let storages = Storages::new(&program, Storage::F32);
+        let rules = |apart| Rules { alignment: 256, apart };
+        let lay_out = |apart| Layout::new(&program, &kernels, Vec::new(), &storages, rules(apart));
+        let layout = lay_out(true);
+        assert_eq!(layout.places[reshaped.index()], layout.places[b.index()]);
+        assert_eq!(layout.places[input.index()], Place::Input(0));
+        let bank = |id: ValueId| match layout.places[id.index()] {
+            Place::Bank { bank, .. } => bank,
+            other => panic!("{other:?}"),
+        };
+        assert!(bank(a) != bank(b) && bank(b) != bank(c));
+        assert_eq!(layout.lower_bound, 16 + 4);
+        let one = lay_out(false);
+        assert_eq!((one.banks.len(), one.lower_bound), (1, 16 + 4));
+        let Excess { banks, alignment, planner } = one.excess;
+        assert_eq!((banks, planner, alignment), (0, 0, one.banks[0] - 20));
+    }
+}

@@ -1,0 +1,23 @@
+//! A map over floats or integers: one expression per element.
+
+use attache_gpu_ir::Primitive;
+
+use crate::kernel::{Kernel, lanes};
+use crate::variants::Variant;
+use crate::wgsl::epilogue::store_map;
+use crate::wgsl::{Context, Shader, Writer};
+
+pub(in crate::variants) const VARIANT: Variant = Variant {
+    name: "map",
+    takes_prologues: false,
+    applies: |_, kernel| matches!(kernel.primitive, Primitive::Map { .. } | Primitive::WholeMap { .. }),
+    cost: |_, _| 1,
+    write,
+};
+
+fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
+    let lanes = lanes(context.program, kernel);
+    let mut writer = Writer::new(VARIANT.name, context);
+    store_map(&mut writer, context, kernel, lanes);
+    vec![writer.linear(context.program.shape(kernel.outputs[0]).elements() / lanes, "    store(g);\n")]
+}

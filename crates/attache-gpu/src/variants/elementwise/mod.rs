@@ -1,0 +1,8 @@
+//! Elementwise kernels: maps, data movement, gathers and resampling.
+
+pub(super) mod concatenate;
+pub(super) mod gather;
+pub(super) mod index_map;
+pub(super) mod map;
+pub(super) mod resample;
+pub(super) mod unpool;

@@ -1,0 +1,12 @@
+//! Reductions over axes, rows and windows, prefix sums (scans), arg-max and top-k.
+
+pub(super) mod arg_reduce;
+pub(super) mod reduce;
+pub(super) mod reduce_group;
+pub(super) mod rows;
+pub(super) mod rows_group;
+pub(super) mod rows_held;
+pub(super) mod scan;
+pub(super) mod top_k;
+pub(super) mod window;
+pub(super) mod window_group;

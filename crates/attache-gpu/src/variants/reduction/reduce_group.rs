@@ -1,0 +1,77 @@
+//! A reduction with one work group per result. For few results of many elements.
+
+use attache_gpu_ir::Primitive;
+
+use super::reduce::{base, folding, share, walk};
+use crate::kernel::Kernel;
+use crate::variants::Variant;
+use crate::wgsl::epilogue::{carried, store_anywhere};
+use crate::wgsl::{Context, Shader, Writer};
+
+pub(in crate::variants) const VARIANT: Variant =
+    Variant { name: "reduce_group", takes_prologues: false, applies, cost, write };
+
+/// Invocations of a work group, a power of two.
+const GROUP: u32 = 128;
+
+/// Maximum number of results for which a work group per result pays.
+pub(super) const MANY_RESULTS: usize = 16384;
+
+/// Elements per result above which a work group reduces them. Up to this number one invocation adds them in order, like
+/// TensorFlow Lite's reference kernels: a sum that nearly cancels then has the same rounding errors as the results that
+/// users compare with.
+pub(super) const MANY_ELEMENTS: usize = 8192;
+
+/// The number of results, and of elements per result.
+fn sizes(context: &Context<'_>, kernel: &Kernel) -> [usize; 2] {
+    let results = context.program.shape(kernel.outputs[0]).elements();
+    let elements = kernel.inputs.first().map_or(0, |id| context.program.shape(*id).elements());
+    [results, elements / results.max(1)]
+}
+
+fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
+    let [results, elements] = sizes(context, kernel);
+    matches!(kernel.primitive, Primitive::Reduce { .. }) && (1..=MANY_RESULTS).contains(&results) && elements > 0
+}
+
+fn cost(context: &Context<'_>, kernel: &Kernel) -> u32 {
+    if sizes(context, kernel)[1] > MANY_ELEMENTS { 1 } else { 50 }
+}
+
+fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
+    let Primitive::Reduce { reduction, axes } = &kernel.primitive else { unreachable!("applies") };
+    let input = context.program.value(kernel.inputs[0]);
+    let shape = &input.shape;
+    let mut writer = Writer::new(VARIANT.name, context);
+    let array = writer.read(kernel.inputs[0], 1);
+    store_anywhere(&mut writer, context, kernel, 1);
+    let (fold, start) = folding(&mut writer, *reduction);
+    let base = base(&mut writer, shape, axes, 1);
+    let (count, walk) = walk(&mut writer, shape, axes, 1);
+    let carried = carried(context.program, kernel);
+    let (share, count) = (share(&mut writer, carried, *reduction, count), writer.param(count));
+    let element = if carried == "i32" { array.integers("at") } else { array.reals("at") };
+    let body = format!(
+        "    let g = group.x;
+{base}    var folded = {carried}({start});
+    for (var r = local.x; r < {count}; r += {GROUP}u) {{
+        var at = base;
+{walk}        let value = {element};
+        {fold}
+    }}
+    shared_folded[local.x] = folded;
+    for (var half = {half}u; half > 0u; half = half / 2u) {{
+        workgroupBarrier();
+        if (local.x < half) {{
+            let value = shared_folded[local.x + half];
+            {fold}
+            shared_folded[local.x] = folded;
+        }}
+    }}
+    if (local.x == 0u) {{ store(g, folded{share}); }}\n",
+        half = GROUP / 2
+    );
+    let results = context.program.shape(kernel.outputs[0]).elements() as u32;
+    let declarations = format!("var<workgroup> shared_folded: array<{carried}, {GROUP}>;\n");
+    vec![writer.finish([GROUP, 1, 1], [results, 1, 1], &declarations, &body)]
+}

@@ -1,0 +1,154 @@
+//! Rows with one invocation per row. For short rows, or many.
+
+use std::fmt::Write;
+
+use attache_gpu_ir::{Expression, Primitive, RowStep, Rows};
+
+use super::reduce::{folding, share};
+use crate::kernel::Kernel;
+use crate::variants::Variant;
+use crate::wgsl::epilogue::{operand, store_anywhere};
+use crate::wgsl::expression::{expression, functions};
+use crate::wgsl::{Context, Shader, Writer};
+
+pub(in crate::variants) const VARIANT: Variant = Variant {
+    name: "rows",
+    takes_prologues: false,
+    applies: |_, kernel| matches!(kernel.primitive, Primitive::Rows(_)),
+    cost: |_, _| 2,
+    write,
+};
+
+/// The parts that all row variants share. The functions `input0`, `input1`, … load the inputs. The variables `x0`,
+/// `x1`, … are the loaded elements, followed by the results of the steps.
+pub(super) struct Parts<'a> {
+    pub(super) rows: &'a Rows,
+    /// For each input, whether it varies along the row.
+    varying: Vec<bool>,
+    /// WGSL of the number of elements of a row.
+    pub(super) extent: String,
+    /// WGSL of the stride between neighbouring elements of a row.
+    pub(super) inner: String,
+    /// WGSL of the stride between rows of neighbouring outer coordinates.
+    outer: String,
+    /// WGSL of the number of rows that are parts of one longer row.
+    parts: String,
+}
+
+impl<'a> Parts<'a> {
+    pub(super) fn new(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &'a Kernel) -> Self {
+        let Primitive::Rows(rows) = &kernel.primitive else { unreachable!("applies") };
+        let mut varying = Vec::with_capacity(kernel.inputs.len());
+        for (index, id) in kernel.inputs.iter().enumerate() {
+            let value = context.program.value(*id);
+            varying.push(rows.varies(&value.shape));
+            let to = if varying[index] { rows.shape.clone() } else { rows.folded() };
+            operand(writer, &format!("input{index}"), (*id, value), &to, ("f32", 1));
+        }
+        store_anywhere(writer, context, kernel, 1);
+        let all = rows.expressions().map(|(expression, _)| expression.clone()).reduce(Expression::add);
+        functions(&all.expect("there is a result"), 1).iter().for_each(|function| writer.function(function));
+        let (extent, inner) = (rows.extent(), rows.shape[rows.axes.end..].iter().product::<usize>());
+        let numbers = [extent, inner, extent * inner, rows.parts()];
+        let [extent, inner, outer, parts] = numbers.map(|number| writer.param(number));
+        Self { rows, varying, extent, inner, outer, parts }
+    }
+
+    /// WGSL that defines `base`, the index of the first element of row `row`, and loads the inputs that are constant
+    /// along the row.
+    pub(super) fn start(&self, row: &str) -> String {
+        let (inner, outer) = (&self.inner, &self.outer);
+        let mut text = format!("    let base = {row} / {inner} * {outer} + {row} % {inner};\n");
+        for index in (0..self.varying.len()).filter(|index| !self.varying[*index]) {
+            let _ = writeln!(text, "    let x{index} = input{index}({row});");
+        }
+        text
+    }
+
+    /// The inputs that vary along a row.
+    pub(super) fn varying(&self) -> impl Iterator<Item = usize> {
+        (0..self.varying.len()).filter(|index| self.varying[*index])
+    }
+
+    /// The number of the variable that holds the result of step `step`.
+    pub(super) fn made(&self, step: usize) -> usize {
+        self.varying.len() + step
+    }
+
+    /// WGSL that defines `at`, the index of element `r`, and loads the varying inputs that the expression reads there.
+    pub(super) fn element(&self, of: &Expression) -> String {
+        let mut text = format!("        let at = base + r * {};\n", self.inner);
+        for index in self.varying().filter(|index| of.reads(*index)) {
+            let _ = writeln!(text, "        let x{index} = input{index}(at);");
+        }
+        text
+    }
+
+    /// WGSL that reduces the expression over the parts of the longer row that row `row` belongs to: every `step`-th
+    /// part from `first` on.
+    pub(super) fn across(&self, of: &Expression, row: &str, fold: &str, [first, step]: [&str; 2]) -> String {
+        let (inner, parts) = (&self.inner, &self.parts);
+        let constant = (0..self.varying.len()).filter(|index| !self.varying[*index] && of.reads(*index));
+        let read: String = constant.map(|index| format!("        let x{index} = input{index}(part);\n")).collect();
+        format!(
+            "    let part0 = {row} - {row} / {inner} % {parts} * {inner};
+    for (var p = {first}; p < {parts}; p += {step}) {{
+        let part = part0 + p * {inner};
+{read}        let value = {value};
+        {fold}
+    }}\n",
+            value = expression(of, 1)
+        )
+    }
+
+    /// WGSL of the head of the loop over the elements of a row that an invocation processes.
+    pub(super) fn each(&self, first: &str, step: &str) -> String {
+        format!("    for (var r = {first}; r < {}; r += {step}) {{\n", self.extent)
+    }
+
+    /// WGSL that stores the result.
+    pub(super) fn finish(&self, row: &str, each: &str) -> String {
+        let result = &self.rows.result;
+        let value = expression(result, 1);
+        if self.rows.is_folded {
+            return format!("    store({row}, {value});\n");
+        }
+        format!("{each}{}        store(at, {value});\n    }}\n", self.element(result))
+    }
+}
+
+fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
+    let mut writer = Writer::new(VARIANT.name, context);
+    let parts = Parts::new(&mut writer, context, kernel);
+    let each = parts.each("0u", "1u");
+    let mut body = parts.start("g");
+    for (index, step) in parts.rows.steps.iter().enumerate() {
+        let made = parts.made(index);
+        body += &match step {
+            RowStep::Map(of) => format!("    let x{made} = {};\n", expression(of, 1)),
+            RowStep::Fold(reduction, of) => {
+                let (fold, start) = folding(&mut writer, *reduction);
+                let share = share(&mut writer, "f32", *reduction, parts.rows.extent());
+                let (element, value) = (parts.element(of), expression(of, 1));
+                format!(
+                    "    var x{made}: f32;\n    {{
+    var folded = f32({start});
+{each}{element}        let value = {value};
+        {fold}
+    }}
+    x{made} = folded{share};\n    }}\n"
+                )
+            }
+            RowStep::Across(reduction, of) => {
+                let (fold, start) = folding(&mut writer, *reduction);
+                let share = share(&mut writer, "f32", *reduction, parts.rows.parts());
+                let folded = parts.across(of, "g", fold, ["0u", "1u"]);
+                format!(
+                    "    var x{made}: f32;\n    {{\n    var folded = f32({start});\n{folded}    x{made} = folded{share};\n    }}\n"
+                )
+            }
+        };
+    }
+    body += &parts.finish("g", &each);
+    vec![writer.linear(parts.rows.folded().elements(), &body)]
+}

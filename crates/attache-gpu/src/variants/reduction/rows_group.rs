@@ -1,0 +1,188 @@
+//! Rows with a work group per row, or per few rows whose elements are adjacent in memory. For few and long rows.
+
+use attache_gpu_ir::{Expression, Primitive, Reduction, RowStep, Rows};
+
+use super::reduce::{folding, share};
+use super::reduce_group::{MANY_ELEMENTS, MANY_RESULTS};
+use super::rows::Parts;
+use crate::kernel::Kernel;
+use crate::variants::Variant;
+use crate::wgsl::expression::expression;
+use crate::wgsl::{Context, Shader, Writer};
+
+pub(in crate::variants) const VARIANT: Variant =
+    Variant { name: "rows_group", takes_prologues: false, applies, cost, write };
+
+/// Minimum and, if the device allows it, maximum number of invocations of a work group.
+const GROUP: [usize; 2] = [64, 1024];
+
+/// Elements of a row per invocation. With fewer, the barriers would take longer than the reduction.
+const EACH: usize = 4;
+
+/// Rows per work group if elements of neighbouring rows are adjacent: together they use whole memory transactions.
+const ABREAST: usize = 8;
+
+/// Elements that are loaded before the first of them is added, where one invocation reduces a row in order. It then
+/// waits for memory once for all of them.
+const AT_ONCE: usize = 8;
+
+/// Elements of a row above which a work group per row pays.
+const FEW_ELEMENTS: usize = 32;
+
+fn applies(_: &Context<'_>, kernel: &Kernel) -> bool {
+    let Primitive::Rows(rows) = &kernel.primitive else { return false };
+    rows.extent() > 0 && rows.folded().elements() <= MANY_RESULTS
+}
+
+fn cost(_: &Context<'_>, kernel: &Kernel) -> u32 {
+    let Primitive::Rows(rows) = &kernel.primitive else { unreachable!("applies") };
+    if rows.extent() > FEW_ELEMENTS { 1 } else { 50 }
+}
+
+/// How rows are distributed over a work group: `local.x % abreast` is the row, `local.x / abreast` the invocation among
+/// those that reduce it.
+#[derive(Clone, Copy)]
+pub(super) struct Team {
+    /// Rows per work group.
+    pub(super) abreast: usize,
+    /// Invocations per row, a power of two.
+    pub(super) workers: usize,
+}
+
+impl Team {
+    /// A team for `abreast` rows if the number of adjacent rows is a multiple of that, else for one row.
+    pub(super) fn new(context: &Context<'_>, rows: &Rows, abreast: usize) -> Self {
+        let inner: usize = rows.shape[rows.axes.end..].iter().product();
+        let abreast = if inner.is_multiple_of(abreast) { abreast } else { 1 };
+        Self { abreast, workers: group(context, rows.extent() * abreast) as usize / abreast }
+    }
+
+    pub(super) fn invocations(&self) -> usize {
+        self.abreast * self.workers
+    }
+}
+
+/// Invocations for `extent` elements, a power of two.
+fn group(context: &Context<'_>, extent: usize) -> u32 {
+    let most = GROUP[1].min(context.limits.max_invocations);
+    let mut group = GROUP[0];
+    while group * 2 <= most && group * EACH < extent {
+        group *= 2;
+    }
+    group as u32
+}
+
+/// Whether the elements must be reduced in the input's order. They must if the order affects the result (products, and
+/// sums of terms that may be negative), for rows of up to the number of elements that `reduce` adds in order. Parts of
+/// a longer row are exempt.
+pub(super) fn is_in_order(rows: &Rows, reduction: Reduction, of: &Expression) -> bool {
+    let differs = match reduction {
+        Reduction::Sum | Reduction::Mean => !of.is_never_negative(),
+        Reduction::Product => true,
+        Reduction::Maximum | Reduction::Minimum => false,
+    };
+    differs && !rows.is_part && rows.extent() <= MANY_ELEMENTS
+}
+
+/// WGSL of the tree reduction of the invocations' partial results, which leaves the result in the first shared element
+/// of the row.
+pub(super) fn meet(fold: &str, team: Team) -> String {
+    let Team { abreast, workers } = team;
+    format!(
+        "    shared_folded[local.x] = folded;
+    for (var half = {half}u; half > 0u; half = half / 2u) {{
+        workgroupBarrier();
+        if (worker < half) {{
+            let value = shared_folded[local.x + half * {abreast}u];
+            {fold}
+            shared_folded[local.x] = folded;
+        }}
+    }}
+    workgroupBarrier();\n",
+        half = workers / 2
+    )
+}
+
+/// WGSL that reduces all elements of a row: each invocation reduces its own, then a tree reduction follows.
+fn halving(parts: &Parts<'_>, of: &Expression, fold: &str, team: Team) -> String {
+    let (each, element, value) = (each(parts, team), parts.element(of), expression(of, 1));
+    format!("{each}{element}        let value = {value};\n        {fold}\n    }}\n{}", meet(fold, team))
+}
+
+/// WGSL that reduces all elements of a row in their order, by one invocation.
+fn one_by_one(parts: &Parts<'_>, of: &Expression, fold: &str, team: Team) -> String {
+    let (extent, element, value) = (&parts.extent, parts.element(of), expression(of, 1));
+    let Team { abreast, workers } = team;
+    let read = |n: usize| format!("            let value{n} = shared_folded[(place + {n}u) * {abreast}u + local.x];\n");
+    let add = |n: usize| format!("            {{ let value = value{n}; {fold} }}\n");
+    let at_once = (0..AT_ONCE).map(read).chain((0..AT_ONCE).map(add)).collect::<String>();
+    format!(
+        "    for (var start = 0u; start < {extent}; start += {workers}u) {{
+        let r = min(start + worker, {extent} - 1u);
+{element}        shared_folded[local.x] = {value};
+        workgroupBarrier();
+        let count = select(0u, min({workers}u, {extent} - start), worker == 0u);
+        var place = 0u;
+        for (; place + {AT_ONCE}u <= count; place += {AT_ONCE}u) {{
+{at_once}        }}
+        for (; place < count; place++) {{
+            let value = shared_folded[place * {abreast}u + local.x];
+            {fold}
+        }}
+        workgroupBarrier();
+    }}
+    if (worker == 0u) {{ shared_folded[local.x] = folded; }}
+    workgroupBarrier();\n"
+    )
+}
+
+fn each(parts: &Parts<'_>, team: Team) -> String {
+    parts.each("worker", &format!("{}u", team.workers))
+}
+
+fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
+    let mut writer = Writer::new(VARIANT.name, context);
+    let parts = Parts::new(&mut writer, context, kernel);
+    let team = Team::new(context, parts.rows, ABREAST);
+    let Team { abreast, workers } = team;
+    let mut body = format!(
+        "    let worker = local.x / {abreast}u;\n    let row = group.x * {abreast}u + local.x % {abreast}u;\n{}",
+        parts.start("row")
+    );
+    for (index, step) in parts.rows.steps.iter().enumerate() {
+        let made = parts.made(index);
+        body += &match step {
+            RowStep::Map(of) => format!("    let x{made} = {};\n", expression(of, 1)),
+            RowStep::Fold(reduction, of) => {
+                let extent = parts.rows.extent();
+                let (fold, start) = folding(&mut writer, *reduction);
+                let share = share(&mut writer, "f32", *reduction, extent);
+                let way = if is_in_order(parts.rows, *reduction, of) { one_by_one } else { halving };
+                let text = way(&parts, of, fold, team);
+                format!(
+                    "    var x{made}: f32;\n    {{
+    var folded = f32({start});
+{text}    x{made} = shared_folded[local.x % {abreast}u]{share};
+    workgroupBarrier();\n    }}\n"
+                )
+            }
+            RowStep::Across(reduction, of) => {
+                let (fold, start) = folding(&mut writer, *reduction);
+                let share = share(&mut writer, "f32", *reduction, parts.rows.parts());
+                let folded = parts.across(of, "row", fold, ["worker", &format!("{workers}u")]);
+                format!(
+                    "    var x{made}: f32;\n    {{
+    var folded = f32({start});
+{folded}{}    x{made} = shared_folded[local.x % {abreast}u]{share};
+    workgroupBarrier();\n    }}\n",
+                    meet(fold, team)
+                )
+            }
+        };
+    }
+    body += &parts.finish("row", &each(&parts, team));
+    let declarations = format!("var<workgroup> shared_folded: array<f32, {}>;\n", team.invocations());
+    // The number of adjacent rows is a multiple of `abreast`.
+    let groups = (parts.rows.folded().elements() / abreast) as u32;
+    vec![writer.finish([team.invocations() as u32, 1, 1], [groups, 1, 1], &declarations, &body)]
+}

@@ -1,0 +1,49 @@
+//! The largest elements of each row in descending order, with one invocation per row. Each pass finds the largest
+//! element after the previous one.
+
+use attache_gpu_ir::Primitive;
+
+use crate::kernel::Kernel;
+use crate::variants::Variant;
+use crate::wgsl::{Context, Shader, Writer};
+
+pub(in crate::variants) const VARIANT: Variant = Variant {
+    name: "top_k",
+    takes_prologues: false,
+    applies: |_, kernel| matches!(kernel.primitive, Primitive::TopK { .. }),
+    cost: |_, _| 1,
+    write,
+};
+
+fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
+    let Primitive::TopK { count } = kernel.primitive else { unreachable!("applies") };
+    let shape = context.program.shape(kernel.inputs[0]);
+    let extent = shape.last().copied().unwrap_or(1);
+    let mut writer = Writer::new(VARIANT.name, context);
+    let array = writer.read(kernel.inputs[0], 1);
+    let values = writer.write(kernel.outputs[0], 1);
+    let places = writer.write(kernel.outputs[1], 1);
+    let (extent_text, count_text) = (writer.param(extent), writer.param(count));
+    let value = array.reals(&format!("g * {extent_text} + at"));
+    let to = format!("g * {count_text} + k");
+    let put_value = values.write(&to, "best");
+    let put_place = places.write(&to, &format!("min(best_at, {extent_text} - 1u)"));
+    let body = format!(
+        "    var last = 0.0;
+    var last_at = 0u;
+    for (var k = 0u; k < {count_text}; k++) {{
+        var best = 0.0;
+        var best_at = {extent_text};
+        for (var at = 0u; at < {extent_text}; at++) {{
+            let value = {value};
+            let follows = k == 0u || value < last || (value == last && at > last_at);
+            if (follows && (best_at == {extent_text} || value > best)) {{ best = value; best_at = at; }}
+        }}
+        {put_value}
+        {put_place}
+        last = best;
+        last_at = best_at;
+    }}\n"
+    );
+    vec![writer.linear(shape.elements() / extent.max(1), &body)]
+}

@@ -1,0 +1,119 @@
+//! WGSL for cooperative matrices: the invocations of a subgroup jointly multiply 16×16 matrices of f16 and accumulate
+//! in f32.
+//!
+//! Few devices support them. Loops can replace the operations, so that kernels written with cooperative matrices can be
+//! tested on other devices, in particular on software. In the emulation each invocation holds half a row of each
+//! accumulator matrix.
+
+use std::fmt::Write;
+
+use crate::wgsl::accessor::Array;
+
+/// Rows and columns of a matrix.
+pub(crate) const SIDE: usize = 16;
+
+/// Invocations of the subgroup that multiplies matrices jointly.
+pub(crate) const SUBGROUP: usize = 32;
+
+/// An array of vec4s in work-group memory that holds matrices: its name, and the number of vec4s between rows.
+pub(crate) struct Rows {
+    pub(crate) name: &'static str,
+    pub(crate) stride: usize,
+}
+
+/// Generates the statements of a shader that multiplies data matrices by weight matrices, and where each kind is
+/// stored.
+pub(crate) struct Products<'a> {
+    /// Whether loops replace the device's matrix operations.
+    pub(crate) is_emulated: bool,
+    pub(crate) data: Rows,
+    /// The packed weights: one matrix after the other, each row by row.
+    pub(crate) weights: &'a Array,
+    pub(crate) sums: Rows,
+}
+
+impl Products<'_> {
+    /// The module-scope functions that the statements call.
+    pub(crate) fn functions(&self) -> String {
+        if !self.is_emulated {
+            return String::new();
+        }
+        // The bounds of the outer loop are known only at run time. A driver would unroll a loop with a constant trip
+        // count at each of many calls, and compile for a long time.
+        format!(
+            "fn add_products(data: u32, weights: u32, sums: array<vec4<f32>, 2>, lane: u32) -> array<vec4<f32>, 2> {{
+    var added = sums;
+    let row = data + lane % {SUBGROUP}u / 2u * {stride}u;
+    var at = weights + lane % 2u * 2u;
+    for (var quad = row; quad < row + {quads}u; quad++) {{
+        let x = vec4<f32>({data}[quad]);
+        for (var k = 0u; k < 4u; k++) {{
+            added[0] += x[k] * vec4<f32>({first});
+            added[1] += x[k] * vec4<f32>({second});
+            at += {quads}u;
+        }}
+    }}
+    return added;\n}}
+fn store_sums(place: u32, stored: array<vec4<f32>, 2>, lane: u32) {{
+    let to = place + lane % {SUBGROUP}u / 2u * {pitch}u + lane % 2u * 2u;
+    {sums}[to] = stored[0];
+    {sums}[to + 1u] = stored[1];\n}}\n",
+            stride = self.data.stride,
+            data = self.data.name,
+            quads = SIDE / 4,
+            first = self.weights.word("at"),
+            second = self.weights.word("at + 1u"),
+            pitch = self.sums.stride,
+            sums = self.sums.name,
+        )
+    }
+
+    /// Declares an accumulator matrix initialized to 0.
+    pub(crate) fn zeros(&self, name: &str) -> String {
+        match self.is_emulated {
+            true => format!("    var {name}: array<vec4<f32>, 2>;\n"),
+            false => format!("    var {name} = coop_mat{SIDE}x{SIDE}<f32, C>();\n"),
+        }
+    }
+
+    /// Loads a data matrix that starts at vec4 `at`.
+    pub(crate) fn load_data(&self, name: &str, at: &str) -> String {
+        let Rows { name: memory, stride } = self.data;
+        self.load(name, at, 'A', (&format!("{memory}[{name}_at]"), stride))
+    }
+
+    /// Loads a weight matrix that starts at vec4 `at`.
+    pub(crate) fn load_weights(&self, name: &str, at: &str) -> String {
+        self.load(name, at, 'B', (&self.weights.word(&format!("{name}_at")), SIDE / 4))
+    }
+
+    /// Loads a matrix. The index is bound to a name first, because naga accepts only a named index in a pointer
+    /// expression.
+    fn load(&self, name: &str, at: &str, role: char, (place, stride): (&str, usize)) -> String {
+        let mut text = format!("    let {name}_at = {at};\n");
+        let _ = match self.is_emulated {
+            true => writeln!(text, "    let {name} = {name}_at;"),
+            false => {
+                writeln!(text, "    let {name} = coopLoadT<coop_mat{SIDE}x{SIDE}<f16, {role}>>(&{place}, {stride}u);")
+            }
+        };
+        text
+    }
+
+    /// Adds the product of a data matrix and a weight matrix to an accumulator.
+    pub(crate) fn add(&self, sum: &str, data: &str, weights: &str) -> String {
+        match self.is_emulated {
+            true => format!("    {sum} = add_products({data}, {weights}, {sum}, local.x);\n"),
+            false => format!("    {sum} = coopMultiplyAdd({data}, {weights}, {sum});\n"),
+        }
+    }
+
+    /// Stores an accumulator matrix from vec4 `at` on. The index is bound to the name `name`.
+    pub(crate) fn store(&self, sum: &str, name: &str, at: &str) -> String {
+        let Rows { name: memory, stride } = self.sums;
+        match self.is_emulated {
+            true => format!("    let {name} = {at};\n    store_sums({name}, {sum}, local.x);\n"),
+            false => format!("    let {name} = {at};\n    coopStoreT({sum}, &{memory}[{name}], {stride}u);\n"),
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Expressions and index maps as WGSL.
+
+use attache_gpu_ir::{Binary, Expression, Index, Unary};
+
+/// The WGSL type of `lanes` adjacent elements of type `element`.
+pub(crate) fn vector(element: &str, lanes: usize) -> String {
+    if lanes == 1 { element.to_owned() } else { format!("vec{lanes}<{element}>") }
+}
+
+/// A bit-exact WGSL literal. If [`calls_float_of`] is true of it, the shader must define [`FLOAT_OF`].
+///
+/// WGSL has no literals for infinities and NaN, and drivers may read denormal literals, or the sign of a zero, as 0.
+pub(crate) fn literal(value: f32) -> String {
+    if value.is_normal() || value.to_bits() == 0 { format!("{value:?}f") } else { float_of(value) }
+}
+
+/// A float that WGSL compilers do not treat as a constant, so that they neither reject it nor fold it.
+fn float_of(value: f32) -> String {
+    format!("float_of({}u)", value.to_bits())
+}
+
+/// Whether WGSL that contains literals calls [`FLOAT_OF`].
+pub(crate) fn calls_float_of(text: &str) -> bool {
+    text.contains("float_of(")
+}
+
+/// Reinterprets bits as a float. It is a function because WGSL rejects constant expressions that are not finite,
+/// `bitcast` included, and a function's parameter is not a constant expression.
+pub(crate) const FLOAT_OF: &str = "fn float_of(bits: u32) -> f32 {
+    return bitcast<f32>(bits);
+}
+";
+
+/// The expression over variables named `x0`, `x1`, …, all of `lanes` elements.
+pub(crate) fn expression(expression: &Expression, lanes: usize) -> String {
+    // Compilers would fold an expression without variables, and reject the shader if the result is not finite.
+    let is_constant = expression.arity() == 0;
+    let real = vector("f32", lanes);
+    let of = |part: &Expression| match part {
+        Expression::Constant(value) if is_constant => format!("{real}({})", float_of(*value)),
+        part => self::expression(part, lanes),
+    };
+    match expression {
+        Expression::Input(index) => format!("x{index}"),
+        Expression::Constant(value) => format!("{real}({})", literal(*value)),
+        Expression::Unary(function, a) => {
+            let a = of(a);
+            match function {
+                Unary::Negate => format!("(-{a})"),
+                Unary::Absolute => format!("abs({a})"),
+                Unary::Exponential => format!("exp({a})"),
+                Unary::Logarithm => format!("log({a})"),
+                Unary::SquareRoot => format!("sqrt({a})"),
+                Unary::InverseSquareRoot => format!("inverseSqrt({a})"),
+                // Beyond ±10 the result rounds to ±1, but some drivers overflow in intermediate results.
+                Unary::Tanh => format!("tanh(clamp({a}, {real}(-10.0), {real}(10.0)))"),
+                Unary::Logistic => format!("(1.0 / (1.0 + exp(-{a})))"),
+                Unary::Sine => format!("sin({a})"),
+                Unary::Cosine => format!("cos({a})"),
+                Unary::Floor => format!("floor({a})"),
+                Unary::Ceiling => format!("ceil({a})"),
+                Unary::Round => format!("round({a})"),
+                Unary::Truncate => format!("trunc({a})"),
+                Unary::Sign => format!("sign({a})"),
+                Unary::ErrorFunction => format!("error_function{lanes}({a})"),
+            }
+        }
+        Expression::Binary(function, a, b) => {
+            let (a, b) = (of(a), of(b));
+            match function {
+                Binary::Add => format!("({a} + {b})"),
+                Binary::Subtract => format!("({a} - {b})"),
+                Binary::Multiply => format!("({a} * {b})"),
+                Binary::Divide => format!("({a} / {b})"),
+                Binary::Minimum => format!("min({a}, {b})"),
+                Binary::Maximum => format!("max({a}, {b})"),
+                Binary::Less => format!("select({real}(0.0), {real}(1.0), {a} < {b})"),
+                Binary::Equal => format!("select({real}(0.0), {real}(1.0), {a} == {b})"),
+                Binary::Power => format!("power{lanes}({a}, {b})"),
+                Binary::FloorDivide => format!("floor_divide{lanes}({a}, {b})"),
+                Binary::FloorModulo => format!("floor_modulo{lanes}({a}, {b})"),
+            }
+        }
+        Expression::Select(parts) => {
+            let [condition, then, otherwise] = parts.each_ref().map(of);
+            format!("select({otherwise}, {then}, {condition} != {real}(0.0))")
+        }
+    }
+}
+
+/// The definitions of the functions that [`expression`] calls for this expression and vector width.
+pub(crate) fn functions(whole: &Expression, lanes: usize) -> Vec<String> {
+    let calls = expression(whole, lanes);
+    // In dependency order: a function comes after those that it calls.
+    let functions = [
+        ("error_function", ERROR_FUNCTION),
+        ("power", POWER),
+        ("floor_modulo", FLOOR_MODULO),
+        ("floor_divide", FLOOR_DIVIDE),
+    ];
+    let has_special = calls_float_of(&calls);
+    let calls = |name: &str| calls.contains(&format!("{name}{lanes}("));
+    let used = functions.iter().filter(|(name, _)| calls(name) || (*name == "floor_modulo" && calls("floor_divide")));
+    let numbers = has_special.then(|| FLOAT_OF.to_owned());
+    numbers.into_iter().chain(used.map(|(_, text)| for_lanes(text, lanes))).collect()
+}
+
+/// A Taylor series to x¹⁵ below 0.75. Above, Abramowitz and Stegun, "Handbook of Mathematical Functions", 7.1.26: its
+/// absolute error of 1.5e-7 would be a large relative error of small results.
+const ERROR_FUNCTION: &str = "fn error_functionLANES(x: REAL) -> REAL {
+    let s = x * x;
+    var q = (1.0 / 9360.0 - s / 75600.0) * s - 1.0 / 1320.0;
+    q = (((q * s + 1.0 / 216.0) * s - 1.0 / 42.0) * s + 0.1) * s - 1.0 / 3.0;
+    let near = x * ((q * s + 1.0) * 1.1283791670955126);
+    let a = abs(x);
+    let t = 1.0 / (1.0 + 0.3275911 * a);
+    let p = ((((1.061405429 * t - 1.453152027) * t + 1.421413741) * t - 0.284496736) * t + 0.254829592) * t;
+    let far = sign(x) * (1.0 - p * exp(-a * a));
+    return select(far, near, a < REAL(0.75));
+}
+";
+
+/// Devices may treat a power of a negative base as undefined. Here an integer exponent determines the sign.
+const POWER: &str = "fn powerLANES(a: REAL, b: REAL) -> REAL {
+    let size = select(pow(abs(a), b), REAL(1.0), b == REAL(0.0));
+    let odd = abs(b - 2.0 * floor(b * 0.5)) == REAL(1.0);
+    return select(size, -size, (a < REAL(0.0)) & odd);
+}
+";
+
+/// Exact for quotients below 2³³. Each quotient has 12 bits and the divisor is split into two halves of 12 bits, so
+/// every product is exact, whether or not the device fuses it with the addition. After three quotients the remainder is
+/// smaller than the divisor, with either sign. `apart` is the same quotient in a form that OpenGL drivers do not
+/// recognise: they would factor the quotient out of both products, and round.
+const FLOOR_MODULO: &str = "fn floor_moduloLANES(a: REAL, b: REAL) -> REAL {
+    let high = bitcast<REAL>(bitcast<WHOLE>(b) & WHOLE(-4096));
+    var rest = a;
+    for (var size = 4194304.0; size >= 1.0; size /= 2048.0) {
+        let quotient = trunc(rest / (b * size)) * size;
+        let apart = select(quotient, REAL(0.0), high == REAL(0.0));
+        rest = fma(-quotient, b - high, fma(-apart, high, rest));
+    }
+    rest = select(rest, rest + b, rest * sign(b) < REAL(0.0));
+    return select(rest, rest - b, rest * sign(b) >= abs(b));
+}
+";
+
+/// A device's quotient may be off in its last bit, and `floor` would then return the wrong integer. With the remainder
+/// subtracted first, the exact quotient is an integer, so rounding removes the error.
+const FLOOR_DIVIDE: &str = "fn floor_divideLANES(a: REAL, b: REAL) -> REAL {
+    let exact = round((a - floor_moduloLANES(a, b)) / b);
+    return select(exact, floor(a / b), abs(a) > abs(b) * 4194304.0);
+}
+";
+
+/// The function `integerLANES`: converts a float to an integer, rounded towards zero and clamped to the range of 32
+/// bits. A device's own conversion clamps to the largest *float* below 2³¹.
+pub(crate) fn integer(lanes: usize) -> String {
+    for_lanes(INTEGER, lanes)
+}
+
+const INTEGER: &str = "fn integerLANES(x: REAL) -> WHOLE {
+    return select(WHOLE(x), WHOLE(2147483647), x >= REAL(2147483648.0));
+}
+";
+
+/// The definition of a function for vectors of `lanes` elements.
+fn for_lanes(text: &str, lanes: usize) -> String {
+    let (real, whole) = (vector("f32", lanes), vector("i32", lanes));
+    text.replace("LANES", &lanes.to_string()).replace("REAL", &real).replace("WHOLE", &whole)
+}
+
+/// The index over output coordinates named `o0`, `o1`, … of type `i32`. Every number is emitted by `number`.
+pub(crate) fn index(index: &Index, number: &mut dyn FnMut(i64) -> String) -> String {
+    match index {
+        Index::Axis(axis) => format!("o{axis}"),
+        Index::Constant(value) => number(*value),
+        Index::Add(a, b) => format!("({} + {})", self::index(a, number), self::index(b, number)),
+        Index::Multiply(a, factor) => format!("({} * {})", self::index(a, number), number(*factor)),
+        Index::Divide(a, divisor) => format!("({} / {})", self::index(a, number), number(*divisor)),
+        Index::Modulo(a, divisor) => format!("({} % {})", self::index(a, number), number(*divisor)),
+        Index::Mirror { of, extent, edge } => {
+            let of = self::index(of, number);
+            let shift = i64::from(!edge);
+            format!("mirror({of}, {}, {})", number(*extent), number(shift))
+        }
+    }
+}
+
+/// The function that [`index`] calls for mirrored coordinates.
+pub(crate) const MIRROR: &str = "fn mirror(at: i32, extent: i32, shift: i32) -> i32 {
+    if (at < 0) { return -at - 1 + shift; }
+    if (at >= extent) { return 2 * extent - 1 - shift - at; }
+    return at;
+}
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn literals_are_wgsl() {
+        assert_eq!(literal(1.0), "1.0f");
+        assert_eq!(literal(1e-7), "1e-7f");
+        assert_eq!(literal(0.0), "0.0f");
+        assert_eq!(literal(f32::MAX), "3.4028235e38f");
+        assert_eq!(literal(-0.0), "float_of(2147483648u)");
+        assert_eq!(literal(f32::from_bits(1)), "float_of(1u)");
+        assert_eq!(literal(f32::NEG_INFINITY), "float_of(4286578688u)");
+        assert_eq!(literal(f32::NAN), "float_of(2143289344u)");
+    }
+
+    #[test]
+    fn decimal_digits_are_those_of_the_number() {
+        let mut bits = 1u32;
+        for _ in 0..100_000 {
+            bits = bits.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let value = f32::from_bits(bits);
+            let text = literal(value);
+            let digits = text.strip_suffix('f').filter(|_| value.is_normal());
+            let read = digits.map_or(value, |digits| digits.parse().unwrap());
+            assert!(read.to_bits() == bits, "{text} is not {bits:#x}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_variables_is_left_to_the_device() {
+        use Expression::Constant;
+        let infinite = Constant(1.0).divide(Constant(0.0));
+        let text = expression(&Expression::Input(0).add(infinite.clone()), 4);
+        assert_eq!(text, "(x0 + (vec4<f32>(float_of(1065353216u)) / vec4<f32>(float_of(0u))))");
+        assert_eq!(functions(&infinite, 1), [FLOAT_OF]);
+        assert!(functions(&Expression::Input(0).add(Constant(1.0)), 1).is_empty());
+    }
+
+    /// naga's backends accept the literals and do not fold them.
+    #[test]
+    fn vulkan_and_opengl_take_all_numbers() {
+        use wgpu::naga::back::{glsl, spv};
+        use wgpu::naga::{ShaderStage, front, proc::BoundsCheckPolicies, valid};
+
+        let numbers = [0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::from_bits(1), f32::MAX, f32::MIN];
+        let lines = numbers.map(literal).iter().map(|text| format!("    b[0] = {text};\n")).collect::<String>();
+        let source = format!(
+            "@group(0) @binding(0) var<storage, read_write> b: array<f32>;\n{FLOAT_OF}@compute @workgroup_size(1)\n\
+             fn main() {{\n{lines}}}\n"
+        );
+        let module = front::wgsl::parse_str(&source).unwrap();
+        let mut validator = valid::Validator::new(valid::ValidationFlags::all(), valid::Capabilities::empty());
+        let info = validator.validate(&module).unwrap();
+        spv::write_vec(&module, &info, &spv::Options::default(), None).unwrap();
+        let mut embedded = String::new();
+        let options = glsl::Options { version: glsl::Version::new_gles(310), ..Default::default() };
+        let stage = glsl::PipelineOptions {
+            shader_stage: ShaderStage::Compute,
+            entry_point: "main".to_owned(),
+            multiview: None,
+        };
+        let policies = BoundsCheckPolicies::default();
+        glsl::Writer::new(&mut embedded, &module, &info, &options, &stage, policies).unwrap().write().unwrap();
+        assert!(embedded.contains("float_of(2139095040u)") && embedded.contains("float_of(2143289344u)"), "{embedded}");
+    }
+
+    #[test]
+    fn a_clamp_reads_as_written() {
+        let relu6 = Expression::Input(0).clamp(0.0, 6.0);
+        assert_eq!(expression(&relu6, 1), "min(max(x0, f32(0.0f)), f32(6.0f))");
+    }
+}

@@ -1,0 +1,124 @@
+//! Integer expressions as WGSL.
+//!
+//! WGSL has no 64-bit integers. Fixed-point products are assembled from 16-bit halves, and rounded in 32-bit words.
+
+use attache_gpu_ir::{Whole, WholeBinary, WholeRounding};
+
+/// The expression over variables named `x0`, `x1`, …, each an `i32`. Every number is emitted by `number`.
+pub(crate) fn whole(expression: &Whole, number: &mut dyn FnMut(i32) -> String) -> String {
+    match expression {
+        Whole::Input(index) => format!("x{index}"),
+        Whole::Constant(value) => number(*value),
+        Whole::LeadingZeros(a) => format!("countLeadingZeros({})", whole(a, number)),
+        Whole::Binary(function, a, b) => {
+            let (a, b) = (whole(a, number), whole(b, number));
+            match function {
+                WholeBinary::Add => format!("({a} + {b})"),
+                WholeBinary::Subtract => format!("({a} - {b})"),
+                WholeBinary::Multiply => format!("({a} * {b})"),
+                WholeBinary::Divide => format!("({a} / {b})"),
+                WholeBinary::Minimum => format!("min({a}, {b})"),
+                WholeBinary::Maximum => format!("max({a}, {b})"),
+                WholeBinary::ShiftLeft => format!("shift_left({a}, {b})"),
+                WholeBinary::Less => format!("select(0, 1, {a} < {b})"),
+            }
+        }
+        Whole::Select(parts) => {
+            let [condition, then, otherwise] = parts.each_ref().map(|part| whole(part, number));
+            format!("select({otherwise}, {then}, {condition} != 0)")
+        }
+        Whole::Rescale(rounding, parts) => {
+            let [x, mantissa, exponent] = parts.each_ref().map(|part| whole(part, number));
+            let name = match rounding {
+                WholeRounding::Twice => "rescale_twice",
+                WholeRounding::Once => "rescale_once",
+            };
+            format!("{name}({x}, {mantissa}, {exponent})")
+        }
+    }
+}
+
+/// The function `name(x0, x1, …)` that evaluates the expression of `variables` variables. Every number is emitted by
+/// `number`.
+pub(crate) fn whole_value(
+    name: &str,
+    expression: &Whole,
+    variables: usize,
+    number: &mut dyn FnMut(i32) -> String,
+) -> String {
+    let variables: Vec<String> = (0..variables).map(|index| format!("x{index}: i32")).collect();
+    let value = whole(expression, number);
+    format!("fn {name}({}) -> i32 {{\n    return {value};\n}}\n", variables.join(", "))
+}
+
+/// The definitions of the functions that [`whole`] calls for this expression, in dependency order.
+pub(crate) fn functions(expression: &Whole) -> Vec<&'static str> {
+    let calls = whole(expression, &mut |_| String::new());
+    let uses = |name: &str| calls.contains(&format!("{name}("));
+    let (twice, once) = (uses("rescale_twice"), uses("rescale_once"));
+    let used =
+        [(uses("shift_left"), SHIFT_LEFT), (twice || once, PRODUCT), (twice, RESCALE_TWICE), (once, RESCALE_ONCE)];
+    used.iter().filter(|(is_used, _)| *is_used).map(|(_, text)| *text).collect()
+}
+
+/// A function, so that compilers do not fold a shift of constants that they regard as an overflow.
+const SHIFT_LEFT: &str = "fn shift_left(x: i32, bits: i32) -> i32 {
+    return x << u32(bits);
+}
+";
+
+/// The 64-bit product of two integers: its lower word, then its upper word. The bits of a negative factor, read as
+/// unsigned, are 2³² too large, so the other factor is subtracted from the upper word.
+const PRODUCT: &str = "fn product(a: i32, b: i32) -> vec2<u32> {
+    let x = vec2<u32>(u32(a) & 65535u, u32(a) >> 16u);
+    let y = vec2<u32>(u32(b) & 65535u, u32(b) >> 16u);
+    let low = x.x * y.x;
+    let middle = x.y * y.x + (low >> 16u);
+    let cross = x.x * y.y + (middle & 65535u);
+    let high = x.y * y.y + (middle >> 16u) + (cross >> 16u);
+    let signs = select(0u, u32(b), a < 0) + select(0u, u32(a), b < 0);
+    return vec2<u32>((cross << 16u) | (low & 65535u), high - signs);
+}
+";
+
+/// The upper 32 bits of twice the product, ties rounded up; then a division by a power of two, ties rounded away from
+/// zero.
+const RESCALE_TWICE: &str = "fn rescale_twice(x: i32, mantissa: i32, exponent: i32) -> i32 {
+    let words = product(x << u32(max(exponent, 0)), mantissa);
+    let low = words.x + 0x40000000u;
+    let high = words.y + select(0u, 1u, low < 0x40000000u);
+    let doubled = i32((high << 1u) | (low >> 31u));
+    let bits = u32(max(-exponent, 0));
+    let mask = i32((1u << bits) - 1u);
+    let threshold = (mask >> 1u) + select(0, 1, doubled < 0);
+    return (doubled >> bits) + select(0, 1, (doubled & mask) > threshold);
+}
+";
+
+/// Adds half of the divisor to the product and shifts the two-word sum right.
+const RESCALE_ONCE: &str = "fn rescale_once(x: i32, mantissa: i32, exponent: i32) -> i32 {
+    let words = product(x, mantissa);
+    let bits = u32(31 - exponent);
+    let half = 1u << ((bits - 1u) & 31u);
+    let is_low = bits <= 32u;
+    let low = words.x + select(0u, half, is_low);
+    let carry = select(0u, 1u, low < words.x);
+    let high = words.y + carry + select(half, 0u, is_low);
+    if (bits < 32u) { return i32((high << (32u - bits)) | (low >> bits)); }
+    return i32(high) >> (bits - 32u);
+}
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_come_where_they_are_called() {
+        let rescaled = Whole::Input(0).rescale(WholeRounding::Once, Whole::Constant(1 << 30), Whole::Input(1));
+        let text = whole(&rescaled, &mut |number| format!("i32({number})"));
+        assert_eq!(text, "rescale_once(x0, i32(1073741824), x1)");
+        assert_eq!(functions(&rescaled), [PRODUCT, RESCALE_ONCE]);
+        assert!(functions(&Whole::Input(0).plus(3)).is_empty());
+    }
+}

@@ -1,0 +1,19 @@
+//! WGSL generation.
+//!
+//! [`Writer`] builds a shader: bindings, parameters and functions. The other modules generate the parts that variants
+//! share: expressions, array accesses, epilogues and cooperative matrices. Nothing here chooses how a kernel is
+//! computed; the variants do.
+
+pub(crate) mod accessor;
+mod context;
+pub(crate) mod cooperative_matrix;
+pub(crate) mod epilogue;
+pub(crate) mod expression;
+pub(crate) mod integer_expression;
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
+pub(crate) mod traceable;
+mod writer;
+
+pub(crate) use context::Context;
+pub use writer::{Binding, Packed, Shader};
+pub(crate) use writer::{GROUP, Writer, coordinates, keeps_vectors};

@@ -1,0 +1,281 @@
+//! Builds a shader: bindings, parameters, source.
+//!
+//! Everything that differs between two layers of the same kind (extents, strides, offsets) is a parameter. Depending on
+//! the device, parameters are literals in the source, or are read from a small buffer.
+
+mod indexed_load;
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use attache_gpu_ir::{IndexMap, Program, ValueId};
+
+use self::indexed_load::fetching;
+pub(crate) use self::indexed_load::{coordinates, keeps_vectors};
+use crate::kernel::{Matrices, Storage, Storages, View};
+use crate::wgsl::Context;
+use crate::wgsl::accessor::Array;
+use crate::wgsl::expression::{FLOAT_OF, calls_float_of, literal, vector};
+
+/// Invocations of a work group, unless a variant chooses otherwise.
+pub(crate) const GROUP: u32 = 64;
+
+/// Work groups along the first axis of a dispatch. Devices allow 65,535.
+const MAX_GROUPS: u32 = 32768;
+
+/// A buffer that a shader reads or writes.
+#[derive(Clone, Debug)]
+pub enum Binding {
+    /// A value of the program, read-only.
+    Read(ValueId),
+    /// Floats packed for this shader from constants of the program, read-only.
+    Packed(Packed<f32>),
+    /// Words packed for this shader from constants of the program, read-only.
+    Words(Packed<u32>),
+    /// A value of the program that the shader writes, and its storage.
+    Write(ValueId, Storage),
+}
+
+/// Weights packed for a shader from constants. The host copy can be released once it has been uploaded; the count
+/// remains.
+#[derive(Clone, Debug)]
+pub struct Packed<T> {
+    numbers: Arc<[T]>,
+    count: usize,
+}
+
+impl<T> Packed<T> {
+    fn new(numbers: Arc<[T]>) -> Self {
+        Self { count: numbers.len(), numbers }
+    }
+
+    /// The elements; empty once they were released.
+    pub fn numbers(&self) -> &[T] {
+        &self.numbers
+    }
+
+    /// The number of elements, whether or not the host copy was released.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Frees the host copy.
+    pub(crate) fn release(&mut self) {
+        self.numbers = Arc::new([]);
+    }
+}
+
+/// A shader and everything that its dispatch needs.
+#[derive(Clone, Debug)]
+pub struct Shader {
+    /// The name of the variant that wrote it.
+    pub variant: &'static str,
+    /// WGSL. Two shaders with equal source share a pipeline.
+    pub source: String,
+    /// The buffers, in the order of their bindings, which follow that of the parameters.
+    pub bindings: Vec<Binding>,
+    /// The parameters, unless they are literals in the source.
+    pub params: Vec<u32>,
+    /// Work groups along each axis.
+    pub groups: [u32; 3],
+}
+
+impl Shader {
+    /// Whether it uses cooperative matrix operations.
+    pub fn multiplies_matrices(&self) -> bool {
+        self.source.contains("coopMultiplyAdd")
+    }
+}
+
+/// Builds a [`Shader`].
+pub(crate) struct Writer<'a> {
+    program: &'a Program,
+    storages: &'a Storages,
+    views: &'a [View],
+    variant: &'static str,
+    bindings: Vec<(Binding, String)>,
+    params: Vec<u32>,
+    functions: String,
+    space: Option<&'static str>,
+    halves: bool,
+    matrices: bool,
+    /// The output, if each invocation computes four elements in sequence and collects their bytes in one word.
+    collected: Option<Array>,
+}
+
+impl<'a> Writer<'a> {
+    pub(crate) fn new(variant: &'static str, context: &Context<'a>) -> Self {
+        let Context { program, storages, views, limits } = context;
+        let (bindings, params, functions) = (Vec::new(), Vec::new(), String::new());
+        let (space, halves, matrices, collected) = (limits.params.space(), false, false, None);
+        Self { program, storages, views, variant, bindings, params, functions, space, halves, matrices, collected }
+    }
+
+    /// WGSL of a number of type `u32` that may differ between dispatches.
+    pub(crate) fn param(&mut self, value: usize) -> String {
+        self.word(u32::try_from(value).expect("extents of checked values fit 32 bits"))
+    }
+
+    /// WGSL of a number of type `i32` that may differ between dispatches.
+    pub(crate) fn signed_param(&mut self, value: i64) -> String {
+        let word = self.word(i32::try_from(value).expect("offsets of checked values fit 32 bits") as u32);
+        format!("i32({word})")
+    }
+
+    /// WGSL of a number of type `f32` that may differ between dispatches.
+    pub(crate) fn float_param(&mut self, value: f32) -> String {
+        if self.space.is_none() {
+            return self.float(value);
+        }
+        format!("bitcast<f32>({})", self.word(value.to_bits()))
+    }
+
+    /// A 32-bit parameter.
+    fn word(&mut self, value: u32) -> String {
+        if self.space.is_none() {
+            return format!("{value}u");
+        }
+        let index = self.params.len();
+        self.params.push(value);
+        format!("params[{}].{}", index / 4, ["x", "y", "z", "w"][index % 4])
+    }
+
+    /// A float as a literal in the source.
+    fn float(&mut self, value: f32) -> String {
+        let text = literal(value);
+        if calls_float_of(&text) {
+            self.function(FLOAT_OF);
+        }
+        format!("({text})")
+    }
+
+    /// Binds a value of the program for reading, `lanes` elements at a time.
+    pub(crate) fn read(&mut self, id: ValueId, lanes: usize) -> Array {
+        let views = self.views;
+        if let Some(view) = views.iter().find(|view| view.value == id) {
+            return self.fetch(view.source, &view.map, lanes);
+        }
+        let array = self.bind(Binding::Read(id), self.storages.of(id), lanes);
+        self.functions.push_str(&array.reader());
+        array
+    }
+
+    /// Binds a value of the program for reading the output of an index map over it, `lanes` elements at a time.
+    pub(crate) fn fetch(&mut self, source: ValueId, map: &IndexMap, lanes: usize) -> Array {
+        let shape = self.program.shape(source);
+        let width = if keeps_vectors(map, shape) { lanes } else { 1 };
+        let array = self.bind(Binding::Read(source), self.storages.of(source), width);
+        self.functions.push_str(&array.reader());
+        let text = fetching(self, &array, (map, shape), [width, lanes]);
+        self.functions.push_str(&text);
+        let name = format!("fetch_{}", array.name());
+        array.fetched(name, lanes)
+    }
+
+    /// Binds packed weights for reading, `lanes` elements at a time.
+    pub(crate) fn packed(&mut self, numbers: Arc<[f32]>, lanes: usize) -> Array {
+        let array = self.bind(Binding::Packed(Packed::new(numbers)), self.storages.packed(), lanes);
+        self.functions.push_str(&array.reader());
+        array
+    }
+
+    /// Binds a value of the program for writing, `lanes` elements at a time.
+    pub(crate) fn write(&mut self, id: ValueId, lanes: usize) -> Array {
+        let storage = self.storages.written(id, lanes);
+        let array = self.bind(Binding::Write(id, storage), storage, lanes);
+        self.functions.push_str(&array.writer());
+        array
+    }
+
+    /// Binds a value for writing, where unit `g` of [`Writer::linear`] writes element `g` and no other.
+    pub(crate) fn write_own(&mut self, id: ValueId) -> Array {
+        let Storage::Bytes(_) = self.storages.of(id) else { return self.write(id, 1) };
+        let storage = self.storages.of(id);
+        let array = self.bind(Binding::Write(id, storage), storage, 1);
+        self.functions.push_str(&array.writer());
+        self.collected = Some(array.clone());
+        array
+    }
+
+    /// Enables f16 and, unless they are emulated, cooperative matrices.
+    pub(crate) fn use_matrices(&mut self, matrices: Matrices) {
+        (self.halves, self.matrices) = (true, matrices == Matrices::Cooperative);
+    }
+
+    /// Binds packed words for reading, `lanes` at a time. Returns the array's name.
+    pub(crate) fn words(&mut self, words: Arc<[u32]>, lanes: usize) -> String {
+        self.bindings.push((Binding::Words(Packed::new(words)), vector("u32", lanes)));
+        format!("b{}", self.bindings.len())
+    }
+
+    fn bind(&mut self, binding: Binding, storage: Storage, lanes: usize) -> Array {
+        self.halves |= storage == Storage::Half;
+        self.bindings.push((binding, storage.place(lanes)));
+        Array::new(format!("b{}", self.bindings.len()), storage, lanes)
+    }
+
+    /// The source of a function, or nothing if it was added before.
+    pub(crate) fn once(&self, text: &str) -> String {
+        if self.functions.contains(text) { String::new() } else { text.to_owned() }
+    }
+
+    /// Adds a function, unless it was added before.
+    pub(crate) fn function(&mut self, text: &str) {
+        if !self.functions.contains(text) {
+            self.functions.push_str(text);
+        }
+    }
+
+    /// The shader in which each invocation computes one of `count` units, numbered `g`.
+    pub(crate) fn linear(mut self, count: usize, body: &str) -> Shader {
+        if let Some(array) = self.collected.take() {
+            return self.collecting(count, body, &array);
+        }
+        let groups = u32::try_from(count.div_ceil(GROUP as usize)).expect("units of checked values fit 32 bits");
+        let across = groups.clamp(1, MAX_GROUPS);
+        let row = self.param((across * GROUP) as usize);
+        let units = self.param(count);
+        let body = format!("    let g = id.x + id.y * {row};\n    if (g >= {units}) {{ return; }}\n{body}");
+        self.finish([GROUP, 1, 1], [across, groups.div_ceil(across), 1], "", &body)
+    }
+
+    /// The shader in which each invocation computes four of `count` units in sequence, and writes their bytes as one
+    /// word.
+    fn collecting(mut self, count: usize, body: &str, array: &Array) -> Shader {
+        let units = self.param(count);
+        self.function(&format!("fn unit(g: u32) {{\n{body}}}\n"));
+        let put = format!("{} = word;", array.word("g"));
+        let body = format!(
+            "    for (var unit_at = 4u * g; unit_at < min(4u * g + 4u, {units}); unit_at++) {{ unit(unit_at); }}\n    {put}\n"
+        );
+        self.linear(count.div_ceil(4), &body)
+    }
+
+    /// The shader with this work-group size, these numbers of work groups, module-scope declarations and main function.
+    pub(crate) fn finish(self, group: [u32; 3], groups: [u32; 3], declarations: &str, body: &str) -> Shader {
+        let mut source = String::new();
+        if self.halves {
+            source.push_str("enable f16;\n");
+        }
+        if self.matrices {
+            source.push_str("enable wgpu_cooperative_matrix;\n");
+        }
+        if let (Some(space), vectors @ 1..) = (self.space, self.params.len().div_ceil(4)) {
+            let _ = writeln!(source, "@group(0) @binding(0) var<{space}> params: array<vec4<u32>, {vectors}>;");
+        }
+        for (index, (binding, place)) in self.bindings.iter().enumerate() {
+            let access = if matches!(binding, Binding::Write(..)) { "read_write" } else { "read" };
+            let index = index + 1;
+            let _ = writeln!(source, "@group(0) @binding({index}) var<storage, {access}> b{index}: array<{place}>;");
+        }
+        let [x, y, z] = group;
+        let _ = write!(
+            source,
+            "{declarations}{}@compute @workgroup_size({x}, {y}, {z})\nfn main(@builtin(global_invocation_id) id: vec3<u32>, \
+             @builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_id) local: vec3<u32>) {{\n{body}}}\n",
+            self.functions
+        );
+        let bindings = self.bindings.into_iter().map(|(binding, _)| binding).collect();
+        Shader { variant: self.variant, source, bindings, params: self.params, groups }
+    }
+}

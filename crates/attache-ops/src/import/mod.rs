@@ -1,0 +1,191 @@
+//! Import of a subgraph as a graph: operators are parsed and shapes inferred in execution order.
+
+mod variables;
+
+use std::sync::Arc;
+
+use attache_base::{DataType, Shape};
+use attache_graph::{Fact, Graph, Inferred, Missing, Node, Op, OpError, TensorId, VariableUse};
+use attache_model::{Model, Operator, QuantizationDetails, Subgraph, Tensor};
+
+use self::variables::held;
+use crate::definition::{Declaration, Definition};
+use crate::operators::definitions;
+use crate::subgraphs::{Callees, Held, Shapes};
+
+/// Error for an invalid operator of a file.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("subgraph {subgraph}, operator {operator} ({name}): {error}")]
+pub struct ImportError {
+    /// The subgraph.
+    pub subgraph: usize,
+    /// The operator's index in the subgraph.
+    pub operator: usize,
+    /// The operator's name.
+    pub name: String,
+    /// What is wrong.
+    pub error: OpError,
+}
+
+/// Imports a subgraph as a graph, and lists everything that is wrong with its operators.
+///
+/// `input_shapes` replaces the shapes of the inputs, in their order, where it has one. An operator that isn't
+/// implemented, in its version or with its options, becomes a placeholder node with the outputs that the file states.
+/// So does an invalid operator, which is reported as well.
+///
+/// # Panics
+///
+/// Panics where there is no such subgraph.
+pub fn import(model: &Model, subgraph: usize, input_shapes: &[Option<Shape>]) -> (Graph, Vec<ImportError>) {
+    import_within(&Callees::new(model, Held::new(), infer), subgraph, shapes_of(model, subgraph, input_shapes))
+}
+
+/// Like [`import`], for the subgraph that an interpreter runs. No resource variable has a value yet and the subgraph's
+/// inputs have these shapes at every run, so the shapes of resource variables can be inferred.
+///
+/// # Panics
+///
+/// Panics where there is no such subgraph.
+pub fn import_first(model: &Model, subgraph: usize, input_shapes: &[Option<Shape>]) -> (Graph, Vec<ImportError>) {
+    let inputs = shapes_of(model, subgraph, input_shapes);
+    let held = held(model, (subgraph, &inputs));
+    import_within(&Callees::new(model, held, infer), subgraph, inputs)
+}
+
+/// Infers the output shapes of a subgraph, as far as its operators allow.
+fn infer(callees: &Callees, subgraph: usize, inputs: Shapes) -> Option<Shapes> {
+    let (graph, errors) = import_within(callees, subgraph, inputs);
+    errors.is_empty().then(|| graph.outputs.iter().map(|id| graph.fact(*id).shape.clone()).collect())
+}
+
+/// The shapes of a subgraph's inputs: the requested ones, else those of the file.
+fn shapes_of(model: &Model, subgraph: usize, asked: &[Option<Shape>]) -> Vec<Option<Shape>> {
+    let source = &model.subgraphs()[subgraph];
+    let inputs = source.inputs.iter().enumerate();
+    let shape = |(place, tensor): (usize, &usize)| match asked.get(place) {
+        Some(Some(shape)) => shape.clone(),
+        _ => source.tensors[*tensor].shape.clone(),
+    };
+    inputs.map(shape).map(Some).collect()
+}
+
+/// Imports a subgraph that is called from `callees`, with inputs of these shapes; `None` for a shape that is known only
+/// at run time.
+fn import_within(callees: &Callees, subgraph: usize, inputs: Vec<Option<Shape>>) -> (Graph, Vec<ImportError>) {
+    let callees = callees.within(subgraph);
+    let source = &callees.model().subgraphs()[subgraph];
+    let mut graph = Graph { name: source.name.clone(), ..Graph::default() };
+    for tensor in &source.tensors {
+        graph.add_tensor(&tensor.name, fact(tensor));
+    }
+    let ids = |indices: &[usize]| indices.iter().map(|index| TensorId(*index as u32)).collect::<Vec<_>>();
+    (graph.inputs, graph.outputs) = (ids(&source.inputs), ids(&source.outputs));
+    for (id, shape) in graph.inputs.clone().into_iter().zip(inputs) {
+        graph.tensors[id.index()].fact.shape = shape;
+    }
+    let mut errors = Vec::new();
+    for (index, operator) in source.operators.iter().enumerate() {
+        let declared = declared_outputs(source, operator);
+        let inputs: Vec<_> = operator.inputs.iter().map(|index| index.map(|index| TensorId(index as u32))).collect();
+        let facts: Vec<_> = inputs.iter().map(|id| id.map(|id| graph.fact(id))).collect();
+        let outputs = ids(&operator.outputs);
+        let made: Vec<_> = outputs.iter().map(|id| graph.fact(*id)).collect();
+        let parsed = parse(&callees, subgraph, index, &declared);
+        let (op, inferred) = match parsed.and_then(|op| Ok((op.clone(), checked(&*op, &facts, &declared, &made)?))) {
+            Ok(parsed) => parsed,
+            Err(error) => {
+                let (name, reason) = (operator.code.name(), error.to_string());
+                if matches!(error, OpError::Invalid(_)) {
+                    errors.push(ImportError { subgraph, operator: index, name: name.clone(), error });
+                }
+                let outputs = stated(declared);
+                (Arc::new(Missing { name, reason, outputs: outputs.clone() }) as Arc<dyn Op>, outputs)
+            }
+        };
+        for (id, inferred) in outputs.iter().zip(inferred) {
+            graph.tensors[id.index()].fact.shape = inferred.shape;
+        }
+        if let (Some(VariableUse::Handle { container, name }), [handle]) = (op.variable_use(), &outputs[..]) {
+            let held = callees.held.get(&(container.to_owned(), name.to_owned())).cloned();
+            graph.tensors[handle.index()].fact.held = held;
+        }
+        graph.nodes.push(Node { op, inputs, outputs, origins: vec![index] });
+    }
+    (graph, errors)
+}
+
+/// The file's facts of a tensor. A dynamic extent counts as 1 until the caller sets another.
+fn fact(tensor: &Tensor) -> Fact {
+    Fact {
+        data_type: tensor.data_type,
+        shape: Some(tensor.shape.clone()),
+        constant: tensor.constant.clone().filter(|_| !tensor.is_sparse),
+        quantization: tensor.quantization.clone(),
+        is_variable: tensor.is_variable,
+        held: None,
+    }
+}
+
+fn declared_outputs(source: &Subgraph, operator: &Operator) -> Vec<Inferred> {
+    let tensors = operator.outputs.iter().map(|index| &source.tensors[*index]);
+    tensors.map(|tensor| Inferred::new(tensor.data_type, tensor.shape.clone())).collect()
+}
+
+/// The outputs as stated by the file, for an operator that can't infer them. Files encode an unknown shape like a
+/// scalar's, as an empty one, so shapes of rank 0 count as unknown.
+fn stated(declared: Vec<Inferred>) -> Vec<Inferred> {
+    let shape = |inferred: &Inferred| inferred.shape.clone().filter(|shape| shape.rank() > 0);
+    declared.into_iter().map(|inferred| Inferred { shape: shape(&inferred), ..inferred }).collect()
+}
+
+fn parse(callees: &Callees, subgraph: usize, index: usize, declared: &[Inferred]) -> Result<Arc<dyn Op>, OpError> {
+    let model = callees.model();
+    let source = &model.subgraphs()[subgraph];
+    let operator = &source.operators[index];
+    for tensor in operator.inputs.iter().flatten().chain(&operator.outputs).map(|index| &source.tensors[*index]) {
+        if tensor.is_sparse {
+            return Err(OpError::unsupported(format!("tensor \"{}\" is sparse", tensor.name)));
+        }
+        if tensor.quantization_details != QuantizationDetails::None {
+            let kind = tensor.quantization_details.name();
+            return Err(OpError::unsupported(format!("tensor \"{}\" has {kind} quantization", tensor.name)));
+        }
+    }
+    let code = &operator.code;
+    let definition: &Definition = definitions()
+        .find(|definition| definition.is(code))
+        .ok_or_else(|| OpError::unsupported("it is not implemented"))?;
+    if !definition.versions.contains(&code.version) {
+        let (low, high) = (definition.versions.start(), definition.versions.end());
+        let reason = format!("version {} is not implemented (versions {low} to {high} are)", code.version);
+        return Err(OpError::unsupported(reason));
+    }
+    let options = model.operator_view(subgraph, index);
+    let intermediates = operator.intermediates.iter().map(|index| &source.tensors[*index]);
+    let intermediates = intermediates.map(|tensor| (tensor.data_type, tensor.quantization.clone())).collect();
+    (definition.parse)(&Declaration { operator, options, outputs: declared.to_vec(), intermediates, callees })
+}
+
+/// The inferred outputs, if they agree with the file in number, type and scales.
+fn checked(
+    op: &dyn Op,
+    inputs: &[Option<&Fact>],
+    declared: &[Inferred],
+    outputs: &[&Fact],
+) -> Result<Vec<Inferred>, OpError> {
+    let inferred = op.infer(inputs)?;
+    if inferred.len() != declared.len() {
+        return Err(OpError::invalid(format!("{} outputs; it has {}", declared.len(), inferred.len())));
+    }
+    for (index, (made, stated)) in inferred.iter().zip(declared).enumerate() {
+        if made.data_type != stated.data_type {
+            let (made, stated): (DataType, DataType) = (made.data_type, stated.data_type);
+            return Err(OpError::invalid(format!("output {index} is of type {stated}; it makes {made}")));
+        }
+        if made.shape.as_ref().is_some_and(|shape| shape.checked_elements().is_none()) {
+            return Err(OpError::invalid(format!("output {index} has too many elements")));
+        }
+    }
+    op.check_scales(inputs, outputs)?;
+    Ok(inferred)
+}

@@ -1,0 +1,201 @@
+//! ARG_MAX and ARG_MIN: the index of the first largest or smallest element along an axis, which is removed.
+
+use std::sync::Arc;
+
+use attache_base::{DataType, Shape};
+use attache_gpu_ir::Primitive;
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal, TensorMut};
+use attache_model::schema::{BuiltinOperator, TensorType};
+
+use crate::shared::support::{
+    arity, axis_of, elements, integral, is_empty, known_integers, one_of, refuse, required, single,
+};
+use crate::{Code, Declaration, Definition};
+
+pub(crate) static DEFINITIONS: &[Definition] = &[
+    Definition {
+        code: Code::Builtin(BuiltinOperator::ARG_MAX),
+        versions: 1..=3,
+        parse: |declaration| {
+            let options = declaration.options.builtin_options_as_arg_max_options();
+            row(declaration, true, options.map(|options| options.output_type()))
+        },
+    },
+    Definition {
+        code: Code::Builtin(BuiltinOperator::ARG_MIN),
+        versions: 1..=3,
+        parse: |declaration| {
+            let options = declaration.options.builtin_options_as_arg_min_options();
+            row(declaration, false, options.map(|options| options.output_type()))
+        },
+    },
+];
+
+/// Supported element types.
+const TYPES: [DataType; 5] = [DataType::Float32, DataType::Int32, DataType::Int8, DataType::UInt8, DataType::Bool];
+
+/// Inputs: elements and the axis.
+#[derive(Debug)]
+struct ArgExtremum {
+    name: &'static str,
+    /// Whether this is ARG_MAX.
+    largest: bool,
+    /// The type of the indices.
+    places: DataType,
+}
+
+fn row(declaration: &Declaration<'_>, largest: bool, places: Option<TensorType>) -> Result<Arc<dyn Op>, OpError> {
+    let places = places.ok_or_else(|| declaration.no_options())?;
+    match DataType::from_code(places.0) {
+        Some(places @ (DataType::Int32 | DataType::Int64)) => {
+            Ok(Arc::new(ArgExtremum { name: declaration.builtin_name(), largest, places }))
+        }
+        _ => Err(OpError::invalid("places are neither of type INT32 nor of type INT64")),
+    }
+}
+
+/// The axis of the shape; an error where its extent is 0.
+fn axis(shape: &Shape, axis: &[i64]) -> Result<usize, OpError> {
+    let axis = axis_of(shape, single(axis)?)?;
+    if shape[axis] == 0 {
+        return Err(OpError::invalid(format!("{shape} has no elements along axis {axis}")));
+    }
+    Ok(axis)
+}
+
+fn without(shape: &Shape, axis: usize) -> Shape {
+    let mut extents = shape.to_vec();
+    extents.remove(axis);
+    extents.into()
+}
+
+/// Calls `write` with each position in the output and the resulting index along the axis.
+fn places<T: Copy + PartialOrd>(
+    input: &[T],
+    shape: &Shape,
+    axis: usize,
+    largest: bool,
+    mut write: impl FnMut(usize, usize),
+) {
+    let (extent, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
+    for (outer, block) in input.chunks_exact(extent * inner).enumerate() {
+        for column in 0..inner {
+            let (mut best, mut value) = (0, block[column]);
+            for place in 1..extent {
+                let other = block[place * inner + column];
+                let is_better = if largest { other > value } else { other < value };
+                // NaN is replaced by any number.
+                if is_better || (is_unordered(value) && !is_unordered(other)) {
+                    (best, value) = (place, other);
+                }
+            }
+            write(outer * inner + column, best);
+        }
+    }
+}
+
+fn is_unordered<T: PartialOrd>(value: T) -> bool {
+    value.partial_cmp(&value).is_none()
+}
+
+impl ArgExtremum {
+    fn write<T: Copy + PartialOrd>(
+        &self,
+        input: &[T],
+        shape: &Shape,
+        axis: usize,
+        output: &mut TensorMut<'_>,
+    ) -> Result<(), OpError> {
+        match self.places {
+            DataType::Int64 => {
+                let output = output.values::<i64>()?;
+                places(input, shape, axis, self.largest, |at, place| output[at] = place as i64);
+            }
+            _ => {
+                let output = output.values::<i32>()?;
+                places(input, shape, axis, self.largest, |at, place| output[at] = place as i32);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Op for ArgExtremum {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        arity(inputs, 2..=2)?;
+        let (input, place) = (required(inputs, 0)?, required(inputs, 1)?);
+        one_of(0, input, &TYPES)?;
+        integral(1, place)?;
+        let (Some(shape), Some(place)) = (&input.shape, known_integers(1, place)?) else {
+            return Ok(vec![Inferred::unknown(self.places)]);
+        };
+        Ok(vec![Inferred::new(self.places, without(shape, axis(shape, &place)?))])
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        if is_empty(eval) {
+            return Ok(());
+        }
+        let (input, shape) = (eval.input(0)?, eval.input(0)?.shape);
+        let axis = axis(shape, &eval.input(1)?.integers()?)?;
+        let output = &mut eval.outputs[0];
+        match input.data_type {
+            DataType::Float32 => self.write(input.values::<f32>()?, shape, axis, output),
+            DataType::Int32 => self.write(input.values::<i32>()?, shape, axis, output),
+            DataType::Int8 => self.write(input.values::<i8>()?, shape, axis, output),
+            _ => self.write(elements::<u8>(input.bytes)?, shape, axis, output),
+        }
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        let axis = axis(lowering.input_shape(0)?, &lowering.integers(1)?).map_err(refuse)?;
+        let input = match lowering.input_fact(0)?.data_type {
+            // A device's floats do not represent all 32-bit integers.
+            DataType::Int32 => lowering.float_input(0)?,
+            _ => lowering.real_input(0)?,
+        };
+        let shape = lowering.output_shape(0)?.clone();
+        let places = lowering.emit(Primitive::ArgReduce { largest: self.largest, axis }, &[input])?;
+        let output = lowering.reshape(places, &shape)?;
+        lowering.output(0, output)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_base::Constant;
+
+    use super::*;
+
+    #[test]
+    fn the_first_of_equals_counts() {
+        let shape = Shape::from([2, 3, 2]);
+        let input = [1, 9, 3, 9, 3, 0, 5, 5, 5, 4, 6, 4];
+        let found = |largest| {
+            let mut found = [9; 4];
+            places(&input, &shape, 1, largest, |at, place| found[at] = place);
+            found
+        };
+        assert_eq!(found(true), [1, 0, 2, 0]);
+        assert_eq!(found(false), [0, 2, 0, 1]);
+        places(&[f32::NAN, 1.0, f32::NAN, 2.0], &Shape::from([4]), 0, true, |_, place| assert_eq!(place, 3));
+        places(&[1.0, f32::NAN, 2.0, 1.0], &Shape::from([4]), 0, false, |_, place| assert_eq!(place, 0));
+    }
+
+    #[test]
+    fn the_axis_is_dropped() {
+        let op = ArgExtremum { name: "", largest: true, places: DataType::Int64 };
+        let infer = |shape: &[usize], axis: i32| {
+            let axis = Fact::constant(Constant::from_values([], &[axis]));
+            op.infer(&[Some(&Fact::new(DataType::Float32, shape)), Some(&axis)])
+        };
+        assert_eq!(infer(&[2, 3, 4], -2).unwrap(), [Inferred::new(DataType::Int64, [2, 4])]);
+        assert!(infer(&[2], 1).is_err());
+        assert!(infer(&[], 0).is_err());
+        assert!(infer(&[2, 0], 1).is_err());
+    }
+}

@@ -1,0 +1,323 @@
+//! Elementwise functions of two quantized elements.
+
+use attache_base::{Activation, DataType, Quantization, Shape};
+use attache_gpu_ir::{ValueId, Whole, WholeBinary};
+use attache_graph::{Eval, Fact, Lowering, OpError, Refusal, TensorRef};
+use attache_kernels::Engine;
+use attache_kernels::elementwise::broadcast2;
+use attache_kernels::quantized::elementwise::{
+    Finish, Function, Maximum, Minimum, Operand, Product, ShiftedSum, SquaredDifference, Sum, binary,
+};
+use attache_kernels::quantized::{Multiplier, Rounding, Stored, functions};
+
+use crate::shared::exact::{entries, finished, integers, rescaled};
+use crate::shared::quantized::{Affine, activation_range, power_of_two, range, require_symmetric, with_stored};
+use crate::shared::support::refuse;
+
+/// The kind of function of quantized elements.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Form {
+    /// `l + r`, or `l − r`; `shifted` where 16-bit elements whose scales are powers of two are only shifted.
+    Sum { subtract: bool, shifted: bool },
+    /// `l × r`.
+    Product,
+    /// `l / r`.
+    Quotient,
+    /// `(l − r)²`.
+    SquaredDifference,
+    /// The larger one; all scales are equal.
+    Maximum,
+    /// The smaller one; all scales are equal.
+    Minimum,
+}
+
+/// Left shifts of the operands of a sum, for 8-bit and for 16-bit elements, and of a difference that is squared.
+const SUM_DIGITS: [u32; 2] = [20, 15];
+const SQUARE_DIGITS: u32 = 7;
+
+impl Form {
+    /// The quantized types for which TensorFlow Lite has the function.
+    fn types(self) -> &'static [DataType] {
+        match self {
+            Form::SquaredDifference => &[DataType::Int8],
+            _ => &[DataType::Int8, DataType::UInt8, DataType::Int16],
+        }
+    }
+
+    /// Whether the function depends on scales; else it compares the stored integers.
+    fn rescales(self) -> bool {
+        !matches!(self, Form::Maximum | Form::Minimum)
+    }
+
+    /// Whether 16-bit integers without a scale are treated as plain integers.
+    pub(super) fn takes_plain(self, input: &Fact) -> bool {
+        input.quantization.is_none() && matches!(self, Form::Sum { subtract: false, .. } | Form::Product)
+    }
+
+    /// An error where the function is not implemented for quantized inputs of these types or scales.
+    pub(super) fn check(self, inputs: [&Fact; 2]) -> Result<(), OpError> {
+        let data_type = inputs[0].data_type;
+        if !self.types().contains(&data_type) {
+            return Err(OpError::unsupported(format!("numbers of type {data_type} are not implemented")));
+        }
+        for input in inputs.iter().filter(|_| self.rescales()) {
+            require_symmetric(data_type, Affine::new(data_type, input.quantization.as_ref())?)?;
+        }
+        Ok(())
+    }
+
+    /// Computes the output, of the inputs' type.
+    pub(super) fn eval(self, eval: &mut Eval<'_>, activation: Activation) -> Result<(), OpError> {
+        let affine = |tensor: TensorRef<'_>| self.affine(tensor.data_type, tensor.quantization);
+        let (inputs, output) = ([affine(eval.input(0)?)?, affine(eval.input(1)?)?], &eval.outputs[0]);
+        let (data_type, output) = (output.data_type, self.affine(output.data_type, output.quantization)?);
+        match self.arithmetic(data_type, inputs, output, activation)? {
+            Arithmetic::Maximum => run(eval, Maximum),
+            Arithmetic::Minimum => run(eval, Minimum),
+            Arithmetic::Sum(sum) => run(eval, sum),
+            Arithmetic::ShiftedSum(sum) => run(eval, sum),
+            Arithmetic::SquaredDifference(square) => run(eval, square),
+            Arithmetic::Product(product) => run(eval, product),
+            Arithmetic::Quotient(quotient) => divide(eval, quotient.zero_points[1], |l, r| quotient.of(l, r)),
+        }
+    }
+
+    /// Emits the function of quantized elements.
+    pub(super) fn lower(self, lowering: &mut Lowering<'_>, activation: Activation) -> Result<(), Refusal> {
+        let affine = |fact: &Fact| self.affine(fact.data_type, fact.quantization.as_ref()).map_err(refuse);
+        let inputs = [affine(lowering.input_fact(0)?)?, affine(lowering.input_fact(1)?)?];
+        let output = lowering.output_fact(0)?;
+        let arithmetic = self.arithmetic(output.data_type, inputs, affine(output)?, activation).map_err(refuse)?;
+        let operands = [lowering.input(0)?, lowering.input(1)?];
+        let shape = lowering.output_shape(0)?.clone();
+        let output = match arithmetic.expression() {
+            Ok(expression) => lowering.whole_map(expression, &shape, &operands)?,
+            Err(quotient) => quotient.lower(lowering, output.data_type, &shape, operands)?,
+        };
+        lowering.output(0, output)
+    }
+
+    /// The scale and zero point, or 1 and 0 where the function does not depend on them.
+    fn affine(self, data_type: DataType, quantization: Option<&Quantization>) -> Result<Affine, OpError> {
+        match self.rescales() {
+            true => Affine::new(data_type, quantization),
+            false => Ok(Affine { scale: 1.0, zero_point: 0 }),
+        }
+    }
+
+    /// The function for these scales.
+    fn arithmetic(
+        self,
+        data_type: DataType,
+        inputs: [Affine; 2],
+        output: Affine,
+        activation: Activation,
+    ) -> Result<Arithmetic, OpError> {
+        require_symmetric(data_type, output)?;
+        let bounds = activation_range(activation, data_type, output)?;
+        let finish = |factor: f64| Finish { factor: Multiplier::new(factor), zero_point: output.zero_point, bounds };
+        let scales = inputs.map(|input| f64::from(input.scale));
+        let common = 2.0 * scales[0].max(scales[1]);
+        let operands = |shift: u32| {
+            [0, 1].map(|index| Operand {
+                zero_point: inputs[index].zero_point,
+                shift,
+                factor: Multiplier::new(scales[index] / common),
+            })
+        };
+        Ok(match self {
+            Form::Maximum => Arithmetic::Maximum,
+            Form::Minimum => Arithmetic::Minimum,
+            Form::Sum { subtract, shifted } => {
+                if shifted && let Some(shifts) = shifts(data_type, inputs, output)? {
+                    return Ok(Arithmetic::ShiftedSum(ShiftedSum { shifts, subtract, bounds }));
+                }
+                let shift = SUM_DIGITS[usize::from(data_type == DataType::Int16)];
+                let factor = common / (f64::from(1 << shift) * f64::from(output.scale));
+                Arithmetic::Sum(Sum { operands: operands(shift), subtract, finish: finish(factor) })
+            }
+            Form::SquaredDifference => {
+                let factor = common * common / (f64::from(1 << (2 * SQUARE_DIGITS)) * f64::from(output.scale));
+                let (operands, finish) = (operands(SQUARE_DIGITS), finish(factor));
+                Arithmetic::SquaredDifference(SquaredDifference { operands, finish })
+            }
+            // In float32, like TensorFlow Lite.
+            Form::Product => {
+                let factor = inputs[0].scale * inputs[1].scale / output.scale;
+                let zero_points = inputs.map(|input| input.zero_point);
+                Arithmetic::Product(Product { zero_points, finish: finish(factor.into()) })
+            }
+            Form::Quotient => {
+                let factor = Multiplier::new((inputs[0].scale / (inputs[1].scale * output.scale)).into());
+                let zero_points = [inputs[0].zero_point, inputs[1].zero_point, output.zero_point];
+                Arithmetic::Quotient(Quotient { zero_points, factor, bounds })
+            }
+        })
+    }
+}
+
+/// A function with known scales, shared by the CPU and the device form.
+enum Arithmetic {
+    Maximum,
+    Minimum,
+    Sum(Sum),
+    ShiftedSum(ShiftedSum),
+    SquaredDifference(SquaredDifference),
+    Product(Product),
+    Quotient(Quotient),
+}
+
+/// `l / r`.
+struct Quotient {
+    /// The zero points of the inputs and the output.
+    zero_points: [i32; 3],
+    factor: Multiplier,
+    bounds: (i32, i32),
+}
+
+impl Quotient {
+    /// The quotient of quantized elements, of which the second does not represent 0.
+    fn of(&self, l: i32, r: i32) -> i32 {
+        let quotient = functions::quotient(l - self.zero_points[0], r - self.zero_points[1], self.factor);
+        quotient.saturating_add(self.zero_points[2]).max(self.bounds.0).min(self.bounds.1)
+    }
+
+    /// Emits quotients of bytes as a lookup table of all pairs. A device cannot report a division by 0: there, positive
+    /// and negative numerators give the bound of their sign, and 0 gives 0.
+    fn lower(
+        &self,
+        lowering: &mut Lowering<'_>,
+        data_type: DataType,
+        shape: &Shape,
+        operands: [ValueId; 2],
+    ) -> Result<ValueId, Refusal> {
+        if data_type == DataType::Int16 {
+            return Err(Refusal::new("quotients of 16-bit numbers are too many for a table"));
+        }
+        let (least, most) = range(data_type).map_err(refuse)?;
+        let value = |l: i32, r: i32| match (l - self.zero_points[0]).signum() {
+            _ if r != self.zero_points[1] => self.of(l, r),
+            -1 => self.bounds.0,
+            0 => self.zero_points[2].clamp(self.bounds.0, self.bounds.1),
+            _ => self.bounds.1,
+        };
+        let values: Vec<i32> =
+            (least..=most).flat_map(|l| (least..=most).map(move |r| (l, r))).map(|(l, r)| value(l, r)).collect();
+        let table = integers(lowering, [values.len()], &values)?;
+        let place = Whole::Input(0).plus(-least).shifted_left(8).add(Whole::Input(1).plus(-least));
+        let places = lowering.whole_map(place, shape, &operands)?;
+        entries(lowering, table, places)
+    }
+}
+
+impl Arithmetic {
+    /// The function as a device expression; the quotient has none.
+    fn expression(self) -> Result<Whole, Quotient> {
+        let [left, right] = [0, 1].map(Whole::Input);
+        let total = |left: Whole, right: Whole, subtract: bool| match subtract {
+            true => left.subtract(right),
+            false => left.add(right),
+        };
+        let operand = |input: Whole, operand: Operand| {
+            let digits = input.plus(-operand.zero_point).shifted_left(operand.shift);
+            rescaled(digits, operand.factor, Rounding::Twice)
+        };
+        Ok(match self {
+            Arithmetic::Maximum => left.binary(WholeBinary::Maximum, right),
+            Arithmetic::Minimum => left.binary(WholeBinary::Minimum, right),
+            Arithmetic::Sum(Sum { operands, subtract, finish }) => {
+                let (left, right) = (operand(left, operands[0]), operand(right, operands[1]));
+                finished(total(left, right, subtract), finish)
+            }
+            Arithmetic::ShiftedSum(ShiftedSum { shifts, subtract, bounds }) => {
+                let [left, right] = [(left, shifts[0]), (right, shifts[1])].map(|(x, shift)| divided(x, shift));
+                total(left, right, subtract).clamp((i16::MIN.into(), i16::MAX.into())).clamp(bounds)
+            }
+            Arithmetic::SquaredDifference(SquaredDifference { operands, finish }) => {
+                let difference = operand(left, operands[0]).subtract(operand(right, operands[1]));
+                finished(difference.clone().multiply(difference), finish)
+            }
+            Arithmetic::Product(Product { zero_points, finish }) => {
+                finished(left.plus(-zero_points[0]).multiply(right.plus(-zero_points[1])), finish)
+            }
+            Arithmetic::Quotient(quotient) => return Err(quotient),
+        })
+    }
+}
+
+/// A 16-bit element divided by `2^shift`, ties away from zero: rescaled by a factor of one, which is exact, and a
+/// shift.
+fn divided(x: Whole, shift: u32) -> Whole {
+    rescaled(x.shifted_left(1), Multiplier { mantissa: 1 << 30, exponent: -(shift as i32) }, Rounding::Twice)
+}
+
+/// The right shifts of 16-bit operands, where every scale is a power of two.
+fn shifts(data_type: DataType, inputs: [Affine; 2], output: Affine) -> Result<Option<[u32; 2]>, OpError> {
+    let powers = [inputs[0], inputs[1], output].map(|affine| power_of_two(affine.scale));
+    let [Some(left), Some(right), Some(to)] = powers else { return Ok(None) };
+    if data_type != DataType::Int16 {
+        return Ok(None);
+    }
+    let shifts = [to - left, to - right];
+    if shifts.iter().any(|shift| !(0..=31).contains(shift)) || !shifts.contains(&0) {
+        return Err(OpError::unsupported("an output whose scale is not the larger one of the inputs'"));
+    }
+    Ok(Some(shifts.map(i32::unsigned_abs)))
+}
+
+fn run(eval: &mut Eval<'_>, function: impl Function) -> Result<(), OpError> {
+    let (left, right, engine) = (eval.input(0)?, eval.input(1)?, Engine::new(eval.parallel));
+    let output = &mut eval.outputs[0];
+    let shape = output.shape;
+    with_stored!(output.data_type, T => {
+        let (left, right) = ((left.values::<T>()?, &left.shape[..]), (right.values::<T>()?, &right.shape[..]));
+        binary(engine, function, left, right, (output.values::<T>()?, shape));
+    });
+    Ok(())
+}
+
+fn divide(eval: &mut Eval<'_>, zero: i32, quotient: impl Fn(i32, i32) -> i32) -> Result<(), OpError> {
+    let (left, right, output) = (eval.input(0)?, eval.input(1)?, &mut eval.outputs[0]);
+    let shape = output.shape;
+    with_stored!(output.data_type, T => {
+        let (dividends, divisors) = (left.values::<T>()?, right.values::<T>()?);
+        if divisors.iter().any(|divisor| i32::from(*divisor) == zero) {
+            return Err(OpError::invalid("a division by zero"));
+        }
+        let function = |l: T, r: T| T::saturate(quotient(l.into(), r.into()));
+        broadcast2((dividends, left.shape), (divisors, right.shape), (output.values()?, shape), function);
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_base::Quantization;
+
+    use super::*;
+
+    #[test]
+    fn powers_of_two_are_shifted() {
+        let affine = |scale: f32| Affine { scale, zero_point: 0 };
+        let shifts =
+            |left, right, output| super::shifts(DataType::Int16, [affine(left), affine(right)], affine(output));
+        assert_eq!(shifts(0.5, 0.125, 0.5).unwrap(), Some([0, 2]));
+        assert_eq!(shifts(0.5, 0.3, 0.5).unwrap(), None);
+        assert!(shifts(0.5, 0.25, 0.25).is_err());
+        assert!(shifts(0.25, 0.25, 0.5).is_err());
+    }
+
+    #[test]
+    fn stored_numbers_need_a_scale() {
+        let fact = |data_type, scale: &[f32]| {
+            let quantization = Quantization { scale: scale.to_vec(), zero_point: vec![0; scale.len()], axis: 0 };
+            Fact { quantization: Some(quantization), ..Fact::new(data_type, [2]) }
+        };
+        let check = |form: Form, fact: Fact| form.check([&fact, &fact]);
+        assert!(check(Form::Product, fact(DataType::Int8, &[0.5])).is_ok());
+        assert!(matches!(check(Form::Product, fact(DataType::Int8, &[f32::NAN])), Err(OpError::Invalid(_))));
+        assert!(matches!(check(Form::Product, fact(DataType::Int8, &[0.5, 0.5])), Err(OpError::Unsupported(_))));
+        assert!(check(Form::SquaredDifference, fact(DataType::UInt8, &[0.5])).is_err());
+        assert!(check(Form::Maximum, Fact::new(DataType::Int16, [2])).is_ok());
+    }
+}

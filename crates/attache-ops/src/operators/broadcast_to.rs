@@ -1,0 +1,81 @@
+//! BROADCAST_TO: the input broadcast to a given shape by NumPy's rules.
+
+use std::sync::Arc;
+
+use attache_base::Shape;
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_model::schema::BuiltinOperator;
+
+use crate::shared::support::{arity, countable, integral, known_integers, movable, refuse, required};
+use crate::shared::view::{Along, View};
+use crate::{Code, Declaration, Definition};
+
+pub(crate) static DEFINITIONS: &[Definition] =
+    &[Definition { code: Code::Builtin(BuiltinOperator::BROADCAST_TO), versions: 1..=4, parse }];
+
+/// Inputs: elements and the shape.
+#[derive(Debug)]
+struct BroadcastTo;
+
+fn parse(_: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+    Ok(Arc::new(BroadcastTo))
+}
+
+fn view(shape: &Shape, wanted: &[i64]) -> Result<View, OpError> {
+    let wrong = || OpError::invalid(format!("{shape} cannot be broadcast to {wanted:?}"));
+    let output = countable(Shape::from_signed(wanted).ok_or_else(wrong)?)?;
+    if shape.broadcast(&output).as_ref() != Some(&output) {
+        return Err(wrong());
+    }
+    let lead = output.rank() - shape.rank();
+    let coordinate = |axis: usize| match shape[axis] == output[lead + axis] {
+        true => Along::whole(lead + axis),
+        false => Along { axis: 0, begin: 0, stride: 0 },
+    };
+    let coordinates = (0..shape.rank()).map(coordinate).collect();
+    Ok(View { output, coordinates })
+}
+
+impl Op for BroadcastTo {
+    fn name(&self) -> &str {
+        DEFINITIONS[0].name()
+    }
+
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        arity(inputs, 2..=2)?;
+        let (input, wanted) = (required(inputs, 0)?, required(inputs, 1)?);
+        movable(0, input)?;
+        integral(1, wanted)?;
+        let (Some(shape), Some(wanted)) = (&input.shape, known_integers(1, wanted)?) else {
+            return Ok(vec![Inferred::unknown(input.data_type)]);
+        };
+        Ok(vec![Inferred::new(input.data_type, view(shape, &wanted)?.output)])
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        let input = eval.input(0)?;
+        view(input.shape, &eval.input(1)?.integers()?)?.copy(input, eval.outputs[0].bytes)
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        let view = view(lowering.input_shape(0)?, &lowering.integers(1)?).map_err(refuse)?;
+        let input = lowering.input(0)?;
+        let output = view.lower(lowering, input)?;
+        lowering.output(0, output)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_input_never_shrinks() {
+        let shape = Shape::from([3, 1]);
+        assert_eq!(view(&shape, &[2, 3, 4]).unwrap().output, Shape::from([2, 3, 4]));
+        assert_eq!(view(&Shape::default(), &[2]).unwrap().output, Shape::from([2]));
+        for wrong in [&[4][..], &[1, 4], &[3, -1], &[1 << 40, 3, 1 << 40]] {
+            assert!(view(&shape, wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Elementwise comparisons of two inputs, which broadcast by NumPy's rules; one table row each. The output is BOOL.
+//! With NaN only NOT_EQUAL is true.
+
+use std::sync::Arc;
+
+use attache_base::{DataType, Element, Quantization};
+use attache_gpu_ir::Expression::{Constant, Input};
+use attache_gpu_ir::{Binary, Expression, Whole, WholeBinary};
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal, TensorRef};
+use attache_kernels::elementwise::broadcast2;
+use attache_kernels::quantized::elementwise::Operand;
+use attache_kernels::quantized::{Multiplier, Rounding, Stored};
+use attache_model::schema::BuiltinOperator;
+
+use crate::shared::exact::{affine, rescaled};
+use crate::shared::quantized::Affine;
+use crate::shared::support::{arity, broadcast, elements, elements_mut, one_of, required, same_type};
+use crate::{Code, Declaration, Definition};
+
+pub(crate) static DEFINITIONS: &[Definition] = &[
+    row(Code::Builtin(BuiltinOperator::EQUAL), 5, |declaration| comparison(declaration, Relation::Equal)),
+    row(Code::Builtin(BuiltinOperator::GREATER), 2, |declaration| comparison(declaration, Relation::Greater)),
+    row(Code::Builtin(BuiltinOperator::GREATER_EQUAL), 3, |declaration| {
+        comparison(declaration, Relation::GreaterEqual)
+    }),
+    row(Code::Builtin(BuiltinOperator::LESS), 3, |declaration| comparison(declaration, Relation::Less)),
+    row(Code::Builtin(BuiltinOperator::LESS_EQUAL), 2, |declaration| comparison(declaration, Relation::LessEqual)),
+    row(Code::Builtin(BuiltinOperator::NOT_EQUAL), 4, |declaration| comparison(declaration, Relation::NotEqual)),
+];
+
+/// The ordered types, then BOOL, which is not ordered.
+const TYPES: [DataType; 7] = [
+    DataType::Float32,
+    DataType::Int32,
+    DataType::Int64,
+    DataType::Int16,
+    DataType::Int8,
+    DataType::UInt8,
+    DataType::Bool,
+];
+
+/// F32 represents every integer up to this magnitude.
+const EXACT: u64 = 1 << 24;
+
+type Parse = fn(&Declaration<'_>) -> Result<Arc<dyn Op>, OpError>;
+
+const fn row(code: Code, newest: i32, parse: Parse) -> Definition {
+    Definition { code, versions: 1..=newest, parse }
+}
+
+/// A relation between the left and the right element.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Relation {
+    Equal,
+    Greater,
+    GreaterEqual,
+    Less,
+    LessEqual,
+    NotEqual,
+}
+
+#[derive(Debug)]
+struct Comparison {
+    name: &'static str,
+    relation: Relation,
+}
+
+fn comparison(declaration: &Declaration<'_>, relation: Relation) -> Result<Arc<dyn Op>, OpError> {
+    Ok(Arc::new(Comparison { name: declaration.builtin_name(), relation }))
+}
+
+/// The operand of a quantized comparison, at a scale of 2⁻⁸.
+fn operand(affine: Affine) -> Operand {
+    Operand { zero_point: affine.zero_point, shift: 8, factor: Multiplier::new(affine.scale.into()) }
+}
+
+impl Relation {
+    /// 1 where the relation is true for the two inputs, else 0.
+    fn expression(self) -> Expression {
+        let less = |a: usize, b: usize| Input(a).binary(Binary::Less, Input(b));
+        let equal = || Input(0).binary(Binary::Equal, Input(1));
+        match self {
+            Relation::Equal => equal(),
+            Relation::Greater => less(1, 0),
+            Relation::GreaterEqual => less(1, 0).select(Constant(1.0), equal()),
+            Relation::Less => less(0, 1),
+            Relation::LessEqual => less(0, 1).select(Constant(1.0), equal()),
+            Relation::NotEqual => equal().select(Constant(0.0), Constant(1.0)),
+        }
+    }
+
+    fn compare<T: Element + PartialOrd>(self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        self.compare_by::<T, T>(eval, |left| left, |right| right)
+    }
+
+    /// Compares the operands after mapping them.
+    fn compare_by<T: Element, U: PartialOrd>(
+        self,
+        eval: &mut Eval<'_>,
+        l: impl Fn(T) -> U,
+        r: impl Fn(T) -> U,
+    ) -> Result<(), OpError> {
+        let (left, right, output) = (eval.input(0)?, eval.input(1)?, &mut eval.outputs[0]);
+        let left = (left.values::<T>()?, &left.shape[..]);
+        let right = (right.values::<T>()?, &right.shape[..]);
+        let output = (elements_mut::<u8>(output.bytes)?, &output.shape[..]);
+        match self {
+            Relation::Equal => broadcast2(left, right, output, |a, b| u8::from(l(a) == r(b))),
+            Relation::Greater => broadcast2(left, right, output, |a, b| u8::from(l(a) > r(b))),
+            Relation::GreaterEqual => broadcast2(left, right, output, |a, b| u8::from(l(a) >= r(b))),
+            Relation::Less => broadcast2(left, right, output, |a, b| u8::from(l(a) < r(b))),
+            Relation::LessEqual => broadcast2(left, right, output, |a, b| u8::from(l(a) <= r(b))),
+            Relation::NotEqual => broadcast2(left, right, output, |a, b| u8::from(l(a) != r(b))),
+        }
+        Ok(())
+    }
+
+    /// Whether the scales of 16-bit elements matter. TensorFlow Lite's kernels order them by their stored integers.
+    fn counts_scales(self, left: Option<&Quantization>) -> bool {
+        left.is_some() && matches!(self, Relation::Equal | Relation::NotEqual)
+    }
+
+    /// Compares quantized elements at a scale of 2⁻⁸.
+    fn compare_stored<T: Stored>(self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        let operand = |tensor: TensorRef<'_>| Affine::new(tensor.data_type, tensor.quantization).map(operand);
+        let (left, right) = (operand(eval.input(0)?)?, operand(eval.input(1)?)?);
+        self.compare_by::<T, i32>(eval, |x| left.apply(x.into()), |x| right.apply(x.into()))
+    }
+
+    /// Emits the comparison of quantized elements.
+    fn lower_stored(self, lowering: &mut Lowering<'_>, facts: [&Fact; 2]) -> Result<(), Refusal> {
+        let scaled = |index: usize| {
+            let Operand { zero_point, shift, factor } = operand(affine(facts[index])?);
+            let digits = Whole::Input(index).plus(-zero_point).shifted_left(shift);
+            Ok::<_, Refusal>(rescaled(digits, factor, Rounding::Twice))
+        };
+        let (left, right) = (scaled(0)?, scaled(1)?);
+        let less = |a: &Whole, b: &Whole| a.clone().binary(WholeBinary::Less, b.clone());
+        let differs = less(&left, &right).add(less(&right, &left));
+        let not = |truth: Whole| Whole::Constant(1).subtract(truth);
+        let expression = match self {
+            Relation::Equal => not(differs),
+            Relation::Greater => less(&right, &left),
+            Relation::GreaterEqual => not(less(&left, &right)),
+            Relation::Less => less(&left, &right),
+            Relation::LessEqual => not(less(&right, &left)),
+            Relation::NotEqual => differs,
+        };
+        let (operands, shape) = ([lowering.input(0)?, lowering.input(1)?], lowering.output_shape(0)?.clone());
+        let output = lowering.whole_map(expression, &shape, &operands)?;
+        lowering.output(0, output)
+    }
+
+    /// Compares booleans; any byte other than 0 is true.
+    fn compare_truths(self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        let (left, right, output) = (eval.input(0)?, eval.input(1)?, &mut eval.outputs[0]);
+        let left = (elements::<u8>(left.bytes)?, &left.shape[..]);
+        let right = (elements::<u8>(right.bytes)?, &right.shape[..]);
+        let expected = self == Relation::Equal;
+        let same = |l: u8, r: u8| u8::from(((l != 0) == (r != 0)) == expected);
+        broadcast2(left, right, (elements_mut(output.bytes)?, output.shape), same);
+        Ok(())
+    }
+}
+
+/// A refusal where a device, which compares integers as floats, could take different integers for equal. Comparisons
+/// with small constants are safe.
+fn check_exact(lowering: &Lowering<'_>) -> Result<(), Refusal> {
+    let is_wide = |data_type| matches!(data_type, DataType::Int32 | DataType::Int64);
+    let is_small = |fact: &Fact| {
+        let integers = fact.constant.as_ref().and_then(|constant| constant.integers());
+        integers.is_some_and(|integers| integers.iter().all(|integer| integer.unsigned_abs() < EXACT))
+    };
+    let inputs = [lowering.input_fact(0)?, lowering.input_fact(1)?];
+    if is_wide(inputs[0].data_type) && !inputs.into_iter().any(is_small) {
+        return Err(Refusal::new("integers that both may be large are not compared exactly"));
+    }
+    Ok(())
+}
+
+impl Op for Comparison {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        arity(inputs, 2..=2)?;
+        let (left, right) = (required(inputs, 0)?, required(inputs, 1)?);
+        let has_order = !matches!(self.relation, Relation::Equal | Relation::NotEqual);
+        one_of(0, left, if has_order { &TYPES[..6] } else { &TYPES })?;
+        same_type(left, right)?;
+        for fact in [left, right].into_iter().filter(|fact| matches!(fact.data_type, DataType::Int8 | DataType::UInt8))
+        {
+            Affine::new(fact.data_type, fact.quantization.as_ref())?;
+        }
+        let shape = broadcast(&[left, right])?;
+        Ok(vec![Inferred { data_type: DataType::Bool, shape }])
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        let left = eval.input(0)?;
+        match left.data_type {
+            DataType::Int32 => self.relation.compare::<i32>(eval),
+            DataType::Int64 => self.relation.compare::<i64>(eval),
+            DataType::Int8 => self.relation.compare_stored::<i8>(eval),
+            DataType::UInt8 => self.relation.compare_stored::<u8>(eval),
+            DataType::Int16 if self.relation.counts_scales(left.quantization) => {
+                self.relation.compare_stored::<i16>(eval)
+            }
+            DataType::Int16 => self.relation.compare::<i16>(eval),
+            DataType::Bool => self.relation.compare_truths(eval),
+            _ => self.relation.compare::<f32>(eval),
+        }
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        check_exact(lowering)?;
+        let (left, right) = (lowering.input_fact(0)?, lowering.input_fact(1)?);
+        let is_byte = matches!(left.data_type, DataType::Int8 | DataType::UInt8);
+        if is_byte || left.data_type == DataType::Int16 && self.relation.counts_scales(left.quantization.as_ref()) {
+            return self.relation.lower_stored(lowering, [left, right]);
+        }
+        let (left, right) = (lowering.input(0)?, lowering.input(1)?);
+        let shape = lowering.output_shape(0)?.clone();
+        let output = lowering.integer_map(self.relation.expression(), &shape, &[left, right])?;
+        lowering.output(0, output)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn infer(relation: Relation, left: Fact, right: Fact) -> Result<Vec<Inferred>, OpError> {
+        Comparison { name: "", relation }.infer(&[Some(&left), Some(&right)])
+    }
+
+    #[test]
+    fn truths_are_equal_or_not_but_have_no_order() {
+        let truth = || Fact::new(DataType::Bool, [2]);
+        assert_eq!(infer(Relation::Equal, truth(), truth()).unwrap(), [Inferred::new(DataType::Bool, [2])]);
+        assert!(matches!(infer(Relation::Less, truth(), truth()), Err(OpError::Unsupported(_))));
+        assert!(infer(Relation::Equal, truth(), Fact::new(DataType::Float32, [2])).is_err());
+    }
+
+    #[test]
+    fn relations_are_what_they_say() {
+        use Relation::*;
+        for (relation, expected) in [
+            (Equal, [0.0, 1.0, 0.0, 0.0]),
+            (Greater, [0.0, 0.0, 1.0, 0.0]),
+            (GreaterEqual, [0.0, 1.0, 1.0, 0.0]),
+            (Less, [1.0, 0.0, 0.0, 0.0]),
+            (LessEqual, [1.0, 1.0, 0.0, 0.0]),
+            (NotEqual, [1.0, 0.0, 1.0, 1.0]),
+        ] {
+            let expression = relation.expression();
+            let pairs = [[1.0, 2.0], [2.0, 2.0], [3.0, 2.0], [f32::NAN, 2.0]];
+            assert_eq!(pairs.map(|pair| expression.evaluate(&pair)), expected, "{relation:?}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! CUMSUM: cumulative sums along an axis. Integer sums wrap.
+
+use std::sync::Arc;
+
+use attache_base::{DataType, Element, Shape};
+use attache_gpu_ir::Primitive;
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_model::schema::BuiltinOperator;
+
+use crate::shared::support::{arity, axis_of, integral, is_empty, known_integers, one_of, refuse, required, single};
+use crate::{Code, Declaration, Definition};
+
+pub(crate) static DEFINITIONS: &[Definition] =
+    &[Definition { code: Code::Builtin(BuiltinOperator::CUMSUM), versions: 1..=1, parse }];
+
+/// Inputs: elements and the axis.
+#[derive(Debug)]
+struct Cumsum {
+    /// Whether each sum excludes its own element.
+    exclusive: bool,
+    /// Whether sums start at the end of the axis.
+    reverse: bool,
+}
+
+fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+    let options = declaration.options.builtin_options_as_cumsum_options();
+    let (exclusive, reverse) = options.map_or((false, false), |options| (options.exclusive(), options.reverse()));
+    Ok(Arc::new(Cumsum { exclusive, reverse }))
+}
+
+impl Cumsum {
+    fn sums<T: Element>(&self, input: &[T], shape: &Shape, axis: usize, output: &mut [T], add: impl Fn(T, T) -> T) {
+        let (extent, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
+        let blocks = input.chunks_exact(extent * inner).zip(output.chunks_exact_mut(extent * inner));
+        let mut sums = vec![T::default(); inner];
+        for (input, output) in blocks {
+            sums.fill(T::default());
+            for step in 0..extent {
+                let start = if self.reverse { extent - 1 - step } else { step } * inner;
+                let (input, output) = (&input[start..start + inner], &mut output[start..start + inner]);
+                for (sum, (element, result)) in sums.iter_mut().zip(input.iter().zip(output)) {
+                    let next = add(*sum, *element);
+                    *result = if self.exclusive { *sum } else { next };
+                    *sum = next;
+                }
+            }
+        }
+    }
+}
+
+impl Op for Cumsum {
+    fn name(&self) -> &str {
+        DEFINITIONS[0].name()
+    }
+
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        arity(inputs, 2..=2)?;
+        let (input, axis) = (required(inputs, 0)?, required(inputs, 1)?);
+        one_of(0, input, &[DataType::Float32, DataType::Int32, DataType::Int64])?;
+        integral(1, axis)?;
+        if let (Some(shape), Some(axis)) = (&input.shape, known_integers(1, axis)?) {
+            axis_of(shape, single(&axis)?)?;
+        }
+        Ok(vec![Inferred { data_type: input.data_type, shape: input.shape.clone() }])
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        if is_empty(eval) {
+            return Ok(());
+        }
+        let (input, shape) = (eval.input(0)?, eval.input(0)?.shape);
+        let axis = axis_of(shape, single(&eval.input(1)?.integers()?)?)?;
+        let output = &mut eval.outputs[0];
+        match input.data_type {
+            DataType::Int32 => self.sums(input.values()?, shape, axis, output.values()?, i32::wrapping_add),
+            DataType::Int64 => self.sums(input.values()?, shape, axis, output.values()?, i64::wrapping_add),
+            _ => self.sums(input.values::<f32>()?, shape, axis, output.values()?, |a, b| a + b),
+        }
+        Ok(())
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        let (shape, axis) = (lowering.input_shape(0)?, lowering.integers(1)?);
+        let axis = single(&axis).and_then(|axis| axis_of(shape, axis)).map_err(refuse)?;
+        let input = lowering.float_input(0)?;
+        let scan = Primitive::Scan { axis, exclusive: self.exclusive, reverse: self.reverse };
+        let output = lowering.emit(scan, &[input])?;
+        lowering.output(0, output)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_run_either_way() {
+        let sums = |exclusive, reverse, axis| {
+            let mut output = [0; 6];
+            let op = Cumsum { exclusive, reverse };
+            op.sums(&[1, 2, 3, 4, 5, i32::MAX], &[2, 3].into(), axis, &mut output, i32::wrapping_add);
+            output
+        };
+        assert_eq!(sums(false, false, 0), [1, 2, 3, 5, 7, i32::MIN + 2]);
+        assert_eq!(sums(true, false, 1), [0, 1, 3, 0, 4, 9]);
+        assert_eq!(sums(true, true, 1), [5, 3, 0, i32::MIN + 4, i32::MAX, 0]);
+    }
+}

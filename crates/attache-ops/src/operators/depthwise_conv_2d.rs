@@ -1,0 +1,202 @@
+//! DEPTHWISE_CONV_2D: convolution of each channel on its own. The file's `depth_multiplier` is redundant with the
+//! shapes and is ignored, as in TensorFlow Lite.
+
+use std::sync::Arc;
+
+use attache_base::{Activation, Constant, DataType, Shape};
+use attache_gpu_ir::{Index, IndexMap, Primitive, ValueId};
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal, WorkingMemory};
+use attache_kernels::Engine;
+use attache_kernels::convolution::Convolution;
+use attache_kernels::depthwise::{PackedDepthwise, depthwise};
+use attache_kernels::quantized::{PackedIntegerDepthwise, wide_convolve, wide_groups};
+use attache_model::schema::BuiltinOperator;
+
+use crate::definition::{activation, padding, positive};
+use crate::shared::contraction::{Arithmetic, Laid, eval_bytes, eval_dynamic, lower_stored, wide_parts, with_kept};
+use crate::shared::convolution::{Sliding, Weights, check_bias, inferred, lower, multiply_adds};
+use crate::shared::exact::is_exact;
+use crate::shared::fused;
+use crate::shared::support::{arity, image, is_empty, product, refuse, required};
+use crate::shared::working::{converted, of_weights, packed};
+use crate::{Code, Declaration, Definition};
+
+pub(crate) static DEFINITIONS: &[Definition] =
+    &[Definition { code: Code::Builtin(BuiltinOperator::DEPTHWISE_CONV_2D), versions: 1..=7, parse }];
+
+/// Inputs: image, filter `[1, height, width, output]` and an optional bias. Each input channel produces the same number
+/// of consecutive output channels.
+#[derive(Debug)]
+struct DepthwiseConv2d(Sliding);
+
+fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+    let options = declaration.options.builtin_options_as_depthwise_conv_2_doptions();
+    let options = options.ok_or_else(|| declaration.no_options())?;
+    Ok(Arc::new(DepthwiseConv2d(Sliding {
+        padding: padding(options.padding())?,
+        strides: [positive("stride_h", options.stride_h())?, positive("stride_w", options.stride_w())?],
+        dilations: [
+            positive("dilation_h_factor", options.dilation_h_factor())?,
+            positive("dilation_w_factor", options.dilation_w_factor())?,
+        ],
+        activation: activation(options.fused_activation_function())?,
+    })))
+}
+
+impl DepthwiseConv2d {
+    fn convolution(&self, input: &Shape, filter: &Shape) -> Result<Convolution, OpError> {
+        let input = image(0, input)?;
+        let [one, height, width, outputs] = image(1, filter)?;
+        let channels = input[3];
+        if one != 1 || channels == 0 || outputs % channels != 0 {
+            return Err(OpError::invalid(format!("a filter {filter} does not fit an image of {channels} channels")));
+        }
+        self.0.convolution(input, [height, width], outputs, channels)
+    }
+
+    fn eval_floats(&self, eval: &mut Eval<'_>, convolution: &Convolution) -> Result<(), OpError> {
+        let (input, filter) = (eval.input(0)?, eval.input(1)?);
+        let (engine, weights) = (Engine::new(eval.parallel), Weights::new(filter, eval.optional(2))?);
+        let (input, output) = (input.values()?, eval.outputs[0].values()?);
+        weights.with_packed(
+            eval.cache,
+            |weights| PackedDepthwise::pack(engine.level, convolution, weights.filter, weights.bias),
+            |packed| depthwise(engine, convolution, input, packed, output),
+        );
+        fused::finish(engine, self.0.activation, output);
+        Ok(())
+    }
+}
+
+/// Indices of image, filter and bias.
+const OPERANDS: [usize; 3] = [0, 1, 2];
+
+/// The filter's axis of output channels.
+const AXIS: usize = 3;
+
+/// Computes the convolution of 16-bit elements as a grouped convolution with one group per channel.
+fn eval_wide(eval: &mut Eval<'_>, convolution: &Convolution, activation: Activation) -> Result<(), OpError> {
+    let (stage, filter, bias) = wide_parts(eval, OPERANDS, AXIS, activation)?;
+    let (engine, input) = (Engine::new(eval.parallel), eval.input(0)?.values()?);
+    let weights = [eval.optional(1), eval.optional(2)];
+    let output = eval.outputs[0].values()?;
+    let make = || {
+        let turned = turned(bytemuck::cast_slice::<_, i8>(&filter), convolution.output[2]);
+        wide_groups(convolution, &turned, bias.as_deref())
+    };
+    with_kept(eval.cache, &weights, make, |groups| wide_convolve(engine, convolution, input, groups, &stage, output));
+    Ok(())
+}
+
+/// Transposes weights from `[tap, output]` to `[output, tap]`.
+fn turned<T: Copy>(values: &[T], outputs: usize) -> Vec<T> {
+    let taps = values.len() / outputs;
+    (0..values.len()).map(|to| values[to % taps * outputs + to / taps]).collect()
+}
+
+/// The filter in the device layout, `[output, height, width, 1]`.
+fn filter(lowering: &mut Lowering<'_>) -> Result<ValueId, Refusal> {
+    let [_, height, width, outputs] = image(1, lowering.input_shape(1)?).map_err(refuse)?;
+    let constant = lowering.input_fact(1)?.constant.as_ref();
+    if let Some(values) = constant.and_then(|constant| constant.values::<f32>()) {
+        return lowering.constant(Constant::from_values([outputs, height, width, 1], &turned(&values, outputs)));
+    }
+    let filter = lowering.float_input(1)?;
+    let coordinates = vec![Index::Constant(0), Index::Axis(1), Index::Axis(2), Index::Axis(0)];
+    let map = IndexMap { output: vec![outputs, height, width, 1], coordinates, fill: None };
+    lowering.emit(Primitive::IndexMap(map), &[filter])
+}
+
+impl Op for DepthwiseConv2d {
+    fn name(&self) -> &str {
+        DEFINITIONS[0].name()
+    }
+
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        arity(inputs, 2..=3)?;
+        let (input, filter, bias) = (required(inputs, 0)?, required(inputs, 1)?, inputs.get(2).copied().flatten());
+        let (_, data_type) = Arithmetic::check(inputs, OPERANDS, AXIS)?;
+        let (Some(input), Some(filter)) = (&input.shape, &filter.shape) else {
+            return Ok(vec![Inferred::unknown(data_type)]);
+        };
+        let convolution = self.convolution(input, filter)?;
+        check_bias(2, bias, convolution.output[2])?;
+        inferred(data_type, &convolution)
+    }
+
+    fn multiply_adds(&self, inputs: &[Option<&Shape>], _: &[&Shape]) -> Option<u64> {
+        let convolution = self.convolution((*inputs.first()?)?, (*inputs.get(1)?)?).ok()?;
+        let [height, width, _] = convolution.output;
+        Some(multiply_adds([height, width], &convolution))
+    }
+
+    fn working_memory(&self, inputs: &[Option<&Fact>], outputs: &[&Shape]) -> WorkingMemory {
+        let (Some(image), Some(filter)) = (inputs.first().copied().flatten(), inputs.get(1).copied().flatten()) else {
+            return WorkingMemory::default();
+        };
+        let (Some(from), Some(shape)) = (&image.shape, &filter.shape) else { return WorkingMemory::default() };
+        let Ok(Convolution { kernel, output: [.., channels], .. }) = self.convolution(from, shape) else {
+            return WorkingMemory::default();
+        };
+        // A row of vectors for each tap, of which packing needs a second copy.
+        let taps = usize::try_from(product(&kernel)).unwrap_or(usize::MAX);
+        let memory = of_weights(filter, packed(DataType::Float32, 1, [channels, taps], 1).saturating_mul(2));
+        // With a multiplier, the image is replicated, unless that would take sixteen times the output or more.
+        let multiplier = channels.checked_div(from[3]).unwrap_or(0);
+        let repeated = converted(from).saturating_mul(multiplier as u64);
+        let most = outputs.first().map_or(0, |output| converted(output)).saturating_add(1 << 18).saturating_mul(16);
+        let scratch = memory.scratch.saturating_add(repeated.min(most));
+        WorkingMemory { scratch, ..memory }
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        let (input, filter) = (eval.input(0)?, eval.input(1)?);
+        if is_empty(eval) {
+            return Ok(());
+        }
+        let convolution = self.convolution(input.shape, filter.shape)?;
+        let activation = self.0.activation;
+        match Arithmetic::of(input.data_type, filter.data_type)? {
+            Arithmetic::Float => self.eval_floats(eval, &convolution),
+            Arithmetic::Bytes => eval_bytes::<PackedIntegerDepthwise>(eval, &convolution, OPERANDS, AXIS, activation),
+            Arithmetic::Wide => eval_wide(eval, &convolution, activation),
+            Arithmetic::Dynamic => {
+                eval_dynamic::<PackedIntegerDepthwise>(eval, &convolution, OPERANDS, AXIS, activation, false)
+            }
+        }
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        let convolution = self.convolution(lowering.input_shape(0)?, lowering.input_shape(1)?).map_err(refuse)?;
+        let laid = Laid { operands: OPERANDS, axis: AXIS, transposed: false, is_depthwise: true };
+        if is_exact(lowering, 0) {
+            let output = lower_stored(lowering, &convolution, &laid, self.0.activation)?;
+            return lowering.output(0, output);
+        }
+        let operands = [lowering.float_input(0)?, filter(lowering)?];
+        let output = lower(lowering, &convolution, &laid, self.0.activation, operands)?;
+        lowering.output(0, output)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_base::Padding;
+
+    use super::*;
+
+    fn output(filter: [usize; 4]) -> Result<Shape, OpError> {
+        let (dilations, activation) = ([2, 2], Activation::None);
+        let op = DepthwiseConv2d(Sliding { padding: Padding::Valid, strides: [1, 2], dilations, activation });
+        let [input, filter] = [[1, 5, 7, 3], filter].map(|shape| Fact::new(DataType::Float32, shape));
+        Ok(op.infer(&[Some(&input), Some(&filter)])?.remove(0).shape.unwrap())
+    }
+
+    #[test]
+    fn each_channel_makes_as_many_outputs() {
+        assert_eq!(output([1, 2, 3, 6]).unwrap(), Shape::from([1, 3, 2, 6]));
+        for filter in [[1, 2, 3, 4], [2, 2, 3, 6], [1, 0, 3, 6]] {
+            assert!(matches!(output(filter), Err(OpError::Invalid(_))), "{filter:?}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Decoding of boxes, and the two kinds of non-maximum suppression.
+//!
+//! Shapes must have been checked. Of equal scores the first one wins, except among the classes of one box (see
+//! [`largest`]). NaN scores are lower than any other.
+
+use std::cmp::Ordering;
+
+use crate::shared::overlap::overlap;
+
+/// The selection limits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    /// Maximum number of detections.
+    pub(super) most: usize,
+    /// Maximum number of classes of a detection.
+    pub(super) most_classes: usize,
+    /// Maximum number of detections of a class, where suppression is done for each class separately.
+    pub(super) most_per_class: usize,
+    /// Number of classes, without the background.
+    pub(super) classes: usize,
+    /// Minimum score.
+    pub(super) score: f32,
+    /// Maximum intersection over union of two boxes.
+    pub(super) overlap: f32,
+}
+
+/// The scores of all boxes, one row per box.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scores<'a> {
+    pub(super) values: &'a [f32],
+    /// Columns of a row; at least one.
+    pub(super) columns: usize,
+    /// Number of background columns before the first class.
+    pub(super) background: usize,
+}
+
+/// A selected box with one of its classes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Detection {
+    /// Index of the box.
+    pub(super) index: usize,
+    pub(super) class: usize,
+    pub(super) score: f32,
+}
+
+/// Decodes the boxes `[y1, x1, y2, x2]` from encodings with this number of columns.
+pub(super) fn decode(encodings: &[f32], columns: usize, anchors: &[f32], scales: [f32; 4]) -> Vec<[f32; 4]> {
+    let (anchors, _) = anchors.as_chunks::<4>();
+    let decoded = |(encoding, anchor): (&[f32], &[f32; 4])| {
+        let along = |axis: usize| {
+            let size = anchor[axis + 2];
+            let centre = encoding[axis] / scales[axis] * size + anchor[axis];
+            let half = 0.5 * (encoding[axis + 2] / scales[axis + 2]).exp() * size;
+            (centre - half, centre + half)
+        };
+        let ((top, bottom), (left, right)) = (along(0), along(1));
+        [top, left, bottom, right]
+    };
+    encodings.chunks_exact(columns).zip(anchors).map(decoded).collect()
+}
+
+/// Suppresses boxes by the highest score of each, and returns the best classes of each selected box.
+pub(super) fn over_boxes(boxes: &[[f32; 4]], scores: &Scores<'_>, rules: &Rules) -> Vec<Vec<Detection>> {
+    let count = rules.most_classes.min(rules.classes);
+    let rows = || scores.values.chunks_exact(scores.columns).map(|row| &row[scores.background..]);
+    let highest: Vec<f32> = rows().map(|row| row.iter().copied().fold(f32::NAN, f32::max)).collect();
+    let kept = suppress(boxes, &highest, rules, rules.most);
+    let rows: Vec<_> = rows().collect();
+    let classes = |index: usize| {
+        let classes = largest(rows[index], count).into_iter();
+        classes.map(|class| Detection { index, class, score: rows[index][class] }).collect()
+    };
+    kept.into_iter().map(classes).collect()
+}
+
+/// Suppresses the boxes of each class separately, and returns the best over all classes.
+pub(super) fn over_classes(boxes: &[[f32; 4]], scores: &Scores<'_>, rules: &Rules) -> Vec<Detection> {
+    let mut best: Vec<Detection> = Vec::new();
+    for class in 0..rules.classes {
+        let column = scores.values.iter().skip(scores.background + class).step_by(scores.columns);
+        let column: Vec<f32> = column.copied().collect();
+        let kept = suppress(boxes, &column, rules, rules.most_per_class).into_iter();
+        best.extend(kept.map(|index| Detection { index, class, score: column[index] }));
+        best.sort_by(|a, b| descending(a.score, b.score));
+        best.truncate(rules.most);
+    }
+    best
+}
+
+/// The indices of at most `most` boxes by descending score: those that reach the minimum score and do not overlap too
+/// much with a box selected before.
+fn suppress(boxes: &[[f32; 4]], scores: &[f32], rules: &Rules, most: usize) -> Vec<usize> {
+    let mut candidates: Vec<usize> = (0..scores.len()).filter(|index| scores[*index] >= rules.score).collect();
+    candidates.sort_by(|a, b| descending(scores[*a], scores[*b]));
+    let mut kept: Vec<usize> = Vec::new();
+    for index in candidates {
+        if kept.len() >= most {
+            break;
+        }
+        if !kept.iter().any(|other| overlap(&boxes[*other], &boxes[index]) > rules.overlap) {
+            kept.push(index);
+        }
+    }
+    kept
+}
+
+/// Descending order; NaN compares as equal.
+fn descending(a: f32, b: f32) -> Ordering {
+    b.partial_cmp(&a).unwrap_or(Ordering::Equal)
+}
+
+/// The indices of the `count` largest values in descending order; `count` is at most the number of values.
+///
+/// The order of equal values is visible in the result, so this reproduces TensorFlow Lite's partial sort: a min-heap of
+/// the first `count` values, whose root is replaced by each larger value, and which is then sorted by removing roots.
+fn largest(values: &[f32], count: usize) -> Vec<usize> {
+    let mut heap: Vec<usize> = (0..count).collect();
+    for root in (0..count / 2).rev() {
+        let place = heap[root];
+        sink(values, &mut heap, root, place);
+    }
+    for place in count..values.len() {
+        if count > 0 && comes_before(values, place, heap[0]) {
+            sink(values, &mut heap, 0, place);
+        }
+    }
+    for end in (1..count).rev() {
+        let place = heap[end];
+        heap[end] = heap[0];
+        sink(values, &mut heap[..end], 0, place);
+    }
+    heap
+}
+
+/// Whether the value at `place` is larger than that at `other`; NaN is smaller than any number.
+fn comes_before(values: &[f32], place: usize, other: usize) -> bool {
+    values[place] > values[other] || values[other].is_nan() && !values[place].is_nan()
+}
+
+/// Replaces the heap's element at `root` by `place`: the hole moves down to a leaf, of equal children along the second,
+/// and `place` then moves up from there.
+fn sink(values: &[f32], heap: &mut [usize], root: usize, place: usize) {
+    let mut hole = root;
+    while 2 * hole + 1 < heap.len() {
+        let (first, second) = (2 * hole + 1, 2 * hole + 2);
+        let is_first = second == heap.len() || comes_before(values, heap[second], heap[first]);
+        let child = if is_first { first } else { second };
+        heap[hole] = heap[child];
+        hole = child;
+    }
+    while hole > root && comes_before(values, heap[(hole - 1) / 2], place) {
+        heap[hole] = heap[(hole - 1) / 2];
+        hole = (hole - 1) / 2;
+    }
+    heap[hole] = place;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOXES: [[f32; 4]; 3] = [[0.0, 0.0, 1.0, 1.0], [0.0, 0.0, 1.0, 2.0], [5.0, 5.0, 6.0, 6.0]];
+    const RULES: Rules = Rules { most: 9, most_classes: 1, most_per_class: 9, classes: 1, score: 0.25, overlap: 0.4 };
+
+    #[test]
+    fn encodings_move_and_stretch_anchors() {
+        let encodings = [10.0, -5.0, 0.0, 5.0 * 2f32.ln(), 99.0];
+        let boxes = decode(&encodings, 5, &[1.0, 2.0, 4.0, 2.0], [10.0, 10.0, 5.0, 5.0]);
+        assert_eq!(boxes, [[3.0, -1.0, 7.0, 3.0]]);
+    }
+
+    #[test]
+    fn thresholds_count_as_within() {
+        assert_eq!(suppress(&BOXES, &[0.3, 0.5, 0.25], &RULES, 9), [1, 2]);
+        assert_eq!(suppress(&BOXES, &[0.3, 0.5, 0.2], &Rules { overlap: 0.5, ..RULES }, 9), [1, 0]);
+        assert_eq!(suppress(&BOXES, &[0.5, 0.5, f32::NAN], &RULES, 9), [0]);
+        assert_eq!(suppress(&BOXES, &[0.3, 0.4, 0.5], &RULES, 1), [2]);
+    }
+
+    #[test]
+    fn classes_come_one_after_the_other_among_equals() {
+        let scores = Scores { values: &[9.0, 0.5, 0.5, 9.0, 0.7, 0.5, 9.0, 0.1, 0.1], columns: 3, background: 1 };
+        let rules = Rules { classes: 2, ..RULES };
+        let found = over_classes(&[BOXES[0], BOXES[2], BOXES[1]], &scores, &rules);
+        let found: Vec<_> = found.iter().map(|found| (found.index, found.class)).collect();
+        assert_eq!(found, [(1, 0), (0, 0), (0, 1), (1, 1)]);
+    }
+
+    #[test]
+    fn the_largest_come_first() {
+        assert_eq!(largest(&[0.1, 0.7, 0.3, 0.9, 0.2], 3), [3, 1, 2]);
+        assert_eq!(largest(&[0.1, 0.7], 2), [1, 0]);
+        assert_eq!(largest(&[f32::NAN, 0.5, f32::NAN], 1), [1]);
+        assert_eq!(largest(&[], 0), [0; 0]);
+        // The order of equal values in TensorFlow Lite.
+        assert_eq!(largest(&[0.5, 0.75, 0.75], 2), [2, 1]);
+        assert_eq!(largest(&[0.25, 0.5, 0.75, 0.75, 0.75], 3), [4, 3, 2]);
+        assert_eq!(largest(&[0.5, 0.25, 0.5, 0.0, 0.5, 0.5], 4), [4, 0, 5, 2]);
+        assert_eq!(largest(&[0.5, 0.5, 0.5], 1), [0]);
+    }
+}

@@ -1,0 +1,176 @@
+//! GATHER: slices of an axis selected by indices, for each index of the shared leading axes.
+//!
+//! With `data = [B…, O…, N, I…]` and `indices = [B…, J…]`, `out[b…, o…, j…, i…] = data[b…, o…, indices[b…, j…], i…]`.
+
+use std::sync::Arc;
+
+use attache_base::Shape;
+use attache_gpu_ir::{Gather as Named, Primitive};
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_model::schema::BuiltinOperator;
+
+use crate::shared::support::{
+    arity, axis_of, countable, elements, elements_mut, integral, is_empty, movable, refuse, required, with_element,
+};
+use crate::{Code, Declaration, Definition};
+
+pub(crate) static DEFINITIONS: &[Definition] =
+    &[Definition { code: Code::Builtin(BuiltinOperator::GATHER), versions: 1..=8, parse }];
+
+/// Inputs: data and indices.
+#[derive(Debug)]
+struct Gather {
+    /// The axis that is indexed; negative axes count from the end.
+    axis: i64,
+    /// Number of leading axes that data and indices share; a negative number is relative to the rank of the indices.
+    batch_dims: i64,
+}
+
+fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+    let options = declaration.options.builtin_options_as_gather_options();
+    let (axis, batch_dims) = options.map_or((0, 0), |options| (options.axis(), options.batch_dims()));
+    Ok(Arc::new(Gather { axis: i64::from(axis), batch_dims: i64::from(batch_dims) }))
+}
+
+/// Products of the extents of each part of the data's and the indices' shapes.
+struct Extents {
+    batch: usize,
+    outer: usize,
+    named: usize,
+    inner: usize,
+    /// Indices of one batch.
+    indices: usize,
+}
+
+impl Gather {
+    /// The number of shared axes, and the indexed axis.
+    fn axes(&self, data: &Shape, indices: &Shape) -> Result<(usize, usize), OpError> {
+        let axis = axis_of(data, self.axis)?;
+        let batch = if self.batch_dims < 0 { self.batch_dims + indices.rank() as i64 } else { self.batch_dims };
+        let batch = usize::try_from(batch).ok().filter(|batch| *batch <= axis && *batch <= indices.rank());
+        match batch {
+            Some(batch) if data[..batch] == indices[..batch] => Ok((batch, axis)),
+            _ => {
+                let batch_dims = self.batch_dims;
+                Err(OpError::invalid(format!(
+                    "{data} and indices {indices} do not share {batch_dims} axes before {axis}"
+                )))
+            }
+        }
+    }
+
+    fn output(&self, data: &Shape, indices: &Shape) -> Result<Shape, OpError> {
+        let (batch, axis) = self.axes(data, indices)?;
+        countable([&data[..axis], &indices[batch..], &data[axis + 1..]].concat().into())
+    }
+
+    fn extents(&self, data: &Shape, indices: &Shape) -> Result<Extents, OpError> {
+        let (batch, axis) = self.axes(data, indices)?;
+        Ok(Extents {
+            batch: data[..batch].iter().product(),
+            outer: data[batch..axis].iter().product(),
+            named: data[axis],
+            inner: data[axis + 1..].iter().product(),
+            indices: indices[batch..].iter().product(),
+        })
+    }
+}
+
+impl Extents {
+    /// The indices, checked against the indexed axis.
+    fn positions(&self, indices: &[i64]) -> Result<Vec<usize>, OpError> {
+        let inside = |index: &i64| usize::try_from(*index).ok().filter(|index| *index < self.named).ok_or(*index);
+        let positions = indices.iter().map(inside).collect::<Result<_, _>>();
+        positions.map_err(|index| OpError::invalid(format!("index {index} on an axis of {}", self.named)))
+    }
+
+    fn gather<T: Copy>(&self, data: &[T], positions: &[usize], output: &mut [T]) {
+        let targets = &mut output.chunks_exact_mut(self.inner);
+        for batch in 0..self.batch {
+            let positions = &positions[batch * self.indices..][..self.indices];
+            for outer in 0..self.outer {
+                let start = (batch * self.outer + outer) * self.named;
+                for (position, target) in positions.iter().zip(&mut *targets) {
+                    target.copy_from_slice(&data[(start + position) * self.inner..][..self.inner]);
+                }
+            }
+        }
+    }
+}
+
+impl Op for Gather {
+    fn name(&self) -> &str {
+        DEFINITIONS[0].name()
+    }
+
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        arity(inputs, 2..=2)?;
+        let (data, indices) = (required(inputs, 0)?, required(inputs, 1)?);
+        movable(0, data)?;
+        integral(1, indices)?;
+        let (Some(shape), Some(indices)) = (&data.shape, &indices.shape) else {
+            return Ok(vec![Inferred::unknown(data.data_type)]);
+        };
+        Ok(vec![Inferred::new(data.data_type, self.output(shape, indices)?)])
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        if is_empty(eval) {
+            return Ok(());
+        }
+        let (data, indices) = (eval.input(0)?, eval.input(1)?);
+        let extents = self.extents(data.shape, indices.shape)?;
+        let positions = extents.positions(&indices.integers()?)?;
+        let output = &mut *eval.outputs[0].bytes;
+        with_element!(data.data_type, T => {
+            extents.gather::<T>(elements(data.bytes)?, &positions, elements_mut(output)?);
+        });
+        Ok(())
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        let (data, indices) = (lowering.input_shape(0)?, lowering.input_shape(1)?);
+        let (batch, axis) = self.axes(data, indices).map_err(refuse)?;
+        if let Ok(indices) = lowering.integers(1) {
+            // A device would clamp an index that is out of range; the CPU reports the error.
+            self.extents(data, lowering.input_shape(1)?)
+                .and_then(|extents| extents.positions(&indices))
+                .map_err(refuse)?;
+        }
+        let named = [indices.extents(), &[1]].concat().into();
+        let (data, indices) = (lowering.input(0)?, lowering.input(1)?);
+        let indices = lowering.reshape(indices, &named)?;
+        let output = lowering.emit(Primitive::Gather(Named { batch, axis }), &[data, indices])?;
+        lowering.output(0, output)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn output(axis: i64, batch_dims: i64, data: &[usize], indices: &[usize]) -> Result<Shape, OpError> {
+        Gather { axis, batch_dims }.output(&data.into(), &indices.into())
+    }
+
+    #[test]
+    fn indices_stand_for_the_axis() {
+        assert_eq!(output(1, 0, &[2, 3, 4], &[5, 6]).unwrap(), Shape::from([2, 5, 6, 4]));
+        assert_eq!(output(-1, 0, &[2, 3], &[]).unwrap(), Shape::from([2]));
+        assert_eq!(output(2, 1, &[2, 3, 4, 5], &[2, 7]).unwrap(), Shape::from([2, 3, 7, 5]));
+        assert_eq!(output(1, -1, &[2, 3, 4], &[2, 7]).unwrap(), Shape::from([2, 7, 4]));
+        assert!(output(3, 0, &[2, 3, 4], &[1]).is_err());
+        assert!(output(0, 1, &[2, 3], &[2, 1]).is_err(), "the axis lies before the shared ones' end");
+        assert!(output(1, 1, &[2, 3], &[3, 1]).is_err(), "axes of different extents are shared");
+        assert!(output(1, i64::from(i32::MIN), &[2, 3], &[2]).is_err());
+    }
+
+    #[test]
+    fn every_index_lies_inside() {
+        let extents = Extents { batch: 1, outer: 2, named: 3, inner: 2, indices: 2 };
+        assert!(extents.positions(&[0, 3]).is_err() && extents.positions(&[-1]).is_err());
+        let mut output = [0; 8];
+        extents.gather(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], &extents.positions(&[2, 0]).unwrap(), &mut output);
+        assert_eq!(output, [4, 5, 0, 1, 10, 11, 6, 7]);
+    }
+}

@@ -1,0 +1,118 @@
+//! GATHER_ND: slices selected by the rows of the indices. With `data = [N…, I…]` and `indices = [J…, n]`,
+//! `out[j…, i…] = data[indices[j…, 0], …, indices[j…, n - 1], i…]`.
+
+use std::sync::Arc;
+
+use attache_base::{Shape, strides};
+use attache_gpu_ir::{Gather, Primitive};
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_model::schema::BuiltinOperator;
+
+use crate::shared::support::{
+    arity, countable, elements, elements_mut, integral, is_empty, movable, refuse, required, with_element,
+};
+use crate::{Code, Declaration, Definition};
+
+pub(crate) static DEFINITIONS: &[Definition] =
+    &[Definition { code: Code::Builtin(BuiltinOperator::GATHER_ND), versions: 1..=6, parse }];
+
+/// Inputs: data and indices.
+#[derive(Debug)]
+struct GatherNd;
+
+fn parse(_: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+    Ok(Arc::new(GatherNd))
+}
+
+/// The number of axes that a row of the indices selects.
+fn named(data: &Shape, indices: &Shape) -> Result<usize, OpError> {
+    let named = indices.last().copied().filter(|named| *named <= data.rank());
+    named.ok_or_else(|| OpError::invalid(format!("rows of indices {indices} do not name axes of {data}")))
+}
+
+fn output(data: &Shape, indices: &Shape) -> Result<Shape, OpError> {
+    let named = named(data, indices)?;
+    countable([&indices[..indices.rank() - 1], &data[named..]].concat().into())
+}
+
+/// Offset of the slice that a row of indices selects.
+fn place(data: &Shape, row: &[i64]) -> Result<usize, OpError> {
+    let outside = || OpError::invalid(format!("indices {row:?} do not lie in {data}"));
+    let inside = |(index, extent): (&i64, &usize)| usize::try_from(*index).ok().filter(|index| index < extent);
+    let positions = row.iter().zip(data.iter()).map(inside).collect::<Option<Vec<_>>>().ok_or_else(outside)?;
+    Ok(positions.iter().zip(strides(data)).map(|(position, stride)| position * stride).sum())
+}
+
+/// Offsets of the slices that `rows` rows of indices select.
+fn places(data: &Shape, named: usize, indices: &[i64], rows: usize) -> Result<Vec<usize>, OpError> {
+    (0..rows).map(|row| place(data, &indices[row * named..][..named])).collect()
+}
+
+impl Op for GatherNd {
+    fn name(&self) -> &str {
+        DEFINITIONS[0].name()
+    }
+
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        arity(inputs, 2..=2)?;
+        let (data, indices) = (required(inputs, 0)?, required(inputs, 1)?);
+        movable(0, data)?;
+        integral(1, indices)?;
+        let (Some(shape), Some(indices)) = (&data.shape, &indices.shape) else {
+            return Ok(vec![Inferred::unknown(data.data_type)]);
+        };
+        Ok(vec![Inferred::new(data.data_type, output(shape, indices)?)])
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        if is_empty(eval) {
+            return Ok(());
+        }
+        let (data, indices) = (eval.input(0)?, eval.input(1)?);
+        let named = named(data.shape, indices.shape)?;
+        let (length, output) = (data.shape[named..].iter().product::<usize>(), &mut eval.outputs[0]);
+        let places = places(data.shape, named, &indices.integers()?, output.shape.elements() / length)?;
+        with_element!(data.data_type, T => {
+            let data = elements::<T>(data.bytes)?;
+            for (place, target) in places.iter().zip(elements_mut(output.bytes)?.chunks_exact_mut(length)) {
+                target.copy_from_slice(&data[*place..][..length]);
+            }
+        });
+        Ok(())
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        let (data, indices) = (lowering.input_shape(0)?, lowering.input_shape(1)?);
+        let named = named(data, indices).map_err(refuse)?;
+        if let Ok(values) = lowering.integers(1) {
+            // A device would clamp an index that is out of range; the CPU reports the error.
+            places(data, named, &values, indices.elements() / named).map_err(refuse)?;
+        }
+        let inputs = [lowering.input(0)?, lowering.input(1)?];
+        let output = lowering.emit(Primitive::Gather(Gather { batch: 0, axis: 0 }), &inputs)?;
+        lowering.output(0, output)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_name_leading_axes() {
+        let data = Shape::from([2, 3, 4]);
+        assert_eq!(output(&data, &[5, 2].into()).unwrap(), Shape::from([5, 4]));
+        assert_eq!(output(&data, &[3].into()).unwrap(), Shape::default());
+        assert_eq!(output(&data, &[5, 0].into()).unwrap(), Shape::from([5, 2, 3, 4]));
+        assert!(output(&data, &[5, 4].into()).is_err());
+        assert!(output(&data, &[].into()).is_err());
+    }
+
+    #[test]
+    fn every_index_lies_inside() {
+        let data = Shape::from([2, 3, 4]);
+        assert_eq!(place(&data, &[1, 2]).unwrap(), 20);
+        assert_eq!(place(&data, &[]).unwrap(), 0);
+        assert!(place(&data, &[2, 0]).is_err() && place(&data, &[0, -1]).is_err());
+    }
+}

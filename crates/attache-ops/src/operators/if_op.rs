@@ -1,0 +1,77 @@
+//! IF: runs one of two subgraphs of the model.
+
+use std::sync::Arc;
+
+use attache_base::{DataType, Shape};
+use attache_graph::{Eval, Fact, Inferred, Op, OpError};
+use attache_model::schema::BuiltinOperator;
+
+use crate::shared::callee::{Callee, arguments, deliver, shapes_of, stated_types, truth};
+use crate::shared::support::required;
+use crate::{Code, Declaration, Definition};
+
+pub(crate) static DEFINITIONS: &[Definition] =
+    &[Definition { code: Code::Builtin(BuiltinOperator::IF), versions: 1..=1, parse }];
+
+#[derive(Debug)]
+struct If {
+    /// Runs on the inputs after the condition, where the condition is true.
+    then_branch: Callee,
+    /// Runs on the same inputs, where the condition is false.
+    else_branch: Callee,
+    outputs: Vec<DataType>,
+}
+
+fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+    let options = declaration.options.builtin_options_as_if_options().ok_or_else(|| declaration.no_options())?;
+    let outputs = stated_types(declaration);
+    let counts = (declaration.operator.inputs.len().saturating_sub(1), outputs.len());
+    let branch = |index| {
+        let branch = Callee::new(declaration, index, counts)?;
+        branch.check_outputs(&outputs)?;
+        Ok(branch)
+    };
+    let then_branch = branch(options.then_subgraph_index())?;
+    let else_branch = branch(options.else_subgraph_index())?;
+    Ok(Arc::new(If { then_branch, else_branch, outputs }))
+}
+
+impl Op for If {
+    fn name(&self) -> &str {
+        DEFINITIONS[0].name()
+    }
+
+    /// A shape is known where both branches infer the same one.
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        let condition = required(inputs, 0)?;
+        if condition.data_type != DataType::Bool {
+            return Err(OpError::invalid(format!("the condition is of type {}, not BOOL", condition.data_type)));
+        }
+        if let Some(shape) = condition.shape.as_ref().filter(|shape| shape.checked_elements() != Some(1)) {
+            return Err(OpError::invalid(format!("the condition has the shape {shape}; it must be one truth value")));
+        }
+        self.then_branch.check_inputs(&inputs[1..])?;
+        self.else_branch.check_inputs(&inputs[1..])?;
+        let given = shapes_of(&inputs[1..]);
+        let [made, other] = [&self.then_branch, &self.else_branch].map(|branch| branch.shapes(&given));
+        let outputs = self.outputs.iter().zip(made).zip(other);
+        let output = |((data_type, made), other): ((&DataType, Option<Shape>), Option<Shape>)| Inferred {
+            data_type: *data_type,
+            shape: made.filter(|made| other.as_ref() == Some(made)),
+        };
+        Ok(outputs.map(output).collect())
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        let branch = if truth(eval.input(0)?.bytes)? { &self.then_branch } else { &self.else_branch };
+        let inputs = arguments(eval, 1)?;
+        let outputs = eval.host.run_subgraph(branch.index, &inputs)?;
+        let mut outputs = outputs.into_iter().enumerate();
+        outputs.try_for_each(|(index, (shape, bytes))| deliver(eval, index, shape, &bytes))
+    }
+
+    /// A branch may assign variables.
+    fn has_side_effects(&self) -> bool {
+        true
+    }
+}

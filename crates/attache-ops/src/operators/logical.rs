@@ -1,0 +1,102 @@
+//! Elementwise operators of booleans, whose inputs broadcast by NumPy's rules; one table row each. Any byte other than
+//! 0 is true.
+
+use std::sync::Arc;
+
+use attache_base::DataType;
+use attache_gpu_ir::Expression;
+use attache_gpu_ir::Expression::{Constant, Input};
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_kernels::elementwise::broadcast2;
+use attache_model::schema::BuiltinOperator;
+
+use crate::shared::support::{arity, broadcast, elements, elements_mut, one_of, required};
+use crate::{Code, Declaration, Definition};
+
+pub(crate) static DEFINITIONS: &[Definition] = &[
+    Definition {
+        code: Code::Builtin(BuiltinOperator::LOGICAL_AND),
+        versions: 1..=1,
+        parse: |declaration| logical(declaration, 2, |a, b| a && b, || Input(0).select(truth(Input(1)), Constant(0.0))),
+    },
+    Definition {
+        code: Code::Builtin(BuiltinOperator::LOGICAL_NOT),
+        versions: 1..=1,
+        parse: |declaration| logical(declaration, 1, |a, _| !a, || Input(0).select(Constant(0.0), Constant(1.0))),
+    },
+    Definition {
+        code: Code::Builtin(BuiltinOperator::LOGICAL_OR),
+        versions: 1..=1,
+        parse: |declaration| logical(declaration, 2, |a, b| a || b, || Input(0).select(Constant(1.0), truth(Input(1)))),
+    },
+];
+
+/// 1 where the expression isn't 0, else 0.
+fn truth(expression: Expression) -> Expression {
+    expression.select(Constant(1.0), Constant(0.0))
+}
+
+#[derive(Debug)]
+struct Logical {
+    name: &'static str,
+    /// Number of inputs, 1 or 2.
+    inputs: usize,
+    /// The function; with one input, both arguments are that input.
+    function: fn(bool, bool) -> bool,
+    /// The GPU expression of the inputs, 1 for true and 0 for false.
+    expression: Expression,
+}
+
+fn logical(
+    declaration: &Declaration<'_>,
+    inputs: usize,
+    function: fn(bool, bool) -> bool,
+    expression: fn() -> Expression,
+) -> Result<Arc<dyn Op>, OpError> {
+    Ok(Arc::new(Logical { name: declaration.builtin_name(), inputs, function, expression: expression() }))
+}
+
+impl Op for Logical {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        arity(inputs, self.inputs..=self.inputs)?;
+        let facts = (0..self.inputs).map(|index| required(inputs, index)).collect::<Result<Vec<_>, _>>()?;
+        facts.iter().enumerate().try_for_each(|(index, fact)| one_of(index, fact, &[DataType::Bool]))?;
+        Ok(vec![Inferred { data_type: DataType::Bool, shape: broadcast(&facts)? }])
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        let (left, right) = (eval.input(0)?, eval.input(self.inputs - 1)?);
+        let output = &mut eval.outputs[0];
+        let left = (elements::<u8>(left.bytes)?, &left.shape[..]);
+        let right = (elements::<u8>(right.bytes)?, &right.shape[..]);
+        let function = |l: u8, r: u8| u8::from((self.function)(l != 0, r != 0));
+        broadcast2(left, right, (elements_mut(output.bytes)?, output.shape), function);
+        Ok(())
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        let inputs = (0..self.inputs).map(|index| lowering.input(index)).collect::<Result<Vec<_>, _>>()?;
+        let shape = lowering.output_shape(0)?.clone();
+        let output = lowering.integer_map(self.expression.clone(), &shape, &inputs)?;
+        lowering.output(0, output)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_truths_are_combined() {
+        let and = Logical { name: "", inputs: 2, function: |a, b| a && b, expression: Input(0) };
+        let infer = |left: &Fact, right: &Fact| and.infer(&[Some(left), Some(right)]);
+        let truth = |shape: &[usize]| Fact::new(DataType::Bool, shape);
+        assert_eq!(infer(&truth(&[2, 1]), &truth(&[3])).unwrap(), [Inferred::new(DataType::Bool, [2, 3])]);
+        assert!(matches!(infer(&truth(&[2]), &Fact::new(DataType::Int32, [2])), Err(OpError::Unsupported(_))));
+        assert!(and.infer(&[Some(&truth(&[2]))]).is_err());
+    }
+}

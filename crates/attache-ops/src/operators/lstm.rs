@@ -1,0 +1,225 @@
+//! LSTM: one step of a long short-term memory, in TensorFlow Lite's basic form.
+//!
+//! With `z = weights × [input, activation] + bias` split into the four parts `i`, `g`, `f`, `o`:
+//! `state' = σ(f) × state + σ(i) × tanh(g)` and `activation' = σ(o) × tanh(state')`.
+//!
+//! Outputs: activation', state', `[input, activation]` and `z`. The last two are scratch tensors of the kernel; they
+//! are written like the others.
+
+use std::sync::Arc;
+
+use attache_base::{Activation, DataType, Shape};
+use attache_gpu_ir::Expression::Input;
+use attache_gpu_ir::{Contraction, Primitive, Unary};
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal, TensorRef, WorkingMemory};
+use attache_kernels::Engine;
+use attache_kernels::gemm::{PackedMatrix, gemm};
+use attache_kernels::movement::concatenate;
+use attache_model::schema::{BuiltinOperator, LSTMKernelType};
+
+use crate::definition::activation;
+use crate::shared::support::{arity, countable, one_of, product, refuse, required};
+use crate::shared::view::View;
+use crate::shared::working::{converted, of_weights, packed};
+use crate::{Code, Declaration, Definition};
+
+pub(crate) static DEFINITIONS: &[Definition] =
+    &[Definition { code: Code::Builtin(BuiltinOperator::LSTM), versions: 1..=4, parse }];
+
+/// Inputs: input, activation, weights `[4 × units, depth + units]`, bias and state.
+#[derive(Debug)]
+struct Lstm;
+
+fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+    let options = declaration.options.builtin_options_as_lstmoptions();
+    let options = options.ok_or_else(|| declaration.no_options())?;
+    if options.kernel_type() != LSTMKernelType::BASIC {
+        return Err(OpError::unsupported("only the basic kernel is implemented"));
+    }
+    if activation(options.fused_activation_function())? != Activation::Tanh {
+        return Err(OpError::unsupported("other activations than tanh are not implemented"));
+    }
+    if options.cell_clip() != 0.0 || options.proj_clip() != 0.0 {
+        return Err(OpError::unsupported("clipping is not implemented"));
+    }
+    Ok(Arc::new(Lstm))
+}
+
+/// Extents of one step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Extents {
+    batches: usize,
+    /// Features of the input.
+    depth: usize,
+    units: usize,
+}
+
+impl Extents {
+    /// The extents, from the shapes of the five inputs.
+    fn new(shapes: [&Shape; 5]) -> Result<Self, OpError> {
+        let wrong = || OpError::invalid(format!("inputs of shapes {shapes:?} make no step"));
+        let (&[batches, depth], &[_, units]) = (shapes[0].extents(), shapes[1].extents()) else { return Err(wrong()) };
+        let (rows, columns) = (units.checked_mul(4).ok_or_else(wrong)?, depth.checked_add(units).ok_or_else(wrong)?);
+        let expected = [&[batches, depth][..], &[batches, units], &[rows, columns], &[rows], &[batches, units]];
+        if (0..5).any(|index| shapes[index].extents() != expected[index]) {
+            return Err(wrong());
+        }
+        Ok(Self { batches, depth, units })
+    }
+
+    /// The shapes of the four outputs.
+    fn outputs(&self) -> [Shape; 4] {
+        let Self { batches, depth, units } = *self;
+        [units, units, depth + units, 4 * units].map(|columns| [batches, columns].into())
+    }
+}
+
+fn logistic(x: f32) -> f32 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+/// The new activation and state, from the four parts of `z` and the previous state.
+fn step([i, g, f, o]: [f32; 4], state: f32) -> (f32, f32) {
+    let state = logistic(i) * g.tanh() + logistic(f) * state;
+    (logistic(o) * state.tanh(), state)
+}
+
+impl Op for Lstm {
+    fn name(&self) -> &str {
+        DEFINITIONS[0].name()
+    }
+
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        arity(inputs, 5..=5)?;
+        let mut shapes = Vec::with_capacity(5);
+        for index in 0..5 {
+            let input = required(inputs, index)?;
+            one_of(index, input, &[DataType::Float32])?;
+            shapes.extend(&input.shape);
+        }
+        let Ok(shapes) = <[&Shape; 5]>::try_from(shapes) else {
+            return Ok(vec![Inferred::unknown(DataType::Float32); 4]);
+        };
+        let outputs = Extents::new(shapes)?.outputs().map(countable);
+        outputs.into_iter().map(|shape| Ok(Inferred::new(DataType::Float32, shape?))).collect()
+    }
+
+    fn multiply_adds(&self, inputs: &[Option<&Shape>], _: &[&Shape]) -> Option<u64> {
+        // Each row of the batch is multiplied by all weights.
+        let (rows, weights) = ((*inputs.first()?)?.first()?, (*inputs.get(2)?)?);
+        Some(product(weights).saturating_mul(*rows as u64))
+    }
+
+    fn working_memory(&self, inputs: &[Option<&Fact>], _: &[&Shape]) -> WorkingMemory {
+        let [input, weights] = [0, 2].map(|index| inputs.get(index).copied().flatten());
+        let (Some(input), Some(weights)) = (input, weights) else { return WorkingMemory::default() };
+        let Some([rows, columns]) = weights.shape.as_ref().map(|shape| [shape.first(), shape.get(1)]) else {
+            return WorkingMemory::default();
+        };
+        let (rows, columns) = (rows.copied().unwrap_or(0), columns.copied().unwrap_or(0));
+        let memory = of_weights(weights, packed(weights.data_type, 1, [rows, columns], columns));
+        let input = input.shape.as_ref().map_or(0, converted);
+        WorkingMemory { scratch: memory.scratch.saturating_add(input), ..memory }
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        let inputs = (0..5).map(|index| eval.input(index)).collect::<Result<Vec<_>, _>>()?;
+        let shapes = [0, 1, 2, 3, 4].map(|index| inputs[index].shape);
+        let Extents { batches, depth, units } = Extents::new(shapes)?;
+        let values = |index: usize| inputs[index].values::<f32>();
+        let (engine, columns) = (Engine::new(eval.parallel), depth + units);
+        let [activation, state, joined, sums] = &mut eval.outputs[..] else {
+            return Err(OpError::invalid("it has four outputs"));
+        };
+        let (joined, sums) = (joined.values::<f32>()?, sums.values::<f32>()?);
+        concatenate(&[values(0)?, values(1)?], batches, joined);
+        let (weights, bias): (&[f32], &[f32]) = (values(2)?, values(3)?);
+        let pack = || PackedMatrix::pack(engine.level, 4 * units, columns, weights, Some(bias));
+        let fresh;
+        let is_constant = |tensor: &TensorRef<'_>| tensor.is_constant;
+        let matrix = match inputs[2..4].iter().all(is_constant) {
+            true => &*eval.cache.get_or_make(pack),
+            false => {
+                fresh = pack();
+                &fresh
+            }
+        };
+        gemm(engine, batches, joined, columns, matrix, sums, 4 * units, (f32::NEG_INFINITY, f32::INFINITY));
+        let (activation, state, before) = (activation.values::<f32>()?, state.values::<f32>()?, values(4)?);
+        for place in 0..batches * units {
+            let (batch, unit) = (place / units, place % units);
+            let parts = [0, 1, 2, 3].map(|part| sums[(batch * 4 + part) * units + unit]);
+            (activation[place], state[place]) = step(parts, before[place]);
+        }
+        Ok(())
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        let mut shapes = Vec::with_capacity(5);
+        for index in 0..5 {
+            shapes.push(lowering.input_shape(index)?);
+        }
+        let shapes = <[&Shape; 5]>::try_from(shapes).map_err(|_| Refusal::new("it has five inputs"))?;
+        let extents = Extents::new(shapes).map_err(refuse)?;
+        let Extents { batches, depth, units } = extents;
+        let [unit_shape, _, _, sum_shape] = extents.outputs();
+        let mut inputs = Vec::with_capacity(5);
+        for index in 0..5 {
+            inputs.push(lowering.float_input(index)?);
+        }
+        let joined = lowering.emit(Primitive::Concatenate { axis: 1 }, &inputs[..2])?;
+        // The matrix product is emitted as a convolution of 1 × 1 images.
+        let image = lowering.reshape(joined, &[batches, 1, 1, depth + units].into())?;
+        let filter = lowering.reshape(inputs[2], &[4 * units, 1, 1, depth + units].into())?;
+        let whole = [1, 1];
+        let product = Contraction {
+            strides: whole,
+            dilations: whole,
+            before: [0, 0],
+            output: whole,
+            groups: 1,
+            transposed: false,
+            zero_points: [0, 0],
+        };
+        let sums = lowering.emit(Primitive::Contract(product), &[image, filter, inputs[3]])?;
+        let sums = lowering.reshape(sums, &sum_shape)?;
+        let mut parts = Vec::with_capacity(4);
+        for part in 0..4 {
+            parts.push(View::slices(&sum_shape, 1, part * units, units).lower(lowering, sums)?);
+        }
+        let gated = |gate: usize, value| Input(gate).unary(Unary::Logistic).multiply(value);
+        let state = gated(0, Input(1).unary(Unary::Tanh)).add(gated(2, Input(3)));
+        let state = lowering.map(state, &unit_shape, &[parts[0], parts[1], parts[2], inputs[4]])?;
+        let activation = lowering.map(gated(0, Input(1).unary(Unary::Tanh)), &unit_shape, &[parts[3], state])?;
+        for (index, value) in [activation, state, joined, sums].into_iter().enumerate() {
+            lowering.output(index, value)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_belong_together() {
+        let shapes = [[2, 3].into(), [2, 5].into(), [20, 8].into(), [20].into(), [2, 5].into()];
+        let of = |shapes: &[Shape; 5]| Extents::new(shapes.each_ref());
+        let extents = of(&shapes).unwrap();
+        assert_eq!(extents, Extents { batches: 2, depth: 3, units: 5 });
+        assert_eq!(extents.outputs()[3], Shape::from([2, 20]));
+        for index in 0..5 {
+            let mut wrong = shapes.clone();
+            wrong[index] = [7, 7].into();
+            assert!(of(&wrong).is_err(), "{index}");
+        }
+        assert!(of(&[[1, 1].into(), [1, usize::MAX].into(), [1].into(), [1].into(), [1].into()]).is_err());
+    }
+
+    #[test]
+    fn a_step_by_hand() {
+        assert_eq!(step([f32::NEG_INFINITY, 3.0, f32::INFINITY, f32::INFINITY], 0.5), (0.5f32.tanh(), 0.5));
+        assert_eq!(step([f32::INFINITY, f32::INFINITY, f32::NEG_INFINITY, 0.0], 0.5), (0.5 * 1f32.tanh(), 1.0));
+    }
+}

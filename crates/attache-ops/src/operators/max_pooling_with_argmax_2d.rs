@@ -1,0 +1,158 @@
+//! MaxPoolingWithArgmax2D: MediaPipe's custom max pooling that also returns the index of each maximum in its window.
+//!
+//! An index is `column × window height + row`, stored as a 32-bit integer in a tensor that the file declares as float;
+//! only MaxUnpooling2D reads it. Padding replicates the image's border, and the first of equal elements wins: an
+//! element of the first row or column has the index of its replica at the window's start, though the element itself may
+//! be further inside (as in XNNPACK). Options are 32-bit integers: padding (1 SAME, 2 VALID), horizontal stride,
+//! vertical stride, window width, window height and, optionally, the activation; further options are ignored.
+
+use std::sync::Arc;
+
+use attache_base::{DataType, Shape};
+use attache_gpu_ir::{Index, IndexMap, Primitive, ValueId, Window, WindowKind};
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+
+use crate::shared::convolution::windows;
+use crate::shared::pool::{Tiling, tiling};
+use crate::shared::support::{arity, countable, image, is_empty, one_of, refuse, required};
+use crate::{Code, Declaration, Definition};
+
+pub(crate) static DEFINITIONS: &[Definition] =
+    &[Definition { code: Code::Custom("MaxPoolingWithArgmax2D"), versions: 1..=1, parse }];
+
+#[derive(Debug)]
+struct MaxPoolingWithArgmax2d(Tiling);
+
+fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+    Ok(Arc::new(MaxPoolingWithArgmax2d(tiling(declaration)?)))
+}
+
+impl MaxPoolingWithArgmax2d {
+    fn window(&self, input: &Shape) -> Result<([usize; 4], Window), OpError> {
+        let ([batches, height, width, channels], size) = (image(0, input)?, self.0.size);
+        let positions = windows(self.0.padding, [height, width], size, size, [1, 1])?;
+        let (before, output) = (positions.map(|position| position.before), positions.map(|position| position.output));
+        let window = Window { kind: WindowKind::ArgMaximum, size, strides: size, before, output };
+        Ok(([batches, output[0], output[1], channels], window))
+    }
+}
+
+/// The maximum of each window and its index, the first of equals. NaN is kept only as a window's first element.
+fn pool(window: &Window, extents: [usize; 4], input: &[f32], values: &mut [f32], places: &mut [u32]) {
+    let [_, height, width, channels] = extents;
+    let [rows, columns] = window.output;
+    let inside = |axis: usize, position: usize, extent: usize| {
+        let (start, before) = (position * window.strides[axis], window.before[axis]);
+        (0..window.size[axis]).filter_map(move |tap| {
+            let place = (start + tap).checked_sub(before).filter(|place| *place < extent)?;
+            Some((tap, place))
+        })
+    };
+    let pixels = values.chunks_exact_mut(channels).zip(places.chunks_exact_mut(channels));
+    for (pixel, (values, places)) in pixels.enumerate() {
+        let (batch, row, column) = (pixel / columns / rows, pixel / columns % rows, pixel % columns);
+        let mut is_first = true;
+        for (j, x) in inside(1, column, width) {
+            for (i, y) in inside(0, row, height) {
+                let (row, column) = (if y == 0 { 0 } else { i }, if x == 0 { 0 } else { j });
+                let place = (column * window.size[0] + row) as u32;
+                let elements = &input[((batch * height + y) * width + x) * channels..][..channels];
+                for (channel, element) in elements.iter().enumerate() {
+                    if is_first || *element > values[channel] {
+                        (values[channel], places[channel]) = (*element, place);
+                    }
+                }
+                is_first = false;
+            }
+        }
+    }
+}
+
+/// The image with its first row and column replicated `before` times.
+fn extend(lowering: &mut Lowering<'_>, image: ValueId, before: [usize; 2]) -> Result<ValueId, Refusal> {
+    if before == [0, 0] {
+        return Ok(image);
+    }
+    let before = [0, before[0], before[1], 0];
+    let output: Vec<usize> = lowering.shape(image).iter().zip(before).map(|(extent, before)| extent + before).collect();
+    // max(x, 0) is (x + |x|) / 2.
+    let coordinate = |axis: usize| match before[axis] as i64 {
+        0 => Index::Axis(axis),
+        before => {
+            let (of, extent) = (Index::Axis(axis).plus(-before), output[axis] as i64);
+            of.clone().sum(Index::Mirror { of: Box::new(of), extent, edge: false }).divided_by(2)
+        }
+    };
+    let coordinates = (0..4).map(coordinate).collect();
+    lowering.emit(Primitive::IndexMap(IndexMap { output, coordinates, fill: None }), &[image])
+}
+
+impl Op for MaxPoolingWithArgmax2d {
+    fn name(&self) -> &str {
+        DEFINITIONS[0].name()
+    }
+
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        arity(inputs, 1..=1)?;
+        let input = required(inputs, 0)?;
+        one_of(0, input, &[DataType::Float32])?;
+        let output = match &input.shape {
+            Some(shape) => Inferred::new(input.data_type, countable(Shape::from(self.window(shape)?.0))?),
+            None => Inferred::unknown(input.data_type),
+        };
+        Ok(vec![output.clone(), output])
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        if is_empty(eval) {
+            return Ok(());
+        }
+        let input = eval.input(0)?;
+        let (extents, (_, window)) = (image(0, input.shape)?, self.window(input.shape)?);
+        let [values, places] = &mut eval.outputs[..] else { return Err(OpError::invalid("it has two outputs")) };
+        let places = bytemuck::cast_slice_mut(places.values::<f32>()?);
+        pool(&window, extents, input.values()?, values.values()?, places);
+        Ok(())
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        let (_, window) = self.window(lowering.input_shape(0)?).map_err(refuse)?;
+        let input = lowering.float_input(0)?;
+        let input = extend(lowering, input, window.before)?;
+        let made = lowering.emit_all(Primitive::Window(Window { before: [0, 0], ..window }), &[input])?;
+        lowering.output(0, made[0])?;
+        lowering.output(1, made[1])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_base::Padding;
+
+    use super::*;
+
+    fn pooled(padding: Padding, extents: [usize; 4], input: &[f32]) -> (Vec<f32>, Vec<u32>) {
+        let op = MaxPoolingWithArgmax2d(Tiling { padding, size: [2, 3] });
+        let (shape, window) = op.window(&Shape::from(extents)).unwrap();
+        let elements = shape.iter().product();
+        let (mut values, mut places) = (vec![0.0; elements], vec![9; elements]);
+        pool(&window, extents, input, &mut values, &mut places);
+        (values, places)
+    }
+
+    #[test]
+    fn places_count_down_columns() {
+        let input = [1.0, 5.0, 2.0, 0.0, 5.0, 7.0];
+        assert_eq!(pooled(Padding::Valid, [1, 2, 3, 1], &input), (vec![7.0], vec![5]));
+        assert_eq!(pooled(Padding::Valid, [1, 2, 3, 1], &[1.0, 5.0, 2.0, 0.0, 5.0, 3.0]), (vec![5.0], vec![2]));
+    }
+
+    #[test]
+    fn the_first_row_and_column_stand_where_the_window_starts() {
+        // One row and four columns in windows of 2 × 3: one column of padding before, one after.
+        let (values, places) = pooled(Padding::Same, [1, 1, 4, 1], &[-1.0, -2.0, -4.0, -3.0]);
+        assert_eq!((values, places), (vec![-1.0, -3.0], vec![0, 2]));
+        let (values, places) = pooled(Padding::Same, [1, 1, 4, 1], &[-2.0, -1.0, -3.0, -4.0]);
+        assert_eq!((values, places), (vec![-1.0, -3.0], vec![4, 0]));
+    }
+}

@@ -1,0 +1,204 @@
+//! NON_MAX_SUPPRESSION_V4 and _V5: selects the boxes with the highest scores that do not overlap much with earlier
+//! ones.
+//!
+//! Boxes are given by two opposite corners, `[y1, x1, y2, x2]`. Candidates are the boxes with a score above the score
+//! threshold, in descending order of score. A candidate is compared with each box selected since its last visit; `u` is
+//! their intersection over union. It is dropped where `u` reaches the overlap threshold. V5 also scales its score by
+//! `exp(−u² / 2σ)` where σ is above 0. A candidate whose score was reduced, but is still above the threshold, is put
+//! back into the queue. Of equal scores the lowest index comes first; TensorFlow Lite does not define that order.
+//!
+//! Outputs: the selected boxes' indices and, for V5, their scores, both padded with zeros to the requested number, and
+//! the number of selected boxes.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use attache_base::{DataType, Shape};
+use attache_graph::{Eval, Fact, Inferred, Op, OpError};
+use attache_model::schema::BuiltinOperator;
+
+use crate::shared::overlap::overlap;
+use crate::shared::support::{arity, countable, known_integers, one_of, only, required, single};
+use crate::{Code, Declaration, Definition};
+
+pub(crate) static DEFINITIONS: &[Definition] = &[
+    Definition {
+        code: Code::Builtin(BuiltinOperator::NON_MAX_SUPPRESSION_V4),
+        versions: 1..=1,
+        parse: |declaration| row(declaration, false),
+    },
+    Definition {
+        code: Code::Builtin(BuiltinOperator::NON_MAX_SUPPRESSION_V5),
+        versions: 1..=1,
+        parse: |declaration| row(declaration, true),
+    },
+];
+
+/// Inputs: boxes, scores, the maximum to select, the thresholds of overlap and of score and, for V5, sigma.
+#[derive(Debug)]
+struct NonMaxSuppression {
+    name: &'static str,
+    /// Whether this is V5.
+    is_soft: bool,
+}
+
+fn row(declaration: &Declaration<'_>, is_soft: bool) -> Result<Arc<dyn Op>, OpError> {
+    Ok(Arc::new(NonMaxSuppression { name: declaration.builtin_name(), is_soft }))
+}
+
+/// The maximum number of boxes to select.
+fn most(values: &[i64]) -> Result<usize, OpError> {
+    usize::try_from(single(values)?).map_err(|_| OpError::invalid(format!("at most {values:?} boxes to choose")))
+}
+
+/// A candidate box. The order is by descending score, then by ascending index.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    index: usize,
+    score: f32,
+    /// Number of boxes selected at its last visit.
+    seen: usize,
+}
+
+impl Ord for Candidate {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.score.total_cmp(&other.score).then(other.index.cmp(&self.index))
+    }
+}
+
+impl PartialOrd for Candidate {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Candidate {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Candidate {}
+
+/// The selection limits.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    most: usize,
+    overlap: f32,
+    score: f32,
+    /// 0 where scores are not scaled.
+    sigma: f32,
+}
+
+/// The selected boxes with their scores, in the order of selection.
+fn choose(boxes: &[[f32; 4]], scores: &[f32], limits: Limits) -> Vec<(usize, f32)> {
+    let candidates = scores.iter().enumerate().filter(|(_, score)| **score > limits.score);
+    let candidates = candidates.map(|(index, score)| Candidate { index, score: *score, seen: 0 });
+    let mut candidates: BinaryHeap<_> = candidates.collect();
+    let mut chosen: Vec<(usize, f32)> = Vec::new();
+    while chosen.len() < limits.most
+        && let Some(mut candidate) = candidates.pop()
+    {
+        let before = candidate.score;
+        let is_dropped = chosen[candidate.seen..].iter().rev().any(|(other, _)| {
+            let overlap = overlap(&boxes[candidate.index], &boxes[*other]);
+            if overlap >= limits.overlap {
+                return true;
+            }
+            if limits.sigma > 0.0 {
+                candidate.score *= (-overlap * overlap / (2.0 * limits.sigma)).exp();
+            }
+            candidate.score <= limits.score
+        });
+        candidate.seen = chosen.len();
+        if is_dropped {
+            continue;
+        }
+        match candidate.score == before {
+            true => chosen.push((candidate.index, candidate.score)),
+            false => candidates.push(candidate),
+        }
+    }
+    chosen
+}
+
+impl Op for NonMaxSuppression {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        let count = if self.is_soft { 6 } else { 5 };
+        arity(inputs, count..=count)?;
+        for index in 0..count {
+            let input = required(inputs, index)?;
+            one_of(index, input, &[if index == 2 { DataType::Int32 } else { DataType::Float32 }])?;
+            if let Some(shape) = input.shape.as_ref().filter(|shape| index >= 2 && shape.rank() != 0) {
+                return Err(OpError::invalid(format!("input {index} of shape {shape} is not a scalar")));
+            }
+        }
+        if let (Some(boxes), Some(scores)) = (&required(inputs, 0)?.shape, &required(inputs, 1)?.shape) {
+            check(boxes, scores)?;
+        }
+        let most = known_integers(2, required(inputs, 2)?)?.map(|values| most(&values)).transpose()?;
+        let shape = most.map(|most| countable([most].into())).transpose()?;
+        let list = |data_type| Inferred { data_type, shape: shape.clone() };
+        let mut outputs = vec![list(DataType::Int32)];
+        outputs.extend(self.is_soft.then(|| list(DataType::Float32)));
+        outputs.push(Inferred::new(DataType::Int32, []));
+        Ok(outputs)
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        let (boxes, scores) = (eval.input(0)?, eval.input(1)?);
+        check(boxes.shape, scores.shape)?;
+        let (boxes, _) = boxes.values::<f32>()?.as_chunks::<4>();
+        let sigma = if self.is_soft { only(eval.input(5)?)? } else { 0.0 };
+        let most = most(&eval.input(2)?.integers()?)?;
+        let limits = Limits { most, overlap: only(eval.input(3)?)?, score: only(eval.input(4)?)?, sigma };
+        if sigma < 0.0 {
+            return Err(OpError::invalid(format!("sigma is {sigma}")));
+        }
+        let chosen = choose(boxes, scores.values()?, limits);
+        let [indices, scores @ .., count] = &mut eval.outputs[..] else {
+            return Err(OpError::invalid("it has two or three outputs"));
+        };
+        let padded = chosen.iter().copied().chain(std::iter::repeat((0, 0.0)));
+        let indices = indices.values::<i32>()?.iter_mut().zip(padded.clone());
+        indices.for_each(|(index, (chosen, _))| *index = chosen as i32);
+        if let [scores] = scores {
+            scores.values::<f32>()?.iter_mut().zip(padded).for_each(|(score, (_, chosen))| *score = chosen);
+        }
+        count.values::<i32>()?.fill(chosen.len() as i32);
+        Ok(())
+    }
+}
+
+/// An error unless the shapes are boxes `[count, 4]` and scores `[count]`.
+fn check(boxes: &Shape, scores: &Shape) -> Result<(), OpError> {
+    match (boxes.extents(), scores.extents()) {
+        (&[boxes, 4], &[scores]) if boxes == scores && i32::try_from(boxes).is_ok() => Ok(()),
+        _ => Err(OpError::invalid(format!("boxes of shape {boxes} and scores of shape {scores}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOXES: [[f32; 4]; 4] =
+        [[0.0, 0.0, 1.0, 1.0], [1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 2.0], [5.0, 5.0, 5.0, 5.0]];
+
+    #[test]
+    fn what_overlaps_is_dropped_or_fades() {
+        let limits = Limits { most: 9, overlap: 0.6, score: 0.1, sigma: 0.0 };
+        let scores = [0.8, 0.9, 0.7, 0.05];
+        assert_eq!(choose(&BOXES, &scores, limits), [(1, 0.9), (2, 0.7)]);
+        assert_eq!(choose(&BOXES, &scores, Limits { most: 1, ..limits }), [(1, 0.9)]);
+        assert_eq!(choose(&BOXES, &[0.5, 0.5, f32::NAN, f32::NAN], limits), [(0, 0.5)]);
+        let soft = choose(&BOXES, &scores, Limits { overlap: 2.0, sigma: 0.5, ..limits });
+        assert_eq!(soft.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [1, 2, 0]);
+        assert!(soft[1].1 < 0.7 && soft[2].1 < 0.8 * 0.4);
+    }
+}

@@ -1,0 +1,117 @@
+//! PACK: stacks inputs of equal shape along a new axis.
+
+use std::sync::Arc;
+
+use attache_base::Shape;
+use attache_gpu_ir::Primitive;
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_kernels::movement::concatenate;
+use attache_model::schema::BuiltinOperator;
+
+use crate::shared::quantized::require_one_scale;
+use crate::shared::support::{countable, elements, elements_mut, movable, refuse, required, with_element};
+use crate::{Code, Declaration, Definition};
+
+pub(crate) static DEFINITIONS: &[Definition] =
+    &[Definition { code: Code::Builtin(BuiltinOperator::PACK), versions: 1..=5, parse }];
+
+#[derive(Debug)]
+struct Pack {
+    /// Position of the new axis in the output; negative axes count from the end.
+    axis: i64,
+}
+
+fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+    let options = declaration.options.builtin_options_as_pack_options();
+    let options = options.ok_or_else(|| declaration.no_options())?;
+    let (stated, inputs) = (options.values_count(), declaration.operator.inputs.len());
+    if usize::try_from(stated) != Ok(inputs) {
+        return Err(OpError::invalid(format!("{inputs} inputs where its options say {stated}")));
+    }
+    Ok(Arc::new(Pack { axis: i64::from(options.axis()) }))
+}
+
+impl Pack {
+    /// The new axis, and an input's shape with it inserted.
+    fn slice(&self, shape: &Shape) -> Result<(usize, Shape), OpError> {
+        let axis = shape.with_rank(shape.rank() + 1).axis(self.axis);
+        let axis = axis.ok_or_else(|| OpError::invalid(format!("{shape} cannot be given an axis {}", self.axis)))?;
+        let mut extents = shape.to_vec();
+        extents.insert(axis, 1);
+        Ok((axis, extents.into()))
+    }
+}
+
+impl Op for Pack {
+    fn name(&self) -> &str {
+        DEFINITIONS[0].name()
+    }
+
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        let first = required(inputs, 0)?;
+        movable(0, first)?;
+        for index in 1..inputs.len() {
+            let input = required(inputs, index)?;
+            let same_shape = input.shape.is_none() || first.shape.is_none() || input.shape == first.shape;
+            if input.data_type != first.data_type || !same_shape {
+                return Err(OpError::invalid(format!("input {index} is not of the first one's type and shape")));
+            }
+        }
+        let Some(shape) = &first.shape else { return Ok(vec![Inferred::unknown(first.data_type)]) };
+        let (axis, slice) = self.slice(shape)?;
+        let mut extents = slice.to_vec();
+        extents[axis] = inputs.len();
+        Ok(vec![Inferred::new(first.data_type, countable(extents.into())?)])
+    }
+
+    fn check_scales(&self, inputs: &[Option<&Fact>], outputs: &[&Fact]) -> Result<(), OpError> {
+        require_one_scale(inputs, 0..inputs.len(), outputs)
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        let first = eval.input(0)?;
+        let (axis, slice) = self.slice(first.shape)?;
+        let outer = slice[..axis].iter().product();
+        let inputs: Vec<_> = (0..eval.inputs.len()).map(|index| eval.input(index)).collect::<Result<_, _>>()?;
+        let output = &mut *eval.outputs[0].bytes;
+        with_element!(first.data_type, T => {
+            let parts: Vec<&[T]> = inputs.iter().map(|input| elements(input.bytes)).collect::<Result<_, _>>()?;
+            concatenate(&parts, outer, elements_mut(output)?);
+        });
+        Ok(())
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        let (axis, slice) = self.slice(lowering.input_shape(0)?).map_err(refuse)?;
+        let mut slices = Vec::with_capacity(lowering.input_count());
+        for index in 0..lowering.input_count() {
+            let input = lowering.input(index)?;
+            slices.push(lowering.reshape(input, &slice)?);
+        }
+        let output = lowering.emit(Primitive::Concatenate { axis }, &slices)?;
+        lowering.output(0, output)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_base::DataType;
+
+    use super::*;
+
+    fn output<const N: usize>(axis: i64, shapes: &[[usize; N]]) -> Result<Shape, OpError> {
+        let facts: Vec<_> = shapes.iter().map(|shape| Fact::new(DataType::Float32, *shape)).collect();
+        let inputs: Vec<_> = facts.iter().map(Some).collect();
+        Ok(Pack { axis }.infer(&inputs)?.remove(0).shape.unwrap())
+    }
+
+    #[test]
+    fn the_axis_is_one_of_the_outputs() {
+        assert_eq!(output(1, &[[2, 3], [2, 3]]).unwrap(), Shape::from([2, 2, 3]));
+        assert_eq!(output(-1, &[[2, 3]; 4]).unwrap(), Shape::from([2, 3, 4]));
+        assert_eq!(output(0, &[[]; 3]).unwrap(), Shape::from([3]));
+        assert!(output(3, &[[2, 3]]).is_err());
+        assert!(output(0, &[[2, 3], [3, 2]]).is_err());
+        assert!(output::<0>(0, &[]).is_err());
+    }
+}

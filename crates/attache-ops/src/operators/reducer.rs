@@ -1,0 +1,265 @@
+//! Reductions over the axes named by an input; one table row each. Float32 sums accumulate in float32, integer sums
+//! wrap.
+
+use std::sync::Arc;
+
+use attache_base::{DataType, Element};
+use attache_gpu_ir::Reduction;
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_kernels::Engine;
+use attache_kernels::quantized::fixed_point::multiply_wide;
+use attache_kernels::quantized::{Multiplier, Stored};
+use attache_kernels::reduce::{self, Reduction as Kernel};
+use attache_model::schema::BuiltinOperator;
+
+use crate::shared::exact::is_exact;
+use crate::shared::quantized::{Affine, is_stored, require_one_stored_scale, with_stored};
+use crate::shared::reduction::{self, Folding};
+use crate::shared::support::{elements, elements_mut, is_empty};
+use crate::{Code, Declaration, Definition};
+
+pub(crate) static DEFINITIONS: &[Definition] = &[
+    row(Code::Builtin(BuiltinOperator::REDUCE_ALL), 1, |declaration| {
+        truths(declaration, |a, b| a && b, true, Reduction::Minimum)
+    }),
+    row(Code::Builtin(BuiltinOperator::REDUCE_ANY), 1, |declaration| {
+        truths(declaration, |a, b| a || b, false, Reduction::Maximum)
+    }),
+    row(Code::Builtin(BuiltinOperator::REDUCE_MAX), 3, |declaration| {
+        numbers(declaration, Kernel::Maximum, (i64::max, i64::MIN), Reduction::Maximum, Form::Same)
+    }),
+    row(Code::Builtin(BuiltinOperator::REDUCE_MIN), 3, |declaration| {
+        numbers(declaration, Kernel::Minimum, (i64::min, i64::MAX), Reduction::Minimum, Form::Same)
+    }),
+    row(Code::Builtin(BuiltinOperator::REDUCE_PROD), 2, |declaration| {
+        numbers(declaration, Kernel::Product, (i64::wrapping_mul, 1), Reduction::Product, Form::Product)
+    }),
+    row(Code::Builtin(BuiltinOperator::SUM), 2, |declaration| {
+        numbers(declaration, Kernel::Sum, (i64::wrapping_add, 0), Reduction::Sum, Form::Sum)
+    }),
+];
+
+type Parsed = Result<Arc<dyn Op>, OpError>;
+
+const fn row(code: Code, newest: i32, parse: fn(&Declaration<'_>) -> Parsed) -> Definition {
+    Definition { code, versions: 1..=newest, parse }
+}
+
+/// How quantized elements are reduced.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Form {
+    /// As integers: the scale does not change.
+    Same,
+    /// A sum at the output's scale.
+    Sum,
+    /// A product, rescaled to the output's scale step by step.
+    Product,
+}
+
+/// A reduction of numbers.
+#[derive(Debug)]
+struct Numbers {
+    name: &'static str,
+    folding: Folding,
+    /// The CPU kernel for floats.
+    kernel: Kernel,
+    /// The reduction of integers, in 64 bits and wrapped, and its initial value, which is saturated to the type.
+    integer: (fn(i64, i64) -> i64, i64),
+    /// The reduction on a device.
+    reduction: Reduction,
+    /// The reduction of quantized elements.
+    form: Form,
+}
+
+fn numbers(
+    declaration: &Declaration<'_>,
+    kernel: Kernel,
+    integer: (fn(i64, i64) -> i64, i64),
+    reduction: Reduction,
+    form: Form,
+) -> Parsed {
+    let (name, folding) = (declaration.builtin_name(), Folding::parse(declaration)?);
+    Ok(Arc::new(Numbers { name, folding, kernel, integer, reduction, form }))
+}
+
+impl Numbers {
+    fn integers<T: Element + Into<i64>>(
+        &self,
+        eval: &mut Eval<'_>,
+        wrap: fn(i64) -> T,
+        start: T,
+    ) -> Result<(), OpError> {
+        let (input, folded) = (eval.input(0)?, self.folding.axes(eval)?);
+        let step = |folded: T, element: T| wrap((self.integer.0)(folded.into(), element.into()));
+        reduce::fold(input.values()?, input.shape, &folded, eval.outputs[0].values()?, start, step);
+        Ok(())
+    }
+}
+
+/// Supported element types; products do not support the last one.
+const TYPES: [DataType; 6] =
+    [DataType::Float32, DataType::Int32, DataType::Int64, DataType::Int8, DataType::Int16, DataType::UInt8];
+
+impl Numbers {
+    fn stored(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        let (input, folded) = (eval.input(0)?, self.folding.axes(eval)?);
+        match self.form {
+            Form::Sum => return reduction::rescaled_sum(eval, &folded, false),
+            Form::Product if input.quantization.is_some() => return rescaled_product(eval, &folded),
+            Form::Same | Form::Product => {}
+        }
+        let start = self.integer.1.clamp(-(1 << 20), 1 << 20) as i32;
+        with_stored!(input.data_type, T => {
+            let wrap = |value: i64| T::truncate(value as i32);
+            let step = |total: T, element: T| {
+                wrap((self.integer.0)(i64::from(total), i64::from(element)))
+            };
+            reduce::fold(input.values()?, input.shape, &folded, eval.outputs[0].values()?, T::saturate(start), step);
+        });
+        Ok(())
+    }
+}
+
+/// The product of n quantized elements. Each step multiplies by the input's scale over the n-th root of the output's,
+/// so that nothing overflows whose result fits the output.
+fn rescaled_product(eval: &mut Eval<'_>, folded: &[bool]) -> Result<(), OpError> {
+    let (input, output) = (eval.input(0)?, &mut eval.outputs[0]);
+    let from = Affine::new(input.data_type, input.quantization)?;
+    let to = Affine::new(output.data_type, output.quantization)?;
+    let count = input.shape.elements() / output.shape.elements().max(1);
+    let factor = Multiplier::new(f64::from(from.scale) / f64::from(to.scale).powf(1.0 / count.max(1) as f64));
+    let mut products = vec![None; output.shape.elements()];
+    with_stored!(input.data_type, T => {
+        let step = |product: Option<i32>, element: T| {
+            let element = i32::from(element) - from.zero_point;
+            Some(product.map_or(element, |product| multiply_wide(i64::from(product) * i64::from(element), factor)))
+        };
+        reduce::fold(input.values::<T>()?, input.shape, folded, &mut products, None, step);
+        for (value, product) in output.values::<T>()?.iter_mut().zip(products) {
+            let product = multiply_wide(product.unwrap_or(1).into(), factor);
+            *value = T::saturate(product.saturating_add(to.zero_point));
+        }
+    });
+    Ok(())
+}
+
+impl Op for Numbers {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        let types = match self.form {
+            Form::Product => &TYPES[..5],
+            Form::Same | Form::Sum => &TYPES,
+        };
+        self.folding.infer(inputs, types)
+    }
+
+    fn check_scales(&self, inputs: &[Option<&Fact>], outputs: &[&Fact]) -> Result<(), OpError> {
+        match self.form {
+            Form::Same => require_one_stored_scale(inputs, 0..1, outputs),
+            Form::Sum | Form::Product => Ok(()),
+        }
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        if is_empty(eval) {
+            return Ok(());
+        }
+        let (input, start) = (eval.input(0)?, self.integer.1);
+        match input.data_type {
+            data_type if is_stored(data_type) => return self.stored(eval),
+            DataType::Int32 => {
+                let narrow = start.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
+                return self.integers(eval, |value| value as i32, narrow);
+            }
+            DataType::Int64 => return self.integers(eval, |value| value, start),
+            _ => {}
+        }
+        let (engine, folded) = (Engine::new(eval.parallel), self.folding.axes(eval)?);
+        reduce::reduce(engine, self.kernel, input.values()?, input.shape, &folded, eval.outputs[0].values()?);
+        Ok(())
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        match self.form {
+            Form::Sum if is_exact(lowering, 0) => return self.folding.lower_sum(lowering, false),
+            Form::Product if is_exact(lowering, 0) => {
+                return Err(Refusal::new("products of stored numbers are rescaled one after the other, in 64 bits"));
+            }
+            Form::Same if is_exact(lowering, 0) => return self.folding.lower_extremum(lowering, self.reduction),
+            _ => {}
+        }
+        let input = lowering.float_input(0)?;
+        self.folding.lower(lowering, self.reduction, input)
+    }
+}
+
+/// A reduction of booleans; any byte other than 0 is true.
+#[derive(Debug)]
+struct Truths {
+    name: &'static str,
+    folding: Folding,
+    function: fn(bool, bool) -> bool,
+    /// The result for no elements.
+    start: bool,
+    /// The equivalent reduction on a device, with 1 for true and 0 for false.
+    reduction: Reduction,
+}
+
+fn truths(
+    declaration: &Declaration<'_>,
+    function: fn(bool, bool) -> bool,
+    start: bool,
+    reduction: Reduction,
+) -> Parsed {
+    let (name, folding) = (declaration.builtin_name(), Folding::parse(declaration)?);
+    Ok(Arc::new(Truths { name, folding, function, start, reduction }))
+}
+
+impl Op for Truths {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        self.folding.infer(inputs, &[DataType::Bool])
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        if is_empty(eval) {
+            return Ok(());
+        }
+        let (input, folded) = (eval.input(0)?, self.folding.axes(eval)?);
+        let step = |folded: u8, element: u8| u8::from((self.function)(folded != 0, element != 0));
+        let output = elements_mut::<u8>(eval.outputs[0].bytes)?;
+        reduce::fold(elements(input.bytes)?, input.shape, &folded, output, u8::from(self.start), step);
+        Ok(())
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        let input = lowering.input(0)?;
+        self.folding.lower(lowering, self.reduction, input)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_truths_are_folded_apart() {
+        let (folding, axes) = (Folding { keep_dims: false }, Fact::new(DataType::Int32, [1]));
+        let function: fn(bool, bool) -> bool = |a, b| a && b;
+        let all = Truths { name: "", folding, function, start: true, reduction: Reduction::Minimum };
+        let integer: (fn(i64, i64) -> i64, i64) = (i64::wrapping_add, 0);
+        let sum =
+            Numbers { name: "", folding, kernel: Kernel::Sum, integer, reduction: Reduction::Sum, form: Form::Sum };
+        for (data_type, is_number) in [(DataType::Float32, true), (DataType::Int64, true), (DataType::Bool, false)] {
+            let input = Fact::new(data_type, [2, 3]);
+            let inputs = [Some(&input), Some(&axes)];
+            assert_eq!((sum.infer(&inputs).is_ok(), all.infer(&inputs).is_ok()), (is_number, !is_number));
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! RESHAPE: the same elements in another shape.
+
+use std::sync::Arc;
+
+use attache_base::{DataType, Shape};
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_model::schema::BuiltinOperator;
+
+use crate::shared::support::{arity, countable, known_integers, movable, required};
+use crate::{Code, Declaration, Definition};
+
+pub(crate) static DEFINITIONS: &[Definition] =
+    &[Definition { code: Code::Builtin(BuiltinOperator::RESHAPE), versions: 1..=1, parse }];
+
+#[derive(Debug)]
+struct Reshape {
+    /// The shape in the options, used where there is no shape input.
+    new_shape: Option<Vec<i64>>,
+}
+
+fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+    let options = declaration.options.builtin_options_as_reshape_options();
+    let new_shape = options.and_then(|options| options.new_shape());
+    Ok(Arc::new(Reshape { new_shape: new_shape.map(|shape| shape.iter().map(i64::from).collect()) }))
+}
+
+/// Resolves the requested shape: one extent of -1 is inferred from `elements`.
+fn resolve(wanted: &[i64], elements: usize) -> Result<Shape, OpError> {
+    let wrong = || OpError::invalid(format!("{elements} elements cannot take the shape {wanted:?}"));
+    if wanted.iter().any(|extent| *extent < -1) || wanted.iter().filter(|extent| **extent == -1).count() > 1 {
+        return Err(wrong());
+    }
+    let known: Shape = wanted.iter().filter(|extent| **extent >= 0).map(|extent| *extent as usize).collect();
+    let known = known.checked_elements().ok_or_else(wrong)?;
+    let rest = elements.checked_div(known).unwrap_or(0);
+    let shape: Shape = wanted.iter().map(|extent| if *extent == -1 { rest } else { *extent as usize }).collect();
+    if shape.checked_elements() == Some(elements) { countable(shape) } else { Err(wrong()) }
+}
+
+impl Reshape {
+    /// The shape in the options. Old files encode a scalar's shape as `[0]`.
+    fn of_options(&self, elements: usize) -> Result<Shape, OpError> {
+        let wanted = self.new_shape.as_ref().ok_or_else(|| OpError::invalid("the file gives no new shape"))?;
+        let is_scalar = elements == 1 && wanted[..] == [0];
+        if is_scalar { Ok(Shape::default()) } else { resolve(wanted, elements) }
+    }
+}
+
+impl Op for Reshape {
+    fn name(&self) -> &str {
+        DEFINITIONS[0].name()
+    }
+
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        arity(inputs, 1..=2)?;
+        let input = required(inputs, 0)?;
+        movable(0, input)?;
+        let unknown = Ok(vec![Inferred::unknown(input.data_type)]);
+        let Some(elements) = input.shape.as_ref().map(|shape| shape.elements()) else { return unknown };
+        // As in TensorFlow Lite, a shape input of a type other than int32 is ignored.
+        let shape = match inputs.get(1).copied().flatten().filter(|shape| shape.data_type == DataType::Int32) {
+            Some(fact) if fact.shape.as_ref().is_some_and(|shape| shape.rank() != 1) => {
+                return Err(OpError::invalid("input 1 is not a list"));
+            }
+            Some(fact) => match known_integers(1, fact)? {
+                Some(wanted) => resolve(&wanted, elements)?,
+                None => return unknown,
+            },
+            None => self.of_options(elements)?,
+        };
+        Ok(vec![Inferred::new(input.data_type, shape)])
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        let input = eval.input(0)?;
+        eval.outputs[0].bytes.copy_from_slice(input.bytes);
+        Ok(())
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        let input = lowering.input(0)?;
+        let shape = lowering.output_shape(0)?.clone();
+        let output = lowering.reshape(input, &shape)?;
+        lowering.output(0, output)
+    }
+
+    fn is_reshape(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_base::Constant;
+
+    use super::*;
+
+    #[test]
+    fn one_extent_takes_what_is_left() {
+        assert_eq!(resolve(&[2, -1, 3], 24).unwrap(), Shape::from([2, 4, 3]));
+        assert_eq!(resolve(&[], 1).unwrap(), Shape::from([]));
+        assert!(resolve(&[-1, 5], 24).is_err());
+        assert!(resolve(&[-1, -1], 24).is_err());
+        assert!(resolve(&[i64::MAX, 4], 24).is_err());
+    }
+
+    #[test]
+    fn a_list_of_32_bit_integers_wins_over_the_options() {
+        let reshape = Reshape { new_shape: Some(vec![3, 2]) };
+        let input = Fact::new(DataType::Float32, [6]);
+        let shape =
+            |new_shape: Fact| reshape.infer(&[Some(&input), Some(&new_shape)]).map(|made| made[0].shape.clone());
+        let constant = |constant| Fact::constant(constant);
+        assert_eq!(shape(constant(Constant::from_values([2], &[2i32, 3]))).unwrap(), Some([2, 3].into()));
+        assert_eq!(shape(constant(Constant::from_values([2], &[2i64, 3]))).unwrap(), Some([3, 2].into()));
+        assert_eq!(shape(Fact::new(DataType::Int32, [2])).unwrap(), None);
+        assert!(shape(constant(Constant::from_values([], &[6i32]))).is_err(), "a scalar is not a list");
+    }
+
+    #[test]
+    fn old_files_write_a_scalar_as_0() {
+        let reshape = Reshape { new_shape: Some(vec![0]) };
+        assert_eq!(reshape.of_options(1).unwrap(), Shape::default());
+        assert_eq!(reshape.of_options(0).unwrap(), Shape::from([0]));
+        assert!(reshape.of_options(2).is_err());
+    }
+}

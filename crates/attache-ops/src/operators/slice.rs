@@ -1,0 +1,91 @@
+//! SLICE: a block of the input, `size[a]` elements from `begin[a]` along each axis; a size of -1 extends to the end.
+
+use std::sync::Arc;
+
+use attache_base::Shape;
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_model::schema::BuiltinOperator;
+
+use crate::shared::support::{arity, integral, known_integers, movable, refuse, required};
+use crate::shared::view::{Along, View};
+use crate::{Code, Declaration, Definition};
+
+pub(crate) static DEFINITIONS: &[Definition] =
+    &[Definition { code: Code::Builtin(BuiltinOperator::SLICE), versions: 1..=8, parse }];
+
+/// Inputs: elements, begin and size.
+#[derive(Debug)]
+struct Slice;
+
+fn parse(_: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+    Ok(Arc::new(Slice))
+}
+
+/// The view of the block; an error unless it is inside of the input.
+fn view(shape: &Shape, begins: &[i64], sizes: &[i64]) -> Result<View, OpError> {
+    let wrong = || OpError::invalid(format!("{sizes:?} elements from {begins:?} on do not lie in {shape}"));
+    if begins.len() != shape.rank() || sizes.len() != shape.rank() {
+        return Err(wrong());
+    }
+    let (mut output, mut coordinates) = (Vec::new(), Vec::new());
+    for (axis, (begin, size)) in begins.iter().zip(sizes).enumerate() {
+        let rest = usize::try_from(*begin).ok().and_then(|begin| shape[axis].checked_sub(begin)).ok_or_else(wrong)?;
+        let size = if *size == -1 { rest } else { usize::try_from(*size).map_err(|_| wrong())? };
+        if size > rest {
+            return Err(wrong());
+        }
+        output.push(size);
+        coordinates.push(Along { begin: *begin, ..Along::whole(axis) });
+    }
+    Ok(View { output: output.into(), coordinates })
+}
+
+impl Op for Slice {
+    fn name(&self) -> &str {
+        DEFINITIONS[0].name()
+    }
+
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        arity(inputs, 3..=3)?;
+        let (input, begin, size) = (required(inputs, 0)?, required(inputs, 1)?, required(inputs, 2)?);
+        movable(0, input)?;
+        integral(1, begin)?;
+        integral(2, size)?;
+        let known = (known_integers(1, begin)?, known_integers(2, size)?);
+        let (Some(shape), (Some(begin), Some(size))) = (&input.shape, known) else {
+            return Ok(vec![Inferred::unknown(input.data_type)]);
+        };
+        Ok(vec![Inferred::new(input.data_type, view(shape, &begin, &size)?.output)])
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        let input = eval.input(0)?;
+        let view = view(input.shape, &eval.input(1)?.integers()?, &eval.input(2)?.integers()?)?;
+        view.copy(input, eval.outputs[0].bytes)
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        let (begin, size) = (lowering.integers(1)?, lowering.integers(2)?);
+        let view = view(lowering.input_shape(0)?, &begin, &size).map_err(refuse)?;
+        let input = lowering.input(0)?;
+        let output = view.lower(lowering, input)?;
+        lowering.output(0, output)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_lie_inside() {
+        let shape = Shape::from([4, 5]);
+        assert_eq!(view(&shape, &[1, 2], &[2, -1]).unwrap().output, Shape::from([2, 3]));
+        assert_eq!(view(&shape, &[4, 5], &[-1, 0]).unwrap().output, Shape::from([0, 0]));
+        for (begin, size) in [([1, 2], [4, 1]), ([-1, 0], [1, 1]), ([5, 0], [-1, 1]), ([0, 0], [-2, 1])] {
+            assert!(view(&shape, &begin, &size).is_err(), "{begin:?} {size:?}");
+        }
+        assert!(view(&shape, &[1, i64::MAX], &[1, i64::MAX]).is_err());
+        assert!(view(&shape, &[1], &[1]).is_err());
+    }
+}

@@ -1,0 +1,191 @@
+//! SOFTMAX: `exp(β × x) / Σ exp(β × x)` over the last axis.
+
+use std::sync::Arc;
+
+use attache_base::{DataType, Quantization, Shape};
+use attache_gpu_ir::Expression::{Constant, Input};
+use attache_gpu_ir::{Primitive, Reduction, Unary, Whole, WholeBinary, WholeRounding};
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_kernels::quantized::Rounding;
+use attache_kernels::quantized::softmax as stored;
+use attache_kernels::{Engine, softmax};
+use attache_model::schema::BuiltinOperator;
+
+use crate::shared::exact::{
+    affine, below_largest, entries, functions, integers, is_exact, look_up, rescaled, sum_of_exponentials,
+};
+use crate::shared::quantized::{Affine, is_stored, range, require_symmetric};
+use crate::shared::support::{arity, is_empty, one_of, refuse, required};
+use crate::{Code, Declaration, Definition};
+
+pub(crate) static DEFINITIONS: &[Definition] =
+    &[Definition { code: Code::Builtin(BuiltinOperator::SOFTMAX), versions: 1..=4, parse }];
+
+#[derive(Debug)]
+struct Softmax {
+    beta: f32,
+}
+
+fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+    let options = declaration.options.builtin_options_as_softmax_options();
+    let options = options.ok_or_else(|| declaration.no_options())?;
+    Ok(Arc::new(Softmax { beta: options.beta() }))
+}
+
+/// The last axis and its extent.
+fn last(shape: &Shape) -> Result<(usize, usize), OpError> {
+    let extent = shape.last().ok_or_else(|| OpError::invalid("a scalar has no axis to normalise"))?;
+    Ok((shape.rank() - 1, *extent))
+}
+
+impl Softmax {
+    fn eval_stored(&self, eval: &mut Eval<'_>, depth: usize) -> Result<(), OpError> {
+        let (input, engine, output) = (eval.input(0)?, Engine::new(eval.parallel), &mut eval.outputs[0]);
+        let from = Affine::new(input.data_type, input.quantization)?;
+        check_scale(output.data_type, output.quantization)?;
+        let scale = f64::from(from.scale) * f64::from(self.beta);
+        match input.data_type {
+            DataType::Int8 => stored::softmax::<i8>(engine, input.values()?, output.values()?, depth, scale),
+            DataType::UInt8 => stored::softmax::<u8>(engine, input.values()?, output.values()?, depth, scale),
+            _ => {
+                // In float32, like TensorFlow Lite.
+                let scale = f64::from(from.scale * self.beta);
+                let softmax = eval.cache.get_or_make(|| stored::WideSoftmax::new(scale));
+                softmax.apply(engine, input.values()?, output.values()?, depth);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An error unless the output has TensorFlow Lite's fixed scale for probabilities.
+fn check_scale(data_type: DataType, quantization: Option<&Quantization>) -> Result<(), OpError> {
+    let Affine { scale, zero_point } = Affine::new(data_type, quantization)?;
+    let (expected, zero) = match data_type {
+        DataType::Int16 => (1.0 / 32768.0, 0),
+        other => (1.0 / 256.0, range(other)?.0),
+    };
+    if (scale - expected).abs() <= expected * 1e-3 && zero_point == zero {
+        return Ok(());
+    }
+    Err(OpError::unsupported(format!("an output of the scale {scale} and zero point {zero_point}")))
+}
+
+impl Softmax {
+    /// Emits the quantized form: exponentials from a table are summed as integers, then multiplied by the sum's
+    /// reciprocal.
+    fn lower_stored(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        let (from, to, shape) = (lowering.input_fact(0)?, lowering.output_fact(0)?, lowering.input_shape(0)?.clone());
+        let axis = last(&shape).map_err(refuse)?.0;
+        check_scale(to.data_type, to.quantization.as_ref()).map_err(refuse)?;
+        if from.data_type == DataType::Int16 {
+            return self.lower_wide(lowering, affine(from)?, axis);
+        }
+        let bounds = range(to.data_type).map_err(refuse)?;
+        let mut exponentials = stored::exponentials(f64::from(affine(from)?.scale) * f64::from(self.beta));
+        let input = lowering.input(0)?;
+        let [below, sums] = sum_of_exponentials(lowering, input, axis, &exponentials)?;
+        exponentials.resize(256, 0);
+        let exponentials = integers(lowering, [256], &exponentials)?;
+        let (powers, sum_shape) = (entries(lowering, exponentials, below)?, lowering.shape(sums).clone());
+        let reciprocal = functions::reciprocal().emit(lowering, sums)?;
+        let (inverse, zeros) = (reciprocal[0], reciprocal[1]);
+        let digits = Whole::Constant(stored::SUM_BITS + 31 - 8).subtract(Whole::Input(0)).clamp((0, 31));
+        let digits = lowering.whole_map(digits, &sum_shape, &[zeros])?;
+        let digits_to_the_left = Whole::Constant(0).subtract(Whole::Input(2));
+        let share = Whole::Input(1).rescale(WholeRounding::Twice, Whole::Input(0), digits_to_the_left);
+        let output = lowering.whole_map(share.plus(bounds.0).clamp(bounds), &shape, &[powers, inverse, digits])?;
+        lowering.output(0, output)
+    }
+}
+
+impl Softmax {
+    /// Emits the 16-bit form: exponentials and the reciprocal of their sum are from tables.
+    fn lower_wide(&self, lowering: &mut Lowering<'_>, from: Affine, axis: usize) -> Result<(), Refusal> {
+        let function = stored::WideSoftmax::new((from.scale * self.beta).into());
+        let (input, shape, types) = (lowering.input(0)?, lowering.input_shape(0)?.clone(), [DataType::Int16; 2]);
+        let below = below_largest(lowering, input, axis)?;
+        let most = i32::from(i16::MAX);
+        let difference = rescaled(Whole::Constant(0).subtract(Whole::Input(0)), function.factor(), Rounding::Twice);
+        let place = difference.clamp((-2 * most - 1, 0)).plus(most);
+        let place = lowering.whole_map(place, &shape, &[below])?;
+        let powers = look_up(lowering, place, types, |place| function.exponential(place as i16).into())?;
+        let sums = lowering.emit(Primitive::Reduce { reduction: Reduction::Sum, axes: vec![axis] }, &[powers])?;
+        let row_shape = lowering.shape(sums).clone();
+        let at_least_one = Whole::Input(0).binary(WholeBinary::Maximum, Whole::Constant(1));
+        let sums = lowering.whole_map(at_least_one, &row_shape, &[sums])?;
+        let zeros = lowering.whole_map(Whole::LeadingZeros(Box::new(Whole::Input(0))), &row_shape, &[sums])?;
+        // The 16 bits after the leading one, rounded.
+        let digits = Whole::Input(0).binary(WholeBinary::ShiftLeft, Whole::Input(1).plus(-1));
+        let digits = digits.binary(WholeBinary::Divide, Whole::Constant(1 << 13)).plus(1);
+        let place = digits.binary(WholeBinary::Divide, Whole::Constant(2)).plus(-(1 << 15) - (1 << 16));
+        let place = lowering.whole_map(place.clamp((-most - 1, most)), &row_shape, &[sums, zeros])?;
+        let inverse = look_up(lowering, place, types, |place| function.inverse(place as i16).into())?;
+        // A mantissa of 2³⁰ and an exponent of 1 are a factor of 1.
+        let product = Whole::Input(0).multiply(Whole::Input(1));
+        let share = product.rescale(WholeRounding::Once, Whole::Constant(1 << 30), Whole::Input(2).plus(-30));
+        let output = lowering.whole_map(share.clamp((0, most)), &shape, &[powers, inverse, zeros])?;
+        lowering.output(0, output)
+    }
+}
+
+impl Op for Softmax {
+    fn name(&self) -> &str {
+        DEFINITIONS[0].name()
+    }
+
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        arity(inputs, 1..=1)?;
+        let input = required(inputs, 0)?;
+        one_of(0, input, &[DataType::Float32, DataType::Int8, DataType::UInt8, DataType::Int16])?;
+        if is_stored(input.data_type) {
+            require_symmetric(input.data_type, Affine::new(input.data_type, input.quantization.as_ref())?)?;
+        }
+        if let Some(shape) = &input.shape {
+            last(shape)?;
+        }
+        Ok(vec![Inferred { data_type: input.data_type, shape: input.shape.clone() }])
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        if is_empty(eval) {
+            return Ok(());
+        }
+        let (input, engine) = (eval.input(0)?, Engine::new(eval.parallel));
+        let (_, depth) = last(input.shape)?;
+        if is_stored(input.data_type) {
+            return self.eval_stored(eval, depth);
+        }
+        softmax::softmax(engine, input.values()?, eval.outputs[0].values()?, depth, self.beta);
+        Ok(())
+    }
+
+    /// Emits `exp(β × (x − max x))`, which can't overflow, divided by its sum.
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        let shape = lowering.input_shape(0)?.clone();
+        let (axis, _) = last(&shape).map_err(refuse)?;
+        if is_exact(lowering, 0) {
+            return self.lower_stored(lowering);
+        }
+        let input = lowering.float_input(0)?;
+        let fold = |reduction| Primitive::Reduce { reduction, axes: vec![axis] };
+        let largest = lowering.emit(fold(Reduction::Maximum), &[input])?;
+        let power = Input(0).subtract(Input(1)).multiply(Constant(self.beta)).unary(Unary::Exponential);
+        let powers = lowering.map(power, &shape, &[input, largest])?;
+        let sum = lowering.emit(fold(Reduction::Sum), &[powers])?;
+        let output = lowering.map(Input(0).divide(Input(1)), &shape, &[powers, sum])?;
+        lowering.output(0, output)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scalar_has_no_axis() {
+        let infer = |shape: &[usize]| Softmax { beta: 1.0 }.infer(&[Some(&Fact::new(DataType::Float32, shape))]);
+        assert!(matches!(infer(&[]), Err(OpError::Invalid(_))));
+        assert_eq!(infer(&[2, 3]).unwrap()[0].shape, Some(Shape::from([2, 3])));
+    }
+}

@@ -1,0 +1,149 @@
+//! TOPK_V2: the largest elements of the last axis in descending order, the first of equals first, and their indices.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use attache_base::{DataType, Shape};
+use attache_gpu_ir::Primitive;
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal, TensorMut};
+use attache_model::schema::BuiltinOperator;
+
+use crate::shared::support::{arity, integral, is_empty, known_integers, one_of, required, single};
+use crate::{Code, Declaration, Definition};
+
+pub(crate) static DEFINITIONS: &[Definition] =
+    &[Definition { code: Code::Builtin(BuiltinOperator::TOPK_V2), versions: 1..=3, parse }];
+
+/// Supported element types.
+const TYPES: [DataType; 6] =
+    [DataType::Float32, DataType::Int32, DataType::Int64, DataType::Int8, DataType::UInt8, DataType::Int16];
+
+/// Inputs: elements and their requested number. Outputs: elements and indices.
+#[derive(Debug)]
+struct TopKV2;
+
+fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+    match declaration.outputs.get(1).map(|places| places.data_type) {
+        Some(DataType::Int32) | None => Ok(Arc::new(TopKV2)),
+        Some(other) => Err(OpError::unsupported(format!("places of type {other} are not implemented"))),
+    }
+}
+
+/// The shape of both outputs.
+fn output(shape: &Shape, count: &[i64]) -> Result<Shape, OpError> {
+    let (mut extents, count) = (shape.to_vec(), single(count)?);
+    let wrong = || OpError::invalid(format!("{count} elements of the last axis of {shape}"));
+    let last = extents.last_mut().ok_or_else(wrong)?;
+    *last = usize::try_from(count).ok().filter(|count| count <= last).ok_or_else(wrong)?;
+    Ok(extents.into())
+}
+
+/// The first `count` elements of each row by `order`, and their indices.
+fn first<T: Copy>(
+    input: &[T],
+    depth: usize,
+    count: usize,
+    order: impl Fn(&T, &T) -> Ordering,
+    mut write: impl FnMut(usize, T, usize),
+) {
+    let mut places: Vec<usize> = Vec::with_capacity(depth);
+    for (row, elements) in input.chunks_exact(depth).enumerate() {
+        let by_order = |a: &usize, b: &usize| order(&elements[*a], &elements[*b]).then(a.cmp(b));
+        places.clear();
+        places.extend(0..depth);
+        if count < depth {
+            places.select_nth_unstable_by(count, by_order);
+        }
+        places[..count].sort_unstable_by(by_order);
+        for (rank, place) in places[..count].iter().enumerate() {
+            write(row * count + rank, elements[*place], *place);
+        }
+    }
+}
+
+/// Descending order; zeros of both signs are equal, and NaN is larger than any number.
+fn descending(a: &f32, b: &f32) -> Ordering {
+    (b + 0.0).total_cmp(&(a + 0.0))
+}
+
+/// Writes both outputs.
+macro_rules! run {
+    ($type:ty, $input:expr, $outputs:expr, $order:expr) => {{
+        let [values, places] = $outputs;
+        let (depth, count) = ($input.shape[$input.shape.rank() - 1], values.shape[values.shape.rank() - 1]);
+        let (values, places) = (values.values::<$type>()?, places.values::<i32>()?);
+        first($input.values::<$type>()?, depth, count, $order, |at, value, place| {
+            (values[at], places[at]) = (value, place as i32);
+        });
+    }};
+}
+
+impl Op for TopKV2 {
+    fn name(&self) -> &str {
+        DEFINITIONS[0].name()
+    }
+
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        arity(inputs, 2..=2)?;
+        let (input, count) = (required(inputs, 0)?, required(inputs, 1)?);
+        one_of(0, input, &TYPES)?;
+        integral(1, count)?;
+        let shape = match (&input.shape, known_integers(1, count)?) {
+            (Some(shape), Some(count)) => Some(output(shape, &count)?),
+            _ => None,
+        };
+        let inferred = |data_type| Inferred { data_type, shape: shape.clone() };
+        Ok(vec![inferred(input.data_type), inferred(DataType::Int32)])
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        if is_empty(eval) {
+            return Ok(());
+        }
+        let input = eval.input(0)?;
+        let outputs: &mut [TensorMut<'_>] = &mut eval.outputs;
+        let [values, places] = outputs else { return Err(OpError::invalid("it has two outputs")) };
+        match input.data_type {
+            DataType::Int32 => run!(i32, input, [values, places], |a, b| b.cmp(a)),
+            DataType::Int64 => run!(i64, input, [values, places], |a, b| b.cmp(a)),
+            DataType::Int8 => run!(i8, input, [values, places], |a, b| b.cmp(a)),
+            DataType::Int16 => run!(i16, input, [values, places], |a, b| b.cmp(a)),
+            DataType::UInt8 => run!(u8, input, [values, places], |a, b| b.cmp(a)),
+            _ => run!(f32, input, [values, places], descending),
+        }
+        Ok(())
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        let (input, shape) = (lowering.float_input(0)?, lowering.output_shape(0)?);
+        let count = shape.last().copied().ok_or_else(|| Refusal::new("a scalar has no axis to sort"))?;
+        for (index, value) in lowering.emit_all(Primitive::TopK { count }, &[input])?.into_iter().enumerate() {
+            lowering.output(index, value)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_of_equals_comes_first() {
+        let (mut values, mut places) = ([0.0; 6], [0; 6]);
+        let input = [1.0, 3.0, 3.0, 2.0, -0.0, 0.0, f32::NAN, -1.0];
+        first(&input, 4, 3, descending, |at, value, place| (values[at], places[at]) = (value, place));
+        assert_eq!((&values[..3], places), (&[3.0, 3.0, 2.0][..], [1, 2, 3, 2, 0, 1]));
+    }
+
+    #[test]
+    fn there_are_no_more_than_the_axis_has() {
+        assert_eq!(output(&[2, 3].into(), &[2]).unwrap(), Shape::from([2, 2]));
+        assert_eq!(output(&[2, 3].into(), &[0]).unwrap(), Shape::from([2, 0]));
+        for count in [4, -1] {
+            assert!(output(&[2, 3].into(), &[count]).is_err());
+        }
+        assert!(output(&Shape::default(), &[0]).is_err());
+        assert!(output(&[2, 3].into(), &[]).is_err());
+    }
+}

@@ -1,0 +1,84 @@
+//! TRANSPOSE: axis `a` of the output is axis `permutation[a]` of the input.
+
+use std::sync::Arc;
+
+use attache_base::Shape;
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_model::schema::BuiltinOperator;
+
+use crate::shared::support::{arity, axis_of, integral, known_integers, movable, refuse, required};
+use crate::shared::view::{Along, View};
+use crate::{Code, Declaration, Definition};
+
+pub(crate) static DEFINITIONS: &[Definition] =
+    &[Definition { code: Code::Builtin(BuiltinOperator::TRANSPOSE), versions: 1..=9, parse }];
+
+/// Inputs: elements and the permutation.
+#[derive(Debug)]
+struct Transpose;
+
+fn parse(_: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+    Ok(Arc::new(Transpose))
+}
+
+/// The view of the input with permuted axes.
+fn view(shape: &Shape, permutation: &[i64]) -> Result<View, OpError> {
+    let wrong = || OpError::invalid(format!("{permutation:?} does not permute the axes of {shape}"));
+    let mut coordinates = vec![None; shape.rank()];
+    let mut output = Vec::with_capacity(shape.rank());
+    if permutation.len() != shape.rank() {
+        return Err(wrong());
+    }
+    for (axis, from) in permutation.iter().enumerate() {
+        let from = axis_of(shape, *from)?;
+        coordinates[from] = Some(Along::whole(axis));
+        output.push(shape[from]);
+    }
+    let coordinates = coordinates.into_iter().collect::<Option<_>>().ok_or_else(wrong)?;
+    Ok(View { output: output.into(), coordinates })
+}
+
+impl Op for Transpose {
+    fn name(&self) -> &str {
+        DEFINITIONS[0].name()
+    }
+
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        arity(inputs, 2..=2)?;
+        let (input, permutation) = (required(inputs, 0)?, required(inputs, 1)?);
+        movable(0, input)?;
+        integral(1, permutation)?;
+        let (Some(shape), Some(permutation)) = (&input.shape, known_integers(1, permutation)?) else {
+            return Ok(vec![Inferred::unknown(input.data_type)]);
+        };
+        Ok(vec![Inferred::new(input.data_type, view(shape, &permutation)?.output)])
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        let input = eval.input(0)?;
+        view(input.shape, &eval.input(1)?.integers()?)?.copy(input, eval.outputs[0].bytes)
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        let view = view(lowering.input_shape(0)?, &lowering.integers(1)?).map_err(refuse)?;
+        let input = lowering.input(0)?;
+        let output = view.lower(lowering, input)?;
+        lowering.output(0, output)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_axis_is_named_once() {
+        let shape = Shape::from([2, 3, 4]);
+        assert_eq!(view(&shape, &[2, 0, 1]).unwrap().output, Shape::from([4, 2, 3]));
+        assert_eq!(view(&shape, &[-1, 0, 1]).unwrap().output, Shape::from([4, 2, 3]));
+        assert!(view(&shape, &[0, 0, 1]).is_err());
+        assert!(view(&shape, &[0, 1]).is_err());
+        assert!(view(&shape, &[0, 1, i64::MIN]).is_err());
+        assert_eq!(view(&Shape::default(), &[]).unwrap().output, Shape::default());
+    }
+}

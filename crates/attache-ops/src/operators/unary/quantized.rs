@@ -1,0 +1,278 @@
+//! Functions of one quantized element: lookup tables of all 8-bit or 16-bit values, computed once.
+
+use attache_base::{DataType, Quantization};
+use attache_graph::{Eval, Fact, Lowering, OpError, Refusal};
+use attache_kernels::Engine;
+use attache_kernels::quantized::functions::{HardSwish, Sigmoid, inverse_square_root_of_stored};
+use attache_kernels::quantized::lookup::{Interpolation, Table, of_reals};
+use attache_kernels::quantized::rescale::requantized;
+use attache_kernels::quantized::{Multiplier, Rounding, Stored};
+
+use crate::shared::exact::look_up;
+use crate::shared::quantized::{Affine, range, require_symmetric};
+use crate::shared::support::refuse;
+
+/// The kind of function of quantized elements.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Form {
+    /// A table of a function of floats.
+    Reals(fn(f32) -> f32),
+    /// `|x|`, rescaled to the output.
+    Absolute,
+    /// `x`, rescaled to the output and clamped to these float bounds.
+    Clamp(f32, f32),
+    /// In 16-bit fixed-point arithmetic.
+    HardSwish,
+    /// `1 / √x`, in integer arithmetic.
+    InverseSquareRoot,
+    /// `x` or `x × slope`, rescaled to the output.
+    LeakyRelu(f32),
+    /// A table of `ln x`, with the output's least value where the logarithm is undefined.
+    Logarithm,
+    /// `−x` of the stored integers, regardless of scale; the least integer stays.
+    Negative,
+    /// A table of a function of floats for 8 bits; for 16 bits TensorFlow Lite's own forms of the two sigmoids.
+    Sigmoid { is_tanh: bool },
+}
+
+/// A function, and the quantized types for which TensorFlow Lite has it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Quantized {
+    pub(super) form: Form,
+    pub(super) types: &'static [DataType],
+}
+
+pub(super) const INT8: &[DataType] = &[DataType::Int8];
+pub(super) const BYTES: &[DataType] = &[DataType::Int8, DataType::UInt8];
+pub(super) const INT8_AND_INT16: &[DataType] = &[DataType::Int8, DataType::Int16];
+pub(super) const BYTES_AND_INT16: &[DataType] = &[DataType::Int8, DataType::UInt8, DataType::Int16];
+
+/// A function of a quantized element, not saturated; `None` where it is undefined.
+type Function = Box<dyn Fn(i32) -> Option<i32>>;
+
+/// Computes a function such as `e^x` in float64, so that the results are the same on all platforms.
+fn in_double(function: fn(f64) -> f64) -> impl Fn(f32) -> f32 {
+    move |x| function(x.into()) as f32
+}
+
+/// `eˣ`.
+pub(super) fn exponential(x: f32) -> f32 {
+    in_double(f64::exp)(x)
+}
+
+/// `x` where it isn't negative, else `eˣ − 1`.
+pub(super) fn elu(x: f32) -> f32 {
+    if x < 0.0 { in_double(f64::exp_m1)(x) } else { x }
+}
+
+/// `x Φ(x)` by tanh.
+pub(super) fn gelu_approximate(x: f32) -> f32 {
+    let inner = 0.797_884_6 * (x + 0.044_715 * x * x * x);
+    0.5 * x * (1.0 + in_double(f64::tanh)(inner))
+}
+
+/// `x Φ(x)`, by the complementary error function, which keeps its precision where Φ is small.
+pub(super) fn gelu(x: f32) -> f32 {
+    let z = x * -std::f32::consts::FRAC_1_SQRT_2;
+    0.5 * x * complementary_error_function(z.into()) as f32
+}
+
+/// `erfc x = 1 − erf x`: the series of erf near 0, a continued fraction elsewhere.
+fn complementary_error_function(x: f64) -> f64 {
+    use std::f64::consts::PI;
+    if x.abs() < 2.5 {
+        let (mut term, mut sum) = (x, x);
+        for n in 1..100 {
+            term *= -x * x / f64::from(n);
+            sum += term / f64::from(2 * n + 1);
+        }
+        return 1.0 - 2.0 / PI.sqrt() * sum;
+    }
+    let magnitude = x.abs();
+    let fraction = (1..120).rev().fold(magnitude, |rest, n| magnitude + f64::from(n) * 0.5 / rest);
+    let tail = (-magnitude * magnitude).exp() / (fraction * PI.sqrt());
+    if x > 0.0 { tail } else { 2.0 - tail }
+}
+
+fn logistic(x: f32) -> f32 {
+    1.0 / (1.0 + in_double(f64::exp)(-x))
+}
+
+impl Form {
+    /// The function from one scale to another, for 8-bit or 16-bit elements.
+    fn function(self, data_type: DataType, input: Affine, output: Affine) -> Result<Function, OpError> {
+        let factor = input.scale / output.scale;
+        let rescale =
+            move |x: i32, real: f64| requantized(x, (input.zero_point, Multiplier::new(real), output.zero_point));
+        let is_wide = data_type == DataType::Int16;
+        Ok(match self {
+            Form::Reals(function) => table(is_wide, input, output, function),
+            Form::Absolute => Box::new(move |x| {
+                let magnitude = (x - input.zero_point).abs();
+                let same = input.scale == output.scale;
+                let value =
+                    if same { magnitude } else { Multiplier::new(factor.into()).apply(magnitude, Rounding::Twice) };
+                Some(value.wrapping_add(output.zero_point))
+            }),
+            Form::Clamp(low, high) => {
+                let (least, most) = range(data_type)?;
+                let low = least.max(output.stored(low));
+                let high = if high == f32::INFINITY { most } else { most.min(output.stored(high)) };
+                Box::new(move |x| Some(rescale(x, factor.into()).max(low).min(high)))
+            }
+            Form::HardSwish => {
+                let swish = HardSwish::new(input.pair(), output.pair());
+                let swish = swish.ok_or_else(|| OpError::unsupported("the output's scale is too fine"))?;
+                Box::new(move |x| Some(swish.apply(x)))
+            }
+            Form::InverseSquareRoot if is_wide => {
+                let largest = f32::from(i16::MAX) * output.scale;
+                table(is_wide, input, output, move |x| if x <= 0.0 { largest } else { 1.0 / x.sqrt() })
+            }
+            Form::InverseSquareRoot => {
+                let factor = Multiplier::new(1.0 / f64::from(input.scale.sqrt() * output.scale));
+                Box::new(move |x| {
+                    let root = inverse_square_root_of_stored(x, input.zero_point, factor)?;
+                    Some(root.saturating_add(if root == i32::MAX { 0 } else { output.zero_point }))
+                })
+            }
+            Form::LeakyRelu(slope) => {
+                let negative = f64::from(input.scale * slope / output.scale);
+                Box::new(move |x| Some(rescale(x, if x >= input.zero_point { factor.into() } else { negative })))
+            }
+            Form::Logarithm => {
+                let least = (range(data_type)?.0 - output.zero_point) as f32 * output.scale;
+                table(is_wide, input, output, move |x| if x <= 0.0 { least } else { in_double(f64::ln)(x) })
+            }
+            Form::Negative => {
+                let (least, _) = range(data_type)?;
+                Box::new(move |x| Some(if x == least { x } else { -x }))
+            }
+            Form::Sigmoid { is_tanh } if is_wide => {
+                if output.scale != 1.0 / 32768.0 {
+                    return Err(OpError::unsupported("an output of 16 bits whose scale is not 1/32768"));
+                }
+                let sigmoid = Sigmoid::new(input.scale, is_tanh);
+                Box::new(move |x| Some(sigmoid.apply(x)))
+            }
+            Form::Sigmoid { is_tanh: true } => table(is_wide, input, output, in_double(f64::tanh)),
+            Form::Sigmoid { is_tanh: false } => table(is_wide, input, output, logistic),
+        })
+    }
+}
+
+/// A float function of quantized elements: exact for 8 bits, by linear interpolation for 16.
+fn table(is_wide: bool, input: Affine, output: Affine, function: impl Fn(f32) -> f32 + 'static) -> Function {
+    if is_wide {
+        let lines = Interpolation::of_singles(input.pair(), output.pair(), function);
+        return Box::new(move |x| Some(lines.at(x as i16).into()));
+    }
+    let function = of_reals(input.pair(), output.pair(), function);
+    Box::new(move |x| Some(function(x)))
+}
+
+/// A table, and for each element whether the function is undefined.
+struct Known<T> {
+    table: Table<T>,
+    missing: Vec<bool>,
+}
+
+impl Quantized {
+    /// The scale and zero point, or 1 and 0 where the function does not depend on them.
+    fn affine(&self, data_type: DataType, quantization: Option<&Quantization>) -> Result<Affine, OpError> {
+        match self.form {
+            Form::Negative => Ok(Affine { scale: 1.0, zero_point: 0 }),
+            _ => Affine::new(data_type, quantization),
+        }
+    }
+
+    /// An error where the input's scale or zero point is invalid.
+    pub(super) fn check(&self, input: &Fact) -> Result<(), OpError> {
+        require_symmetric(input.data_type, self.affine(input.data_type, input.quantization.as_ref())?)
+    }
+
+    /// Computes the output, of the input's type.
+    pub(super) fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        match eval.input(0)?.data_type {
+            DataType::Int8 => self.look_up::<i8>(eval),
+            DataType::UInt8 => self.look_up::<u8>(eval),
+            _ => self.look_up::<i16>(eval),
+        }
+    }
+
+    /// Emits the function as a lookup table. Unlike the CPU, a device cannot report that a square root is undefined:
+    /// the largest element is the result there, as for 0.
+    pub(super) fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        let (input, output) = (lowering.input_fact(0)?, lowering.output_fact(0)?);
+        let affine = |fact: &Fact| self.affine(fact.data_type, fact.quantization.as_ref()).map_err(refuse);
+        let (from, to, types) = (affine(input)?, affine(output)?, [input.data_type, output.data_type]);
+        require_symmetric(output.data_type, to).map_err(refuse)?;
+        let function = self.form.function(input.data_type, from, to).map_err(refuse)?;
+        let input = lowering.input(0)?;
+        let output = look_up(lowering, input, types, |x| function(x).unwrap_or(i32::MAX))?;
+        lowering.output(0, output)
+    }
+
+    fn look_up<T: Stored>(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        let (input, engine) = (eval.input(0)?, Engine::new(eval.parallel));
+        let output = &mut eval.outputs[0];
+        let from = self.affine(input.data_type, input.quantization)?;
+        let to = self.affine(output.data_type, output.quantization)?;
+        require_symmetric(output.data_type, to)?;
+        let function = self.form.function(input.data_type, from, to)?;
+        let known = eval.cache.get_or_make(|| Known {
+            table: Table::<T>::new::<T>(|x| function(x).unwrap_or_default()),
+            missing: (T::LEAST..=T::MOST).map(|x| function(x).is_none()).collect(),
+        });
+        let values = input.values::<T>()?;
+        let is_missing = |x: &T| known.missing[((*x).into() - T::LEAST) as usize];
+        if matches!(self.form, Form::InverseSquareRoot) && values.iter().any(is_missing) {
+            return Err(OpError::invalid("a negative number has no square root"));
+        }
+        known.table.apply(engine, values, output.values()?);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Case = (Form, fn(f64) -> f64);
+
+    #[test]
+    fn forms_approximate_functions_of_reals() {
+        let (input, output) = (Affine { scale: 0.05, zero_point: 2 }, Affine { scale: 0.04, zero_point: -20 });
+        let forms: [Case; 6] = [
+            (Form::Absolute, f64::abs),
+            (Form::Clamp(0.0, f32::INFINITY), |x| x.max(0.0)),
+            (Form::Clamp(-1.0, 1.0), |x| x.clamp(-1.0, 1.0)),
+            (Form::LeakyRelu(0.25), |x| if x < 0.0 { x * 0.25 } else { x }),
+            (Form::HardSwish, |x| x * (x + 3.0).clamp(0.0, 6.0) / 6.0),
+            (Form::Reals(elu), |x| if x < 0.0 { x.exp_m1() } else { x }),
+        ];
+        for (form, real) in forms {
+            let function = form.function(DataType::Int8, input, output).unwrap();
+            for x in -128..128 {
+                let expected = (real(f64::from(x - 2) * 0.05) / 0.04 - 20.0).min(127.0);
+                let made = f64::from(function(x).unwrap()).min(127.0);
+                assert!((made - expected).abs() < 1.0, "{form:?}({x}) = {made}, not {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn gelu_keeps_its_digits() {
+        // Φ(−4) = 3.167124183311986e-5.
+        assert!((gelu(-4.0) / (-4.0 * 3.167_124_2e-5) - 1.0).abs() < 1e-6);
+        assert!((complementary_error_function(2.4) - 6.885_138_966_450_786e-4).abs() < 1e-15);
+        assert!((complementary_error_function(-3.0) - 1.999_977_909_503_001_4).abs() < 1e-15);
+    }
+
+    #[test]
+    fn roots_of_negative_numbers_are_missing() {
+        let affine = Affine { scale: 0.05, zero_point: 0 };
+        let function = Form::InverseSquareRoot.function(DataType::Int8, affine, affine).unwrap();
+        assert_eq!((function(-1), function(0), function(20)), (None, Some(i32::MAX), Some(20)));
+    }
+}

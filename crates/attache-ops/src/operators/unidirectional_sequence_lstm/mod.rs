@@ -1,0 +1,550 @@
+//! UNIDIRECTIONAL_SEQUENCE_LSTM: a long short-term memory over the time axis of its input.
+//!
+//! At each step, with the input `x`, and the output `h` and the cell `c` of the previous step, each gate computes `z =
+//! W × x + R × h + p × c`, normalized where there are coefficients for it, plus the bias. The peephole `p` is optional;
+//! that of the output gate uses the new cell.
+//!
+//! - `c' = clip(σ(z_f) × c + i × a(z_g))`, with `i = σ(z_i)`, or `1 − σ(z_f)` where the input gate is missing;
+//! - `h' = σ(z_o) × a(c')`, then `clip(P × h' + b)` where there is a projection.
+//!
+//! `a` is the activation in the options. `h` and `c` are variables: the next run continues from their values.
+//!
+//! Weights may have 8 bits: multiplied by floats that are quantized to bytes ([`dynamic`]), or by bytes ([`integers`]).
+
+mod dynamic;
+mod integers;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use attache_base::{Activation, DataType, Quantization, Shape};
+use attache_graph::{Eval, Fact, Inferred, Op, OpError, WorkingMemory};
+use attache_kernels::Engine;
+use attache_kernels::gemm::{PackedMatrix, gemm};
+use attache_model::schema::BuiltinOperator;
+
+use crate::definition::activation;
+use crate::shared::support::{arity, countable, is_empty, one_of, product, required};
+use crate::shared::working::{of_weights, packed};
+use crate::{Code, Declaration, Definition};
+use dynamic::Dynamic;
+
+pub(crate) static DEFINITIONS: &[Definition] =
+    &[Definition { code: Code::Builtin(BuiltinOperator::UNIDIRECTIONAL_SEQUENCE_LSTM), versions: 1..=4, parse }];
+
+/// Index of the first input of each group with one input per gate, in the order of [`GATES`].
+const INPUT_WEIGHTS: usize = 1;
+const RECURRENT_WEIGHTS: usize = 5;
+const PEEPHOLE: usize = 9;
+/// Peephole inputs; the cell gate has none.
+const PEEPHOLES: [Option<usize>; GATES] = [Some(PEEPHOLE), Some(10), None, Some(11)];
+const BIASES: usize = 12;
+const PROJECTION: usize = 16;
+const PROJECTION_BIAS: usize = 17;
+const OUTPUT_STATE: usize = 18;
+const CELL_STATE: usize = 19;
+const NORMS: usize = 20;
+
+/// The gates: input, forget, cell and output. Without an input gate, the forget gate determines its value.
+const GATES: usize = 4;
+const INPUT_GATE: usize = 0;
+
+/// Added to a variance, like in TensorFlow Lite.
+const NORM_EPSILON: f32 = 1e-8;
+
+#[derive(Debug)]
+struct SequenceLstm {
+    activation: Activation,
+    /// Clipping magnitudes of cells and projections; 0 for no clipping.
+    cell_clip: f32,
+    projection_clip: f32,
+    /// Whether the first axis is time and the second the batch; else the other way round.
+    time_major: bool,
+    /// Whether floats are quantized with a zero point for products with quantized weights.
+    is_asymmetric: bool,
+    /// Types and scales of the quantized intermediate results: the four gates, where they are normalized, and the
+    /// output before its projection.
+    intermediates: Vec<(DataType, Option<Quantization>)>,
+}
+
+/// The types of activations and weights.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Arithmetic {
+    Floats,
+    Dynamic,
+    Integers,
+}
+
+impl Arithmetic {
+    fn of(input: DataType, weights: DataType) -> Result<Self, OpError> {
+        match (input, weights) {
+            (DataType::Float32, DataType::Float32) => Ok(Self::Floats),
+            (DataType::Float32, DataType::Int8) => Ok(Self::Dynamic),
+            (DataType::Int8, DataType::Int8) => Ok(Self::Integers),
+            _ => Err(OpError::unsupported(format!("weights of type {weights} with an input of type {input}"))),
+        }
+    }
+
+    /// The type required of an input.
+    fn data_type(self, index: usize) -> DataType {
+        match (self, index) {
+            (Self::Dynamic | Self::Integers, INPUT_WEIGHTS..PEEPHOLE | PROJECTION) => DataType::Int8,
+            (Self::Dynamic, PEEPHOLE..BIASES) | (Self::Integers, 0 | OUTPUT_STATE) => DataType::Int8,
+            (Self::Integers, PEEPHOLE..BIASES | CELL_STATE | NORMS..) => DataType::Int16,
+            (Self::Integers, BIASES..PROJECTION | PROJECTION_BIAS) => DataType::Int32,
+            (Self::Floats | Self::Dynamic, _) => DataType::Float32,
+        }
+    }
+}
+
+fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+    let options = declaration.options.builtin_options_as_unidirectional_sequence_lstmoptions();
+    let options = options.ok_or_else(|| declaration.no_options())?;
+    let clip = |clip: f32| match clip >= 0.0 {
+        true => Ok(clip),
+        false => Err(OpError::invalid(format!("it clips at {clip}"))),
+    };
+    if options.diagonal_recurrent_tensors() {
+        return Err(OpError::unsupported("diagonal recurrent weights are not implemented"));
+    }
+    Ok(Arc::new(SequenceLstm {
+        activation: activation(options.fused_activation_function())?,
+        cell_clip: clip(options.cell_clip())?,
+        projection_clip: clip(options.proj_clip())?,
+        time_major: options.time_major(),
+        is_asymmetric: options.asymmetric_quantize_inputs(),
+        intermediates: declaration.intermediates.clone(),
+    }))
+}
+
+/// Extents of the whole sequence.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Extents {
+    times: usize,
+    batches: usize,
+    /// Features of the input.
+    depth: usize,
+    cells: usize,
+    outputs: usize,
+    /// The first gate present: [`INPUT_GATE`], or the next one.
+    first_gate: usize,
+}
+
+impl Extents {
+    /// The extents, from the shapes of all inputs.
+    fn new(shapes: &[Option<&Shape>], time_major: bool) -> Result<Self, OpError> {
+        let shape = |index: usize| shapes.get(index).copied().flatten();
+        let list = |index: usize| shape(index).map(|shape| shape.extents());
+        let wrong = |index: usize| {
+            OpError::invalid(match shape(index) {
+                Some(shape) => format!("input {index} of shape {shape} does not fit the others"),
+                None => format!("input {index} is missing"),
+            })
+        };
+        let Some(&[first, second, depth]) = list(0) else { return Err(wrong(0)) };
+        let (times, batches) = if time_major { (first, second) } else { (second, first) };
+        // The output gate is always present.
+        let [cells, outputs] = match list(RECURRENT_WEIGHTS + GATES - 1) {
+            Some(&[cells, outputs]) if cells > 0 && outputs > 0 => [cells, outputs],
+            _ => return Err(wrong(RECURRENT_WEIGHTS + GATES - 1)),
+        };
+        let first_gate = usize::from(shape(INPUT_WEIGHTS + INPUT_GATE).is_none());
+        let extents = Self { times, batches, depth, cells, outputs, first_gate };
+        let is =
+            |index: usize, expected: &[usize]| if list(index) == Some(expected) { Ok(()) } else { Err(wrong(index)) };
+        let is_if_there =
+            |index: usize, expected: &[usize]| if list(index).is_none() { Ok(()) } else { is(index, expected) };
+        for (gate, peephole) in PEEPHOLES.into_iter().enumerate().skip(first_gate) {
+            is(INPUT_WEIGHTS + gate, &[cells, depth])?;
+            is(RECURRENT_WEIGHTS + gate, &[cells, outputs])?;
+            is(BIASES + gate, &[cells])?;
+            peephole.map_or(Ok(()), |peephole| is_if_there(peephole, &[cells]))?;
+            is_if_there(NORMS + gate, &[cells])?;
+        }
+        is_if_there(PROJECTION, &[outputs, cells])?;
+        is_if_there(PROJECTION_BIAS, &[outputs])?;
+        let is_projected = shape(PROJECTION).is_some();
+        if !is_projected && (shape(PROJECTION_BIAS).is_some() || outputs != cells) {
+            return Err(wrong(PROJECTION));
+        }
+        is(OUTPUT_STATE, &[batches, outputs])?;
+        is(CELL_STATE, &[batches, cells])?;
+        Ok(extents)
+    }
+
+    /// The number of gates.
+    fn gates(&self) -> usize {
+        GATES - self.first_gate
+    }
+
+    /// The row of the input with this step of this sequence.
+    fn row(&self, time: usize, batch: usize, time_major: bool) -> usize {
+        if time_major { time * self.batches + batch } else { batch * self.times + time }
+    }
+}
+
+/// The packed weight matrices.
+struct Weights {
+    /// `[gates × cells, depth + outputs]`.
+    gates: PackedMatrix,
+    /// `[outputs, cells]`, with the bias.
+    projection: Option<PackedMatrix>,
+}
+
+impl Weights {
+    /// Whether all weights are constant.
+    fn are_constant(eval: &Eval<'_>) -> bool {
+        let mut inputs = (INPUT_WEIGHTS..RECURRENT_WEIGHTS + GATES).chain([PROJECTION, PROJECTION_BIAS]);
+        inputs.all(|index| eval.optional(index).is_none_or(|input| input.is_constant))
+    }
+
+    fn pack(eval: &Eval<'_>, extents: &Extents) -> Result<Self, OpError> {
+        let engine = Engine::new(eval.parallel);
+        let Extents { depth, cells, outputs, .. } = *extents;
+        let columns = depth + outputs;
+        let mut joined = Vec::with_capacity(extents.gates() * cells * columns);
+        for gate in extents.first_gate..GATES {
+            let input = eval.input(INPUT_WEIGHTS + gate)?.values::<f32>()?;
+            let recurrent = eval.input(RECURRENT_WEIGHTS + gate)?.values::<f32>()?;
+            for cell in 0..cells {
+                joined.extend(&input[cell * depth..][..depth]);
+                joined.extend(&recurrent[cell * outputs..][..outputs]);
+            }
+        }
+        let gates = PackedMatrix::pack(engine.level, extents.gates() * cells, columns, &joined, None);
+        let projection = optional(eval, PROJECTION)?;
+        let bias = optional(eval, PROJECTION_BIAS)?;
+        let pack = |weights| PackedMatrix::pack(engine.level, outputs, cells, weights, bias);
+        Ok(Self { gates, projection: projection.map(pack) })
+    }
+}
+
+fn optional<'a>(eval: &Eval<'a>, index: usize) -> Result<Option<&'a [f32]>, OpError> {
+    eval.optional(index).map(|input| input.values()).transpose()
+}
+
+/// The terms added to the sums of one gate.
+struct Gate<'a> {
+    peephole: Option<Cow<'a, [f32]>>,
+    norm: Option<&'a [f32]>,
+    /// Empty where the bias is already in the sums.
+    bias: &'a [f32],
+}
+
+impl<'a> Gate<'a> {
+    fn new(eval: &Eval<'a>, gate: usize, sums_have_biases: bool) -> Result<Self, OpError> {
+        let peephole = PEEPHOLES[gate].and_then(|index| eval.optional(index)).map(|weights| match weights.data_type {
+            DataType::Int8 => dynamic::dequantized(&weights).map(Cow::Owned),
+            _ => weights.values().map(Cow::Borrowed),
+        });
+        let norm = optional(eval, NORMS + gate)?;
+        let bias = if sums_have_biases && norm.is_none() { &[] } else { eval.input(BIASES + gate)?.values()? };
+        Ok(Self { peephole: peephole.transpose()?, norm, bias })
+    }
+
+    /// Computes `z` from the sums of products, and the cells that the peephole reads.
+    fn complete(&self, sums: &mut [f32], cells: &[f32]) {
+        if let Some(peephole) = &self.peephole {
+            sums.iter_mut().zip(peephole.iter().zip(cells)).for_each(|(sum, (weight, cell))| *sum += weight * cell);
+        }
+        if let Some(norm) = self.norm {
+            normalize(sums);
+            sums.iter_mut().zip(norm).for_each(|(sum, coefficient)| *sum *= coefficient);
+        }
+        sums.iter_mut().zip(self.bias).for_each(|(sum, bias)| *sum += bias);
+    }
+}
+
+/// The matrix products of one step of all sequences.
+trait Products {
+    /// Whether the sums of gates that are not normalized already include the biases.
+    const HAVE_BIASES: bool;
+
+    /// Computes the sums of all gates from the input and the previous output. The gates of a sequence are consecutive.
+    fn sum(&self, input: &[f32], output: &[f32], sums: &mut [f32]);
+
+    /// Projects `made` to the output; returns false, and does nothing, where there is no projection.
+    fn project(&self, made: &[f32], output: &mut [f32]) -> bool;
+}
+
+/// Products of floats.
+struct Floats<'a> {
+    engine: Engine<'a>,
+    weights: &'a Weights,
+    extents: &'a Extents,
+}
+
+/// Bounds of a clamp that has no effect.
+const ALL: (f32, f32) = (f32::NEG_INFINITY, f32::INFINITY);
+
+impl Products for Floats<'_> {
+    const HAVE_BIASES: bool = false;
+
+    fn sum(&self, input: &[f32], output: &[f32], sums: &mut [f32]) {
+        let Extents { batches, depth, outputs, cells, .. } = *self.extents;
+        let (columns, rows) = (depth + outputs, self.extents.gates() * cells);
+        let mut joined = vec![0.0; batches * columns];
+        for (batch, joined) in joined.chunks_exact_mut(columns).enumerate() {
+            joined[..depth].copy_from_slice(&input[batch * depth..][..depth]);
+            joined[depth..].copy_from_slice(&output[batch * outputs..][..outputs]);
+        }
+        gemm(self.engine, batches, &joined, columns, &self.weights.gates, sums, rows, ALL);
+    }
+
+    fn project(&self, made: &[f32], output: &mut [f32]) -> bool {
+        let Extents { batches, cells, outputs, .. } = *self.extents;
+        let Some(matrix) = &self.weights.projection else { return false };
+        gemm(self.engine, batches, made, cells, matrix, output, outputs, ALL);
+        true
+    }
+}
+
+/// Subtracts the mean and divides by the standard deviation.
+fn normalize(values: &mut [f32]) {
+    let count = values.len() as f32;
+    let mean = values.iter().sum::<f32>() / count;
+    values.iter_mut().for_each(|value| *value -= mean);
+    let variance = values.iter().map(|value| value * value).sum::<f32>() / count;
+    let scale = 1.0 / (variance + NORM_EPSILON).sqrt();
+    values.iter_mut().for_each(|value| *value *= scale);
+}
+
+fn logistic(x: f32) -> f32 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+/// Clamps the magnitude; 0 means no limit.
+fn clip(value: f32, limit: f32) -> f32 {
+    if limit > 0.0 { value.clamp(-limit, limit) } else { value }
+}
+
+impl SequenceLstm {
+    fn activate(&self, x: f32) -> f32 {
+        self.activation.bounds().map_or_else(|| x.tanh(), |(low, high)| x.max(low).min(high))
+    }
+
+    /// One step of one sequence. It updates the cells from the gates' sums of products, and replaces the output gate's
+    /// sums by the output before its projection.
+    fn step(&self, gates: &[Gate<'_>], sums: &mut [f32], cells: &mut [f32]) {
+        let mut parts: Vec<_> = sums.chunks_exact_mut(cells.len()).collect();
+        let [inputs @ .., forgets, candidates, outputs] = &mut parts[..] else { return };
+        let [before @ .., output] = gates else { return };
+        if let ([gate, ..], [input]) = (before, &mut *inputs) {
+            gate.complete(input, cells);
+        }
+        let [.., forget, candidate] = before else { return };
+        forget.complete(forgets, cells);
+        candidate.complete(candidates, cells);
+        for (place, cell) in cells.iter_mut().enumerate() {
+            let kept = logistic(forgets[place]);
+            let taken = inputs.first().map_or(1.0 - kept, |input| logistic(input[place]));
+            *cell = clip(kept * *cell + taken * self.activate(candidates[place]), self.cell_clip);
+        }
+        output.complete(outputs, cells);
+        outputs.iter_mut().zip(&*cells).for_each(|(sum, cell)| *sum = logistic(*sum) * self.activate(*cell));
+    }
+
+    /// Runs all steps, starting from the state variables and updating them.
+    fn run<P: Products>(&self, eval: &mut Eval<'_>, extents: &Extents, products: &P) -> Result<(), OpError> {
+        let Extents { times, batches, depth, cells, outputs, .. } = *extents;
+        let input = eval.input(0)?.values::<f32>()?;
+        let gate = |gate| Gate::new(eval, gate, P::HAVE_BIASES);
+        let gates = (extents.first_gate..GATES).map(gate).collect::<Result<Vec<_>, _>>()?;
+        let mut state = eval.input(OUTPUT_STATE)?.values::<f32>()?.to_vec();
+        let mut cell_state = eval.input(CELL_STATE)?.values::<f32>()?.to_vec();
+        let written = eval.outputs[0].values::<f32>()?;
+        let rows = extents.gates() * cells;
+        let (mut inputs, mut sums, mut made) =
+            (vec![0.0; batches * depth], vec![0.0; batches * rows], vec![0.0; batches * cells]);
+        for time in 0..times {
+            for batch in 0..batches {
+                let row = extents.row(time, batch, self.time_major);
+                inputs[batch * depth..][..depth].copy_from_slice(&input[row * depth..][..depth]);
+            }
+            products.sum(&inputs, &state, &mut sums);
+            let sequences = sums.chunks_exact_mut(rows).zip(cell_state.chunks_exact_mut(cells));
+            for ((sums, cell), made) in sequences.zip(made.chunks_exact_mut(cells)) {
+                self.step(&gates, sums, cell);
+                // The output is at the end of the gates' row.
+                made.copy_from_slice(&sums[rows - cells..]);
+            }
+            match products.project(&made, &mut state) {
+                true => state.iter_mut().for_each(|value| *value = clip(*value, self.projection_clip)),
+                false => state.copy_from_slice(&made),
+            }
+            for (batch, state) in state.chunks_exact(outputs).enumerate() {
+                let row = extents.row(time, batch, self.time_major);
+                written[row * outputs..][..outputs].copy_from_slice(state);
+            }
+        }
+        eval.host.set_state(OUTPUT_STATE, bytemuck::cast_slice(&state))?;
+        eval.host.set_state(CELL_STATE, bytemuck::cast_slice(&cell_state))
+    }
+
+    fn run_floats(&self, eval: &mut Eval<'_>, extents: &Extents) -> Result<(), OpError> {
+        let weights = match eval.cache.get_or_make(|| None::<Weights>).take() {
+            Some(weights) => weights,
+            None => Weights::pack(eval, extents)?,
+        };
+        self.run(eval, extents, &Floats { engine: Engine::new(eval.parallel), weights: &weights, extents })?;
+        if Weights::are_constant(eval) {
+            *eval.cache.get_or_make(|| None) = Some(weights);
+        }
+        Ok(())
+    }
+
+    /// The arithmetic selected by the types of the inputs.
+    fn arithmetic(inputs: &[Option<&Fact>]) -> Result<Arithmetic, OpError> {
+        let (input, weights) = (required(inputs, 0)?, required(inputs, INPUT_WEIGHTS + GATES - 1)?);
+        let arithmetic = Arithmetic::of(input.data_type, weights.data_type)?;
+        for (index, input) in inputs.iter().enumerate() {
+            input.map_or(Ok(()), |input| one_of(index, input, &[arithmetic.data_type(index)]))?;
+        }
+        Ok(arithmetic)
+    }
+}
+
+impl Op for SequenceLstm {
+    fn name(&self) -> &str {
+        DEFINITIONS[0].name()
+    }
+
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        if inputs.len() != NORMS {
+            arity(inputs, NORMS + GATES..=NORMS + GATES)?;
+        }
+        let data_type = match Self::arithmetic(inputs)? {
+            Arithmetic::Integers => DataType::Int8,
+            Arithmetic::Floats | Arithmetic::Dynamic => DataType::Float32,
+        };
+        for index in [OUTPUT_STATE, CELL_STATE] {
+            if !required(inputs, index)?.is_variable {
+                return Err(OpError::invalid(format!("input {index} is no variable")));
+            }
+        }
+        if inputs.iter().flatten().any(|input| input.shape.is_none()) {
+            return Ok(vec![Inferred::unknown(data_type)]);
+        }
+        let shapes: Vec<_> = inputs.iter().map(|input| input.and_then(|input| input.shape.as_ref())).collect();
+        let extents = Extents::new(&shapes, self.time_major)?;
+        let Extents { times, batches, outputs, .. } = extents;
+        let shape = if self.time_major { [times, batches, outputs] } else { [batches, times, outputs] };
+        Ok(vec![Inferred::new(data_type, countable(shape.into())?)])
+    }
+
+    fn working_memory(&self, inputs: &[Option<&Fact>], _: &[&Shape]) -> WorkingMemory {
+        // Each matrix is copied into a joint one and then packed.
+        let matrix = |fact: &&Fact| {
+            let &[rows, columns] = fact.shape.as_ref()?.extents() else { return None };
+            Some(of_weights(fact, packed(DataType::Float32, 1, [rows, columns], columns).saturating_mul(2)))
+        };
+        let weights = (INPUT_WEIGHTS..RECURRENT_WEIGHTS + GATES).chain([PROJECTION]);
+        let weights = weights.filter_map(|index| inputs.get(index).copied().flatten());
+        weights.filter_map(|fact| matrix(&fact)).fold(WorkingMemory::default(), |sum, one| WorkingMemory {
+            kept: sum.kept.saturating_add(one.kept),
+            scratch: sum.scratch.saturating_add(one.scratch),
+        })
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        let shapes: Vec<_> = eval.inputs.iter().map(|input| input.map(|input| input.shape)).collect();
+        let extents = Extents::new(&shapes, self.time_major)?;
+        if is_empty(eval) {
+            return Ok(());
+        }
+        let (input, weights) = (eval.input(0)?, eval.input(INPUT_WEIGHTS + GATES - 1)?);
+        match Arithmetic::of(input.data_type, weights.data_type)? {
+            Arithmetic::Floats => self.run_floats(eval, &extents),
+            Arithmetic::Dynamic => {
+                let products = Dynamic::new(eval, &extents, self.is_asymmetric)?;
+                self.run(eval, &extents, &products)
+            }
+            Arithmetic::Integers => integers::run(self, eval, &extents),
+        }
+    }
+
+    fn multiply_adds(&self, inputs: &[Option<&Shape>], _: &[&Shape]) -> Option<u64> {
+        // Each step multiplies by all weights.
+        let steps = (*inputs.first()?)?.get(..2)?;
+        let weights = (INPUT_WEIGHTS..RECURRENT_WEIGHTS + GATES).chain([PROJECTION]);
+        let weights = weights.filter_map(|index| inputs.get(index).copied().flatten());
+        let weights = weights.map(|shape| product(shape)).fold(0, u64::saturating_add);
+        Some(product(steps).saturating_mul(weights))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Shapes of 24 inputs for 3 times, 2 sequences, 4 features, 5 cells and 6 outputs.
+    fn shapes() -> Vec<Option<Shape>> {
+        let mut shapes = vec![None; NORMS + GATES];
+        shapes[0] = Some([2, 3, 4].into());
+        for gate in 0..GATES {
+            shapes[INPUT_WEIGHTS + gate] = Some([5, 4].into());
+            shapes[RECURRENT_WEIGHTS + gate] = Some([5, 6].into());
+            shapes[BIASES + gate] = Some([5].into());
+        }
+        shapes[PROJECTION] = Some([6, 5].into());
+        shapes[OUTPUT_STATE] = Some([2, 6].into());
+        shapes[CELL_STATE] = Some([2, 5].into());
+        shapes
+    }
+
+    fn extents(shapes: &[Option<Shape>]) -> Result<Extents, OpError> {
+        Extents::new(&shapes.iter().map(Option::as_ref).collect::<Vec<_>>(), false)
+    }
+
+    #[test]
+    fn shapes_belong_together() {
+        let expected = Extents { times: 3, batches: 2, depth: 4, cells: 5, outputs: 6, first_gate: 0 };
+        assert_eq!(extents(&shapes()).unwrap(), expected);
+        for index in (0..NORMS).filter(|index| shapes()[*index].is_some()) {
+            let mut wrong = shapes();
+            wrong[index] = Some([7].into());
+            assert!(extents(&wrong).is_err(), "{index}");
+            wrong[index] = None;
+            assert_eq!(extents(&wrong).is_ok(), index == INPUT_WEIGHTS, "{index}");
+        }
+    }
+
+    #[test]
+    fn a_gate_may_be_left_out() {
+        let mut shapes = shapes();
+        shapes[INPUT_WEIGHTS] = None;
+        assert_eq!(extents(&shapes).unwrap().gates(), 3);
+    }
+
+    #[test]
+    fn states_are_variables() {
+        let op = SequenceLstm {
+            activation: Activation::Tanh,
+            cell_clip: 0.0,
+            projection_clip: 0.0,
+            time_major: false,
+            is_asymmetric: false,
+            intermediates: Vec::new(),
+        };
+        let fact = |(index, shape): (usize, Option<Shape>)| {
+            let is_variable = index == OUTPUT_STATE || index == CELL_STATE;
+            Some(Fact { is_variable, ..Fact::new(DataType::Float32, shape?) })
+        };
+        let mut facts: Vec<_> = shapes().into_iter().enumerate().map(fact).collect();
+        let infer = |facts: &[Option<Fact>]| op.infer(&facts.iter().map(Option::as_ref).collect::<Vec<_>>());
+        assert_eq!(infer(&facts).unwrap(), [Inferred::new(DataType::Float32, [2, 3, 6])]);
+        facts[CELL_STATE].as_mut().unwrap().is_variable = false;
+        assert!(infer(&facts).is_err());
+    }
+
+    #[test]
+    fn what_is_normalized_has_no_mean() {
+        let mut values = [1.0, 3.0];
+        normalize(&mut values);
+        assert_eq!(values, [-1.0, 1.0]);
+        let mut same = [2.0, 2.0];
+        normalize(&mut same);
+        assert_eq!(same, [0.0, 0.0]);
+        assert_eq!((clip(-3.0, 2.0), clip(-3.0, 0.0)), (-2.0, -3.0));
+    }
+}

@@ -1,0 +1,84 @@
+//! UNPACK: splits the input into the slices of an axis, and removes the axis.
+
+use std::sync::Arc;
+
+use attache_base::Shape;
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_model::schema::BuiltinOperator;
+
+use crate::shared::pieces::{self, Pieces};
+use crate::shared::quantized::require_one_scale;
+use crate::shared::support::{arity, axis_of, movable, refuse, required};
+use crate::{Code, Declaration, Definition};
+
+pub(crate) static DEFINITIONS: &[Definition] =
+    &[Definition { code: Code::Builtin(BuiltinOperator::UNPACK), versions: 1..=6, parse }];
+
+#[derive(Debug)]
+struct Unpack {
+    /// The axis; negative axes count from the end.
+    axis: i64,
+    /// The extent of the axis.
+    count: usize,
+}
+
+fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+    let options = declaration.options.builtin_options_as_unpack_options();
+    let options = options.ok_or_else(|| declaration.no_options())?;
+    let count = pieces::count(declaration, options.num())?;
+    Ok(Arc::new(Unpack { axis: i64::from(options.axis()), count }))
+}
+
+impl Unpack {
+    fn pieces(&self, shape: &Shape) -> Result<Pieces, OpError> {
+        let axis = axis_of(shape, self.axis)?;
+        if shape[axis] != self.count {
+            return Err(OpError::invalid(format!("{} slices of {shape} along axis {axis}", self.count)));
+        }
+        Ok(Pieces { axis, lengths: vec![1; self.count] })
+    }
+}
+
+impl Op for Unpack {
+    fn name(&self) -> &str {
+        DEFINITIONS[0].name()
+    }
+
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        arity(inputs, 1..=1)?;
+        let input = required(inputs, 0)?;
+        movable(0, input)?;
+        let Some(shape) = &input.shape else { return Ok(vec![Inferred::unknown(input.data_type); self.count]) };
+        let mut extents = shape.to_vec();
+        extents.remove(self.pieces(shape)?.axis);
+        Ok(vec![Inferred::new(input.data_type, extents); self.count])
+    }
+
+    fn check_scales(&self, inputs: &[Option<&Fact>], outputs: &[&Fact]) -> Result<(), OpError> {
+        require_one_scale(inputs, 0..1, outputs)
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        let input = eval.input(0)?;
+        self.pieces(input.shape)?.copy(input, eval)
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        self.pieces(lowering.input_shape(0)?).map_err(refuse)?.lower(lowering, 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_base::DataType;
+
+    use super::*;
+
+    #[test]
+    fn there_is_an_output_for_each_slice() {
+        let infer = |axis, count| Unpack { axis, count }.infer(&[Some(&Fact::new(DataType::Float32, [2, 3]))]);
+        assert_eq!(infer(-1, 3).unwrap(), vec![Inferred::new(DataType::Float32, [2]); 3]);
+        assert!(infer(0, 3).is_err());
+        assert!(infer(2, 3).is_err());
+    }
+}

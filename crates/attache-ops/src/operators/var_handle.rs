@@ -1,0 +1,48 @@
+//! VAR_HANDLE: the handle of the resource variable with a given name.
+
+use std::sync::Arc;
+
+use attache_base::DataType;
+use attache_graph::{Eval, Fact, Inferred, Op, OpError, VariableUse};
+use attache_model::schema::BuiltinOperator;
+
+use crate::shared::support::arity;
+use crate::{Code, Declaration, Definition};
+
+pub(crate) static DEFINITIONS: &[Definition] =
+    &[Definition { code: Code::Builtin(BuiltinOperator::VAR_HANDLE), versions: 1..=1, parse }];
+
+/// The variable is identified by both names.
+#[derive(Debug)]
+struct VarHandle {
+    container: String,
+    shared_name: String,
+}
+
+fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+    let options = declaration.options.builtin_options_as_var_handle_options();
+    let options = options.ok_or_else(|| declaration.no_options())?;
+    let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
+    Ok(Arc::new(VarHandle { container: text(options.container()), shared_name: text(options.shared_name()) }))
+}
+
+impl Op for VarHandle {
+    fn name(&self) -> &str {
+        DEFINITIONS[0].name()
+    }
+
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        arity(inputs, 0..=0)?;
+        Ok(vec![Inferred::new(DataType::Resource, [])])
+    }
+
+    fn variable_use(&self) -> Option<VariableUse<'_>> {
+        Some(VariableUse::Handle { container: &self.container, name: &self.shared_name })
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        let handle = eval.host.variable_handle(&self.container, &self.shared_name)?;
+        eval.outputs[0].bytes.copy_from_slice(&handle.to_bytes());
+        Ok(())
+    }
+}

@@ -1,0 +1,99 @@
+//! WHILE: runs a subgraph of the model on its own outputs while a condition subgraph returns true.
+
+use std::sync::Arc;
+
+use attache_base::{DataType, Shape};
+use attache_graph::{Eval, Fact, Inferred, Op, OpError, TensorRef};
+use attache_model::schema::BuiltinOperator;
+
+use crate::shared::callee::{Callee, arguments, deliver, shapes_of, stated_types, truth};
+use crate::{Code, Declaration, Definition};
+
+pub(crate) static DEFINITIONS: &[Definition] =
+    &[Definition { code: Code::Builtin(BuiltinOperator::WHILE), versions: 1..=1, parse }];
+
+#[derive(Debug)]
+struct While {
+    /// Computes from the loop's values whether there is another step.
+    condition: Callee,
+    /// Computes the next values from the loop's values.
+    body: Callee,
+    values: Vec<DataType>,
+}
+
+fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+    let options = declaration.options.builtin_options_as_while_options().ok_or_else(|| declaration.no_options())?;
+    let (values, count) = (stated_types(declaration), declaration.operator.inputs.len());
+    let condition = Callee::new(declaration, options.cond_subgraph_index(), (count, 1))?;
+    condition.check_outputs(&[DataType::Bool])?;
+    let body = Callee::new(declaration, options.body_subgraph_index(), (count, values.len()))?;
+    body.check_outputs(&values)?;
+    Ok(Arc::new(While { condition, body, values }))
+}
+
+impl While {
+    /// The initial shapes that no step changes, whatever the number of steps. A shape that changes may change others at
+    /// the next step, so inference of the body is repeated with the remaining known shapes until it reaches a fixed
+    /// point.
+    fn steady(&self, mut shapes: Vec<Option<Shape>>) -> Vec<Option<Shape>> {
+        loop {
+            let before = shapes.clone();
+            for (shape, made) in shapes.iter_mut().zip(self.body.shapes(&before)) {
+                *shape = shape.take().filter(|shape| made.as_ref() == Some(shape));
+            }
+            if shapes == before {
+                return shapes;
+            }
+        }
+    }
+}
+
+/// The values of a loop as inputs of a subgraph.
+fn as_inputs<'a>(values: &'a [(Shape, Vec<u8>)], like: &[TensorRef<'a>]) -> Vec<TensorRef<'a>> {
+    let pairs = values.iter().zip(like);
+    pairs.map(|((shape, bytes), like)| TensorRef { shape, bytes, is_constant: false, ..*like }).collect()
+}
+
+impl Op for While {
+    fn name(&self) -> &str {
+        DEFINITIONS[0].name()
+    }
+
+    /// The shapes are those after the last step, which are known where no step changes them.
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        self.condition.check_inputs(inputs)?;
+        self.body.check_inputs(inputs)?;
+        if inputs.len() != self.values.len() {
+            let reason = format!("{} inputs and {} outputs; a loop has as many", inputs.len(), self.values.len());
+            return Err(OpError::invalid(reason));
+        }
+        for (index, (input, output)) in inputs.iter().flatten().zip(&self.values).enumerate() {
+            if input.data_type != *output {
+                let reason = format!("value {index} is of type {} before the loop, {output} after it", input.data_type);
+                return Err(OpError::invalid(reason));
+            }
+        }
+        let shapes = self.steady(shapes_of(inputs)).into_iter();
+        Ok(self.values.iter().zip(shapes).map(|(data_type, shape)| Inferred { data_type: *data_type, shape }).collect())
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        let first = arguments(eval, 0)?;
+        let mut values: Vec<_> = first.iter().map(|input| (input.shape.clone(), input.bytes.to_vec())).collect();
+        loop {
+            let inputs = as_inputs(&values, &first);
+            let answer = eval.host.run_subgraph(self.condition.index, &inputs)?;
+            if !truth(answer.first().map_or(&[], |(_, bytes)| bytes))? {
+                break;
+            }
+            values = eval.host.run_subgraph(self.body.index, &inputs)?;
+        }
+        let mut outputs = values.into_iter().enumerate();
+        outputs.try_for_each(|(index, (shape, bytes))| deliver(eval, index, shape, &bytes))
+    }
+
+    /// The subgraphs may assign variables.
+    fn has_side_effects(&self) -> bool {
+        true
+    }
+}

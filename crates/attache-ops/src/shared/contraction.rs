@@ -1,0 +1,487 @@
+//! Quantized convolutions and matrix products: valid combinations of types, requantization of sums, and convolutions of
+//! any kind of window.
+//!
+//! There are three kinds: bytes times bytes, 16-bit activations times 8-bit weights with 64-bit sums, and floats that
+//! are quantized at run time ("dynamic range"). Source: TensorFlow Lite's reference kernels.
+
+mod exact;
+mod primitive;
+mod view;
+mod wide_exact;
+
+use std::any::Any;
+use std::borrow::Cow;
+
+use attache_base::{Activation, DataType, Quantization};
+use attache_gpu_ir::ValueId;
+use attache_graph::{Cache, Eval, Fact, Lowering, OpError, Refusal, TensorMut, TensorRef};
+use attache_kernels::convolution::Convolution;
+use attache_kernels::quantized::{
+    Multiplier, Operand, PackedIntegerDepthwise, PackedIntegerFilter, PackedIntegerTransposeFilter, Requantize,
+    Rescale, Rounding, Stage, WideRounding, WideStage, Zero, convolve, depthwise, quantize_asymmetrically,
+    quantize_symmetrically, transpose_convolve,
+};
+use attache_kernels::{Engine, Level};
+
+use crate::shared::fused;
+use crate::shared::quantized::{Affine, activation_range, unpack_nibbles};
+use crate::shared::support::one_of;
+
+use exact::lower_bytes;
+use wide_exact::lower_wide;
+
+pub(crate) use exact::{Laid, bias_of};
+#[cfg(test)]
+pub(crate) use primitive::check_reach;
+pub(crate) use primitive::contract;
+pub(crate) use view::round_twice;
+pub(crate) use wide_exact::{finish_wide, wide_scheme, wide_sums};
+
+/// The arithmetic selected by the operand types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arithmetic {
+    /// Floats throughout.
+    Float,
+    /// 8-bit activations, 8- or 4-bit weights.
+    Bytes,
+    /// 16-bit activations, 8- or 4-bit weights.
+    Wide,
+    /// Float activations, 8- or 4-bit weights.
+    Dynamic,
+}
+
+impl Arithmetic {
+    /// The arithmetic of activations and weights of these types.
+    pub(crate) fn of(activations: DataType, weights: DataType) -> Result<Self, OpError> {
+        match (activations, weights) {
+            (DataType::Float32, DataType::Float32) => Ok(Self::Float),
+            (DataType::Int8, DataType::Int8 | DataType::Int4) | (DataType::UInt8, DataType::UInt8) => Ok(Self::Bytes),
+            (DataType::Int16, DataType::Int8 | DataType::Int4) => Ok(Self::Wide),
+            (DataType::Float32, DataType::Int8 | DataType::Int4) => Ok(Self::Dynamic),
+            _ => Err(OpError::unsupported(format!("weights of type {weights} with activations of type {activations}"))),
+        }
+    }
+
+    /// The arithmetic of an operator's inputs; `operands` are the indices of activations, weights and bias. An error
+    /// where types or scales do not match. Weights with several scales have them along `axis`.
+    pub(crate) fn check(
+        inputs: &[Option<&Fact>],
+        operands: [usize; 3],
+        axis: usize,
+    ) -> Result<(Self, DataType), OpError> {
+        let [activations, weights] = [0, 1].map(|index| inputs[operands[index]]);
+        let (Some(activations), Some(weights)) = (activations, weights) else {
+            return Err(OpError::invalid("its activations or its weights are missing"));
+        };
+        let arithmetic = Self::of(activations.data_type, weights.data_type)?;
+        if let Some(bias) = inputs.get(operands[2]).copied().flatten() {
+            let allowed: &[DataType] = match arithmetic {
+                Self::Float | Self::Dynamic => &[DataType::Float32],
+                Self::Bytes => &[DataType::Int32],
+                Self::Wide => &[DataType::Int64, DataType::Int32],
+            };
+            one_of(operands[2], bias, allowed)?;
+        }
+        if let Self::Bytes | Self::Wide = arithmetic {
+            Affine::new(activations.data_type, activations.quantization.as_ref())?;
+        }
+        if arithmetic != Self::Float {
+            let outputs = weights.shape.as_ref().and_then(|shape| shape.get(axis).copied());
+            WeightScales::new(weights.data_type, weights.quantization.as_ref(), axis, outputs)?;
+        }
+        Ok((arithmetic, activations.data_type))
+    }
+}
+
+/// The scales of weights, one or one for each output, and their single zero point.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct WeightScales<'a> {
+    pub(crate) scales: &'a [f32],
+    pub(crate) zero_point: i32,
+}
+
+impl<'a> WeightScales<'a> {
+    /// The scales of weights; an error unless there is one, or one for each output along `axis`.
+    pub(crate) fn new(
+        data_type: DataType,
+        quantization: Option<&'a Quantization>,
+        axis: usize,
+        outputs: Option<usize>,
+    ) -> Result<Self, OpError> {
+        let Some(quantization) = quantization else {
+            return Err(OpError::invalid("weights of integers without a scale"));
+        };
+        let Quantization { scale: scales, zero_point, axis: stated } = quantization;
+        if scales.len() == 1 {
+            let affine = Affine::new(data_type, Some(quantization))?;
+            return Ok(Self { scales, zero_point: affine.zero_point });
+        }
+        let wrong = |reason: String| Err(OpError::invalid(format!("the weights' scales: {reason}")));
+        if scales.is_empty() || outputs.is_some_and(|outputs| outputs != scales.len()) || *stated != axis {
+            return wrong(format!("{} along axis {stated}; outputs are counted along axis {axis}", scales.len()));
+        }
+        match scales.iter().find(|scale| !scale.is_finite() || **scale <= 0.0) {
+            Some(scale) => wrong(format!("{scale} is none")),
+            None if zero_point.iter().any(|point| *point != 0) => wrong("their zero points are not 0".to_owned()),
+            None => Ok(Self { scales, zero_point: 0 }),
+        }
+    }
+
+    /// The scales of a tensor.
+    pub(crate) fn of(weights: &TensorRef<'a>, axis: usize) -> Result<Self, OpError> {
+        Self::new(weights.data_type, weights.quantization, axis, weights.shape.get(axis).copied())
+    }
+
+    /// The same scales; an error for signed weights with a zero point other than 0, which the kernels do not implement.
+    pub(crate) fn symmetric(self, data_type: DataType) -> Result<Self, OpError> {
+        match data_type {
+            DataType::UInt8 => Ok(self),
+            _ if self.zero_point == 0 => Ok(self),
+            _ => Err(OpError::unsupported("weights with a sign whose zero point is not 0")),
+        }
+    }
+}
+
+/// The bytes of weights. 4-bit weights are unpacked; the first of two is in the lower half of a byte.
+pub(crate) fn weight_bytes<'a>(weights: &TensorRef<'a>) -> Cow<'a, [u8]> {
+    if weights.data_type != DataType::Int4 {
+        return Cow::Borrowed(weights.bytes);
+    }
+    unpack_nibbles(weights.bytes, weights.shape.elements()).into_iter().map(|nibble| nibble as u8).collect()
+}
+
+/// The quantized zero of a type.
+fn zero(data_type: DataType, point: i32) -> Zero {
+    Zero { signed: data_type != DataType::UInt8, point }
+}
+
+/// Scales and bounds that requantize the sums of products of quantized elements.
+pub(crate) struct Scheme<'a> {
+    data_type: DataType,
+    input: Affine,
+    weights: WeightScales<'a>,
+    output: Affine,
+    bounds: (i32, i32),
+}
+
+/// The precision in which the scales of activations and weights are multiplied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Product {
+    Single,
+    Double,
+}
+
+impl Product {
+    /// The precision for a convolution with activations of this type. `UINT8` kernels predate the multiplication in
+    /// double precision and use single precision.
+    pub(crate) fn of(activations: DataType) -> Self {
+        if activations == DataType::UInt8 { Product::Single } else { Product::Double }
+    }
+}
+
+impl<'a> Scheme<'a> {
+    /// The scheme of these tensors with a fused activation.
+    pub(crate) fn new(
+        input: &TensorRef<'a>,
+        weights: WeightScales<'a>,
+        output: &TensorMut<'a>,
+        activation: Activation,
+    ) -> Result<Self, OpError> {
+        let (input, output) = ((input.data_type, input.quantization), (output.data_type, output.quantization));
+        Self::of_types(input, weights, output, activation)
+    }
+
+    fn of_types(
+        input: (DataType, Option<&Quantization>),
+        weights: WeightScales<'a>,
+        output: (DataType, Option<&Quantization>),
+        activation: Activation,
+    ) -> Result<Self, OpError> {
+        let (from, to) = (Affine::new(input.0, input.1)?, Affine::new(output.0, output.1)?);
+        let bounds = activation_range(activation, output.0, to)?;
+        if bounds.0 > bounds.1 {
+            return Err(OpError::invalid("its activation lets no number of its output through"));
+        }
+        Ok(Self { data_type: input.0, input: from, weights, output: to, bounds })
+    }
+
+    /// The quantized zero of the input.
+    pub(crate) fn input(&self) -> Zero {
+        zero(self.data_type, self.input.zero_point)
+    }
+
+    /// The weights as an operand.
+    pub(crate) fn weights<'b>(&self, bytes: &'b [u8]) -> Operand<'b> {
+        Operand { bytes, zero: zero(self.data_type, self.weights.zero_point) }
+    }
+
+    /// The requantization factors of sums: one, or one for each output.
+    fn factors(&self, product: Product) -> Vec<Multiplier> {
+        let (input, output) = (self.input.scale, f64::from(self.output.scale));
+        let factor = |weight: &f32| match product {
+            Product::Single => f64::from(input * weight) / output,
+            Product::Double => f64::from(input) * f64::from(*weight) / output,
+        };
+        self.weights.scales.iter().map(|weight| Multiplier::new(factor(weight))).collect()
+    }
+
+    /// The stage that requantizes sums to bytes.
+    pub(crate) fn requantize(&self, outputs: usize, rounding: Rounding, product: Product) -> Requantize {
+        Requantize::new(&self.factors(product), outputs, rounding, self.output.zero_point, self.bounds)
+    }
+
+    /// The stage that requantizes sums to 16-bit elements.
+    pub(crate) fn wide(&self, rounding: WideRounding, product: Product) -> Result<WideStage, OpError> {
+        if self.input.zero_point != 0 || self.output.zero_point != 0 {
+            return Err(OpError::invalid("a zero point of 16-bit numbers that is not 0"));
+        }
+        Ok(WideStage { factors: self.factors(product), rounding, zero_point: 0, bounds: self.bounds })
+    }
+
+    /// The zero point of the weights.
+    pub(crate) fn weight_zero_point(&self) -> i32 {
+        self.weights.zero_point
+    }
+}
+
+/// Emits a convolution of quantized elements and returns its result.
+pub(crate) fn lower_stored<'a>(
+    lowering: &mut Lowering<'a>,
+    convolution: &Convolution,
+    laid: &Laid,
+    activation: Activation,
+) -> Result<ValueId, Refusal> {
+    let lower = match lowering.input_fact(laid.operands[0])?.data_type {
+        DataType::Int16 => lower_wide,
+        _ => lower_bytes,
+    };
+    lower(lowering, convolution, laid, activation)
+}
+
+/// A bias of 32-bit integers.
+pub(crate) fn narrow_bias(bias: Option<TensorRef<'_>>) -> Result<Option<&[i32]>, OpError> {
+    bias.map(|bias| bias.values()).transpose()
+}
+
+/// A bias of 32- or 64-bit integers.
+pub(crate) fn wide_bias(bias: Option<TensorRef<'_>>) -> Result<Option<Vec<i64>>, OpError> {
+    bias.map(|bias| bias.integers()).transpose()
+}
+
+/// Calls `work` with the result of `make`, which is cached from run to run where all weights are constant.
+pub(crate) fn with_kept<P: Any + Send>(
+    cache: &mut Cache,
+    weights: &[Option<TensorRef<'_>>],
+    make: impl FnOnce() -> P,
+    work: impl FnOnce(&P),
+) {
+    let is_constant = weights.iter().flatten().all(|tensor| tensor.is_constant);
+    if is_constant { work(cache.get_or_make(make)) } else { work(&make()) }
+}
+
+/// Floats quantized to signed bytes, with a scale and a zero point for each row of a given number of elements.
+pub(crate) struct Quantized {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) scales: Vec<f32>,
+    pub(crate) zero_points: Vec<i32>,
+}
+
+impl Quantized {
+    /// Quantizes the rows of `values`.
+    pub(crate) fn new(values: &[f32], row: usize, is_symmetric: bool) -> Self {
+        let row = row.max(1);
+        let mut quantized = Self { bytes: vec![0; values.len()], scales: Vec::new(), zero_points: Vec::new() };
+        for (values, bytes) in values.chunks(row).zip(quantized.bytes.chunks_mut(row)) {
+            let (scale, zero_point) = match is_symmetric {
+                true => (quantize_symmetrically(values, bytes), 0),
+                false => quantize_asymmetrically(values, bytes),
+            };
+            quantized.scales.push(scale);
+            quantized.zero_points.push(zero_point);
+        }
+        quantized
+    }
+}
+
+/// The packed weights of any kind of convolution.
+pub(crate) trait Packed: Any + Send {
+    fn pack(level: Level, convolution: &Convolution, filter: Operand<'_>, bias: Option<&[i32]>, input: Zero) -> Self;
+
+    fn run<F: Stage>(
+        &self,
+        engine: Engine<'_>,
+        convolution: &Convolution,
+        input: Operand<'_>,
+        stage: &F,
+        output: &mut [F::Output],
+    );
+}
+
+macro_rules! packed {
+    ($($weights:ident by $kernel:ident),*) => {$(
+        impl Packed for $weights {
+            fn pack(
+                level: Level,
+                convolution: &Convolution,
+                filter: Operand<'_>,
+                bias: Option<&[i32]>,
+                input: Zero,
+            ) -> Self {
+                $weights::pack(level, convolution, filter, bias, input)
+            }
+
+            fn run<F: Stage>(
+                &self,
+                engine: Engine<'_>,
+                convolution: &Convolution,
+                input: Operand<'_>,
+                stage: &F,
+                output: &mut [F::Output],
+            ) {
+                $kernel(engine, convolution, input, self, stage, output);
+            }
+        }
+    )*};
+}
+
+packed!(PackedIntegerFilter by convolve, PackedIntegerDepthwise by depthwise,
+    PackedIntegerTransposeFilter by transpose_convolve);
+
+/// Computes a convolution of bytes. `operands` are the indices of image, filter and bias; the filter's scales are along
+/// `axis`.
+pub(crate) fn eval_bytes<P: Packed>(
+    eval: &mut Eval<'_>,
+    convolution: &Convolution,
+    operands: [usize; 3],
+    axis: usize,
+    activation: Activation,
+) -> Result<(), OpError> {
+    let (input, filter, bias) = (eval.input(operands[0])?, eval.input(operands[1])?, eval.optional(operands[2]));
+    let scales = WeightScales::of(&filter, axis)?.symmetric(filter.data_type)?;
+    let scheme = Scheme::new(&input, scales, &eval.outputs[0], activation)?;
+    let product = Product::of(input.data_type);
+    let (engine, integers) = (Engine::new(eval.parallel), narrow_bias(bias)?);
+    let make = || {
+        let bytes = weight_bytes(&filter);
+        let packed = P::pack(engine.level, convolution, scheme.weights(&bytes), integers, scheme.input());
+        (packed, scheme.requantize(convolution.output[2], Rounding::Twice, product))
+    };
+    let operand = Operand { bytes: input.bytes, zero: scheme.input() };
+    let output = &mut *eval.outputs[0].bytes;
+    with_kept(eval.cache, &[Some(filter), bias], make, |(packed, stage)| {
+        packed.run(engine, convolution, operand, stage, output)
+    });
+    Ok(())
+}
+
+/// Computes a convolution of floats with quantized weights. Each image is quantized to bytes: symmetrically where
+/// `is_symmetric` is set and the filter has one scale, else with a zero point. `operands` and `axis` are those of
+/// [`eval_bytes`].
+pub(crate) fn eval_dynamic<P: Packed>(
+    eval: &mut Eval<'_>,
+    convolution: &Convolution,
+    operands: [usize; 3],
+    axis: usize,
+    activation: Activation,
+    is_symmetric: bool,
+) -> Result<(), OpError> {
+    let (input, filter, bias) = (eval.input(operands[0])?, eval.input(operands[1])?, eval.optional(operands[2]));
+    let scales = WeightScales::of(&filter, axis)?.symmetric(filter.data_type)?;
+    let bias = bias.map(|bias| bias.values::<f32>()).transpose()?;
+    let (engine, outputs) = (Engine::new(eval.parallel), convolution.output[2]);
+    let values = input.values::<f32>()?;
+    let image = values.len() / convolution.batches.max(1);
+    let quantized = Quantized::new(values, image, is_symmetric && scales.scales.len() == 1);
+    let output = eval.outputs[0].values::<f32>()?;
+    let (one, size) = (Convolution { batches: 1, ..*convolution }, output.len() / convolution.batches.max(1));
+    let make = || {
+        let (bytes, bias) = (weight_bytes(&filter), None);
+        let weights = Operand { bytes: &bytes, zero: Zero { signed: true, point: 0 } };
+        P::pack(engine.level, convolution, weights, bias, Zero::UNKNOWN)
+    };
+    with_kept(eval.cache, &[Some(filter)], make, |packed| {
+        let (rows, points) = (&quantized.scales[..1], &quantized.zero_points[..1]);
+        let mut stage = Rescale::new(scales.scales, bias, outputs, rows, points, fused::clamp(activation));
+        for (batch, output) in output.chunks_exact_mut(size.max(1)).enumerate() {
+            stage.with_rows(&quantized.scales[batch..=batch], &quantized.zero_points[batch..=batch]);
+            let zero = Zero { signed: true, point: quantized.zero_points[batch] };
+            let input = Operand { bytes: &quantized.bytes[batch * image..][..image], zero };
+            packed.run(engine, &one, input, &stage, output);
+        }
+    });
+    fused::finish(engine, activation, output);
+    Ok(())
+}
+
+/// The requantization stage, the filter and the bias of a convolution of 16-bit elements.
+pub(crate) type WideParts<'a> = (WideStage, Cow<'a, [u8]>, Option<Vec<i64>>);
+
+/// The operands of a convolution of 16-bit elements other than its image. `operands` and `axis` are those of
+/// [`eval_bytes`].
+pub(crate) fn wide_parts<'a>(
+    eval: &Eval<'a>,
+    operands: [usize; 3],
+    axis: usize,
+    activation: Activation,
+) -> Result<WideParts<'a>, OpError> {
+    let (input, filter, bias) = (eval.input(operands[0])?, eval.input(operands[1])?, eval.optional(operands[2]));
+    let scales = WeightScales::of(&filter, axis)?.symmetric(filter.data_type)?;
+    let scheme = Scheme::new(&input, scales, &eval.outputs[0], activation)?;
+    Ok((scheme.wide(WideRounding::Short, Product::Double)?, weight_bytes(&filter), wide_bias(bias)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_base::Shape;
+
+    use super::*;
+
+    fn quantization(scale: &[f32], zero_point: &[i64], axis: usize) -> Quantization {
+        Quantization { scale: scale.to_vec(), zero_point: zero_point.to_vec(), axis }
+    }
+
+    #[test]
+    fn types_go_together_or_not() {
+        let of = |activations, weights| Arithmetic::of(activations, weights).ok();
+        assert_eq!(of(DataType::Int8, DataType::Int4), Some(Arithmetic::Bytes));
+        assert_eq!(of(DataType::Int16, DataType::Int8), Some(Arithmetic::Wide));
+        assert_eq!(of(DataType::Float32, DataType::Int8), Some(Arithmetic::Dynamic));
+        assert_eq!(of(DataType::UInt8, DataType::Int8), None);
+        assert_eq!(of(DataType::Int8, DataType::Float32), None);
+    }
+
+    #[test]
+    fn weights_have_one_scale_or_one_for_each_output() {
+        let scales = |scale: &[f32], zero_point: &[i64], axis| {
+            let quantization = quantization(scale, zero_point, axis);
+            WeightScales::new(DataType::Int8, Some(&quantization), 3, Some(2)).map(|scales| scales.scales.len())
+        };
+        assert_eq!(scales(&[0.5], &[0], 0).unwrap(), 1);
+        assert_eq!(scales(&[0.5, 0.25], &[0, 0], 3).unwrap(), 2);
+        for (scale, zero_point, axis) in [
+            (&[0.5, 0.25][..], &[0, 0][..], 0),
+            (&[0.5, 0.25, 1.0], &[0, 0, 0], 3),
+            (&[0.5, f32::NAN], &[0, 0], 3),
+            (&[0.5, 0.0], &[0, 0], 3),
+            (&[0.5, 0.5], &[0, 1], 3),
+            (&[], &[], 3),
+            (&[-1.0], &[0], 3),
+        ] {
+            assert!(scales(scale, zero_point, axis).is_err(), "{scale:?} {zero_point:?} {axis}");
+        }
+        assert!(WeightScales::new(DataType::Int8, None, 0, None).is_err());
+    }
+
+    #[test]
+    fn half_bytes_have_signs() {
+        let shape = Shape::from([3]);
+        let tensor = TensorRef {
+            data_type: DataType::Int4,
+            shape: &shape,
+            bytes: &[0x8f, 0x07],
+            quantization: None,
+            is_constant: true,
+        };
+        assert_eq!(&*weight_bytes(&tensor), [-1i8 as u8, -8i8 as u8, 7]);
+    }
+}

@@ -1,0 +1,137 @@
+//! Sums of products of bytes on a device, in the arithmetic of the CPU: 32-bit sums, requantized with the factors of
+//! the CPU's [`Scheme`].
+
+use attache_base::{Activation, Constant, DataType};
+use attache_gpu_ir::{Index, IndexMap, Primitive, ValueId, Whole};
+use attache_graph::{Fact, Lowering, Refusal};
+use attache_kernels::convolution::Convolution;
+use attache_kernels::quantized::Rounding;
+
+use super::primitive::contract;
+use super::{Arithmetic, Product, Scheme, WeightScales};
+use crate::shared::exact::{integers, known_integers, whole_rounding};
+use crate::shared::support::refuse;
+
+impl<'a> Scheme<'a> {
+    /// The scheme of a node's inputs `[activations, weights]` and its output; a refusal unless they are bytes.
+    pub(crate) fn of(
+        lowering: &Lowering<'a>,
+        operands: [usize; 2],
+        weights: WeightScales<'a>,
+        activation: Activation,
+    ) -> Result<Self, Refusal> {
+        let [input, filter] = [lowering.input_fact(operands[0])?, lowering.input_fact(operands[1])?];
+        if Arithmetic::of(input.data_type, filter.data_type).map_err(refuse)? != Arithmetic::Bytes {
+            let types = format!("activations of type {} with weights of type {}", input.data_type, filter.data_type);
+            return Err(Refusal::new(format!("{types} have no form of bytes")));
+        }
+        let of = |fact: &'a Fact| (fact.data_type, fact.quantization.as_ref());
+        Self::of_types(of(input), weights, of(lowering.output_fact(0)?), activation).map_err(refuse)
+    }
+
+    /// The zero points of activations and weights.
+    pub(crate) fn zero_points(&self) -> [i32; 2] {
+        [self.input.zero_point, self.weights.zero_point]
+    }
+
+    /// Emits weights in the layout `[output, height, width, channel]`. The weights of a depthwise convolution are given
+    /// as `[1, height, width, output]`.
+    pub(crate) fn filter(
+        &self,
+        lowering: &mut Lowering<'a>,
+        index: usize,
+        shape: [usize; 4],
+        is_depthwise: bool,
+    ) -> Result<ValueId, Refusal> {
+        let taps = shape[1] * shape[2];
+        let fact = lowering.input_fact(index)?;
+        if let Some(values) = known_integers(fact) {
+            let place = |to: usize| if is_depthwise { to % taps * shape[0] + to / taps } else { to };
+            let values = (0..values.len()).map(|to| values[place(to)]);
+            let constant = match fact.data_type {
+                DataType::UInt8 => Constant::from_values(shape, &values.map(|value| value as u8).collect::<Vec<_>>()),
+                _ => Constant::from_values(shape, &values.map(|value| value as i8).collect::<Vec<_>>()),
+            };
+            return lowering.constant(constant);
+        }
+        let mut filter = lowering.input(index)?;
+        if is_depthwise {
+            let coordinates = vec![Index::Constant(0), Index::Axis(1), Index::Axis(2), Index::Axis(0)];
+            let map = IndexMap { output: shape.to_vec(), coordinates, fill: None };
+            filter = lowering.emit(Primitive::IndexMap(map), &[filter])?;
+        }
+        lowering.reshape(filter, &shape.into())
+    }
+
+    /// Emits the output's bytes from sums whose last axis is that of the output channels.
+    pub(crate) fn finish(
+        &self,
+        lowering: &mut Lowering<'a>,
+        sums: ValueId,
+        rounding: Rounding,
+        product: Product,
+    ) -> Result<ValueId, Refusal> {
+        let factors = self.factors(product);
+        let mantissas: Vec<i32> = factors.iter().map(|factor| factor.mantissa).collect();
+        let exponents: Vec<i32> = factors.iter().map(|factor| factor.exponent).collect();
+        let operands =
+            [sums, integers(lowering, [factors.len()], &mantissas)?, integers(lowering, [factors.len()], &exponents)?];
+        let scaled = Whole::Input(0).rescale(whole_rounding(rounding), Whole::Input(1), Whole::Input(2));
+        let shape = lowering.shape(sums).clone();
+        lowering.whole_map(scaled.plus(self.output.zero_point).clamp(self.bounds), &shape, &operands)
+    }
+}
+
+/// The roles and layout of a convolution's operands in an operator.
+pub(crate) struct Laid {
+    /// Indices of image, filter and bias.
+    pub(crate) operands: [usize; 3],
+    /// The filter's axis of output channels.
+    pub(crate) axis: usize,
+    /// Whether the convolution is transposed.
+    pub(crate) transposed: bool,
+    /// Whether the filter is `[1, height, width, output]`.
+    pub(crate) is_depthwise: bool,
+}
+
+/// Emits a convolution of bytes and returns its result.
+pub(crate) fn lower_bytes<'a>(
+    lowering: &mut Lowering<'a>,
+    convolution: &Convolution,
+    laid: &Laid,
+    activation: Activation,
+) -> Result<ValueId, Refusal> {
+    let [data, filter, bias] = laid.operands;
+    let (image, weights) = (lowering.input_fact(data)?, lowering.input_fact(filter)?);
+    let outputs = convolution.output[2];
+    let scales = WeightScales::new(weights.data_type, weights.quantization.as_ref(), laid.axis, Some(outputs));
+    let scales = scales.and_then(|scales| scales.symmetric(weights.data_type)).map_err(refuse)?;
+    let scheme = Scheme::of(lowering, [data, filter], scales, activation)?;
+    let [height, width, channels] = convolution.input;
+    let depth = channels / convolution.groups.max(1);
+    let shape = [outputs, convolution.kernel[0], convolution.kernel[1], depth];
+    let input = lowering.input(data)?;
+    let mut operands = vec![
+        lowering.reshape(input, &[convolution.batches, height, width, channels].into())?,
+        scheme.filter(lowering, filter, shape, laid.is_depthwise)?,
+    ];
+    operands.extend(bias_of(lowering, bias, outputs)?);
+    let sums = contract(lowering, convolution, laid.transposed, &operands, scheme.zero_points())?;
+    scheme.finish(lowering, sums, Rounding::Twice, Product::of(image.data_type))
+}
+
+/// An optional bias of 32-bit integers, in the shape `[outputs]`.
+pub(crate) fn bias_of(lowering: &mut Lowering<'_>, index: usize, outputs: usize) -> Result<Option<ValueId>, Refusal> {
+    if !lowering.has_input(index) {
+        return Ok(None);
+    }
+    let fact = lowering.input_fact(index)?;
+    if fact.data_type != DataType::Int32 {
+        return Err(Refusal::new(format!("a bias of type {}", fact.data_type)));
+    }
+    if let Some(values) = known_integers(fact) {
+        return integers(lowering, [outputs], &values).map(Some);
+    }
+    let bias = lowering.input(index)?;
+    lowering.reshape(bias, &[outputs].into()).map(Some)
+}

@@ -1,0 +1,43 @@
+//! The device primitive of convolutions.
+
+use attache_gpu_ir::{Contraction, Primitive, ValueId};
+use attache_graph::{Lowering, Refusal};
+use attache_kernels::convolution::Convolution;
+
+/// Emits the convolution of data, a filter and an optional bias; the zero points are those of data and filter.
+pub(crate) fn contract(
+    lowering: &mut Lowering<'_>,
+    convolution: &Convolution,
+    transposed: bool,
+    operands: &[ValueId],
+    zero_points: [i32; 2],
+) -> Result<ValueId, Refusal> {
+    check_reach(convolution)?;
+    let [height, width, _] = convolution.output;
+    let contraction = Contraction {
+        strides: convolution.strides,
+        dilations: convolution.dilations,
+        before: convolution.before,
+        output: [height, width],
+        groups: convolution.groups,
+        transposed,
+        zero_points,
+    };
+    lowering.emit(Primitive::Contract(contraction), operands)
+}
+
+/// A refusal where the input coordinates that a window reads do not fit a device's 32-bit integers.
+pub(crate) fn check_reach(convolution: &Convolution) -> Result<(), Refusal> {
+    let reach = |axis: usize| {
+        let window = convolution.kernel[axis].checked_mul(convolution.dilations[axis])?;
+        // Transposed or not, the window moves over the larger image and has as many positions as the smaller one has
+        // pixels.
+        let places = convolution.input[axis].min(convolution.output[axis]);
+        let moved = places.saturating_sub(1).checked_mul(convolution.strides[axis])?;
+        window.checked_add(moved)?.checked_add(convolution.before[axis])
+    };
+    match [reach(0), reach(1)].iter().all(|reach| reach.is_some_and(|reach| reach <= i32::MAX as usize)) {
+        true => Ok(()),
+        false => Err(Refusal::new("its window reaches further than 32 bits count")),
+    }
+}

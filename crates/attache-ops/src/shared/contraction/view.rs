@@ -1,0 +1,47 @@
+//! Sums of products of quantized elements that a device computes as floats. They are rounded in the CPU's two stages,
+//! so that differences of a single quantization step do not grow from one convolution to the next.
+
+use attache_base::{Activation, Constant};
+use attache_gpu_ir::{Expression, Unary, ValueId};
+use attache_graph::{Fact, Grid, Lowering, Refusal};
+
+use super::{Arithmetic, Laid, Product, Scheme, WeightScales};
+use crate::shared::support::refuse;
+
+/// Emits the floats of a convolution's requantized sums, before the activation: rounded to a binary fraction of a
+/// quantization step, then to a quantization step, ties away from zero. Sums of anything other than bytes are returned
+/// unchanged.
+pub(crate) fn round_twice(
+    lowering: &mut Lowering<'_>,
+    sums: ValueId,
+    laid: &Laid,
+    outputs: usize,
+) -> Result<ValueId, Refusal> {
+    let [image, weights] = [laid.operands[0], laid.operands[1]].map(|index| lowering.stored_input(index));
+    let (image, weights, output) = (image?, weights?, lowering.stored_output(0)?);
+    if Arithmetic::of(image.data_type, weights.data_type).ok() != Some(Arithmetic::Bytes) {
+        return Ok(sums);
+    }
+    let scales = WeightScales::new(weights.data_type, weights.quantization.as_ref(), laid.axis, Some(outputs));
+    let of = |fact: &'_ Fact| (fact.data_type, fact.quantization.clone());
+    let ((from, input), (to, stored)) = (of(image), of(output));
+    let (from, to) = ((from, input.as_ref()), (to, stored.as_ref()));
+    let scheme = Scheme::of_types(from, scales.map_err(refuse)?, to, Activation::None).map_err(refuse)?;
+    let factors = scheme.factors(Product::of(image.data_type));
+    let units: Vec<f32> = factors.iter().map(|factor| 2f32.powi(factor.exponent.min(0))).collect();
+    let scale = Expression::Constant(scheme.output.scale);
+    let steps = Expression::Input(0).multiply(Expression::Constant(scheme.output.scale.recip()));
+    let shape = lowering.shape(sums).clone();
+    let rounded = |inverse: Expression, unit: Expression| {
+        let fraction = steps.clone().multiply(inverse).unary(Unary::Round).multiply(unit);
+        Grid::away_from_zero(fraction).multiply(scale.clone())
+    };
+    if units.iter().all(|unit| *unit == units[0]) {
+        let expression = rounded(Expression::Constant(units[0].recip()), Expression::Constant(units[0]));
+        return lowering.map(expression, &shape, &[sums]);
+    }
+    let inverses: Vec<f32> = units.iter().map(|unit| unit.recip()).collect();
+    let inverses = lowering.precise_constant(Constant::from_values([outputs], &inverses))?;
+    let units = lowering.precise_constant(Constant::from_values([outputs], &units))?;
+    lowering.map(rounded(Expression::Input(1), Expression::Input(2)), &shape, &[sums, inverses, units])
+}

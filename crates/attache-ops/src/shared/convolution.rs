@@ -1,0 +1,312 @@
+//! Shared by the convolutions: attributes, checks of operands, packed weights on the CPU and operands on a device.
+
+use std::any::Any;
+
+use attache_base::{Activation, Constant, DataType, Padding, Shape, WindowExtent};
+use attache_gpu_ir::ValueId;
+use attache_graph::{Cache, Eval, Fact, Inferred, Lowering, OpError, Refusal, TensorRef, WorkingMemory};
+use attache_kernels::Engine;
+use attache_kernels::convolution::Convolution;
+use attache_kernels::transpose_convolution::{PackedTransposeFilter, transpose_convolve};
+
+use crate::shared::contraction::{Laid, contract, round_twice};
+use crate::shared::fused;
+use crate::shared::support::{countable, is_empty, product};
+use crate::shared::working::{converted, of_weights, packed};
+
+/// Attributes of a convolution; pairs are `[vertical, horizontal]`.
+#[derive(Debug)]
+pub(crate) struct Sliding {
+    pub(crate) padding: Padding,
+    pub(crate) strides: [usize; 2],
+    pub(crate) dilations: [usize; 2],
+    pub(crate) activation: Activation,
+}
+
+impl Sliding {
+    /// The convolution of `[batch, height, width, channel]` with a kernel of these extents and this number of output
+    /// channels.
+    pub(crate) fn convolution(
+        &self,
+        [batches, height, width, channels]: [usize; 4],
+        kernel: [usize; 2],
+        outputs: usize,
+        groups: usize,
+    ) -> Result<Convolution, OpError> {
+        let [rows, columns] = windows(self.padding, [height, width], kernel, self.strides, self.dilations)?;
+        Ok(Convolution {
+            batches,
+            input: [height, width, channels],
+            output: [rows.output, columns.output, outputs],
+            kernel,
+            strides: self.strides,
+            dilations: self.dilations,
+            before: [rows.before, columns.before],
+            groups,
+            clamp: fused::clamp(self.activation),
+        })
+    }
+}
+
+/// Attributes of a transposed convolution; pairs are `[vertical, horizontal]`.
+#[derive(Debug)]
+pub(crate) struct Spreading {
+    pub(crate) padding: Padding,
+    pub(crate) strides: [usize; 2],
+    pub(crate) activation: Activation,
+}
+
+impl Spreading {
+    /// The transposed convolution that turns `data` into an image whose height and width are `output`.
+    pub(crate) fn convolution(
+        &self,
+        data: [usize; 4],
+        filter: [usize; 4],
+        output: [usize; 2],
+    ) -> Result<Convolution, OpError> {
+        let ([batches, height, width, channels], [outputs, rows, columns, depth]) = (data, filter);
+        if depth != channels {
+            return Err(OpError::invalid(format!("a filter of {depth} channels on an image of {channels}")));
+        }
+        let (input, kernel) = ([height, width], [rows, columns]);
+        let before =
+            |axis: usize| transposed_before(self.padding, input[axis], output[axis], kernel[axis], self.strides[axis]);
+        Ok(Convolution {
+            batches,
+            input: [height, width, channels],
+            output: [output[0], output[1], outputs],
+            kernel,
+            strides: self.strides,
+            dilations: [1, 1],
+            before: [before(0)?, before(1)?],
+            groups: 1,
+            clamp: fused::clamp(self.activation),
+        })
+    }
+
+    /// Computes the convolution. `operands` are the indices of image, filter and bias.
+    pub(crate) fn eval(
+        &self,
+        eval: &mut Eval<'_>,
+        convolution: &Convolution,
+        operands: [usize; 3],
+    ) -> Result<(), OpError> {
+        if is_empty(eval) {
+            return Ok(());
+        }
+        let [data, filter, bias] = operands;
+        let (engine, weights) = (Engine::new(eval.parallel), Weights::new(eval.input(filter)?, eval.optional(bias))?);
+        let (input, output) = (eval.input(data)?.values()?, eval.outputs[0].values()?);
+        weights.with_packed(
+            eval.cache,
+            |weights| PackedTransposeFilter::pack(engine.level, convolution, weights.filter, weights.bias),
+            |packed| transpose_convolve(engine, convolution, input, packed, output),
+        );
+        fused::finish(engine, self.activation, output);
+        Ok(())
+    }
+
+    /// Emits the convolution.
+    pub(crate) fn lower(
+        &self,
+        lowering: &mut Lowering<'_>,
+        convolution: &Convolution,
+        laid: &Laid,
+    ) -> Result<(), Refusal> {
+        let [data, filter, _] = laid.operands;
+        let operands = [lowering.float_input(data)?, lowering.float_input(filter)?];
+        let output = lower(lowering, convolution, laid, self.activation, operands)?;
+        lowering.output(0, output)
+    }
+}
+
+/// The window extents along the height and the width of an image.
+pub(crate) fn windows(
+    padding: Padding,
+    image: [usize; 2],
+    kernel: [usize; 2],
+    strides: [usize; 2],
+    dilations: [usize; 2],
+) -> Result<[WindowExtent; 2], OpError> {
+    let axis = |axis: usize| {
+        let window = padding.window(image[axis], kernel[axis], strides[axis], dilations[axis]);
+        window.ok_or_else(|| OpError::invalid(format!("a window of {kernel:?} elements on an image of {image:?}")))
+    };
+    Ok([axis(0)?, axis(1)?])
+}
+
+/// The number of elements that a transposed convolution from `input` to `output` elements crops at the start. It is the
+/// transpose of the convolution from `output` to `input` elements with this padding. Source: TensorFlow Lite's
+/// `TRANSPOSE_CONV`.
+pub(crate) fn transposed_before(
+    padding: Padding,
+    input: usize,
+    output: usize,
+    kernel: usize,
+    stride: usize,
+) -> Result<usize, OpError> {
+    let fits = |window: &WindowExtent| window.output == input && (input > 0 || output == 0);
+    match padding.window(output, kernel, stride, 1).filter(fits) {
+        Some(_) if padding == Padding::Valid => Ok(0),
+        Some(window) => Ok(window.before),
+        None => Err(OpError::invalid(format!(
+            "{input} elements cannot become {output} with a window of {kernel} and a stride of {stride}"
+        ))),
+    }
+}
+
+/// Multiply-adds of a convolution with this number of `[vertical, horizontal]` window positions: the output's pixels,
+/// or the input's for a transposed convolution.
+pub(crate) fn multiply_adds(places: [usize; 2], convolution: &Convolution) -> u64 {
+    let Convolution { batches, input: [.., channels], output: [.., outputs], kernel, groups, .. } = *convolution;
+    let depth = channels.checked_div(groups).unwrap_or(0);
+    product(&[batches, places[0], places[1], kernel[0], kernel[1], depth, outputs])
+}
+
+/// Working memory of a convolution of `[image, filter]`: packed weights, and a converted copy of the image.
+pub(crate) fn working_memory(facts: [&Fact; 2], convolution: &Convolution) -> WorkingMemory {
+    let [image, filter] = facts;
+    let Convolution { input: [.., channels], output: [.., outputs], kernel, groups, .. } = *convolution;
+    let (channels, outputs) = (channels.checked_div(groups).unwrap_or(0), outputs.checked_div(groups).unwrap_or(0));
+    let depth = usize::try_from(product(&[kernel[0], kernel[1], channels])).unwrap_or(usize::MAX);
+    let memory = of_weights(filter, packed(filter.data_type, groups, [outputs, depth], channels));
+    let image = image.shape.as_ref().map_or(0, converted);
+    WorkingMemory { scratch: memory.scratch.saturating_add(image), ..memory }
+}
+
+/// Working memory of a transposed convolution: a matrix for each phase of its strides, with the taps distributed among
+/// them, and the sums of quantized elements.
+pub(crate) fn transposed_memory(facts: [&Fact; 2], convolution: &Convolution) -> WorkingMemory {
+    let Convolution { input: [.., channels], output: [.., outputs], kernel, strides, .. } = *convolution;
+    let phases = [0, 1].map(|axis| kernel[axis].min(strides[axis]).min(convolution.output[axis]));
+    let phases = usize::try_from(product(&phases)).unwrap_or(usize::MAX);
+    let taps = usize::try_from(product(&kernel)).unwrap_or(usize::MAX).div_ceil(phases.max(1));
+    let depth = usize::try_from(product(&[taps, channels])).unwrap_or(usize::MAX);
+    let [image, filter] = facts;
+    let memory = of_weights(filter, packed(filter.data_type, phases, [outputs, depth], channels));
+    let both = image.shape.as_ref().map_or(0, converted).saturating_add(converted(&shape(convolution)));
+    WorkingMemory { scratch: memory.scratch.saturating_add(both), ..memory }
+}
+
+/// The output's type and shape.
+pub(crate) fn inferred(data_type: DataType, convolution: &Convolution) -> Result<Vec<Inferred>, OpError> {
+    Ok(vec![Inferred::new(data_type, countable(shape(convolution))?)])
+}
+
+fn shape(convolution: &Convolution) -> Shape {
+    let [height, width, channels] = convolution.output;
+    Shape::from([convolution.batches, height, width, channels])
+}
+
+/// An error unless the bias, where present, has one element for each output channel.
+pub(crate) fn check_bias(index: usize, bias: Option<&Fact>, outputs: usize) -> Result<(), OpError> {
+    let Some(bias) = bias else { return Ok(()) };
+    match &bias.shape {
+        Some(shape) if shape.checked_elements() != Some(outputs) => {
+            Err(OpError::invalid(format!("input {index} of shape {shape} is no bias of {outputs} elements")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Weights and bias of a float CPU kernel.
+pub(crate) struct Weights<'a> {
+    pub(crate) filter: &'a [f32],
+    pub(crate) bias: Option<&'a [f32]>,
+    is_constant: bool,
+}
+
+impl<'a> Weights<'a> {
+    /// Weights from a filter and an optional bias.
+    pub(crate) fn new(filter: TensorRef<'a>, bias: Option<TensorRef<'a>>) -> Result<Self, OpError> {
+        let is_constant = filter.is_constant && bias.is_none_or(|bias| bias.is_constant);
+        let bias = bias.map(|bias| bias.values()).transpose()?;
+        Ok(Self { filter: filter.values()?, bias, is_constant })
+    }
+
+    /// Calls `work` with the weights packed by `pack`, which are cached from run to run where they are constant.
+    pub(crate) fn with_packed<P: Any + Send>(
+        &self,
+        cache: &mut Cache,
+        pack: impl FnOnce(&Self) -> P,
+        work: impl FnOnce(&P),
+    ) {
+        if self.is_constant { work(cache.get_or_make(|| pack(self))) } else { work(&pack(self)) }
+    }
+}
+
+/// A float input reshaped to `shape`, which has as many elements. Constants are reshaped immediately.
+pub(crate) fn float_as(lowering: &mut Lowering<'_>, index: usize, shape: Shape) -> Result<ValueId, Refusal> {
+    let fact = lowering.input_fact(index)?;
+    match &fact.constant {
+        Some(constant) if constant.data_type == DataType::Float32 && constant.shape != shape => {
+            lowering.constant(Constant { shape, ..constant.clone() })
+        }
+        _ => {
+            let id = lowering.float_input(index)?;
+            lowering.reshape(id, &shape)
+        }
+    }
+}
+
+/// Emits the convolution of data with a filter of shape `[output, height, width, channel]`, an optional bias input, and
+/// the activation.
+pub(crate) fn lower(
+    lowering: &mut Lowering<'_>,
+    convolution: &Convolution,
+    laid: &Laid,
+    activation: Activation,
+    [data, filter]: [ValueId; 2],
+) -> Result<ValueId, Refusal> {
+    let sums = sums(lowering, convolution, laid, [data, filter])?;
+    let result = round_twice(lowering, sums, laid, convolution.output[2])?;
+    fused::lower(lowering, activation, result)
+}
+
+/// Like [`lower`], without the rounding for quantized tensors and without an activation.
+pub(crate) fn sums(
+    lowering: &mut Lowering<'_>,
+    convolution: &Convolution,
+    laid: &Laid,
+    [data, filter]: [ValueId; 2],
+) -> Result<ValueId, Refusal> {
+    let (mut operands, bias) = (vec![data, filter], laid.operands[2]);
+    if lowering.has_input(bias) {
+        operands.push(float_as(lowering, bias, Shape::from([convolution.output[2]]))?);
+    }
+    contract(lowering, convolution, laid.transposed, &operands, [0; 2])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shared::contraction::check_reach;
+
+    #[test]
+    fn windows_that_reach_too_far_are_refused() {
+        let reach = |padding, dilations| {
+            let sliding = Sliding { padding, strides: [1, 1], dilations, activation: Activation::None };
+            check_reach(&sliding.convolution([1, 4, 4, 1], [6, 1], 1, 1).unwrap())
+        };
+        assert!(reach(Padding::Same, [1, 1]).is_ok());
+        assert!(reach(Padding::Same, [i32::MAX as usize, 1]).is_err());
+    }
+
+    #[test]
+    fn a_transposed_convolution_cuts_what_its_padding_added() {
+        let same = |input, output, kernel| transposed_before(Padding::Same, input, output, kernel, 2);
+        assert_eq!((same(3, 5, 3).unwrap(), same(3, 6, 3).unwrap(), same(3, 6, 5).unwrap()), (1, 0, 1));
+        assert!(same(3, 7, 3).is_err());
+        let valid = |input, output| transposed_before(Padding::Valid, input, output, 3, 2);
+        assert_eq!((valid(3, 7).unwrap(), valid(3, 8).unwrap()), (0, 0));
+        assert!(valid(3, 9).is_err() && valid(3, 6).is_err() && valid(0, 2).is_err());
+    }
+
+    #[test]
+    fn a_bias_has_one_element_for_each_output() {
+        let bias = |shape: &[usize]| Fact::new(DataType::Float32, Shape::from(shape));
+        assert!(check_bias(2, None, 4).is_ok());
+        assert!(check_bias(2, Some(&bias(&[1, 4])), 4).is_ok());
+        assert!(matches!(check_bias(2, Some(&bias(&[1])), 4), Err(OpError::Invalid(_))));
+    }
+}

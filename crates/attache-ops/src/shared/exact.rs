@@ -1,0 +1,154 @@
+//! Shared by the operators that a device computes on quantized elements as stored integers (`Quantized::Exact`): scales
+//! of facts, lookup tables, fixed-point factors. Factors and tables are computed by the CPU's code, so that results
+//! cannot differ.
+
+pub(crate) mod functions;
+
+use attache_base::{Constant, DataType, Shape};
+use attache_gpu_ir::{Expression, Gather, Primitive, Reduction, Scalar, ValueId, Whole, WholeBinary, WholeRounding};
+use attache_graph::{Fact, Grid, Lowering, Refusal};
+use attache_kernels::quantized::elementwise::Finish;
+use attache_kernels::quantized::fixed_point::divide_by_power;
+use attache_kernels::quantized::softmax::SUM_BITS;
+use attache_kernels::quantized::{Multiplier, Rounding};
+
+use crate::shared::quantized::{Affine, is_stored, range};
+use crate::shared::support::refuse;
+
+/// Whether an input has quantized elements. In `Quantized::View` operators see floats instead.
+pub(crate) fn is_exact(lowering: &Lowering<'_>, index: usize) -> bool {
+    lowering.input_fact(index).is_ok_and(|fact| is_stored(fact.data_type))
+}
+
+/// The scale and zero point of a tensor.
+pub(crate) fn affine(fact: &Fact) -> Result<Affine, Refusal> {
+    Affine::new(fact.data_type, fact.quantization.as_ref()).map_err(refuse)
+}
+
+/// The floats that a quantized tensor can represent.
+pub(crate) fn grid(fact: &Fact) -> Result<Grid, Refusal> {
+    let (Affine { scale, zero_point }, (least, most)) = (affine(fact)?, range(fact.data_type).map_err(refuse)?);
+    Ok(Grid { scale, zero_point: zero_point as f32, stored: (least as f32, most as f32) })
+}
+
+/// Emits a constant of 32-bit integers.
+pub(crate) fn integers(
+    lowering: &mut Lowering<'_>,
+    shape: impl Into<Shape>,
+    values: &[i32],
+) -> Result<ValueId, Refusal> {
+    lowering.constant(Constant::from_values(shape, values))
+}
+
+/// The elements of an integer constant that fit 32 bits; `None` where the tensor isn't constant.
+pub(crate) fn known_integers(fact: &Fact) -> Option<Vec<i32>> {
+    let values = fact.constant.as_ref()?.integers()?;
+    values.into_iter().map(|value| i32::try_from(value).ok()).collect()
+}
+
+/// `x × factor`, rounded as the CPU does.
+pub(crate) fn rescaled(x: Whole, factor: Multiplier, rounding: Rounding) -> Whole {
+    x.rescale(whole_rounding(rounding), Whole::Constant(factor.mantissa), Whole::Constant(factor.exponent))
+}
+
+/// The rounding mode of the GPU primitives.
+pub(crate) fn whole_rounding(rounding: Rounding) -> WholeRounding {
+    match rounding {
+        Rounding::Twice => WholeRounding::Twice,
+        Rounding::Once => WholeRounding::Once,
+    }
+}
+
+/// `x × factor + zero point`, clamped to bounds.
+pub(crate) fn finished(x: Whole, finish: Finish) -> Whole {
+    rescaled(x, finish.factor, Rounding::Twice).plus(finish.zero_point).clamp(finish.bounds)
+}
+
+/// Emits a function of the quantized elements of a type as a table lookup; results are rounded to the type `to`.
+pub(crate) fn look_up(
+    lowering: &mut Lowering<'_>,
+    input: ValueId,
+    [from, to]: [DataType; 2],
+    function: impl Fn(i32) -> i32,
+) -> Result<ValueId, Refusal> {
+    let ((least, most), (low, high)) = (range(from).map_err(refuse)?, range(to).map_err(refuse)?);
+    let values: Vec<i32> = (least..=most).map(|x| function(x).clamp(low, high)).collect();
+    let table = integers(lowering, [values.len()], &values)?;
+    let shape = lowering.shape(input).clone();
+    let index = lowering.whole_map(Whole::Input(0).plus(-least), &shape, &[input])?;
+    entries(lowering, table, index)
+}
+
+/// Emits the entries of a table at the given indices.
+pub(crate) fn entries(lowering: &mut Lowering<'_>, table: ValueId, places: ValueId) -> Result<ValueId, Refusal> {
+    let shape = lowering.shape(places).clone();
+    let places = lowering.reshape(places, &shape.iter().copied().chain([1]).collect())?;
+    lowering.emit(Primitive::Gather(Gather { batch: 0, axis: 0 }), &[table, places])
+}
+
+/// Emits quantized elements as floats of the same integer value: f32 represents all 16-bit integers exactly. Operators
+/// that only move or compare elements work on these floats and end with [`as_stored`].
+pub(crate) fn as_reals(lowering: &mut Lowering<'_>, input: ValueId) -> Result<ValueId, Refusal> {
+    let shape = lowering.shape(input).clone();
+    lowering.map(Expression::Input(0), &shape, &[input])
+}
+
+/// Emits integer-valued floats as quantized elements of the same value.
+pub(crate) fn as_stored(lowering: &mut Lowering<'_>, reals: ValueId) -> Result<ValueId, Refusal> {
+    let shape = lowering.shape(reals).clone();
+    lowering.emit(Primitive::Map { expression: Expression::Input(0), shape, scalar: Scalar::I32 }, &[reals])
+}
+
+/// Emits the differences between the maximum along an axis and the quantized elements.
+pub(crate) fn below_largest(lowering: &mut Lowering<'_>, input: ValueId, axis: usize) -> Result<ValueId, Refusal> {
+    let shape = lowering.shape(input).clone();
+    let reals = as_reals(lowering, input)?;
+    let largest = lowering.emit(Primitive::Reduce { reduction: Reduction::Maximum, axes: vec![axis] }, &[reals])?;
+    let largest = as_stored(lowering, largest)?;
+    let below = Whole::Input(1).subtract(Whole::Input(0));
+    lowering.whole_map(below, &shape, &[input, largest])
+}
+
+/// Emits the differences between each row's maximum and its 8-bit quantized elements, and the rows' sums of
+/// exponentials. The sums are fixed-point, with the integer bits of the CPU's sums, and at least 1. `exponentials` is
+/// the table by difference; exponentials of larger differences are 0. Rows are along `axis`.
+pub(crate) fn sum_of_exponentials(
+    lowering: &mut Lowering<'_>,
+    input: ValueId,
+    axis: usize,
+    exponentials: &[i32],
+) -> Result<[ValueId; 2], Refusal> {
+    let below = below_largest(lowering, input, axis)?;
+    let mut parts: Vec<i32> = exponentials.iter().map(|x| divide_by_power(*x, SUM_BITS as u32)).collect();
+    parts.resize(256, 0);
+    let parts = integers(lowering, [256], &parts)?;
+    let parts = entries(lowering, parts, below)?;
+    let sums = lowering.emit(Primitive::Reduce { reduction: Reduction::Sum, axes: vec![axis] }, &[parts])?;
+    let shape = lowering.shape(sums).clone();
+    let at_least_one = Whole::Input(0).binary(WholeBinary::Maximum, Whole::Constant(1));
+    Ok([below, lowering.whole_map(at_least_one, &shape, &[sums])?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_multiply_as_the_cpu_does() {
+        let mut state = 1u64;
+        let mut random = || {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 32) as u32
+        };
+        let edges = [i32::MIN, i32::MIN + 1, -1, 0, 1, 1 << 30, i32::MAX];
+        for round in 0..200_000 {
+            let x = edges.get(round % 16).copied().unwrap_or((random() as i32) >> (random() % 31));
+            let real = f64::from(random()) * 2f64.powi((random() % 62) as i32 - 63);
+            let factor = Multiplier::new(if random() % 2 == 0 { real } else { -real });
+            for rounding in [Rounding::Once, Rounding::Twice] {
+                let made = rescaled(Whole::Input(0), factor, rounding).evaluate(&[x]);
+                assert_eq!(made, factor.apply(x, rounding), "{x} × {factor:?}, {rounding:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Fixed-point functions on a device, bit-exact with those of `attache_kernels::quantized::functions`.
+//!
+//! A function is a list of short steps, because a device's shader evaluates one expression at a time and can read only
+//! a few values. Independent of the operators that use the functions.
+
+use attache_gpu_ir::{ValueId, Whole, WholeBinary, WholeRounding};
+use attache_graph::{Lowering, Refusal};
+use attache_kernels::quantized::functions::{
+    LogarithmDigits, RECIPROCAL_SLOPE, RECIPROCAL_START, RECIPROCAL_STEPS, ROOT_STEPS, RootDigits,
+};
+use attache_kernels::quantized::softmax::SUM_BITS;
+
+use Whole::{Constant, Input};
+
+/// A function of one integer, as a list of steps.
+pub(crate) struct Function {
+    /// The expression and the inputs of each step. Value 0 is the argument; step `k`, counted from 1, computes value
+    /// `k`.
+    steps: Vec<(Whole, Vec<usize>)>,
+    /// The indices of the result values.
+    results: Vec<usize>,
+}
+
+impl Function {
+    fn new() -> Self {
+        Self { steps: Vec::new(), results: Vec::new() }
+    }
+
+    /// Adds a step and returns the index of its value.
+    fn step(&mut self, expression: Whole, inputs: &[usize]) -> usize {
+        self.steps.push((expression, inputs.to_vec()));
+        self.steps.len()
+    }
+
+    /// Emits the function, applied elementwise, and returns its results.
+    pub(crate) fn emit(&self, lowering: &mut Lowering<'_>, argument: ValueId) -> Result<Vec<ValueId>, Refusal> {
+        let shape = lowering.shape(argument).clone();
+        let mut values = vec![argument];
+        for (expression, inputs) in &self.steps {
+            let inputs: Vec<ValueId> = inputs.iter().map(|index| values[*index]).collect();
+            values.push(lowering.whole_map(expression.clone(), &shape, &inputs)?);
+        }
+        Ok(self.results.iter().map(|index| values[*index]).collect())
+    }
+}
+
+/// The upper 32 bits of `2ab`, rounded.
+fn product(a: Whole, b: Whole) -> Whole {
+    a.rescale(WholeRounding::Twice, b, Constant(0))
+}
+
+fn zeros(x: Whole) -> Whole {
+    Whole::LeadingZeros(Box::new(x))
+}
+
+fn is_less(a: Whole, b: Whole) -> Whole {
+    a.binary(WholeBinary::Less, b)
+}
+
+/// `x × 2^bits` for nonnegative `x`, saturated to the largest integer.
+fn saturated_shift(x: Whole, bits: Whole) -> Whole {
+    let fits = is_less(bits.clone(), zeros(x.clone()));
+    fits.select(x.binary(WholeBinary::ShiftLeft, bits), Constant(i32::MAX))
+}
+
+/// `x / 2^bits`, rounded, ties away from zero; `bits` is at most 30.
+pub(crate) fn divided_by_power(x: Whole, bits: u32) -> Whole {
+    let quotient = || x.clone().binary(WholeBinary::Divide, Constant(1 << bits));
+    let rest = || x.clone().subtract(quotient().shifted_left(bits));
+    let half = 1 << (bits - 1);
+    let (up, down) = (is_less(Constant(half - 1), rest()), is_less(rest(), Constant(1 - half)));
+    quotient().add(up).subtract(down)
+}
+
+/// Adds `1 / (1 + x)` for a value `x` in [0, 1), both fixed-point without integer bits, by Newton's method.
+fn reciprocal_of_one_plus(function: &mut Function, x: usize) -> usize {
+    // (1 + x) / 2, which is at most (2³⁰ − 1) + 2³⁰ and cannot reach the sign bit.
+    let half =
+        Input(0).binary(WholeBinary::Maximum, Constant(0)).binary(WholeBinary::Divide, Constant(2)).plus(1 << 30);
+    let half = function.step(half, &[x]);
+    let start = product(Input(0), Constant(RECIPROCAL_SLOPE)).plus(RECIPROCAL_START);
+    let mut y = function.step(start, &[half]);
+    for _ in 0..RECIPROCAL_STEPS {
+        let rest = Constant(1 << 29).subtract(product(Input(1), Input(0)));
+        y = function.step(Input(0).add(product(Input(0), rest).shifted_left(2)), &[y, half]);
+    }
+    function.step(saturated_shift(Input(0), Constant(1)), &[y])
+}
+
+/// The reciprocals of positive integers, and their numbers of leading zeros.
+pub(crate) fn reciprocal() -> Function {
+    let mut function = Function::new();
+    let rest = Input(0).binary(WholeBinary::ShiftLeft, zeros(Input(0))).subtract(Constant(i32::MIN));
+    let rest = function.step(rest, &[0]);
+    let inverse = reciprocal_of_one_plus(&mut function, rest);
+    let zeros = function.step(zeros(Input(0)), &[0]);
+    function.results = vec![inverse, zeros];
+    function
+}
+
+/// `1 / √x` of nonnegative integers, as mantissa and exponent of the factor.
+pub(crate) fn inverse_square_root() -> Function {
+    let mut function = Function::new();
+    // Divided by 4 where there is no room for three integer bits.
+    let large = || is_less(Constant((1 << 29) - 1), Input(0));
+    let some = function.step(Input(0).binary(WholeBinary::Maximum, Constant(2)), &[0]);
+    let quarter = large().select(Input(0).binary(WholeBinary::Divide, Constant(4)), Input(0));
+    let small = function.step(quarter, &[some]);
+    let pairs = zeros(Input(0)).plus(-1).binary(WholeBinary::Divide, Constant(2)).plus(-1);
+    let pairs = function.step(pairs, &[small]);
+    let shift = function.step(large().plus(RootDigits::SHIFT).subtract(Input(1)), &[some, pairs]);
+    let half = Input(0).binary(WholeBinary::ShiftLeft, Input(1).shifted_left(1));
+    let half = half.binary(WholeBinary::Divide, Constant(2)).plus(1).binary(WholeBinary::Divide, Constant(2));
+    let half = function.step(half, &[small, pairs]);
+    let mut y = function.step(Constant(1 << 28), &[half]);
+    for _ in 0..ROOT_STEPS {
+        let cube = product(product(Input(0), Input(0)), Input(0));
+        let cube = function.step(saturated_shift(cube, Constant(6)), &[y]);
+        let next = product(Constant(RootDigits::THREE_HALVES), Input(0)).subtract(product(Input(1), Input(2)));
+        y = function.step(saturated_shift(next, Constant(3)), &[y, half, cube]);
+    }
+    let up = Constant(0).subtract(Input(1)).binary(WholeBinary::Maximum, Constant(0));
+    let mantissa = product(Input(0), Constant(RootDigits::HALF_ROOT_OF_TWO)).binary(WholeBinary::ShiftLeft, up);
+    let is_small = || is_less(Input(2), Constant(2));
+    let mantissa = function.step(is_small().select(Constant(i32::MAX), mantissa), &[y, shift, 0]);
+    let exponent = Constant(0).subtract(Input(0).binary(WholeBinary::Maximum, Constant(0)));
+    let is_small = is_less(Input(1), Constant(2));
+    let exponent = function.step(is_small.select(Constant(0), exponent), &[shift, 0]);
+    function.results = vec![mantissa, exponent];
+    function
+}
+
+/// `ln x` with five integer bits, for `x ≥ 1` with as many integer bits as sums of exponentials have.
+pub(crate) fn logarithm() -> Function {
+    type Digits = LogarithmDigits;
+    let mut function = Function::new();
+    let by_root = |x: Whole| product(x, Constant(Digits::ROOT_OF_HALF));
+    let power = |zeros: Whole| Constant(SUM_BITS).subtract(zeros).shifted_left(31 - Digits::BITS);
+    // Computed twice: for x between two powers of two, and for x times √½. The smaller remainder and the larger power
+    // count.
+    let first_zeros = function.step(zeros(Input(0)), &[0]);
+    let second_zeros = function.step(zeros(by_root(Input(0))).plus(-1), &[0]);
+    let first = Input(0).binary(WholeBinary::ShiftLeft, Input(1).plus(-1));
+    let first = function.step(saturated_shift(by_root(first), Constant(1)), &[0, first_zeros]);
+    let second = saturated_shift(Input(0), Input(1)).binary(WholeBinary::Minimum, Input(2));
+    let rest = function.step(second, &[0, second_zeros, first]);
+    let powers = power(Input(0)).plus(Digits::QUARTER);
+    let power = powers.binary(WholeBinary::Maximum, power(Input(1)).plus(-Digits::QUARTER));
+    let power = function.step(power, &[first_zeros, second_zeros]);
+    let q = || Input(0).plus(-Digits::FOURTH_ROOT_OF_HALF).shifted_left(1);
+    let square = function.step(product(q(), q()), &[rest]);
+    let above = product(q(), Input(0)).add(product(product(q(), Input(1)), Constant(Digits::NUMERATOR)));
+    let above = function.step(divided_by_power(above, Digits::BITS), &[rest, square]);
+    let p = Input(0).binary(WholeBinary::Divide, Constant(2)).plus((Digits::FOURTH_ROOT_OF_HALF + 1) / 2);
+    let below = Constant(Digits::CONSTANT).add(q()).add(product(Constant(Digits::SQUARE), Input(1)));
+    let below = product(p, below).add(product(Constant(Digits::LINEAR), q()));
+    let below = function.step(below, &[rest, square]);
+    let inverse = reciprocal_of_one_plus(&mut function, below);
+    let sum = product(Input(0), Constant(Digits::LN_2)).add(product(Input(1), Input(2)));
+    let result = function.step(sum.shifted_left(1), &[power, above, inverse]);
+    function.results = vec![result];
+    function
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_kernels::quantized::fixed_point::divide_by_power;
+    use attache_kernels::quantized::functions as kernels;
+
+    use super::*;
+
+    impl Function {
+        fn evaluate(&self, argument: i32) -> Vec<i32> {
+            let mut values = vec![argument];
+            for (expression, inputs) in &self.steps {
+                assert!(inputs.len() <= 3, "every device reads three values");
+                let inputs: Vec<i32> = inputs.iter().map(|index| values[*index]).collect();
+                values.push(expression.evaluate(&inputs));
+            }
+            self.results.iter().map(|index| values[*index]).collect()
+        }
+    }
+
+    /// All small integers, integers near powers of two, and integers of every magnitude.
+    fn numbers() -> impl Iterator<Item = i32> {
+        let around = (1..31).flat_map(|power| (-40..40).map(move |offset| (1i32 << power).saturating_add(offset)));
+        let spread = (1..200_000i32).map(|step| step.wrapping_mul(1_073_676_287) & i32::MAX);
+        let every = spread.enumerate().map(|(index, x)| x >> (index % 31));
+        (1..5000).chain(around).chain([i32::MAX]).chain(every).filter(|x| *x >= 1)
+    }
+
+    #[test]
+    fn devices_compute_functions_as_the_cpu_does() {
+        let (reciprocal, root, logarithm) = (reciprocal(), inverse_square_root(), logarithm());
+        for x in numbers() {
+            let (inverse, shift) = kernels::reciprocal(x, SUM_BITS);
+            assert_eq!(reciprocal.evaluate(x), [inverse, SUM_BITS - shift], "1 / {x}");
+            let expected = kernels::inverse_square_root(x);
+            assert_eq!(root.evaluate(x), [expected.mantissa, expected.exponent], "1 / √{x}");
+            assert_eq!(logarithm.evaluate(x), [kernels::logarithm(x, SUM_BITS)], "ln {x}");
+            for x in [x, -x] {
+                let divided = divided_by_power(Input(0), 22).evaluate(&[x]);
+                assert_eq!(divided, divide_by_power(x, 22), "{x}");
+            }
+        }
+        assert_eq!(root.evaluate(0), [i32::MAX, 0]);
+    }
+}

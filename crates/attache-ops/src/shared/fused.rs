@@ -1,0 +1,27 @@
+//! Fused activations: as bounds of a CPU kernel, as a step after it, and lowered.
+
+use attache_base::Activation;
+use attache_gpu_ir::{Expression, ValueId};
+use attache_graph::{Lowering, Refusal};
+use attache_kernels::Engine;
+use attache_kernels::elementwise::{Unary, unary_in_place};
+
+/// The bounds to which a kernel clamps its result; infinite where the activation is not a clamp.
+pub(crate) fn clamp(activation: Activation) -> (f32, f32) {
+    activation.bounds().unwrap_or((f32::NEG_INFINITY, f32::INFINITY))
+}
+
+/// Applies the part of the activation that is not a clamp to a result that is already clamped.
+pub(crate) fn finish(engine: Engine<'_>, activation: Activation, output: &mut [f32]) {
+    if activation == Activation::Tanh {
+        unary_in_place(engine, Unary::Tanh, output);
+    }
+}
+
+/// Emits the activation of a value.
+pub(crate) fn lower(lowering: &mut Lowering<'_>, activation: Activation, id: ValueId) -> Result<ValueId, Refusal> {
+    let expression = Expression::Input(0).activation(activation);
+    let expression = expression.ok_or_else(|| Refusal::new(format!("no GPU form of the activation {activation:?}")))?;
+    let shape = lowering.shape(id).clone();
+    lowering.map(expression, &shape, &[id])
+}

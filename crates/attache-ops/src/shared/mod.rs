@@ -1,0 +1,19 @@
+//! Code shared by several operators: checks, conversions, arithmetic of quantized tensors, and operator families such
+//! as convolutions, reductions and resizing.
+
+pub(crate) mod blocks;
+pub(crate) mod callee;
+pub(crate) mod contraction;
+pub(crate) mod convolution;
+pub(crate) mod exact;
+pub(crate) mod fused;
+pub(crate) mod overlap;
+pub(crate) mod padding;
+pub(crate) mod pieces;
+pub(crate) mod pool;
+pub(crate) mod quantized;
+pub(crate) mod reduction;
+pub(crate) mod resize;
+pub(crate) mod support;
+pub(crate) mod view;
+pub(crate) mod working;

@@ -1,0 +1,284 @@
+//! Shared by the pooling operators. AVERAGE_POOL_2D and MAX_POOL_2D share everything except their name and the
+//! reduction of a window. MaxPoolingWithArgmax2D and MaxUnpooling2D share their options.
+
+use std::sync::Arc;
+
+use attache_base::{Activation, Constant, DataType, Padding, Quantization, Shape};
+use attache_gpu_ir::{Contraction, Expression, Primitive, ValueId, Whole, WholeBinary, Window, WindowKind};
+use attache_graph::{Eval, Fact, Grid, Inferred, Lowering, Op, OpError, Refusal};
+use attache_kernels::Engine;
+use attache_kernels::pooling::{Pooling, average_pool, max_pool};
+use attache_kernels::quantized::pooling as stored;
+
+use crate::Declaration;
+use crate::definition::{activation, custom_padding, padding, positive};
+use crate::shared::convolution::windows;
+use crate::shared::exact::{as_reals, as_stored, integers, is_exact};
+use crate::shared::fused;
+use crate::shared::quantized::{Affine, SUMS_OF_64_BITS, activation_range, is_stored, range, with_stored};
+use crate::shared::support::{arity, countable, image, is_empty, one_of, product, refuse, required};
+
+/// A pooling operator with a sliding window; pairs are `[vertical, horizontal]`.
+#[derive(Debug)]
+struct Pool {
+    name: &'static str,
+    kind: WindowKind,
+    padding: Padding,
+    size: [usize; 2],
+    strides: [usize; 2],
+    activation: Activation,
+}
+
+/// Parses the options of the operator with this name.
+pub(crate) fn parse(
+    declaration: &Declaration<'_>,
+    name: &'static str,
+    kind: WindowKind,
+) -> Result<Arc<dyn Op>, OpError> {
+    let options = declaration.options.builtin_options_as_pool_2_doptions();
+    let options = options.ok_or_else(|| declaration.no_options())?;
+    Ok(Arc::new(Pool {
+        name,
+        kind,
+        padding: padding(options.padding())?,
+        size: [positive("filter_height", options.filter_height())?, positive("filter_width", options.filter_width())?],
+        strides: [positive("stride_h", options.stride_h())?, positive("stride_w", options.stride_w())?],
+        activation: activation(options.fused_activation_function())?,
+    }))
+}
+
+/// Limit on the elements of a device's tables for a window or an image.
+const MOST_ELEMENTS: usize = 1 << 24;
+
+impl Pool {
+    /// Pools quantized elements. Input and output have the same scale, which only an activation needs.
+    fn eval_stored(&self, eval: &mut Eval<'_>, pooling: &Pooling) -> Result<(), OpError> {
+        let (input, engine, output) = (eval.input(0)?, Engine::new(eval.parallel), &mut eval.outputs[0]);
+        let bounds = self.bounds(output.data_type, output.quantization)?;
+        with_stored!(input.data_type, T => {
+            let (input, output) = (input.values::<T>()?, output.values::<T>()?);
+            match self.kind {
+                WindowKind::Average => stored::average_pool(engine, pooling, input, output, bounds),
+                WindowKind::Maximum | WindowKind::ArgMaximum => stored::max_pool(engine, pooling, input, output, bounds),
+            }
+        });
+        Ok(())
+    }
+
+    /// The bounds of the output's quantized elements.
+    fn bounds(&self, data_type: DataType, quantization: Option<&Quantization>) -> Result<(i32, i32), OpError> {
+        match self.activation {
+            Activation::None => range(data_type),
+            activation => activation_range(activation, data_type, Affine::new(data_type, quantization)?),
+        }
+    }
+
+    /// Emits the pooling of quantized elements. The maximum is computed on floats of the same integer value. The mean
+    /// is a depthwise convolution with ones, divided with rounding by the number of elements that the window covers.
+    fn lower_stored(&self, lowering: &mut Lowering<'_>, pooling: &Pooling) -> Result<ValueId, Refusal> {
+        let output = lowering.output_fact(0)?;
+        let bounds = self.bounds(output.data_type, output.quantization.as_ref()).map_err(refuse)?;
+        let (input, shape) = (lowering.input(0)?, lowering.output_shape(0)?.clone());
+        let Pooling { kernel, strides, before, output, .. } = *pooling;
+        if self.kind != WindowKind::Average {
+            let reals = as_reals(lowering, input)?;
+            let window = Window { kind: self.kind, size: kernel, strides, before, output };
+            let largest = lowering.emit(Primitive::Window(window), &[reals])?;
+            let largest = as_stored(lowering, largest)?;
+            return lowering.whole_map(Whole::Input(0).clamp(bounds), &shape, &[largest]);
+        }
+        let fits = match lowering.input_fact(0)?.data_type {
+            DataType::Int16 => stored::sums_fit_32_bits::<i16>(kernel),
+            DataType::Int8 => stored::sums_fit_32_bits::<i8>(kernel),
+            _ => stored::sums_fit_32_bits::<u8>(kernel),
+        };
+        if !fits {
+            return Err(Refusal::new(SUMS_OF_64_BITS));
+        }
+        let channels = pooling.input[2];
+        let sizes = [vec![channels, kernel[0], kernel[1]], output.to_vec()];
+        let fits = |size: &Vec<usize>| size.iter().try_fold(1usize, |all, extent| all.checked_mul(*extent));
+        if !sizes.iter().all(|size| fits(size).is_some_and(|elements| elements <= MOST_ELEMENTS)) {
+            return Err(Refusal::new("its window or its output is too large for a table"));
+        }
+        let shape_of_ones = [channels, kernel[0], kernel[1], 1];
+        let ones = Constant::from_values(shape_of_ones, &vec![1i8; channels * kernel[0] * kernel[1]]);
+        let ones = lowering.constant(ones)?;
+        let contraction = Contraction {
+            strides,
+            dilations: [1, 1],
+            before,
+            output,
+            groups: channels,
+            transposed: false,
+            zero_points: [0; 2],
+        };
+        let sums = lowering.emit(Primitive::Contract(contraction), &[input, ones])?;
+        let covered = |axis: usize, place: usize| pooling.window(axis, place).0.len() as i32;
+        let rows = (0..output[0]).flat_map(|y| (0..output[1]).map(move |x| covered(0, y) * covered(1, x)));
+        let counts: Vec<i32> = rows.map(|count| count.max(1)).collect();
+        let counts = integers(lowering, [1, output[0], output[1], 1], &counts)?;
+        let (sum, count) = (Whole::Input(0), Whole::Input(1));
+        let half = count.clone().binary(WholeBinary::Divide, Whole::Constant(2));
+        let is_positive = Whole::Constant(0).binary(WholeBinary::Less, sum.clone());
+        let nudged = is_positive.select(sum.clone().add(half.clone()), sum.subtract(half));
+        let mean = nudged.binary(WholeBinary::Divide, count).clamp(bounds);
+        lowering.whole_map(mean, &shape, &[sums, counts])
+    }
+
+    fn pooling(&self, input: &Shape) -> Result<Pooling, OpError> {
+        let [batches, height, width, channels] = image(0, input)?;
+        let extents = [height, width];
+        let positions = windows(self.padding, extents, self.size, self.strides, [1, 1])?;
+        let trimmed = [0, 1].map(|axis| {
+            let last = positions[axis].output.saturating_sub(1) * self.strides[axis];
+            trim(extents[axis], self.size[axis], positions[axis].before, last)
+        });
+        Ok(Pooling {
+            batches,
+            input: [height, width, channels],
+            output: positions.map(|position| position.output),
+            kernel: trimmed.map(|(size, _)| size),
+            strides: self.strides,
+            before: trimmed.map(|(_, before)| before),
+            clamp: fused::clamp(self.activation),
+        })
+    }
+}
+
+/// Size and padding of a window without the part that is in the padding at all of its positions. The result is at most
+/// twice the input, however large the file's window is. `last` is the distance from the first to the last position.
+fn trim(input: usize, size: usize, before: usize, last: usize) -> (usize, usize) {
+    let idle = before.saturating_sub(last);
+    (size.min(input + before) - idle, before - idle)
+}
+
+impl Op for Pool {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        arity(inputs, 1..=1)?;
+        let input = required(inputs, 0)?;
+        one_of(0, input, &[DataType::Float32, DataType::Int8, DataType::UInt8, DataType::Int16])?;
+        let Some(shape) = &input.shape else { return Ok(vec![Inferred::unknown(input.data_type)]) };
+        let Pooling { batches, input: [.., channels], output: [height, width], .. } = self.pooling(shape)?;
+        Ok(vec![Inferred::new(input.data_type, countable(Shape::from([batches, height, width, channels]))?)])
+    }
+
+    fn multiply_adds(&self, inputs: &[Option<&Shape>], outputs: &[&Shape]) -> Option<u64> {
+        let pooling = self.pooling((*inputs.first()?)?).ok()?;
+        Some(product(outputs.first()?).saturating_mul(product(&pooling.kernel)))
+    }
+
+    /// One operation for each element that a window reads: an addition or a comparison.
+    fn operations(&self, inputs: &[Option<&Shape>], outputs: &[&Shape]) -> Option<u64> {
+        self.multiply_adds(inputs, outputs)
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        if is_empty(eval) {
+            return Ok(());
+        }
+        let input = eval.input(0)?;
+        let (engine, pooling) = (Engine::new(eval.parallel), self.pooling(input.shape)?);
+        if is_stored(input.data_type) {
+            return self.eval_stored(eval, &pooling);
+        }
+        let (input, output) = (input.values()?, eval.outputs[0].values()?);
+        match self.kind {
+            WindowKind::Average => average_pool(engine, &pooling, input, output),
+            WindowKind::Maximum | WindowKind::ArgMaximum => max_pool(engine, &pooling, input, output),
+        }
+        fused::finish(engine, self.activation, output);
+        Ok(())
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        let pooling = self.pooling(lowering.input_shape(0)?).map_err(refuse)?;
+        if is_exact(lowering, 0) {
+            let output = self.lower_stored(lowering, &pooling)?;
+            return lowering.output(0, output);
+        }
+        let Pooling { kernel, strides, before, output, .. } = pooling;
+        let input = lowering.float_input(0)?;
+        let window = Window { kind: self.kind, size: kernel, strides, before, output };
+        let mut result = lowering.emit(Primitive::Window(window), &[input])?;
+        if let (WindowKind::Average, Some(grid)) = (self.kind, Grid::of(lowering.stored_output(0)?)?) {
+            let shape = lowering.shape(result).clone();
+            result = lowering.map(grid.quotient(Expression::Input(0)), &shape, &[result])?;
+        }
+        let output = fused::lower(lowering, self.activation, result)?;
+        lowering.output(0, output)
+    }
+}
+
+/// A tiling of an image by windows; `size` is `[height, width]`.
+#[derive(Debug)]
+pub(crate) struct Tiling {
+    pub(crate) padding: Padding,
+    pub(crate) size: [usize; 2],
+}
+
+/// Parses the options of the custom operators that use indices within windows.
+pub(crate) fn tiling(declaration: &Declaration<'_>) -> Result<Tiling, OpError> {
+    let words = declaration.custom_words();
+    let &[code, stride_across, stride_down, width, height, ref rest @ ..] = &words[..] else {
+        return Err(declaration.no_options());
+    };
+    if rest.first().is_some_and(|activation| *activation != 0) {
+        return Err(OpError::unsupported("fused activations are not implemented"));
+    }
+    if [stride_down, stride_across] != [height, width] {
+        return Err(OpError::unsupported("windows that overlap or leave gaps are not implemented"));
+    }
+    let size = [positive("the window's height", height)?, positive("the window's width", width)?];
+    if size[0] * size[1] > MAXIMUM_SIZE {
+        return Err(OpError::unsupported(format!("windows of more than {MAXIMUM_SIZE} elements are not implemented")));
+    }
+    Ok(Tiling { padding: custom_padding(code)?, size })
+}
+
+/// Larger windows have no practical use, and with this limit every index fits a 32-bit integer.
+const MAXIMUM_SIZE: usize = 1 << 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(padding: Padding, size: [usize; 2], strides: [usize; 2]) -> Pool {
+        Pool { name: "?", kind: WindowKind::Maximum, padding, size, strides, activation: Activation::None }
+    }
+
+    fn output(op: &Pool, input: [usize; 4]) -> Result<Shape, OpError> {
+        Ok(op.infer(&[Some(&Fact::new(DataType::Float32, input))])?.remove(0).shape.unwrap())
+    }
+
+    #[test]
+    fn windows_are_counted_by_their_padding() {
+        assert_eq!(output(&pool(Padding::Same, [3, 2], [2, 1]), [2, 5, 7, 3]).unwrap(), Shape::from([2, 3, 7, 3]));
+        assert_eq!(output(&pool(Padding::Valid, [6, 2], [2, 1]), [2, 5, 7, 3]).unwrap(), Shape::from([2, 0, 6, 3]));
+        let integers = Fact::new(DataType::Int32, [1, 2, 2, 1]);
+        let error = pool(Padding::Same, [1, 1], [1, 1]).infer(&[Some(&integers)]).unwrap_err();
+        assert!(matches!(error, OpError::Unsupported(_)));
+    }
+
+    #[test]
+    fn windows_cover_the_same_elements_after_trimming() {
+        let covered = |start: usize, size: usize, before: usize, input: usize| {
+            start.saturating_sub(before).min(input)..(start + size).saturating_sub(before).min(input)
+        };
+        for (input, size, stride) in (1..7).flat_map(|i| (1..20).flat_map(move |k| (1..5).map(move |s| (i, k, s)))) {
+            let window = Padding::Same.window(input, size, stride, 1).unwrap();
+            let (trimmed, before) = trim(input, size, window.before, (window.output - 1) * stride);
+            assert!(trimmed <= 2 * input);
+            for start in (0..window.output).map(|position| position * stride) {
+                let expected = covered(start, size, window.before, input);
+                assert_eq!(covered(start, trimmed, before, input), expected, "{input} {size} {stride}");
+            }
+        }
+        let huge = pool(Padding::Same, [i32::MAX as usize; 2], [1, 1]).pooling(&Shape::from([1, 3, 4, 1])).unwrap();
+        assert!(huge.kernel[0] <= 6 && huge.kernel[1] <= 8);
+    }
+}

@@ -1,0 +1,309 @@
+//! Shared by quantized operators: checked scales and zero points, and the range that a fused activation leaves.
+
+use std::ops::Range;
+
+use attache_base::{Activation, DataType, Quantization, Shape};
+use attache_graph::{Fact, OpError, TensorMut};
+
+/// Quantization parameters of a tensor with one scale: `real = scale × (stored − zero_point)`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Affine {
+    /// Positive and finite.
+    pub(crate) scale: f32,
+    /// Within the range of the tensor's type.
+    pub(crate) zero_point: i32,
+}
+
+impl Affine {
+    /// The scale and zero point of a tensor with one of each; an error where there is none, several, or an invalid one.
+    pub(crate) fn new(data_type: DataType, quantization: Option<&Quantization>) -> Result<Self, OpError> {
+        let Some(Quantization { scale, zero_point, .. }) = quantization else {
+            return Err(OpError::invalid(format!("a tensor of type {data_type} without a scale")));
+        };
+        let ([scale], [zero_point]) = (scale.as_slice(), zero_point.as_slice()) else {
+            return Err(OpError::unsupported("several scales in a tensor that must have one"));
+        };
+        let (least, most) = range(data_type)?;
+        let zero_point = i32::try_from(*zero_point).ok().filter(|point| (least..=most).contains(point));
+        match zero_point {
+            Some(zero_point) if scale.is_finite() && *scale > 0.0 => Ok(Self { scale: *scale, zero_point }),
+            _ => Err(OpError::invalid(format!("a scale of {scale} with a zero point outside {data_type}, or none"))),
+        }
+    }
+
+    /// Scale and zero point, in the form that kernels take.
+    pub(crate) fn pair(self) -> (f32, i32) {
+        (self.scale, self.zero_point)
+    }
+
+    /// The quantized element of a float, not clamped to any type; ties away from zero.
+    pub(crate) fn stored(&self, real: f32) -> i32 {
+        self.zero_point.saturating_add((real / self.scale).round() as i32)
+    }
+}
+
+/// The scales of a tensor: one, or one for each index of an axis.
+#[derive(Debug)]
+pub(crate) struct Channels {
+    affines: Vec<Affine>,
+    /// Number of consecutive elements that share a scale.
+    run: usize,
+}
+
+impl Channels {
+    /// The scales of a tensor of this shape; an error where there are none, where their number is neither 1 nor the
+    /// axis' extent, or where one is invalid.
+    pub(crate) fn new(
+        data_type: DataType,
+        quantization: Option<&Quantization>,
+        shape: &Shape,
+    ) -> Result<Self, OpError> {
+        let Some(Quantization { scale, zero_point, axis }) = quantization.filter(|one| one.scale.len() > 1) else {
+            return Ok(Self { affines: vec![Affine::new(data_type, quantization)?], run: shape.elements().max(1) });
+        };
+        let affine = |(scale, zero_point): (&f32, &i64)| {
+            let one = Quantization { scale: vec![*scale], zero_point: vec![*zero_point], axis: 0 };
+            Affine::new(data_type, Some(&one))
+        };
+        if shape.get(*axis) != Some(&scale.len()) || zero_point.len() != scale.len() {
+            let reason = format!("{} scales along axis {axis} of a tensor of shape {shape}", scale.len());
+            return Err(OpError::invalid(reason));
+        }
+        let affines = scale.iter().zip(zero_point).map(affine).collect::<Result<_, _>>()?;
+        Ok(Self { affines, run: shape[axis + 1..].iter().product::<usize>().max(1) })
+    }
+
+    /// The scale of all elements, where there is only one.
+    pub(crate) fn only(&self) -> Option<Affine> {
+        if let [affine] = self.affines[..] { Some(affine) } else { None }
+    }
+
+    /// The scale of each index of the axis.
+    pub(crate) fn each(&self) -> &[Affine] {
+        &self.affines
+    }
+
+    /// The ranges of consecutive elements that share a scale, in order, out of `count` elements.
+    pub(crate) fn runs(&self, count: usize) -> impl Iterator<Item = (Range<usize>, Affine)> {
+        let starts = (0..count).step_by(self.run).zip(self.affines.iter().cycle());
+        starts.map(move |(start, affine)| (start..(start + self.run).min(count), *affine))
+    }
+}
+
+/// Unpacks 4-bit integers; the first of two is in the lower half of a byte.
+pub(crate) fn unpack_nibbles(bytes: &[u8], count: usize) -> Vec<i8> {
+    let both = bytes.iter().flat_map(|byte| [(*byte as i8) << 4 >> 4, *byte as i8 >> 4]);
+    both.take(count).collect()
+}
+
+/// The inverse of [`unpack_nibbles`].
+pub(crate) fn pack_nibbles(values: &[i8], bytes: &mut [u8]) {
+    for (byte, pair) in bytes.iter_mut().zip(values.chunks(2)) {
+        *byte = pair[0] as u8 & 15 | (pair.get(1).copied().unwrap_or(0) as u8) << 4;
+    }
+}
+
+/// Whether elements of this type are quantized.
+pub(crate) fn is_stored(data_type: DataType) -> bool {
+    matches!(data_type, DataType::Int8 | DataType::UInt8 | DataType::Int16)
+}
+
+/// The quantized element of 0: the zero point, or 0 where elements have no scale.
+pub(crate) fn zero(tensor: &TensorMut<'_>) -> Result<i32, OpError> {
+    match tensor.quantization.filter(|_| is_stored(tensor.data_type)) {
+        Some(quantization) => Ok(Affine::new(tensor.data_type, Some(quantization))?.zero_point),
+        None => Ok(0),
+    }
+}
+
+/// An error where 16-bit elements have a zero point other than 0, which TensorFlow Lite does not implement.
+pub(crate) fn require_symmetric(data_type: DataType, affine: Affine) -> Result<(), OpError> {
+    if data_type != DataType::Int16 || affine.zero_point == 0 {
+        return Ok(());
+    }
+    Err(OpError::unsupported(format!("numbers of type {data_type} with the zero point {}", affine.zero_point)))
+}
+
+/// Scale and zero point as TensorFlow Lite's kernels compare them: 0 and 0 for a tensor that has none, or several.
+fn compared(fact: &Fact) -> (f32, i64) {
+    match &fact.quantization {
+        Some(Quantization { scale, zero_point, .. }) if scale.len() == 1 && zero_point.len() == 1 => {
+            (scale[0], zero_point[0])
+        }
+        _ => (0.0, 0),
+    }
+}
+
+/// An error where one of these inputs has another scale or zero point than an output. The operator copies quantized
+/// elements unchanged, and TensorFlow Lite's kernel rejects this too. Floats have no scale to compare.
+pub(crate) fn require_one_scale(
+    inputs: &[Option<&Fact>],
+    mut places: Range<usize>,
+    outputs: &[&Fact],
+) -> Result<(), OpError> {
+    places.try_for_each(|place| match inputs.get(place) {
+        Some(Some(input)) if !is_float(input.data_type) => same_scale(place, input, outputs),
+        _ => Ok(()),
+    })
+}
+
+fn same_scale(place: usize, input: &Fact, outputs: &[&Fact]) -> Result<(), OpError> {
+    let read = compared(input);
+    let Some((index, made)) = outputs.iter().map(|output| compared(output)).enumerate().find(|(_, made)| *made != read)
+    else {
+        return Ok(());
+    };
+    Err(OpError::unsupported(format!(
+        "input {place} of type {} has the scale {} and the zero point {}, output {index} {} and {}: numbers of different \
+        scales are not implemented",
+        input.data_type, read.0, read.1, made.0, made.1
+    )))
+}
+
+/// [`require_one_scale`] for operators whose kernels in TensorFlow Lite compare only 8-bit and 16-bit scales.
+pub(crate) fn require_one_stored_scale(
+    inputs: &[Option<&Fact>],
+    places: Range<usize>,
+    outputs: &[&Fact],
+) -> Result<(), OpError> {
+    match outputs.iter().all(|output| is_stored(output.data_type)) {
+        true => require_one_scale(inputs, places, outputs),
+        false => Ok(()),
+    }
+}
+
+fn is_float(data_type: DataType) -> bool {
+    use DataType::{BFloat16, Float8E4M3Fn, Float8E5M2, Float16, Float32, Float64};
+    matches!(data_type, BFloat16 | Float8E4M3Fn | Float8E5M2 | Float16 | Float32 | Float64)
+}
+
+/// The exponent of a scale that is a power of two, to within a thousandth in the exponent.
+pub(crate) fn power_of_two(scale: f32) -> Option<i32> {
+    let power = scale.log2();
+    ((power - power.round()).abs() < 1e-3).then(|| power.round() as i32)
+}
+
+/// Unsupported reason for products of 16-bit elements on a device.
+pub(crate) const SUMS_OF_64_BITS: &str = "sums of 64 bits, which a device has no integers for";
+
+/// Evaluates an expression with `$element` bound to the Rust type of a quantized element type.
+macro_rules! with_stored {
+    ($data_type:expr, $element:ident => $body:expr) => {{
+        macro_rules! with {
+            ($stored:ty) => {{
+                type $element = $stored;
+                $body
+            }};
+        }
+        match $data_type {
+            attache_base::DataType::Int8 => with!(i8),
+            attache_base::DataType::UInt8 => with!(u8),
+            attache_base::DataType::Int16 => with!(i16),
+            other => return Err(OpError::unsupported(format!("stored numbers of type {other} are not implemented"))),
+        }
+    }};
+}
+pub(crate) use with_stored;
+
+/// The least and the largest value of an integer type of at most 32 bits.
+pub(crate) fn range(data_type: DataType) -> Result<(i32, i32), OpError> {
+    Ok(match data_type {
+        DataType::Int4 => (-8, 7),
+        DataType::Int8 => (i32::from(i8::MIN), i32::from(i8::MAX)),
+        DataType::UInt8 => (0, i32::from(u8::MAX)),
+        DataType::Int16 => (i32::from(i16::MIN), i32::from(i16::MAX)),
+        DataType::Int32 => (i32::MIN, i32::MAX),
+        _ => return Err(OpError::unsupported(format!("quantized numbers of type {data_type}"))),
+    })
+}
+
+/// The least and the largest quantized element that a fused activation lets through.
+pub(crate) fn activation_range(
+    activation: Activation,
+    data_type: DataType,
+    output: Affine,
+) -> Result<(i32, i32), OpError> {
+    let (least, most) = range(data_type)?;
+    Ok(match activation {
+        Activation::None => (least, most),
+        Activation::Relu => (least.max(output.stored(0.0)), most),
+        Activation::Relu6 => (least.max(output.stored(0.0)), most.min(output.stored(6.0))),
+        Activation::ReluN1To1 => (least.max(output.stored(-1.0)), most.min(output.stored(1.0))),
+        Activation::Tanh | Activation::SignBit => {
+            return Err(OpError::unsupported(format!("a fused {activation:?} of quantized numbers")));
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quantization(scale: &[f32], zero_point: &[i64]) -> Quantization {
+        Quantization { scale: scale.to_vec(), zero_point: zero_point.to_vec(), axis: 0 }
+    }
+
+    #[test]
+    fn one_scale_that_makes_sense() {
+        let affine =
+            |scale: &[f32], zero_point: &[i64]| Affine::new(DataType::Int8, Some(&quantization(scale, zero_point)));
+        assert_eq!(affine(&[0.5], &[-3]).unwrap(), Affine { scale: 0.5, zero_point: -3 });
+        for (scale, zero_point) in [(0.0, 0), (-1.0, 0), (f32::NAN, 0), (f32::INFINITY, 0), (1.0, 128), (1.0, i64::MIN)]
+        {
+            assert!(matches!(affine(&[scale], &[zero_point]), Err(OpError::Invalid(_))), "{scale} {zero_point}");
+        }
+        assert!(affine(&[1.0, 1.0], &[0, 0]).is_err());
+        assert!(Affine::new(DataType::Int8, None).is_err());
+    }
+
+    #[test]
+    fn channels_are_runs_of_elements() {
+        let channels = |scale: &[f32], axis| {
+            let quantization = Quantization { axis, ..quantization(scale, &vec![0; scale.len()]) };
+            Channels::new(DataType::Int8, Some(&quantization), &[2, 2, 3].into())
+        };
+        let scales: Vec<_> =
+            channels(&[0.5, 2.0], 1).unwrap().runs(12).map(|(range, affine)| (range.start, affine.scale)).collect();
+        assert_eq!(scales, [(0, 0.5), (3, 2.0), (6, 0.5), (9, 2.0)]);
+        assert_eq!(channels(&[0.5], 7).unwrap().runs(12).next().unwrap().0, 0..12);
+        assert!(channels(&[0.5, 2.0], 2).is_err());
+        assert!(channels(&[0.5, 2.0], 3).is_err());
+        assert!(channels(&[0.5, 0.0], 1).is_err());
+    }
+
+    #[test]
+    fn nibbles_go_there_and_back() {
+        let (values, mut bytes) = ([-8, 7, -1], [0; 2]);
+        pack_nibbles(&values, &mut bytes);
+        assert_eq!(bytes, [0x78, 0x0f]);
+        assert_eq!(unpack_nibbles(&bytes, 3), values);
+    }
+
+    #[test]
+    fn activations_clamp_stored_numbers() {
+        let output = Affine { scale: 0.1, zero_point: -100 };
+        let range = |activation| activation_range(activation, DataType::Int8, output).unwrap();
+        assert_eq!(range(Activation::None), (-128, 127));
+        assert_eq!(range(Activation::Relu), (-100, 127));
+        assert_eq!(range(Activation::Relu6), (-100, -40));
+        assert_eq!(range(Activation::ReluN1To1), (-110, -90));
+    }
+
+    #[test]
+    fn one_scale_is_the_inputs_and_the_outputs() {
+        let fact = |data_type, scale: f32, zero_point| Fact {
+            quantization: Some(quantization(&[scale], &[zero_point])),
+            ..Fact::new(data_type, [2])
+        };
+        let check = |input: &Fact, output: &Fact| require_one_scale(&[None, Some(input)], 0..2, &[output]);
+        let (bytes, plain) = (fact(DataType::Int8, 0.5, 3), Fact::new(DataType::Int8, [2]));
+        assert!(check(&bytes, &bytes).is_ok() && check(&plain, &plain).is_ok());
+        for other in [fact(DataType::Int8, 0.25, 3), fact(DataType::Int8, 0.5, 4), plain] {
+            let error = check(&bytes, &other).unwrap_err().to_string();
+            assert!(error.contains("input 1 of type INT8 has the scale 0.5 and the zero point 3"), "{error}");
+        }
+        assert!(check(&fact(DataType::Float32, 0.5, 0), &fact(DataType::Float32, 0.25, 0)).is_ok());
+        let several = Fact { quantization: Some(quantization(&[0.5, 0.25], &[0, 0])), ..bytes.clone() };
+        assert!(check(&several, &bytes).is_err() && check(&several, &several).is_ok());
+    }
+}

@@ -1,0 +1,347 @@
+//! Shared by the reductions: the axes named by an input, the remaining shape, and the GPU form. Independent of the
+//! operators.
+//!
+//! Sums of INT8 and INT16 are those of TensorFlow Lite's optimized kernels, bit for bit where those do not wrap:
+//! rescaled to the output's scale in float32. Its reference kernels (LiteRT 2.3.0) read these bytes as unsigned. Sums
+//! of UINT8, and means, are those of the reference kernels, in fixed point.
+
+use std::ops::Add;
+
+use attache_base::{DataType, Shape};
+use attache_gpu_ir::{Primitive, Reduction, ValueId, Whole, WholeBinary};
+use attache_graph::{Eval, Fact, Inferred, Lowering, OpError, Refusal};
+
+use attache_kernels::quantized::{Multiplier, Rounding, Stored};
+use attache_kernels::reduce;
+
+use crate::Declaration;
+use crate::shared::exact::{affine, as_reals, as_stored, entries, integers, rescaled};
+use crate::shared::quantized::{Affine, SUMS_OF_64_BITS, is_stored, range, require_symmetric, with_stored};
+use crate::shared::support::{
+    arity, axis_of, countable, elements, elements_mut, known_integers, one_of, refuse, required,
+};
+
+/// A reduction over the axes that an input names. Inputs: elements and axes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Folding {
+    /// Whether a reduced axis is kept with extent 1.
+    pub(crate) keep_dims: bool,
+}
+
+/// Marks the reduced axes of a shape; an axis that is named twice counts once.
+fn folded(shape: &Shape, axes: &[i64]) -> Result<Vec<bool>, OpError> {
+    let mut folded = vec![false; shape.rank()];
+    for axis in axes {
+        folded[axis_of(shape, *axis)?] = true;
+    }
+    Ok(folded)
+}
+
+/// Computes the sum or the mean of quantized elements at the output's scale. A sum out of the output's range saturates.
+pub(crate) fn rescaled_sum(eval: &mut Eval<'_>, folded: &[bool], is_mean: bool) -> Result<(), OpError> {
+    let (input, output) = (eval.input(0)?, &eval.outputs[0]);
+    let from = Affine::new(input.data_type, input.quantization)?;
+    let to = Affine::new(output.data_type, output.quantization)?;
+    let count = input.shape.elements() / output.shape.elements().max(1);
+    let sum = StoredSum::new(input.data_type, [from, to], count, is_mean);
+    with_stored!(input.data_type, T => match sum.fits_32_bits(range(input.data_type)?) {
+        true => sum.fold::<T, i32>(eval, folded),
+        false => sum.fold::<T, i64>(eval, folded),
+    })
+}
+
+/// Rescales the sums of a number of quantized elements to another scale.
+struct StoredSum {
+    from: Affine,
+    to: Affine,
+    count: usize,
+    factor: Multiplier,
+    /// Whether the rescaling is done in float32.
+    is_float: bool,
+}
+
+impl StoredSum {
+    fn new(data_type: DataType, [from, to]: [Affine; 2], count: usize, is_mean: bool) -> Self {
+        let factor = Multiplier::new(f64::from(from.scale) / f64::from(to.scale));
+        let factor = if is_mean { divided(factor, count as i64) } else { factor };
+        Self { from, to, count, factor, is_float: !is_mean && data_type != DataType::UInt8 }
+    }
+
+    /// The quantized result of a sum, before it saturates.
+    fn stored(&self, sum: i64) -> i32 {
+        let rescaled = if self.is_float {
+            let scale = self.from.scale / self.to.scale;
+            let bias = -(self.from.zero_point as f32) * scale * self.count as f32;
+            (sum as f32 * scale + bias).round() as i32
+        } else {
+            multiplied(sum.wrapping_sub(self.offset()), self.factor)
+        };
+        rescaled.saturating_add(self.to.zero_point)
+    }
+
+    /// For each quantized value except the least: the smallest 32-bit sum whose result is that value or a larger one.
+    fn thresholds(&self, (least, most): (i32, i32)) -> Vec<i32> {
+        let threshold = |stored: i32| {
+            let (mut below, mut above) = (i64::from(i32::MIN), i64::from(i32::MAX));
+            while below < above {
+                let middle = (below + above).div_euclid(2);
+                match self.stored(middle) >= stored {
+                    true => above = middle,
+                    false => below = middle + 1,
+                }
+            }
+            above as i32
+        };
+        (least + 1..=most).map(threshold).collect()
+    }
+
+    /// The result of a 32-bit sum in fixed-point arithmetic; it can differ from [`stored`](Self::stored) where that is
+    /// computed in float32.
+    fn guess(&self, bounds: (i32, i32)) -> Whole {
+        let zero = self.to.zero_point;
+        let less = Whole::Input(0).plus((self.offset() as i32).wrapping_neg());
+        // Clamp before the zero point is added, so that the addition cannot wrap.
+        rescaled(less, self.factor, Rounding::Twice).clamp((bounds.0 - zero, bounds.1 - zero)).plus(zero)
+    }
+
+    /// Whether the guess is never wrong by more than one. Guess and exact result both increase with the sum, so it is
+    /// enough to check the sums at which the exact result changes.
+    fn is_near(&self, guess: &Whole, thresholds: &[i32], (least, most): (i32, i32)) -> bool {
+        let count = i32::try_from(self.count).unwrap_or(i32::MAX);
+        let (first, last) = (count.saturating_mul(least), count.saturating_mul(most));
+        let is_near = |sum: i32| {
+            let stored = self.stored(sum.into()).clamp(least, most);
+            guess.evaluate(&[sum]).abs_diff(stored) <= 1
+        };
+        let steps = thresholds.iter().filter(|sum| (first + 1..=last).contains(*sum));
+        steps.flat_map(|sum| [sum - 1, *sum]).chain([first, last]).all(is_near)
+    }
+
+    /// Emits the results of sums: the guess, corrected by the thresholds on either side where it may be wrong by one.
+    fn emit(&self, lowering: &mut Lowering<'_>, sums: ValueId, bounds: (i32, i32)) -> Result<ValueId, Refusal> {
+        let (shape, guess) = (lowering.shape(sums).clone(), self.guess(bounds));
+        let guessed = lowering.whole_map(guess.clone(), &shape, &[sums])?;
+        if !self.is_float {
+            return Ok(guessed);
+        }
+        let thresholds = self.thresholds(bounds);
+        if !self.is_near(&guess, &thresholds, bounds) {
+            return Err(Refusal::new("its sums lose digits in 32-bit floats"));
+        }
+        let around = [&[i32::MIN][..], &thresholds, &[i32::MAX]].concat();
+        let table = integers(lowering, [around.len()], &around)?;
+        let mut bound = |next: i32| {
+            let place = lowering.whole_map(Whole::Input(0).plus(next - bounds.0), &shape, &[guessed])?;
+            entries(lowering, table, place)
+        };
+        let (low, high) = (bound(0)?, bound(1)?);
+        let is_lower = Whole::Input(1).binary(WholeBinary::Less, Whole::Input(2));
+        let is_higher = Whole::Input(1).binary(WholeBinary::Less, Whole::Input(3));
+        let right = Whole::Input(0).plus(1).subtract(is_lower).subtract(is_higher).clamp(bounds);
+        lowering.whole_map(right, &shape, &[guessed, sums, low, high])
+    }
+
+    /// The sum of `count` zero points.
+    fn offset(&self) -> i64 {
+        (self.count as i64).wrapping_mul(self.from.zero_point.into())
+    }
+
+    /// Whether sums of elements in this range, shifted left by the factor's exponent, always fit 32 bits.
+    fn fits_32_bits(&self, (least, most): (i32, i32)) -> bool {
+        let zero = self.from.zero_point;
+        let largest = [least - zero, most - zero, least, most].map(i32::unsigned_abs).into_iter().max().unwrap_or(0);
+        let shifted = u64::from(largest) << self.factor.exponent.max(0);
+        (self.count as u64).checked_mul(shifted).is_some_and(|sum| sum <= i32::MAX as u64)
+    }
+
+    /// Reduces with sums of type `A`, which must represent every sum.
+    fn fold<T: Stored, A>(&self, eval: &mut Eval<'_>, folded: &[bool]) -> Result<(), OpError>
+    where
+        A: Copy + From<i32> + Into<i64> + Add<Output = A>,
+    {
+        let (input, output) = (eval.input(0)?, &mut eval.outputs[0]);
+        let mut sums = vec![A::from(0); output.shape.elements()];
+        let step = |sum: A, element: T| sum + A::from(element.into());
+        reduce::fold(elements::<T>(input.bytes)?, input.shape, folded, &mut sums, A::from(0), step);
+        for (value, sum) in elements_mut::<T>(output.bytes)?.iter_mut().zip(sums) {
+            *value = T::saturate(self.stored(sum.into()));
+        }
+        Ok(())
+    }
+}
+
+/// A sum times a factor: rounded twice, like the 32-bit kernels, where no step overflows; else rounded once and
+/// saturated.
+fn multiplied(sum: i64, factor: Multiplier) -> i32 {
+    let shifted = i128::from(sum) << factor.exponent.max(0);
+    if let (Ok(sum), Ok(_)) = (i32::try_from(sum), i32::try_from(shifted)) {
+        return factor.apply(sum, Rounding::Twice);
+    }
+    let (product, shift) = (i128::from(sum) * i128::from(factor.mantissa), 31 - factor.exponent);
+    let rounded = (product.abs() + (1 << (shift - 1))) >> shift;
+    (rounded * product.signum()).clamp(i32::MIN.into(), i32::MAX.into()) as i32
+}
+
+/// A factor divided by a count: the mantissa is first shifted left by the digits that the count takes, and the quotient
+/// is truncated.
+fn divided(factor: Multiplier, count: i64) -> Multiplier {
+    if count <= 0 {
+        return factor;
+    }
+    let digits = (63 - count.leading_zeros() as i32).min(32).min(31 + factor.exponent);
+    let mantissa = ((i64::from(factor.mantissa) << digits) / count) as i32;
+    Multiplier { mantissa, exponent: factor.exponent - digits }
+}
+
+impl Folding {
+    /// Parses the options of a reduction.
+    pub(crate) fn parse(declaration: &Declaration<'_>) -> Result<Self, OpError> {
+        let options = declaration.options.builtin_options_as_reducer_options();
+        let options = options.ok_or_else(|| declaration.no_options())?;
+        Ok(Self { keep_dims: options.keep_dims() })
+    }
+
+    fn output(self, shape: &Shape, folded: &[bool]) -> Shape {
+        let axes = shape.iter().zip(folded).filter(|(_, folded)| self.keep_dims || !**folded);
+        axes.map(|(extent, folded)| if *folded { 1 } else { *extent }).collect()
+    }
+
+    /// The inferred output. The elements' type must be one of `types`.
+    pub(crate) fn infer(self, inputs: &[Option<&Fact>], types: &[DataType]) -> Result<Vec<Inferred>, OpError> {
+        arity(inputs, 2..=2)?;
+        let (input, axes) = (required(inputs, 0)?, required(inputs, 1)?);
+        one_of(0, input, types)?;
+        if let Some(quantization) = input.quantization.as_ref().filter(|_| is_stored(input.data_type)) {
+            require_symmetric(input.data_type, Affine::new(input.data_type, Some(quantization))?)?;
+        }
+        one_of(1, axes, &[DataType::Int32])?;
+        let (Some(shape), Some(axes)) = (&input.shape, known_integers(1, axes)?) else {
+            return Ok(vec![Inferred::unknown(input.data_type)]);
+        };
+        let output = countable(self.output(shape, &folded(shape, &axes)?))?;
+        Ok(vec![Inferred::new(input.data_type, output)])
+    }
+
+    /// Marks the axes of the elements that are reduced.
+    pub(crate) fn axes(self, eval: &Eval<'_>) -> Result<Vec<bool>, OpError> {
+        folded(eval.input(0)?.shape, &eval.input(1)?.integers()?)
+    }
+
+    /// Emits the sum or the mean of quantized elements at the output's scale.
+    pub(crate) fn lower_sum(self, lowering: &mut Lowering<'_>, is_mean: bool) -> Result<(), Refusal> {
+        let (from, to) = (lowering.input_fact(0)?, lowering.output_fact(0)?);
+        let bounds = range(from.data_type).map_err(refuse)?;
+        let count = lowering.input_shape(0)?.elements() / lowering.output_shape(0)?.elements().max(1);
+        let sum = StoredSum::new(from.data_type, [affine(from)?, affine(to)?], count, is_mean);
+        if !sum.fits_32_bits(bounds) {
+            return Err(Refusal::new(SUMS_OF_64_BITS));
+        }
+        let input = lowering.input(0)?;
+        let sums = self.fold(lowering, Reduction::Sum, input)?;
+        let output = sum.emit(lowering, sums, bounds)?;
+        lowering.output(0, output)
+    }
+
+    /// Emits the maximum or minimum of quantized elements whose scale does not change.
+    pub(crate) fn lower_extremum(self, lowering: &mut Lowering<'_>, reduction: Reduction) -> Result<(), Refusal> {
+        let input = lowering.input(0)?;
+        let reals = as_reals(lowering, input)?;
+        let folded = self.fold(lowering, reduction, reals)?;
+        let output = as_stored(lowering, folded)?;
+        lowering.output(0, output)
+    }
+
+    /// Emits the reduction of `input`, which contains the elements, as the only output.
+    pub(crate) fn lower(
+        self,
+        lowering: &mut Lowering<'_>,
+        reduction: Reduction,
+        input: ValueId,
+    ) -> Result<(), Refusal> {
+        let output = self.fold(lowering, reduction, input)?;
+        lowering.output(0, output)
+    }
+
+    /// Emits the reduction of `input` in the output's shape.
+    fn fold(self, lowering: &mut Lowering<'_>, reduction: Reduction, input: ValueId) -> Result<ValueId, Refusal> {
+        let folded = folded(lowering.input_shape(0)?, &lowering.integers(1)?).map_err(refuse)?;
+        let axes: Vec<usize> = (0..folded.len()).filter(|axis| folded[*axis]).collect();
+        let shape = lowering.output_shape(0)?.clone();
+        let result = match axes.is_empty() {
+            true => input,
+            false => lowering.emit(Primitive::Reduce { reduction, axes }, &[input])?,
+        };
+        lowering.reshape(result, &shape)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_base::Constant;
+
+    use super::*;
+
+    fn output(keep_dims: bool, axes: &[i32]) -> Result<Shape, OpError> {
+        let axes = Fact::constant(Constant::from_values([axes.len()], axes));
+        let input = Fact::new(DataType::Float32, [2, 3, 4]);
+        let inferred = Folding { keep_dims }.infer(&[Some(&input), Some(&axes)], &[DataType::Float32]);
+        Ok(inferred?.remove(0).shape.unwrap())
+    }
+
+    #[test]
+    fn axes_count_from_both_ends_and_once() {
+        assert_eq!(output(false, &[-1, 0, 2]).unwrap(), Shape::from([3]));
+        assert_eq!(output(true, &[-1]).unwrap(), Shape::from([2, 3, 1]));
+        assert_eq!(output(false, &[]).unwrap(), Shape::from([2, 3, 4]));
+        assert!(matches!(output(false, &[3]), Err(OpError::Invalid(_))));
+        assert!(matches!(output(false, &[-4]), Err(OpError::Invalid(_))));
+    }
+
+    #[test]
+    fn sums_beyond_32_bits_saturate() {
+        let affine = |scale| Affine { scale, zero_point: 0 };
+        let sum = |count, to, is_mean| StoredSum::new(DataType::Int8, [affine(1.0), affine(to)], count, is_mean);
+        let (bytes, words) = ((-128, 127), (-32_768, 32_767));
+        assert!(sum(65_535, 1.0, true).fits_32_bits(words) && !sum(65_536, 1.0, true).fits_32_bits(words));
+        assert!(sum(1 << 20, 1.0, false).fits_32_bits(bytes) && !sum(1 << 25, 1.0, false).fits_32_bits(bytes));
+        assert!(!sum(1 << 20, 0.001, false).fits_32_bits(bytes), "what the factor multiplies would wrap");
+        let total = 70_000 * 32_767;
+        assert_eq!(multiplied(total, sum(70_000, 1.0, true).factor), 32_767);
+        assert_eq!(multiplied(-total, sum(70_000, 4.0, true).factor), -8192);
+        assert_eq!(multiplied(total, sum(70_000, 1.0, false).factor), i32::MAX);
+        assert_eq!(multiplied(-(1 << 20), Multiplier::new(8192.0)), i32::MIN);
+        assert_eq!(multiplied(-7, Multiplier::new(0.5)), -3, "as kernels of 32 bits round");
+    }
+
+    #[test]
+    fn sums_are_rounded_as_the_kernels_of_their_type_do() {
+        let affine = |scale| Affine { scale, zero_point: 0 };
+        let of = |data_type, sum| StoredSum::new(data_type, [affine(0.5), affine(1.0)], 3, false).stored(sum);
+        assert_eq!([-7, -1, 1, 7].map(|sum| of(DataType::Int8, sum)), [-4, -1, 1, 4], "halves away from zero");
+        assert_eq!([-7, -1, 1, 7].map(|sum| of(DataType::UInt8, sum)), [-3, 0, 1, 4], "twice, up");
+    }
+
+    #[test]
+    fn thresholds_tell_what_is_stored() {
+        let from = Affine { scale: 0.07, zero_point: 3 };
+        let sum = StoredSum::new(DataType::Int8, [from, Affine { scale: 0.31, zero_point: -20 }], 40, false);
+        let thresholds = sum.thresholds((-128, 127));
+        for total in -5120..5080 {
+            let stored = -128 + thresholds.partition_point(|least| *least <= total) as i32;
+            assert_eq!(stored, sum.stored(total.into()).clamp(-128, 127), "{total}");
+        }
+    }
+
+    #[test]
+    fn factors_are_divided() {
+        let factor = divided(Multiplier::new(0.75), 49);
+        assert_eq!((factor.apply(4900, Rounding::Twice), factor.apply(-98_000, Rounding::Twice)), (75, -1500));
+    }
+
+    #[test]
+    fn axes_that_a_run_tells_leave_the_shape_open() {
+        let (input, axes) = (Fact::new(DataType::Float32, [2, 3]), Fact::new(DataType::Int32, [1]));
+        let inferred = Folding { keep_dims: false }.infer(&[Some(&input), Some(&axes)], &[DataType::Float32]);
+        assert_eq!(inferred.unwrap(), [Inferred::unknown(DataType::Float32)]);
+    }
+}

@@ -1,0 +1,136 @@
+//! Shared by RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR: everything except names, options and element types.
+
+mod exact;
+
+use attache_base::{DataType, Element, Shape};
+use attache_gpu_ir::{Primitive, Resample, Sampling};
+use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_kernels::Engine;
+use attache_kernels::quantized::resize as stored;
+use attache_kernels::resize::{Resize as Kernel, bilinear, nearest};
+
+use crate::shared::exact::{as_reals, as_stored, is_exact};
+use crate::shared::support::{arity, countable, image, is_empty, known_integers, one_of, refuse, required};
+
+/// A resize operator. Inputs: images, and the output's height and width.
+#[derive(Debug)]
+pub(crate) struct Resize {
+    pub(crate) name: &'static str,
+    pub(crate) sampling: Sampling,
+    pub(crate) types: &'static [DataType],
+    /// Whether the corner pixels of input and output are aligned.
+    pub(crate) align_corners: bool,
+    /// Whether sample positions are at the centres of pixels.
+    pub(crate) half_pixel_centers: bool,
+}
+
+impl Resize {
+    fn resize(&self, input: &Shape, size: &[i64]) -> Result<Kernel, OpError> {
+        let [batches, height, width, channels] = image(0, input)?;
+        let wrong = || OpError::invalid(format!("images of shape {input} cannot be resized to {size:?}"));
+        let &[rows, columns] = size else { return Err(wrong()) };
+        let output = [usize::try_from(rows).map_err(|_| wrong())?, usize::try_from(columns).map_err(|_| wrong())?];
+        let is_small = |extent: &usize| *extent <= i32::MAX as usize;
+        if height == 0 || width == 0 || !output.iter().chain(&[height, width]).all(is_small) {
+            return Err(wrong());
+        }
+        let Resize { align_corners, half_pixel_centers, .. } = *self;
+        Ok(Kernel { batches, input: [height, width, channels], output, align_corners, half_pixel_centers })
+    }
+
+    fn nearest<T: Element>(&self, eval: &mut Eval<'_>, resize: &Kernel) -> Result<(), OpError> {
+        let (input, engine) = (eval.input(0)?, Engine::new(eval.parallel));
+        nearest(engine, resize, input.values::<T>()?, eval.outputs[0].values::<T>()?);
+        Ok(())
+    }
+}
+
+impl Op for Resize {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        arity(inputs, 2..=2)?;
+        let (input, size) = (required(inputs, 0)?, required(inputs, 1)?);
+        one_of(0, input, self.types)?;
+        one_of(1, size, &[DataType::Int32])?;
+        let (Some(shape), Some(size)) = (&input.shape, known_integers(1, size)?) else {
+            return Ok(vec![Inferred::unknown(input.data_type)]);
+        };
+        let Kernel { batches, input: [.., channels], output: [height, width], .. } = self.resize(shape, &size)?;
+        Ok(vec![Inferred::new(input.data_type, countable(Shape::from([batches, height, width, channels]))?)])
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        if is_empty(eval) {
+            return Ok(());
+        }
+        let input = eval.input(0)?;
+        let resize = self.resize(input.shape, &eval.input(1)?.integers()?)?;
+        if self.sampling == Sampling::Bilinear {
+            let (engine, output) = (Engine::new(eval.parallel), &mut eval.outputs[0]);
+            match input.data_type {
+                DataType::Int8 => stored::bilinear::<i8>(engine, &resize, input.values()?, output.values()?),
+                DataType::Int16 => stored::bilinear::<i16>(engine, &resize, input.values()?, output.values()?),
+                DataType::UInt8 => stored::bilinear_in_floats::<u8>(engine, &resize, input.values()?, output.values()?),
+                _ => bilinear(engine, &resize, input.values()?, output.values()?),
+            }
+            return Ok(());
+        }
+        match input.data_type {
+            DataType::Int32 => self.nearest::<i32>(eval, &resize),
+            DataType::Int8 => self.nearest::<i8>(eval, &resize),
+            DataType::UInt8 => self.nearest::<u8>(eval, &resize),
+            DataType::Int16 => self.nearest::<i16>(eval, &resize),
+            _ => self.nearest::<f32>(eval, &resize),
+        }
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+        let size = lowering.integers(1)?;
+        let resize = self.resize(lowering.input_shape(0)?, &size).map_err(refuse)?;
+        let Resize { sampling, align_corners, half_pixel_centers, .. } = *self;
+        if is_exact(lowering, 0) && sampling == Sampling::Bilinear {
+            return exact::lower_bilinear(lowering, &resize);
+        }
+        let has_sign = matches!(lowering.stored_input(0)?.data_type, DataType::Int8 | DataType::Int16);
+        if has_sign && sampling == Sampling::Bilinear {
+            return exact::lower_seen_bilinear(lowering, &resize);
+        }
+        let resample = Resample { sampling, output: resize.output, align_corners, half_pixel_centers };
+        if is_exact(lowering, 0) {
+            let input = lowering.input(0)?;
+            let reals = as_reals(lowering, input)?;
+            let nearest = lowering.emit(Primitive::Resample(resample), &[reals])?;
+            let output = as_stored(lowering, nearest)?;
+            return lowering.output(0, output);
+        }
+        let input = lowering.float_input(0)?;
+        let output = lowering.emit(Primitive::Resample(resample), &[input])?;
+        lowering.output(0, output)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_base::Constant;
+
+    use super::*;
+
+    fn output(input: [usize; 4], size: &[i32]) -> Result<Shape, OpError> {
+        let (sampling, types) = (Sampling::Nearest, &[DataType::Float32][..]);
+        let op = Resize { name: "?", sampling, types, align_corners: false, half_pixel_centers: false };
+        let size = Fact::constant(Constant::from_values([size.len()], size));
+        Ok(op.infer(&[Some(&Fact::new(DataType::Float32, input)), Some(&size)])?.remove(0).shape.unwrap())
+    }
+
+    #[test]
+    fn sizes_are_height_and_width() {
+        assert_eq!(output([2, 3, 4, 5], &[6, 7]).unwrap(), Shape::from([2, 6, 7, 5]));
+        assert_eq!(output([2, 3, 4, 5], &[0, 7]).unwrap(), Shape::from([2, 0, 7, 5]));
+        for (input, size) in [([2, 3, 4, 5], &[6][..]), ([2, 3, 4, 5], &[6, -7]), ([2, 0, 4, 5], &[6, 7])] {
+            assert!(matches!(output(input, size), Err(OpError::Invalid(_))), "{size:?}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Views: outputs whose elements are those of one input, at coordinates that are linear in the output's coordinates.
+//! Slices, transposes, reversals and broadcasts are views, both on the CPU and on a device. Independent of the
+//! operators.
+
+use attache_base::{Shape, strides};
+use attache_gpu_ir::{Index, IndexMap, Primitive, ValueId};
+use attache_graph::{Lowering, OpError, Refusal, TensorRef};
+use attache_kernels::movement::copy_strided;
+
+use crate::shared::support::{elements, elements_mut, with_element};
+
+/// One coordinate of the input: `begin + stride × o`, where `o` is the output's coordinate along `axis`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Along {
+    pub(crate) axis: usize,
+    pub(crate) begin: i64,
+    pub(crate) stride: i64,
+}
+
+impl Along {
+    /// The output's coordinate, unchanged.
+    pub(crate) fn whole(axis: usize) -> Self {
+        Self { axis, begin: 0, stride: 1 }
+    }
+
+    fn index(&self) -> Index {
+        match self.stride {
+            0 => Index::Constant(self.begin),
+            stride => Index::Axis(self.axis).times(stride).plus(self.begin),
+        }
+    }
+}
+
+/// Maps the elements of an output of this shape to the input; every coordinate must be inside of the input.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct View {
+    /// The output's shape.
+    pub(crate) output: Shape,
+    /// One coordinate for each axis of the input.
+    pub(crate) coordinates: Vec<Along>,
+}
+
+impl View {
+    /// `count` slices along an axis of an input of this shape, starting at `begin`.
+    pub(crate) fn slices(shape: &Shape, axis: usize, begin: usize, count: usize) -> Self {
+        let mut output = shape.to_vec();
+        let mut coordinates: Vec<_> = (0..shape.rank()).map(Along::whole).collect();
+        (output[axis], coordinates[axis].begin) = (count, begin as i64);
+        Self { output: output.into(), coordinates }
+    }
+
+    fn is_whole(&self, shape: &Shape) -> bool {
+        let kept = |(axis, along): (usize, &Along)| *along == Along::whole(axis);
+        &self.output == shape && self.coordinates.iter().enumerate().all(kept)
+    }
+
+    /// Copies the elements of the view.
+    pub(crate) fn copy(&self, input: TensorRef<'_>, output: &mut [u8]) -> Result<(), OpError> {
+        let (mut offset, mut steps) = (0, vec![0; self.output.rank()]);
+        if output.is_empty() {
+            return Ok(());
+        }
+        for (along, dense) in self.coordinates.iter().zip(strides(input.shape)) {
+            offset += along.begin * dense as i64;
+            if along.stride != 0 {
+                steps[along.axis] += along.stride * dense as i64;
+            }
+        }
+        with_element!(input.data_type, T => {
+            copy_strided::<T>(elements(input.bytes)?, offset, &steps, elements_mut(output)?, &self.output);
+        });
+        Ok(())
+    }
+
+    /// Emits the view of a value.
+    pub(crate) fn lower(&self, lowering: &mut Lowering<'_>, input: ValueId) -> Result<ValueId, Refusal> {
+        if self.is_whole(lowering.shape(input)) {
+            return Ok(input);
+        }
+        let coordinates = self.coordinates.iter().map(Along::index).collect();
+        let map = IndexMap { output: self.output.to_vec(), coordinates, fill: None };
+        lowering.emit(Primitive::IndexMap(map), &[input])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_base::DataType;
+
+    use super::*;
+
+    #[test]
+    fn a_view_copies_what_it_shows() {
+        let shape = Shape::from([2, 3]);
+        let bytes: Vec<u8> = (0..6).collect();
+        let input = TensorRef {
+            data_type: DataType::UInt8,
+            shape: &shape,
+            bytes: &bytes,
+            quantization: None,
+            is_constant: false,
+        };
+        let shown = |view: &View| {
+            let mut output = vec![9; view.output.elements()];
+            view.copy(input, &mut output).unwrap();
+            output
+        };
+        assert_eq!(shown(&View::slices(&shape, 1, 1, 2)), [1, 2, 4, 5]);
+        let back = Along { axis: 0, begin: 2, stride: -1 };
+        let turned = View { output: [3, 2].into(), coordinates: vec![Along::whole(1), back] };
+        assert_eq!(shown(&turned), [2, 5, 1, 4, 0, 3]);
+        let row = Along { axis: 0, begin: 1, stride: 0 };
+        let repeated = View { output: [2, 3].into(), coordinates: vec![row, Along::whole(1)] };
+        assert_eq!(shown(&repeated), [3, 4, 5, 3, 4, 5]);
+    }
+}

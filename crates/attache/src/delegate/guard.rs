@@ -1,0 +1,289 @@
+//! Calls into delegates, which are third-party code. A panic there is an error of the delegate and does not end the
+//! process.
+//!
+//! Contract: all methods that a delegate implements are called through this module, and all objects that a delegate
+//! creates are dropped through it. A kernel that panicked is not called again, because its state may be inconsistent.
+
+use std::any::Any;
+use std::cell::OnceCell;
+use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use attache_graph::{TensorMut, TensorRef};
+
+use super::{Delegate, DelegateError, DelegateErrorKind, DelegateKernel, DelegateQueue, KernelReport};
+use crate::KernelProfile;
+
+/// Maximum number of slots of a queue that are used. Kernels may report any number.
+const MAX_SLOTS: usize = 64;
+
+/// Calls `call`. If it panics, the panic's message is logged and returned as an error.
+pub(crate) fn guarded<T>(delegate: &str, what: &str, call: impl FnOnce() -> T) -> Result<T, DelegateError> {
+    catch_unwind(AssertUnwindSafe(call)).map_err(|payload| {
+        let message = message(payload);
+        tracing::error!("{delegate} delegate: it panicked in {what}: {message}");
+        let reason = format!("it panicked in {what}, which is a bug in the delegate: {message}");
+        DelegateError::new(reason).with_kind(DelegateErrorKind::Panicked)
+    })
+}
+
+/// Drops an object that a delegate created. A panic is only logged, because the object is not needed any more.
+pub(crate) fn discard<T>(delegate: &str, value: T) {
+    drop(guarded(delegate, "drop", || drop(value)));
+}
+
+/// The message of a panic.
+fn message(payload: Box<dyn Any + Send>) -> String {
+    let text = match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
+        (Some(text), _) => (*text).to_owned(),
+        (_, Some(text)) => text.clone(),
+        _ => "without a message".to_owned(),
+    };
+    // The payload may be of any type, and its destructor may panic as well.
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        std::mem::forget(another);
+    }
+    text
+}
+
+/// Delegates in the order in which they are asked.
+#[derive(Clone, Default)]
+pub(crate) struct Delegates(Vec<Arc<dyn Delegate>>);
+
+impl Delegates {
+    pub(crate) fn push(&mut self, delegate: Arc<dyn Delegate>) {
+        self.0.push(delegate);
+    }
+}
+
+impl From<&[Arc<dyn Delegate>]> for Delegates {
+    fn from(delegates: &[Arc<dyn Delegate>]) -> Self {
+        Self(delegates.to_vec())
+    }
+}
+
+impl Deref for Delegates {
+    type Target = [Arc<dyn Delegate>];
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl Drop for Delegates {
+    fn drop(&mut self) {
+        self.0.drain(..).for_each(|delegate| discard("a", delegate));
+    }
+}
+
+/// A delegate's kernel.
+pub(crate) struct Kernel {
+    delegate: String,
+    /// `Some` until the drop.
+    inner: Option<Box<dyn DelegateKernel>>,
+    report: KernelReport,
+    slots: usize,
+    /// The panic's message, if the kernel panicked.
+    panicked: OnceCell<String>,
+}
+
+impl Kernel {
+    /// Has the delegate prepare a kernel and caches its report and its number of slots, which do not change.
+    pub(crate) fn prepare(
+        delegate: &str,
+        prepare: impl FnOnce() -> Result<Box<dyn DelegateKernel>, DelegateError>,
+    ) -> Result<Self, DelegateError> {
+        let inner = guarded(delegate, "prepare", prepare)??;
+        let (delegate, report) = (delegate.to_owned(), KernelReport::default());
+        let mut kernel = Self { delegate, inner: Some(inner), report, slots: 0, panicked: OnceCell::new() };
+        kernel.report = kernel.call("report", |inner| Ok(inner.report()))?;
+        kernel.slots = kernel.call("slots", |inner| Ok(inner.queue().map_or(0, DelegateQueue::slots)))?.min(MAX_SLOTS);
+        Ok(kernel)
+    }
+
+    /// Statistics about the prepared kernel.
+    pub(crate) fn report(&self) -> &KernelReport {
+        &self.report
+    }
+
+    /// Number of runs that can be in progress at the same time; 0 if the kernel has no queue.
+    pub(crate) fn slots(&self) -> usize {
+        self.slots
+    }
+
+    /// The delegate's name and the panic's message, if the kernel panicked after it was prepared.
+    pub(crate) fn panicked(&self) -> Option<String> {
+        Some(format!("{} delegate: {}", self.delegate, self.panicked.get()?))
+    }
+
+    fn call<'a, T>(
+        &'a self,
+        what: &str,
+        call: impl FnOnce(&'a dyn DelegateKernel) -> Result<T, DelegateError>,
+    ) -> Result<T, DelegateError> {
+        let inner = usable(self.inner.as_deref(), &self.panicked)?;
+        noted(guarded(&self.delegate, what, || call(inner)), &self.panicked)
+    }
+
+    fn call_mut<'a, T>(
+        &'a mut self,
+        what: &str,
+        call: impl FnOnce(&'a mut dyn DelegateKernel) -> Result<T, DelegateError>,
+    ) -> Result<T, DelegateError> {
+        let inner = usable(self.inner.as_deref_mut(), &self.panicked)?;
+        noted(guarded(&self.delegate, what, || call(inner)), &self.panicked)
+    }
+
+    fn queue<'a, T>(
+        &'a self,
+        what: &str,
+        call: impl FnOnce(&'a dyn DelegateQueue) -> Result<T, DelegateError>,
+    ) -> Result<T, DelegateError> {
+        self.call(what, |inner| call(inner.queue().ok_or_else(no_queue)?))
+    }
+
+    fn queue_mut<'a, T>(
+        &'a mut self,
+        what: &str,
+        call: impl FnOnce(&'a mut dyn DelegateQueue) -> Result<T, DelegateError>,
+    ) -> Result<T, DelegateError> {
+        self.call_mut(what, |inner| call(inner.queue_mut().ok_or_else(no_queue)?))
+    }
+
+    /// As [`DelegateKernel::invoke`] for one run, else as [`DelegateKernel::invoke_repeatedly`].
+    pub(crate) fn invoke(
+        &mut self,
+        times: usize,
+        inputs: &[TensorRef<'_>],
+        outputs: &mut [TensorMut<'_>],
+    ) -> Result<(), DelegateError> {
+        self.call_mut("invoke", |inner| match times {
+            1 => inner.invoke(inputs, outputs),
+            _ => inner.invoke_repeatedly(times, inputs, outputs),
+        })
+    }
+
+    /// As [`DelegateKernel::share_output`]. `None` if that panics.
+    pub(crate) fn share_output(&mut self, output: usize) -> Option<Box<dyn Any>> {
+        self.call_mut("share_output", |inner| Ok(inner.share_output(output))).ok().flatten()
+    }
+
+    /// As [`DelegateKernel::take_input`]. The shared value is dropped inside the guarded call. False if that panics.
+    pub(crate) fn take_input(&mut self, input: usize, shared: Box<dyn Any>) -> bool {
+        self.call_mut("take_input", |inner| Ok(inner.take_input(input, &*shared))).unwrap_or(false)
+    }
+
+    /// As [`DelegateKernel::keep_outputs`].
+    pub(crate) fn keep_outputs(&mut self, outputs: &[usize]) {
+        drop(self.call_mut("keep_outputs", |inner| {
+            inner.keep_outputs(outputs);
+            Ok(())
+        }));
+    }
+
+    /// As [`DelegateKernel::profile`].
+    pub(crate) fn profile(&mut self) -> Result<KernelProfile, DelegateError> {
+        self.call_mut("profile", |inner| inner.profile())
+    }
+
+    /// As [`DelegateQueue::write`].
+    pub(crate) fn write(&mut self, slot: usize, input: usize, bytes: &[u8]) -> Result<(), DelegateError> {
+        self.queue_mut("write", |queue| queue.write(slot, input, bytes))
+    }
+
+    /// As [`DelegateQueue::input_mut`].
+    pub(crate) fn input_mut(&mut self, slot: usize, input: usize) -> Result<Option<&mut [u8]>, DelegateError> {
+        self.queue_mut("input_mut", |queue| queue.input_mut(slot, input))
+    }
+
+    /// As [`DelegateQueue::read_input`].
+    pub(crate) fn read_input(&mut self, slot: usize, input: usize, bytes: &mut [u8]) -> Result<(), DelegateError> {
+        self.queue_mut("read_input", |queue| queue.read_input(slot, input, bytes))
+    }
+
+    /// As [`DelegateQueue::submit`].
+    pub(crate) fn submit(&mut self, slot: usize, times: usize) -> Result<(), DelegateError> {
+        self.queue_mut("submit", |queue| queue.submit(slot, times))
+    }
+
+    /// As [`DelegateQueue::wait`].
+    pub(crate) fn wait(&mut self, slot: usize) -> Result<(), DelegateError> {
+        self.queue_mut("wait", |queue| queue.wait(slot))
+    }
+
+    /// As [`DelegateQueue::output`].
+    pub(crate) fn output(&self, slot: usize, output: usize, least: usize) -> Result<Option<&[u8]>, DelegateError> {
+        self.queue("output", |queue| queue.output(slot, output, least))
+    }
+
+    /// As [`DelegateQueue::read`].
+    pub(crate) fn read(&self, slot: usize, output: usize, into: &mut [u8]) -> Result<bool, DelegateError> {
+        self.queue("read", |queue| queue.read(slot, output, into))
+    }
+}
+
+impl Drop for Kernel {
+    fn drop(&mut self) {
+        if let Some(inner) = self.inner.take() {
+            discard(&self.delegate, inner);
+        }
+    }
+}
+
+/// The kernel, or an error if it panicked before.
+fn usable<T>(inner: Option<T>, panicked: &OnceCell<String>) -> Result<T, DelegateError> {
+    match (inner, panicked.get()) {
+        (Some(inner), None) => Ok(inner),
+        (_, panicked) => {
+            let before = panicked.map_or("it is gone", String::as_str);
+            let reason = format!("its kernel failed earlier and is not used again: {before}");
+            Err(DelegateError::new(reason).with_kind(DelegateErrorKind::Panicked))
+        }
+    }
+}
+
+/// The result of a call. A panic is recorded.
+fn noted<T>(
+    result: Result<Result<T, DelegateError>, DelegateError>,
+    panicked: &OnceCell<String>,
+) -> Result<T, DelegateError> {
+    result.unwrap_or_else(|panic| {
+        panicked.get_or_init(|| panic.to_string());
+        Err(panic)
+    })
+}
+
+fn no_queue() -> DelegateError {
+    DelegateError::new("its kernel is no queue any more")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Panics when it is dropped.
+    struct Bomb;
+
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("dropped");
+        }
+    }
+
+    #[test]
+    fn a_panic_is_an_error_with_its_message() {
+        let reason = |call: fn()| guarded("Test", "claim", call).unwrap_err();
+        let error = reason(|| panic!("number {}", 3));
+        assert_eq!(error.kind, DelegateErrorKind::Panicked);
+        assert_eq!(error.reason, "it panicked in claim, which is a bug in the delegate: number 3");
+        assert!(reason(|| panic!("plain")).reason.ends_with(": plain"));
+        assert!(reason(|| std::panic::panic_any(7)).reason.ends_with(": without a message"));
+        assert!(reason(|| std::panic::panic_any(Bomb)).reason.ends_with(": without a message"));
+    }
+
+    #[test]
+    fn what_panics_when_it_is_dropped_is_dropped() {
+        discard("Test", Bomb);
+    }
+}

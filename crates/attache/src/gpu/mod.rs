@@ -1,0 +1,18 @@
+//! The GPU delegate. It claims nodes by lowering them to primitives and runs partitions as programs of primitives.
+
+mod delegate;
+mod exchange;
+mod fault;
+mod kernel;
+mod options;
+mod program;
+mod stages;
+
+pub use attache_gpu::{
+    Adapter, Backend, Ceilings, Device, DeviceOptions, Fault, FaultMoment, GpuErrorKind, Needs, Precision, Submission,
+    Variants, adapters, variants, wgpu,
+};
+pub use attache_graph::Quantized;
+pub use delegate::GpuDelegate;
+pub use options::{GpuDelegateOptions, InferencePreference, InferencePriority};
+pub use stages::{GpuStage, stage};

@@ -1,0 +1,135 @@
+//! Joins the programs of a partition's nodes to one program, whose inputs and outputs have the types of the partition's
+//! tensors.
+
+use std::collections::HashMap;
+
+use attache_base::{DataType, Shape};
+use attache_gpu_ir::{Expression, Primitive, Program, Scalar, ValueId};
+use attache_graph::{Graph, Grid, Lowered, NodeId, TensorId};
+
+use crate::{DelegateError, Island};
+
+/// A partition as one program. The origin of each step is the index of its node in `nodes`.
+#[derive(Clone)]
+pub(super) struct Stitched {
+    pub(super) program: Program,
+    pub(super) nodes: Vec<NodeId>,
+    /// Data types of the partition's inputs and outputs.
+    pub(super) inputs: Vec<DataType>,
+    pub(super) outputs: Vec<DataType>,
+    /// Whether the partition is the whole graph.
+    pub(super) is_whole: bool,
+}
+
+/// Joins the programs of a partition's nodes. Inputs and outputs are in the partition's order.
+pub(super) fn stitch(island: Island<'_>) -> Result<Stitched, DelegateError> {
+    let mut claims = Vec::with_capacity(island.nodes.len());
+    for (id, claim) in island.nodes {
+        let lowered =
+            claim.downcast::<Lowered>().ok_or_else(|| DelegateError::new("the claim is another delegate's"))?;
+        claims.push((id, *lowered));
+    }
+    let (graph, mut program) = (island.graph, Program::default());
+    let mut values: HashMap<TensorId, ValueId> = HashMap::new();
+    for tensor in &island.inputs {
+        // A node may have an input that its program does not use, for example an empty part of a concatenation.
+        let (scalar, shape) = first_read(graph, &claims, *tensor).unwrap_or((Scalar::F32, [0].into()));
+        let value = match grid(graph, *tensor, scalar)? {
+            Some(grid) => {
+                let stored = program.input(Scalar::I32, shape);
+                program.hold(stored, graph.fact(*tensor).data_type);
+                convert(&mut program, stored, grid.dequantize(Expression::Input(0)), Scalar::F32, 0)?
+            }
+            None => {
+                let data_type = graph.fact(*tensor).data_type;
+                // Integers are copied as integers even if a node reads them as floats. The device converts them at no
+                // cost. On the host, converting an image would take longer than running a small network.
+                let is_integer = matches!(data_type, DataType::Int8 | DataType::UInt8 | DataType::Int32);
+                let value = program.input(if is_integer { Scalar::I32 } else { scalar }, shape);
+                program.hold(value, data_type);
+                value
+            }
+        };
+        values.insert(*tensor, value);
+    }
+    for (origin, (id, lowered)) in claims.iter().enumerate() {
+        let node = graph.node(*id);
+        let tensors = lowered.reads.iter().map(|input| node.inputs[*input].and_then(|tensor| values.get(&tensor)));
+        let inputs: Option<Vec<ValueId>> = tensors.map(|value| value.copied()).collect();
+        let inputs = inputs.ok_or_else(|| DelegateError::new(format!("node {} reads what nobody makes", id.0)))?;
+        let tensors = lowered.reads.iter().filter_map(|input| node.inputs[*input]);
+        let types: Vec<DataType> = tensors.map(|tensor| graph.fact(tensor).data_type).collect();
+        let inputs = as_read(&mut program, lowered, &inputs, &types, origin)?;
+        let outputs = program.append(&lowered.program, &inputs, origin);
+        values.extend(node.outputs.iter().copied().zip(outputs));
+    }
+    for tensor in &island.outputs {
+        let value = values.get(tensor).copied();
+        let value = value.ok_or_else(|| DelegateError::new("the island does not make all of its outputs"))?;
+        let output = match grid(graph, *tensor, program.value(value).scalar)? {
+            Some(grid) => {
+                convert(&mut program, value, grid.quantize(Expression::Input(0)), Scalar::I32, claims.len() - 1)?
+            }
+            None => value,
+        };
+        program.hold(output, graph.fact(*tensor).data_type);
+        program.outputs.push(output);
+    }
+    program.validate().map_err(|error| DelegateError::new(error.to_string()))?;
+    let types = |tensors: &[TensorId]| tensors.iter().map(|tensor| graph.fact(*tensor).data_type).collect();
+    let (inputs, outputs) = (types(&island.inputs), types(&island.outputs));
+    let is_whole = claims.len() == graph.nodes.len();
+    Ok(Stitched { program, nodes: claims.into_iter().map(|(id, _)| id).collect(), inputs, outputs, is_whole })
+}
+
+/// The quantization parameters of a tensor whose value is a float in the program; `None` if no conversion is needed.
+fn grid(graph: &Graph, tensor: TensorId, scalar: Scalar) -> Result<Option<Grid>, DelegateError> {
+    if scalar == Scalar::I32 {
+        return Ok(None);
+    }
+    Grid::of(graph.fact(tensor)).map_err(|refusal| DelegateError::new(refusal.to_string()))
+}
+
+/// Adds a step that maps one value.
+fn convert(
+    program: &mut Program,
+    value: ValueId,
+    expression: Expression,
+    scalar: Scalar,
+    origin: usize,
+) -> Result<ValueId, DelegateError> {
+    let map = Primitive::Map { expression, shape: program.shape(value).clone(), scalar };
+    Ok(program.step(map, &[value], origin).map_err(|error| DelegateError::new(error.to_string()))?[0])
+}
+
+/// The values as the scalar types that a node's program reads. They are cast if other nodes made or read them as
+/// another type.
+fn as_read(
+    program: &mut Program,
+    lowered: &Lowered,
+    values: &[ValueId],
+    types: &[DataType],
+    origin: usize,
+) -> Result<Vec<ValueId>, DelegateError> {
+    let mut inputs = Vec::with_capacity(values.len());
+    for ((value, input), data_type) in values.iter().zip(&lowered.program.inputs).zip(types) {
+        let scalar = lowered.program.value(*input).scalar;
+        inputs.push(if program.value(*value).scalar == scalar {
+            *value
+        } else if *data_type == DataType::Float32 {
+            return Err(DelegateError::new("places in windows are read as something else"));
+        } else {
+            convert(program, *value, Expression::Input(0), scalar, origin)?
+        });
+    }
+    Ok(inputs)
+}
+
+/// Scalar type and shape in which the first node of the partition that reads the tensor reads it.
+fn first_read(graph: &Graph, claims: &[(NodeId, Lowered)], tensor: TensorId) -> Option<(Scalar, Shape)> {
+    claims.iter().find_map(|(id, lowered)| {
+        let input = lowered.reads.iter().position(|input| graph.node(*id).inputs[*input] == Some(tensor))?;
+        let value = lowered.program.value(lowered.program.inputs[input]);
+        Some((value.scalar, value.shape.clone()))
+    })
+}

@@ -1,0 +1,103 @@
+//! The builder of an interpreter.
+
+use std::sync::Arc;
+
+use attache_base::Shape;
+use attache_model::Model;
+
+use super::{Interpreter, signature};
+use crate::runtime::Options;
+use crate::{Delegate, Error, Limits};
+
+/// Maximum number of threads that are used by default.
+const DEFAULT_THREADS: usize = 4;
+
+/// Configures and builds an [`Interpreter`].
+#[derive(Clone)]
+pub struct InterpreterBuilder {
+    model: Model,
+    options: Options,
+    signature: Option<String>,
+    shapes: Vec<(usize, Shape)>,
+}
+
+impl InterpreterBuilder {
+    pub(crate) fn new(model: &Model) -> Self {
+        let available = std::thread::available_parallelism().map_or(1, |threads| threads.get());
+        let options = Options::new(available.min(DEFAULT_THREADS), &Limits::default());
+        Self { model: model.clone(), options, signature: None, shapes: Vec::new() }
+    }
+
+    /// Number of threads that work on the CPU at the same time, including the calling thread. The default is the number
+    /// of CPUs of the machine, but at most four. 0 counts as 1, and values above 256 count as 256.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.options.threads = threads.max(1);
+        self
+    }
+
+    /// Adds a delegate. Delegates are asked in the order in which they are added. Later ones get the nodes that are
+    /// left.
+    pub fn delegate(mut self, delegate: Arc<dyn Delegate>) -> Self {
+        self.options.delegates.push(delegate);
+        self
+    }
+
+    /// Makes [`build`](InterpreterBuilder::build) fail if any operator is left to the CPU. The error lists all of these
+    /// operators with their reasons.
+    pub fn require_delegation(mut self, required: bool) -> Self {
+        self.options.required = required;
+        self
+    }
+
+    /// Same as [`InterpreterBuilder::require_delegation`], named for callers whose only delegate is the GPU.
+    pub fn require_gpu(self, required: bool) -> Self {
+        self.require_delegation(required)
+    }
+
+    /// Lets the CPU take over permanently if a device is lost or out of memory or if a delegate fails otherwise.
+    /// Without this option these are errors. A run that fails is repeated on the CPU from the inputs and variables it
+    /// started with. The fallback is reported in [`Interpreter::report`], in [`Interpreter::placement`] and as a
+    /// warning in the log.
+    pub fn cpu_fallback(mut self, fallback: bool) -> Self {
+        self.options.cpu_fallback = fallback;
+        self
+    }
+
+    /// Sets the upper limits on what the model may use.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.options.limits = limits;
+        self
+    }
+
+    /// Selects the subgraph of a signature instead of the first subgraph. The key may be empty if the model has exactly
+    /// one signature. [`InterpreterBuilder::build`] fails if the signature does not exist.
+    pub fn signature(mut self, key: &str) -> Self {
+        self.signature = Some(key.to_owned());
+        self
+    }
+
+    /// Overrides the shape of an input. [`InterpreterBuilder::build`] fails if the input does not exist.
+    pub fn input_shape(mut self, input: usize, shape: &[usize]) -> Self {
+        self.shapes.retain(|(other, _)| *other != input);
+        self.shapes.push((input, Shape::from(shape)));
+        self
+    }
+
+    /// Builds the interpreter: imports the graph, assigns its operators, plans memory and prepares all delegates.
+    ///
+    /// A delegate that fails is reported in the placement and its operators run elsewhere. A device that is lost or out
+    /// of memory is an error, unless [`InterpreterBuilder::cpu_fallback`] is set.
+    ///
+    /// # Errors
+    ///
+    /// If the model is invalid or exceeds the limits, if an operator is neither implemented nor taken by a delegate, if
+    /// delegation is required and an operator is left to the CPU, if the signature or an input with a shape does not
+    /// exist, or if a delegate's device is lost or out of memory.
+    pub fn build(self) -> Result<Interpreter, Error> {
+        let subgraph = match &self.signature {
+            None => 0,
+            Some(key) => signature::find(&self.model, key)?.subgraph,
+        };
+        Interpreter::new(self.model, subgraph, self.options, self.shapes)
+    }
+}

@@ -1,0 +1,285 @@
+//! Assigns nodes to delegates. Delegates are asked in order, each about the nodes that earlier ones left.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use attache_graph::{Graph, NodeId, Refusal, TensorId};
+use attache_passes::has_side_effects;
+
+use crate::delegate::guard::{Kernel, guarded};
+use crate::partition::{Readers, Unit, cluster};
+use crate::{Claim, Delegate, DelegateError, DelegateErrorKind, Error, Island, Partitioning};
+
+/// One step of the interpreter.
+pub(crate) enum Work {
+    /// A node on the CPU.
+    Node(NodeId),
+    /// A partition on a delegate.
+    Island(Delegated),
+}
+
+/// A partition on a delegate.
+pub(crate) struct Delegated {
+    /// The delegate's name.
+    pub(crate) delegate: String,
+    /// The nodes in execution order.
+    pub(crate) nodes: Vec<NodeId>,
+    /// Non-constant tensors that the partition reads from outside, ascending.
+    pub(crate) inputs: Vec<TensorId>,
+    /// Tensors that the partition makes and that are read outside of it, ascending.
+    pub(crate) outputs: Vec<TensorId>,
+    /// The kernel that runs the partition.
+    pub(crate) kernel: Box<Kernel>,
+}
+
+impl Delegated {
+    /// The error for a failure of the kernel.
+    pub(crate) fn failed(&self, error: &DelegateError) -> Error {
+        Error::delegate(&self.delegate, error)
+    }
+}
+
+impl Work {
+    /// The node, if it runs on the CPU.
+    fn node(&self) -> Option<NodeId> {
+        match self {
+            Work::Node(id) => Some(*id),
+            Work::Island(_) => None,
+        }
+    }
+}
+
+impl Unit for Work {
+    fn inputs(&self, graph: &Graph) -> Vec<TensorId> {
+        match self {
+            Work::Node(id) => graph.node(*id).inputs.iter().flatten().copied().collect(),
+            Work::Island(island) => island.inputs.clone(),
+        }
+    }
+
+    fn outputs(&self, graph: &Graph) -> Vec<TensorId> {
+        match self {
+            Work::Node(id) => graph.node(*id).outputs.clone(),
+            Work::Island(island) => island.outputs.clone(),
+        }
+    }
+
+    fn has_side_effects(&self, graph: &Graph) -> bool {
+        match self {
+            Work::Node(id) => has_side_effects(graph, graph.node(*id)),
+            Work::Island(island) => island.nodes.iter().any(|id| has_side_effects(graph, graph.node(*id))),
+        }
+    }
+}
+
+/// The result of the assignment: the steps, and the reasons why nodes are not delegated.
+pub(crate) struct Assignment {
+    /// All steps in execution order.
+    pub(crate) work: Vec<Work>,
+    /// For each node, the names of the delegates that do not run it and their reasons.
+    pub(crate) reasons: Vec<Vec<(String, String)>>,
+    /// For each delegate, the unsupported nodes as `OPERATOR: reason`.
+    pub(crate) refused: Vec<BTreeSet<String>>,
+    /// For each delegate, the error because of which it is not used at all.
+    pub(crate) failures: Vec<Option<DelegateError>>,
+    /// The delegates' names.
+    pub(crate) names: Vec<String>,
+    /// Messages of delegates that panicked.
+    pub(crate) panics: Vec<String>,
+}
+
+/// Asks the delegates in order.
+pub(crate) fn assign(graph: &Graph, delegates: &[Arc<dyn Delegate>]) -> Assignment {
+    let work = (0..graph.nodes.len()).map(|index| Work::Node(NodeId(index as u32))).collect();
+    let reasons = vec![Vec::new(); graph.nodes.len()];
+    let (refused, failures, names, panics) = Default::default();
+    let mut assignment = Assignment { work, reasons, refused, failures, names, panics };
+    delegates.iter().for_each(|delegate| assignment.take(graph, &**delegate));
+    assignment
+}
+
+/// Maximum number of times that partitions are recomputed before all but the largest are given back.
+const MOST_ROUNDS: usize = 32;
+
+/// For each node, the delegate's claim while it is valid.
+type Claims = Vec<Option<Claim>>;
+
+/// A delegate with its name and its partitioning options.
+struct Asked<'a> {
+    delegate: &'a dyn Delegate,
+    name: &'a str,
+    partitioning: Partitioning,
+}
+
+impl Assignment {
+    /// Gives a delegate the nodes that it takes. If the delegate fails, it gets none.
+    fn take(&mut self, graph: &Graph, delegate: &dyn Delegate) {
+        self.refused.push(BTreeSet::new());
+        let named = guarded("a", "name", || delegate.name().to_owned());
+        let name = named.as_ref().map_or("nameless", String::as_str).to_owned();
+        let presented = named.and_then(|_| guarded(&name, "partitioning", || delegate.partitioning()));
+        let taken = match presented {
+            Ok(partitioning) => self.offer(graph, &Asked { delegate, name: &name, partitioning }),
+            Err(failure) => {
+                let left: Vec<_> = self.work.iter().filter_map(Work::node).collect();
+                self.note_failure(&left, &name, &failure);
+                Err(failure)
+            }
+        };
+        if let Err(failure) = &taken {
+            tracing::warn!("{name} delegate: {failure}; its operations will run elsewhere");
+            if failure.kind == DelegateErrorKind::Panicked {
+                self.panics.push(format!("{name} delegate: {failure}"));
+            }
+        }
+        self.failures.push(taken.err());
+        self.names.push(name);
+    }
+
+    fn offer(&mut self, graph: &Graph, asked: &Asked<'_>) -> Result<(), DelegateError> {
+        let mut claims = self.ask(graph, asked);
+        let islands = self.choose(graph, asked, &mut claims);
+        self.prepare(graph, asked, claims, islands)
+    }
+
+    /// Records for these nodes that the delegate failed.
+    fn note_failure(&mut self, nodes: &[NodeId], name: &str, failure: &DelegateError) {
+        for id in nodes {
+            self.reasons[id.index()].push((name.to_owned(), format!("the delegate failed: {failure}")));
+        }
+    }
+
+    /// Asks a delegate to claim the nodes that are left. Unsupported reasons are recorded.
+    fn ask(&mut self, graph: &Graph, asked: &Asked<'_>) -> Claims {
+        let Asked { delegate, name, partitioning } = asked;
+        let (first, last) = (partitioning.first_delegate_node_index, partitioning.last_delegate_node_index);
+        let mut claims: Claims = (0..graph.nodes.len()).map(|_| None).collect();
+        let (mut refused, mut panics) = (BTreeSet::new(), Vec::new());
+        for work in &self.work {
+            let Work::Node(id) = work else { continue };
+            let node = graph.node(*id);
+            if node.origins.iter().any(|origin| !(first..=last).contains(origin)) {
+                let reason = format!("it is not among the operators {first} to {last} that the delegate may take");
+                self.reasons[id.index()].push(((*name).to_owned(), reason));
+                continue;
+            }
+            let answer = if has_known_shapes(graph, *id) {
+                guarded(name, "claim", || delegate.claim(graph, *id)).unwrap_or_else(|panic| {
+                    let refusal = Refusal::new(panic.to_string());
+                    panics.push((node.op.name(), panic));
+                    Err(refusal)
+                })
+            } else {
+                Err(Refusal::new("its shapes are known only at run time"))
+            };
+            match answer {
+                Ok(claim) => claims[id.index()] = Some(claim),
+                Err(Refusal(reason)) => {
+                    refused.insert(format!("{}: {reason}", node.op.name()));
+                    self.reasons[id.index()].push(((*name).to_owned(), reason));
+                }
+            }
+        }
+        if let Some(last) = self.refused.last_mut() {
+            *last = refused;
+        }
+        self.panics.extend(panics.iter().map(|(operator, panic)| format!("{name} delegate, {operator}: {panic}")));
+        claims
+    }
+
+    /// The nodes of each partition that meets the delegate's partitioning options, in execution order. All other claims
+    /// are dropped and their reasons are recorded.
+    fn choose(&mut self, graph: &Graph, asked: &Asked<'_>, claims: &mut Claims) -> Vec<Vec<NodeId>> {
+        let Partitioning { max_delegated_partitions, min_nodes_per_partition, .. } = asked.partitioning;
+        let mut rounds = 0;
+        loop {
+            let islands = self.islands(graph, claims);
+            let mut by_size: Vec<&Vec<NodeId>> = islands.iter().collect();
+            by_size.sort_by_key(|nodes| std::cmp::Reverse(nodes.len()));
+            let large = by_size.partition_point(|nodes| nodes.len() >= min_nodes_per_partition);
+            let kept = large.min(max_delegated_partitions.unwrap_or(usize::MAX));
+            if kept == islands.len() {
+                return islands;
+            }
+            // Giving back other nodes never splits a single partition, but several partitions may split further.
+            let kept = if rounds < MOST_ROUNDS { kept } else { kept.min(1) };
+            rounds += 1;
+            // Nodes that are given back may merge with neighbours, so the partitions are recomputed.
+            for (index, nodes) in by_size.iter().enumerate().skip(kept) {
+                let reason = if index < large {
+                    format!("its partition is not among the {kept} largest")
+                } else {
+                    format!("its partition has {} nodes; at least {min_nodes_per_partition} are asked for", nodes.len())
+                };
+                for id in *nodes {
+                    claims[id.index()] = None;
+                    self.reasons[id.index()].push((asked.name.to_owned(), reason.clone()));
+                }
+            }
+        }
+    }
+
+    fn islands(&self, graph: &Graph, claims: &Claims) -> Vec<Vec<NodeId>> {
+        let clusters = cluster(graph, &self.work, &self.wanted(claims));
+        let nodes = |units: Vec<usize>| {
+            let nodes = units.into_iter().filter_map(|unit| match &self.work[unit] {
+                Work::Node(id) => Some(*id),
+                Work::Island(_) => None,
+            });
+            nodes.collect()
+        };
+        clusters.into_iter().filter(|cluster| cluster.wanted).map(|cluster| nodes(cluster.units)).collect()
+    }
+
+    fn wanted(&self, claims: &Claims) -> Vec<bool> {
+        let wanted = self.work.iter().map(|work| match work {
+            Work::Node(id) => claims[id.index()].is_some(),
+            Work::Island(_) => false,
+        });
+        wanted.collect()
+    }
+
+    /// Prepares all partitions of a delegate and replaces their nodes by them. If one fails, none is replaced.
+    fn prepare(
+        &mut self,
+        graph: &Graph,
+        Asked { delegate, name, .. }: &Asked<'_>,
+        mut claims: Claims,
+        islands: Vec<Vec<NodeId>>,
+    ) -> Result<(), DelegateError> {
+        let (wanted, readers) = (self.wanted(&claims), Readers::new(graph));
+        let mut prepared = Vec::with_capacity(islands.len());
+        for nodes in &islands {
+            let (inputs, outputs) = readers.border(graph, nodes);
+            let claimed = nodes.iter().filter_map(|id| Some((*id, claims[id.index()].take()?))).collect();
+            let island = Island { graph, nodes: claimed, inputs: inputs.clone(), outputs: outputs.clone() };
+            match Kernel::prepare(name, || delegate.prepare(island)) {
+                Ok(kernel) => {
+                    let (delegate, nodes) = ((*name).to_owned(), nodes.clone());
+                    let kernel = Box::new(kernel);
+                    prepared.push(Delegated { delegate, nodes, inputs, outputs, kernel });
+                }
+                Err(error) => {
+                    self.note_failure(&islands.concat(), name, &error);
+                    return Err(error);
+                }
+            }
+        }
+        let clusters = cluster(graph, &self.work, &wanted);
+        let mut work: Vec<_> = self.work.drain(..).map(Some).collect();
+        let mut prepared = prepared.into_iter();
+        for cluster in clusters {
+            if cluster.wanted {
+                self.work.extend(prepared.next().map(Work::Island));
+            } else {
+                self.work.extend(cluster.units.into_iter().filter_map(|unit| work[unit].take()));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn has_known_shapes(graph: &Graph, id: NodeId) -> bool {
+    let node = graph.node(id);
+    node.inputs.iter().flatten().chain(&node.outputs).all(|id| graph.fact(*id).shape.is_some())
+}

@@ -1,0 +1,226 @@
+//! Clusters nodes into partitions.
+//!
+//! This is TensorFlow Lite's greedy algorithm. An epoch contains nodes of one kind, wanted or not wanted. It repeatedly
+//! takes every node of that kind whose inputs are ready. The first node not yet taken determines the kind of the next
+//! epoch. The sequence of epochs is a valid execution order. This module does not depend on delegates.
+
+pub(crate) mod assign;
+pub(crate) mod link;
+pub(crate) mod placement;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet};
+
+use attache_graph::{Graph, NodeId, TensorId};
+
+/// Something that runs as one step.
+pub(crate) trait Unit {
+    /// The tensors that it reads, including constants.
+    fn inputs(&self, graph: &Graph) -> Vec<TensorId>;
+    /// The tensors that it makes and that others may read.
+    fn outputs(&self, graph: &Graph) -> Vec<TensorId>;
+    /// Whether its order relative to other units with side effects must be kept.
+    fn has_side_effects(&self, graph: &Graph) -> bool;
+}
+
+/// The units of one epoch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cluster {
+    /// Whether the units are wanted.
+    pub(crate) wanted: bool,
+    /// Indices of the units, ascending.
+    pub(crate) units: Vec<usize>,
+}
+
+/// Computes the epochs over `units`, which must be in a valid execution order. The time is proportional to the number
+/// of units and tensors, times a logarithm, and independent of the number of epochs.
+pub(crate) fn cluster<U: Unit>(graph: &Graph, units: &[U], wanted: &[bool]) -> Vec<Cluster> {
+    let Waits { mut pending, followers } = Waits::new(graph, units);
+    // The units that are ready to run, by kind.
+    let mut ready = [BinaryHeap::new(), BinaryHeap::new()];
+    let kind = |unit: usize| usize::from(wanted[unit]);
+    (0..units.len()).filter(|unit| pending[*unit] == 0).for_each(|unit| ready[kind(unit)].push(Reverse(unit)));
+    let mut clusters = Vec::new();
+    // The first remaining unit can always run, so it is among the ready ones.
+    while let Some(Reverse(first)) = ready.iter().filter_map(BinaryHeap::peek).max() {
+        let kind_now = kind(*first);
+        let mut taken = Vec::new();
+        // A unit only makes later units ready, so units are taken in their original order.
+        while let Some(Reverse(unit)) = ready[kind_now].pop() {
+            taken.push(unit);
+            for &follower in &followers[unit] {
+                pending[follower] -= 1;
+                if pending[follower] == 0 {
+                    ready[kind(follower)].push(Reverse(follower));
+                }
+            }
+        }
+        clusters.push(Cluster { wanted: kind_now == 1, units: taken });
+    }
+    clusters
+}
+
+/// Dependencies between units.
+struct Waits {
+    /// For each unit, the number of entries in `followers` that name it.
+    pending: Vec<usize>,
+    /// For each unit, the units that read its outputs, once per read. A unit with side effects also has the next unit
+    /// with side effects as a follower, so that their order is kept.
+    followers: Vec<Vec<usize>>,
+}
+
+impl Waits {
+    fn new<U: Unit>(graph: &Graph, units: &[U]) -> Self {
+        let mut makers = vec![None; graph.tensors.len()];
+        for (unit, outputs) in units.iter().map(|unit| unit.outputs(graph)).enumerate() {
+            outputs.iter().for_each(|id| makers[id.index()] = Some(unit));
+        }
+        let mut waits = Self { pending: vec![0; units.len()], followers: vec![Vec::new(); units.len()] };
+        let mut last = None;
+        for (unit, one) in units.iter().enumerate() {
+            let makers = one.inputs(graph).into_iter().filter_map(|id| makers[id.index()]);
+            makers.for_each(|maker| waits.add(maker, unit));
+            if one.has_side_effects(graph) {
+                last.replace(unit).into_iter().for_each(|before| waits.add(before, unit));
+            }
+        }
+        waits
+    }
+
+    fn add(&mut self, before: usize, unit: usize) {
+        self.followers[before].push(unit);
+        self.pending[unit] += 1;
+    }
+}
+
+/// The readers of all tensors, computed once for [`Readers::border`] of many sets of nodes.
+pub(crate) struct Readers {
+    consumers: Vec<Vec<NodeId>>,
+    is_output: Vec<bool>,
+}
+
+impl Readers {
+    pub(crate) fn new(graph: &Graph) -> Self {
+        let mut is_output = vec![false; graph.tensors.len()];
+        graph.outputs.iter().for_each(|id| is_output[id.index()] = true);
+        Self { consumers: graph.consumers(), is_output }
+    }
+
+    /// The tensors that cross the border of a set of nodes: non-constant tensors read from outside, and tensors made
+    /// inside that are read outside or are outputs of the graph. Both are ascending. Only these nodes and the readers
+    /// of their outputs are visited.
+    pub(crate) fn border(&self, graph: &Graph, nodes: &[NodeId]) -> (Vec<TensorId>, Vec<TensorId>) {
+        let inside: HashSet<NodeId> = nodes.iter().copied().collect();
+        let mut made: Vec<_> = nodes.iter().flat_map(|id| graph.node(*id).outputs.iter().copied()).collect();
+        made.sort_unstable();
+        made.dedup();
+        let mut inputs: Vec<_> = nodes.iter().flat_map(|id| graph.node(*id).inputs.iter().flatten().copied()).collect();
+        inputs.retain(|id| graph.fact(*id).constant.is_none() && made.binary_search(id).is_err());
+        inputs.sort_unstable();
+        inputs.dedup();
+        let is_read = |id: &TensorId| {
+            self.is_output[id.index()] || self.consumers[id.index()].iter().any(|id| !inside.contains(id))
+        };
+        made.retain(is_read);
+        (inputs, made)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_base::DataType;
+    use attache_graph::Fact;
+
+    use super::*;
+
+    /// A unit that reads these tensors and makes one.
+    struct Fake(&'static [u32], u32, bool);
+
+    impl Unit for Fake {
+        fn inputs(&self, _: &Graph) -> Vec<TensorId> {
+            self.0.iter().map(|id| TensorId(*id)).collect()
+        }
+
+        fn outputs(&self, _: &Graph) -> Vec<TensorId> {
+            vec![TensorId(self.1)]
+        }
+
+        fn has_side_effects(&self, _: &Graph) -> bool {
+            self.2
+        }
+    }
+
+    /// The epochs as text: `+` for a wanted epoch, then its units.
+    fn clusters(units: &[Fake], wanted: &[bool]) -> Vec<String> {
+        let mut graph = Graph::default();
+        for _ in 0..10 {
+            graph.add_tensor("", Fact::new(DataType::Float32, [1]));
+        }
+        let text = |cluster: Cluster| format!("{}{:?}", if cluster.wanted { "+" } else { "-" }, cluster.units);
+        cluster(&graph, units, wanted).into_iter().map(text).collect()
+    }
+
+    fn plain(inputs: &'static [u32], output: u32) -> Fake {
+        Fake(inputs, output, false)
+    }
+
+    #[test]
+    fn an_epoch_takes_all_that_is_ready_of_its_kind() {
+        // Two interleaved chains from tensor 0, each wanted, other, wanted, and a join.
+        let units = [
+            plain(&[0], 1),
+            plain(&[0], 2),
+            plain(&[1], 3),
+            plain(&[2], 4),
+            plain(&[3], 5),
+            plain(&[4], 6),
+            plain(&[5, 6], 7),
+        ];
+        let wanted = [true, true, false, false, true, true, false];
+        assert_eq!(clusters(&units, &wanted), ["+[0, 1]", "-[2, 3]", "+[4, 5]", "-[6]"]);
+        assert_eq!(clusters(&units, &[true; 7]), ["+[0, 1, 2, 3, 4, 5, 6]"]);
+        assert_eq!(clusters(&units[..2], &[false, true]), ["-[0]", "+[1]"], "the first unit sets the kind");
+    }
+
+    #[test]
+    fn side_effects_keep_their_order() {
+        let effect = |output| Fake(&[0], output, true);
+        let units = [effect(1), effect(2), effect(3), plain(&[0], 4)];
+        assert_eq!(clusters(&units, &[true, false, true, true]), ["+[0, 3]", "-[1]", "+[2]"]);
+    }
+
+    /// A unit that reads the tensor with its number and makes the next one. It counts how often it is asked.
+    struct Link(u32, std::cell::Cell<usize>);
+
+    impl Unit for Link {
+        fn inputs(&self, _: &Graph) -> Vec<TensorId> {
+            self.1.set(self.1.get() + 1);
+            vec![TensorId(self.0)]
+        }
+
+        fn outputs(&self, _: &Graph) -> Vec<TensorId> {
+            self.1.set(self.1.get() + 1);
+            vec![TensorId(self.0 + 1)]
+        }
+
+        fn has_side_effects(&self, _: &Graph) -> bool {
+            self.1.set(self.1.get() + 1);
+            false
+        }
+    }
+
+    #[test]
+    fn units_are_asked_once_however_many_epochs_there_are() {
+        let count = 2000;
+        let mut graph = Graph::default();
+        for _ in 0..=count {
+            graph.add_tensor("", Fact::new(DataType::Float32, [1]));
+        }
+        let units: Vec<Link> = (0..count).map(|number| Link(number, Default::default())).collect();
+        let wanted: Vec<bool> = (0..count).map(|number| number % 2 == 0).collect();
+        let clusters = cluster(&graph, &units, &wanted);
+        assert_eq!(clusters.len(), count as usize);
+        assert!(clusters.iter().enumerate().all(|(index, cluster)| cluster.units == [index]));
+        assert!(units.iter().all(|unit| unit.1.get() <= 3));
+    }
+}

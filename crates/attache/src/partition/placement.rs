@@ -1,0 +1,205 @@
+//! The placement report: where each operator runs, and why.
+
+use std::fmt;
+
+use attache_graph::{Graph, NodeId};
+use attache_model::Model;
+use attache_passes::Log;
+
+use crate::partition::assign::{Assignment, Work};
+
+/// Where an operator of the file runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// On a delegate.
+    On {
+        /// The delegate's name.
+        delegate: String,
+        /// Index of the partition, counted over all delegates in execution order.
+        partition: usize,
+    },
+    /// On the CPU.
+    Cpu,
+    /// Nowhere: the graph passes removed the operator.
+    Folded {
+        /// What it became, for example `constant`.
+        into: String,
+    },
+}
+
+/// The placement of one operator of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodePlacement {
+    /// Index of the operator in the file.
+    pub index: usize,
+    /// TensorFlow Lite's name of the operator.
+    pub operator: String,
+    /// Version of the operator.
+    pub version: i32,
+    /// Where the operator runs.
+    pub outcome: Outcome,
+    /// If the operator was fused into another kernel of its partition: a text that names that kernel.
+    pub merged: Option<String>,
+    /// Why the operator is not on a delegate, if a delegate was asked.
+    pub reason: Option<String>,
+}
+
+/// Where each operator runs, and why.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// All operators of the file, in its order.
+    pub nodes: Vec<NodePlacement>,
+    /// Number of partitions that run on delegates.
+    pub partitions: usize,
+    /// Log lines that summarize the placement, worded as in TensorFlow Lite.
+    pub log: Vec<String>,
+}
+
+impl Placement {
+    /// Number of operators that run on delegates. Operators that the passes removed count as well, unless no delegate
+    /// runs anything.
+    pub fn delegated(&self) -> usize {
+        if self.partitions == 0 {
+            return 0;
+        }
+        self.nodes.iter().filter(|node| node.outcome != Outcome::Cpu).count()
+    }
+
+    /// The operators that run on the CPU.
+    pub fn left_behind(&self) -> impl Iterator<Item = &NodePlacement> {
+        self.nodes.iter().filter(|node| node.outcome == Outcome::Cpu)
+    }
+}
+
+impl fmt::Display for NodePlacement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} version {}: ", self.index, self.operator, self.version)?;
+        match &self.outcome {
+            Outcome::On { delegate, partition } => write!(f, "{delegate}, partition {partition}")?,
+            Outcome::Cpu => write!(f, "CPU")?,
+            Outcome::Folded { into } => write!(f, "{into}")?,
+        }
+        if let Some(into) = &self.merged {
+            write!(f, ", {into}")?;
+        }
+        match &self.reason {
+            Some(reason) => write!(f, " ({reason})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Placement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.nodes.iter().try_for_each(|node| writeln!(f, "{node}"))?;
+        self.log.iter().try_for_each(|line| writeln!(f, "{line}"))
+    }
+}
+
+/// Reports where each operator of the file runs.
+pub(crate) fn placement(
+    model: &Model,
+    subgraph: usize,
+    graph: &Graph,
+    passes: &Log,
+    assignment: &Assignment,
+) -> Placement {
+    let operators = model.subgraphs()[subgraph].operators.iter().enumerate();
+    let nodes = operators.map(|(index, operator)| NodePlacement {
+        index,
+        operator: operator.code.name(),
+        version: operator.code.version,
+        outcome: Outcome::Cpu,
+        merged: None,
+        reason: None,
+    });
+    let mut placement = Placement { nodes: nodes.collect(), ..Placement::default() };
+    for removal in &passes.removed {
+        for origin in &removal.origins {
+            placement.nodes[*origin].outcome = Outcome::Folded { into: removal.fate.to_owned() };
+        }
+    }
+    for work in &assignment.work {
+        match work {
+            Work::Node(id) => placement.at(graph, *id, |node| {
+                node.reason = reason(&assignment.reasons[id.index()], assignment.names.len());
+            }),
+            Work::Island(island) => {
+                let partition = placement.partitions;
+                placement.partitions += 1;
+                for id in &island.nodes {
+                    let outcome = Outcome::On { delegate: island.delegate.clone(), partition };
+                    placement.at(graph, *id, |node| node.outcome = outcome.clone());
+                }
+                for (id, into) in &island.kernel.report().merged {
+                    placement.at(graph, *id, |node| node.merged = Some(into.clone()));
+                }
+            }
+        }
+    }
+    placement.write_log(assignment);
+    placement
+}
+
+/// A node's reasons in one line. Delegates are named if there are several.
+fn reason(reasons: &[(String, String)], delegates: usize) -> Option<String> {
+    let lines = reasons.iter().map(|(delegate, reason)| match delegates {
+        1 => reason.clone(),
+        _ => format!("{delegate}: {reason}"),
+    });
+    let lines: Vec<_> = lines.collect();
+    (!lines.is_empty()).then(|| lines.join("; "))
+}
+
+impl Placement {
+    /// Applies `change` to the entries of all operators that a node was made from.
+    fn at(&mut self, graph: &Graph, id: NodeId, change: impl Fn(&mut NodePlacement)) {
+        let Some(node) = graph.nodes.get(id.index()) else { return };
+        node.origins.iter().for_each(|origin| change(&mut self.nodes[*origin]));
+    }
+
+    /// Sets the reason for operators that moved from a delegate to the CPU.
+    pub(crate) fn fall_back(&mut self, before: &Placement, reason: &str) {
+        for (node, before) in self.nodes.iter_mut().zip(&before.nodes) {
+            if node.outcome == Outcome::Cpu && before.outcome != Outcome::Cpu {
+                node.reason = Some(reason.to_owned());
+            }
+        }
+        self.log.push(format!("{reason}; the CPU takes over: all {} operations run there.", self.nodes.len()));
+    }
+
+    /// Writes the log in the words of TensorFlow Lite, delegate by delegate.
+    fn write_log(&mut self, assignment: &Assignment) {
+        let total = self.nodes.len();
+        let mut delegated = 0;
+        self.log.extend(assignment.panics.iter().cloned());
+        for ((name, refused), failure) in assignment.names.iter().zip(&assignment.refused).zip(&assignment.failures) {
+            if !refused.is_empty() {
+                self.log.push(format!("Following operations are not supported by {name} delegate:"));
+                self.log.extend(refused.iter().cloned());
+            }
+            if let Some(failure) = failure {
+                self.log.push(format!("{name} delegate: {failure}; its operations will run elsewhere."));
+            }
+            let on = |node: &&NodePlacement| matches!(&node.outcome, Outcome::On { delegate, .. } if delegate == name);
+            let mut taken = self.nodes.iter().filter(on).count();
+            if taken > 0 && delegated == 0 {
+                taken += self.nodes.iter().filter(|node| matches!(node.outcome, Outcome::Folded { .. })).count();
+            }
+            delegated += taken;
+            let left = total.saturating_sub(delegated);
+            self.log.push(match taken {
+                0 => format!("No operations will run on the {name}, and all {left} operations will run on the CPU."),
+                _ => format!(
+                    "{taken} operations will run on the {name}, and the remaining {left} operations will run on the CPU."
+                ),
+            });
+            let is_own = |work: &&Work| matches!(work, Work::Island(island) if island.delegate == *name);
+            let kernels = assignment.work.iter().filter(is_own).count();
+            if kernels > 0 {
+                self.log.push(format!("Created TensorFlow Lite delegate for {name}."));
+                self.log.push(format!("Created {kernels} {name} delegate kernels."));
+            }
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! State shared by the subgraphs of one interpreter: resource variables and the prepared subgraphs themselves.
+//!
+//! Contract: a subgraph is prepared when it first runs, and again only when its inputs have other types or shapes.
+//! Every run terminates for any file: a subgraph cannot run recursively, and the number of subgraph runs is limited.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use attache_base::{Constant, Parallel, Shape};
+use attache_graph::{Graph, Handle, OpError, TensorId, TensorRef};
+use attache_model::Model;
+
+use super::executor::Executor;
+use super::host::Subgraphs;
+use super::options::Options;
+use super::prepare::{MOST_PANICS, Moment, prepare};
+use crate::delegate::guard::Delegates;
+use crate::limits::exceeded;
+use crate::{Error, ErrorKind};
+
+/// Maximum depth of nested subgraph calls.
+const MOST_NESTED: usize = 64;
+/// Preparing a subgraph counts as this many of its runs.
+const PREPARATION: u64 = 100;
+
+/// State shared by the subgraphs of one interpreter.
+pub(crate) struct Environment {
+    model: Model,
+    options: Options,
+    /// Prepared subgraphs; `None` for one that is running.
+    subgraphs: BTreeMap<usize, Option<Executor>>,
+    /// Subgraphs that run only once and already did.
+    done: BTreeSet<usize>,
+    resources: Resources,
+    /// The subgraphs that are running, outermost first.
+    active: Vec<usize>,
+    /// Number of subgraph runs counted so far in this run of the interpreter.
+    steps: u64,
+    /// The error of a subgraph, kept for its callers.
+    failure: Option<Error>,
+    /// Messages of delegates that panicked in subgraphs that were prepared again since, at most [`MOST_PANICS`].
+    panics: BTreeSet<String>,
+}
+
+/// Resource variables, by handle.
+#[derive(Default)]
+struct Resources {
+    /// Handles by container and name.
+    handles: BTreeMap<(String, String), usize>,
+    values: Vec<Option<Constant>>,
+}
+
+/// The state that a run leaves for the next one.
+pub(crate) struct Variables {
+    resources: Vec<Option<Constant>>,
+    tensors: BTreeMap<usize, Vec<Vec<u8>>>,
+    done: BTreeSet<usize>,
+}
+
+impl Environment {
+    /// The environment of an interpreter that runs this subgraph of the model.
+    pub(crate) fn new(model: &Model, subgraph: usize, options: &Options) -> Self {
+        // Called subgraphs use the threads of their caller. Delegation is required of the interpreter's own subgraph
+        // only. If a delegate fails in a called subgraph, the interpreter handles the fallback.
+        let options = Options { threads: 1, required: false, cpu_fallback: false, ..options.clone() };
+        Self {
+            model: model.clone(),
+            options,
+            subgraphs: BTreeMap::new(),
+            done: BTreeSet::new(),
+            resources: Resources::default(),
+            active: vec![subgraph],
+            steps: 0,
+            failure: None,
+            panics: BTreeSet::new(),
+        }
+    }
+
+    /// The prepare mode for the interpreter's own subgraph.
+    pub(crate) fn moment(&self) -> Moment {
+        let is_empty = self.resources.values.iter().all(Option::is_none);
+        if is_empty { Moment::First } else { Moment::Later }
+    }
+
+    /// Restores the state before the first run.
+    pub(crate) fn reset_variables(&mut self) {
+        self.resources.values.fill(None);
+        self.done.clear();
+        self.subgraphs.values_mut().flatten().for_each(Executor::reset_variables);
+    }
+
+    /// A copy of the current state of the variables.
+    pub(crate) fn variables(&self) -> Variables {
+        let tensors =
+            self.subgraphs.iter().filter_map(|(index, executor)| Some((*index, executor.as_ref()?.variables())));
+        Variables { resources: self.resources.values.clone(), tensors: tensors.collect(), done: self.done.clone() }
+    }
+
+    /// Restores the state from [`Environment::variables`]. Variables created since then have no value.
+    pub(crate) fn set_variables(&mut self, variables: Variables) {
+        let Variables { mut resources, tensors, done } = variables;
+        resources.resize(self.resources.values.len(), None);
+        (self.resources.values, self.done) = (resources, done);
+        for (index, executor) in &mut self.subgraphs {
+            let Some(executor) = executor else { continue };
+            match tensors.get(index) {
+                Some(values) => executor.set_variables(values),
+                None => executor.reset_variables(),
+            }
+        }
+    }
+
+    /// Messages of delegates that panicked.
+    pub(crate) fn panics(&self) -> Vec<String> {
+        let now = self.subgraphs.values().flatten().flat_map(Executor::panics);
+        self.panics.iter().cloned().chain(now).collect()
+    }
+
+    fn note_panics(&mut self, panics: Vec<String>) {
+        let room = MOST_PANICS.saturating_sub(self.panics.len());
+        self.panics.extend(panics.into_iter().take(room));
+    }
+
+    /// Prepares all subgraphs again without delegates. If that fails, nothing changes.
+    pub(crate) fn leave_delegates(&mut self) -> Result<(), Error> {
+        let options = Options { delegates: Delegates::default(), ..self.options.clone() };
+        let mut prepared = BTreeMap::new();
+        for (index, executor) in &self.subgraphs {
+            let Some(executor) = executor else { continue };
+            let shapes: Vec<_> =
+                executor.graph().inputs.iter().map(|id| executor.graph().fact(*id).shape.clone()).collect();
+            let mut made = prepare(&self.model, *index, &options, &shapes, Moment::Later)?.executor;
+            made.keep_values_of(executor);
+            prepared.insert(*index, Some(made));
+        }
+        self.note_panics(self.subgraphs.values().flatten().flat_map(Executor::panics).collect());
+        (self.subgraphs, self.options) = (prepared, options);
+        Ok(())
+    }
+
+    fn count(&mut self, steps: u64) -> Result<(), OpError> {
+        self.steps = self.steps.saturating_add(steps);
+        let limit = self.options.limits.loop_steps;
+        if self.steps <= limit {
+            return Ok(());
+        }
+        Err(OpError::unsupported(exceeded("loop_steps", format_args!("{} steps", self.steps), limit)))
+    }
+
+    /// The subgraph, prepared for inputs of these types and shapes.
+    fn prepared(&mut self, subgraph: usize, inputs: &[TensorRef<'_>]) -> Result<Executor, OpError> {
+        let known = self.subgraphs.get_mut(&subgraph).and_then(Option::take);
+        if let Some(executor) = known {
+            if fits(executor.graph(), inputs) {
+                return Ok(executor);
+            }
+            return match self.prepare(subgraph, inputs) {
+                Ok(mut made) => {
+                    made.keep_values_of(&executor);
+                    self.note_panics(executor.panics());
+                    Ok(made)
+                }
+                Err(error) => {
+                    self.subgraphs.insert(subgraph, Some(executor));
+                    Err(error)
+                }
+            };
+        }
+        self.prepare(subgraph, inputs)
+    }
+
+    fn prepare(&mut self, subgraph: usize, inputs: &[TensorRef<'_>]) -> Result<Executor, OpError> {
+        self.count(PREPARATION)?;
+        let count = self.model.subgraphs().get(subgraph).map_or(0, |subgraph| subgraph.inputs.len());
+        if subgraph >= self.model.subgraphs().len() || count != inputs.len() {
+            return Err(OpError::invalid(format!("there is no subgraph {subgraph} of {} inputs", inputs.len())));
+        }
+        let shapes: Vec<_> = inputs.iter().map(|input| Some(input.shape.clone())).collect();
+        let prepared =
+            prepare(&self.model, subgraph, &self.options, &shapes, Moment::Later).map_err(|error| self.fail(error))?;
+        self.note_panics(prepared.report.panics);
+        if !fits(prepared.executor.graph(), inputs) {
+            return Err(OpError::invalid(format!("the inputs are not of the types of subgraph {subgraph}")));
+        }
+        Ok(prepared.executor)
+    }
+
+    /// Keeps the error for the interpreter and returns an operator error for the callers of the subgraph.
+    fn fail(&mut self, error: Error) -> OpError {
+        let text = error.to_string();
+        let result = match error.kind() {
+            ErrorKind::Model => OpError::invalid(text),
+            _ => OpError::unsupported(text),
+        };
+        self.failure = Some(error);
+        result
+    }
+}
+
+impl Subgraphs for Environment {
+    fn start(&mut self) {
+        self.steps = 0;
+        self.failure = None;
+    }
+
+    fn failure(&mut self) -> Option<Error> {
+        self.failure.take()
+    }
+
+    fn call(
+        &mut self,
+        subgraph: usize,
+        inputs: &[TensorRef<'_>],
+        parallel: &dyn Parallel,
+    ) -> Result<Vec<(Shape, Vec<u8>)>, OpError> {
+        if self.active.contains(&subgraph) {
+            return Err(OpError::invalid(format!("it runs subgraph {subgraph}, which is running already")));
+        }
+        if self.active.len() == MOST_NESTED {
+            return Err(OpError::unsupported(format!("more than {MOST_NESTED} subgraphs that run each other")));
+        }
+        self.count(1)?;
+        let mut executor = self.prepared(subgraph, inputs)?;
+        self.active.push(subgraph);
+        let result = run(&mut executor, inputs, parallel, self);
+        self.active.pop();
+        self.subgraphs.insert(subgraph, Some(executor));
+        result.map_err(|error| self.fail(error))
+    }
+
+    fn call_once(&mut self, subgraph: usize, parallel: &dyn Parallel) -> Result<(), OpError> {
+        if !self.done.contains(&subgraph) {
+            self.call(subgraph, &[], parallel)?;
+            self.done.insert(subgraph);
+        }
+        Ok(())
+    }
+
+    fn variable_handle(&mut self, container: &str, name: &str) -> Handle {
+        let Resources { handles, values } = &mut self.resources;
+        let next = values.len();
+        let handle = *handles.entry((container.to_owned(), name.to_owned())).or_insert(next);
+        if handle == next {
+            values.push(None);
+        }
+        Handle(handle as u64)
+    }
+
+    fn variable(&self, handle: Handle) -> Result<Option<Constant>, OpError> {
+        let value = usize::try_from(handle.0).ok().and_then(|index| self.resources.values.get(index));
+        value.cloned().ok_or_else(no_variable)
+    }
+
+    fn set_variable(&mut self, handle: Handle, value: Constant) -> Result<(), OpError> {
+        let slot = usize::try_from(handle.0).ok().and_then(|index| self.resources.values.get_mut(index));
+        *slot.ok_or_else(no_variable)? = Some(value);
+        Ok(())
+    }
+}
+
+fn no_variable() -> OpError {
+    OpError::invalid("a handle that no variable has")
+}
+
+/// Whether the graph was prepared for inputs of these types and shapes.
+fn fits(graph: &Graph, inputs: &[TensorRef<'_>]) -> bool {
+    let fits = |(id, input): (&TensorId, &TensorRef<'_>)| {
+        let fact = graph.fact(*id);
+        fact.data_type == input.data_type && fact.shape.as_ref() == Some(input.shape)
+    };
+    graph.inputs.len() == inputs.len() && graph.inputs.iter().zip(inputs).all(fits)
+}
+
+fn run(
+    executor: &mut Executor,
+    inputs: &[TensorRef<'_>],
+    parallel: &dyn Parallel,
+    environment: &mut Environment,
+) -> Result<Vec<(Shape, Vec<u8>)>, Error> {
+    for (index, input) in inputs.iter().enumerate() {
+        let into = executor.input_mut(index)?.filter(|into| into.len() == input.bytes.len());
+        let into =
+            into.ok_or_else(|| Error::new(ErrorKind::Model, format!("input {index} of a subgraph does not fit")))?;
+        into.copy_from_slice(input.bytes);
+    }
+    executor.run_with(parallel, environment)?;
+    let output = |index: usize| {
+        let value = executor.output(index)?.map(|(shape, bytes)| (shape.clone(), bytes.to_vec()));
+        value.ok_or_else(|| Error::new(ErrorKind::Unsupported, format!("output {index} of a subgraph has no value")))
+    };
+    (0..executor.graph().outputs.len()).map(output).collect()
+}

@@ -1,0 +1,362 @@
+//! Runs the planned steps one after the other.
+//!
+//! Contract: outputs are unchanged until the next run. Inputs and variables are unchanged until they are written.
+//! Shapes that are known only at run time are inferred in each run from the actual values, and the tensors get their
+//! own buffers.
+
+use attache_base::{Parallel, Pool, Serial, Shape, Stopwatch, copy};
+use attache_graph::{Cache, Graph, Node, NodeId, TensorId, WorkingMemory};
+use attache_model::Place;
+
+use super::flight::{Flight, Run, gone};
+use super::host::{NodeHost, Subgraphs};
+use super::memory::{Memory, writable};
+use super::node::{keep_states, run_node, run_resized};
+use super::options::Options;
+use super::plan::Plan;
+use crate::limits::{require_memory, working_memory};
+use crate::partition::Unit;
+use crate::partition::assign::{Delegated, Work};
+use crate::{Error, ErrorKind, KernelProfile, Limits};
+
+/// Maximum number of threads of an interpreter, because each thread has a stack.
+const MAX_THREADS: usize = 256;
+
+/// One step of a run.
+enum Step {
+    /// A node on the CPU, with its cache and the working memory that its next run allocates.
+    Node { id: NodeId, cache: Cache, working: WorkingMemory, runtime_shapes: Option<Vec<Shape>> },
+    /// A partition on a delegate.
+    Island(Delegated),
+}
+
+/// The steps with their memory.
+pub(crate) struct Executor {
+    graph: Graph,
+    subgraph: usize,
+    steps: Vec<Step>,
+    memory: Memory,
+    /// The run queue, if one partition is the whole graph and its kernel is a queue.
+    flight: Option<Flight>,
+    /// Whether the last run succeeded, so that the memory contains its outputs.
+    made: bool,
+    parallel: Box<dyn Parallel + Send>,
+    limits: Limits,
+}
+
+impl Executor {
+    /// Creates the executor. Threads are started only if there are steps on the CPU.
+    pub(crate) fn new(
+        graph: Graph,
+        subgraph: usize,
+        work: Vec<Work>,
+        plan: &Plan,
+        options: &Options,
+    ) -> Result<Self, Error> {
+        let mut touched = vec![false; graph.tensors.len()];
+        let ids = work.iter().flat_map(|work| work.inputs(&graph).into_iter().chain(work.outputs(&graph)));
+        ids.chain(graph.outputs.iter().copied()).for_each(|id| touched[id.index()] = true);
+        let memory = Memory::new(&graph, plan, &touched)?;
+        let on_cpu = work.iter().any(|work| matches!(work, Work::Node(_)));
+        let threads = options.threads.min(MAX_THREADS);
+        let parallel: Box<dyn Parallel + Send> =
+            if on_cpu && threads > 1 { Box::new(Pool::new(threads)) } else { Box::new(Serial) };
+        let step = |work| match work {
+            Work::Island(island) => Step::Island(island),
+            Work::Node(id) => {
+                let node = graph.node(id);
+                let mut tensors = node.inputs.iter().flatten().chain(&node.outputs);
+                let unknown = tensors.any(|id| memory.is_own(*id));
+                let working = working_memory(&graph, node);
+                Step::Node { id, cache: Cache::default(), working, runtime_shapes: unknown.then(Vec::new) }
+            }
+        };
+        let steps: Vec<Step> = work.into_iter().map(step).collect();
+        let flight = match &steps[..] {
+            // With the CPU fallback, the inputs must be in the arena when the device is lost.
+            [Step::Island(island)] => Flight::new(&graph, island, options.cpu_fallback),
+            _ => None,
+        };
+        let limits = plan.limits.clone();
+        let mut executor = Self { graph, subgraph, steps, memory, flight, made: false, parallel, limits };
+        executor.reset_variables();
+        Ok(executor)
+    }
+
+    /// The graph that runs.
+    pub(crate) fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// The bytes of an input, for writing.
+    pub(crate) fn input_mut(&mut self, input: usize) -> Result<Option<&mut [u8]>, Error> {
+        self.keep_input(input)?;
+        if let Some(flight) = &mut self.flight {
+            flight.touch(input);
+        }
+        Ok(self.graph.inputs.get(input).and_then(|id| self.memory.bytes_mut(*id)))
+    }
+
+    /// Copies an input to the arena if only the device has it; [`Executor::keep_values_of`] reads it there.
+    pub(crate) fn keep_input(&mut self, input: usize) -> Result<(), Error> {
+        let Self { graph, steps, memory, flight, .. } = self;
+        match (flight, &mut steps[..]) {
+            (Some(flight), [Step::Island(island)]) => flight.keep(input, graph, memory, island),
+            _ => Ok(()),
+        }
+    }
+
+    /// Size of an input in bytes.
+    pub(crate) fn input_size(&self, input: usize) -> Option<usize> {
+        let id = *self.graph.inputs.get(input)?;
+        self.memory.tensor(&self.graph, id).map(|(_, bytes)| bytes.len())
+    }
+
+    /// Writes an input. `bytes` must have the size of the input.
+    pub(crate) fn write(&mut self, input: usize, bytes: &[u8]) {
+        let Self { graph, steps, memory, flight, .. } = self;
+        match (flight, &mut steps[..]) {
+            (Some(flight), [Step::Island(island)]) => flight.write((input, bytes), graph, memory, island),
+            _ => {
+                if let Some(into) = memory.bytes_mut(graph.inputs[input]) {
+                    copy(into, bytes);
+                }
+            }
+        }
+    }
+
+    /// Shape and size in bytes of an output; `None` if it has no value.
+    pub(crate) fn output_size(&self, output: usize) -> Option<(&Shape, usize)> {
+        if !self.has_outputs() {
+            return None;
+        }
+        let id = *self.graph.outputs.get(output)?;
+        let fact = self.graph.fact(id);
+        match self.maker(output) {
+            Some(_) => Some((fact.shape.as_ref()?, fact.byte_size()?)),
+            None => self.memory.tensor(&self.graph, id).map(|(shape, bytes)| (shape, bytes.len())),
+        }
+    }
+
+    /// Shape and bytes of an output, after all of it has arrived; `None` if it has no value.
+    pub(crate) fn output(&self, output: usize) -> Result<Option<(&Shape, &[u8])>, Error> {
+        let Some((shape, size)) = self.output_size(output) else { return Ok(None) };
+        let bytes = match self.maker(output) {
+            Some((flight, island)) => flight.output(output, size, island)?,
+            None => self.memory.tensor(&self.graph, self.graph.outputs[output]).map(|(_, bytes)| bytes),
+        };
+        Ok(bytes.map(|bytes| (shape, bytes)))
+    }
+
+    /// Copies an output, or as much of it as `into` has room for. False if it has no value.
+    pub(crate) fn read(&self, output: usize, into: &mut [u8]) -> Result<bool, Error> {
+        if let Some((flight, island)) = self.maker(output) {
+            return flight.read(output, into, island);
+        }
+        let made = self.output(output)?;
+        made.iter().for_each(|(_, bytes)| copy(into, bytes));
+        Ok(made.is_some())
+    }
+
+    /// Whether the last run, or the run that was waited for last, succeeded. Otherwise no output has a value, not even
+    /// one that is a constant or an input.
+    fn has_outputs(&self) -> bool {
+        self.flight.as_ref().map_or(self.made, Flight::is_shown)
+    }
+
+    /// Makes all outputs have no value until the next run.
+    pub(crate) fn forget_outputs(&mut self) {
+        self.made = false;
+        if let Some(flight) = &mut self.flight {
+            flight.forget_shown();
+        }
+    }
+
+    /// The run queue and the partition that makes an output; `None` without a run queue or if the output is a constant.
+    fn maker(&self, output: usize) -> Option<(&Flight, &Delegated)> {
+        match (&self.flight, &self.steps[..]) {
+            (Some(flight), [Step::Island(island)]) => flight.makes(output).then_some((flight, island)),
+            _ => None,
+        }
+    }
+
+    /// Waits until all outputs have arrived. A device failure is reported here at the latest.
+    pub(crate) fn settle(&self) -> Result<(), Error> {
+        (0..self.graph.outputs.len()).try_for_each(|output| self.output(output).map(drop))
+    }
+
+    /// Number of runs that can be in progress at the same time; 1 without a run queue.
+    pub(crate) fn depth(&self) -> usize {
+        self.flight.as_ref().map_or(1, Flight::depth)
+    }
+
+    /// Whether every slot of the run queue has a run that was not waited for.
+    pub(crate) fn is_full(&self) -> bool {
+        self.flight.as_ref().is_some_and(Flight::is_full)
+    }
+
+    /// Starts a run in the run queue; `None` without a run queue.
+    pub(crate) fn start(&mut self, run: Run, times: usize) -> Option<Result<(), Error>> {
+        let Self { graph, steps, memory, flight, .. } = self;
+        match (flight, &mut steps[..]) {
+            (Some(flight), [Step::Island(island)]) => Some(flight.start((run, times), graph, memory, island)),
+            _ => None,
+        }
+    }
+
+    /// Waits for a run that was started.
+    pub(crate) fn wait(&mut self, run: Run) -> Result<(), Error> {
+        match (&mut self.flight, &mut self.steps[..]) {
+            (Some(flight), [Step::Island(island)]) => flight.wait(run, island),
+            _ => Err(gone(run)),
+        }
+    }
+
+    /// Resets all variable tensors to their initial values.
+    pub(crate) fn reset_variables(&mut self) {
+        for id in variables(&self.graph) {
+            if let Some(bytes) = self.memory.bytes_mut(id) {
+                bytes.fill(self.graph.fact(id).first_byte());
+            }
+        }
+    }
+
+    /// The bytes of every variable tensor.
+    pub(crate) fn variables(&self) -> Vec<Vec<u8>> {
+        let bytes = |id| self.memory.tensor(&self.graph, id).map_or(Vec::new(), |(_, bytes)| bytes.to_vec());
+        variables(&self.graph).map(bytes).collect()
+    }
+
+    /// Restores every variable tensor from [`Executor::variables`].
+    pub(crate) fn set_variables(&mut self, values: &[Vec<u8>]) {
+        for (id, value) in variables(&self.graph).zip(values) {
+            if let Some(bytes) = self.memory.bytes_mut(id).filter(|bytes| bytes.len() == value.len()) {
+                bytes.copy_from_slice(value);
+            }
+        }
+    }
+
+    /// Whether a single partition is the only step. Its runs change nothing but outputs.
+    pub(crate) fn is_whole_island(&self) -> bool {
+        matches!(self.steps[..], [Step::Island(_)])
+    }
+
+    /// Copies inputs and variables from `other` if their shapes are the same. `other` runs the same subgraph, and its
+    /// inputs are in its arena.
+    pub(crate) fn keep_values_of(&mut self, other: &Self) {
+        let ids: Vec<_> = self.graph.inputs.iter().copied().chain(variables(&self.graph)).collect();
+        for id in ids {
+            if let Some((shape, bytes)) = other.memory.tensor(&other.graph, id)
+                && self.graph.fact(id).shape.as_ref() == Some(shape)
+                && let Some(into) = self.memory.bytes_mut(id)
+            {
+                into.copy_from_slice(bytes);
+            }
+        }
+    }
+
+    /// Messages of delegates whose kernels panicked.
+    pub(crate) fn panics(&self) -> Vec<String> {
+        let panicked = self.steps.iter().filter_map(|step| match step {
+            Step::Island(island) => island.kernel.panicked(),
+            Step::Node { .. } => None,
+        });
+        panicked.collect()
+    }
+
+    /// Timing of the last run of each partition, in execution order.
+    pub(crate) fn profile(&mut self) -> Result<Vec<KernelProfile>, Error> {
+        let islands = self.steps.iter_mut().filter_map(|step| match step {
+            Step::Island(island) => Some(island),
+            Step::Node { .. } => None,
+        });
+        islands
+            .map(|island| island.kernel.profile().map_err(|error| Error::delegate(&island.delegate, &error)))
+            .collect()
+    }
+
+    /// Runs everything `times` times.
+    pub(crate) fn run(&mut self, times: usize, environment: &mut dyn Subgraphs) -> Result<(), Error> {
+        if times == 0 {
+            return Ok(());
+        }
+        if let Some(started) = self.start(Run::UNCOUNTED, times) {
+            started?;
+            return self.wait(Run::UNCOUNTED);
+        }
+        self.made = false;
+        let Self { graph, steps, memory, .. } = self;
+        if let [Step::Island(island)] = &mut steps[..] {
+            run_island(graph, memory, island, times)?;
+            self.made = true;
+            return Ok(());
+        }
+        for _ in 0..times {
+            environment.start();
+            let parallel = std::mem::replace(&mut self.parallel, Box::new(Serial));
+            let result = self.run_with(&*parallel, environment);
+            self.parallel = parallel;
+            result?;
+        }
+        Ok(())
+    }
+
+    /// Runs everything once on the threads of the caller.
+    pub(crate) fn run_with(&mut self, parallel: &dyn Parallel, environment: &mut dyn Subgraphs) -> Result<(), Error> {
+        if self.flight.is_some() {
+            return self.run(1, environment);
+        }
+        self.made = false;
+        self.memory.clear_own();
+        let Self { graph, subgraph, steps, memory, limits, .. } = self;
+        for step in steps {
+            match step {
+                Step::Island(island) => run_island(graph, memory, island, 1)?,
+                Step::Node { id, cache, working, runtime_shapes } => {
+                    let node = graph.node(*id);
+                    // The clock is read only for tracing: reading it takes longer than a small node.
+                    let start = tracing::enabled!(tracing::Level::TRACE).then(Stopwatch::start);
+                    let mut host = NodeHost::new(environment, parallel);
+                    let result = match runtime_shapes {
+                        None => require_memory(std::mem::take(&mut working.kept).saturating_add(working.scratch))
+                            .and_then(|()| run_node(graph, node, memory, cache, &mut host)),
+                        Some(shapes) => run_resized(graph, node, memory, cache, shapes, (&mut host, limits)),
+                    };
+                    let states = std::mem::take(&mut host.states);
+                    let result = result.and_then(|()| keep_states(graph, node, memory, &states));
+                    let failure = |error| Error::operator(place(*subgraph, node), &error);
+                    result.map_err(|error| environment.failure().unwrap_or_else(|| failure(error)))?;
+                    if let Some(start) = start {
+                        tracing::trace!(operator = node.op.name(), us = (1e3 * start.milliseconds()) as u64, "node");
+                    }
+                }
+            }
+        }
+        self.made = true;
+        Ok(())
+    }
+}
+
+fn variables(graph: &Graph) -> impl Iterator<Item = TensorId> {
+    let variables = graph.tensors.iter().enumerate().filter(|(_, tensor)| tensor.fact.is_variable);
+    variables.map(|(index, _)| TensorId(index as u32))
+}
+
+fn place(subgraph: usize, node: &Node) -> Place {
+    let operator = node.origins.first().map(|origin| (*origin, node.op.name().to_owned()));
+    Place { subgraph: Some(subgraph), operator, tensor: None }
+}
+
+/// Runs a partition. All of its inputs and outputs have known shapes.
+fn run_island(graph: &Graph, memory: &mut Memory, island: &mut Delegated, times: usize) -> Result<(), Error> {
+    let (readable, outputs) = memory.split(&island.outputs);
+    let inputs = island.inputs.iter().map(|id| readable.tensor(graph, *id)).collect::<Option<Vec<_>>>();
+    let outputs = island.outputs.iter().zip(outputs).map(|(id, bytes)| {
+        let shape = graph.fact(*id).shape.as_ref()?;
+        Some(writable(graph, *id, shape, bytes))
+    });
+    let (Some(inputs), Some(mut outputs)) = (inputs, outputs.collect::<Option<Vec<_>>>()) else {
+        return Err(Error::new(ErrorKind::Device, "a tensor that crosses to a delegate has no value"));
+    };
+    island.kernel.invoke(times, &inputs, &mut outputs).map_err(|error| island.failed(&error))
+}

@@ -1,0 +1,58 @@
+//! Saves the state that a run may change, so that the CPU can repeat the run after a delegate failed.
+//!
+//! A run does not change inputs and makes all outputs again. It may have assigned variables before the failure, so the
+//! variables are restored before the run is repeated.
+
+use crate::runtime::environment::{Environment, Variables};
+use crate::runtime::executor::Executor;
+
+/// The variables of an interpreter.
+pub(crate) struct State {
+    own: Vec<Vec<u8>>,
+    shared: Variables,
+}
+
+impl State {
+    /// A copy of the current values.
+    pub(crate) fn of(executor: &Executor, environment: &Environment) -> Self {
+        Self { own: executor.variables(), shared: environment.variables() }
+    }
+
+    /// Restores the values in an executor of the same subgraph.
+    pub(crate) fn restore(self, executor: &mut Executor, environment: &mut Environment) {
+        executor.set_variables(&self.own);
+        environment.set_variables(self.shared);
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(feature = "poison"))]
+mod tests {
+    use attache_model::Model;
+
+    use crate::Limits;
+    use crate::runtime::{Environment, Moment, Options, prepare};
+
+    use super::*;
+
+    #[test]
+    fn variable_tensors_can_be_put_back() {
+        let folder =
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../../conformance/cases/f32_UNIDIRECTIONAL_SEQUENCE_LSTM_goes_on");
+        let model = Model::from_path(format!("{folder}/model.tflite")).unwrap();
+        let options = Options::new(1, &Limits::default());
+        let mut executor = prepare(&model, 0, &options, &[], Moment::First).unwrap().executor;
+        let mut environment = Environment::new(&model, 0, &options);
+        executor.input_mut(0).unwrap().unwrap().fill(0x3f);
+        let run = |executor: &mut Executor, environment: &mut Environment| {
+            executor.run(1, environment).unwrap();
+            executor.output(0).unwrap().unwrap().1.to_vec()
+        };
+        let first = run(&mut executor, &mut environment);
+        let state = State::of(&executor, &environment);
+        let second = run(&mut executor, &mut environment);
+        assert_ne!(first, second, "the model has a state");
+        state.restore(&mut executor, &mut environment);
+        assert_eq!(run(&mut executor, &mut environment), second);
+    }
+}

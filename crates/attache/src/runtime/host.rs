@@ -1,0 +1,88 @@
+//! Services for a running operator: the interpreter's other subgraphs, its variables, and storage for outputs that only
+//! the operator itself can size.
+
+use attache_base::{Buffer, Constant, Parallel, Shape};
+use attache_graph::{Handle, Host, OpError, TensorRef};
+
+use crate::Error;
+
+/// The subgraphs and resource variables of an interpreter, as one of its subgraphs sees them.
+pub(crate) trait Subgraphs {
+    /// Begins a run of the interpreter: resets the step count and the error.
+    fn start(&mut self);
+
+    /// Takes the error of a called subgraph that made an operator fail.
+    fn failure(&mut self) -> Option<Error>;
+
+    /// Runs a subgraph on the threads of its caller. Returns shape and bytes of each output.
+    fn call(
+        &mut self,
+        subgraph: usize,
+        inputs: &[TensorRef<'_>],
+        parallel: &dyn Parallel,
+    ) -> Result<Vec<(Shape, Vec<u8>)>, OpError>;
+
+    /// Runs a subgraph without inputs, unless it ran before.
+    fn call_once(&mut self, subgraph: usize, parallel: &dyn Parallel) -> Result<(), OpError>;
+
+    /// The handle of a resource variable, which initially has no value.
+    fn variable_handle(&mut self, container: &str, name: &str) -> Handle;
+
+    /// The value of a resource variable.
+    fn variable(&self, handle: Handle) -> Result<Option<Constant>, OpError>;
+
+    /// Sets a resource variable.
+    fn set_variable(&mut self, handle: Handle, value: Constant) -> Result<(), OpError>;
+}
+
+/// The host during the evaluation of one node.
+pub(crate) struct NodeHost<'a> {
+    pub(crate) subgraphs: &'a mut dyn Subgraphs,
+    pub(crate) parallel: &'a dyn Parallel,
+    /// Values of outputs that only the operator itself could size, by output.
+    pub(crate) made: Vec<Option<(Shape, Buffer)>>,
+    /// New values of inputs that are variables, with the index of the input.
+    pub(crate) states: Vec<(usize, Vec<u8>)>,
+}
+
+impl<'a> NodeHost<'a> {
+    pub(crate) fn new(subgraphs: &'a mut dyn Subgraphs, parallel: &'a dyn Parallel) -> Self {
+        Self { subgraphs, parallel, made: Vec::new(), states: Vec::new() }
+    }
+}
+
+impl Host for NodeHost<'_> {
+    fn run_subgraph(&mut self, subgraph: usize, inputs: &[TensorRef<'_>]) -> Result<Vec<(Shape, Vec<u8>)>, OpError> {
+        self.subgraphs.call(subgraph, inputs, self.parallel)
+    }
+
+    fn set_output(&mut self, output: usize, shape: Shape, bytes: &[u8]) -> Result<(), OpError> {
+        let slot = self.made.get_mut(output);
+        let slot = slot.ok_or_else(|| OpError::invalid(format!("output {output} is set; there is no such output")))?;
+        let mut buffer = Buffer::zeroed(bytes.len()).map_err(|error| OpError::unsupported(error.to_string()))?;
+        buffer.copy_from_slice(bytes);
+        *slot = Some((shape, buffer));
+        Ok(())
+    }
+
+    fn set_state(&mut self, input: usize, bytes: &[u8]) -> Result<(), OpError> {
+        self.states.push((input, bytes.to_vec()));
+        Ok(())
+    }
+
+    fn run_subgraph_once(&mut self, subgraph: usize) -> Result<(), OpError> {
+        self.subgraphs.call_once(subgraph, self.parallel)
+    }
+
+    fn variable_handle(&mut self, container: &str, name: &str) -> Result<Handle, OpError> {
+        Ok(self.subgraphs.variable_handle(container, name))
+    }
+
+    fn variable(&self, handle: Handle) -> Result<Option<Constant>, OpError> {
+        self.subgraphs.variable(handle)
+    }
+
+    fn set_variable(&mut self, handle: Handle, value: Constant) -> Result<(), OpError> {
+        self.subgraphs.set_variable(handle, value)
+    }
+}

@@ -1,0 +1,173 @@
+//! Runs one node on the CPU, with planned shapes or with shapes that are known only at run time.
+
+use attache_base::{Buffer, Bytes, Constant, Shape};
+use attache_graph::{Cache, Eval, Fact, Graph, Inferred, Node, OpError, TensorId, TensorRef};
+
+use super::host::NodeHost;
+use super::memory::{Memory, Readable, writable};
+use super::poison::poison;
+use crate::Limits;
+
+fn read<'a>(graph: &'a Graph, node: &Node, readable: &Readable<'a>) -> Result<Vec<Option<TensorRef<'a>>>, OpError> {
+    let tensor = |id: &Option<TensorId>| match id {
+        None => Ok(None),
+        Some(id) => readable.tensor(graph, *id).map(Some).ok_or_else(|| OpError::unsupported("an input has no value")),
+    };
+    node.inputs.iter().map(tensor).collect()
+}
+
+/// Runs a node whose shapes are all known in advance.
+pub(crate) fn run_node(
+    graph: &Graph,
+    node: &Node,
+    memory: &mut Memory,
+    cache: &mut Cache,
+    host: &mut NodeHost<'_>,
+) -> Result<(), OpError> {
+    let (readable, written) = memory.split(&node.outputs);
+    let inputs = read(graph, node, &readable)?;
+    let mut outputs = Vec::with_capacity(written.len());
+    for (id, bytes) in node.outputs.iter().zip(written) {
+        let shape = graph.fact(*id).shape.as_ref().ok_or_else(|| OpError::unsupported("an output has no shape"))?;
+        outputs.push(writable(graph, *id, shape, bytes));
+    }
+    evaluate(node, Eval { inputs, outputs, cache, parallel: host.parallel, host })
+}
+
+/// Copies the new values that a node set to its variables. During the run the node still read the old values.
+pub(crate) fn keep_states(
+    graph: &Graph,
+    node: &Node,
+    memory: &mut Memory,
+    states: &[(usize, Vec<u8>)],
+) -> Result<(), OpError> {
+    for (input, value) in states {
+        let id = node.inputs.get(*input).copied().flatten().filter(|id| graph.fact(*id).is_variable);
+        let bytes = id.and_then(|id| memory.bytes_mut(id)).filter(|bytes| bytes.len() == value.len());
+        let wrong =
+            || OpError::invalid(format!("it sets input {input}, which is no variable of {} bytes", value.len()));
+        bytes.ok_or_else(wrong)?.copy_from_slice(value);
+    }
+    Ok(())
+}
+
+fn evaluate(node: &Node, mut eval: Eval<'_>) -> Result<(), OpError> {
+    node.op.eval(&mut eval)?;
+    poison(&mut eval.outputs);
+    Ok(())
+}
+
+/// Runs a node with a shape that is known only at run time. The shapes are inferred again. Outputs that have no place
+/// in the plan get new buffers.
+pub(crate) fn run_resized(
+    graph: &Graph,
+    node: &Node,
+    memory: &mut Memory,
+    cache: &mut Cache,
+    known: &mut Vec<Shape>,
+    (host, limits): (&mut NodeHost<'_>, &Limits),
+) -> Result<(), OpError> {
+    let facts = runtime_facts(graph, node, memory)?;
+    let inferred = node.op.infer(&facts.iter().map(Option::as_ref).collect::<Vec<_>>())?;
+    if inferred.iter().any(|inferred| inferred.shape.is_none()) {
+        return run_unsized(graph, node, memory, cache, host);
+    }
+    let shapes = runtime_shapes(graph, node, inferred)?;
+    let made: Vec<_> = node.outputs.iter().map(|id| graph.fact(*id).data_type).zip(&shapes).collect();
+    limits.check_node(&*node.op, &facts, &made)?;
+    let now = facts.iter().flatten().filter_map(|fact| fact.shape.clone()).chain(shapes.iter().cloned());
+    let now: Vec<_> = now.collect();
+    if *known != now {
+        (*cache, *known) = (Cache::default(), now);
+    }
+    let mut own = Vec::new();
+    for (id, shape) in node.outputs.iter().zip(&shapes).filter(|(id, _)| memory.is_own(**id)) {
+        let size = graph.fact(*id).byte_size_as(shape).unwrap_or(usize::MAX);
+        let no_memory = |reason: String| OpError::unsupported(format!("an output of shape {shape}: {reason}"));
+        own.push((*id, Buffer::zeroed(size).map_err(|error| no_memory(error.to_string()))?));
+    }
+    let planned: Vec<_> = node.outputs.iter().copied().filter(|id| !memory.is_own(*id)).collect();
+    {
+        let (readable, written) = memory.split(&planned);
+        let inputs = read(graph, node, &readable)?;
+        let (mut written, mut made) = (written.into_iter(), own.iter_mut().peekable());
+        let outputs = node.outputs.iter().zip(&shapes).filter_map(|(id, shape)| {
+            let bytes = match made.next_if(|(own, _)| own == id) {
+                Some((_, buffer)) => &mut buffer[..],
+                None => written.next()?,
+            };
+            Some(writable(graph, *id, shape, bytes))
+        });
+        let outputs = outputs.collect();
+        evaluate(node, Eval { inputs, outputs, cache, parallel: host.parallel, host })?;
+    }
+    let shapes = node.outputs.iter().zip(shapes).filter(|(id, _)| memory.is_own(**id)).map(|(_, shape)| shape);
+    for ((id, buffer), shape) in own.into_iter().zip(shapes.collect::<Vec<_>>()) {
+        memory.set_own(id, Some((shape, buffer)));
+    }
+    Ok(())
+}
+
+/// Runs a node whose output shapes cannot be inferred even from the values of its inputs. The operator itself returns
+/// its outputs.
+fn run_unsized(
+    graph: &Graph,
+    node: &Node,
+    memory: &mut Memory,
+    cache: &mut Cache,
+    host: &mut NodeHost<'_>,
+) -> Result<(), OpError> {
+    host.made = node.outputs.iter().map(|_| None).collect();
+    let (readable, _) = memory.split(&[]);
+    let inputs = read(graph, node, &readable)?;
+    evaluate(node, Eval { inputs, outputs: Vec::new(), cache, parallel: host.parallel, host })?;
+    for (id, made) in node.outputs.iter().zip(host.made.drain(..)) {
+        let (shape, bytes) = made.ok_or_else(|| OpError::unsupported("its shape isn't known even at run time"))?;
+        let fact = graph.fact(*id);
+        if fact.byte_size_as(&shape) != Some(bytes.len()) {
+            return Err(OpError::unsupported(format!("{} bytes for an output of shape {shape}", bytes.len())));
+        }
+        match (&fact.shape, memory.bytes_mut(*id)) {
+            (Some(planned), Some(into)) if *planned == shape => into.copy_from_slice(&bytes),
+            (None, None) => memory.set_own(*id, Some((shape, bytes))),
+            (planned, _) => {
+                let planned = planned.as_ref().map_or("none".to_owned(), Shape::to_string);
+                return Err(OpError::invalid(format!("it makes the shape {shape} where {planned} was planned")));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The inputs with their actual shapes and values, as constants.
+fn runtime_facts(graph: &Graph, node: &Node, memory: &Memory) -> Result<Vec<Option<Fact>>, OpError> {
+    let fact = |id: &Option<TensorId>| {
+        let Some(id) = id else { return Ok(None) };
+        let fact = graph.fact(*id);
+        if fact.constant.is_some() {
+            return Ok(Some(fact.clone()));
+        }
+        let value = memory.tensor(graph, *id);
+        let (shape, bytes) = value.ok_or_else(|| OpError::unsupported("an input has no value"))?;
+        let constant =
+            Constant { data_type: fact.data_type, shape: shape.clone(), bytes: Bytes::from_vec(bytes.to_vec()) };
+        Ok(Some(Fact { shape: Some(shape.clone()), constant: Some(constant), ..fact.clone() }))
+    };
+    node.inputs.iter().map(fact).collect()
+}
+
+/// The shapes of the outputs. They must be known from the inputs' values and agree with the plan.
+fn runtime_shapes(graph: &Graph, node: &Node, inferred: Vec<Inferred>) -> Result<Vec<Shape>, OpError> {
+    let shape = |(id, inferred): (&TensorId, Inferred)| {
+        let fact = graph.fact(*id);
+        let shape = inferred.shape.filter(|shape| shape.checked_elements().is_some());
+        let shape = shape.ok_or_else(|| OpError::unsupported("its shape isn't known even at run time"))?;
+        match &fact.shape {
+            Some(planned) if *planned != shape => {
+                Err(OpError::invalid(format!("it makes the shape {shape} where {planned} was planned")))
+            }
+            _ => Ok(shape),
+        }
+    };
+    node.outputs.iter().zip(inferred).map(shape).collect()
+}

@@ -1,0 +1,213 @@
+//! Prepares a subgraph: import, passes, assignment and memory plan.
+
+use std::collections::BTreeSet;
+
+use attache_base::{Shape, Stopwatch};
+use attache_graph::{Graph, Node};
+use attache_model::{Model, Place};
+
+use super::Options;
+use super::executor::Executor;
+use super::plan::plan;
+use crate::partition::assign::{Assignment, Work, assign};
+use crate::partition::link::link;
+use crate::partition::placement::{NodePlacement, Placement};
+use crate::{DelegateError, DelegateErrorKind, Error, ErrorKind, Report};
+
+/// Maximum number of panic messages that are kept. A delegate may panic for each of many shapes.
+pub(crate) const MOST_PANICS: usize = 64;
+
+/// A prepared subgraph.
+pub(crate) struct Prepared {
+    pub(crate) executor: Executor,
+    pub(crate) placement: Placement,
+    pub(crate) report: Report,
+}
+
+impl Prepared {
+    /// Records that the CPU now runs what delegates ran before, and why.
+    pub(crate) fn blame(&mut self, before: &Self, error: &Error) {
+        tracing::warn!("{error}; the CPU takes over");
+        self.placement.fall_back(&before.placement, &error.to_string());
+        self.remember(before);
+        self.report.fallback = Some(error.to_string());
+    }
+
+    /// Keeps the reports of panics and of the fallback from the preparation that this one replaces.
+    pub(crate) fn remember(&mut self, before: &Self) {
+        let own = std::mem::take(&mut self.report.panics);
+        let panics = before.panics().into_iter().chain(own);
+        self.report.panics = panics.collect::<BTreeSet<_>>().into_iter().take(MOST_PANICS).collect();
+        self.report.fallback = self.report.fallback.take().or_else(|| before.report.fallback.clone());
+    }
+
+    /// Messages of delegates that panicked.
+    pub(crate) fn panics(&self) -> Vec<String> {
+        self.report.panics.iter().cloned().chain(self.executor.panics()).collect()
+    }
+}
+
+/// The prepare mode of a subgraph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// For an interpreter in which no resource variable has a value yet.
+    First,
+    /// For an interpreter in which one has a value, or for a subgraph that another one calls.
+    Later,
+}
+
+/// Prepares a subgraph for inputs of these shapes.
+pub(crate) fn prepare(
+    model: &Model,
+    subgraph: usize,
+    options: &Options,
+    shapes: &[Option<Shape>],
+    moment: Moment,
+) -> Result<Prepared, Error> {
+    let start = Stopwatch::start();
+    options.limits.check_operators(subgraph, model.subgraphs()[subgraph].operators.len())?;
+    let mut graph = import(model, subgraph, shapes, moment)?;
+    check_inputs(&graph, subgraph)?;
+    // Checked before constants are folded, and again afterwards because folding may make more shapes known.
+    options.limits.check_graph(&graph, subgraph)?;
+    let log = attache_passes::run(&mut graph);
+    options.limits.check_graph(&graph, subgraph)?;
+    let assignment = assign(&graph, &options.delegates);
+    let fault = match fault(&assignment) {
+        Some(fault) if !options.cpu_fallback => return Err(fault),
+        fault => fault,
+    };
+    check_implemented(&graph, subgraph, &assignment)?;
+    let placement = crate::partition::placement::placement(model, subgraph, &graph, &log, &assignment);
+    if options.required {
+        check_delegated(subgraph, &placement)?;
+    }
+    let mut report = delegates_report(&assignment);
+    report.fallback = fault.map(|fault| fault.to_string());
+    let mut work = assignment.work;
+    // Before the plan removes reshapes, because the links still depend on them as readers.
+    link(&graph, &mut work);
+    let plan = plan(&graph, subgraph, &mut work, &options.limits)?;
+    let executor = Executor::new(graph, subgraph, work, &plan, options)?;
+    report.nodes = placement.nodes.len();
+    report.nodes_delegated = placement.delegated();
+    report.partitions = placement.partitions;
+    (report.cpu_arena_bytes, report.cpu_arena_lower_bound_bytes) = (plan.size, plan.lower_bound);
+    report.prepare_ms = start.milliseconds();
+    placement.log.iter().for_each(|line| tracing::info!("{line}"));
+    Ok(Prepared { executor, placement, report })
+}
+
+/// The graph of a subgraph, or an error that lists all problems in it.
+pub(crate) fn import(model: &Model, subgraph: usize, shapes: &[Option<Shape>], moment: Moment) -> Result<Graph, Error> {
+    check_shapes(shapes)?;
+    let (graph, errors) = match moment {
+        Moment::First => attache_ops::import_first(model, subgraph, shapes),
+        Moment::Later => attache_ops::import(model, subgraph, shapes),
+    };
+    if !errors.is_empty() {
+        let problem = |error: attache_ops::ImportError| {
+            let operator = Some((error.operator, error.name));
+            (Place { subgraph: Some(error.subgraph), operator, tensor: None }, error.error.to_string())
+        };
+        let heading = format!("{} operators are wrong", errors.len());
+        return Err(Error::list(ErrorKind::Model, &heading, errors.into_iter().map(problem).collect()));
+    }
+    if let Err(error) = graph.validate() {
+        let operator = graph.nodes.get(error.node).map(|node| (error.node, node.op.name().to_owned()));
+        let place = Place { subgraph: Some(subgraph), operator, tensor: None };
+        return Err(Error::list(ErrorKind::Model, "", vec![(place, error.reason)]));
+    }
+    Ok(graph)
+}
+
+/// Returns an error if an input of the graph is a constant.
+fn check_inputs(graph: &Graph, subgraph: usize) -> Result<(), Error> {
+    let Some(id) = graph.inputs.iter().find(|id| graph.fact(**id).constant.is_some()) else { return Ok(()) };
+    let tensor = Some((id.index(), graph.tensor(*id).name.clone()));
+    let place = Place { subgraph: Some(subgraph), operator: None, tensor };
+    Err(Error::list(ErrorKind::Unsupported, "", vec![(place, "an input that holds data".to_owned())]))
+}
+
+/// Returns an error if the caller asks for a shape that no file could state.
+fn check_shapes(shapes: &[Option<Shape>]) -> Result<(), Error> {
+    let fits = |shape: &Shape| {
+        let is_countable = shape.checked_elements().is_some_and(|elements| elements <= isize::MAX as usize / 16);
+        is_countable && shape.iter().all(|extent| i32::try_from(*extent).is_ok())
+    };
+    let too_large =
+        shapes.iter().enumerate().find_map(|(input, shape)| Some((input, shape.as_ref()?)).filter(|s| !fits(s.1)));
+    match too_large {
+        Some((input, shape)) => Err(Error::usage(format!("the shape {shape} for input {input} is too large"))),
+        None => Ok(()),
+    }
+}
+
+/// Returns an error that lists all nodes that neither the CPU nor a delegate can run.
+pub(crate) fn check_implemented(graph: &Graph, subgraph: usize, assignment: &Assignment) -> Result<(), Error> {
+    let missing = assignment.work.iter().filter_map(|work| match work {
+        Work::Node(id) => {
+            let node = graph.node(*id);
+            Some((place(subgraph, node), node.op.missing()?.to_owned()))
+        }
+        Work::Island(_) => None,
+    });
+    let missing: Vec<_> = missing.collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let heading = format!("{} operators are not implemented", missing.len());
+    Err(Error::list(ErrorKind::Unsupported, &heading, missing))
+}
+
+fn place(subgraph: usize, node: &Node) -> Place {
+    let operator = node.origins.first().map(|origin| (*origin, node.op.name().to_owned()));
+    Place { subgraph: Some(subgraph), operator, tensor: None }
+}
+
+/// Returns an error that lists all operators that were left to the CPU.
+fn check_delegated(subgraph: usize, placement: &Placement) -> Result<(), Error> {
+    let problem = |node: &NodePlacement| {
+        let operator = Some((node.index, node.operator.clone()));
+        let reason = node.reason.clone().unwrap_or_else(|| "there is no delegate".into());
+        (Place { subgraph: Some(subgraph), operator, tensor: None }, reason)
+    };
+    let left: Vec<_> = placement.left_behind().map(problem).collect();
+    if left.is_empty() {
+        return Ok(());
+    }
+    let heading = format!("{} of {} operators are not delegated", left.len(), placement.nodes.len());
+    Err(Error::list(ErrorKind::NotDelegated, &heading, left))
+}
+
+/// The first device that was lost or out of memory while delegates prepared. This is not worked around unless the CPU
+/// fallback is enabled.
+fn fault(assignment: &Assignment) -> Option<Error> {
+    let is_devices = |failure: &&DelegateError| match failure.kind {
+        DelegateErrorKind::OutOfMemory | DelegateErrorKind::DeviceLost => true,
+        DelegateErrorKind::Failed | DelegateErrorKind::Panicked => false,
+    };
+    let mut failures = assignment
+        .names
+        .iter()
+        .zip(&assignment.failures)
+        .filter_map(|(name, failure)| Some(Error::delegate(name, failure.as_ref().filter(is_devices)?)));
+    failures.next()
+}
+
+fn delegates_report(assignment: &Assignment) -> Report {
+    let mut sum = Report { panics: assignment.panics.clone(), ..Report::default() };
+    for work in &assignment.work {
+        let Work::Island(island) = work else { continue };
+        let report = island.kernel.report();
+        sum.dispatches += report.dispatches;
+        sum.variants.extend(&report.variants);
+        sum.alternatives.extend(&report.alternatives);
+        sum.arena_bytes += report.arena_bytes;
+        sum.arena_lower_bound_bytes += report.arena_lower_bound_bytes;
+        sum.weights_bytes += report.weights_bytes;
+        sum.compile_ms += report.compile_ms;
+        sum.upload_ms += report.upload_ms;
+    }
+    sum
+}
