@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::{cargo, generate, root, setup, structure};
 
@@ -92,17 +92,40 @@ fn document() -> Result<()> {
 fn test() -> Result<()> {
     let targets =
         test_targets()?.into_iter().filter(|name| !is_deep(name) && (shared().is_some() || !needs_shared(name)));
-    let targets: Vec<String> = targets.collect();
-    run_tests(&[&["--lib", "--bins"], selection(&targets).as_slice()].concat())
+    run_side_by_side(&["--lib", "--bins"], &targets.collect::<Vec<_>>(), None)
 }
 
 /// The tests that take minutes, and those that draw more when they are told to.
 fn test_deep() -> Result<()> {
     let targets = test_targets()?.into_iter().filter(|name| is_deep(name) || DRAWN.contains(&name.as_str()));
     let targets = targets.filter(|name| shared().is_some() || !needs_shared(name));
-    let targets: Vec<String> = targets.collect();
-    let mut command = tests(&selection(&targets))?;
-    finish(command.env(DEEP_VARIABLE, "1"))
+    run_side_by_side(&[], &targets.collect::<Vec<_>>(), Some(DEEP_VARIABLE))
+}
+
+/// Builds tests, then runs them in two processes at once: a GPU test keeps one core busy, since the driver compiles its shaders
+/// there. `variable`, if any, is set to 1. The second process's output follows the first's.
+fn run_side_by_side(kinds: &[&str], targets: &[String], variable: Option<&str>) -> Result<()> {
+    let (first, second): (Vec<String>, Vec<String>) = targets.iter().cloned().partition(|name| is_first(name));
+    let command = |more: &[&str], targets: &[String]| -> Result<Command> {
+        let mut command = tests(&[more, selection(targets).as_slice()].concat())?;
+        command.envs(variable.map(|name| (name, "1")));
+        Ok(command)
+    };
+    let mut build = command(kinds, targets)?;
+    finish(build.arg("--no-run"))?;
+    let mut beside = command(kinds, &second)?;
+    let beside = std::thread::spawn(move || beside.output().map(|output| (output, format!("{beside:?}"))));
+    let done = if first.is_empty() { Ok(()) } else { finish(&mut command(&[], &first)?) };
+    let (output, name) = beside.join().map_err(|_| anyhow!("a thread panicked"))??;
+    print!("{}", String::from_utf8_lossy(&output.stdout));
+    eprint!("{}", String::from_utf8_lossy(&output.stderr));
+    ensure!(output.status.success(), "{name}: {}", output.status);
+    done
+}
+
+/// Whether a test runs in the first of the two processes: about half of the time that all take.
+fn is_first(target: &str) -> bool {
+    matches!(target, "gpu_goldens" | "gpu_ways" | "shared_models" | "shared_endurance")
 }
 
 /// Arguments that name these integration tests.

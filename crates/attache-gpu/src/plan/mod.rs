@@ -7,7 +7,6 @@
 mod cost;
 mod hazards;
 mod report;
-mod validate;
 mod weights;
 
 use serde::{Deserialize, Serialize};

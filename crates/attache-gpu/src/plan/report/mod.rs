@@ -1,14 +1,18 @@
 //! How a program was planned: its kernels, shaders and places in memory, for people and for whoever costs dispatches.
 
+mod pack;
+mod validate;
+
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
 use attache_base::Bytes;
 use attache_gpu_ir::{Expression, Primitive, Program, Source, Value, ValueId, Whole};
 
+use self::pack::weights;
+use self::validate::validate_report;
 use super::hazards::Hazards;
-use super::validate::validate_report;
-use super::weights::{Weight, weights};
+use super::weights::Weight;
 use super::{BoundRange, Buffer, BufferRange, Dispatch, Plan};
 use crate::fuse::{fuse, split};
 use crate::kernel::{
