@@ -113,9 +113,13 @@ fn run_side_by_side(kinds: &[&str], targets: &[String], variable: Option<&str>) 
     };
     let mut build = command(kinds, targets)?;
     finish(build.arg("--no-run"))?;
-    let mut beside = command(kinds, &second)?;
+    // Without a name of a test cargo would run them all.
+    if first.is_empty() || (kinds.is_empty() && second.is_empty()) {
+        return finish(&mut command(kinds, targets)?);
+    }
+    let (mut here, mut beside) = (command(&[], &first)?, command(kinds, &second)?);
     let beside = std::thread::spawn(move || beside.output().map(|output| (output, format!("{beside:?}"))));
-    let done = if first.is_empty() { Ok(()) } else { finish(&mut command(&[], &first)?) };
+    let done = finish(&mut here);
     let (output, name) = beside.join().map_err(|_| anyhow!("a thread panicked"))??;
     print!("{}", String::from_utf8_lossy(&output.stdout));
     eprint!("{}", String::from_utf8_lossy(&output.stderr));

@@ -113,20 +113,24 @@ impl Plan {
 
     /// What reaches outside of the plan, if anything.
     fn check(&self) -> Result<(), String> {
+        let mut end = 0;
+        for weight in &self.weights {
+            let next = checked_end(weight.offset, weight.size);
+            end = next.filter(|_| weight.offset >= end).ok_or_else(|| format!("{} overlaps others", weight.name))?;
+        }
         let inside = |range: &BufferRange| {
             let size = match range.buffer {
                 Buffer::Input(index) => self.inputs.get(index).copied(),
                 Buffer::Bank(index) => self.banks.get(index).copied(),
-                Buffer::Weights => Some(self.weight_bytes()),
+                // Recordings look for the weight that begins there.
+                Buffer::Weights => {
+                    let found = self.weights.binary_search_by_key(&range.offset, |weight| weight.offset);
+                    found.ok().map(|index| range.offset + self.weights[index].size)
+                }
             };
-            let end = range.offset.checked_add(range.size);
-            size.zip(end).is_some_and(|(size, end)| end <= size)
+            let (end, size) = (checked_end(range.offset, range.size), size.and_then(|size| checked_end(0, size)));
+            end.zip(size).is_some_and(|(end, size)| end <= size)
         };
-        let mut end = 0;
-        for weight in &self.weights {
-            let next = weight.offset.checked_add(weight.size);
-            end = next.filter(|_| weight.offset >= end).ok_or_else(|| format!("{} overlaps others", weight.name))?;
-        }
         for (index, dispatch) in self.dispatches.iter().enumerate() {
             if dispatch.shader >= self.shaders.len() || !dispatch.bindings.iter().all(|bound| inside(&bound.range)) {
                 return Err(format!("dispatch {index} uses what isn't there"));
@@ -148,6 +152,11 @@ impl Plan {
         let source = |dispatch: &Dispatch| (self.shaders[dispatch.shader].as_str(), dispatch.bindings.len());
         self.dispatches.iter().map(source).collect()
     }
+}
+
+/// Where so many bytes end, as devices bind them; `None` where nothing can count that far.
+fn checked_end(offset: usize, size: usize) -> Option<usize> {
+    size.max(4).checked_next_multiple_of(4)?.checked_add(offset)
 }
 
 #[cfg(test)]
@@ -191,6 +200,13 @@ mod tests {
         assert!(refused(|plan| plan.dispatches[0].shader = 1).contains("dispatch 0"));
         assert!(refused(|plan| plan.dispatches[0].bindings[0].range.offset = usize::MAX).contains("dispatch 0"));
         assert!(refused(|plan| plan.outputs[0].size += 1).contains("output 0"));
+        assert!(refused(|plan| plan.weights[0].size = usize::MAX).contains("overlaps"));
+        let within_a_weight = refused(|plan| {
+            let weight = |bound: &&mut BoundRange| bound.range.buffer == Buffer::Weights;
+            let bound = plan.dispatches[0].bindings.iter_mut().find(weight).unwrap();
+            (bound.range.offset, bound.range.size) = (4, 4);
+        });
+        assert!(within_a_weight.contains("dispatch 0"), "{within_a_weight}");
         assert!(refused(|plan| plan.weights.push(plan.weights[0].clone())).contains("overlaps"));
     }
 }
