@@ -1,4 +1,4 @@
-//! The gate: everything that must hold of what is committed, in one run that goes on to the end.
+//! The gate: runs all checks that a commit must pass. A failed check does not stop the others.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,12 +11,12 @@ use crate::{cargo, generate, root, setup, structure};
 /// One check.
 struct Step {
     name: &'static str,
-    /// Whether the deep check alone has it.
+    /// Whether only the deep check runs this check.
     is_deep: bool,
     run: fn() -> Result<()>,
 }
 
-/// Every check, the quick ones first.
+/// All checks, the quick ones first.
 static STEPS: &[Step] = &[
     Step { name: "format", is_deep: false, run: || run_cargo(&["fmt", "--all", "--check"]) },
     Step { name: "structure", is_deep: false, run: structure::run },
@@ -36,16 +36,16 @@ static STEPS: &[Step] = &[
     Step { name: "tests in the documentation", is_deep: true, run: || run_tests(&["--doc"]) },
 ];
 
-/// Integration tests that take minutes: the deep check alone runs them.
+/// Integration tests that take minutes. Only the deep check runs them.
 const DEEP: [&str; 2] = ["gpu_ways", "shared_endurance"];
 
 /// Integration tests that do more in the deep check.
 const DRAWN: [&str; 2] = ["gpu_goldens", "primitives"];
 
-/// Tells tests that they are to draw and compare all that they can.
+/// The environment variable that makes these tests generate and compare all of their cases.
 const DEEP_VARIABLE: &str = "ATTACHE_DEEP";
 
-/// Runs the checks, with `--deep` every one, and says which failed.
+/// Runs the checks and reports those that failed. With `--deep`, includes the deep ones.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let is_deep = match arguments {
         [] => false,
@@ -87,23 +87,24 @@ fn document() -> Result<()> {
     finish(command(&arguments).env("RUSTDOCFLAGS", "--deny warnings"))
 }
 
-/// Tests of every kind but the deep ones and those in the documentation. Targets are named one by one, so that those which
-/// need the shared models can be left out where there are none, and the end of the run says so.
+/// Runs all tests except the deep ones and the documentation's. Names each test target, so that those that need the
+/// shared models can be omitted if the models are missing. The end of the run reports that.
 fn test() -> Result<()> {
     let targets =
         test_targets()?.into_iter().filter(|name| !is_deep(name) && (shared().is_some() || !needs_shared(name)));
     run_side_by_side(&["--lib", "--bins"], &targets.collect::<Vec<_>>(), None)
 }
 
-/// The tests that take minutes, and those that draw more when they are told to.
+/// Runs the tests that take minutes, and those that do more in the deep check.
 fn test_deep() -> Result<()> {
     let targets = test_targets()?.into_iter().filter(|name| is_deep(name) || DRAWN.contains(&name.as_str()));
     let targets = targets.filter(|name| shared().is_some() || !needs_shared(name));
     run_side_by_side(&[], &targets.collect::<Vec<_>>(), Some(DEEP_VARIABLE))
 }
 
-/// Builds tests, then runs them in two processes at once: a GPU test keeps one core busy, since the driver compiles its shaders
-/// there. `variable`, if any, is set to 1. The second process's output follows the first's.
+/// Builds tests, then runs them in two concurrent processes, since a GPU test occupies one core with the driver's
+/// shader compiler. Sets the environment variable `variable`, if any, to 1. The output of the second process follows
+/// that of the first.
 fn run_side_by_side(kinds: &[&str], targets: &[String], variable: Option<&str>) -> Result<()> {
     let (first, second): (Vec<String>, Vec<String>) = targets.iter().cloned().partition(|name| is_first(name));
     let command = |more: &[&str], targets: &[String]| -> Result<Command> {
@@ -113,7 +114,7 @@ fn run_side_by_side(kinds: &[&str], targets: &[String], variable: Option<&str>) 
     };
     let mut build = command(kinds, targets)?;
     finish(build.arg("--no-run"))?;
-    // Without a name of a test cargo would run them all.
+    // Without the name of a test target, cargo would run all of them.
     if first.is_empty() || (kinds.is_empty() && second.is_empty()) {
         return finish(&mut command(kinds, targets)?);
     }
@@ -127,34 +128,35 @@ fn run_side_by_side(kinds: &[&str], targets: &[String], variable: Option<&str>) 
     done
 }
 
-/// Whether a test runs in the first of the two processes: about half of the time that all take.
+/// Whether a test target runs in the first of the two processes. These targets take about half of the total time.
 fn is_first(target: &str) -> bool {
     matches!(target, "gpu_goldens" | "gpu_ways" | "shared_models" | "shared_endurance")
 }
 
-/// Arguments that name these integration tests.
+/// Arguments of cargo that select these integration tests.
 fn selection(targets: &[String]) -> Vec<&str> {
     targets.iter().flat_map(|name| ["--test", name.as_str()]).collect()
 }
 
-/// Whether the deep check alone runs an integration test.
+/// Whether only the deep check runs this integration test.
 fn is_deep(target: &str) -> bool {
     DEEP.contains(&target)
 }
 
-/// The golden cases, where whatever the CPU computes during a run is overwritten: on the GPU they pass nevertheless, so
-/// the GPU did the work; on the CPU they fail, so the overwriting works (`cpu_goldens` then asserts that they do). Of the
-/// whole workspace, as [`test`], so that no dependency is built anew with other features.
+/// Runs the golden cases with a feature that overwrites everything that the CPU computes during a run. They pass on the
+/// GPU, which shows that the GPU did the work. They fail on the CPU, which shows that the overwriting works;
+/// `cpu_goldens` then asserts that they fail. Selects the whole workspace, as [`test`] does, so that no dependency is
+/// rebuilt with other features.
 fn test_poisoned() -> Result<()> {
     run_tests(&["--features", "attache/poison", "--test", "cpu_goldens", "--test", "gpu_goldens"])
 }
 
-/// Whether a planted fault is found, and a device's survived.
+/// Runs the tests that inject faults: wrong results of an operator, and failures of the device.
 fn test_fault() -> Result<()> {
     run_tests(&["--features", "attache-cli/fault", "--test", "fault"])
 }
 
-/// The golden cases through OpenGL ES 3.1, as Mesa's software driver has it.
+/// Runs the golden cases through OpenGL ES 3.1 of Mesa's software driver.
 fn test_gl() -> Result<()> {
     let versions = [("MESA_GL_VERSION_OVERRIDE", "3.0"), ("MESA_GLES_VERSION_OVERRIDE", "3.1")];
     let mut command = tests(&["--test", "gpu_goldens"])?;
@@ -165,7 +167,7 @@ fn run_tests(selection: &[&str]) -> Result<()> {
     finish(&mut tests(selection)?)
 }
 
-/// The command that runs these tests of the whole workspace, in the environment that they need.
+/// The command that runs the selected tests of the whole workspace, in the environment that they need.
 fn tests(selection: &[&str]) -> Result<Command> {
     setup::verify()?;
     let mut command = command(&[&["test", "--workspace", "--no-fail-fast"], selection].concat());
@@ -177,7 +179,7 @@ fn tests(selection: &[&str]) -> Result<Command> {
 fn test_targets() -> Result<Vec<String>> {
     let packages = packages()?;
     let targets = packages.iter().flat_map(|package| package["targets"].as_array().into_iter().flatten());
-    // Those that ask for a feature which nobody has by default have steps of their own.
+    // Tests that require a feature that is off by default have their own checks.
     let default = |feature: &serde_json::Value| feature == "gpu";
     let usual = |target: &&serde_json::Value| {
         target["required-features"].as_array().is_none_or(|features| features.iter().all(default))
@@ -186,12 +188,12 @@ fn test_targets() -> Result<Vec<String>> {
     Ok(tests.filter_map(|target| target["name"].as_str().map(str::to_owned)).collect())
 }
 
-/// Whether an integration test needs the shared models: by its name.
+/// Whether an integration test needs the shared models, which its name tells.
 fn needs_shared(target: &str) -> bool {
     target.starts_with("shared_")
 }
 
-/// The folder of the shared models, where there is one.
+/// The folder of the shared models; `None` if it does not exist.
 fn shared() -> Option<PathBuf> {
     let folder = std::env::var_os("ATTACHE_SHARED").map_or_else(|| root().join("../shared"), PathBuf::from);
     folder.is_dir().then_some(folder)

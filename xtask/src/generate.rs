@@ -1,4 +1,4 @@
-//! Files that are made from others and checked in: made anew, and compared.
+//! Generates the checked-in files that are derived from other files, and checks that they are up to date.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -7,20 +7,20 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::{cargo, root};
 
-/// The version of `flatc` whose code the `flatbuffers` crate of the workspace understands.
+/// The version of `flatc` whose code fits the `flatbuffers` crate of the workspace.
 const FLATC: &str = "25.12.19";
 
-/// One schema.
+/// A FlatBuffers schema.
 struct Schema {
-    /// Of `schema/NAME.fbs`, and of what is generated from it.
+    /// The name of `schema/NAME.fbs` and of the code that is generated from it.
     name: &'static str,
-    /// Arguments of `flatc` besides the common ones.
+    /// Further arguments of `flatc`.
     arguments: &'static [&'static str],
 }
 
 const SCHEMAS: [Schema; 2] = [
     Schema { name: "metadata", arguments: &[] },
-    // With owned structs, for the writer.
+    // The writer needs the owned structs.
     Schema { name: "tflite", arguments: &["--gen-object-api"] },
 ];
 
@@ -51,14 +51,14 @@ impl Schema {
         ensure!(status.success(), "{flatc:?}: {status}");
         let path = self.generated("_generated.rs");
         let code = std::fs::read_to_string(&path)?;
-        // Other crates write the structs as literals.
+        // Other crates construct the structs with literals.
         let lines = code.split_inclusive('\n').filter(|line| line.trim_end() != "#[non_exhaustive]");
         std::fs::write(&path, lines.collect::<String>())?;
         Ok(std::fs::write(self.generated(".hash"), format!("{}\n", self.hash()?))?)
     }
 }
 
-/// Makes everything anew; code from schemas only where there is the right `flatc`.
+/// Generates all files. Code from schemas is generated only if the right version of `flatc` is installed.
 pub(crate) fn run() -> Result<()> {
     let found = flatc_version();
     for schema in &SCHEMAS {
@@ -70,7 +70,7 @@ pub(crate) fn run() -> Result<()> {
             bail!("{} changed: its code needs flatc {FLATC} (here: {found})", schema.source().display());
         }
     }
-    // With the whole workspace's features, so that nothing is built anew.
+    // Uses the features of the whole workspace, so that nothing is rebuilt.
     let mut manual = cargo();
     manual.args(["test", "--quiet", "--workspace", "--test", "manual"]).env("ATTACHE_GENERATE", "1");
     let status = manual.status()?;
@@ -79,8 +79,8 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// An error unless the code of each schema was made from the schema as it is. (Whether the manual is current, the test
-/// `manual` of `attache-ops` tells.)
+/// Checks that the code of each schema was generated from the current schema. (The test `manual` of `attache-ops`
+/// checks that the manual is up to date.)
 pub(crate) fn check() -> Result<()> {
     let remedy = "run `cargo xtask generate`";
     for schema in &SCHEMAS {

@@ -1,7 +1,6 @@
-//! The project's own tasks: `cargo xtask TASK`.
+//! The tasks of the project: `cargo xtask TASK`.
 //!
-//! Whatever a contributor or a machine has to run is here, so that both run the same. Nothing of it is part of the
-//! library.
+//! Contributors and machines run the same tasks. None of them is part of the library.
 
 mod check;
 mod generate;
@@ -21,7 +20,7 @@ struct Task {
     run: fn(&[String]) -> Result<()>,
 }
 
-/// Every task, sorted by name.
+/// All tasks, sorted by name.
 static TASKS: &[Task] = &[
     Task {
         name: "check",
@@ -51,7 +50,7 @@ fn test(arguments: &[String]) -> Result<()> {
     check::run(arguments)
 }
 
-/// A task that takes no arguments.
+/// Runs a task that takes no arguments.
 fn plain(arguments: &[String], run: fn() -> Result<()>) -> Result<()> {
     ensure!(arguments.is_empty(), "this task takes no arguments: {}", arguments.join(" "));
     run()
@@ -76,12 +75,13 @@ fn main() -> ExitCode {
 
 /// The folder of the workspace.
 fn root() -> PathBuf {
-    // Told by cargo at the run: checkouts that share a build folder share this program too.
+    // Cargo sets the variable at run time. Checkouts that share a build folder also share this program, so the path at
+    // compile time may be that of another checkout.
     let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     Path::new(&package).parent().expect("this crate lies in the workspace").to_owned()
 }
 
-/// Cargo, the one that runs this, in the workspace.
+/// The cargo that runs this program, in the folder of the workspace.
 fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());

@@ -1,5 +1,5 @@
-//! What the gate needs around it: parts of the toolchain, a software Vulkan driver, its validation layer, and a quiet
-//! environment.
+//! The gate's requirements: components of the toolchain, a software Vulkan driver, the validation layer, and
+//! environment variables.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,18 +8,18 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::cargo;
 
-/// Debian packages that the tests need.
-/// `libgl1-mesa-dri` holds the software driver behind EGL, which the others only recommend.
+/// Debian packages that the tests need. `libgl1-mesa-dri` contains the software driver for EGL, which the other
+/// packages only recommend.
 const PACKAGES: [&str; 6] =
     ["libegl1", "libgl1-mesa-dri", "libgles2", "libvulkan1", "mesa-vulkan-drivers", "vulkan-validationlayers"];
 
-/// Components of the Rust toolchain that the gate needs, each with the command of cargo that it brings.
+/// Components of the Rust toolchain that the gate needs, each with the cargo command that it provides.
 const COMPONENTS: [(&str, &str); 2] = [("clippy", "clippy"), ("rustfmt", "fmt")];
 
 /// Folders in which the Vulkan loader looks for manifests.
 const MANIFESTS: [&str; 3] = ["/etc/vulkan", "/usr/local/share/vulkan", "/usr/share/vulkan"];
 
-/// Installs what is missing. Other systems than Linux bring the drivers that their tests need.
+/// Installs what is missing. Systems other than Linux include the drivers that their tests need.
 pub(crate) fn run() -> Result<()> {
     add_components()?;
     if cfg!(target_os = "linux") && is_there("dpkg-query") {
@@ -53,7 +53,7 @@ fn install_packages() -> Result<()> {
     apt_get(&[&["install", "--yes", "--no-install-recommends"], missing.as_slice()].concat())
 }
 
-/// An error unless the software driver and the validation layer are there: without them the GPU's tests prove nothing.
+/// Checks that the software driver and the validation layer are installed. Without them, the GPU tests prove nothing.
 pub(crate) fn verify() -> Result<()> {
     if !cfg!(target_os = "linux") {
         return Ok(());
@@ -65,16 +65,16 @@ pub(crate) fn verify() -> Result<()> {
     Ok(())
 }
 
-/// The variables that tests run with.
+/// The environment variables of the tests.
 pub(crate) fn environment() -> Result<Vec<(&'static str, String)>> {
     let mut variables = vec![
-        // Mesa's software driver: no threads of its own, which are slower for small work and fill profiles with noise.
+        // Disables the threads of Mesa's software driver, which are slower for small work and clutter profiles.
         ("LP_NUM_THREADS", "0".to_owned()),
-        // Without optimisations it compiles shaders a third faster; tests run most of them once or twice.
+        // Without optimisations, the driver compiles shaders a third faster. Tests run most shaders once or twice.
         ("GALLIVM_PERF", "nopt".to_owned()),
     ];
     if cfg!(target_os = "linux") && std::env::var_os("XDG_RUNTIME_DIR").is_none() {
-        // Loader and drivers complain about its absence on standard error.
+        // The loader and the drivers write warnings to standard error if it is missing.
         let folder = std::env::temp_dir().join(format!("attache-runtime-{}", std::process::id()));
         std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
         restrict(&folder)?;
@@ -83,7 +83,7 @@ pub(crate) fn environment() -> Result<Vec<(&'static str, String)>> {
     Ok(variables)
 }
 
-/// Makes a folder the user's alone, as a runtime folder has to be.
+/// Gives only the user access to a folder, which is required of a runtime folder.
 #[cfg(unix)]
 fn restrict(folder: &Path) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;

@@ -1,6 +1,6 @@
-//! Rust source as the rules of structure see it: without comments and without tests.
+//! Rust source for the structure rules: without comments and tests.
 //!
-//! A scanner, not a parser: it knows comments, strings, characters and brackets, and nothing else of the language.
+//! This is a scanner, not a parser. It recognises only comments, strings, characters and brackets.
 
 use std::path::{Path, PathBuf};
 
@@ -11,11 +11,11 @@ use crate::root;
 /// A hand-written source file of a crate.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// From the root of the workspace on, with `/`.
+    /// The path relative to the root of the workspace, with `/`.
     pub(crate) path: String,
-    /// The file line by line, with comments and tests blanked.
+    /// The file with comments and tests replaced by spaces, so that line numbers are unchanged.
     pub(crate) code: String,
-    /// As `code`, with what is in strings blanked as well.
+    /// The same as `code` with strings also replaced by spaces.
     pub(crate) bare: String,
 }
 
@@ -27,14 +27,14 @@ impl Source {
         Self { path: path.into(), code, bare }
     }
 
-    /// The file's name without its ending; of `mod.rs`, the folder's.
+    /// The name of the file without its extension; for `mod.rs`, the name of the folder.
     pub(crate) fn stem(&self) -> &str {
         let path = self.path.trim_end_matches("/mod.rs").trim_end_matches(".rs");
         path.rsplit('/').next().unwrap_or(path)
     }
 }
 
-/// Every hand-written source file of the crates: neither generated code nor files of tests.
+/// All hand-written source files of the crates, without generated code and without files of tests.
 pub(crate) fn sources() -> Result<Vec<Source>> {
     let paths = tracked()?.into_iter().filter(|path| {
         let is_source = path.ends_with(".rs") && path.starts_with("crates/") && path.contains("/src/");
@@ -43,13 +43,13 @@ pub(crate) fn sources() -> Result<Vec<Source>> {
     paths.map(|path| Ok(Source::new(path.clone(), read(&path)?))).collect()
 }
 
-/// A file of the workspace.
+/// Reads a file of the workspace.
 pub(crate) fn read(path: &str) -> Result<String> {
     std::fs::read_to_string(root().join(path)).with_context(|| path.to_owned())
 }
 
-/// Every file of the workspace that is not ignored, from the root on, with `/`, sorted. Read from the folders, so that
-/// it needs no git.
+/// The sorted paths of all files of the workspace except build outputs, relative to the root, with `/`. Lists the
+/// folders rather than asking git, so that git is not required.
 pub(crate) fn tracked() -> Result<Vec<String>> {
     let mut found = Vec::new();
     walk(&root(), &mut found)?;
@@ -64,7 +64,7 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
         let entry = entry?;
         let name = entry.file_name();
-        // A folder, or in a further working tree a file that says where it is.
+        // A folder, or a file with its path in a further working tree.
         if name == ".git" {
             continue;
         }
@@ -80,12 +80,12 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// The code of a file, tests included, with comments and what is in strings blanked.
+/// The text of a file, including tests, with comments and strings replaced by spaces.
 pub(crate) fn bare(text: &str) -> String {
     mask(text).1
 }
 
-/// Where a text stands as whole words.
+/// The positions at which `text` occurs as whole words.
 pub(crate) fn words<'a>(line: &'a str, text: &'a str) -> impl Iterator<Item = usize> + 'a {
     let is_part = |character: char| character.is_alphanumeric() || character == '_';
     line.match_indices(text).map(|(start, _)| start).filter(move |start| {
@@ -94,7 +94,8 @@ pub(crate) fn words<'a>(line: &'a str, text: &'a str) -> impl Iterator<Item = us
     })
 }
 
-/// The text with comments blanked, and the same with strings blanked too. Both have the text's length and lines.
+/// The text with comments replaced by spaces, and the same with strings also replaced. Both have the length and the
+/// lines of the text.
 fn mask(text: &str) -> (String, String) {
     let bytes = text.as_bytes();
     let (mut code, mut bare) = (bytes.to_vec(), bytes.to_vec());
@@ -121,7 +122,7 @@ fn mask(text: &str) -> (String, String) {
     (text(code), text(bare))
 }
 
-/// Length of the block comment that the text begins with; they nest.
+/// Length of the block comment at the start of the text, including nested ones.
 fn block_comment(text: &[u8]) -> usize {
     let (mut depth, mut at) = (0, 0);
     while at < text.len() {
@@ -137,7 +138,7 @@ fn block_comment(text: &[u8]) -> usize {
     text.len()
 }
 
-/// Length of the string or character literal at a place, where there is one.
+/// Length of the string or character literal at a position; `None` if there is no literal.
 fn literal(text: &[u8], at: usize) -> Option<usize> {
     let rest = &text[at..];
     let follows_word = at > 0 && (text[at - 1].is_ascii_alphanumeric() || text[at - 1] == b'_');
@@ -150,7 +151,7 @@ fn literal(text: &[u8], at: usize) -> Option<usize> {
             let end = body[1..].windows(closing.len()).position(|window| window == closing)?;
             Some(1 + hashes + 1 + end + closing.len())
         }
-        // A character; what has no closing quote at its place is a lifetime.
+        // A character literal. Without a closing quote after one character, it is a lifetime.
         b'\'' if rest.get(1) == Some(&b'\\') => Some(quoted(rest, b'\'')),
         b'\'' => {
             let width = std::str::from_utf8(&rest[1..rest.len().min(5)]);
@@ -162,7 +163,7 @@ fn literal(text: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// Length of a literal in which a backslash escapes.
+/// Length of a literal with backslash escapes.
 fn quoted(text: &[u8], quote: u8) -> usize {
     let mut at = 1;
     while at < text.len() && text[at] != quote {
@@ -171,7 +172,7 @@ fn quoted(text: &[u8], quote: u8) -> usize {
     (at + 1).min(text.len())
 }
 
-/// Where items marked `#[cfg(test)]` are.
+/// The ranges of items marked `#[cfg(test)]`.
 fn test_ranges(bare: &str) -> Vec<(usize, usize)> {
     const MARK: &str = "#[cfg(test)]";
     let mut ranges = Vec::new();

@@ -1,8 +1,9 @@
-//! The rules of structure that `ARCHITECTURE.md` and `CONTRIBUTING.md` state, as checks of the source.
+//! Checks of the source for the structure rules in `ARCHITECTURE.md` and `CONTRIBUTING.md`.
 
 mod edges;
 mod mentions;
 mod modules;
+mod names;
 mod paths;
 mod rooms;
 mod sizes;
@@ -10,20 +11,22 @@ mod unsafety;
 
 use anyhow::{Result, ensure};
 
-/// One rule.
+/// A structure rule.
 pub(crate) struct Rule {
-    /// What must hold.
+    /// The statement of the rule.
     pub(crate) about: &'static str,
-    /// Where it doesn't.
+    /// Finds the places that break the rule.
     find: fn() -> Result<Vec<String>>,
 }
 
-/// Every rule.
+/// All rules.
 pub(crate) static RULES: &[Rule] = &[
     Rule { about: "crates depend only on the crates that the architecture allows", find: edges::find },
     Rule { about: "an operator is mentioned outside its own file in at most two lines", find: mentions::find },
     Rule { about: "rooms import only from rooms before them, and modules in no circle", find: rooms::find },
-    Rule { about: "no hand-written source file has more than 800 lines", find: sizes::find },
+    Rule { about: "no hand-written source file has more than 800 lines", find: sizes::files },
+    Rule { about: "no function has more than 80 lines without a reason", find: sizes::functions },
+    Rule { about: "no two public types have the same name", find: names::find },
     Rule { about: "no file names a path of somebody's machine", find: paths::find },
     Rule {
         about: "`unsafe` stands where docs/security.md lists it, with a reason at each block",
@@ -31,7 +34,7 @@ pub(crate) static RULES: &[Rule] = &[
     },
 ];
 
-/// Runs every rule; an error where one is broken, with all places.
+/// Checks all rules. If any is broken, returns an error that lists all places.
 pub(crate) fn run() -> Result<()> {
     rooms::print()?;
     let mut broken = Vec::new();

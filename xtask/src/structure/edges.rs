@@ -1,12 +1,12 @@
-//! Which crate may know which.
+//! Allowed dependencies between the crates of the workspace.
 
 use anyhow::Result;
 use serde_json::Value;
 
 use crate::check::packages;
 
-/// Each crate, and the crates of the workspace that it may depend on. `attache-base`, the shared vocabulary, is open to
-/// all. `xtask` is no part of the library: it looks at what it checks.
+/// Each crate with the crates of the workspace that it may depend on. All crates may depend on `attache-base`, which
+/// has the shared types. `xtask` is not part of the library and depends on the crates that it checks.
 static ALLOWED: &[(&str, &[&str])] = &[
     ("attache", &["gpu", "gpu-ir", "graph", "kernels", "model", "ops", "passes"]),
     ("attache-base", &[]),
@@ -21,7 +21,8 @@ static ALLOWED: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
-/// Crates from outside that only one crate of ours may use, for that is what the others must not know. Tests may.
+/// External crates that only one crate of the workspace may use, since it isolates the others from them. Tests may use
+/// them.
 static OWNED: &[(&str, &str)] = &[
     ("ash", "attache-gpu"),
     ("clap", "attache-cli"),
@@ -31,7 +32,7 @@ static OWNED: &[(&str, &str)] = &[
     ("wgpu", "attache-gpu"),
 ];
 
-/// Edges that are not allowed.
+/// Dependencies that are not allowed.
 pub(super) fn find() -> Result<Vec<String>> {
     Ok(packages()?.iter().flat_map(forbidden).collect())
 }

@@ -1,8 +1,8 @@
-//! One operator, one file: where else an operator is mentioned.
+//! Each operator is defined in one file. This rule limits its mentions in other files.
 //!
-//! A mention is a line of hand-written source, tests and comments apart, that holds the operator's module path,
-//! `BuiltinOperator::X` or TensorFlow Lite's name for it in a string. Two are allowed: the `mod` line and the row of the
-//! table in `attache-ops/src/operators/mod.rs`.
+//! A mention is a line of hand-written source, except tests and comments, with the operator's module path,
+//! `BuiltinOperator::X`, or TensorFlow Lite's name of the operator in a string. Two are allowed: the `mod` line and the
+//! row of the table in `attache-ops/src/operators/mod.rs`.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use anyhow::{Result, bail, ensure};
 
 use crate::source::{Source, sources, words};
 
-/// Mentions allowed outside an operator's own file.
+/// Maximum number of mentions outside an operator's own file.
 const MOST: usize = 2;
 
-/// Where operators live.
+/// The folder of the operators.
 const OPERATORS: &str = "crates/attache-ops/src/operators/";
 
-/// What may name operators at will, and why.
+/// Paths without a limit on mentions, with the reason.
 static EXCEPTIONS: &[(&str, &str)] = &[("crates/attache/src/zoo/", "built-in models are lists of operators")];
 
-/// Operators with too many mentions, each with its places.
+/// Operators with too many mentions, each with the places of its mentions.
 pub(super) fn find() -> Result<Vec<String>> {
     let sources = sources()?;
     let mut found = Vec::new();
@@ -32,7 +32,7 @@ pub(super) fn find() -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Each operator with the one file that defines it.
+/// Each operator with the file that defines it.
 fn own_files(sources: &[Source]) -> Result<BTreeMap<&str, &Source>> {
     let mut found = BTreeMap::<&str, &Source>::new();
     for source in sources.iter().filter(|source| source.path.starts_with(OPERATORS)) {
@@ -58,7 +58,7 @@ fn defined(code: &str) -> impl Iterator<Item = &str> {
 /// The lines outside its own file that mention an operator.
 fn mentions(name: &str, own: &Source, sources: &[Source]) -> Vec<String> {
     let is_exempt = |path: &str| EXCEPTIONS.iter().any(|(prefix, _)| path.starts_with(prefix));
-    // An operator that has outgrown one file is a folder of the same stem.
+    // An operator that is too large for one file has a folder of the same stem.
     let own_folder = format!("{OPERATORS}{}/", own.stem());
     let is_own = |path: &str| path == own.path || path.starts_with(&own_folder);
     let others = sources.iter().filter(|source| !is_own(&source.path) && !is_exempt(&source.path));
@@ -76,7 +76,7 @@ fn mentions(name: &str, own: &Source, sources: &[Source]) -> Vec<String> {
         .collect()
 }
 
-/// Whether a line declares a module or goes through it, as one of this crate.
+/// Whether a line declares this module of the crate or contains a path through it.
 fn names_module(bare: &str, stem: &str) -> bool {
     let declared = words(bare, &format!("mod {stem}")).any(|start| bare[start + 4 + stem.len()..].starts_with(';'));
     let through = words(bare, stem).any(|start| {

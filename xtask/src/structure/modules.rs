@@ -1,25 +1,25 @@
-//! Modules and what they import from each other, read from the sources.
+//! The modules of a crate and their imports from each other, read from the sources.
 //!
-//! An import is any path that begins with `crate`, `self` or `super`, in a `use` or elsewhere, tests apart. It leads to the
-//! module that defines what the path names: re-exports are followed.
+//! An import is any path that begins with `crate`, `self` or `super`, in a `use` or elsewhere, except in tests. It
+//! refers to the module that defines the item; re-exports are followed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::source::Source;
 
-/// A module by its path within its crate: empty for the root.
+/// The path of a module within its crate, empty for the root.
 pub(super) type Module = Vec<String>;
 
-/// The modules of one crate, and what each imports.
+/// The modules of one crate and their imports.
 pub(super) struct Modules {
-    /// For each module the names that it brings in by `use`, with their paths from the root on.
+    /// For each module, the names that its `use` declarations import, with their paths from the root.
     names: BTreeMap<Module, BTreeMap<String, Module>>,
-    /// The paths that each module holds, from the root on.
+    /// The paths in each module, from the root.
     paths: BTreeMap<Module, BTreeSet<Module>>,
 }
 
 impl Modules {
-    /// Of the sources of a crate in `crates/NAME/src/`.
+    /// Reads the modules of a crate from its sources in `crates/NAME/src/`.
     pub(super) fn of(name: &str, sources: &[Source]) -> Self {
         let folder = format!("crates/{name}/src/");
         let mut modules = Self { names: BTreeMap::new(), paths: BTreeMap::new() };
@@ -34,7 +34,7 @@ impl Modules {
                     modules.names.entry(module.clone()).or_default().insert(path.name, path.path);
                 }
             }
-            // In a `use`, a path may also begin with a module of this one.
+            // The path of a `use` may also begin with a submodule of this module.
             for path in uses(text) {
                 let full = Imported { path: [module.as_slice(), &path.path].concat(), name: path.name };
                 modules.names.entry(module.clone()).or_default().entry(full.name).or_insert(full.path);
@@ -45,7 +45,8 @@ impl Modules {
         modules
     }
 
-    /// Each import: from which module to which. Those of what lies within a module or around it are none.
+    /// Each import as the importing and the imported module. Imports from submodules and from enclosing modules do not
+    /// count.
     pub(super) fn imports(&self) -> BTreeSet<(Module, Module)> {
         let mut found = BTreeSet::new();
         for (module, paths) in &self.paths {
@@ -59,7 +60,7 @@ impl Modules {
         found
     }
 
-    /// The module that defines what a path names.
+    /// The module that defines the item of a path. Follows at most `depth` re-exports.
     fn definition(&self, path: &[String], depth: usize) -> Module {
         let mut module = Module::new();
         for (index, name) in path.iter().enumerate() {
@@ -79,7 +80,7 @@ impl Modules {
         module
     }
 
-    /// Sets of modules that import each other in a circle.
+    /// Sets of modules with circular imports.
     pub(super) fn circles(&self) -> Vec<Vec<Module>> {
         let imports = self.imports();
         let reached = |from: &Module| {
@@ -107,20 +108,20 @@ impl Modules {
     }
 }
 
-/// What a `use` brings in.
+/// An item that a `use` imports.
 struct Imported {
     path: Module,
-    /// Under which name.
+    /// The name under which the item is imported.
     name: String,
 }
 
-/// The module of a file, by its path within `src/`.
+/// The module of a file, given by its path within `src/`.
 fn module(path: &str) -> Module {
     let path = path.trim_end_matches(".rs").trim_end_matches("/mod");
     if matches!(path, "lib" | "main") { Module::new() } else { path.split('/').map(str::to_owned).collect() }
 }
 
-/// A path from the crate's root on; `None` where it leads out of the crate.
+/// The path from the root of the crate; `None` if it leaves the crate.
 fn absolute(module: &[String], path: &Imported) -> Option<Imported> {
     let (first, mut rest) = path.path.split_first()?;
     let mut base = match first.as_str() {
@@ -134,7 +135,8 @@ fn absolute(module: &[String], path: &Imported) -> Option<Imported> {
     Some(Imported { path: [base, rest].concat(), name: path.name.clone() })
 }
 
-/// Every path that begins with `crate`, `self` or `super`, one for each leaf of a group, with its place in the text.
+/// All paths that begin with `crate`, `self` or `super`, one for each leaf of a group, with their positions in the
+/// text.
 fn paths(text: &str) -> Vec<(usize, Imported)> {
     let starts = ["crate::", "self::", "super::"].into_iter().flat_map(|start| text.match_indices(start));
     let is_part = |before: &str| before.ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':');
@@ -142,7 +144,7 @@ fn paths(text: &str) -> Vec<(usize, Imported)> {
     starts.flat_map(|at| leaves(&text[at..]).into_iter().map(move |leaf| (at, leaf))).collect()
 }
 
-/// The paths of `use` declarations that begin with none of these.
+/// The paths of `use` declarations that begin with none of these keywords.
 fn uses(text: &str) -> Vec<Imported> {
     let declarations = text.match_indices("use ").filter(|(at, _)| {
         let before = text[..*at].trim_end_matches(' ');
@@ -153,19 +155,19 @@ fn uses(text: &str) -> Vec<Imported> {
     own.flat_map(leaves).collect()
 }
 
-/// Whether a path stands at the head of a `use`.
+/// Whether the path at this position is the first one of a `use`.
 fn in_use(text: &str, place: usize) -> bool {
     text[..place].trim_end().ends_with("use")
 }
 
-/// The leaves of the tree of paths that a text begins with.
+/// The leaves of the tree of paths at the start of the text.
 fn leaves(text: &str) -> Vec<Imported> {
     let mut found = Vec::new();
     tree(text, &mut Vec::new(), &mut found);
     found
 }
 
-/// Reads one tree, whose paths begin with `base`; the text behind it.
+/// Reads one tree, whose paths begin with `base`, and returns the text after it.
 fn tree<'a>(text: &'a str, base: &mut Module, found: &mut Vec<Imported>) -> &'a str {
     let depth = base.len();
     let mut rest = text.trim_start();
@@ -189,7 +191,7 @@ fn tree<'a>(text: &'a str, base: &mut Module, found: &mut Vec<Imported>) -> &'a 
             }
             break;
         }
-        // At the end of a path `self` is the module so far, and no part of it.
+        // At the end of a path, `self` stands for the module before it.
         let is_itself = word == "self" && base.len() > depth.max(1);
         let is_name = !matches!(word, "" | "*") && !is_itself;
         if is_name {

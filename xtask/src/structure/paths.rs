@@ -1,18 +1,18 @@
-//! Paths that exist on one machine alone.
+//! Finds absolute paths that exist only on one machine.
 
 use anyhow::Result;
 
 use crate::root;
 use crate::source::tracked;
 
-/// Folders at the root of a file system in which people keep their work.
+/// Folders at the root of a file system that contain users' files.
 const FOLDERS: [&str; 4] = ["home", "root", "work", "Users"];
 
-/// Lines that name such a path.
+/// Lines with such a path.
 pub(super) fn find() -> Result<Vec<String>> {
     let mut found = Vec::new();
     for path in tracked()? {
-        // Files that are not text hold no paths of ours.
+        // Binary files are not checked.
         let Ok(text) = String::from_utf8(std::fs::read(root().join(&path))?) else { continue };
         let lines = text.lines().enumerate().filter(|(_, line)| names_machine(line));
         found.extend(lines.map(|(index, _)| format!("{path}, line {}", index + 1)));
@@ -20,13 +20,13 @@ pub(super) fn find() -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Whether a line holds an absolute path below one of the folders.
+/// Whether a line contains an absolute path below one of the folders.
 fn names_machine(line: &str) -> bool {
     FOLDERS.iter().any(|folder| {
         let inside = ['/', '\\'].map(|separator| format!("{separator}{folder}{separator}"));
         let starts = inside.iter().flat_map(|folder| line.match_indices(folder).map(|(start, _)| start));
         starts.map(|start| line[..start].chars().next_back()).any(|before| match before {
-            // A drive's colon, or nothing that belongs to a longer path.
+            // Either a drive letter's colon, or a character that is not part of a longer path.
             Some(before) => !(before.is_alphanumeric() || matches!(before, '.' | '_' | '-' | '}' | ')' | '~')),
             None => true,
         })

@@ -1,5 +1,5 @@
-//! Rooms: the top modules of a crate, in the order in which data visits them. A room imports from those before it alone, and
-//! no modules import each other in a circle.
+//! Rooms are the top-level modules of a crate, in the order in which data passes through them. A room imports only from
+//! rooms before it, and there are no circular imports between modules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,13 +36,13 @@ static ROOMS: &[(&str, &[&str])] = &[
     ("attache-ops", &["subgraphs", "definition", "shared", "operators", "import"]),
 ];
 
-/// Imports against the order, and circles.
+/// Imports against the order, and circular imports.
 pub(super) fn find() -> Result<Vec<String>> {
     let sources = sources()?;
     Ok(ROOMS.iter().flat_map(|(name, rooms)| broken(name, rooms, &sources)).collect())
 }
 
-/// Prints the rooms of each crate, and what each imports from.
+/// Prints the rooms of each crate, each with the rooms from which it imports.
 pub(super) fn print() -> Result<()> {
     let sources = sources()?;
     for (name, rooms) in ROOMS {

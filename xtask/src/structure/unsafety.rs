@@ -1,7 +1,8 @@
-//! Where `unsafe` may stand: in the files that `docs/security.md` lists, each with its reason, and nowhere else.
+//! `unsafe` is allowed only in the files that `docs/security.md` lists, each with a reason.
 //!
-//! The document is the list, so that it can't go stale. Tests count as code here, and so do crates outside of the
-//! workspace. Not looked for: what a macro of another crate expands to, which the lint `unsafe_code` sees.
+//! The check reads the list from the document, so that the document is always up to date. It includes tests, and crates
+//! in the repository that are not part of the workspace. It does not expand macros of other crates; the lint
+//! `unsafe_code` covers those.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +13,12 @@ use crate::source::{bare, read, tracked, words};
 /// The document, and the heading above its table of files.
 const DOCUMENT: &str = "docs/security.md";
 const HEADING: &str = "## Where `unsafe` stands";
-/// What a comment begins with that gives the reason of a block.
+/// The beginning of a comment that gives the reason of a block.
 const REASON: &str = "// SAFETY:";
-/// Code that `flatc` writes gives no reasons.
+/// The folder of code that `flatc` generates, which gives no reasons.
 const GENERATED: &str = "/generated/";
 
-/// Where the files and the document disagree, and blocks without a reason.
+/// Differences between the files and the document, and blocks without a reason.
 pub(super) fn find() -> Result<Vec<String>> {
     let listed = listed(&read(DOCUMENT)?)?;
     let paths = tracked()?.into_iter().filter(|path| path.ends_with(".rs") || path.ends_with("Cargo.toml"));
@@ -25,7 +26,7 @@ pub(super) fn find() -> Result<Vec<String>> {
     Ok(broken(&listed, &files))
 }
 
-/// The files of the document's table, or folders with a `/` at the end, with their reasons.
+/// The files in the document's table, each with its reason. Folders end with `/`.
 fn listed(document: &str) -> Result<BTreeMap<String, String>> {
     let section = document.lines().skip_while(|line| *line != HEADING).skip(1);
     let rows = section.take_while(|line| !line.starts_with("## ")).filter_map(row);
@@ -34,7 +35,7 @@ fn listed(document: &str) -> Result<BTreeMap<String, String>> {
     Ok(listed)
 }
 
-/// The cells of a line such as ``| `crates/x/src/y.rs` | its reason |``; the heading of the table has no backquotes.
+/// The cells of a line such as ``| `crates/x/src/y.rs` | its reason |``. The heading of the table has no backquotes.
 fn row(line: &str) -> Option<(String, String)> {
     let (file, reason) = line.strip_prefix("| `")?.trim_end().strip_suffix('|')?.split_once("` |")?;
     Some((file.to_owned(), reason.trim().to_owned()))
@@ -58,7 +59,7 @@ fn broken(listed: &BTreeMap<String, String>, files: &[(String, String)]) -> Vec<
     unlisted.chain(idle).chain(bare).chain(silent).collect()
 }
 
-/// The lines with the word `unsafe` in code, or where the lint is lifted.
+/// The lines that contain the word `unsafe` in code, or that relax the lint.
 fn places(path: &str, text: &str) -> Vec<usize> {
     if path.ends_with(".toml") {
         let lifts = |line: &str| line.trim_start().starts_with("unsafe_code") && !line.contains("\"deny\"");
@@ -73,7 +74,7 @@ fn places(path: &str, text: &str) -> Vec<usize> {
     lines
 }
 
-/// Whether what follows is in the brackets of `allow`, `expect` or `warn`.
+/// Whether the text after `before` is inside the brackets of `allow`, `expect` or `warn`.
 fn lifts_lint(before: &str) -> bool {
     let attribute = before.rfind('(').map(|bracket| before[..bracket].trim_end());
     attribute.is_some_and(|text| ["allow", "expect", "warn"].iter().any(|level| text.ends_with(level)))
@@ -87,8 +88,8 @@ fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines().enumerate().map(|(index, line)| (index + 1, line))
 }
 
-/// The lines of blocks, implementations and foreign functions above which no comment gives a reason. A function that is
-/// unsafe to call says what its caller has to promise in its documentation.
+/// The lines of unsafe blocks, implementations and foreign functions without a comment that gives the reason. Unsafe
+/// functions need none, since their documentation states the caller's obligations.
 fn unexplained(path: &str, text: &str) -> Vec<usize> {
     if !path.ends_with(".rs") {
         return Vec::new();
@@ -105,7 +106,7 @@ fn unexplained(path: &str, text: &str) -> Vec<usize> {
     found
 }
 
-/// Whether a comment with the reason stands in the line, or right above the statement that the line belongs to.
+/// Whether there is a comment with the reason on the line, or directly above the statement that contains the line.
 fn is_explained(lines: &[&str], bare: &[&str], index: usize) -> bool {
     let is_comment = |index: &usize| lines[*index].trim_start().starts_with("//");
     let gives_reason = |index: usize| lines[index].contains(REASON);
