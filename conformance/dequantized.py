@@ -1,12 +1,13 @@
-"""What dynamic range models compute once their weights are floats.
+"""Writes cases of dynamic range models whose weights are replaced by floats.
 
     pip install ai-edge-litert numpy
     python dequantized.py CASES_DIR OUT_DIR
 
-TensorFlow Lite's CPU quantizes the activations that meet 8-bit weights at run time; a device that keeps them as floats is
-nearer to the model that was trained. Each folder with a model.tflite at or below CASES_DIR becomes a case below OUT_DIR:
-the same model and inputs, and for outputs what LiteRT's reference kernels compute when each constant of 4 or 8 bits with a
-scale is replaced by the float32 numbers that it stands for. A model that isn't of this kind is an error.
+TensorFlow Lite's CPU quantizes at run time the activations that are combined with 8-bit weights. A device that keeps
+them as floats is closer to the trained model. For each folder at or below CASES_DIR with a model.tflite, the script
+writes a case below OUT_DIR: the same model and inputs, with the outputs of LiteRT's reference kernels for the model
+in which each 4-bit or 8-bit constant with a scale is replaced by its dequantized float32 elements. A model of another
+kind is an error.
 """
 
 import shutil
@@ -22,13 +23,13 @@ STORED = {getattr(schema.TensorType, name): dtype for name, dtype in
 
 
 def nibbles(data, count):
-    """Numbers of 4 bits, the lower half of a byte first."""
+    """Unpacks 4-bit integers. The lower half of a byte comes first."""
     halves = np.stack([data << 4, data & 0xF0], axis=1).reshape(-1)[:count]
     return halves.view(np.int8) >> 4
 
 
 def reals(tensor, data):
-    """What a constant's elements stand for."""
+    """The dequantized elements of a constant."""
     count = int(np.prod(tensor.shape, dtype=np.int64))
     values = nibbles(data, count) if tensor.type == schema.TensorType.INT4 else data.view(STORED[tensor.type])[:count]
     extents = [1] * len(tensor.shape)
@@ -42,13 +43,13 @@ def reals(tensor, data):
 
 
 def is_stored(tensor):
-    """Whether a tensor holds numbers that stand for others."""
+    """Whether a tensor is quantized."""
     scale = tensor.quantization.scale if tensor.quantization is not None else None
     return tensor.type in STORED and scale is not None and len(scale) > 0
 
 
 def dequantized(file):
-    """The file with weights that are floats; None where the model isn't of this kind."""
+    """The model file with dequantized weights; None if the model is of another kind."""
     model = parse(file)
     dequantize = [index for index, code in enumerate(model.operatorCodes)
                   if max(code.builtinCode, code.deprecatedBuiltinCode) == schema.BuiltinOperator.DEQUANTIZE]

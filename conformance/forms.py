@@ -1,6 +1,7 @@
-"""What the modules of forms share: ways to give a single operator its inputs.
+"""Shared functions of the modules of forms: ways to add the inputs of a single operator.
 
-Each way is a function of (model, draw) that adds the inputs and lists them; `draw(*extents)` gives random values.
+Each way is a function of (model, draw) that adds the inputs and returns their list. `draw(*extents)` returns random
+values.
 """
 
 import numpy as np
@@ -51,8 +52,8 @@ def then_fed(first, *values):
 def weighted(image, weights, bias_axis, storage="constant", bias=True):
     """An image, its weights and a bias as long as the weights' `bias_axis`.
 
-    Storage tells what is constant: "constant" weights and bias, the same as "f16", "runtime_filter" only the bias,
-    "runtime_all" nothing, "constant_image" the image and the bias.
+    `storage` selects the constants: "constant" makes the weights and the bias constant, "f16" the same as float16,
+    "runtime_filter" only the bias, "runtime_all" nothing, and "constant_image" the image and the bias.
     """
     def listed(model, draw):
         add = {"f16": model.constant_f16, "runtime_all": model.input}.get(storage, model.constant)

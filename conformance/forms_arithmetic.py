@@ -108,7 +108,7 @@ def dequantize(suite):
 
     for shape in ((), (5,), (2, 3), (2, 1, 2, 2, 2)):
         half = lambda draw: draw(*shape, dtype=np.float16)
-        # XNNPACK fails on a graph that holds nothing else.
+        # XNNPACK fails on a graph without other operators.
         case(f"constant_rank_{len(shape)}", lambda m, draw: [m.constant(half(draw))], kernels=("reference", "plain"))
         case(f"runtime_rank_{len(shape)}", lambda m, draw: [m.input(half(draw))])
     corners = np.array([0, -0.0, 6e-8, -6e-5, 65504, 1 / 3], np.float16)

@@ -1,8 +1,8 @@
-"""Bytes in operators whose arithmetic is their own: sums, products, quotients, roots, norms, resizes, scales by channel.
+"""8-bit tensors in operators with special arithmetic: sums, products, quotients, roots, norms, resizes, channel scales.
 
-As in `forms_quantized`, only the reference kernels are asked, save for sums of INT8 and INT16: the reference kernels take
-the bytes of both for unsigned bytes (LiteRT 2.3.0: -1 and 35 make -1, or 34 by the optimized kernels), so that these sums
-are taken from LiteRT's optimized kernels without delegates. Sums of UINT8 are the same in both.
+As in `forms_quantized`, only the reference kernels are used, except for sums of INT8 and INT16. The reference kernels
+read the bytes of both as unsigned (LiteRT 2.3.0: -1 and 35 result in -1, or in 34 with the optimized kernels), so these
+sums are computed by LiteRT's optimized kernels without delegates. Sums of UINT8 are the same in both.
 """
 
 import numpy as np
@@ -28,7 +28,7 @@ def sums(suite):
 
 
 def without(value, point):
-    """The same numbers with another in place of `point`."""
+    """The same elements with those equal to `point` replaced by `point + 1`."""
     return np.where(value == point, point + 1, value).astype(value.dtype)
 
 

@@ -1,7 +1,7 @@
-"""Contractions of stored numbers: 16-bit activations, 4-bit weights, a scale for each output, groups, absent biases.
+"""Contractions of quantized tensors: 16-bit activations, 4-bit weights, a scale for each output, groups, absent biases.
 
-As elsewhere with stored numbers, the reference kernels alone are asked. A kind is the type of the activations, f32 where
-floats meet stored weights.
+As for other quantized tensors, only the reference kernels are used. The kind is the type of the activations; it is
+f32 if float activations are combined with quantized weights.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ BIASES = {"i8": np.int32, "u8": np.int32, "i16": np.int64, "f32": np.float32}
 
 
 def weights_of(model, draw, shape, axis, scales, bits, zero_point):
-    """Constant weights with so many scales along an axis, or 1; of 4 bits, two lie in a byte, the first below."""
+    """Constant weights with this many scales along an axis, or with 1. 4-bit weights are packed, lower half first."""
     scale = np.linspace(0.004, 0.02, scales)
     points = np.full(scales, zero_point)
     if bits == 8:
@@ -32,7 +32,7 @@ def weights_of(model, draw, shape, axis, scales, bits, zero_point):
 
 def contraction(suite, operator, form, kind, image, shape, axis, table, scales=1, bits=8, weight_point=0, bias=True,
                 wanted=None, version=1, **fields):
-    """A case of one operator with constant weights of a shape, whose outputs lie along `axis`."""
+    """A case of one operator with constant weights of this shape, whose output channels are along `axis`."""
     def build(model, draw):
         weights, scale = weights_of(model, draw, shape, axis, scales, bits, weight_point)
         if kind == "f32":

@@ -1,7 +1,7 @@
-"""The end of detectors: boxes from encodings and anchors, and the choice among them, by both of its ways.
+"""The last operator of detectors: decoding boxes with anchors, and non-maximum suppression with both algorithms.
 
-TensorFlow Lite leaves anything in the places of outputs that it doesn't fill. A case with such places gathers those that
-are filled, and has them as its outputs.
+TensorFlow Lite leaves unused elements of the outputs undefined. A case with such elements gathers the used ones, and has
+them as its outputs.
 """
 
 import numpy as np
@@ -33,12 +33,12 @@ def flexible(entries):
 
 
 def anchors(draw, count):
-    """Anchors whose boxes overlap here and there."""
+    """Anchors whose boxes partly overlap."""
     return np.concatenate([draw(count, 2, low=0, high=2), draw(count, 2, low=0.4, high=1.2)], 1)
 
 
 def stored(model, values, scale, zero_point, add=None):
-    """A tensor of bytes that stand for reals."""
+    """A quantized 8-bit tensor."""
     index = (add or model.input)(values)
     quantization = schema.QuantizationParametersT()
     quantization.scale, quantization.zeroPoint = [scale], [zero_point]
@@ -47,7 +47,7 @@ def stored(model, values, scale, zero_point, add=None):
 
 
 def filled(count, settings):
-    """The places of this many detections."""
+    """The indices of the outputs' elements that this many detections use."""
     if settings.get("use_regular_nms"):
         return range(settings["max_detections"])  # the free ones are zeros
     each = settings["max_classes_per_detection"]

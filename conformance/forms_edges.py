@@ -1,4 +1,4 @@
-"""Values at the edges of what types and formulas hold, further ranks and broadcasts, and the highest versions."""
+"""Values at the limits of types and formulas, further ranks and broadcasts, and the highest versions."""
 
 import numpy as np
 
@@ -7,11 +7,11 @@ from model_writer import options
 
 PLAIN = ("plain", "default")  # the reference kernels are of lower versions
 
-# Just below and above what 32 bits hold; a device's own conversion stops short of the largest.
+# Just below and above the limits of 32-bit integers. A device's native conversion saturates below the largest integer.
 WIDE_REALS = np.array([2147483520, 2147483648, 3e9, -2147483648, -2147483904, -3e9, 16777216, 1e30, -1e30], np.float32)
 WIDE_INTEGERS = int32(2**24 + 1, -2**24 - 1, 2**31 - 1, -2**31, 2**30 + 64)
 
-# Quotients so near to whole numbers that one rounding decides what is left.
+# Quotients so close to integers that a single rounding determines the remainder.
 NEAR_WHOLE = (
     np.array([0.7, -0.7, 0.3, 0.9, 6.3, 100.1, -100.1, 5000.3, 65536.5, 9e6, -9e6, 0.6, 1.2, 12, -12], np.float32),
     np.array([0.1, 0.1, 0.1, 0.3, 0.7, 0.7, 0.7, 0.1, 0.3, 0.7, 0.7, -0.2, -0.3, 3, -4], np.float32),
@@ -108,7 +108,7 @@ def places(suite):
 
 
 def versions(suite):
-    """The highest version of which LiteRT knows a kernel: of floats it means what those before it do."""
+    """The highest version with a kernel in LiteRT. For floats, it has the same meaning as earlier versions."""
     image, filters, bias = (1, 4, 5, 2), (3, 2, 2, 2), (3,)
     draw_constants = lambda *shapes: lambda m, draw: [m.input(draw(*shapes[0]))] + [
         m.constant(draw(*shape)) for shape in shapes[1:]]

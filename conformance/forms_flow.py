@@ -8,7 +8,7 @@ COUNT = np.zeros(1, np.int32)  # stands for a loop's counter in an inner subgrap
 
 
 def real(*shape):
-    """Stands for reals of this shape in an inner subgraph."""
+    """A placeholder for a float tensor of this shape in an inner subgraph."""
     return np.zeros(shape, np.float32)
 
 

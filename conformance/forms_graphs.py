@@ -1,4 +1,4 @@
-"""Whole graphs whose inputs, outputs and constants meet in unusual ways."""
+"""Whole graphs with unusual combinations of inputs, outputs and constants."""
 
 import numpy as np
 
@@ -25,7 +25,7 @@ def ends(suite):
 
 
 def contractions(model, draw):
-    """Convolutions that read what others make: windows of several forms over 8 channels and more."""
+    """A chain of convolutions: windows of several shapes over 8 or more channels."""
     value, channels = model.input(draw(2, 9, 20, 8)), 8
     for produced, (rows, columns), stride, dilation, activation in (
             (16, (1, 1), 1, (1, 1), Activation.RELU), (24, (3, 3), 1, (1, 1), Activation.NONE),
@@ -40,7 +40,7 @@ def contractions(model, draw):
 
 
 def convolution(model, draw, value, weights, bias, operator="CONV_2D", **fields):
-    """A convolution whose weights are small enough for its results to be as large as what it reads."""
+    """A convolution with weights so small that its results are about as large as its input."""
     products = np.float32(np.prod(weights[1:] if operator == "CONV_2D" else weights[1:3]))
     inputs = [value, model.constant(draw(*weights) / products**0.5), model.constant(draw(bias))]
     table = "Conv2DOptions" if operator == "CONV_2D" else "DepthwiseConv2DOptions"
@@ -60,7 +60,7 @@ def separable(model, draw):
 
 
 def pointwise_strided(model, draw):
-    """Convolutions of one tap that skip positions."""
+    """1×1 convolutions that skip positions."""
     value, channels = model.input(draw(1, 15, 13, 48)), 48
     for produced, strides in ((40, (2, 1)), (66, (1, 2)), (33, (2, 2))):
         value = convolution(model, draw, value, (produced, 1, 1, channels), produced, strideH=strides[0], strideW=strides[1])

@@ -1,6 +1,7 @@
-"""Memories with weights of 8 bits: of stored numbers, bit for bit, and of floats that become bytes on the way.
+"""Recurrent operators with 8-bit weights: with quantized activations, compared exactly, and with float activations, which
+are quantized at run time.
 
-Only the reference kernels are asked about stored numbers, since these are compared exactly.
+For quantized activations, only the reference kernels are used, since the results are compared exactly.
 """
 
 import numpy as np
@@ -27,8 +28,8 @@ def state(model, shape, dtype):
 
 def memory(suite, form, *parts, kind="i8", shapes=(2, 3, 4, 4), times=4, major=False, clips=(0, 0), cell=-11,
            points=(3, -5, 7), scale=1, asymmetric=False, activation=Activation.TANH, fixed=True):
-    """`shapes` are sequences, features, cells and outputs; `cell` the cells' power of two; `points` the zero points of
-    input, output and what is projected; `scale` enlarges the weights.
+    """`shapes` are the numbers of sequences, features, cells and outputs; `cell` is the exponent of the cells' scale, a power
+    of two; `points` are the zero points of the input, of the output and of the projection; `scale` scales the weights.
     """
     batches, depth, cells, outputs = shapes
     gates = [gate > 0 or "coupled" not in parts for gate in range(4)]

@@ -1,4 +1,4 @@
-"""Operators that move or resample values: every rank, mask and way to state a shape."""
+"""Operators that move or resample values: all ranks, masks and ways to specify a shape."""
 
 import numpy as np
 

@@ -1,7 +1,7 @@
-"""Stored numbers: conversions between types and scales, 16-bit forms, operands of different scales.
+"""Quantized tensors: conversions between types and scales, 16-bit forms, operands of different scales.
 
-Only the reference kernels are asked: the others round in other places, and these numbers are compared exactly. A kind is
-the type of the numbers that the form is about.
+Only the reference kernels are used, since the results are compared exactly and the other kernels round in other places.
+The kind is the type of the elements that the form tests.
 """
 
 import numpy as np
@@ -14,14 +14,14 @@ SYMMETRIC = (2.0**-12, 0)
 
 
 def every(kind):
-    """Every number of 8 bits, or some of 16 or 32 with the ends of the type."""
+    """All 8-bit integers, or some 16-bit or 32-bit integers including the limits of the type."""
     limits = np.iinfo(TYPES[kind])
     count = 256 if limits.bits == 8 else 301
     return np.linspace(limits.min, limits.max, count).round().astype(np.int64).astype(TYPES[kind])
 
 
 def some(draw, kind, *shape):
-    """Random numbers from the whole range of the type."""
+    """Random integers from the whole range of the type."""
     limits = np.iinfo(TYPES[kind])
     return draw(*shape, dtype=np.float64, low=limits.min, high=limits.max).astype(TYPES[kind])
 
@@ -37,8 +37,8 @@ def scaled(model, index, scale, zero_point=0, axis=0):
 
 
 def stored(suite, operator, form, inputs, result, table=None, version=1, constants=(), kernels=REFERENCE, **fields):
-    """A case of one operator. `inputs` are (kind, shape or None for every number, scale and zero point), `result` is the
-    kind with scale and zero point, or None where truth comes out; `constants` are further inputs.
+    """A case of one operator. `inputs` are (kind, shape or None for all integers, scale and zero point), `result` is the
+    kind with scale and zero point, or None for a boolean result; `constants` are further inputs.
     """
     def build(model, draw):
         def add(kind, shape, *quantization):
@@ -158,10 +158,10 @@ def wide_windows(suite):
 
 
 def graphs(suite):
-    """What is stored between two operators is rounded and saturated, also where nothing computes on it."""
+    """Values between two operators are rounded and saturated, even if the operators only move them."""
     def between(*moves):
         def build(model, draw):
-            # Numbers that 16-bit floats hold as well: else they would fall to other sides of halves.
+            # Values that are exact in float16. Otherwise some of them would be rounded to another step.
             x = model.input(draw(2, 60, dtype=np.int32, low=-576, high=576).astype(np.float32) / 64)
             x = scaled(model, model.operator("QUANTIZE", [x], dtype=np.int8), 0.053, 11)
             for operator, chosen, constant in moves:

@@ -1,4 +1,4 @@
-"""Functions of single elements, comparisons, logic, choices, casts, folds of axes: ranks, broadcasts, element types."""
+"""Unary functions, comparisons, logic, selections, casts, reductions: ranks, broadcasts, element types."""
 
 import numpy as np
 
@@ -168,7 +168,7 @@ def folds(suite):
 
 
 def graphs(suite):
-    """Truth values and integers that stay between operators."""
+    """Booleans and integers as intermediate values."""
     def masked(model, draw):
         x = model.input(draw(2, 3, 4))
         positive = model.operator("GREATER", [x, model.constant(draw())], options("GreaterOptions"), dtype=np.bool_)

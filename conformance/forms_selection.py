@@ -1,4 +1,4 @@
-"""Operators that pick, order, repeat or multiply what they are given: every rank, type and way to state a parameter."""
+"""Operators that select, sort, repeat or multiply: all ranks, types and ways to specify a parameter."""
 
 import numpy as np
 
@@ -30,7 +30,7 @@ def int64(*values):
 
 
 def whole(*values):
-    """A number that is no list."""
+    """A scalar."""
     return np.array(*values, np.int32)
 
 

@@ -1,4 +1,4 @@
-"""Operators whose results have shapes that hang on values, and memories, which keep a state between runs."""
+"""Operators whose result shapes depend on values, and recurrent operators, which keep a state between runs."""
 
 import numpy as np
 
@@ -50,7 +50,7 @@ def fills(suite):
 
 
 def memories(suite):
-    """Each names the parts that it has besides weights and biases."""
+    """Each form names its parts besides weights and biases."""
     def inputs(model, draw, x, shapes, parts, fixed=True):
         batches, depth, cells, outputs = shapes
         add = model.constant if fixed else model.input

@@ -1,4 +1,4 @@
-"""Operators that slide a window or contract: odd geometry, groups, absent biases, weights that are no constants."""
+"""Window operators and contractions: unusual geometry, groups, absent biases, weights that are not constant."""
 
 import struct
 
@@ -45,7 +45,7 @@ def depthwise(suite):
                      fusedActivationFunction=activation, **more)
 
     image, filters = (2, 5, 5, 3), (1, 3, 3, 3)
-    # LiteRT's optimized kernels and XNNPACK crash without a bias; its reference kernel takes it.
+    # LiteRT's optimized kernels and XNNPACK crash without a bias. Its reference kernel supports that.
     case("no_bias", image, filters, bias=False, kernels=("reference",))
     for storage in ("runtime_filter", "runtime_all"):
         case(storage, image, filters, storage=storage)
@@ -135,7 +135,7 @@ def pooling(suite):
             case(form, (1, 4, 5, 3), (2, 2), (1, 1), VALID, activation)
 
 
-# The custom operators. LiteRT knows them through XNNPACK alone, which reads the declared shapes. Options are C structs.
+# The custom operators. LiteRT supports them only through XNNPACK, which reads the declared shapes. Options are C structs.
 XNNPACK = ("default",)
 C_SAME, C_VALID = 1, 2
 
@@ -160,10 +160,10 @@ def transposed_with_bias(suite):
 
 
 def pooled_with_indices(suite):
-    """Pooling and unpooling. The indices stay between the two, for their encoding is each runtime's own affair.
+    """Pooling and unpooling. The indices are not an output, since each runtime encodes them differently.
 
-    LiteRT wants windows that do not overlap, unpools with VALID padding alone, whatever the pooling's was, and crashes
-    if nothing reads the indices.
+    LiteRT requires windows that do not overlap, unpools only with VALID padding, whatever the padding of the pooling, and
+    crashes if nothing reads the indices.
     """
     def case(form, image, window, padding, scaled=False):
         def build(model, draw):

@@ -3,7 +3,7 @@
     pip install ai-edge-litert numpy
     python goldens.py [OUT_DIR]        (default: the folder `cases` beside this file)
 
-Each case is a folder OUT_DIR/KIND_OPERATOR_FORM/ holding
+Each case is a folder OUT_DIR/KIND_OPERATOR_FORM/ that contains
 
     model.tflite   one operator, or the few that the form is about
     in_K.npy       input K of the model, in the order of the graph's inputs
@@ -12,14 +12,14 @@ Each case is a folder OUT_DIR/KIND_OPERATOR_FORM/ holding
                    output K with weights that are the floats which those of 8 bits stand for, where activations are floats
     case.json      {"op", "kind", "version", "scale", "form"}
 
-kind is f32, f16w (float16 weights behind DEQUANTIZE), i32, i64, bool, or i4, i8, u8, i16 for stored numbers; scale is
-the largest magnitude of the outputs before a fused activation, the yardstick of an error. Each case draws from its own generator, seeded by its name: the
-same script gives the same files, and a new case changes no other. Cases of an earlier run in OUT_DIR are removed first.
+kind is f32, f16w (float16 weights with DEQUANTIZE), i32, i64, bool, or i4, i8, u8, i16 for quantized tensors. scale is
+the largest magnitude of the outputs before a fused activation, to which errors are relative. Each case has its own
+random generator, seeded by its name, so that the script always writes the same files, and a new case does not change the
+others. Cases of an earlier run in OUT_DIR are removed first.
 
-Outputs come from LiteRT's reference kernels, checked against its optimized ones and XNNPACK, save where a form says why
-not.
-One thing LiteRT's CPU cannot tell: it ignores a fused TANH. Such a case holds tanh of what the bare operator gives, and
-its case.json says "oracle": "unfused".
+Outputs are those of LiteRT's reference kernels, compared with its optimized ones and XNNPACK, except where a form gives a
+reason. LiteRT's CPU ignores a fused TANH, so such a case contains the tanh of the outputs of the bare operator, and
+its case.json contains "oracle": "unfused".
 """
 
 import json
@@ -74,7 +74,7 @@ class Suite:
     def case(self, operator, form, build, kind="f32", kernels=ALL_KERNELS):
         """Writes one case. `build(model, draw)` adds the nodes and returns the list of outputs.
 
-        The first of `kernels` gives the outputs; the others must agree with it.
+        The first of `kernels` computes the outputs. The others must agree with it.
         """
         name = f"{kind}_{operator}_{form}"
         model = Model()
@@ -98,8 +98,8 @@ class Suite:
                **fields):
         """Writes a case of one operator with one result.
 
-        `make_inputs(model, draw)` adds and lists its inputs; `table` names its options, `fields` their values; `result`
-        is the type of the result where the kind doesn't tell it.
+        `make_inputs(model, draw)` adds its inputs and returns their list. `table` names its options, `fields` are their
+        values. `result` is the type of the result if the kind does not determine it.
         """
         dtype = result or RESULTS.get(kind, np.float32)
 

@@ -1,4 +1,4 @@
-"""Lets LiteRT answer random graphs, and cuts down those that something else answers wrongly.
+"""Computes the expected outputs of random graphs with LiteRT, and minimises graphs that another runtime gets wrong.
 
     pip install ai-edge-litert numpy
     cargo run --release -p attache --example random_graphs -- OUT_DIR --count 2000 --seed 1 [--kind f32|int8|uint8]
@@ -7,15 +7,15 @@
     attache check OUT_DIR --delegate gpu [--quantized exact]
     python graphs.py minimise OUT_DIR/graph_NNNN MINIMAL_DIR -- attache check --delegate gpu
 
-`answer` adds to each graph out_K.npy and case.json {"op": "GRAPH", "kind", "scale", "operators"} and removes the graphs
-that LiteRT refuses; it says how many, and why. Graphs of floats are answered by LiteRT's plain kernels, and are removed
-too where its default ones lie apart by more than 1e-5 of the scale; quantized graphs by its reference kernels. scale is
-the largest magnitude of any float tensor of the graph, the inputs and those on the way included: what an error on the
-way is relative to shows in the outputs, even where they are much smaller. With --largest graphs of more bytes are removed
-as well; with --keep all but the first N that are left.
+`answer` adds out_K.npy and case.json {"op": "GRAPH", "kind", "scale", "operators"} to each graph. It removes the graphs
+that LiteRT rejects, and prints their number and the reasons. The outputs of float graphs are those of LiteRT's plain
+kernels; such a graph is removed if the default kernels differ by more than 1e-5 of the scale. The outputs of quantized
+graphs are those of the reference kernels. scale is the largest magnitude of any float tensor of the graph, including
+inputs and intermediate values, because errors of intermediate values reach the outputs even if these are much smaller.
+--largest also removes graphs of more bytes, and --keep all except the first N of the remaining ones.
 
-The folder `graphs` beside this file is seed 7, --count 150, with --largest 7000: 30 graphs of f32, 20 of int8 and 20 of uint8
-(--keep), each kind in a folder of its own.
+The folder `graphs` beside this file was written with seed 7, --count 150 and --largest 7000: 30 graphs of f32, 20 of int8
+and 20 of uint8 (--keep), with a folder for each kind.
 
 `minimise` drops operators as long as the command, called with the folder of the smaller graph, still fails. Results of
 dropped operators become inputs, with the values that LiteRT computed for them.
@@ -39,7 +39,7 @@ TOLERANCE = 1e-5  # how far LiteRT's own kernel sets may lie apart, relative to 
 
 
 def load(folder, stem):
-    """STEM_0.npy, STEM_1.npy and so on, as far as they go."""
+    """The arrays STEM_0.npy, STEM_1.npy and so on."""
     paths = []
     while (path := folder / f"{stem}_{len(paths)}.npy").exists():
         paths.append(path)
@@ -47,7 +47,7 @@ def load(folder, stem):
 
 
 def run(content, inputs, kernels=OpResolverType.AUTO):
-    """The outputs, and of other kernels than the default every tensor that a node knows, by its index (else none)."""
+    """The outputs, and all tensors of nodes by index, which are empty for the default kernels."""
     keeps = kernels != OpResolverType.AUTO
     interpreter = Interpreter(
         model_content=content, num_threads=1,
@@ -70,18 +70,18 @@ def is_quantized(content):
 
 
 def kernels_for(content):
-    """The kernels whose answers count."""
+    """The kernels that compute the expected outputs."""
     return OpResolverType.BUILTIN_REF if is_quantized(content) else OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
 
 
 def magnitude(values):
-    """The largest magnitude in float arrays; what isn't finite counts as infinite."""
+    """The largest magnitude in float arrays. Infinities and NaN count as infinite."""
     floats = [np.abs(value).max(initial=0) for value in values if value.dtype == np.float32]
     return float(np.nan_to_num(np.array(floats, np.float64), nan=np.inf).max(initial=0))
 
 
 def answer(folder):
-    """Adds LiteRT's outputs to a graph; returns why it is of no use, if it isn't."""
+    """Adds LiteRT's outputs to a graph. Returns the reason if the graph cannot be used."""
     content, inputs = (folder / "model.tflite").read_bytes(), load(folder, "in")
     quantized = is_quantized(content)
     try:
@@ -109,7 +109,7 @@ def answer(folder):
 
 
 def answer_apart(folder):
-    """As `answer`, in a process of its own: LiteRT aborts on some graphs."""
+    """The same as `answer` in a child process, since LiteRT aborts on some graphs."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -125,7 +125,7 @@ def answer_apart(folder):
 
 
 def answer_all(arguments):
-    """Answers every graph of a folder."""
+    """Adds outputs to all graphs of a folder."""
     reasons, kept = collections.Counter(), 0
     for folder in sorted(arguments.folder.glob("graph_*")):
         size = sum(path.stat().st_size for path in folder.iterdir())
@@ -146,7 +146,7 @@ def answer_all(arguments):
 
 
 class Graph:
-    """A graph with what LiteRT computes for each of its tensors."""
+    """A graph with LiteRT's values of all its tensors."""
     def __init__(self, folder):
         content = (folder / "model.tflite").read_bytes()
         self.model = schema.ModelT.InitFromPackedBuf(content)
@@ -156,7 +156,7 @@ class Graph:
         self.inputs, self.outputs = list(main.inputs), list(main.outputs)
 
     def write(self, folder, operators):
-        """Writes the graph of these operators; false where LiteRT doesn't take it."""
+        """Writes the graph of these operators. Returns false if LiteRT rejects it."""
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         results = {result for operator in operators for result in operator.outputs}
@@ -179,7 +179,7 @@ class Graph:
 
 
 def minimise(arguments):
-    """Drops one operator after the other."""
+    """Removes operators one by one while the command still fails."""
     graph, operators = Graph(arguments.folder), None
     trial = arguments.minimal.with_name(arguments.minimal.name + "_trial")
 

@@ -1,7 +1,7 @@
 """Writes small .tflite models and runs them on LiteRT's CPU.
 
-A `Model` collects the tensors and operators of one subgraph; `to_bytes` gives the file, and `run` what LiteRT computes
-for it. It writes exactly what it is told, also what a converter would never write: it is no checker.
+A `Model` collects the tensors and operators of one subgraph. `to_bytes` returns the file, and `run` the results of
+LiteRT. The writer does not check anything, so that it can also write files that a converter would never write.
 """
 
 import flatbuffers
@@ -27,8 +27,7 @@ LSTM_TABLES = (schema.LSTMOptionsT, schema.UnidirectionalSequenceLSTMOptionsT)
 
 
 class Model:
-    """One subgraph under construction, with those that it runs. Tensors are plain indices; -1 stands for an absent
-    optional input.
+    """Builds one subgraph and the subgraphs that it runs. Tensors are indices; -1 stands for an absent optional input.
     """
     def __init__(self):
         self.buffers, self.tensors, self.operators, self.codes = [schema.BufferT()], [], [], []
@@ -37,8 +36,8 @@ class Model:
         self.index, self.results = 0, []  # which of them this is, and what an inner one gives
 
     def subgraph(self, build):
-        """Adds a subgraph, built by `build(inner)`, which returns its outputs; returns its index. What an inner one's
-        inputs are fed is of no consequence but for type and shape.
+        """Adds a subgraph and returns its index. `build(inner)` builds it and returns its outputs. Of the values of an
+        inner subgraph's inputs, only the type and the shape matter.
         """
         inner = Model()
         inner.buffers, inner.codes, inner.subgraphs = self.buffers, self.codes, self.subgraphs
@@ -54,7 +53,7 @@ class Model:
         return index
 
     def tensor(self, shape, dtype=np.float32, data=None):
-        """Adds a tensor; one without data is computed at run time. The shape of an operator's result may be a guess."""
+        """Adds a tensor. Without data, it is computed at run time. The shape of an operator's result may be a guess."""
         tensor = schema.TensorT()
         tensor.shape, tensor.type = [int(extent) for extent in shape], TENSOR_TYPES[np.dtype(dtype)]
         tensor.name, tensor.buffer = f"tensor_{len(self.tensors)}", 0
@@ -67,7 +66,7 @@ class Model:
         return len(self.tensors) - 1
 
     def input(self, value):
-        """Adds a graph input that is fed `value`."""
+        """Adds a graph input with the value `value`."""
         index = self.tensor(value.shape, value.dtype)
         self.inputs.append(index)
         self.values.append(value)
@@ -79,13 +78,13 @@ class Model:
         return self.tensor(value.shape, value.dtype, value)
 
     def variable(self, *shape):
-        """Adds a tensor that keeps its value between runs, 0 at first."""
+        """Adds a tensor that keeps its value between runs. The initial value is 0."""
         index = self.tensor(shape)
         self.tensors[index].isVariable = True
         return index
 
     def constant_f16(self, value):
-        """A float32 tensor whose constant is kept as float16, behind DEQUANTIZE."""
+        """A float32 tensor that DEQUANTIZE computes from a float16 constant."""
         half = self.constant(value.astype(np.float16))
         return self.operator("DEQUANTIZE", [half], options("DequantizeOptions"), version=3, shape=value.shape)
 
@@ -118,7 +117,7 @@ class Model:
         return [table.fusedActivationFunction for table in self._activated()]
 
     def set_activations(self, activations):
-        """Replaces what `activations` lists."""
+        """Replaces the activations that `activations` returns."""
         for table, activation in zip(self._activated(), activations, strict=True):
             table.fusedActivationFunction = activation
 
@@ -129,7 +128,7 @@ class Model:
         return [table for table in fused if hasattr(table, "fusedActivationFunction")]
 
     def settle_shapes(self, outputs, kernels="reference"):
-        """Replaces the guessed shapes of results by those that LiteRT finds."""
+        """Replaces the guessed shapes of results by those that LiteRT computes."""
         interpreter = invoke(self.to_bytes(outputs), self.values, kernels)
         results = {index for operator in self.operators for index in operator.outputs}
         for detail in interpreter.get_tensor_details():
@@ -137,7 +136,7 @@ class Model:
                 self.tensors[detail["index"]].shape = [int(extent) for extent in detail["shape"]]
 
     def table(self):
-        """This subgraph alone, as the schema has it."""
+        """The schema's table of this subgraph alone."""
         graph = schema.SubGraphT()
         graph.name = f"subgraph_{self.index}" if self.index else "main"
         graph.tensors, graph.operators, graph.inputs = self.tensors, self.operators, self.inputs
@@ -155,12 +154,12 @@ class Model:
 
 
 def parse(file):
-    """A model file as the schema's tables."""
+    """Reads a model file into the schema's tables."""
     return schema.ModelT.InitFromPackedBuf(file, 0)
 
 
 def pack(model):
-    """The file of the schema's tables."""
+    """Writes the schema's tables as a model file."""
     builder = flatbuffers.Builder(1024)
     builder.Finish(model.Pack(builder), b"TFL3")
     return bytes(builder.Output())
@@ -177,7 +176,7 @@ def options(table, **fields):
 
 
 def invoke(file, values, kernels):
-    """An interpreter that has run a model file. Raises what LiteRT raises when it refuses the model."""
+    """An interpreter that has run a model file. Raises LiteRT's exception if LiteRT rejects the model."""
     interpreter = Interpreter(model_content=file, experimental_op_resolver_type=KERNELS[kernels])
     interpreter.allocate_tensors()
     for detail, value in zip(interpreter.get_input_details(), values, strict=True):

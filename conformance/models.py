@@ -1,20 +1,20 @@
-"""Writes samples of what LiteRT's CPU, with its default kernels, computes for real models.
+"""Writes samples of the results of real models with the default kernels of LiteRT's CPU.
 
     pip install ai-edge-litert numpy
     python models.py [MODELS_DIR [OUT_DIR]]
 
-MODELS_DIR holds the files (default: the folder `models` of $ATTACHE_SHARED, or else of `../shared` beside the project);
-they are not part of the project. OUT_DIR is by default the folder `models` beside this file.
+MODELS_DIR contains the files (default: the folder `models` of $ATTACHE_SHARED, or else of `../shared` beside the
+project); they are not part of the project. OUT_DIR is by default the folder `models` beside this file.
 
-Element i of input k is ((7919 i + 104729 k) mod 2003) / 1001 - 1, in float64 and then rounded to float32. OUT_DIR/NAME.json
-holds
+Element i of input k is ((7919 i + 104729 k) mod 2003) / 1001 - 1, in float64 and then rounded to float32.
+OUT_DIR/NAME.json contains
 
     {"inputs":  [{"shape", "hash"}, ...],
      "outputs": [{"shape", "largest", "samples": [[place, value], ...]}, ...]}
 
-hash is the sum of (i + 1) times the bit pattern of element i, modulo 2^64, as hexadecimal digits: who computes the inputs
-elsewhere can tell that they are the same. largest is the greatest magnitude of all elements, the yardstick of an error.
-Places are spread evenly, once over all elements and once over those that are not 0.
+hash is the sum of (i + 1) times the bit pattern of element i, modulo 2^64, in hexadecimal digits. It serves to check that
+inputs that are computed elsewhere are the same. largest is the largest magnitude of all elements, to which errors are
+relative. The places are spread evenly, once over all elements and once over those that are not 0.
 """
 
 import json
@@ -51,7 +51,7 @@ def spread(places):
 
 
 def sampled(values):
-    """What is kept of an output."""
+    """The samples of an output."""
     flat = values.reshape(-1)
     places = np.union1d(spread(np.arange(flat.size)), spread(np.flatnonzero(flat)))
     return {"shape": list(values.shape), "largest": short(np.abs(flat).max()),
@@ -59,7 +59,7 @@ def sampled(values):
 
 
 def short(value):
-    """A float32 as the number of fewest digits that reads back the same."""
+    """The shortest decimal number that is parsed as the same float32."""
     return float(np.format_float_scientific(value))
 
 

@@ -1,17 +1,17 @@
-"""Has LiteRT compute real quantized models, as golden cases for `attache check` and for `quantized_report.py`.
+"""Runs real quantized models with LiteRT, and writes golden cases for `attache check` and `quantized_report.py`.
 
     pip install ai-edge-litert numpy pillow
     python quantized.py OUT_DIR [--models DIR] [--pictures FILE...] [--seeds N...] [--only NAME...]
 
-DIR holds the files of `MODELS` (default: the folder `models` of $ATTACHE_SHARED, or else of `../shared` beside the
+DIR contains the files of `MODELS` (default: the folder `models` of $ATTACHE_SHARED, or else of `../shared` beside the
 project); they are not part of the project.
 
-OUT_DIR/reference/MODEL/INPUT/ is a case: the model, its inputs and what LiteRT's reference kernels make of them.
-OUT_DIR/xnnpack/MODEL/INPUT/out_K.npy is what its default kernels, XNNPACK's where they apply, make of the same inputs.
-INPUT is a picture's name, or `seed_N`: random numbers of the input's whole range, which for floats is what the model
-stores them in, or else -1 to 1. A picture is stretched bilinearly to the input's height and width, and its values, 0 to
-255, to that range. A model that ends in TFLite_Detection_PostProcess comes twice, as it is and, as MODEL_before, cut
-before that operator.
+OUT_DIR/reference/MODEL/INPUT/ is a case: the model, its inputs and the outputs of LiteRT's reference kernels.
+OUT_DIR/xnnpack/MODEL/INPUT/out_K.npy are the outputs of LiteRT's default kernels (XNNPACK's if they apply) for the same
+inputs. INPUT is the name of a picture, or `seed_N` for random values from the input's whole range. The range of a float
+input is that of its quantized form in the model, or else -1 to 1. A picture is resized bilinearly to the input's height
+and width, and its values, 0 to 255, are scaled to that range. A model that ends in TFLite_Detection_PostProcess has two
+sets of cases: unchanged, and as MODEL_before without that operator.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from PIL import Image
 
 from model_writer import invoke, pack, parse, schema
 
-# All of the models but the last two compute in integers from end to end.
+# All models except the last two compute only in integers.
 MODELS = ("mlperf_tiny_resnet8_int8", "mobilenet_v1_0.25_224_quant", "mobilenet_v2_1.0_224_quant",
           "mobilenet_v2_1.0_224_ptq_int8", "posenet_mobilenet_v1_100_257_integer_quant", "ssd_mobilenet_v1_coco_quant",
           "deeplabv3_mnv2_dm05_pascal_quant", "mlperf_tiny_kws_float", "style_transfer_dynamic_range",
@@ -34,7 +34,7 @@ STORED = {schema.TensorType.INT8: np.int8, schema.TensorType.UINT8: np.uint8}
 
 
 def cut(model):
-    """Takes the detections' operator away, so that what it would read comes out; whether there was one."""
+    """Removes the detection operator, so that its inputs become outputs. Returns whether there was one."""
     graph = model.subgraphs[0]
     last = graph.operators[-1]
     if model.operatorCodes[last.opcodeIndex].customCode != POST_PROCESSING:
@@ -46,8 +46,8 @@ def cut(model):
 
 
 def for_reference_kernels(model):
-    """The same model without a version that LiteRT's reference kernels aren't registered for: the second of
-    DEPTH_TO_SPACE means what the first one does.
+    """The same model without a version that LiteRT's reference kernels do not support: version 2 of DEPTH_TO_SPACE is
+    replaced by version 1, which has the same meaning.
     """
     for code in model.operatorCodes:
         if max(code.builtinCode, code.deprecatedBuiltinCode) == schema.BuiltinOperator.DEPTH_TO_SPACE:
@@ -56,7 +56,7 @@ def for_reference_kernels(model):
 
 
 def span(graph, index, dtype):
-    """The least and the greatest number that an input may hold."""
+    """The minimum and the maximum value of an input."""
     if dtype != np.float32:
         return np.iinfo(dtype).min, np.iinfo(dtype).max
     for operator in graph.operators:
@@ -83,7 +83,7 @@ def noise(shape, dtype, low, high, generator):
 
 
 def inputs(model, picture, seed):
-    """A value for each input; those that are no pictures are random."""
+    """A value for each input. Inputs that are not pictures are random."""
     generator, graph = np.random.RandomState(seed), model.subgraphs[0]
     for index in graph.inputs:
         tensor = graph.tensors[index]
@@ -94,7 +94,7 @@ def inputs(model, picture, seed):
 
 
 def compute(file, values, kernels, folder):
-    """Writes what a set of kernels makes of the inputs."""
+    """Writes the outputs of a set of kernels."""
     folder.mkdir(parents=True, exist_ok=True)
     interpreter = invoke(file, values, kernels)
     for index, detail in enumerate(interpreter.get_output_details()):

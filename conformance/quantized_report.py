@@ -1,10 +1,10 @@
-"""Holds `attache` against what LiteRT computed of real quantized models, and prints the tables of docs/quantized.md.
+"""Compares `attache` with LiteRT's results for real quantized models, and prints the tables of docs/quantized.md.
 
     python quantized.py WORK
     python quantized_report.py WORK ATTACHE [MODEL...]
 
-WORK is the folder that `quantized.py` filled, ATTACHE the command. A step is the distance of two neighbours of what is
-stored; the outputs of a model that gives floats are measured by the scale of what they are made from.
+WORK is the output folder of `quantized.py`, ATTACHE the command. A step is the difference between adjacent quantized
+values. For float outputs, it is the scale of the quantized tensors from which they are computed.
 """
 
 import json
@@ -24,7 +24,7 @@ CPU, EXACT, VIEW = ["cpu"], ["gpu", "--quantized", "exact"], ["gpu", "--quantize
 
 
 def attache(command, *arguments, device):
-    """What the command says as an object, whatever its exit status."""
+    """The JSON object that the command writes, whatever its exit status."""
     call = [command, "--json", *map(str, arguments), "--delegate", *device]
     return json.loads(subprocess.run(call, capture_output=True, text=True).stdout)
 
@@ -35,7 +35,7 @@ def arrays(folder, stem="out"):
 
 
 def steps(model):
-    """The size of a step of each output; 1 where stored numbers come out."""
+    """The size of a step of each output; 1 for quantized outputs."""
     graph = model.subgraphs[0]
     makers = {output: operator for operator in graph.operators for output in operator.outputs}
     for output in graph.outputs:
@@ -46,19 +46,19 @@ def steps(model):
 
 
 def inputs(case):
-    """The options that feed a case."""
+    """The options of the command for the inputs of a case."""
     return [text for file in sorted(case.glob("in_*.npy")) for text in ("--input", file)]
 
 
 def outputs(command, case, device):
-    """What the command makes of a case."""
+    """The command's outputs for a case."""
     with tempfile.TemporaryDirectory() as folder:
         attache(command, "run", case / "model.tflite", *inputs(case), "--out", folder, device=device)
         return arrays(Path(folder))
 
 
 def difference(reference, others, sizes):
-    """The mean difference in steps; of labels, the part that differs."""
+    """The mean difference in steps; for labels, the fraction that differs."""
     pairs = list(zip(reference, others, sizes))
     if reference[0].dtype == LABELS:
         return np.concatenate([(one != other).ravel() for one, other, _ in pairs]).mean()
@@ -67,7 +67,7 @@ def difference(reference, others, sizes):
 
 
 def top(reference, other):
-    """Whether the likeliest class is the same, where the reference is sure of it; None where it isn't."""
+    """Whether the most likely class is the same; None if the reference's margin is too small."""
     ranked = np.sort(reference.ravel().astype(np.int64))
     if ranked[-1] - ranked[-2] <= MARGIN:
         return None
@@ -88,7 +88,7 @@ def integer_row(command, work, name):
         cells.append(ratio(answer["passed"], len(cases)))
     operators, ours, theirs, tops = [], [], [], []
     for case in cases:
-        arguments = ["diff", case / "model.tflite", *inputs(case), "--per-operator", "--ulp", "2:99.5:1"]
+        arguments = ["diff", case / "model.tflite", *inputs(case), "--per-operator", "--quantization-steps", "2:99.5:1"]
         operators += [one["passes"] for one in attache(command, *arguments, device=VIEW)["operators"]]
         reference, view = arrays(case), outputs(command, case, VIEW)
         ours.append(difference(reference, view, sizes))
@@ -97,7 +97,7 @@ def integer_row(command, work, name):
             tops.append(top(reference[0], view[0]))
     sure = [one for one in tops if one is not None]
     taken = [one for one in operators if one is not None]
-    # Detections are no stored numbers: what they are made from has a row of its own.
+    # Detections are not quantized. The tensors from which they are computed have their own row.
     is_detector = (work / "reference" / f"{name}_before").exists()
     means = ["–", "–"] if is_detector else [f"{np.mean(ours):.3f}", f"{np.mean(theirs):.3f}"]
     cells += [ratio(sum(taken), len(taken)), *means]

@@ -1,4 +1,4 @@
-//! Every operator of any model is parsed and its shapes are inferred, or it is an error.
+//! Parses every operator of any model and infers shapes. Errors are allowed, panics are not.
 #![no_main]
 
 use attache::Model;
@@ -9,7 +9,7 @@ fuzz_target!(|bytes: &[u8]| {
     for subgraph in 0..model.subgraphs().len() {
         let (graph, errors) = attache_ops::import(&model, subgraph, &[]);
         if errors.is_empty() {
-            // An order that is wrong is an error too, but none that may panic.
+            // Validation may return an error, e.g. for a wrong order of the operators, but must not panic.
             let _ = graph.validate();
         }
     }

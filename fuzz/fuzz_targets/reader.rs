@@ -1,4 +1,4 @@
-//! Any bytes are a model or an error, and a model's descriptors can be walked.
+//! Reads any bytes as a model, and visits the descriptors of the model. Errors are allowed, panics are not.
 #![no_main]
 
 use attache::Model;

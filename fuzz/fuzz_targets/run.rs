@@ -1,4 +1,4 @@
-//! Any model that can be prepared within small limits runs twice on the CPU, or says why not.
+//! Prepares any model within small limits, and runs it twice on the CPU. Errors are allowed, panics are not.
 #![no_main]
 
 use attache::{Interpreter, Limits, Model};

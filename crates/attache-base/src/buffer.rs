@@ -3,15 +3,15 @@
 use std::collections::TryReserveError;
 use std::ops::{Deref, DerefMut};
 
-/// A byte buffer whose first byte is aligned to [`Buffer::ALIGNMENT`].
+/// A byte buffer whose first byte is aligned to [`AlignedBuffer::ALIGNMENT`].
 #[derive(Debug, Default)]
-pub struct Buffer {
+pub struct AlignedBuffer {
     storage: Vec<u8>,
     start: usize,
     length: usize,
 }
 
-impl Buffer {
+impl AlignedBuffer {
     /// Alignment in bytes: a cache line, and the widest vector register of any processor that the kernels support.
     pub const ALIGNMENT: usize = 64;
 
@@ -31,20 +31,20 @@ impl Buffer {
     }
 }
 
-impl Deref for Buffer {
+impl Deref for AlignedBuffer {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
         &self.storage[self.start..self.start + self.length]
     }
 }
 
-impl DerefMut for Buffer {
+impl DerefMut for AlignedBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         &mut self.storage[self.start..self.start + self.length]
     }
 }
 
-impl AsRef<[u8]> for Buffer {
+impl AsRef<[u8]> for AlignedBuffer {
     fn as_ref(&self) -> &[u8] {
         self
     }
@@ -57,15 +57,15 @@ mod tests {
     #[test]
     fn buffers_are_aligned_even_where_empty() {
         for length in [0, 1, 63, 1000] {
-            let buffer = Buffer::zeroed(length).unwrap();
-            assert_eq!((buffer.len(), buffer.as_ptr().addr() % Buffer::ALIGNMENT), (length, 0));
+            let buffer = AlignedBuffer::zeroed(length).unwrap();
+            assert_eq!((buffer.len(), buffer.as_ptr().addr() % AlignedBuffer::ALIGNMENT), (length, 0));
             assert!(buffer.iter().all(|byte| *byte == 0));
         }
     }
 
     #[test]
     fn too_much_is_an_error() {
-        assert!(Buffer::zeroed(usize::MAX).is_err());
-        assert!(Buffer::zeroed(isize::MAX as usize).is_err());
+        assert!(AlignedBuffer::zeroed(usize::MAX).is_err());
+        assert!(AlignedBuffer::zeroed(isize::MAX as usize).is_err());
     }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-use crate::{Buffer, DataType, Element, Shape};
+use crate::{AlignedBuffer, DataType, Element, Shape};
 
 /// A range of bytes, kept alive by a shared owner (a mapped file or a vector). Cheap to clone.
 #[derive(Clone)]
@@ -82,7 +82,7 @@ impl Constant {
         if bytes.as_ptr().addr().is_multiple_of(alignment) {
             return Some(bytes);
         }
-        let mut copy = Buffer::zeroed(size).ok()?;
+        let mut copy = AlignedBuffer::zeroed(size).ok()?;
         copy.copy_from_slice(&bytes);
         Some(Bytes::new(Arc::new(copy)))
     }

@@ -30,29 +30,29 @@ pub fn copy(to: &mut [u8], from: &[u8]) {
     copy_to_all([to], from);
 }
 
-/// Copies `from` to each of several places and reads it only once. Uses several threads if it is large.
+/// Copies `from` to each of several targets and reads it only once. Uses several threads if it is large.
 ///
 /// # Panics
 ///
-/// Panics if the length of a place differs from that of `from`.
-pub fn copy_to_all<const N: usize>(places: [&mut [u8]; N], from: &[u8]) {
+/// Panics if the length of a target differs from that of `from`.
+pub fn copy_to_all<const N: usize>(targets: [&mut [u8]; N], from: &[u8]) {
     match from.len() {
-        ..LARGE => places.into_iter().for_each(|place| place.copy_from_slice(from)),
-        LARGE.. => copy_in_blocks(&*THREADED, places, from),
+        ..LARGE => targets.into_iter().for_each(|target| target.copy_from_slice(from)),
+        LARGE.. => copy_in_blocks(&*THREADED, targets, from),
     }
 }
 
-fn copy_in_blocks<const N: usize>(parallel: &dyn Parallel, places: [&mut [u8]; N], from: &[u8]) {
-    assert!(places.iter().all(|place| place.len() == from.len()), "a copy is as long as what is copied");
-    let mut places = places.map(|place| place.chunks_mut(BLOCK));
+fn copy_in_blocks<const N: usize>(parallel: &dyn Parallel, targets: [&mut [u8]; N], from: &[u8]) {
+    assert!(targets.iter().all(|target| target.len() == from.len()), "a copy is as long as what is copied");
+    let mut targets = targets.map(|target| target.chunks_mut(BLOCK));
     let blocks = from.chunks(BLOCK).map(|from| {
-        let places = places.each_mut().map(|place| place.next().expect("places are as long"));
-        Mutex::new((places, from))
+        let targets = targets.each_mut().map(|target| target.next().expect("targets are as long"));
+        Mutex::new((targets, from))
     });
     let blocks: Vec<_> = blocks.collect();
     parallel.run(blocks.len(), &|block| {
-        let (places, from) = &mut *blocks[block].lock().unwrap_or_else(PoisonError::into_inner);
-        places.iter_mut().for_each(|place| place.copy_from_slice(from));
+        let (targets, from) = &mut *blocks[block].lock().unwrap_or_else(PoisonError::into_inner);
+        targets.iter_mut().for_each(|target| target.copy_from_slice(from));
     });
 }
 
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     fn bytes(count: usize) -> Vec<u8> {
-        (0..count).map(|place| (place % 251) as u8).collect()
+        (0..count).map(|index| (index % 251) as u8).collect()
     }
 
     #[test]

@@ -16,7 +16,7 @@ mod shape;
 mod stopwatch;
 mod window;
 
-pub use buffer::Buffer;
+pub use buffer::AlignedBuffer;
 pub use constant::{Bytes, Constant};
 pub use copy::{copy, copy_to_all};
 pub use data_type::{DataType, Element};

@@ -98,8 +98,8 @@ impl Failure {
     }
 
     /// The same failure, prefixed with the name of what it concerns.
-    pub(crate) fn at(self, place: impl fmt::Display) -> Self {
-        Self { message: format!("{place}: {}", self.message), ..self }
+    pub(crate) fn at(self, location: impl fmt::Display) -> Self {
+        Self { message: format!("{location}: {}", self.message), ..self }
     }
 
     pub(crate) fn status(&self) -> Status {

@@ -100,10 +100,10 @@ impl InputArguments {
         let mut pictures = 0;
         for (index, file) in files {
             let path = Path::new(file);
-            let place = |failure: Failure| failure.at(path.display());
+            let at_path = |failure: Failure| failure.at(path.display());
             let bytes = files::read(path)?;
             pictures += usize::from(!npy::is_array(&bytes));
-            let array = self.array(setting, (index, &to.inputs()[index]), path, &bytes).map_err(place)?;
+            let array = self.array(setting, (index, &to.inputs()[index]), path, &bytes).map_err(at_path)?;
             given.inputs[index].1 = Some(file.to_owned());
             arrays.push((index, file, array));
         }
@@ -222,7 +222,7 @@ fn check_size(
     shape[rank - 3..rank - 1].copy_from_slice(&[picture.height, picture.width]);
     shapes.push((index, shape));
     let reason = format!("the model takes pictures of any size, and its file holds none for input {index}");
-    let remedy = match setting.device.refusal(setting.model, &shapes, fill_all) {
+    let remedy = match setting.device.cpu_error(setting.model, &shapes, fill_all) {
         None => format!("{} is the picture's own", options(setting.model, &shapes)),
         Some(_) => "give one with --shape".to_owned(),
     };
@@ -247,7 +247,7 @@ fn check_shapes(setting: Setting<'_>, to: &Interpreter, arrays: &[(usize, &str, 
         arrays.iter().try_for_each(|(index, _, array)| Ok(interpreter.write_bytes(*index, &array.bytes)?))
     };
     let wanted = &to.inputs()[*first].shape;
-    let remedy = match setting.device.refusal(setting.model, &shapes, fill) {
+    let remedy = match setting.device.cpu_error(setting.model, &shapes, fill) {
         None => {
             let instead = if setting.shapes.shape.is_empty() { "" } else { " and no other --shape" };
             format!("{}{instead} gives inputs the shapes of arrays", options(setting.model, &shapes))

@@ -12,9 +12,9 @@ pub enum Expression {
     /// A constant.
     Constant(f32),
     /// A function of one operand.
-    Unary(Unary, Box<Expression>),
+    Unary(UnaryOp, Box<Expression>),
     /// A function of two operands.
-    Binary(Binary, Box<Expression>, Box<Expression>),
+    Binary(BinaryOp, Box<Expression>, Box<Expression>),
     /// The second operand if the first is not 0, otherwise the third.
     Select(Box<[Expression; 3]>),
 }
@@ -22,7 +22,7 @@ pub enum Expression {
 /// Functions of one operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
-pub enum Unary {
+pub enum UnaryOp {
     Negate,
     Absolute,
     Exponential,
@@ -49,7 +49,7 @@ pub enum Unary {
 /// Functions of two operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
-pub enum Binary {
+pub enum BinaryOp {
     Add,
     Subtract,
     Multiply,
@@ -74,39 +74,39 @@ use Expression::{Constant, Input};
 #[allow(clippy::should_implement_trait)]
 impl Expression {
     /// `function(self)`.
-    pub fn unary(self, function: Unary) -> Self {
+    pub fn unary(self, function: UnaryOp) -> Self {
         Expression::Unary(function, Box::new(self))
     }
 
     /// `function(self, other)`.
-    pub fn binary(self, function: Binary, other: Self) -> Self {
+    pub fn binary(self, function: BinaryOp, other: Self) -> Self {
         Expression::Binary(function, Box::new(self), Box::new(other))
     }
 
     /// `self + other`.
     pub fn add(self, other: Self) -> Self {
-        self.binary(Binary::Add, other)
+        self.binary(BinaryOp::Add, other)
     }
 
     /// `self - other`.
     pub fn subtract(self, other: Self) -> Self {
-        self.binary(Binary::Subtract, other)
+        self.binary(BinaryOp::Subtract, other)
     }
 
     /// `self × other`.
     pub fn multiply(self, other: Self) -> Self {
-        self.binary(Binary::Multiply, other)
+        self.binary(BinaryOp::Multiply, other)
     }
 
     /// `self / other`.
     pub fn divide(self, other: Self) -> Self {
-        self.binary(Binary::Divide, other)
+        self.binary(BinaryOp::Divide, other)
     }
 
     /// `self` clamped to `[low, high]`. Infinite bounds are omitted.
     pub fn clamp(self, low: f32, high: f32) -> Self {
-        let above = if low == f32::NEG_INFINITY { self } else { self.binary(Binary::Maximum, Constant(low)) };
-        if high == f32::INFINITY { above } else { above.binary(Binary::Minimum, Constant(high)) }
+        let above = if low == f32::NEG_INFINITY { self } else { self.binary(BinaryOp::Maximum, Constant(low)) };
+        if high == f32::INFINITY { above } else { above.binary(BinaryOp::Minimum, Constant(high)) }
     }
 
     /// `then` if `self` is not 0, otherwise `otherwise`.
@@ -117,7 +117,7 @@ impl Expression {
     /// Applies the fused activation of an operator; `None` if no float kernel supports it.
     pub fn activation(self, activation: Activation) -> Option<Self> {
         match (activation, activation.bounds()) {
-            (Activation::Tanh, _) => Some(self.unary(Unary::Tanh)),
+            (Activation::Tanh, _) => Some(self.unary(UnaryOp::Tanh)),
             (_, Some((low, high))) => Some(self.clamp(low, high)),
             (_, None) => None,
         }
@@ -158,15 +158,17 @@ impl Expression {
             Input(_) => false,
             Constant(value) => *value >= 0.0,
             Expression::Unary(function, a) => match function {
-                Unary::Exponential | Unary::Absolute | Unary::Logistic => true,
-                Unary::SquareRoot | Unary::InverseSquareRoot | Unary::Floor | Unary::Round => a.is_never_negative(),
+                UnaryOp::Exponential | UnaryOp::Absolute | UnaryOp::Logistic => true,
+                UnaryOp::SquareRoot | UnaryOp::InverseSquareRoot | UnaryOp::Floor | UnaryOp::Round => {
+                    a.is_never_negative()
+                }
                 _ => false,
             },
             Expression::Binary(function, a, b) => match function {
-                Binary::Multiply => a == b || both(a, b),
-                Binary::Add | Binary::Divide | Binary::Minimum => both(a, b),
-                Binary::Maximum => a.is_never_negative() || b.is_never_negative(),
-                Binary::Less | Binary::Equal => true,
+                BinaryOp::Multiply => a == b || both(a, b),
+                BinaryOp::Add | BinaryOp::Divide | BinaryOp::Minimum => both(a, b),
+                BinaryOp::Maximum => a.is_never_negative() || b.is_never_negative(),
+                BinaryOp::Less | BinaryOp::Equal => true,
                 _ => false,
             },
             Expression::Select(parts) => both(&parts[1], &parts[2]),
@@ -225,43 +227,43 @@ impl Expression {
     }
 }
 
-impl Unary {
+impl UnaryOp {
     fn evaluate(self, x: f32) -> f32 {
         match self {
-            Unary::Negate => -x,
-            Unary::Absolute => x.abs(),
-            Unary::Exponential => x.exp(),
-            Unary::Logarithm => x.ln(),
-            Unary::SquareRoot => x.sqrt(),
-            Unary::InverseSquareRoot => 1.0 / x.sqrt(),
-            Unary::Tanh => x.tanh(),
-            Unary::Logistic => 1.0 / (1.0 + (-x).exp()),
-            Unary::Sine => x.sin(),
-            Unary::Cosine => x.cos(),
-            Unary::Floor => x.floor(),
-            Unary::Ceiling => x.ceil(),
-            Unary::Round => x.round_ties_even(),
-            Unary::Truncate => x.trunc(),
-            Unary::Sign => f32::from(x > 0.0) - f32::from(x < 0.0),
-            Unary::ErrorFunction => error_function(x),
+            UnaryOp::Negate => -x,
+            UnaryOp::Absolute => x.abs(),
+            UnaryOp::Exponential => x.exp(),
+            UnaryOp::Logarithm => x.ln(),
+            UnaryOp::SquareRoot => x.sqrt(),
+            UnaryOp::InverseSquareRoot => 1.0 / x.sqrt(),
+            UnaryOp::Tanh => x.tanh(),
+            UnaryOp::Logistic => 1.0 / (1.0 + (-x).exp()),
+            UnaryOp::Sine => x.sin(),
+            UnaryOp::Cosine => x.cos(),
+            UnaryOp::Floor => x.floor(),
+            UnaryOp::Ceiling => x.ceil(),
+            UnaryOp::Round => x.round_ties_even(),
+            UnaryOp::Truncate => x.trunc(),
+            UnaryOp::Sign => f32::from(x > 0.0) - f32::from(x < 0.0),
+            UnaryOp::ErrorFunction => error_function(x),
         }
     }
 }
 
-impl Binary {
+impl BinaryOp {
     fn evaluate(self, a: f32, b: f32) -> f32 {
         match self {
-            Binary::Add => a + b,
-            Binary::Subtract => a - b,
-            Binary::Multiply => a * b,
-            Binary::Divide => a / b,
-            Binary::Minimum => a.min(b),
-            Binary::Maximum => a.max(b),
-            Binary::Less => f32::from(a < b),
-            Binary::Equal => f32::from(a == b),
-            Binary::Power => a.powf(b),
-            Binary::FloorDivide => (f64::from(a) / f64::from(b)).floor() as f32,
-            Binary::FloorModulo => {
+            BinaryOp::Add => a + b,
+            BinaryOp::Subtract => a - b,
+            BinaryOp::Multiply => a * b,
+            BinaryOp::Divide => a / b,
+            BinaryOp::Minimum => a.min(b),
+            BinaryOp::Maximum => a.max(b),
+            BinaryOp::Less => f32::from(a < b),
+            BinaryOp::Equal => f32::from(a == b),
+            BinaryOp::Power => a.powf(b),
+            BinaryOp::FloorDivide => (f64::from(a) / f64::from(b)).floor() as f32,
+            BinaryOp::FloorModulo => {
                 let rest = a % b;
                 if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest }
             }
@@ -323,9 +325,9 @@ mod tests {
 
     #[test]
     fn remainders_have_the_sign_of_the_divisor() {
-        let of = |function: Binary, a, b| function.evaluate(a, b);
-        assert_eq!((of(Binary::FloorDivide, -7.0, 2.0), of(Binary::FloorModulo, -7.0, 2.0)), (-4.0, 1.0));
-        assert_eq!((of(Binary::FloorDivide, 7.0, -2.0), of(Binary::FloorModulo, 7.0, -2.0)), (-4.0, -1.0));
+        let of = |function: BinaryOp, a, b| function.evaluate(a, b);
+        assert_eq!((of(BinaryOp::FloorDivide, -7.0, 2.0), of(BinaryOp::FloorModulo, -7.0, 2.0)), (-4.0, 1.0));
+        assert_eq!((of(BinaryOp::FloorDivide, 7.0, -2.0), of(BinaryOp::FloorModulo, 7.0, -2.0)), (-4.0, -1.0));
     }
 
     #[test]
@@ -333,7 +335,7 @@ mod tests {
         let difference = Input(0).subtract(Input(1));
         assert!(!difference.is_never_negative());
         assert!(difference.clone().multiply(difference.clone()).is_never_negative());
-        assert!(difference.clone().unary(Unary::Exponential).add(Constant(1.0)).is_never_negative());
+        assert!(difference.clone().unary(UnaryOp::Exponential).add(Constant(1.0)).is_never_negative());
         assert!(!difference.clone().multiply(Input(0)).is_never_negative());
         assert_eq!([0, 1, 2].map(|input| difference.reads(input)), [true, true, false]);
     }

@@ -5,20 +5,20 @@ use std::borrow::Borrow;
 use attache_base::{Shape, broadcast_strides, strides};
 
 use crate::{
-    Contraction, Expression, Gather, IndexMap, InvalidProgram, Primitive, Program, Reduction, Resample, RowStep, Rows,
-    Sampling, Scalar, Source, Whole, Window, WindowKind,
+    ConvolutionGeometry, Expression, Gather, IndexMap, IntExpression, InvalidProgram, Primitive, Program, ReduceOp,
+    Resample, RowStep, Rows, Sampling, Scalar, Source, Window, WindowKind,
 };
 
 /// A tensor: elements and their shape.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Tensor {
+pub struct HostTensor {
     /// Extents, outermost first.
     pub shape: Shape,
     /// The elements. f64 represents 32-bit integers exactly.
     pub elements: Vec<f64>,
 }
 
-impl Tensor {
+impl HostTensor {
     /// A tensor of these elements.
     ///
     /// # Panics
@@ -58,9 +58,9 @@ impl Tensor {
 /// # Errors
 ///
 /// If the program is invalid or an input is missing.
-pub fn interpret(program: &Program, inputs: &[Tensor]) -> Result<Vec<Tensor>, InvalidProgram> {
+pub fn interpret(program: &Program, inputs: &[HostTensor]) -> Result<Vec<HostTensor>, InvalidProgram> {
     program.validate()?;
-    let mut values: Vec<Option<Tensor>> = vec![None; program.values.len()];
+    let mut values: Vec<Option<HostTensor>> = vec![None; program.values.len()];
     for (id, tensor) in program.inputs.iter().zip(inputs) {
         values[id.index()] = Some(tensor.clone());
     }
@@ -70,13 +70,13 @@ pub fn interpret(program: &Program, inputs: &[Tensor]) -> Result<Vec<Tensor>, In
                 Scalar::F32 => constant.floats().map(|v| v.iter().map(|x| f64::from(*x)).collect()),
                 Scalar::I32 => constant.integers().map(|v| v.iter().map(|x| *x as f64).collect()),
             };
-            *slot = elements.map(|elements| Tensor { shape: value.shape.clone(), elements });
+            *slot = elements.map(|elements| HostTensor { shape: value.shape.clone(), elements });
         }
     }
     let missing = |name: &'static str| InvalidProgram { primitive: name, reason: "an input has no value".into() };
     for step in &program.steps {
         let name = step.primitive.name();
-        let operands: Option<Vec<&Tensor>> = step.inputs.iter().map(|id| values[id.index()].as_ref()).collect();
+        let operands: Option<Vec<&HostTensor>> = step.inputs.iter().map(|id| values[id.index()].as_ref()).collect();
         let results = run(&step.primitive, &operands.ok_or_else(|| missing(name))?);
         for (id, mut result) in step.outputs.iter().zip(results) {
             match program.value(*id).scalar {
@@ -94,51 +94,51 @@ pub fn interpret(program: &Program, inputs: &[Tensor]) -> Result<Vec<Tensor>, In
 }
 
 fn sums(primitive: &Primitive) -> bool {
-    matches!(primitive, Primitive::Contract(_) | Primitive::Reduce { .. } | Primitive::Multiply { .. })
+    matches!(primitive, Primitive::Convolution(_) | Primitive::Reduce { .. } | Primitive::MatMul { .. })
 }
 
-fn run(primitive: &Primitive, inputs: &[&Tensor]) -> Vec<Tensor> {
+fn run(primitive: &Primitive, inputs: &[&HostTensor]) -> Vec<HostTensor> {
     vec![match primitive {
         Primitive::Map { expression, shape, .. } => map(expression, shape, inputs),
-        Primitive::WholeMap { expression, shape } => whole_map(expression, shape, inputs),
-        Primitive::Reshape(shape) => Tensor::new(shape.clone(), inputs[0].elements.clone()),
+        Primitive::IntMap { expression, shape } => int_map(expression, shape, inputs),
+        Primitive::Reshape(shape) => HostTensor::new(shape.clone(), inputs[0].elements.clone()),
         Primitive::IndexMap(index_map) => move_elements(index_map, inputs[0]),
         Primitive::Concatenate { axis } => concatenate(*axis, inputs),
         Primitive::Reduce { reduction, axes } => reduce(*reduction, axes, inputs[0]),
         Primitive::Rows(shape) => rows(shape, inputs),
         Primitive::Window(shape) => return window(shape, inputs[0]),
-        Primitive::Contract(contraction) => contract(contraction, inputs),
+        Primitive::Convolution(convolution) => convolve(convolution, inputs),
         Primitive::Resample(shape) => resample(shape, inputs[0]),
         Primitive::Unpool { size } => unpool(*size, inputs[0], inputs[1]),
         Primitive::ArgReduce { largest, axis } => arg_reduce(*largest, *axis, inputs[0]),
         Primitive::Gather(shape) => gather(shape, inputs[0], inputs[1]),
         Primitive::Scan { axis, exclusive, reverse } => scan(*axis, *exclusive, *reverse, inputs[0]),
         Primitive::TopK { count } => return top_k(*count, inputs[0]),
-        Primitive::Multiply { transposed } => multiply(*transposed, inputs[0], inputs[1]),
+        Primitive::MatMul { transposed } => matmul(*transposed, inputs[0], inputs[1]),
     }]
 }
 
-fn map(expression: &Expression, shape: &Shape, inputs: &[impl Borrow<Tensor>]) -> Tensor {
-    let inputs: Vec<&Tensor> = inputs.iter().map(Borrow::borrow).collect();
+fn map(expression: &Expression, shape: &Shape, inputs: &[impl Borrow<HostTensor>]) -> HostTensor {
+    let inputs: Vec<&HostTensor> = inputs.iter().map(Borrow::borrow).collect();
     let steps: Vec<_> = inputs.iter().map(|input| broadcast_strides(&input.shape, shape)).collect();
-    Tensor::from_fn(shape.clone(), |coordinates| {
-        let place = |steps: &[usize]| coordinates.iter().zip(steps).map(|(c, s)| c * s).sum::<usize>();
-        let elements: Vec<f32> = inputs.iter().zip(&steps).map(|(t, s)| t.elements[place(s)] as f32).collect();
+    HostTensor::from_fn(shape.clone(), |coordinates| {
+        let offset = |steps: &[usize]| coordinates.iter().zip(steps).map(|(c, s)| c * s).sum::<usize>();
+        let elements: Vec<f32> = inputs.iter().zip(&steps).map(|(t, s)| t.elements[offset(s)] as f32).collect();
         f64::from(expression.evaluate(&elements))
     })
 }
 
-fn whole_map(expression: &Whole, shape: &Shape, inputs: &[&Tensor]) -> Tensor {
+fn int_map(expression: &IntExpression, shape: &Shape, inputs: &[&HostTensor]) -> HostTensor {
     let steps: Vec<_> = inputs.iter().map(|input| broadcast_strides(&input.shape, shape)).collect();
-    Tensor::from_fn(shape.clone(), |coordinates| {
-        let place = |steps: &[usize]| coordinates.iter().zip(steps).map(|(c, s)| c * s).sum::<usize>();
-        let elements: Vec<i32> = inputs.iter().zip(&steps).map(|(t, s)| t.elements[place(s)] as i32).collect();
+    HostTensor::from_fn(shape.clone(), |coordinates| {
+        let offset = |steps: &[usize]| coordinates.iter().zip(steps).map(|(c, s)| c * s).sum::<usize>();
+        let elements: Vec<i32> = inputs.iter().zip(&steps).map(|(t, s)| t.elements[offset(s)] as i32).collect();
         f64::from(expression.evaluate(&elements))
     })
 }
 
-fn move_elements(map: &IndexMap, input: &Tensor) -> Tensor {
-    Tensor::from_fn(map.output.clone(), |out| {
+fn move_elements(map: &IndexMap, input: &HostTensor) -> HostTensor {
+    HostTensor::from_fn(map.output.clone(), |out| {
         let coordinates: Option<Vec<usize>> = (map.coordinates.iter().zip(input.shape.iter()))
             .map(|(index, extent)| usize::try_from(index.evaluate(out)).ok().filter(|c| c < extent))
             .collect();
@@ -146,10 +146,10 @@ fn move_elements(map: &IndexMap, input: &Tensor) -> Tensor {
     })
 }
 
-fn concatenate(axis: usize, inputs: &[&Tensor]) -> Tensor {
+fn concatenate(axis: usize, inputs: &[&HostTensor]) -> HostTensor {
     let mut extents = inputs[0].shape.to_vec();
     extents[axis] = inputs.iter().map(|input| input.shape[axis]).sum();
-    Tensor::from_fn(extents, |out| {
+    HostTensor::from_fn(extents, |out| {
         let mut coordinates = out.to_vec();
         for input in inputs {
             if coordinates[axis] < input.shape[axis] {
@@ -161,30 +161,30 @@ fn concatenate(axis: usize, inputs: &[&Tensor]) -> Tensor {
     })
 }
 
-fn reduce(reduction: Reduction, axes: &[usize], input: &Tensor) -> Tensor {
+fn reduce(reduction: ReduceOp, axes: &[usize], input: &HostTensor) -> HostTensor {
     let mut extents = input.shape.to_vec();
     axes.iter().for_each(|axis| extents[*axis] = 1);
     let window: Shape = (0..extents.len()).map(|a| if axes.contains(&a) { input.shape[a] } else { 1 }).collect();
     let folded = window.elements() as f64;
-    Tensor::from_fn(extents, |out| {
-        let covered = Tensor::from_fn(window.clone(), |inner| {
-            let place: Vec<usize> = out.iter().zip(inner).map(|(o, i)| o + i).collect();
-            input.at(&place)
+    HostTensor::from_fn(extents, |out| {
+        let covered = HostTensor::from_fn(window.clone(), |inner| {
+            let coordinates: Vec<usize> = out.iter().zip(inner).map(|(o, i)| o + i).collect();
+            input.at(&coordinates)
         });
         let elements = covered.elements.iter();
         match reduction {
-            Reduction::Sum => elements.sum(),
-            Reduction::Mean => elements.sum::<f64>() / folded,
-            Reduction::Maximum => elements.fold(f64::NEG_INFINITY, |a, b| a.max(*b)),
-            Reduction::Minimum => elements.fold(f64::INFINITY, |a, b| a.min(*b)),
-            Reduction::Product => elements.product(),
+            ReduceOp::Sum => elements.sum(),
+            ReduceOp::Mean => elements.sum::<f64>() / folded,
+            ReduceOp::Maximum => elements.fold(f64::NEG_INFINITY, |a, b| a.max(*b)),
+            ReduceOp::Minimum => elements.fold(f64::INFINITY, |a, b| a.min(*b)),
+            ReduceOp::Product => elements.product(),
         }
     })
 }
 
-fn rows(rows: &Rows, inputs: &[&Tensor]) -> Tensor {
+fn rows(rows: &Rows, inputs: &[&HostTensor]) -> HostTensor {
     let axes: Vec<usize> = rows.axes.clone().collect();
-    let mut known: Vec<Tensor> = inputs.iter().map(|input| (*input).clone()).collect();
+    let mut known: Vec<HostTensor> = inputs.iter().map(|input| (*input).clone()).collect();
     for step in &rows.steps {
         known.push(match step {
             RowStep::Fold(reduction, expression) => reduce(*reduction, &axes, &map(expression, &rows.shape, &known)),
@@ -197,12 +197,12 @@ fn rows(rows: &Rows, inputs: &[&Tensor]) -> Tensor {
     map(&rows.result, &rows.output(), &known)
 }
 
-fn window(window: &Window, input: &Tensor) -> Vec<Tensor> {
+fn window(window: &Window, input: &HostTensor) -> Vec<HostTensor> {
     let [batch, height, width, channels] = [0, 1, 2, 3].map(|axis| input.shape[axis]);
     let shape = [batch, window.output[0], window.output[1], channels];
-    let mut places = Vec::new();
-    let values = Tensor::from_fn(shape, |out| {
-        let (mut sum, mut count, mut best, mut place) = (0.0, 0usize, f64::NEG_INFINITY, 0);
+    let mut indices = Vec::new();
+    let values = HostTensor::from_fn(shape, |out| {
+        let (mut sum, mut count, mut best, mut index) = (0.0, 0usize, f64::NEG_INFINITY, 0);
         for (j, i) in (0..window.size[1]).flat_map(|j| (0..window.size[0]).map(move |i| (j, i))) {
             let y = (out[1] * window.strides[0] + i).wrapping_sub(window.before[0]);
             let x = (out[2] * window.strides[1] + j).wrapping_sub(window.before[1]);
@@ -212,41 +212,41 @@ fn window(window: &Window, input: &Tensor) -> Vec<Tensor> {
             let element = input.at(&[out[0], y, x, out[3]]);
             (sum, count) = (sum + element, count + 1);
             if element > best {
-                (best, place) = (element, j * window.size[0] + i);
+                (best, index) = (element, j * window.size[0] + i);
             }
         }
-        places.push(place as f64);
+        indices.push(index as f64);
         match window.kind {
             WindowKind::Average => sum / count as f64,
             WindowKind::Maximum | WindowKind::ArgMaximum => best,
         }
     });
     match window.kind {
-        WindowKind::ArgMaximum => vec![values, Tensor::new(shape, places)],
+        WindowKind::ArgMaximum => vec![values, HostTensor::new(shape, indices)],
         WindowKind::Average | WindowKind::Maximum => vec![values],
     }
 }
 
-fn contract(contraction: &Contraction, inputs: &[&Tensor]) -> Tensor {
+fn convolve(convolution: &ConvolutionGeometry, inputs: &[&HostTensor]) -> HostTensor {
     let (data, filter) = (inputs[0], inputs[1]);
     let [batch, height, width, channels] = [0, 1, 2, 3].map(|axis| data.shape[axis]);
     let [outputs, rows, columns, depth] = [0, 1, 2, 3].map(|axis| filter.shape[axis]);
-    let per_group = (outputs / contraction.groups).max(1);
-    debug_assert_eq!(depth * contraction.groups, channels);
-    let [data_zero, filter_zero] = contraction.zero_points.map(f64::from);
+    let per_group = (outputs / convolution.groups).max(1);
+    debug_assert_eq!(depth * convolution.groups, channels);
+    let [data_zero, filter_zero] = convolution.zero_points.map(f64::from);
     // The input position that tap `tap` of the filter reads for output position `o`; `None` if there is none.
     let position = |o: usize, tap: usize, axis: usize, extent: usize| {
-        let (stride, before) = (contraction.strides[axis], contraction.before[axis]);
-        let tap = tap * contraction.dilations[axis];
-        if contraction.transposed {
-            let spread = (o + before).checked_sub(tap)?;
-            Some(spread / stride).filter(|p| spread % stride == 0 && *p < extent)
+        let (stride, before) = (convolution.strides[axis], convolution.before[axis]);
+        let tap = tap * convolution.dilations[axis];
+        if convolution.transposed {
+            let offset = (o + before).checked_sub(tap)?;
+            Some(offset / stride).filter(|p| offset % stride == 0 && *p < extent)
         } else {
             (o * stride + tap).checked_sub(before).filter(|p| *p < extent)
         }
     };
-    let [out_height, out_width] = contraction.output;
-    Tensor::from_fn([batch, out_height, out_width, outputs], |out| {
+    let [out_height, out_width] = convolution.output;
+    HostTensor::from_fn([batch, out_height, out_width, outputs], |out| {
         let mut sum = inputs.get(2).map_or(0.0, |bias| bias.elements[out[3]]);
         for (i, j) in (0..rows).flat_map(|i| (0..columns).map(move |j| (i, j))) {
             let (Some(y), Some(x)) = (position(out[1], i, 0, height), position(out[2], j, 1, width)) else { continue };
@@ -259,11 +259,11 @@ fn contract(contraction: &Contraction, inputs: &[&Tensor]) -> Tensor {
     })
 }
 
-fn resample(resample: &Resample, input: &Tensor) -> Tensor {
+fn resample(resample: &Resample, input: &HostTensor) -> HostTensor {
     let size = [input.shape[1], input.shape[2]];
     let scales = resample.scales(size);
     let [height, width] = resample.output;
-    Tensor::from_fn([input.shape[0], height, width, input.shape[3]], |out| {
+    HostTensor::from_fn([input.shape[0], height, width, input.shape[3]], |out| {
         let at = |y: usize, x: usize| input.at(&[out[0], y, x, out[3]]);
         match resample.sampling {
             Sampling::Nearest => {
@@ -294,24 +294,24 @@ fn resample(resample: &Resample, input: &Tensor) -> Tensor {
     })
 }
 
-fn unpool([height, width]: [usize; 2], values: &Tensor, places: &Tensor) -> Tensor {
+fn unpool([height, width]: [usize; 2], values: &HostTensor, indices: &HostTensor) -> HostTensor {
     let shape = [values.shape[0], values.shape[1] * height, values.shape[2] * width, values.shape[3]];
-    Tensor::from_fn(shape, |out| {
+    HostTensor::from_fn(shape, |out| {
         let window = [out[0], out[1] / height, out[2] / width, out[3]];
-        let place = (out[2] % width * height + out[1] % height) as f64;
-        if places.at(&window) == place { values.at(&window) } else { 0.0 }
+        let index = (out[2] % width * height + out[1] % height) as f64;
+        if indices.at(&window) == index { values.at(&window) } else { 0.0 }
     })
 }
 
-fn arg_reduce(largest: bool, axis: usize, input: &Tensor) -> Tensor {
+fn arg_reduce(largest: bool, axis: usize, input: &HostTensor) -> HostTensor {
     let mut extents = input.shape.to_vec();
     extents[axis] = 1;
-    Tensor::from_fn(extents, |out| {
-        let mut place = out.to_vec();
+    HostTensor::from_fn(extents, |out| {
+        let mut coordinates = out.to_vec();
         let mut best = (0, f64::NAN);
         for at in 0..input.shape[axis] {
-            place[axis] = at;
-            let element = input.at(&place);
+            coordinates[axis] = at;
+            let element = input.at(&coordinates);
             if at == 0 || (if largest { element > best.1 } else { element < best.1 }) {
                 best = (at, element);
             }
@@ -320,68 +320,68 @@ fn arg_reduce(largest: bool, axis: usize, input: &Tensor) -> Tensor {
     })
 }
 
-fn gather(gather: &Gather, data: &Tensor, indices: &Tensor) -> Tensor {
+fn gather(gather: &Gather, data: &HostTensor, indices: &HostTensor) -> HostTensor {
     let named = *indices.shape.last().expect("indices have an axis");
     let (batch, axis) = (gather.batch, gather.axis);
     let inner = indices.shape.rank() - 1 - batch;
     let parts = [&data.shape[..axis], &indices.shape[batch..batch + inner], &data.shape[axis + named..]];
-    Tensor::from_fn(parts.concat(), |out| {
+    HostTensor::from_fn(parts.concat(), |out| {
         let mut which = [&out[..batch], &out[axis..axis + inner], &[0]].concat();
-        let mut place = out[..axis].to_vec();
+        let mut coordinates = out[..axis].to_vec();
         for component in 0..named {
             *which.last_mut().expect("one more axis") = component;
             let most = data.shape[axis + component] as f64 - 1.0;
-            place.push(indices.at(&which).clamp(0.0, most) as usize);
+            coordinates.push(indices.at(&which).clamp(0.0, most) as usize);
         }
-        place.extend(&out[axis + inner..]);
-        data.at(&place)
+        coordinates.extend(&out[axis + inner..]);
+        data.at(&coordinates)
     })
 }
 
-fn scan(axis: usize, exclusive: bool, reverse: bool, input: &Tensor) -> Tensor {
-    Tensor::from_fn(input.shape.clone(), |out| {
+fn scan(axis: usize, exclusive: bool, reverse: bool, input: &HostTensor) -> HostTensor {
+    HostTensor::from_fn(input.shape.clone(), |out| {
         let (own, extent) = (out[axis], input.shape[axis]);
         let range = if reverse { own..extent } else { 0..own + 1 };
-        let mut place = out.to_vec();
+        let mut coordinates = out.to_vec();
         let element = |at: usize| {
-            place[axis] = at;
-            input.at(&place)
+            coordinates[axis] = at;
+            input.at(&coordinates)
         };
         range.filter(|at| !exclusive || *at != own).map(element).sum()
     })
 }
 
-fn top_k(count: usize, input: &Tensor) -> Vec<Tensor> {
+fn top_k(count: usize, input: &HostTensor) -> Vec<HostTensor> {
     let extent = *input.shape.last().expect("the input has an axis");
     let mut extents = input.shape.to_vec();
     *extents.last_mut().expect("the input has an axis") = count;
-    let (mut values, mut places) = (Vec::new(), Vec::new());
+    let (mut values, mut indices) = (Vec::new(), Vec::new());
     for row in input.elements.chunks_exact(extent.max(1)) {
         let mut order: Vec<usize> = (0..extent).collect();
         order.sort_by(|a, b| row[*b].total_cmp(&row[*a]));
-        values.extend(order[..count].iter().map(|place| row[*place]));
-        places.extend(order[..count].iter().map(|place| *place as f64));
+        values.extend(order[..count].iter().map(|index| row[*index]));
+        indices.extend(order[..count].iter().map(|index| *index as f64));
     }
-    vec![Tensor::new(extents.clone(), values), Tensor::new(extents, places)]
+    vec![HostTensor::new(extents.clone(), values), HostTensor::new(extents, indices)]
 }
 
-fn multiply(transposed: [bool; 2], left: &Tensor, right: &Tensor) -> Tensor {
-    let outer = |tensor: &Tensor| Shape::from(&tensor.shape[..tensor.shape.rank() - 2]);
+fn matmul(transposed: [bool; 2], left: &HostTensor, right: &HostTensor) -> HostTensor {
+    let outer = |tensor: &HostTensor| Shape::from(&tensor.shape[..tensor.shape.rank() - 2]);
     let shape = outer(left).broadcast(&outer(right)).expect("checked");
-    let extent = |tensor: &Tensor, from_end: usize| tensor.shape[tensor.shape.rank() - from_end];
+    let extent = |tensor: &HostTensor, from_end: usize| tensor.shape[tensor.shape.rank() - from_end];
     let rows = extent(left, if transposed[0] { 1 } else { 2 });
     let depth = extent(left, if transposed[0] { 2 } else { 1 });
     let columns = extent(right, if transposed[1] { 2 } else { 1 });
-    let whole: Shape = shape.iter().copied().chain([rows, columns]).collect();
-    Tensor::from_fn(whole, |out| {
+    let output: Shape = shape.iter().copied().chain([rows, columns]).collect();
+    HostTensor::from_fn(output, |out| {
         let (outer, inner) = out.split_at(out.len() - 2);
-        let element = |tensor: &Tensor, swap: bool, row: usize, column: usize| {
+        let element = |tensor: &HostTensor, swap: bool, row: usize, column: usize| {
             let own = &tensor.shape[..tensor.shape.rank() - 2];
             let lead = &outer[outer.len() - own.len()..];
-            let mut place: Vec<usize> =
+            let mut coordinates: Vec<usize> =
                 own.iter().zip(lead).map(|(extent, at)| if *extent == 1 { 0 } else { *at }).collect();
-            place.extend(if swap { [column, row] } else { [row, column] });
-            tensor.at(&place)
+            coordinates.extend(if swap { [column, row] } else { [row, column] });
+            tensor.at(&coordinates)
         };
         (0..depth).map(|k| element(left, transposed[0], inner[0], k) * element(right, transposed[1], k, inner[1])).sum()
     })
@@ -391,7 +391,7 @@ fn multiply(transposed: [bool; 2], left: &Tensor, right: &Tensor) -> Tensor {
 mod tests {
     use super::*;
 
-    fn one(primitive: Primitive, inputs: &[(Scalar, Tensor)]) -> Vec<f64> {
+    fn one(primitive: Primitive, inputs: &[(Scalar, HostTensor)]) -> Vec<f64> {
         let mut program = Program::default();
         let ids: Vec<_> = inputs.iter().map(|(scalar, t)| program.input(*scalar, t.shape.clone())).collect();
         program.outputs = program.step(primitive, &ids, 0).unwrap();
@@ -399,13 +399,13 @@ mod tests {
         interpret(&program, &tensors).unwrap().remove(0).elements
     }
 
-    fn float(shape: &[usize], elements: &[f64]) -> (Scalar, Tensor) {
-        (Scalar::F32, Tensor::new(shape, elements.to_vec()))
+    fn float(shape: &[usize], elements: &[f64]) -> (Scalar, HostTensor) {
+        (Scalar::F32, HostTensor::new(shape, elements.to_vec()))
     }
 
     #[test]
-    fn a_transposed_contraction_spreads_its_input() {
-        let contraction = Contraction {
+    fn a_transposed_convolution_scatters_its_input() {
+        let convolution = ConvolutionGeometry {
             strides: [1, 2],
             dilations: [1, 1],
             before: [0, 0],
@@ -415,12 +415,12 @@ mod tests {
             zero_points: [0, 0],
         };
         let inputs = [float(&[1, 1, 2, 1], &[1.0, 10.0]), float(&[1, 1, 3, 1], &[1.0, 2.0, 3.0])];
-        assert_eq!(one(Primitive::Contract(contraction), &inputs), [1.0, 2.0, 13.0, 20.0, 30.0]);
+        assert_eq!(one(Primitive::Convolution(convolution), &inputs), [1.0, 2.0, 13.0, 20.0, 30.0]);
     }
 
     #[test]
-    fn unpooling_puts_each_element_back_in_its_place() {
-        let values = Tensor::new([1, 2, 2, 1], vec![5.0, 6.0, 7.0, 8.0]);
+    fn unpooling_puts_each_element_back_at_its_index() {
+        let values = HostTensor::new([1, 2, 2, 1], vec![5.0, 6.0, 7.0, 8.0]);
         let window =
             Window { kind: WindowKind::ArgMaximum, size: [2, 2], strides: [2, 2], before: [0, 0], output: [1, 1] };
         let mut program = Program::default();
@@ -428,9 +428,9 @@ mod tests {
         let pooled = program.step(Primitive::Window(window), &[input], 0).unwrap();
         program.outputs = program.step(Primitive::Unpool { size: [2, 2] }, &pooled, 0).unwrap();
         assert_eq!(interpret(&program, &[values]).unwrap()[0].elements, [0.0, 0.0, 0.0, 8.0]);
-        let places = (Scalar::I32, Tensor::new([1, 1, 1, 1], vec![1.0]));
-        let spread = one(Primitive::Unpool { size: [2, 2] }, &[float(&[1, 1, 1, 1], &[3.0]), places]);
-        assert_eq!(spread, [0.0, 0.0, 3.0, 0.0], "place 1 is the second row of the first column");
+        let indices = (Scalar::I32, HostTensor::new([1, 1, 1, 1], vec![1.0]));
+        let unpooled = one(Primitive::Unpool { size: [2, 2] }, &[float(&[1, 1, 1, 1], &[3.0]), indices]);
+        assert_eq!(unpooled, [0.0, 0.0, 3.0, 0.0], "index 1 is the second row of the first column");
     }
 
     #[test]
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_does_not_fit_is_refused() {
+    fn a_step_that_does_not_fit_is_rejected() {
         let mut program = Program::default();
         let input = program.input(Scalar::F32, [2, 3].into());
         let error = program.step(Primitive::Reshape([4].into()), &[input], 0).unwrap_err();

@@ -6,16 +6,16 @@
 
 mod expression;
 mod index;
+mod int_expression;
 mod interpret;
 mod primitive;
 mod program;
 mod rows;
-mod whole;
 
-pub use expression::{Binary, Expression, Unary};
+pub use expression::{BinaryOp, Expression, UnaryOp};
 pub use index::{Index, IndexMap};
-pub use interpret::{Tensor, interpret};
-pub use primitive::{Contraction, Gather, Primitive, Reduction, Resample, Sampling, Window, WindowKind};
-pub use program::{Bytes, InvalidProgram, Program, Scalar, Source, Step, Value, ValueId};
+pub use int_expression::{IntBinaryOp, IntExpression, IntRounding};
+pub use interpret::{HostTensor, interpret};
+pub use primitive::{ConvolutionGeometry, Gather, Primitive, ReduceOp, Resample, Sampling, Window, WindowKind};
+pub use program::{ByteType, InvalidProgram, Program, Scalar, Source, Step, Value, ValueId};
 pub use rows::{RowStep, Rows};
-pub use whole::{Whole, WholeBinary, WholeRounding};

@@ -2,7 +2,7 @@
 
 use attache_base::Shape;
 
-use crate::{Expression, IndexMap, Rows, Scalar, Whole};
+use crate::{Expression, IndexMap, IntExpression, Rows, Scalar};
 
 /// An operation of a device. Shapes are dense and row-major, with the outermost axis first.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,9 +18,9 @@ pub enum Primitive {
         scalar: Scalar,
     },
     /// Computes one integer from one integer of each input. Inputs are broadcast to `shape` by numpy's rules.
-    WholeMap {
+    IntMap {
         /// The expression that is computed.
-        expression: Whole,
+        expression: IntExpression,
         /// The output's shape.
         shape: Shape,
     },
@@ -36,7 +36,7 @@ pub enum Primitive {
     /// Reduces axes to extent 1.
     Reduce {
         /// How elements are reduced.
-        reduction: Reduction,
+        reduction: ReduceOp,
         /// The axes, ascending.
         axes: Vec<usize>,
     },
@@ -45,12 +45,12 @@ pub enum Primitive {
     /// Pools over the two middle axes of `[batch, height, width, channel]`.
     Window(Window),
     /// A convolution of any kind, including matrix products in that form. Integer sums wrap.
-    Contract(Contraction),
+    Convolution(ConvolutionGeometry),
     /// Resamples the two middle axes of `[batch, height, width, channel]`.
     Resample(Resample),
     /// The inverse of max pooling. `[batch, height, width, channel]` grows by `size`. The output is 0 except for
-    /// `out[b, y·h + i, x·w + j, c] = values[b, y, x, c]` where `places[b, y, x, c] = j·h + i`. Inputs: values and
-    /// places, both of the same shape.
+    /// `out[b, y·h + i, x·w + j, c] = values[b, y, x, c]` where `indices[b, y, x, c] = j·h + i`. Inputs: values and
+    /// indices, both of the same shape.
     Unpool {
         /// Height `h` and width `w` of the windows, which do not overlap.
         size: [usize; 2],
@@ -82,7 +82,7 @@ pub enum Primitive {
     },
     /// The matrix product of the two innermost axes, for each index of the outer axes, which are broadcast. Integer
     /// sums wrap.
-    Multiply {
+    MatMul {
         /// Whether the left and the right matrix are transposed before the product.
         transposed: [bool; 2],
     },
@@ -91,7 +91,7 @@ pub enum Primitive {
 /// How elements are reduced. Float sums accumulate in f32, integer sums wrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
-pub enum Reduction {
+pub enum ReduceOp {
     Sum,
     Mean,
     Maximum,
@@ -132,7 +132,7 @@ pub enum WindowKind {
 /// Inputs: data `[batch, height, width, channels]`, filter `[outputs, height, width, channels / groups]` and,
 /// optionally, bias `[outputs]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Contraction {
+pub struct ConvolutionGeometry {
     /// Vertical and horizontal stride.
     pub strides: [usize; 2],
     /// Vertical and horizontal dilation.
@@ -150,7 +150,7 @@ pub struct Contraction {
     pub zero_points: [i32; 2],
 }
 
-impl Contraction {
+impl ConvolutionGeometry {
     /// Whether each output pixel depends only on the input pixel at the same position.
     ///
     /// # Panics
@@ -224,21 +224,21 @@ impl Primitive {
     pub fn name(&self) -> &'static str {
         match self {
             Primitive::Map { .. } => "map",
-            Primitive::WholeMap { .. } => "whole_map",
+            Primitive::IntMap { .. } => "int_map",
             Primitive::Reshape(_) => "reshape",
             Primitive::IndexMap(_) => "index_map",
             Primitive::Concatenate { .. } => "concatenate",
             Primitive::Reduce { .. } => "reduce",
             Primitive::Rows(_) => "rows",
             Primitive::Window(_) => "window",
-            Primitive::Contract(_) => "contract",
+            Primitive::Convolution(_) => "convolution",
             Primitive::Resample(_) => "resample",
             Primitive::Unpool { .. } => "unpool",
             Primitive::ArgReduce { .. } => "arg_reduce",
             Primitive::Gather(_) => "gather",
             Primitive::Scan { .. } => "scan",
             Primitive::TopK { .. } => "top_k",
-            Primitive::Multiply { .. } => "multiply",
+            Primitive::MatMul { .. } => "matmul",
         }
     }
 
@@ -247,16 +247,17 @@ impl Primitive {
     /// # Errors
     ///
     /// If the primitive does not accept these inputs. The text says why.
+    // Long because each primitive is an arm of one match.
     pub fn infer(&self, inputs: &[(Scalar, &Shape)]) -> Result<Vec<(Scalar, Shape)>, String> {
         let arity = |expected: usize| {
             if inputs.len() == expected { Ok(()) } else { Err(format!("{} inputs, not {expected}", inputs.len())) }
         };
-        let number = |index: usize| match inputs.get(index) {
+        let float_shape = |index: usize| match inputs.get(index) {
             Some((Scalar::F32, shape)) => Ok(*shape),
             _ => Err(format!("input {index} is not float")),
         };
         let image = |index: usize| {
-            let shape = number(index)?;
+            let shape = float_shape(index)?;
             if shape.rank() == 4 { Ok(shape) } else { Err(format!("input {index} of shape {shape} is not of rank 4")) }
         };
         match self {
@@ -267,7 +268,7 @@ impl Primitive {
                 broadcast_all(inputs, shape)?;
                 Ok(vec![(*scalar, shape.clone())])
             }
-            Primitive::WholeMap { expression, shape } => {
+            Primitive::IntMap { expression, shape } => {
                 if expression.arity() > inputs.len() || inputs.iter().any(|(scalar, _)| *scalar != Scalar::I32) {
                     return Err(format!("{} integers are needed", expression.arity()));
                 }
@@ -317,7 +318,7 @@ impl Primitive {
             }
             Primitive::ArgReduce { axis, .. } => {
                 arity(1)?;
-                let mut extents = number(0)?.to_vec();
+                let mut extents = float_shape(0)?.to_vec();
                 *extents.get_mut(*axis).ok_or("no such axis")? = 1;
                 Ok(vec![(Scalar::I32, extents.into())])
             }
@@ -344,24 +345,24 @@ impl Primitive {
             }
             Primitive::Scan { axis, .. } => {
                 arity(1)?;
-                let shape = number(0)?;
+                let shape = float_shape(0)?;
                 shape.get(*axis).ok_or("no such axis")?;
                 Ok(vec![(Scalar::F32, shape.clone())])
             }
             Primitive::TopK { count } => {
                 arity(1)?;
-                let mut extents = number(0)?.to_vec();
+                let mut extents = float_shape(0)?.to_vec();
                 match extents.last_mut() {
                     Some(last) if *last >= *count => *last = *count,
                     _ => return Err(format!("there are not {count} elements in {}", inputs[0].1)),
                 }
                 Ok(vec![(Scalar::F32, extents.clone().into()), (Scalar::I32, extents.into())])
             }
-            Primitive::Multiply { transposed } => {
+            Primitive::MatMul { transposed } => {
                 arity(2)?;
                 let scalar = inputs[0].0;
                 if inputs[1].0 != scalar {
-                    return Err("reals and integers are not multiplied".into());
+                    return Err("floats and integers are not multiplied".into());
                 }
                 let split = |index: usize| {
                     let shape = inputs[index].1;
@@ -385,27 +386,27 @@ impl Primitive {
                     WindowKind::Average | WindowKind::Maximum => vec![(Scalar::F32, shape)],
                 })
             }
-            Primitive::Contract(contraction) => {
+            Primitive::Convolution(convolution) => {
                 let scalar = inputs.first().map_or(Scalar::F32, |(scalar, _)| *scalar);
                 if inputs.iter().any(|(other, _)| *other != scalar) {
-                    return Err("reals and integers are not multiplied".into());
+                    return Err("floats and integers are not multiplied".into());
                 }
                 let image = |index: usize| match inputs.get(index) {
                     Some((_, shape)) if shape.rank() == 4 => Ok(*shape),
                     _ => Err(format!("input {index} is not of rank 4")),
                 };
                 let (data, filter) = (image(0)?, image(1)?);
-                let groups = contraction.groups;
+                let groups = convolution.groups;
                 if groups == 0 || filter[3] * groups != data[3] || filter[0] % groups != 0 {
                     return Err(format!("filter {filter} in {groups} groups does not fit data {data}"));
                 }
-                if contraction.transposed && groups != 1 {
-                    return Err("a transposed contraction has one group".into());
+                if convolution.transposed && groups != 1 {
+                    return Err("a transposed convolution has one group".into());
                 }
                 if inputs.len() > 3 || (inputs.len() == 3 && **inputs[2].1 != [filter[0]]) {
                     return Err("the bias has one element for each output channel".into());
                 }
-                let [height, width] = contraction.output;
+                let [height, width] = convolution.output;
                 Ok(vec![(scalar, [data[0], height, width, filter[0]].into())])
             }
             Primitive::Resample(resample) => {
@@ -417,7 +418,7 @@ impl Primitive {
                 arity(2)?;
                 let values = image(0)?;
                 if inputs[1] != (Scalar::I32, values) {
-                    return Err(format!("places {} are not integers of the shape {values}", inputs[1].1));
+                    return Err(format!("indices {} are not integers of the shape {values}", inputs[1].1));
                 }
                 let shape = [values[0], values[1] * size[0], values[2] * size[1], values[3]];
                 Ok(vec![(Scalar::F32, shape.into())])
@@ -441,7 +442,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn indices_that_can_name_nothing_are_refused() {
+    fn indices_into_an_empty_axis_are_rejected() {
         let gather = |data: [usize; 2], indices: [usize; 2]| {
             let inputs = [(Scalar::F32, &Shape::from(data)), (Scalar::I32, &Shape::from(indices))];
             Primitive::Gather(Gather { batch: 0, axis: 0 }).infer(&inputs)

@@ -28,19 +28,19 @@ pub enum Scalar {
 
 /// The 8-bit type whose range contains a value's integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Bytes {
+pub enum ByteType {
     /// -128 to 127.
     Signed,
     /// 0 to 255.
     Unsigned,
 }
 
-impl Bytes {
+impl ByteType {
     /// The kind of an 8-bit type; `None` for other types.
     pub fn of(data_type: DataType) -> Option<Self> {
         match data_type {
-            DataType::Int8 => Some(Bytes::Signed),
-            DataType::UInt8 => Some(Bytes::Unsigned),
+            DataType::Int8 => Some(ByteType::Signed),
+            DataType::UInt8 => Some(ByteType::Unsigned),
             _ => None,
         }
     }
@@ -71,7 +71,7 @@ pub struct Value {
     pub is_inner: bool,
     /// The 8-bit type that contains every element, if the elements are integers of such a range. A back end may store
     /// them as bytes.
-    pub bytes: Option<Bytes>,
+    pub bytes: Option<ByteType>,
 }
 
 /// One primitive applied to values.
@@ -139,7 +139,7 @@ impl Program {
     /// Adds a constant.
     pub fn constant(&mut self, scalar: Scalar, constant: Constant) -> ValueId {
         let shape = constant.shape.clone();
-        let bytes = Bytes::of(constant.data_type).filter(|_| scalar == Scalar::I32);
+        let bytes = ByteType::of(constant.data_type).filter(|_| scalar == Scalar::I32);
         self.push(Value { scalar, shape, source: Source::Constant(constant), is_inner: false, bytes })
     }
 
@@ -149,11 +149,11 @@ impl Program {
     /// # Panics
     ///
     /// If the program has no such value.
-    pub fn hold(&mut self, id: ValueId, data_type: DataType) {
+    pub fn store_as(&mut self, id: ValueId, data_type: DataType) {
         let value = &mut self.values[id.index()];
         let is_constant = matches!(value.source, Source::Constant(_));
         if value.scalar == Scalar::I32 && value.bytes.is_none() && !is_constant {
-            value.bytes = Bytes::of(data_type);
+            value.bytes = ByteType::of(data_type);
         }
     }
 
@@ -276,7 +276,7 @@ impl fmt::Display for Details<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Primitive::Map { expression, .. } => write!(f, "{expression}"),
-            Primitive::WholeMap { expression, .. } => write!(f, "{expression}"),
+            Primitive::IntMap { expression, .. } => write!(f, "{expression}"),
             Primitive::Reshape(shape) => write!(f, "{shape}"),
             Primitive::Unpool { size } => write!(f, "{size:?}"),
             Primitive::IndexMap(map) => {
@@ -298,7 +298,7 @@ impl fmt::Display for Details<'_> {
                 write!(f, "{}", rows.result)
             }
             Primitive::Window(window) => write!(f, "{window:?}"),
-            Primitive::Contract(contraction) => write!(f, "{contraction:?}"),
+            Primitive::Convolution(convolution) => write!(f, "{convolution:?}"),
             Primitive::Resample(resample) => write!(f, "{resample:?}"),
             Primitive::Gather(gather) => write!(f, "{gather:?}"),
             Primitive::ArgReduce { largest, axis } => {
@@ -308,7 +308,7 @@ impl fmt::Display for Details<'_> {
                 write!(f, "axis {axis}, exclusive {exclusive}, reverse {reverse}")
             }
             Primitive::TopK { count } => write!(f, "{count}"),
-            Primitive::Multiply { transposed } => write!(f, "transposed {transposed:?}"),
+            Primitive::MatMul { transposed } => write!(f, "transposed {transposed:?}"),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use attache_base::Shape;
 
-use crate::{Expression, Reduction, Scalar};
+use crate::{Expression, ReduceOp, Scalar};
 
 /// A computation for each row of a tensor. A row consists of the elements whose coordinates differ only along certain
 /// axes.
@@ -17,7 +17,7 @@ pub struct Rows {
     pub shape: Shape,
     /// The axes along a row.
     pub axes: Range<usize>,
-    /// The steps. Each computes one number for each row, which later steps can use.
+    /// The steps. Each computes one element for each row, which later steps can use.
     pub steps: Vec<RowStep>,
     /// The final expression.
     pub result: Expression,
@@ -29,16 +29,16 @@ pub struct Rows {
     pub scalar: Scalar,
 }
 
-/// A step that computes one number for each row.
+/// A step that computes one element for each row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RowStep {
     /// Evaluates an expression for each element and reduces the values.
-    Fold(Reduction, Expression),
+    Fold(ReduceOp, Expression),
     /// Evaluates an expression of values that do not vary along the row.
     Map(Expression),
     /// Evaluates such an expression and reduces the values over the axis before the row's axes. Rows that are parts of
     /// a longer row share the result.
-    Across(Reduction, Expression),
+    Across(ReduceOp, Expression),
 }
 
 impl Rows {

@@ -1,7 +1,8 @@
-//! Programs of primitives on a GPU: fused into kernels, written as WGSL, laid out in memory, recorded and run.
+//! Runs programs of primitives on a GPU. A program is fused into kernels, translated to WGSL, laid out in memory,
+//! recorded and run.
 //!
-//! Each stage is a value that can be printed: [`fuse`] gives kernels, [`write()`] shaders, [`Layout`] memory, [`Plan`] all of
-//! them together. Knows nothing of operators and graphs: an engine speaks primitives.
+//! The result of each stage can be inspected: [`fuse`] returns kernels, [`write()`] shaders, [`Layout`] the memory, and
+//! [`Plan`] all of them together. Operators and graphs are unknown to this crate; callers express them as primitives.
 
 mod device;
 mod execute;
@@ -12,18 +13,20 @@ mod plan;
 mod variants;
 mod wgsl;
 
-pub use device::{Adapter, Backend, Device, DeviceOptions, Fault, FaultMoment, Submission, adapters};
+pub use device::{Adapter, Backend, Device, DeviceOptions, Fault, FaultPoint, Submission, adapters};
 pub use execute::{
-    Ceilings, Cost, Encoder, Recorder, Recording, Runs, Session, SessionReport, SharedValue, Span, Times,
+    DevicePeaks, Interface, Recording, RecordingCost, Runs, Session, SessionReport, SharedValue, Span, Times, interface,
 };
 pub use fuse::fuse;
 pub use kernel::{
-    Epilogue, GpuError, GpuErrorKind, Kernel, Limits, Matrices, Params, Precision, Storage, Storages, Variants, View,
+    DeviceLimits, Epilogue, GpuError, GpuErrorKind, Kernel, Matrices, Params, Precision, StorageFormat, StorageFormats,
+    VariantChoice, View,
 };
-pub use layout::{Excess, Layout, Place, Rules};
+pub use layout::{ArenaOverhead, Layout, LayoutConstraints, Location};
 pub use plan::{
-    BoundRange, Buffer, BufferRange, Dispatch, Plan, PlanReport, PlannedDispatch, Weight, WeightSource, Work,
+    BoundRange, BufferRange, Dispatch, DispatchCost, Plan, PlanBuffer, PlanReport, PlannedDispatch, Weight,
+    WeightSource,
 };
-pub use variants::{Needs, Written, variants, write};
+pub use variants::{GeneratedKernel, VariantRequirement, variants, write};
 pub use wgpu;
 pub use wgsl::{Binding, Packed, Shader};

@@ -1,17 +1,17 @@
-//! What a session keeps in the host's memory, with nobody else's in the same process.
+//! Memory of the host that a session uses. This is the only test of its process, since it measures the whole process.
 #![cfg(target_os = "linux")]
 
 use attache_base::{Constant, Shape};
-use attache_gpu::{Backend, Device, DeviceOptions, PlanReport, Precision, Session, Submission};
-use attache_gpu_ir::{Contraction, Primitive, Program, Scalar};
+use attache_gpu::{Backend, Device, DeviceOptions, PlanReport, Precision, Session, Submission, interface};
+use attache_gpu_ir::{ConvolutionGeometry, Primitive, Program, Scalar};
 
 /// Input and output channels of the layer.
 const CHANNELS: usize = 3072;
 
-/// Bytes of its weights in binary32.
+/// Bytes of its weights as f32.
 const WEIGHTS: usize = CHANNELS * CHANNELS * 4;
 
-/// One layer of many weights, no two of them alike.
+/// A program of one layer with many weights.
 fn program() -> Program {
     let mut program = Program::default();
     let data = program.input(Scalar::F32, Shape::from([1, 1, 1, CHANNELS]));
@@ -19,27 +19,33 @@ fn program() -> Program {
     let filter = program.constant(Scalar::F32, Constant::from_values([CHANNELS, 1, 1, CHANNELS], &numbers));
     let (strides, dilations, before) = ([1; 2], [1; 2], [0; 2]);
     let output = [1, 1];
-    let contraction =
-        Contraction { strides, dilations, before, output, groups: 1, transposed: false, zero_points: [0; 2] };
-    program.outputs = program.step(Primitive::Contract(contraction), &[data, filter], 0).unwrap();
+    let convolution =
+        ConvolutionGeometry { strides, dilations, before, output, groups: 1, transposed: false, zero_points: [0; 2] };
+    program.outputs = program.step(Primitive::Convolution(convolution), &[data, filter], 0).unwrap();
     program
 }
 
-/// Bytes of memory that no file backs.
+/// Resident bytes of the process that are not backed by a file.
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() << 10
 }
 
-/// On software the device's memory is the host's: weights are there once, as the device stores them.
+/// A software device's memory is host memory, so the weights must be in it only once, in the device's format.
 #[test]
 fn the_device_alone_keeps_weights() {
     let options = DeviceOptions { backend: Some(Backend::Vulkan), ..DeviceOptions::default() };
     let device = Device::open(&options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on");
     for submission in [Submission::Replay, Submission::Encoder] {
         for (precision, on_device) in [(Precision::F32, WEIGHTS), (Precision::F16, WEIGHTS / 2)] {
-            let planned = PlanReport::new(program(), precision, device.limits(), submission.keeps_apart()).unwrap();
+            let planned = PlanReport::new(
+                program(),
+                precision,
+                device.limits(),
+                interface(&device, submission).unwrap().keeps_apart(),
+            )
+            .unwrap();
             assert!(planned.host_constant_bytes() >= 2 * WEIGHTS, "the constants, and what was packed of them");
             let (text, variants) = (planned.to_string(), planned.variants());
             drop(planned);
@@ -47,13 +53,13 @@ fn the_device_alone_keeps_weights() {
             let before = resident();
             let session = Session::new(&device, program(), precision, submission).unwrap();
             let grown = resident().saturating_sub(before);
-            // The allocator keeps some of what preparation gave back, never as much as both.
+            // The allocator retains part of the memory that preparation freed, but less than the weights as f32.
             assert!(grown < on_device + WEIGHTS, "{grown} bytes with {precision:?} and {submission:?}");
 
             let plan = session.plan_report();
             assert_eq!((plan.host_constant_bytes(), plan.to_string(), plan.variants()), (0, text, variants));
             assert!(session.report().weights_bytes >= on_device);
-            assert!(session.work()[0].bytes_read as usize >= on_device);
+            assert!(session.dispatch_costs()[0].bytes_read as usize >= on_device);
         }
     }
 }

@@ -1,7 +1,8 @@
-//! Every primitive on a device, against its meaning: many shapes each, drawn from a fixed seed, in 32-bit floats and in
-//! 16-bit floats in each of the ways to store them.
+//! Compares every primitive on a device with the interpreter. The shapes are generated from fixed seeds. The precisions
+//! are f32, and f16 with both storages: with the f16 type in shaders and without it.
 //!
-//! Runs on the first Vulkan device, software included, under the Khronos validation layer; without either it fails.
+//! Runs on the first Vulkan device, which may be a software one, under the Khronos validation layer. Fails if either is
+//! missing.
 
 mod fused;
 mod random;
@@ -11,16 +12,17 @@ use std::collections::BTreeSet;
 
 use attache_base::{Constant, DataType, Shape};
 use attache_gpu::{
-    Backend, Binding, Device, DeviceOptions, Matrices, Needs, Precision, Session, Storage, Submission, Variants,
-    variants,
+    Backend, Binding, Device, DeviceOptions, Matrices, Precision, Session, StorageFormat, Submission, VariantChoice,
+    VariantRequirement, variants,
 };
 use attache_gpu_ir::{
-    Binary, Bytes, Contraction, Expression, Gather, Index, IndexMap, Primitive, Program, Reduction, Resample, Sampling,
-    Scalar, Tensor, Unary, ValueId, Whole, WholeBinary, WholeRounding, Window, WindowKind, interpret,
+    BinaryOp, ByteType, ConvolutionGeometry, Expression, Gather, HostTensor, Index, IndexMap, IntBinaryOp,
+    IntExpression, IntRounding, Primitive, Program, ReduceOp, Resample, Sampling, Scalar, UnaryOp, ValueId, Window,
+    WindowKind, interpret,
 };
 use random::Random;
 
-/// What cases run on, and in which numbers.
+/// The device, the precision and the submission method of a case.
 struct Form {
     device: Device,
     precision: Precision,
@@ -33,16 +35,16 @@ fn device(options: DeviceOptions) -> Device {
     Device::open(&options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on")
 }
 
-/// Runs a program of one step on the device and by its meaning; the variants that it took, and `halves` where it stored
-/// such. When replayed also with each variant that it could have taken.
+/// Compares the results of a program on the device with the interpreter's. In replay, also does so with each
+/// alternative variant. Returns the variants that were used, and `halves` if intermediate values were stored as f16.
 fn check(form: &Form, random: &mut Random, label: &str, program: Program) -> BTreeSet<&'static str> {
     let program = if form.precision == Precision::F32 { program } else { between_others(&program) };
-    check_whole(form, random, label, &program)
+    check_integers(form, random, label, &program)
 }
 
-/// The same for a program whose steps are operators of their own, so that what lies between them is stored.
-fn check_whole(form: &Form, random: &mut Random, label: &str, program: &Program) -> BTreeSet<&'static str> {
-    let tensors: Vec<Tensor> = (program.inputs.iter())
+/// The same as [`check`], without adding maps around the program.
+fn check_integers(form: &Form, random: &mut Random, label: &str, program: &Program) -> BTreeSet<&'static str> {
+    let tensors: Vec<HostTensor> = (program.inputs.iter())
         .map(|id| {
             let value = program.value(*id);
             let count = value.shape.elements();
@@ -50,28 +52,29 @@ fn check_whole(form: &Form, random: &mut Random, label: &str, program: &Program)
                 Scalar::F32 => random.numbers(count).iter().map(|x| f64::from(*x)).collect(),
                 Scalar::I32 => match value.bytes {
                     None => (0..count).map(|_| random.below(5) as f64 - 1.0).collect(),
-                    Some(Bytes::Signed) => (0..count).map(|_| random.below(256) as f64 - 128.0).collect(),
-                    Some(Bytes::Unsigned) => (0..count).map(|_| random.below(256) as f64).collect(),
+                    Some(ByteType::Signed) => (0..count).map(|_| random.below(256) as f64 - 128.0).collect(),
+                    Some(ByteType::Unsigned) => (0..count).map(|_| random.below(256) as f64).collect(),
                 },
             };
-            Tensor::new(value.shape.clone(), elements)
+            HostTensor::new(value.shape.clone(), elements)
         })
         .collect();
     let expected = interpret(program, &tensors).unwrap();
     let mut seen = BTreeSet::new();
-    let mut choices = vec![Variants::Cheapest];
+    let mut choices = vec![VariantChoice::ByPriority];
     while let Some(choice) = choices.pop() {
         let device = form.device.with_variants(choice);
         let mut session = Session::new(&device, program.clone(), form.precision, form.submission).unwrap();
-        if choice == Variants::Cheapest && form.submission == Submission::Replay {
-            choices.extend(session.report().alternatives.into_iter().map(Variants::Named));
+        if choice == VariantChoice::ByPriority && form.submission == Submission::Replay {
+            choices.extend(session.report().alternatives.into_iter().map(VariantChoice::Named));
         }
         check_session(form, &format!("{label}, {choice:?}"), program, &mut session, (&tensors, &expected));
         let bound = session.plan_report().dispatches.iter().map(|dispatch| dispatch.shader.bindings.len()).max();
         let asked = program.steps.iter().map(|step| step.inputs.len() + step.outputs.len()).max();
         let most = asked.max(Some(form.device.limits().max_bindings));
         assert!(bound <= most, "{label}, {choice:?}: {bound:?} buffers of\n{program}");
-        let halves = |binding: &Binding| matches!(binding, Binding::Write(_, Storage::Half | Storage::HalfPairs));
+        let halves =
+            |binding: &Binding| matches!(binding, Binding::Write(_, StorageFormat::Half | StorageFormat::HalfPairs));
         let mut bindings = session.plan_report().dispatches.iter().flat_map(|dispatch| &dispatch.shader.bindings);
         seen.extend(bindings.any(halves).then_some("halves"));
         seen.extend(session.plan_report().variants());
@@ -79,16 +82,16 @@ fn check_whole(form: &Form, random: &mut Random, label: &str, program: &Program)
     seen
 }
 
-/// Compares what a session makes of a program's inputs with what it should.
+/// Compares the outputs of a session with the expected ones.
 fn check_session(
     form: &Form,
     label: &str,
     program: &Program,
     session: &mut Session,
-    (tensors, expected): (&[Tensor], &[Tensor]),
+    (tensors, expected): (&[HostTensor], &[HostTensor]),
 ) {
     let scalars: Vec<Scalar> = program.outputs.iter().map(|id| program.value(*id).scalar).collect();
-    let is_byte = |id: ValueId| matches!(session.plan_report().storages.of(id), Storage::Bytes(_));
+    let is_byte = |id: ValueId| matches!(session.plan_report().storages.of(id), StorageFormat::Bytes(_));
     let bytes: Vec<bool> = session.plan_report().program.outputs.iter().map(|id| is_byte(*id)).collect();
     let stored: Vec<bool> = program.inputs.iter().map(|id| is_byte(*id)).collect();
     for (index, (tensor, id)) in tensors.iter().zip(&program.inputs).enumerate() {
@@ -107,7 +110,7 @@ fn check_session(
     session.read(&mut outputs.iter_mut().map(Vec::as_mut_slice).collect::<Vec<_>>()).unwrap();
     for ((output, is_byte), id) in outputs.iter_mut().zip(bytes).zip(&program.outputs) {
         let widen = |byte: &u8| match program.value(*id).bytes {
-            Some(Bytes::Signed) => i32::from(*byte as i8),
+            Some(ByteType::Signed) => i32::from(*byte as i8),
             _ => i32::from(*byte),
         };
         if is_byte {
@@ -122,7 +125,7 @@ fn check_session(
                 Scalar::F32 => f64::from(f32::from_le_bytes(word)),
                 Scalar::I32 => f64::from(i32::from_le_bytes(word)),
             };
-            // Half of binary16's last place, where the result is stored so.
+            // Half a unit in the last place of f16 if the result is stored as f16.
             let rounding = if form.precision == Precision::F32 { 0.0 } else { expected.abs() / 2048.0 };
             let limit = if scalar == Scalar::I32 { 0.0 } else { 1e-5 * scale + rounding };
             assert!((found - expected).abs() <= limit, "{label}: {found}, not {expected}, at {place} of\n{program}");
@@ -130,8 +133,9 @@ fn check_session(
     }
 }
 
-/// The program between maps that change nothing, so that it reads and makes what the device stores as it does between
-/// operators; inputs and outputs stay binary32. Each such value has a second reader, lest anything be fused.
+/// Surrounds the program with identity maps, so that it reads and writes values in the storage of intermediate values.
+/// Inputs and outputs remain f32. Each float value between the program and a map has a second reader, which prevents
+/// fusion.
 fn between_others(program: &Program) -> Program {
     let mut all = Program::default();
     let mut others = Vec::new();
@@ -140,7 +144,7 @@ fn between_others(program: &Program) -> Program {
         if scalar == Scalar::I32 {
             return value;
         }
-        let maximum = Primitive::Reduce { reduction: Reduction::Maximum, axes: (0..shape.rank()).collect() };
+        let maximum = Primitive::Reduce { reduction: ReduceOp::Maximum, axes: (0..shape.rank()).collect() };
         let map = Primitive::Map { expression: Expression::Input(0), shape, scalar };
         let handed = all.step(map, &[value], 0).unwrap()[0];
         others.extend(all.step(maximum, &[if made { value } else { handed }], 0).unwrap());
@@ -170,7 +174,7 @@ fn float(shape: &Shape) -> (Scalar, Shape) {
     (Scalar::F32, shape.clone())
 }
 
-/// A map of three operands that broadcast to a shape of any rank in many ways.
+/// A map of three operands that broadcast to a shape of a random rank.
 fn map(random: &mut Random) -> Program {
     let rank = random.below(6);
     let shape: Shape = (0..rank).map(|_| random.pick(&[1, 2, 3, 4, 8])).collect();
@@ -181,8 +185,8 @@ fn map(random: &mut Random) -> Program {
     };
     let inputs = [operand(), operand(), operand()];
     let [a, b, c] = [0, 1, 2].map(Expression::Input);
-    let negative = a.clone().binary(Binary::Less, Expression::Constant(0.0));
-    let expression = negative.select(a.clone().multiply(b), a.unary(Unary::Logistic)).add(c.unary(Unary::Tanh));
+    let negative = a.clone().binary(BinaryOp::Less, Expression::Constant(0.0));
+    let expression = negative.select(a.clone().multiply(b), a.unary(UnaryOp::Logistic)).add(c.unary(UnaryOp::Tanh));
     one(Primitive::Map { expression, shape, scalar: Scalar::F32 }, &inputs)
 }
 
@@ -232,7 +236,7 @@ fn concatenate(random: &mut Random) -> Program {
 fn reduce(random: &mut Random) -> Program {
     let shape: Shape = (0..1 + random.below(5)).map(|_| random.pick(&[1, 2, 3, 4, 8, 17])).collect();
     let axes: Vec<usize> = (0..shape.rank()).filter(|_| random.below(2) == 0).collect();
-    let reduction = random.pick(&[Reduction::Sum, Reduction::Mean, Reduction::Maximum, Reduction::Minimum]);
+    let reduction = random.pick(&[ReduceOp::Sum, ReduceOp::Mean, ReduceOp::Maximum, ReduceOp::Minimum]);
     one(Primitive::Reduce { reduction, axes }, &[float(&shape)])
 }
 
@@ -243,13 +247,13 @@ fn window(random: &mut Random) -> Program {
     let strides = [1 + random.below(3), 1 + random.below(3)];
     let before = [random.below(size[0]), random.below(size[1])];
     let output = [0, 1].map(|axis| shape[axis + 1].div_ceil(strides[axis]));
-    // As wide as the last window that still covers an element.
+    // Limits the output so that the last window still covers an element.
     let output = [0, 1].map(|axis| output[axis].min((shape[axis + 1] - 1 + before[axis]) / strides[axis] + 1));
     let before = [0, 1].map(|axis| before[axis].min(size[axis] - 1));
     one(Primitive::Window(Window { kind, size, strides, before, output }), &[float(&shape)])
 }
 
-fn contract(random: &mut Random) -> Program {
+fn convolution(random: &mut Random) -> Program {
     let mut data = random.image();
     let kind = random.below(4);
     let transposed = kind == 0;
@@ -264,7 +268,7 @@ fn contract(random: &mut Random) -> Program {
     let outputs = groups * if kind == 1 { random.pick(&[1, 1, 2]) } else { random.channels() };
     let (rows, columns) = (1 + random.below(3), 1 + random.below(3));
     let filter = Shape::from([outputs, rows, columns, data[3] / groups]);
-    let contraction = Contraction {
+    let convolution = ConvolutionGeometry {
         strides: [1 + random.below(3), 1 + random.below(3)],
         dilations: [1 + random.below(2), 1 + random.below(2)],
         before: [random.below(3), random.below(3)],
@@ -288,7 +292,7 @@ fn contract(random: &mut Random) -> Program {
     if random.below(2) == 0 {
         inputs.push(weights(&mut program, random, [outputs].into()));
     }
-    let product = program.step(Primitive::Contract(contraction), &inputs, 0).unwrap()[0];
+    let product = program.step(Primitive::Convolution(convolution), &inputs, 0).unwrap()[0];
     let shape = program.shape(product).clone();
     let residual = program.input(Scalar::F32, shape.clone());
     let expression = Expression::Input(0).add(Expression::Input(1)).clamp(0.0, 6.0);
@@ -297,31 +301,38 @@ fn contract(random: &mut Random) -> Program {
     program
 }
 
-/// Contractions large enough for blocks of every form.
-fn large_contract(random: &mut Random) -> Program {
+/// A convolution that is large enough for blocks of every shape.
+fn large_convolution(random: &mut Random) -> Program {
     let (channels, outputs) = (random.pick(&[6, 16, 40, 130]), random.pick(&[5, 32, 70, 128]));
     let [height, width]: [usize; 2] = random.pick(&[[1, 1], [1, 3], [7, 7], [20, 21]]);
     let extent: usize = random.pick(&[1, 1, 3]);
     let output = [height.div_ceil(extent), width.div_ceil(extent)];
     let (strides, before) = ([extent; 2], [extent / 2; 2]);
-    let contraction =
-        Contraction { strides, dilations: [1, 1], before, output, groups: 1, transposed: false, zero_points: [0; 2] };
+    let convolution = ConvolutionGeometry {
+        strides,
+        dilations: [1, 1],
+        before,
+        output,
+        groups: 1,
+        transposed: false,
+        zero_points: [0; 2],
+    };
     let mut program = Program::default();
     let data = program.input(Scalar::F32, [1, height, width, channels].into());
     let shape = Shape::from([outputs, extent, extent, channels]);
     let numbers = random.numbers(shape.elements());
     let filter = program.constant(Scalar::F32, Constant::from_values(shape, &numbers));
-    program.outputs = program.step(Primitive::Contract(contraction), &[data, filter], 0).unwrap();
+    program.outputs = program.step(Primitive::Convolution(convolution), &[data, filter], 0).unwrap();
     program
 }
 
-/// A contraction of what another kernel makes, to which a third's result is added, read by a fourth: all of them are stored as
-/// the precision likes it.
-fn inner_contract(random: &mut Random) -> Program {
+/// A convolution of another kernel's result, to which the result of a third kernel is added and which a fourth kernel
+/// reads, so that all of these values are stored in the format of intermediate values.
+fn inner_convolution(random: &mut Random) -> Program {
     let (channels, outputs) = (random.pick(&[8, 16, 24, 72]), random.pick(&[8, 12, 21, 64, 100]));
     let [rows, columns]: [usize; 2] = random.pick(&[[1, 1], [1, 1], [3, 3], [1, 4], [5, 2]]);
     let [height, width]: [usize; 2] = random.pick(&[[1, 5], [6, 7], [9, 33], [24, 18]]);
-    let contraction = Contraction {
+    let convolution = ConvolutionGeometry {
         strides: [1 + random.below(2), 1 + random.below(2)],
         dilations: [1 + random.below(2), 1 + random.below(2)],
         before: [random.below(rows), random.below(columns)],
@@ -337,14 +348,14 @@ fn inner_contract(random: &mut Random) -> Program {
         program.step(Primitive::Map { expression, shape, scalar: Scalar::F32 }, &[input], 0).unwrap()[0]
     };
     let images = 1 + random.below(2);
-    let results = Shape::from([images, contraction.output[0], contraction.output[1], outputs]);
+    let results = Shape::from([images, convolution.output[0], convolution.output[1], outputs]);
     let data = inner(&mut program, [images, height, width, channels].into());
     let residual = inner(&mut program, if random.below(2) == 0 { results.clone() } else { [outputs].into() });
     let shape = Shape::from([outputs, rows, columns, channels]);
     let weights = random.numbers(shape.elements());
     let filter = program.constant(Scalar::F32, Constant::from_values(shape, &weights));
     let bias = program.constant(Scalar::F32, Constant::from_values([outputs], &random.numbers(outputs)));
-    let product = program.step(Primitive::Contract(contraction), &[data, filter, bias], 1).unwrap()[0];
+    let product = program.step(Primitive::Convolution(convolution), &[data, filter, bias], 1).unwrap()[0];
     let expression = Expression::Input(0).add(Expression::Input(1)).clamp(0.0, 6.0);
     let sum = Primitive::Map { expression, shape: results, scalar: Scalar::F32 };
     let sum = program.step(sum, &[product, residual], 2).unwrap();
@@ -353,18 +364,18 @@ fn inner_contract(random: &mut Random) -> Program {
     program
 }
 
-/// A contraction over an image of many tiles.
+/// A convolution of an image of many tiles.
 fn wide_image([height, width]: [usize; 2], [channels, outputs]: [usize; 2], window: [usize; 2]) -> Program {
     let output = [height + 1, width - 1];
     let (strides, dilations, before) = ([1, 1], [1, 1], [1, window[1] / 2]);
-    let contraction =
-        Contraction { strides, dilations, before, output, groups: 1, transposed: false, zero_points: [0; 2] };
+    let convolution =
+        ConvolutionGeometry { strides, dilations, before, output, groups: 1, transposed: false, zero_points: [0; 2] };
     let mut program = Program::default();
     let data = program.input(Scalar::F32, [1, height, width, channels].into());
     let shape = Shape::from([outputs, window[0], window[1], channels]);
     let numbers = Random(5).numbers(shape.elements());
     let filter = program.constant(Scalar::F32, Constant::from_values(shape, &numbers));
-    program.outputs = program.step(Primitive::Contract(contraction), &[data, filter], 0).unwrap();
+    program.outputs = program.step(Primitive::Convolution(convolution), &[data, filter], 0).unwrap();
     program
 }
 
@@ -386,36 +397,36 @@ fn unpool(random: &mut Random) -> Program {
     one(Primitive::Unpool { size }, &[float(&shape), (Scalar::I32, shape.clone())])
 }
 
-/// A map of integers and reals with every function, to integers or reals.
+/// A map of floats and integers to floats, with one of the functions.
 fn functions(random: &mut Random) -> Program {
     let unary = [
-        Unary::Sine,
-        Unary::Cosine,
-        Unary::Floor,
-        Unary::Ceiling,
-        Unary::Round,
-        Unary::Truncate,
-        Unary::Sign,
-        Unary::ErrorFunction,
-        Unary::Absolute,
-        Unary::Exponential,
-        Unary::Negate,
+        UnaryOp::Sine,
+        UnaryOp::Cosine,
+        UnaryOp::Floor,
+        UnaryOp::Ceiling,
+        UnaryOp::Round,
+        UnaryOp::Truncate,
+        UnaryOp::Sign,
+        UnaryOp::ErrorFunction,
+        UnaryOp::Absolute,
+        UnaryOp::Exponential,
+        UnaryOp::Negate,
     ];
     let binary = [
-        Binary::Add,
-        Binary::Subtract,
-        Binary::Multiply,
-        Binary::Minimum,
-        Binary::Maximum,
-        Binary::Less,
-        Binary::Equal,
-        Binary::FloorDivide,
-        Binary::FloorModulo,
-        Binary::Power,
-        Binary::Divide,
+        BinaryOp::Add,
+        BinaryOp::Subtract,
+        BinaryOp::Multiply,
+        BinaryOp::Minimum,
+        BinaryOp::Maximum,
+        BinaryOp::Less,
+        BinaryOp::Equal,
+        BinaryOp::FloorDivide,
+        BinaryOp::FloorModulo,
+        BinaryOp::Power,
+        BinaryOp::Divide,
     ];
     let shape = random.image();
-    let positive = Expression::Input(0).unary(Unary::Absolute).add(Expression::Constant(0.5));
+    let positive = Expression::Input(0).unary(UnaryOp::Absolute).add(Expression::Constant(0.5));
     let other = Expression::Input(1).add(Expression::Constant(2.5));
     let expression = match random.below(2) {
         0 => positive.binary(random.pick(&binary), other),
@@ -425,8 +436,9 @@ fn functions(random: &mut Random) -> Program {
     one(Primitive::Map { expression, shape: shape.clone(), scalar }, &[float(&shape), (Scalar::I32, shape)])
 }
 
-/// Fixed-point products of integers of every size, with a factor for each channel, and what else maps of integers know.
-fn whole_map(random: &mut Random) -> Program {
+/// A map of integers of every magnitude: fixed-point products with a factor for each channel, and other integer
+/// operations.
+fn int_map(random: &mut Random) -> Program {
     let shape = random.image();
     let channels = shape[3];
     let mut integer = || match random.below(8) {
@@ -446,23 +458,23 @@ fn whole_map(random: &mut Random) -> Program {
         constant([channels].into(), &mantissas),
         constant([channels].into(), &exponents),
     ];
-    let [small, number, mantissa, exponent] = [0, 1, 2, 3].map(Whole::Input);
+    let [small, number, mantissa, exponent] = [0, 1, 2, 3].map(IntExpression::Input);
     let sum = number.clone().add(small.clone());
     let expression = match random.below(7) {
-        6 => Whole::LeadingZeros(Box::new(sum)),
+        6 => IntExpression::LeadingZeros(Box::new(sum)),
         0 => sum.multiply(number).subtract(mantissa),
-        1 => sum.clone().binary(WholeBinary::Less, mantissa).select(sum.clamp((-100, 100)), small),
-        2 => sum.binary(WholeBinary::Divide, small.plus(7)),
-        3 => sum.binary(WholeBinary::ShiftLeft, small.plus(3)),
-        4 => sum.rescale(WholeRounding::Once, mantissa, exponent),
-        _ => sum.rescale(WholeRounding::Twice, mantissa, exponent),
+        1 => sum.clone().binary(IntBinaryOp::Less, mantissa).select(sum.clamp((-100, 100)), small),
+        2 => sum.binary(IntBinaryOp::Divide, small.plus(7)),
+        3 => sum.binary(IntBinaryOp::ShiftLeft, small.plus(3)),
+        4 => sum.rescale(IntRounding::Once, mantissa, exponent),
+        _ => sum.rescale(IntRounding::Twice, mantissa, exponent),
     };
-    program.outputs = program.step(Primitive::WholeMap { expression, shape }, &inputs, 0).unwrap();
+    program.outputs = program.step(Primitive::IntMap { expression, shape }, &inputs, 0).unwrap();
     program
 }
 
-/// A contraction of integers; sums wrap.
-fn whole_contract(random: &mut Random) -> Program {
+/// A convolution of integers whose sums overflow and wrap around.
+fn int_convolution(random: &mut Random) -> Program {
     let data = random.image();
     let groups = random.pick(&[1, data[3]]);
     let outputs = groups * random.pick(&[1, 2, 4]);
@@ -470,7 +482,8 @@ fn whole_contract(random: &mut Random) -> Program {
     let (strides, dilations, before) = ([1 + random.below(2), 1], [1, 1 + random.below(2)], [random.below(2), 1]);
     let output = [1 + random.below(8), 1 + random.below(8)];
     let zero_points = [random.below(9) as i32 - 4, random.below(9) as i32 - 4];
-    let contraction = Contraction { strides, dilations, before, output, groups, transposed: groups == 1, zero_points };
+    let convolution =
+        ConvolutionGeometry { strides, dilations, before, output, groups, transposed: groups == 1, zero_points };
     let mut program = Program::default();
     let mut weights = |shape: Shape, bound: usize| {
         let numbers: Vec<i32> = (0..shape.elements()).map(|_| random.below(bound) as i32 - 1000).collect();
@@ -478,12 +491,12 @@ fn whole_contract(random: &mut Random) -> Program {
     };
     let constants = [weights(filter, 1 << 28), weights([outputs].into(), 1 << 31)];
     let inputs = [program.input(Scalar::I32, data), constants[0], constants[1]];
-    program.outputs = program.step(Primitive::Contract(contraction), &inputs, 0).unwrap();
+    program.outputs = program.step(Primitive::Convolution(convolution), &inputs, 0).unwrap();
     program
 }
 
-/// A contraction of bytes, with and without a sign, whose sums become bytes again.
-fn byte_contract(random: &mut Random) -> Program {
+/// A convolution of signed or unsigned bytes, whose sums are converted to bytes again.
+fn byte_convolution(random: &mut Random) -> Program {
     let channels = random.pick(&[1, 3, 4, 8, 12, 21, 64, 130]);
     let data = Shape::from([random.pick(&[1, 2]), 1 + random.below(20), 1 + random.below(20), channels]);
     let groups = random.pick(&[1, 1, channels]);
@@ -495,7 +508,8 @@ fn byte_contract(random: &mut Random) -> Program {
     let output = [data[1], data[2]].map(|extent| 1 + random.below(extent + 1));
     let (strides, before) = (random.pick(&[[1, 1], [2, 1]]), [random.below(2), random.below(2)]);
     let transposed = groups == 1 && random.below(4) == 0;
-    let contraction = Contraction { strides, dilations: [1, 1], before, output, groups, transposed, zero_points };
+    let convolution =
+        ConvolutionGeometry { strides, dilations: [1, 1], before, output, groups, transposed, zero_points };
     let mut program = Program::default();
     let filter: Vec<u8> = (0..outputs * rows * columns * channels / groups).map(|_| random.below(256) as u8).collect();
     let shape = Shape::from([outputs, rows, columns, channels / groups]);
@@ -503,21 +517,21 @@ fn byte_contract(random: &mut Random) -> Program {
     let bias: Vec<i32> = (0..outputs).map(|_| random.below(1 << 16) as i32 - 30000).collect();
     let shape = Shape::from([data[0], output[0], output[1], outputs]);
     let input = program.input(Scalar::I32, data);
-    program.hold(input, data_type);
+    program.store_as(input, data_type);
     let mut inputs = vec![input, program.constant(Scalar::I32, filter)];
     if random.below(3) > 0 {
         inputs.push(program.constant(Scalar::I32, Constant::from_values([outputs], &bias)));
     }
-    let sums = program.step(Primitive::Contract(contraction), &inputs, 0).unwrap()[0];
-    let factor = (Whole::Constant(1 << 30), Whole::Constant(-random.pick(&[2, 6, 9])));
-    let bytes = Whole::Input(0).rescale(WholeRounding::Twice, factor.0, factor.1).clamp((-128, 127));
-    let bytes = program.step(Primitive::WholeMap { expression: bytes, shape }, &[sums], 0).unwrap()[0];
-    program.hold(bytes, DataType::Int8);
+    let sums = program.step(Primitive::Convolution(convolution), &inputs, 0).unwrap()[0];
+    let factor = (IntExpression::Constant(1 << 30), IntExpression::Constant(-random.pick(&[2, 6, 9])));
+    let bytes = IntExpression::Input(0).rescale(IntRounding::Twice, factor.0, factor.1).clamp((-128, 127));
+    let bytes = program.step(Primitive::IntMap { expression: bytes, shape }, &[sums], 0).unwrap()[0];
+    program.store_as(bytes, DataType::Int8);
     program.outputs = vec![bytes];
     program
 }
 
-/// Bytes moved, repeated and combined.
+/// Bytes that are moved, repeated and combined.
 fn byte_moves(random: &mut Random) -> Program {
     let mut program = index_map(random);
     let data_type = random.pick(&[DataType::Int8, DataType::UInt8]);
@@ -525,7 +539,7 @@ fn byte_moves(random: &mut Random) -> Program {
         value.scalar = Scalar::I32;
     }
     for id in [program.inputs[0], program.outputs[0]] {
-        program.hold(id, data_type);
+        program.store_as(id, data_type);
     }
     if let Primitive::IndexMap(map) = &mut program.steps[0].primitive {
         map.fill = map.fill.map(|_| 5.0);
@@ -533,24 +547,24 @@ fn byte_moves(random: &mut Random) -> Program {
     let moved = program.outputs[0];
     let shape = program.shape(moved).clone();
     let row = program.input(Scalar::I32, shape[shape.rank().saturating_sub(1)..].into());
-    program.hold(row, data_type);
-    let expression = Whole::Input(0).multiply(Whole::Input(1)).clamp((0, 100));
-    let product = program.step(Primitive::WholeMap { expression, shape }, &[moved, row], 0).unwrap()[0];
-    program.hold(product, DataType::UInt8);
+    program.store_as(row, data_type);
+    let expression = IntExpression::Input(0).multiply(IntExpression::Input(1)).clamp((0, 100));
+    let product = program.step(Primitive::IntMap { expression, shape }, &[moved, row], 0).unwrap()[0];
+    program.store_as(product, DataType::UInt8);
     program.outputs = if random.below(2) == 0 { vec![product] } else { vec![product, moved] };
     program
 }
 
 /// A sum of integers along some axes.
-fn whole_sum(random: &mut Random) -> Program {
+fn int_sum(random: &mut Random) -> Program {
     let shape = random.image();
     let axes = (0..4).filter(|axis| *axis == 2 || random.below(2) == 0).collect();
-    one(Primitive::Reduce { reduction: Reduction::Sum, axes }, &[(Scalar::I32, shape)])
+    one(Primitive::Reduce { reduction: ReduceOp::Sum, axes }, &[(Scalar::I32, shape)])
 }
 
 fn compare(random: &mut Random) -> Program {
     let shape = random.image();
-    let expression = Expression::Input(0).binary(Binary::Less, Expression::Input(1));
+    let expression = Expression::Input(0).binary(BinaryOp::Less, Expression::Input(1));
     let scalar = Scalar::I32;
     one(Primitive::Map { expression, shape: shape.clone(), scalar }, &[float(&shape), float(&shape)])
 }
@@ -582,7 +596,7 @@ fn top_k(random: &mut Random) -> Program {
     one(Primitive::TopK { count: 1 + random.below(shape[3]) }, &[float(&shape)])
 }
 
-fn multiply(random: &mut Random) -> Program {
+fn matmul(random: &mut Random) -> Program {
     let scalar = random.pick(&[Scalar::F32, Scalar::I32]);
     let [rows, depth, columns] = [0; 3].map(|_| 1 + random.below(9));
     let transposed = [random.below(2) == 0, random.below(2) == 0];
@@ -593,7 +607,7 @@ fn multiply(random: &mut Random) -> Program {
     };
     let left = matrix(outer(), rows, depth, transposed[0]);
     let right = matrix(outer(), depth, columns, transposed[1]);
-    one(Primitive::Multiply { transposed }, &[left, right])
+    one(Primitive::MatMul { transposed }, &[left, right])
 }
 
 /// Outputs that are inputs, constants, reshaped, or named twice.
@@ -609,17 +623,17 @@ fn odd_outputs(random: &mut Random) -> Program {
     program
 }
 
-/// Draws a program of one kind.
+/// A function that generates a program of one kind.
 type Draw = fn(&mut Random) -> Program;
 
-/// Kinds of programs: how many of each are drawn.
+/// The kinds of programs, and how many of each are generated.
 static KINDS: [(&str, Draw, usize); 30] = [
     ("map", map, 60),
     ("index_map", index_map, 40),
     ("concatenate", concatenate, 25),
     ("reduce", reduce, 40),
     ("window", window, 40),
-    ("contract", contract, 150),
+    ("convolution", convolution, 150),
     ("resample", resample, 40),
     ("unpool", unpool, 15),
     ("odd_outputs", odd_outputs, 5),
@@ -629,18 +643,18 @@ static KINDS: [(&str, Draw, usize); 30] = [
     ("gather", gather, 40),
     ("scan", scan, 20),
     ("top_k", top_k, 20),
-    ("multiply", multiply, 40),
-    ("whole_map", whole_map, 120),
-    ("whole_contract", whole_contract, 40),
-    ("whole_sum", whole_sum, 30),
-    ("byte_contract", byte_contract, 120),
+    ("matmul", matmul, 40),
+    ("int_map", int_map, 120),
+    ("int_convolution", int_convolution, 40),
+    ("int_sum", int_sum, 30),
+    ("byte_convolution", byte_convolution, 120),
     ("byte_moves", byte_moves, 60),
     ("rows", fused::rows, 60),
     ("views", fused::views, 80),
     ("pooled", fused::pooled, 20),
     ("separable", fused::separable, 40),
-    ("large_contract", large_contract, 30),
-    ("inner_contract", inner_contract, 25),
+    ("large_convolution", large_convolution, 30),
+    ("inner_convolution", inner_convolution, 25),
     ("long_rows", fused::long_rows, 4),
     ("small_window", fused::small_window, 30),
     ("separable_bytes", fused::separable_bytes, 60),
@@ -661,19 +675,19 @@ fn devices_compute_what_primitives_mean() {
         (Precision::F32, Submission::Encoder, frugal),
         (Precision::F16, Submission::Encoder, plain()),
     ];
-    // Two of them see each variant; the others take minutes, and are for the deep check.
+    // The first two use each variant. The others take minutes, so only the deep check runs them.
     all.into_iter().take(if is_deep() { 8 } else { 2 }).for_each(forms);
     on_matrices();
     validation::assert_silent();
 }
 
-/// Whether the deep check runs, which draws all that there is. Elsewhere a quarter does: a driver that compiles on the CPU takes
-/// minutes for the rest.
+/// Whether the deep check runs, which generates all programs. Otherwise a quarter of them is generated, since a driver
+/// that compiles on the CPU takes minutes for the rest.
 fn is_deep() -> bool {
     std::env::var_os("ATTACHE_DEEP").is_some()
 }
 
-/// Checks programs of the kinds that are wanted, and pairs of operators; what they took.
+/// Checks programs of the wanted kinds and pairs of operators. Returns the variants that were used.
 fn check_kinds(form: &Form, is_wanted: impl Fn(&str) -> bool) -> BTreeSet<&'static str> {
     let mut seen = BTreeSet::new();
     for (seed, (label, draw, count)) in KINDS.iter().enumerate().filter(|(_, (label, ..))| is_wanted(label)) {
@@ -685,7 +699,7 @@ fn check_kinds(form: &Form, is_wanted: impl Fn(&str) -> bool) -> BTreeSet<&'stat
         }
     }
     for program in fused::pairs_of_operators(&mut Random(100), has_matrices(form)) {
-        seen.extend(check_whole(form, &mut Random(101), "pairs_of_operators", &program));
+        seen.extend(check_integers(form, &mut Random(101), "pairs_of_operators", &program));
     }
     seen
 }
@@ -694,29 +708,30 @@ fn has_matrices(form: &Form) -> bool {
     form.device.limits().matrices != Matrices::Absent
 }
 
-/// What hardware contracts on matrices, be they emulated: in the tiles and blocks of large images too.
+/// Checks convolutions with cooperative matrices, which are emulated if the device has none. Includes an image of many
+/// tiles.
 fn on_matrices() {
     let device = device(DeviceOptions { as_hardware: true, emulate_matrices: true, ..DeviceOptions::default() });
     let form = Form { device, precision: Precision::F16, submission: Submission::Replay };
-    let contractions = ["contract", "separable", "large_contract", "inner_contract"];
-    assert!(contractions.iter().all(|label| KINDS.iter().any(|(kind, ..)| kind == label)));
-    let mut seen = check_kinds(&form, |label| contractions.contains(&label));
+    let convolutions = ["convolution", "separable", "large_convolution", "inner_convolution"];
+    assert!(convolutions.iter().all(|label| KINDS.iter().any(|(kind, ..)| kind == label)));
+    let mut seen = check_kinds(&form, |label| convolutions.contains(&label));
     seen.extend(check(&form, &mut Random(96), "tall tiles", wide_image([62, 130], [24, 32], [3, 3])));
-    let missing = variants().filter(|(name, needs)| *needs == Needs::Matrices && !seen.contains(name));
+    let missing = variants().filter(|(name, needs)| *needs == VariantRequirement::Matrices && !seen.contains(name));
     let missing: Vec<_> = missing.map(|(name, _)| name).collect();
     assert!(missing.is_empty(), "no case took {missing:?}");
 }
 
-/// All kinds in one more form.
+/// Checks all kinds of programs with this precision, submission method and device.
 fn forms((precision, submission, options): (Precision, Submission, DeviceOptions)) {
     let form = Form { device: device(options), precision, submission };
     let mut seen = check_kinds(&form, |_| true);
     assert_eq!(seen.contains("halves"), precision != Precision::F32);
-    if form.device.limits().shares_sums {
+    if form.device.limits().splits_k {
         for (channels, outputs, window) in [(8, 4, [3, 3]), (9, 2, [1, 4])] {
             let image = wide_image([9 * 8, 45 * 64 + 3], [channels, outputs], window);
-            let variants = check(&form, &mut Random(96), "contract_direct", image);
-            assert!(variants.contains(&"contract_direct"), "{variants:?}");
+            let variants = check(&form, &mut Random(96), "conv_direct", image);
+            assert!(variants.contains(&"conv_direct"), "{variants:?}");
         }
     }
     for (kind, channels) in [(WindowKind::Average, 20), (WindowKind::Maximum, 5), (WindowKind::Average, 68)] {
@@ -726,17 +741,17 @@ fn forms((precision, submission, options): (Precision, Submission, DeviceOptions
             check(&form, &mut Random(97), "window_group", one(large, &[float(&[2, 16, 11, channels].into())]));
         assert!(variants.contains(&"window_group"), "{variants:?}");
     }
-    let large = Primitive::Reduce { reduction: Reduction::Mean, axes: vec![1, 2] };
+    let large = Primitive::Reduce { reduction: ReduceOp::Mean, axes: vec![1, 2] };
     seen.extend(check(&form, &mut Random(99), "reduce_group", one(large, &[float(&[2, 120, 90, 3].into())])));
-    let long = Primitive::Reduce { reduction: Reduction::Maximum, axes: vec![1, 2] };
+    let long = Primitive::Reduce { reduction: ReduceOp::Maximum, axes: vec![1, 2] };
     seen.extend(check(&form, &mut Random(97), "rows_group", one(long, &[float(&[2, 127, 89, 3].into())])));
-    let large = Primitive::Reduce { reduction: Reduction::Sum, axes: vec![1, 2] };
+    let large = Primitive::Reduce { reduction: ReduceOp::Sum, axes: vec![1, 2] };
     seen.extend(check(&form, &mut Random(98), "reduce_group", one(large, &[(Scalar::I32, [2, 120, 90, 3].into())])));
-    // Those that are never the cheapest on software are seen where all are taken in turn.
+    // Replay checks all alternatives, so that it also uses variants that are never the cheapest on software devices.
     let may_be = |needs| match needs {
-        Needs::Nothing | Needs::Bytes => true,
-        Needs::Binary32 => precision == Precision::F32,
-        Needs::Matrices => has_matrices(&form) && precision == Precision::F16,
+        VariantRequirement::Nothing | VariantRequirement::Bytes => true,
+        VariantRequirement::F32Storage => precision == Precision::F32,
+        VariantRequirement::Matrices => has_matrices(&form) && precision == Precision::F16,
     };
     let missing = variants().filter(|(name, needs)| may_be(*needs) && !seen.contains(name));
     let mut missing: Vec<_> = missing.map(|(name, _)| name).collect();
@@ -744,7 +759,7 @@ fn forms((precision, submission, options): (Precision, Submission, DeviceOptions
     assert!(missing.is_empty(), "no case took {missing:?}");
 }
 
-/// What a kernel stores for another is the nearest number of binary16; infinity beyond the largest.
+/// Intermediate values are rounded to the nearest f16, or to infinity if they are too large.
 #[test]
 fn halves_are_rounded_to_the_nearest() {
     let _alone = validation::alone();
@@ -763,7 +778,7 @@ fn halves_are_rounded_to_the_nearest() {
         let shape = Shape::from([4096, 1]);
         let map = Primitive::Map { expression: product, shape: shape.clone(), scalar: Scalar::F32 };
         let mut program = one(map, &[float(&shape), float(&shape)]);
-        // The host gets no halves: it reads the sums of single products.
+        // Outputs are never stored as f16, so a scan along an axis of extent 1 copies the products to an output.
         let sums = Primitive::Scan { axis: 1, exclusive: false, reverse: false };
         program.outputs = program.step(sums, &[program.outputs[0]], 1).unwrap();
         let mut session = Session::new(&device, program, Precision::F16, Submission::Replay).unwrap();

@@ -27,16 +27,16 @@ impl OpError {
 /// Why a delegate does not take a node: its unsupported reason. Not a failure, since the node runs elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Refusal(pub String);
+pub struct Unsupported(pub String);
 
-impl Refusal {
-    /// A refusal with this reason.
+impl Unsupported {
+    /// The error for a node that is unsupported for this reason.
     pub fn new(reason: impl Into<String>) -> Self {
         Self(reason.into())
     }
 }
 
-impl From<attache_gpu_ir::InvalidProgram> for Refusal {
+impl From<attache_gpu_ir::InvalidProgram> for Unsupported {
     fn from(error: attache_gpu_ir::InvalidProgram) -> Self {
         Self(error.to_string())
     }

@@ -11,10 +11,10 @@ mod lowering;
 mod op;
 mod patch;
 
-pub use error::{OpError, Refusal};
+pub use error::{OpError, Unsupported};
 pub use eval::{Cache, Eval, Handle, Host, TensorMut, TensorRef};
 pub use fact::{Fact, Inferred};
 pub use graph::{Graph, InvalidGraph, Node, NodeId, Tensor, TensorId};
-pub use lowering::{Grid, Lowered, Lowering, Quantized};
-pub use op::{Conversion, Missing, Op, VariableUse, WorkingMemory};
+pub use lowering::{AffineParameters, Lowered, Lowering, Quantized};
+pub use op::{Conversion, Op, UnresolvedOperator, VariableUse, WorkingMemory};
 pub use patch::Patch;

@@ -2,13 +2,13 @@
 //! the operator extends.
 
 use attache_base::{Constant, DataType, Shape};
-use attache_gpu_ir::{Expression, Primitive, Program, Scalar, ValueId, Whole};
+use attache_gpu_ir::{Expression, IntExpression, Primitive, Program, Scalar, ValueId};
 
-use crate::{Fact, Graph, Node, Refusal};
+use crate::{Fact, Graph, Node, Unsupported};
 
 mod view;
 
-pub use view::Grid;
+pub use view::AffineParameters;
 
 /// How a device computes with quantized tensors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -50,7 +50,7 @@ impl<'a> Lowering<'a> {
     /// # Errors
     ///
     /// Fails with the reason where the operator, its attributes or its tensors are not supported on a device.
-    pub fn lower(graph: &Graph, node: &Node, quantized: Quantized) -> Result<Lowered, Refusal> {
+    pub fn lower(graph: &Graph, node: &Node, quantized: Quantized) -> Result<Lowered, Unsupported> {
         match quantized {
             Quantized::View => view::lower(graph, node),
             Quantized::Exact => {
@@ -62,7 +62,7 @@ impl<'a> Lowering<'a> {
 
     /// Lowers a node whose operator sees the facts `inputs` and `outputs`; `stored` are the facts as the graph states
     /// them.
-    fn of(node: &Node, (inputs, outputs): Facts<'a>, stored: Facts<'a>) -> Result<Lowered, Refusal> {
+    fn of(node: &Node, (inputs, outputs): Facts<'a>, stored: Facts<'a>) -> Result<Lowered, Unsupported> {
         let (values, made) = (vec![None; inputs.len()], vec![None; outputs.len()]);
         let (program, reads) = (Program::default(), Vec::new());
         let mut lowering = Lowering { inputs, outputs, stored, program, reads, values, made };
@@ -70,18 +70,18 @@ impl<'a> Lowering<'a> {
         lowering.finish()
     }
 
-    fn finish(mut self) -> Result<Lowered, Refusal> {
+    fn finish(mut self) -> Result<Lowered, Unsupported> {
         for (index, (made, fact)) in self.made.iter().zip(&self.outputs).enumerate() {
-            let id = made.ok_or_else(|| Refusal::new(format!("its GPU form makes no output {index}")))?;
+            let id = made.ok_or_else(|| Unsupported::new(format!("its GPU form makes no output {index}")))?;
             let stated = (made_scalar(fact.data_type)?, known(fact)?);
             let value = self.program.value(id);
             // Window indices (argmax pooling) are integers in a tensor that the file declares as float: only the bits
             // matter.
             let same_scalar = value.scalar == stated.0 || value.scalar == Scalar::I32;
             if !same_scalar || &value.shape != stated.1 {
-                return Err(Refusal::new(format!("its GPU form makes {}, not {}", value.shape, stated.1)));
+                return Err(Unsupported::new(format!("its GPU form makes {}, not {}", value.shape, stated.1)));
             }
-            self.program.hold(id, fact.data_type);
+            self.program.store_as(id, fact.data_type);
             self.program.outputs.push(id);
         }
         Ok(Lowered { program: self.program, reads: self.reads })
@@ -102,8 +102,8 @@ impl<'a> Lowering<'a> {
     /// # Errors
     ///
     /// Fails where the input is missing.
-    pub fn input_fact(&self, index: usize) -> Result<&'a Fact, Refusal> {
-        self.inputs.get(index).copied().flatten().ok_or_else(|| Refusal::new(format!("input {index} is missing")))
+    pub fn input_fact(&self, index: usize) -> Result<&'a Fact, Unsupported> {
+        self.inputs.get(index).copied().flatten().ok_or_else(|| Unsupported::new(format!("input {index} is missing")))
     }
 
     /// The shape of an input.
@@ -111,7 +111,7 @@ impl<'a> Lowering<'a> {
     /// # Errors
     ///
     /// Fails where the input is missing, its shape is not known or it has no elements.
-    pub fn input_shape(&self, index: usize) -> Result<&'a Shape, Refusal> {
+    pub fn input_shape(&self, index: usize) -> Result<&'a Shape, Unsupported> {
         known(self.input_fact(index)?)
     }
 
@@ -120,8 +120,8 @@ impl<'a> Lowering<'a> {
     /// # Errors
     ///
     /// Fails where there is no such output.
-    pub fn output_fact(&self, index: usize) -> Result<&'a Fact, Refusal> {
-        self.outputs.get(index).copied().ok_or_else(|| Refusal::new(format!("there is no output {index}")))
+    pub fn output_fact(&self, index: usize) -> Result<&'a Fact, Unsupported> {
+        self.outputs.get(index).copied().ok_or_else(|| Unsupported::new(format!("there is no output {index}")))
     }
 
     /// The fact of an input as the graph states it, with its quantized type even in [`Quantized::View`].
@@ -129,8 +129,8 @@ impl<'a> Lowering<'a> {
     /// # Errors
     ///
     /// Fails where the input is missing.
-    pub fn stored_input(&self, index: usize) -> Result<&'a Fact, Refusal> {
-        self.stored.0.get(index).copied().flatten().ok_or_else(|| Refusal::new(format!("input {index} is missing")))
+    pub fn stored_input(&self, index: usize) -> Result<&'a Fact, Unsupported> {
+        self.stored.0.get(index).copied().flatten().ok_or_else(|| Unsupported::new(format!("input {index} is missing")))
     }
 
     /// The fact of an output as the graph states it, with its quantized type even in [`Quantized::View`].
@@ -138,8 +138,8 @@ impl<'a> Lowering<'a> {
     /// # Errors
     ///
     /// Fails where there is no such output.
-    pub fn stored_output(&self, index: usize) -> Result<&'a Fact, Refusal> {
-        self.stored.1.get(index).copied().ok_or_else(|| Refusal::new(format!("there is no output {index}")))
+    pub fn stored_output(&self, index: usize) -> Result<&'a Fact, Unsupported> {
+        self.stored.1.get(index).copied().ok_or_else(|| Unsupported::new(format!("there is no output {index}")))
     }
 
     /// The shape of an output.
@@ -147,7 +147,7 @@ impl<'a> Lowering<'a> {
     /// # Errors
     ///
     /// Fails where there is no such output, its shape is not known or it has no elements.
-    pub fn output_shape(&self, index: usize) -> Result<&'a Shape, Refusal> {
+    pub fn output_shape(&self, index: usize) -> Result<&'a Shape, Unsupported> {
         known(self.output_fact(index)?)
     }
 
@@ -156,10 +156,10 @@ impl<'a> Lowering<'a> {
     /// # Errors
     ///
     /// Fails where the input is missing, not constant or not of an integer type.
-    pub fn integers(&self, index: usize) -> Result<Vec<i64>, Refusal> {
+    pub fn integers(&self, index: usize) -> Result<Vec<i64>, Unsupported> {
         let constant = self.input_fact(index)?.constant.as_ref();
-        let constant = constant.ok_or_else(|| Refusal::new(format!("input {index} is not constant")))?;
-        constant.integers().ok_or_else(|| Refusal::new(format!("input {index} does not hold integers")))
+        let constant = constant.ok_or_else(|| Unsupported::new(format!("input {index} is not constant")))?;
+        constant.integers().ok_or_else(|| Unsupported::new(format!("input {index} does not hold integers")))
     }
 
     /// An input as a value of the program; a constant where the input is constant.
@@ -167,7 +167,7 @@ impl<'a> Lowering<'a> {
     /// # Errors
     ///
     /// Fails where the input is missing, its shape is not known, it has no elements, or its type is not supported.
-    pub fn input(&mut self, index: usize) -> Result<ValueId, Refusal> {
+    pub fn input(&mut self, index: usize) -> Result<ValueId, Unsupported> {
         if let Some(id) = self.values.get(index).copied().flatten() {
             return Ok(id);
         }
@@ -181,7 +181,7 @@ impl<'a> Lowering<'a> {
                 self.program.input(scalar, shape)
             }
         };
-        self.program.hold(id, fact.data_type);
+        self.program.store_as(id, fact.data_type);
         self.values[index] = Some(id);
         Ok(id)
     }
@@ -191,10 +191,10 @@ impl<'a> Lowering<'a> {
     /// # Errors
     ///
     /// Fails where the input is missing, constant, not of 32 bits, or of unknown shape.
-    pub fn integer_input(&mut self, index: usize) -> Result<ValueId, Refusal> {
+    pub fn integer_input(&mut self, index: usize) -> Result<ValueId, Unsupported> {
         let fact = self.input_fact(index)?;
         if fact.constant.is_some() || fact.data_type.bits() != Some(32) {
-            return Err(Refusal::new(format!("input {index} is not made by the operator that it belongs to")));
+            return Err(Unsupported::new(format!("input {index} is not made by the operator that it belongs to")));
         }
         self.reads.push(index);
         Ok(self.program.input(Scalar::I32, known(fact)?.clone()))
@@ -205,7 +205,7 @@ impl<'a> Lowering<'a> {
     /// # Errors
     ///
     /// Fails where the input is missing, its shape is not known, it has no elements, or its type is not supported.
-    pub fn real_input(&mut self, index: usize) -> Result<ValueId, Refusal> {
+    pub fn real_input(&mut self, index: usize) -> Result<ValueId, Unsupported> {
         let fact = self.input_fact(index)?;
         if fact.constant.is_some() || made_scalar(fact.data_type)? == Scalar::F32 {
             return self.input(index);
@@ -219,16 +219,16 @@ impl<'a> Lowering<'a> {
     /// # Errors
     ///
     /// Fails where the input is missing, of unknown shape, or of another type.
-    pub fn float_input(&mut self, index: usize) -> Result<ValueId, Refusal> {
+    pub fn float_input(&mut self, index: usize) -> Result<ValueId, Unsupported> {
         use DataType::{Float32, Int4, Int8, Int16, UInt8};
         let is_float = |fact: &&Fact| fact.data_type == Float32;
         match self.input_fact(index)?.data_type {
             Float32 => self.input(index),
-            Int4 | Int8 | UInt8 | Int16 if self.inputs.iter().flatten().any(is_float) => Err(Refusal::new(
+            Int4 | Int8 | UInt8 | Int16 if self.inputs.iter().flatten().any(is_float) => Err(Unsupported::new(
                 "its floats become integers at run time, by quotients that a device rounds in its own way",
             )),
-            Int4 | Int8 | UInt8 | Int16 => Err(Refusal::new("it has no form of integers")),
-            other => Err(Refusal::new(format!("input {index} of type {other} is not supported"))),
+            Int4 | Int8 | UInt8 | Int16 => Err(Unsupported::new("it has no form of integers")),
+            other => Err(Unsupported::new(format!("input {index} of type {other} is not supported"))),
         }
     }
 
@@ -237,7 +237,7 @@ impl<'a> Lowering<'a> {
     /// # Errors
     ///
     /// Fails where the constant's type is not supported.
-    pub fn constant(&mut self, constant: Constant) -> Result<ValueId, Refusal> {
+    pub fn constant(&mut self, constant: Constant) -> Result<ValueId, Unsupported> {
         let scalar = scalar(constant.data_type)?;
         Ok(self.program.constant(scalar, constant))
     }
@@ -247,7 +247,7 @@ impl<'a> Lowering<'a> {
     /// # Errors
     ///
     /// Fails where the constant's type is not supported.
-    pub fn precise_constant(&mut self, constant: Constant) -> Result<ValueId, Refusal> {
+    pub fn precise_constant(&mut self, constant: Constant) -> Result<ValueId, Unsupported> {
         let id = self.constant(constant)?;
         self.program.values[id.index()].is_inner = true;
         Ok(id)
@@ -271,7 +271,7 @@ impl<'a> Lowering<'a> {
     /// # Errors
     ///
     /// Fails where the primitive does not accept these inputs.
-    pub fn emit(&mut self, primitive: Primitive, inputs: &[ValueId]) -> Result<ValueId, Refusal> {
+    pub fn emit(&mut self, primitive: Primitive, inputs: &[ValueId]) -> Result<ValueId, Unsupported> {
         Ok(self.emit_all(primitive, inputs)?[0])
     }
 
@@ -280,7 +280,7 @@ impl<'a> Lowering<'a> {
     /// # Errors
     ///
     /// Fails where the primitive does not accept these inputs.
-    pub fn emit_all(&mut self, primitive: Primitive, inputs: &[ValueId]) -> Result<Vec<ValueId>, Refusal> {
+    pub fn emit_all(&mut self, primitive: Primitive, inputs: &[ValueId]) -> Result<Vec<ValueId>, Unsupported> {
         Ok(self.program.step(primitive, inputs, 0)?)
     }
 
@@ -295,7 +295,7 @@ impl<'a> Lowering<'a> {
         expression: Expression,
         shape: &Shape,
         inputs: &[ValueId],
-    ) -> Result<ValueId, Refusal> {
+    ) -> Result<ValueId, Unsupported> {
         self.emit(Primitive::Map { expression, shape: shape.clone(), scalar: Scalar::I32 }, inputs)
     }
 
@@ -304,11 +304,16 @@ impl<'a> Lowering<'a> {
     /// # Errors
     ///
     /// Fails where the inputs do not broadcast to `shape` or the expression does not fit them.
-    pub fn whole_map(&mut self, expression: Whole, shape: &Shape, inputs: &[ValueId]) -> Result<ValueId, Refusal> {
-        if expression == Whole::Input(0) && inputs.len() == 1 && self.shape(inputs[0]) == shape {
+    pub fn int_map(
+        &mut self,
+        expression: IntExpression,
+        shape: &Shape,
+        inputs: &[ValueId],
+    ) -> Result<ValueId, Unsupported> {
+        if expression == IntExpression::Input(0) && inputs.len() == 1 && self.shape(inputs[0]) == shape {
             return Ok(inputs[0]);
         }
-        self.emit(Primitive::WholeMap { expression, shape: shape.clone() }, inputs)
+        self.emit(Primitive::IntMap { expression, shape: shape.clone() }, inputs)
     }
 
     /// Emits an elementwise map with a float result over inputs broadcast to `shape`. An identity map emits nothing.
@@ -316,7 +321,7 @@ impl<'a> Lowering<'a> {
     /// # Errors
     ///
     /// Fails where the inputs do not broadcast to `shape` or the expression does not fit them.
-    pub fn map(&mut self, expression: Expression, shape: &Shape, inputs: &[ValueId]) -> Result<ValueId, Refusal> {
+    pub fn map(&mut self, expression: Expression, shape: &Shape, inputs: &[ValueId]) -> Result<ValueId, Unsupported> {
         let same = |id: ValueId| self.shape(id) == shape && self.program.value(id).scalar == Scalar::F32;
         if expression.is_identity() && inputs.len() == 1 && same(inputs[0]) {
             return Ok(inputs[0]);
@@ -329,7 +334,7 @@ impl<'a> Lowering<'a> {
     /// # Errors
     ///
     /// Fails where the element counts differ.
-    pub fn reshape(&mut self, id: ValueId, shape: &Shape) -> Result<ValueId, Refusal> {
+    pub fn reshape(&mut self, id: ValueId, shape: &Shape) -> Result<ValueId, Unsupported> {
         if self.shape(id) == shape { Ok(id) } else { self.emit(Primitive::Reshape(shape.clone()), &[id]) }
     }
 
@@ -338,8 +343,8 @@ impl<'a> Lowering<'a> {
     /// # Errors
     ///
     /// Fails where there is no such output.
-    pub fn output(&mut self, index: usize, id: ValueId) -> Result<(), Refusal> {
-        *self.made.get_mut(index).ok_or_else(|| Refusal::new(format!("there is no output {index}")))? = Some(id);
+    pub fn output(&mut self, index: usize, id: ValueId) -> Result<(), Unsupported> {
+        *self.made.get_mut(index).ok_or_else(|| Unsupported::new(format!("there is no output {index}")))? = Some(id);
         Ok(())
     }
 }
@@ -348,25 +353,25 @@ fn facts<'a>(graph: &'a Graph, node: &Node) -> Facts<'a> {
     (graph.input_facts(node), node.outputs.iter().map(|id| graph.fact(*id)).collect())
 }
 
-fn known(fact: &Fact) -> Result<&Shape, Refusal> {
+fn known(fact: &Fact) -> Result<&Shape, Unsupported> {
     match &fact.shape {
-        Some(shape) if shape.elements() == 0 => Err(Refusal::new("a tensor has no elements")),
+        Some(shape) if shape.elements() == 0 => Err(Unsupported::new("a tensor has no elements")),
         Some(shape) => Ok(shape),
-        None => Err(Refusal::new("a tensor's shape is known only at run time")),
+        None => Err(Unsupported::new("a tensor's shape is known only at run time")),
     }
 }
 
-fn scalar(data_type: DataType) -> Result<Scalar, Refusal> {
+fn scalar(data_type: DataType) -> Result<Scalar, Unsupported> {
     match data_type {
         // F16 is read as F32 values; the device decides how to store it.
         DataType::Float32 | DataType::Float16 => Ok(Scalar::F32),
         DataType::Int32 | DataType::Int16 | DataType::Int8 | DataType::UInt8 | DataType::Bool => Ok(Scalar::I32),
-        other => Err(Refusal::new(format!("tensors of type {other} are not supported"))),
+        other => Err(Unsupported::new(format!("tensors of type {other} are not supported"))),
     }
 }
 
 /// Like [`scalar`], for constants and node outputs, where 64-bit integers are indices or axes and fit in 32 bits.
 /// Graph inputs of 64 bits can hold anything and are not supported.
-fn made_scalar(data_type: DataType) -> Result<Scalar, Refusal> {
+fn made_scalar(data_type: DataType) -> Result<Scalar, Unsupported> {
     if data_type == DataType::Int64 { Ok(Scalar::I32) } else { scalar(data_type) }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use attache_base::{Constant, Shape};
 
-use crate::{Eval, Fact, Inferred, Lowering, OpError, Refusal};
+use crate::{Eval, Fact, Inferred, Lowering, OpError, Unsupported};
 
 /// An operator with its attributes.
 pub trait Op: fmt::Debug + Send + Sync {
@@ -49,9 +49,9 @@ pub trait Op: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// Fails with the unsupported reason where the operator can't run on a device.
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let _ = lowering;
-        Err(Refusal::new("it has no GPU form"))
+        Err(Unsupported::new("it has no GPU form"))
     }
 
     /// Whether the only output is the first input in another shape, so that no work is needed where the two may share
@@ -150,7 +150,7 @@ pub enum Conversion {
 
 /// Placeholder for an operator that isn't implemented, so that the rest of the file can still be inspected.
 #[derive(Debug)]
-pub struct Missing {
+pub struct UnresolvedOperator {
     /// The operator's name.
     pub name: String,
     /// Why it can't run.
@@ -159,7 +159,7 @@ pub struct Missing {
     pub outputs: Vec<Inferred>,
 }
 
-impl Op for Missing {
+impl Op for UnresolvedOperator {
     fn name(&self) -> &str {
         &self.name
     }
@@ -172,8 +172,8 @@ impl Op for Missing {
         Err(OpError::unsupported(&self.reason))
     }
 
-    fn lower(&self, _: &mut Lowering<'_>) -> Result<(), Refusal> {
-        Err(Refusal::new(&self.reason))
+    fn lower(&self, _: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        Err(Unsupported::new(&self.reason))
     }
 
     fn missing(&self) -> Option<&str> {

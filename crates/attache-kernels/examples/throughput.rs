@@ -13,18 +13,18 @@ use attache_kernels::reduce::{Reduction, reduce};
 use attache_kernels::resize::{Resize, bilinear};
 use attache_kernels::softmax::softmax;
 use attache_kernels::transpose_convolution::{PackedTransposeFilter, transpose_convolve};
-use attache_kernels::{AlignedFloats, Engine, Level};
+use attache_kernels::{AlignedFloats, Engine, Isa};
 
 /// Median seconds of a call.
-fn median(mut work: impl FnMut()) -> f64 {
-    work();
+fn median(mut call: impl FnMut()) -> f64 {
+    call();
     let start = Instant::now();
-    work();
+    call();
     let rounds = (0.15 / start.elapsed().as_secs_f64()).clamp(5.0, 2000.0) as usize;
     let mut times: Vec<f64> = (0..rounds)
         .map(|_| {
             let start = Instant::now();
-            work();
+            call();
             start.elapsed().as_secs_f64()
         })
         .collect();
@@ -42,8 +42,8 @@ fn floats(count: usize) -> AlignedFloats {
 }
 
 fn print(engine: Engine, what: &str, unit: &str, amount: f64, seconds: f64) {
-    let (level, threads) = (engine.level.name(), engine.parallel.threads());
-    println!("{level:<9} x{threads} {what:<36} {:>8.1} {unit:<7} {:>9.1} us", amount / seconds / 1e9, seconds * 1e6);
+    let (isa, threads) = (engine.isa.name(), engine.parallel.threads());
+    println!("{isa:<9} x{threads} {what:<36} {:>8.1} {unit:<7} {:>9.1} us", amount / seconds / 1e9, seconds * 1e6);
 }
 
 fn same(size: [usize; 3], outputs: usize, kernel: usize, stride: usize) -> Convolution {
@@ -63,12 +63,12 @@ fn same(size: [usize; 3], outputs: usize, kernel: usize, stride: usize) -> Convo
     }
 }
 
-fn contractions(engine: Engine) {
+fn products(engine: Engine) {
     for [m, k, n] in
         [[12544, 32, 64], [3136, 128, 128], [784, 256, 256], [196, 512, 512], [49, 1024, 1024], [1, 1024, 1001]]
     {
         let (a, weights, bias) = (floats(m * k), floats(n * k), floats(n));
-        let matrix = PackedMatrix::pack(engine.level, n, k, &weights, Some(&bias));
+        let matrix = PackedMatrix::pack(engine.isa, n, k, &weights, Some(&bias));
         let mut c = zeros(m * n);
         let seconds = median(|| gemm(engine, m, &a, k, &matrix, &mut c, n, (0.0, 6.0)));
         print(engine, &format!("gemm {m}x{k}x{n}"), "GF/s", 2.0 * (m * k * n) as f64, seconds);
@@ -85,7 +85,7 @@ fn contractions(engine: Engine) {
     for (input, outputs, kernel, stride) in cases {
         let convolution = same(input, outputs, kernel, stride);
         let filter = floats(outputs * kernel * kernel * input[2]);
-        let packed = PackedFilter::pack(engine.level, &convolution, &filter, None);
+        let packed = PackedFilter::pack(engine.isa, &convolution, &filter, None);
         let source = floats(input.iter().product());
         let mut output = zeros(convolution.output.iter().product());
         let seconds = median(|| convolve(engine, &convolution, &source, &packed, &mut output));
@@ -104,7 +104,7 @@ fn contractions(engine: Engine) {
         let mut convolution = same([input[0] * stride, input[1] * stride, outputs], input[2], kernel, stride);
         (convolution.input, convolution.output) = (input, convolution.input);
         let filter = floats(outputs * kernel * kernel * input[2]);
-        let packed = PackedTransposeFilter::pack(engine.level, &convolution, &filter, None);
+        let packed = PackedTransposeFilter::pack(engine.isa, &convolution, &filter, None);
         let source = floats(input.iter().product());
         let mut output = zeros(convolution.output.iter().product());
         let seconds = median(|| transpose_convolve(engine, &convolution, &source, &packed, &mut output));
@@ -135,7 +135,7 @@ fn windows(engine: Engine) {
     for (input, multiplier, kernel, stride) in cases {
         let convolution = same(input, input[2] * multiplier, kernel, stride);
         let filter = floats(convolution.output[2] * kernel * kernel);
-        let packed = PackedDepthwise::pack(engine.level, &convolution, &filter, None);
+        let packed = PackedDepthwise::pack(engine.isa, &convolution, &filter, None);
         let source = floats(input.iter().product());
         let mut output = zeros(convolution.output.iter().product());
         let seconds = median(|| depthwise(engine, &convolution, &source, &packed, &mut output));
@@ -228,18 +228,18 @@ fn streams(engine: Engine) {
 }
 
 fn measure(engine: Engine, wanted: &[String]) {
-    let groups = [("contractions", contractions as fn(Engine)), ("windows", windows), ("streams", streams)];
+    let groups = [("contractions", products as fn(Engine)), ("windows", windows), ("streams", streams)];
     let chosen = |name: &str| wanted.iter().any(|word| word == name);
     let any = groups.iter().any(|(name, _)| chosen(name));
     groups.iter().filter(|(name, _)| !any || chosen(name)).for_each(|(_, group)| group(engine));
 }
 
-/// Arguments name groups of kernels (all where none is named); `best` leaves out the lower instruction sets.
+/// Arguments name groups of kernels (all where none is named); `best` leaves out all instruction sets but the best.
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
-    for level in Level::available().into_iter().rev() {
-        if level == Level::detect() || !wanted.iter().any(|word| word == "best") {
-            measure(Engine { level, parallel: &Serial }, &wanted);
+    for isa in Isa::available().into_iter().rev() {
+        if isa == Isa::detect() || !wanted.iter().any(|word| word == "best") {
+            measure(Engine { isa, parallel: &Serial }, &wanted);
         }
     }
     let pool = Pool::new(std::thread::available_parallelism().map_or(1, usize::from));

@@ -14,7 +14,7 @@ use bytemuck::Pod;
 
 use crate::engine::Shared;
 use crate::gemm::{Matrix, PackedMatrix, Rows, Split, Target, gemm};
-use crate::{Engine, Level, scratch};
+use crate::{Engine, Isa, scratch};
 
 /// Parameters of a convolution. Extents are `[height, width, channels]`; pairs are `[vertical, horizontal]`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,14 +44,14 @@ impl Convolution {
     pub(crate) fn check<I, O>(&self, input: &[I], output: &[O]) {
         assert_eq!(input.len(), self.batches * self.input.iter().product::<usize>(), "the input has its shape");
         assert_eq!(output.len(), self.batches * self.output.iter().product::<usize>(), "the output has its shape");
-        assert!(self.strides.iter().chain(&self.dilations).all(|step| *step > 0), "strides and dilations are positive");
+        assert!(self.strides.iter().chain(&self.dilations).all(|size| *size > 0), "strides and dilations are positive");
     }
 
     /// Outputs and depth (N and K) of one group's matrix. A filter of `filter` elements contains one matrix per group.
     pub(crate) fn matrix(&self, filter: usize) -> [usize; 2] {
         let groups = self.groups;
-        let whole = |channels: usize| groups > 0 && channels.is_multiple_of(groups);
-        assert!(whole(self.input[2]) && whole(self.output[2]), "whole groups");
+        let divides = |channels: usize| groups > 0 && channels.is_multiple_of(groups);
+        assert!(divides(self.input[2]) && divides(self.output[2]), "whole groups");
         let outputs = self.output[2] / groups;
         let depth = self.kernel[0] * self.kernel[1] * (self.input[2] / groups);
         assert_eq!(filter, groups * outputs * depth, "the filter has its shape");
@@ -80,11 +80,11 @@ impl PackedFilter {
     /// # Panics
     ///
     /// Panics if the length of `filter` or `bias` does not match, or if the groups do not divide the channels.
-    pub fn pack(level: Level, convolution: &Convolution, filter: &[f32], bias: Option<&[f32]>) -> Self {
+    pub fn pack(isa: Isa, convolution: &Convolution, filter: &[f32], bias: Option<&[f32]>) -> Self {
         let (groups, [outputs, depth]) = (convolution.groups, convolution.matrix(filter.len()));
         let pack = |group: usize| {
             let bias = bias.map(|bias| &bias[group * outputs..][..outputs]);
-            PackedMatrix::pack(level, outputs, depth, &filter[group * outputs * depth..][..outputs * depth], bias)
+            PackedMatrix::pack(isa, outputs, depth, &filter[group * outputs * depth..][..outputs * depth], bias)
         };
         Self { groups: (0..groups).map(pack).collect() }
     }
@@ -104,14 +104,14 @@ pub fn convolve(engine: Engine, convolution: &Convolution, input: &[f32], filter
         let depth = convolution.input[2];
         return gemm(engine, rows, input, depth, &filter.groups[0], output, channels, convolution.clamp);
     }
-    let sweep = Sweep::new(convolution);
-    // SAFETY: the output holds every image, row and pixel that the sweep's pitches reach.
-    unsafe { sweep.run(engine, input, 0.0, &filter.groups, &convolution.clamp, output.as_mut_ptr()) }
+    let direct = DirectConvolution::new(convolution);
+    // SAFETY: the output holds every image, row and pixel that the direct convolution's pitches reach.
+    unsafe { direct.run(engine, input, 0.0, &filter.groups, &convolution.clamp, output.as_mut_ptr()) }
 }
 
 /// A convolution whose output pixels may be at any pitch. Transposed convolution runs one per phase of its strides.
 #[derive(Clone, Copy)]
-pub(crate) struct Sweep {
+pub(crate) struct DirectConvolution {
     pub(crate) batches: usize,
     pub(crate) input: [usize; 3],
     /// Number of windows, vertically and horizontally.
@@ -140,8 +140,9 @@ struct View<T> {
 /// Maximum number of scratch elements for a band of rows, unless a single row needs more.
 const BAND: usize = 1 << 17;
 
-/// Operands of a sweep: the input and its padding value, one matrix per group, and how sums become outputs.
-struct Work<'a, T, F, M: Matrix<T, F>> {
+/// Operands of a direct convolution: the input and its padding value, one matrix per group, and how sums become
+/// outputs.
+struct ConvolutionOperands<'a, T, F, M: Matrix<T, F>> {
     input: &'a [T],
     fill: T,
     groups: &'a [M],
@@ -152,8 +153,8 @@ struct Work<'a, T, F, M: Matrix<T, F>> {
 /// Elements allocated beyond the requested ones, because integer matrices read slightly past each row.
 const SLACK: usize = 4;
 
-impl Sweep {
-    /// The sweep of an ordinary convolution with a dense output.
+impl DirectConvolution {
+    /// The direct convolution of an ordinary convolution with a dense output.
     pub(crate) fn new(convolution: &Convolution) -> Self {
         let [height, width, channels] = convolution.output;
         Self {
@@ -192,7 +193,7 @@ impl Sweep {
         if self.batches * height * width * outputs == 0 {
             return;
         }
-        let work = Work { input, fill, groups, finish, output: Shared(output) };
+        let operands = ConvolutionOperands { input, fill, groups, finish, output: Shared(output) };
         let gather = self.gathers();
         let pixels_per_unit = if gather { 1 } else { width };
         let units = self.batches * height * width / pixels_per_unit;
@@ -203,8 +204,8 @@ impl Sweep {
             // SAFETY: tasks write different units or different panels.
             unsafe {
                 match gather {
-                    true => self.run_gathered(units, panels, &work),
-                    false => self.run_rows(units, panels, &work),
+                    true => self.run_gathered(units, panels, &operands),
+                    false => self.run_rows(units, panels, &operands),
                 }
             }
         });
@@ -243,7 +244,7 @@ impl Sweep {
         &self,
         units: Range<usize>,
         panels: Range<usize>,
-        work: &Work<T, F, M>,
+        operands: &ConvolutionOperands<T, F, M>,
     ) {
         let [height, width] = self.windows;
         let [_, input_width, channels] = self.input;
@@ -264,11 +265,11 @@ impl Sweep {
         while unit < units.end {
             let (batch, y) = (unit / height, unit % height);
             let rows = band.min(units.end - unit).min(height - y);
-            let image = &work.input[batch * self.input.iter().product::<usize>()..];
+            let image = &operands.input[batch * self.input.iter().product::<usize>()..];
             // SAFETY: the caller's guarantee; the views contain every window of these rows.
             let multiply = |view: View<T>| unsafe {
-                let output = work.output.get().add(batch * self.image + y * self.pitch[0]);
-                self.multiply_band(&view, rows, panels.clone(), work, output)
+                let output = operands.output.get().add(batch * self.image + y * self.pitch[0]);
+                self.multiply_band(&view, rows, panels.clone(), operands, output)
             };
             if inside {
                 let first = (y * self.strides[0]) as isize - self.before[0];
@@ -282,7 +283,7 @@ impl Sweep {
             } else {
                 let length = stored(rows) * padded * channels;
                 scratch::with(length + SLACK, |buffer| {
-                    self.copy_rows(image, work.fill, y, shared, padded, &mut buffer[..length]);
+                    self.copy_rows(image, operands.fill, y, shared, padded, &mut buffer[..length]);
                     let [down, across] = [padded * channels, channels];
                     multiply(View {
                         start: buffer.as_ptr(),
@@ -329,7 +330,7 @@ impl Sweep {
         view: &View<T>,
         rows: usize,
         panels: Range<usize>,
-        work: &Work<T, F, M>,
+        operands: &ConvolutionOperands<T, F, M>,
         output: *mut M::Output,
     ) {
         let channels = self.input[2] / self.groups;
@@ -337,7 +338,7 @@ impl Sweep {
         let taps = self.kernel[1] / joined; // segments of a row of the window
         let segment = |index: usize| index / taps * view.tap[0] + index % taps * view.tap[1];
         let segments: Vec<usize> = (0..self.kernel[0] * taps).map(segment).collect();
-        for (group, matrix) in work.groups.iter().enumerate() {
+        for (group, matrix) in operands.groups.iter().enumerate() {
             for panel in panels.clone() {
                 for row in 0..rows {
                     // SAFETY: guaranteed by the caller.
@@ -346,8 +347,8 @@ impl Sweep {
                         let a = Rows { start, stride: view.window[1], segments: &segments, length };
                         let start = output.add(row * self.pitch[0] + group * matrix.outputs());
                         let c = Target { start, stride: self.pitch[1] };
-                        let place = [0, group * matrix.outputs()];
-                        matrix.multiply(panel..panel + 1, a, c, self.windows[1], work.finish, place);
+                        let position = [0, group * matrix.outputs()];
+                        matrix.multiply(panel..panel + 1, a, c, self.windows[1], operands.finish, position);
                     }
                 }
             }
@@ -359,7 +360,7 @@ impl Sweep {
         &self,
         units: Range<usize>,
         panels: Range<usize>,
-        work: &Work<T, F, M>,
+        operands: &ConvolutionOperands<T, F, M>,
     ) {
         const PIXELS: usize = 48;
         let [height, width] = self.windows;
@@ -371,10 +372,10 @@ impl Sweep {
                     let pixels = first..(first + PIXELS).min(units.end);
                     for (pixel, window) in pixels.clone().zip(buffer.chunks_exact_mut(depth.max(1))) {
                         let (batch, y, x) = (pixel / (height * width), pixel / width % height, pixel % width);
-                        let image = &work.input[batch * self.input.iter().product::<usize>()..];
-                        self.gather(image, work.fill, [y, x], group * channels, window);
+                        let image = &operands.input[batch * self.input.iter().product::<usize>()..];
+                        self.gather(image, operands.fill, [y, x], group * channels, window);
                     }
-                    self.multiply_gathered(pixels, panels.clone(), buffer, group, work);
+                    self.multiply_gathered(pixels, panels.clone(), buffer, group, operands);
                 }
             }
         });
@@ -387,9 +388,9 @@ impl Sweep {
         panels: Range<usize>,
         windows: &[T],
         group: usize,
-        work: &Work<T, F, M>,
+        operands: &ConvolutionOperands<T, F, M>,
     ) {
-        let matrix = &work.groups[group];
+        let matrix = &operands.groups[group];
         let [height, width] = self.windows;
         let depth = matrix.depth();
         let even = self.pitch[0] == width * self.pitch[1] && self.image == height * self.pitch[0];
@@ -402,9 +403,9 @@ impl Sweep {
             let offset = batch * self.image + y * self.pitch[0] + x * self.pitch[1] + group * matrix.outputs();
             // SAFETY: the windows are dense rows of A; `run`'s caller guarantees the output.
             unsafe {
-                let c = Target { start: work.output.get().add(offset), stride: self.pitch[1] };
-                let place = [0, group * matrix.outputs()];
-                matrix.multiply(panels.clone(), a, c, run - pixel, work.finish, place);
+                let c = Target { start: operands.output.get().add(offset), stride: self.pitch[1] };
+                let position = [0, group * matrix.outputs()];
+                matrix.multiply(panels.clone(), a, c, run - pixel, operands.finish, position);
             }
             pixel = run;
         }
@@ -467,19 +468,19 @@ mod tests {
         let depth = convolution.kernel[0] * convolution.kernel[1] * convolution.input[2] / convolution.groups;
         let filter = random.floats(convolution.output[2] * depth);
         let bias = random.floats(convolution.output[2]);
-        let packed = PackedFilter::pack(engine.level, convolution, &filter, Some(&bias));
+        let packed = PackedFilter::pack(engine.isa, convolution, &filter, Some(&bias));
         let mut output = vec![9.0; count(convolution.output)];
         convolve(engine, convolution, &input, &packed, &mut output);
         let expected = naive(convolution, &input, &filter, &bias);
-        assert_close(&output, &expected, 1e-5, || format!("{} {convolution:?}", engine.level.name()));
+        assert_close(&output, &expected, 1e-5, || format!("{} {convolution:?}", engine.isa.name()));
     }
 
     #[test]
-    fn every_level_matches_the_sum_over_windows() {
+    fn every_isa_matches_the_sum_over_windows() {
         let mut random = Random::new(3);
-        for level in Level::available() {
+        for isa in Isa::available() {
             for _ in 0..150 {
-                check(Engine { level, parallel: &Serial }, &random.convolution(), &mut random);
+                check(Engine { isa, parallel: &Serial }, &random.convolution(), &mut random);
             }
         }
     }

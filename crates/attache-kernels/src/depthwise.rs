@@ -8,13 +8,13 @@
 use std::ops::Range;
 
 use crate::convolution::Convolution;
-use crate::simd::{Kernel, Simd};
-use crate::{AlignedFloats, Engine, Level, math, scratch};
+use crate::simd::{Multiversioned, Simd};
+use crate::{AlignedFloats, Engine, Isa, math, scratch};
 
 /// Weights and bias of a depthwise convolution, packed for one instruction set.
 #[derive(Clone)]
 pub struct PackedDepthwise {
-    level: Level,
+    isa: Isa,
     channels: usize,
     taps: usize,
     values: AlignedFloats,
@@ -27,12 +27,12 @@ impl PackedDepthwise {
     /// # Panics
     ///
     /// Panics if the length of `filter` or `bias` does not match.
-    pub fn pack(level: Level, convolution: &Convolution, filter: &[f32], bias: Option<&[f32]>) -> Self {
+    pub fn pack(isa: Isa, convolution: &Convolution, filter: &[f32], bias: Option<&[f32]>) -> Self {
         let channels = convolution.output[2];
         let taps = convolution.kernel[0] * convolution.kernel[1];
         assert_eq!(filter.len(), taps * channels, "the filter has its shape");
         assert!(bias.is_none_or(|bias| bias.len() == channels), "one bias per output channel");
-        let lanes = level.lanes();
+        let lanes = isa.lanes();
         let mut values = Vec::with_capacity(channels.next_multiple_of(lanes) * (taps + 1));
         for first in (0..channels).step_by(lanes) {
             let block = first..channels.min(first + lanes);
@@ -44,7 +44,7 @@ impl PackedDepthwise {
             push(bias);
             filter.chunks_exact(channels).for_each(|row| push(Some(row)));
         }
-        Self { level, channels, taps, values: AlignedFloats::from(&*values) }
+        Self { isa, channels, taps, values: AlignedFloats::from(&*values) }
     }
 }
 
@@ -86,7 +86,7 @@ pub fn depthwise(
 fn convolve_sparsely(convolution: &Convolution, input: &[f32], filter: &PackedDepthwise, output: &mut [f32]) {
     let Convolution { input: [height, width, channels], output: [rows, columns, outputs], kernel, .. } = *convolution;
     let Convolution { strides, dilations, before, clamp: (lower, upper), .. } = *convolution;
-    let lanes = filter.level.lanes();
+    let lanes = filter.isa.lanes();
     for (pixel, output) in output.chunks_exact_mut(outputs).enumerate() {
         let (batch, at) = (pixel / (rows * columns), [pixel / columns % rows, pixel % columns]);
         let first = [0, 1].map(|axis| (at[axis] * strides[axis]) as isize - before[axis] as isize);
@@ -120,13 +120,13 @@ fn convolve_channels(
     }
     let (row, image) = (columns * channels, height * width * channels);
     assert_eq!(input.len(), convolution.batches * image, "the input has the output's channels");
-    let nanoseconds = (output.len() * filter.taps) as f64 / (3 * filter.level.lanes()) as f64;
+    let nanoseconds = (output.len() * filter.taps) as f64 / (3 * filter.isa.lanes()) as f64;
     let band = (convolution.batches * rows).div_ceil(engine.tasks(nanoseconds, convolution.batches * rows));
     engine.for_each_chunk(output, band * row, |task, output| {
         for (offset, output) in output.chunks_exact_mut(row).enumerate() {
             let (batch, y) = ((task * band + offset) / rows, (task * band + offset) % rows);
             let input = &input[batch * image..][..image];
-            filter.level.dispatch(Row::new(convolution, filter, input, y, output));
+            filter.isa.dispatch(Row::new(convolution, filter, input, y, output));
         }
     });
 }
@@ -209,7 +209,7 @@ impl<'a> Row<'a> {
     }
 }
 
-impl Kernel for Row<'_> {
+impl Multiversioned for Row<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -231,7 +231,7 @@ struct Span<'r, 'a, const PIXELS: usize> {
     x: usize,
 }
 
-impl<const PIXELS: usize> Kernel for Span<'_, '_, PIXELS> {
+impl<const PIXELS: usize> Multiversioned for Span<'_, '_, PIXELS> {
     type Output = usize;
 
     #[inline(always)]
@@ -281,7 +281,9 @@ struct Tile<'r, 'a, const PIXELS: usize, const KERNEL: usize, const STRIDE: usiz
     x: usize,
 }
 
-impl<const PIXELS: usize, const KERNEL: usize, const STRIDE: usize> Kernel for Tile<'_, '_, PIXELS, KERNEL, STRIDE> {
+impl<const PIXELS: usize, const KERNEL: usize, const STRIDE: usize> Multiversioned
+    for Tile<'_, '_, PIXELS, KERNEL, STRIDE>
+{
     type Output = usize;
 
     #[inline(always)]
@@ -469,19 +471,19 @@ mod tests {
         let channels = convolution.output[2];
         let filter = random.floats(convolution.kernel[0] * convolution.kernel[1] * channels);
         let bias = random.floats(channels);
-        let packed = PackedDepthwise::pack(engine.level, convolution, &filter, Some(&bias));
+        let packed = PackedDepthwise::pack(engine.isa, convolution, &filter, Some(&bias));
         let mut output = vec![9.0; count(convolution.output)];
         depthwise(engine, convolution, &input, &packed, &mut output);
         let expected = naive(convolution, &input, &filter, &bias);
-        assert_close(&output, &expected, 1e-5, || format!("{} {convolution:?}", engine.level.name()));
+        assert_close(&output, &expected, 1e-5, || format!("{} {convolution:?}", engine.isa.name()));
     }
 
     #[test]
-    fn every_level_matches_the_sum_over_windows() {
+    fn every_isa_matches_the_sum_over_windows() {
         let mut random = Random::new(6);
-        for level in Level::available() {
+        for isa in Isa::available() {
             for _ in 0..150 {
-                check_random(Engine { level, parallel: &Serial }, &mut random, 1);
+                check_random(Engine { isa, parallel: &Serial }, &mut random, 1);
             }
         }
     }

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use attache_base::Parallel;
 
-use crate::Level;
+use crate::Isa;
 
 /// The execution resources of a kernel.
 #[derive(Clone, Copy)]
 pub struct Engine<'a> {
     /// The instruction set.
-    pub level: Level,
+    pub isa: Isa,
     /// The threads.
     pub parallel: &'a dyn Parallel,
 }
@@ -19,7 +19,7 @@ pub struct Engine<'a> {
 impl<'a> Engine<'a> {
     /// The best instruction set of this processor, and these threads.
     pub fn new(parallel: &'a dyn Parallel) -> Self {
-        Self { level: Level::detect(), parallel }
+        Self { isa: Isa::detect(), parallel }
     }
 
     /// The number of tasks, at most `limit`, into which to split work of about `nanoseconds` in total. One if starting

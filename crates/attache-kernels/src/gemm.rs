@@ -8,16 +8,16 @@
 use std::ops::Range;
 
 use crate::engine::Shared;
-use crate::simd::{Kernel, Level, Simd};
+use crate::simd::{Isa, Multiversioned, Simd};
 use crate::{AlignedFloats, Engine};
 
 /// Vectors per full panel.
-const WIDE: usize = 2;
+const PANEL_VECTORS: usize = 2;
 
 /// Weights and bias, packed for one instruction set.
 #[derive(Clone)]
 pub struct PackedMatrix {
-    level: Level,
+    isa: Isa,
     outputs: usize,
     depth: usize,
     values: AlignedFloats,
@@ -29,8 +29,8 @@ impl PackedMatrix {
     /// # Panics
     ///
     /// Panics if the lengths of `weights` or `bias` do not match.
-    pub fn pack(level: Level, outputs: usize, depth: usize, weights: &[f32], bias: Option<&[f32]>) -> Self {
-        Self::pack_strided(level, [outputs, depth], weights, [depth, 1], bias)
+    pub fn pack(isa: Isa, outputs: usize, depth: usize, weights: &[f32], bias: Option<&[f32]>) -> Self {
+        Self::pack_strided(isa, [outputs, depth], weights, [depth, 1], bias)
     }
 
     /// Packs weights whose elements are `strides` apart along outputs and depth (`[1, outputs]` for a K × N matrix).
@@ -39,7 +39,7 @@ impl PackedMatrix {
     ///
     /// Panics if the lengths of `weights` or `bias` do not match.
     pub fn pack_strided(
-        level: Level,
+        isa: Isa,
         [outputs, depth]: [usize; 2],
         weights: &[f32],
         strides: [usize; 2],
@@ -49,9 +49,9 @@ impl PackedMatrix {
         if outputs > 0 && depth > 0 {
             assert!((outputs - 1) * strides[0] + (depth - 1) * strides[1] < weights.len(), "weights of every output");
         }
-        let lanes = level.lanes();
+        let lanes = isa.lanes();
         let length = outputs.next_multiple_of(lanes) * (depth + 1);
-        let mut matrix = Self { level, outputs, depth, values: AlignedFloats::zeros(length) };
+        let mut matrix = Self { isa, outputs, depth, values: AlignedFloats::zeros(length) };
         for panel in 0..matrix.panels() {
             let (columns, width) = (matrix.columns(panel), matrix.width(panel));
             let start = matrix.offset(panel);
@@ -84,23 +84,23 @@ impl PackedMatrix {
     }
 
     /// The instruction set that the weights are packed for.
-    pub fn level(&self) -> Level {
-        self.level
+    pub fn isa(&self) -> Isa {
+        self.isa
     }
 
     /// The outputs of a panel.
     fn columns(&self, panel: usize) -> Range<usize> {
-        let full = WIDE * self.level.lanes();
+        let full = PANEL_VECTORS * self.isa.lanes();
         panel * full..((panel + 1) * full).min(self.outputs)
     }
 
     /// Columns of a panel, including the zero padding of its last vector.
     fn width(&self, panel: usize) -> usize {
-        self.columns(panel).len().next_multiple_of(self.level.lanes())
+        self.columns(panel).len().next_multiple_of(self.isa.lanes())
     }
 
     fn offset(&self, panel: usize) -> usize {
-        panel * WIDE * self.level.lanes() * (self.depth + 1)
+        panel * PANEL_VECTORS * self.isa.lanes() * (self.depth + 1)
     }
 
     fn panel(&self, panel: usize) -> &[f32] {
@@ -215,7 +215,7 @@ pub(crate) trait Matrix<T, F>: Sync {
     /// Approximate multiply-adds per nanosecond.
     fn speed(&self) -> f64;
 
-    /// Computes `rows` rows of C in the columns of `panels`. `c` points at column 0 of the first row. `place` gives
+    /// Computes `rows` rows of C in the columns of `panels`. `c` points at column 0 of the first row. `position` gives
     /// that row and column to `finish`.
     ///
     /// # Safety
@@ -229,7 +229,7 @@ pub(crate) trait Matrix<T, F>: Sync {
         c: Target<Self::Output>,
         rows: usize,
         finish: &F,
-        place: [usize; 2],
+        position: [usize; 2],
     );
 }
 
@@ -245,11 +245,11 @@ impl Matrix<f32, (f32, f32)> for PackedMatrix {
     }
 
     fn panels(&self) -> usize {
-        self.outputs.div_ceil(WIDE * self.level.lanes())
+        self.outputs.div_ceil(PANEL_VECTORS * self.isa.lanes())
     }
 
     fn speed(&self) -> f64 {
-        (4 * self.level.lanes()) as f64
+        (4 * self.isa.lanes()) as f64
     }
 
     unsafe fn multiply(
@@ -268,7 +268,7 @@ impl Matrix<f32, (f32, f32)> for PackedMatrix {
             let start = unsafe { c.start.add(columns.start) };
             let c = Target { start, ..c };
             let pass = Pass { a, c, rows, panel: self.panel(panel), columns: columns.len(), clamp: *clamp };
-            self.level.dispatch(pass);
+            self.isa.dispatch(pass);
         }
     }
 }
@@ -283,7 +283,7 @@ struct Pass<'a> {
     clamp: (f32, f32),
 }
 
-impl Kernel for Pass<'_> {
+impl Multiversioned for Pass<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -325,7 +325,7 @@ struct Tile<'p, 'a, const ROWS: usize, const VECTORS: usize> {
     c: *mut f32,
 }
 
-impl<const ROWS: usize, const VECTORS: usize> Kernel for Tile<'_, '_, ROWS, VECTORS> {
+impl<const ROWS: usize, const VECTORS: usize> Multiversioned for Tile<'_, '_, ROWS, VECTORS> {
     type Output = ();
 
     #[inline(always)]
@@ -383,13 +383,13 @@ mod tests {
     use super::*;
     use crate::testing::{Random, assert_close};
 
-    fn check(level: Level, rows: usize, depth: usize, outputs: usize, transposed: bool, random: &mut Random) {
+    fn check(isa: Isa, rows: usize, depth: usize, outputs: usize, transposed: bool, random: &mut Random) {
         let (a_stride, c_stride) = (depth + random.below(3), outputs + random.below(3));
         let a = random.floats(rows * a_stride + 1);
         let weights = random.floats(outputs * depth);
         let bias = random.floats(outputs);
         let strides = if transposed { [1, outputs] } else { [depth, 1] };
-        let matrix = PackedMatrix::pack_strided(level, [outputs, depth], &weights, strides, Some(&bias));
+        let matrix = PackedMatrix::pack_strided(isa, [outputs, depth], &weights, strides, Some(&bias));
         let mut c = vec![7.0; rows * c_stride];
         let mut expected = c.clone();
         for m in 0..rows {
@@ -398,22 +398,22 @@ mod tests {
                 expected[m * c_stride + n] = ((0..depth).map(product).sum::<f32>() + bias[n]).clamp(-2.0, 3.0);
             }
         }
-        let engine = Engine { level, parallel: &Serial };
+        let engine = Engine { isa, parallel: &Serial };
         gemm(engine, rows, &a, a_stride, &matrix, &mut c, c_stride, (-2.0, 3.0));
-        assert_close(&c, &expected, 1e-5, || format!("{} {rows}x{depth}x{outputs}", level.name()));
+        assert_close(&c, &expected, 1e-5, || format!("{} {rows}x{depth}x{outputs}", isa.name()));
     }
 
     #[test]
-    fn every_level_matches_the_sum() {
+    fn every_isa_matches_the_sum() {
         let mut random = Random::new(1);
-        for level in Level::available() {
+        for isa in Isa::available() {
             for rows in 1..=26 {
-                check(level, rows, 5, 33, false, &mut random);
+                check(isa, rows, 5, 33, false, &mut random);
             }
             for _ in 0..60 {
                 let (rows, depth, outputs) = (1 + random.below(70), random.below(40), 1 + random.below(100));
                 let transposed = random.below(2) == 1;
-                check(level, rows, depth, outputs, transposed, &mut random);
+                check(isa, rows, depth, outputs, transposed, &mut random);
             }
         }
     }
@@ -424,22 +424,22 @@ mod tests {
         let mut random = Random::new(2);
         for [rows, depth, outputs] in [[1, 700, 1000], [300, 128, 96], [49, 256, 300]] {
             let (a, weights) = (random.floats(rows * depth), random.floats(outputs * depth));
-            let matrix = PackedMatrix::pack(Level::detect(), outputs, depth, &weights, None);
+            let matrix = PackedMatrix::pack(Isa::detect(), outputs, depth, &weights, None);
             let everything = (f32::NEG_INFINITY, f32::INFINITY);
-            let [mut alone, mut together] = [vec![0.0; rows * outputs], vec![0.0; rows * outputs]];
-            gemm(Engine::new(&Serial), rows, &a, depth, &matrix, &mut alone, outputs, everything);
-            gemm(Engine::new(&pool), rows, &a, depth, &matrix, &mut together, outputs, everything);
-            assert_eq!(alone, together);
+            let [mut on_one_thread, mut on_three] = [vec![0.0; rows * outputs], vec![0.0; rows * outputs]];
+            gemm(Engine::new(&Serial), rows, &a, depth, &matrix, &mut on_one_thread, outputs, everything);
+            gemm(Engine::new(&pool), rows, &a, depth, &matrix, &mut on_three, outputs, everything);
+            assert_eq!(on_one_thread, on_three);
         }
     }
 
     #[test]
     fn not_a_number_stays() {
-        for level in Level::available() {
-            let matrix = PackedMatrix::pack(level, 1, 1, &[f32::NAN], None);
+        for isa in Isa::available() {
+            let matrix = PackedMatrix::pack(isa, 1, 1, &[f32::NAN], None);
             let mut c = [0.0];
-            gemm(Engine { level, parallel: &Serial }, 1, &[1.0], 1, &matrix, &mut c, 1, (0.0, 6.0));
-            assert!(c[0].is_nan(), "{}", level.name());
+            gemm(Engine { isa, parallel: &Serial }, 1, &[1.0], 1, &matrix, &mut c, 1, (0.0, 6.0));
+            assert!(c[0].is_nan(), "{}", isa.name());
         }
     }
 }

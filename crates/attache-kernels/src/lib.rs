@@ -3,7 +3,7 @@
 //!
 //! Callers are responsible for consistent shapes. Every function asserts that the lengths of its slices match the
 //! shapes it is given, and panics otherwise. This crate does not depend on graphs, operator options or files. AVX-512,
-//! AVX2 and NEON's dot product are selected at run time ([`Level`]); there is always a portable implementation.
+//! AVX2 and NEON's dot product are selected at run time ([`Isa`]); there is always a portable implementation.
 
 mod aligned;
 pub mod convert;
@@ -27,4 +27,4 @@ pub mod transpose_convolution;
 
 pub use aligned::AlignedFloats;
 pub use engine::Engine;
-pub use simd::Level;
+pub use simd::Isa;

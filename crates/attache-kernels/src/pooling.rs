@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use crate::simd::{Kernel, Simd};
+use crate::simd::{Multiversioned, Simd};
 use crate::{Engine, math};
 
 /// Parameters of a pooling operator. Extents are `[height, width, channels]`; pairs are `[vertical, horizontal]`.
@@ -71,7 +71,7 @@ impl Pooling {
 /// Panics if the lengths of the slices do not match.
 pub fn average_pool(engine: Engine, pooling: &Pooling, input: &[f32], output: &mut [f32]) {
     pooling.for_each_row(&engine, input, output, |image, y, output| {
-        engine.level.dispatch(Row::<Sum> { pooling, image, y, output, fold: PhantomData });
+        engine.isa.dispatch(Row::<Sum> { pooling, image, y, output, fold: PhantomData });
     });
 }
 
@@ -82,7 +82,7 @@ pub fn average_pool(engine: Engine, pooling: &Pooling, input: &[f32], output: &m
 /// Panics if the lengths of the slices do not match.
 pub fn max_pool(engine: Engine, pooling: &Pooling, input: &[f32], output: &mut [f32]) {
     pooling.for_each_row(&engine, input, output, |image, y, output| {
-        engine.level.dispatch(Row::<Maximum> { pooling, image, y, output, fold: PhantomData });
+        engine.isa.dispatch(Row::<Maximum> { pooling, image, y, output, fold: PhantomData });
     });
 }
 
@@ -112,9 +112,9 @@ pub fn max_pool_with_argmax(pooling: &Pooling, input: &[f32], output: &mut [f32]
         for (iy, ix) in rows.clone().flat_map(|iy| columns.clone().map(move |ix| (iy, ix))) {
             let index = (iy - rows.start + above) * pooling.kernel[1] + ix - columns.start + left;
             let source = &input[((batch * height + iy) * width + ix) * channels..][..channels];
-            for ((value, best), place) in source.iter().zip(output.iter_mut()).zip(indices.iter_mut()) {
+            for ((value, best), argmax) in source.iter().zip(output.iter_mut()).zip(indices.iter_mut()) {
                 if *value > *best {
-                    (*best, *place) = (*value, index as i32);
+                    (*best, *argmax) = (*value, index as i32);
                 }
             }
         }
@@ -165,7 +165,7 @@ struct Row<'a, F> {
     fold: PhantomData<F>,
 }
 
-impl<F: Fold> Kernel for Row<'_, F> {
+impl<F: Fold> Multiversioned for Row<'_, F> {
     type Output = ();
 
     #[inline(always)]
@@ -197,14 +197,14 @@ mod tests {
     use attache_base::{Padding, Serial};
 
     use super::*;
-    use crate::Level;
+    use crate::Isa;
     use crate::testing::{Random, assert_close};
 
     #[test]
-    fn every_level_matches_the_loop_over_windows() {
+    fn every_isa_matches_the_loop_over_windows() {
         let mut random = Random::new(9);
         for round in 0..300 {
-            let level = Level::available()[round % Level::available().len()];
+            let isa = Isa::available()[round % Isa::available().len()];
             let ([h, w], kernel) =
                 ([1 + random.below(9), 1 + random.below(9)], [1 + random.below(4), 1 + random.below(4)]);
             let (strides, channels) = ([1 + random.below(3), 1 + random.below(3)], 1 + random.below(40));
@@ -242,7 +242,7 @@ mod tests {
                 maximum.push(best.0.clamp(-0.5, 0.75));
                 index.push(best.1);
             }
-            let engine = Engine { level, parallel: &Serial };
+            let engine = Engine { isa, parallel: &Serial };
             let mut output = vec![0.0; length];
             average_pool(engine, &pooling, &input, &mut output);
             assert_close(&output, &average, 1e-6, || format!("{pooling:?}"));

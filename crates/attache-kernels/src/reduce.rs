@@ -1,7 +1,7 @@
 //! Reductions over any set of axes. Adjacent axes that are both kept or both reduced are merged first, so that the
 //! remaining axes alternate between the two.
 
-use crate::simd::{Kernel, Simd};
+use crate::simd::{Multiversioned, Simd};
 use crate::{Engine, math};
 
 /// Maximum number of elements that are reduced sequentially.
@@ -136,7 +136,7 @@ fn run<F: Fold>(engine: Engine, fold: F, input: &[f32], axes: &[Axis], output: &
         if outer > 1 {
             axes[0].extent = count;
         }
-        engine.level.dispatch(Walk { fold, input, axes: &axes, output });
+        engine.isa.dispatch(Walk { fold, input, axes: &axes, output });
     });
 }
 
@@ -173,7 +173,7 @@ struct Walk<'a, F> {
     output: &'a mut [f32],
 }
 
-impl<F: Fold> Kernel for Walk<'_, F> {
+impl<F: Fold> Multiversioned for Walk<'_, F> {
     type Output = ();
 
     #[inline(always)]
@@ -215,9 +215,9 @@ fn short_runs<F: Fold>(input: &[f32], length: usize, output: &mut [f32]) {
     for (input, output) in input.chunks(RUNS * length).zip(output.chunks_mut(RUNS)) {
         if let Ok(totals) = <&mut [f32; RUNS]>::try_from(&mut *output) {
             let runs: [&[f32]; RUNS] = std::array::from_fn(|run| &input[run * length..][..length]);
-            for place in 0..length {
+            for index in 0..length {
                 for (total, run) in totals.iter_mut().zip(runs) {
-                    *total = F::step(*total, run[place]);
+                    *total = F::step(*total, run[index]);
                 }
             }
         } else {
@@ -277,11 +277,11 @@ mod tests {
     use attache_base::Serial;
 
     use super::*;
-    use crate::Level;
+    use crate::Isa;
     use crate::testing::{Random, assert_close};
 
     #[test]
-    fn every_level_and_axis_matches_the_fold() {
+    fn every_isa_and_axis_matches_the_fold() {
         let mut random = Random::new(12);
         let pool = attache_base::Pool::new(2);
         for round in 0..300 {
@@ -292,8 +292,8 @@ mod tests {
             let kept: usize = pairs().filter(|pair| !pair.1).map(|pair| pair.0).product();
             let count: usize = pairs().filter(|pair| *pair.1).map(|pair| pair.0).product();
             let input = random.floats(shape.iter().product());
-            let level = Level::available()[round % Level::available().len()];
-            let engine = if round % 7 == 0 { Engine::new(&pool) } else { Engine { level, parallel: &Serial } };
+            let isa = Isa::available()[round % Isa::available().len()];
+            let engine = if round % 7 == 0 { Engine::new(&pool) } else { Engine { isa, parallel: &Serial } };
             let check = |reduction, start: f64, step: fn(f64, f32) -> f64, scale: f64| {
                 let (mut expected, mut output) = (vec![0.0; kept], vec![0.0; kept]);
                 fold(&input, &shape, &reduced, &mut expected, start, step);

@@ -1,7 +1,7 @@
 //! Image resizing, channels last, with the coordinates of TensorFlow Lite's reference kernels (computed in f32).
 
 use crate::Engine;
-use crate::simd::{Kernel, Simd};
+use crate::simd::{Multiversioned, Simd};
 
 /// Parameters of a resize of `[height, width, channels]` images to `[height, width]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ pub fn bilinear(engine: Engine, resize: &Resize, input: &[f32], output: &mut [f3
             let (upper, lower, weight) = resize.neighbours(0, index % rows);
             let line = |y: usize| &input[(index / rows * height + y) * width * channels..][..width * channels];
             let lines = [line(upper), line(lower)];
-            engine.level.dispatch(Row { lines, weight, across: &across, channels, output });
+            engine.isa.dispatch(Row { lines, weight, across: &across, channels, output });
         }
     });
 }
@@ -89,7 +89,7 @@ struct Row<'a> {
     output: &'a mut [f32],
 }
 
-impl Kernel for Row<'_> {
+impl Multiversioned for Row<'_> {
     type Output = ();
 
     #[inline(always)]

@@ -11,14 +11,14 @@ thread_local! {
     static BUFFERS: RefCell<Vec<AlignedFloats>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Calls `work` with a slice of `length` elements with unspecified contents.
-pub(crate) fn with<T: Pod, R>(length: usize, work: impl FnOnce(&mut [T]) -> R) -> R {
+/// Calls `body` with a slice of `length` elements with unspecified contents.
+pub(crate) fn with<T: Pod, R>(length: usize, body: impl FnOnce(&mut [T]) -> R) -> R {
     let mut buffer = BUFFERS.with_borrow_mut(Vec::pop).unwrap_or_default();
     let floats = (length * size_of::<T>()).div_ceil(size_of::<f32>());
     if buffer.len() < floats {
         buffer = AlignedFloats::zeros(floats);
     }
-    let result = work(&mut bytemuck::cast_slice_mut(&mut buffer)[..length]);
+    let result = body(&mut bytemuck::cast_slice_mut(&mut buffer)[..length]);
     BUFFERS.with_borrow_mut(|buffers| buffers.push(buffer));
     result
 }

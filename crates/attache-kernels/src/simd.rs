@@ -1,13 +1,13 @@
 //! Detection of the processor's instruction sets, and `f32` vectors as an abstraction over all of them.
 //!
-//! A kernel is a value with a generic `run` method. [`Level::dispatch`] calls it inside a function compiled for the
-//! level, so both the vectors defined here and plain loops use that level's instructions. A token of type `Simd` exists
-//! only inside such a call, so having one proves that the processor supports the instructions.
+//! A kernel is a value with a generic `run` method. [`Isa::dispatch`] calls it inside a function compiled for the
+//! instruction set, so both the vectors defined here and plain loops use its instructions. A token of type `Simd`
+//! exists only inside such a call, so having one proves that the processor supports the instructions.
 #![allow(unsafe_code)] // Intrinsics, and calls into functions compiled for features that were detected.
 
 /// An instruction set that this processor supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Level(pub(crate) Kind);
+pub struct Isa(pub(crate) Kind);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
@@ -21,8 +21,8 @@ pub(crate) enum Kind {
     NeonDot,
 }
 
-impl Level {
-    /// The best level that this processor supports.
+impl Isa {
+    /// The best instruction set that this processor supports.
     pub fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
         {
@@ -45,12 +45,12 @@ impl Level {
         Self::portable()
     }
 
-    /// The level that every processor supports.
+    /// The instruction set that every processor supports.
     pub fn portable() -> Self {
         Self(Kind::Portable)
     }
 
-    /// Every level that this processor supports, starting with the portable one, for tests and comparisons.
+    /// Every instruction set that this processor supports, starting with the portable one, for tests and comparisons.
     pub fn available() -> Vec<Self> {
         match Self::detect().0 {
             Kind::Portable => vec![Self::portable()],
@@ -63,7 +63,7 @@ impl Level {
         }
     }
 
-    /// The level's name.
+    /// The instruction set's name.
     pub fn name(self) -> &'static str {
         match self.0 {
             Kind::Portable => "portable",
@@ -89,11 +89,11 @@ impl Level {
         }
     }
 
-    /// Runs `kernel` compiled with this level's instructions.
-    pub(crate) fn dispatch<K: Kernel>(self, kernel: K) -> K::Output {
+    /// Runs `kernel` compiled for this instruction set.
+    pub(crate) fn dispatch<K: Multiversioned>(self, kernel: K) -> K::Output {
         match self.0 {
             Kind::Portable => Portable(()).vectorize(kernel),
-            // SAFETY: a level of this kind is created only if its features were detected.
+            // SAFETY: an `Isa` of this kind is created only if its features were detected.
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => unsafe { x86::Avx2::new() }.vectorize(kernel),
             // SAFETY: as above.
@@ -105,21 +105,21 @@ impl Level {
     }
 }
 
-/// Code that is compiled once per level. `run` must be `#[inline(always)]` to be compiled with the level's features.
-pub(crate) trait Kernel {
+/// Code that is compiled once per instruction set. `run` must be `#[inline(always)]` to be compiled with its features.
+pub(crate) trait Multiversioned {
     type Output;
     fn run<S: Simd>(self, simd: S) -> Self::Output;
 }
 
-/// Vector operations of one level.
+/// Vector operations of one instruction set.
 pub(crate) trait Simd: Copy + Send + Sync {
     type Vector: Copy;
     const LANES: usize;
     /// Rows of the largest GEMM tile that fits in the registers with two vectors per row.
     const ROWS: usize;
 
-    /// Runs `kernel` in a separate function compiled with this level's instructions.
-    fn vectorize<K: Kernel>(self, kernel: K) -> K::Output;
+    /// Runs `kernel` in a separate function compiled for this instruction set.
+    fn vectorize<K: Multiversioned>(self, kernel: K) -> K::Output;
     fn splat(self, value: f32) -> Self::Vector;
     /// # Safety
     /// `LANES` elements must be readable at `source`.
@@ -175,7 +175,7 @@ impl Simd for Portable {
     const ROWS: usize = 4;
 
     #[inline(never)]
-    fn vectorize<K: Kernel>(self, kernel: K) -> K::Output {
+    fn vectorize<K: Multiversioned>(self, kernel: K) -> K::Output {
         kernel.run(self)
     }
     #[inline(always)]
@@ -232,7 +232,7 @@ mod x86 {
     //! 256-bit and 512-bit vectors.
     use std::arch::x86_64::*;
 
-    use super::{Kernel, Simd};
+    use super::{Multiversioned, Simd};
 
     /// Token that proves AVX2, FMA and F16C.
     #[derive(Clone, Copy)]
@@ -248,7 +248,7 @@ mod x86 {
 
     #[target_feature(enable = "avx2,fma,f16c")]
     #[inline(never)]
-    fn run_avx2<K: Kernel>(simd: Avx2, kernel: K) -> K::Output {
+    fn run_avx2<K: Multiversioned>(simd: Avx2, kernel: K) -> K::Output {
         kernel.run(simd)
     }
 
@@ -269,7 +269,7 @@ mod x86 {
         const ROWS: usize = 6;
 
         #[inline(always)]
-        fn vectorize<K: Kernel>(self, kernel: K) -> K::Output {
+        fn vectorize<K: Multiversioned>(self, kernel: K) -> K::Output {
             // SAFETY: the token proves the features.
             unsafe { run_avx2(self, kernel) }
         }
@@ -335,7 +335,7 @@ mod x86 {
 
     #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma,f16c")]
     #[inline(never)]
-    fn run_avx512<K: Kernel>(simd: Avx512, kernel: K) -> K::Output {
+    fn run_avx512<K: Multiversioned>(simd: Avx512, kernel: K) -> K::Output {
         kernel.run(simd)
     }
 
@@ -345,7 +345,7 @@ mod x86 {
         const ROWS: usize = 12;
 
         #[inline(always)]
-        fn vectorize<K: Kernel>(self, kernel: K) -> K::Output {
+        fn vectorize<K: Multiversioned>(self, kernel: K) -> K::Output {
             // SAFETY: the token proves the features.
             unsafe { run_avx512(self, kernel) }
         }

@@ -1,6 +1,6 @@
 //! Softmax and log-softmax over the last axis.
 
-use crate::simd::{Kernel, Simd};
+use crate::simd::{Multiversioned, Simd};
 use crate::{Engine, math};
 
 /// `e^(beta (x − max)) / Σ e^(beta (x − max))` over rows of `depth` elements.
@@ -9,7 +9,7 @@ use crate::{Engine, math};
 ///
 /// Panics if the lengths differ or are not a multiple of `depth`.
 pub fn softmax(engine: Engine, input: &[f32], output: &mut [f32], depth: usize, beta: f32) {
-    for_each_row(engine, input, output, depth, |input, output| engine.level.dispatch(Softmax { input, output, beta }));
+    for_each_row(engine, input, output, depth, |input, output| engine.isa.dispatch(Softmax { input, output, beta }));
 }
 
 /// `x − max − ln Σ e^(x − max)` over rows of `depth` elements.
@@ -18,7 +18,7 @@ pub fn softmax(engine: Engine, input: &[f32], output: &mut [f32], depth: usize, 
 ///
 /// Panics if the lengths differ or are not a multiple of `depth`.
 pub fn log_softmax(engine: Engine, input: &[f32], output: &mut [f32], depth: usize) {
-    for_each_row(engine, input, output, depth, |input, output| engine.level.dispatch(LogSoftmax { input, output }));
+    for_each_row(engine, input, output, depth, |input, output| engine.isa.dispatch(LogSoftmax { input, output }));
 }
 
 fn for_each_row(
@@ -83,7 +83,7 @@ struct Softmax<'a> {
     beta: f32,
 }
 
-impl Kernel for Softmax<'_> {
+impl Multiversioned for Softmax<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -99,7 +99,7 @@ struct LogSoftmax<'a> {
     output: &'a mut [f32],
 }
 
-impl Kernel for LogSoftmax<'_> {
+impl Multiversioned for LogSoftmax<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -117,13 +117,13 @@ mod tests {
     use attache_base::Serial;
 
     use super::*;
-    use crate::Level;
+    use crate::Isa;
     use crate::testing::{Random, assert_close};
 
     #[test]
-    fn every_level_matches_float64() {
+    fn every_isa_matches_float64() {
         let mut random = Random::new(10);
-        for level in Level::available() {
+        for isa in Isa::available() {
             for depth in [1, 2, 15, 33, 1001] {
                 let input: Vec<f32> = random.floats(3 * depth).iter().map(|x| x * 30.0).collect();
                 let (mut expected, mut logarithms) = (vec![], vec![]);
@@ -133,12 +133,12 @@ mod tests {
                     expected.extend(row.iter().map(|x| ((0.5 * f64::from(x - largest)).exp() / sum(0.5)) as f32));
                     logarithms.extend(row.iter().map(|x| (f64::from(x - largest) - sum(1.0).ln()) as f32));
                 }
-                let engine = Engine { level, parallel: &Serial };
+                let engine = Engine { isa, parallel: &Serial };
                 let mut output = vec![0.0; input.len()];
                 softmax(engine, &input, &mut output, depth, 0.5);
-                assert_close(&output, &expected, 1e-6, || format!("{} {depth}", level.name()));
+                assert_close(&output, &expected, 1e-6, || format!("{} {depth}", isa.name()));
                 log_softmax(engine, &input, &mut output, depth);
-                assert_close(&output, &logarithms, 1e-6, || format!("{} {depth}", level.name()));
+                assert_close(&output, &logarithms, 1e-6, || format!("{} {depth}", isa.name()));
             }
         }
     }

@@ -5,9 +5,9 @@
 //! one stride apart.
 #![allow(unsafe_code)] // The phases interleave in the output.
 
-use crate::convolution::{Convolution, Sweep};
+use crate::convolution::{Convolution, DirectConvolution};
 use crate::gemm::PackedMatrix;
-use crate::{Engine, Level};
+use crate::{Engine, Isa};
 
 /// Weights and bias of a transposed convolution, packed for one instruction set, with one matrix per phase.
 #[derive(Clone)]
@@ -45,7 +45,7 @@ impl Part {
 
 /// The ordinary convolution that computes the output pixels of one phase.
 pub(crate) struct Phase {
-    pub(crate) sweep: Sweep,
+    pub(crate) direct: DirectConvolution,
     /// Offset of the first pixel in the output, in elements.
     pub(crate) first: usize,
     /// The filter's taps that belong to the window of this phase.
@@ -60,7 +60,7 @@ impl Phase {
             let ky = down.last - index / across.taps * strides[0];
             ky * convolution.kernel[1] + across.last - index % across.taps * strides[1]
         };
-        let sweep = Sweep {
+        let direct = DirectConvolution {
             batches: convolution.batches,
             input: convolution.input,
             windows: [down.outputs, across.outputs],
@@ -73,7 +73,7 @@ impl Phase {
             pitch: [strides[0] * width * outputs, strides[1] * outputs],
         };
         let first = ((y * width + x) * outputs).min(convolution.batches * height * width * outputs);
-        Self { sweep, first, taps: (0..down.taps * across.taps).map(tap).collect() }
+        Self { direct, first, taps: (0..down.taps * across.taps).map(tap).collect() }
     }
 
     /// All phases that read the input, and whether these are all phases.
@@ -107,11 +107,11 @@ impl PackedTransposeFilter {
     /// # Panics
     ///
     /// Panics if the length of `filter` or `bias` does not match.
-    pub fn pack(level: Level, convolution: &Convolution, filter: &[f32], bias: Option<&[f32]>) -> Self {
+    pub fn pack(isa: Isa, convolution: &Convolution, filter: &[f32], bias: Option<&[f32]>) -> Self {
         let Convolution { input: [.., channels], output: [.., outputs], .. } = *convolution;
         let pack = |phase: &Phase| {
             let weights = phase.weights(convolution, filter);
-            PackedMatrix::pack(level, outputs, phase.taps.len() * channels, &weights, bias)
+            PackedMatrix::pack(isa, outputs, phase.taps.len() * channels, &weights, bias)
         };
         let phases = Phase::all(convolution).0.iter().map(pack).collect();
         Self { phases, bias: bias.map_or_else(|| vec![0.0; outputs], <[f32]>::to_vec) }
@@ -157,7 +157,7 @@ pub fn transpose_convolve(
     for (phase, matrix) in phases.iter().zip(&filter.phases) {
         let target = output[phase.first..].as_mut_ptr();
         // SAFETY: the phase's pixels are the strides apart, starting at its first one, and inside of the output.
-        unsafe { phase.sweep.run(engine, input, 0.0, std::slice::from_ref(matrix), &convolution.clamp, target) }
+        unsafe { phase.direct.run(engine, input, 0.0, std::slice::from_ref(matrix), &convolution.clamp, target) }
     }
 }
 
@@ -189,9 +189,9 @@ mod tests {
     }
 
     #[test]
-    fn every_level_matches_the_scattered_sum() {
+    fn every_isa_matches_the_scattered_sum() {
         let mut random = Random::new(8);
-        for level in Level::available() {
+        for isa in Isa::available() {
             for _ in 0..150 {
                 let convolution = random.transposed_convolution();
                 let count = |extents: [usize; 3]| convolution.batches * extents.iter().product::<usize>();
@@ -200,12 +200,12 @@ mod tests {
                     convolution.output[2] * convolution.kernel.iter().product::<usize>() * convolution.input[2],
                 );
                 let bias = random.floats(convolution.output[2]);
-                let packed = PackedTransposeFilter::pack(level, &convolution, &filter, Some(&bias));
+                let packed = PackedTransposeFilter::pack(isa, &convolution, &filter, Some(&bias));
                 let mut output = vec![9.0; count(convolution.output)];
-                let engine = Engine { level, parallel: &Serial };
+                let engine = Engine { isa, parallel: &Serial };
                 transpose_convolve(engine, &convolution, &input, &packed, &mut output);
                 let expected = naive(&convolution, &input, &filter, &bias);
-                assert_close(&output, &expected, 1e-5, || format!("{} {convolution:?}", level.name()));
+                assert_close(&output, &expected, 1e-5, || format!("{} {convolution:?}", isa.name()));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Errors for model files: all problems found, each with its place.
+//! Errors for model files: all problems found, each with its location.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -26,9 +26,9 @@ pub enum ModelErrorKind {
     NotFound,
 }
 
-/// A place in a model.
+/// A location in a model: a subgraph, and an operator or a tensor in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct ModelLocation {
     /// Index of the subgraph.
     pub subgraph: Option<usize>,
     /// Index of the operator within the subgraph, and its name, e.g. `CONV_2D`.
@@ -37,7 +37,7 @@ pub struct Place {
     pub tensor: Option<(usize, String)>,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ModelLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let subgraph = self.subgraph.map(|index| format!("subgraph {index}"));
         let operator = self.operator.as_ref().map(|(index, name)| format!("operator {index} ({name})"));
@@ -53,15 +53,15 @@ impl fmt::Display for Place {
 pub struct Problem {
     /// The kind of problem.
     pub kind: ModelErrorKind,
-    /// The place; empty if the problem concerns the whole file.
-    pub place: Place,
+    /// The location; empty if the problem concerns the whole file.
+    pub place: ModelLocation,
     /// What is wrong and, if there is a remedy, what to do.
     pub text: String,
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.place != Place::default() {
+        if self.place != ModelLocation::default() {
             write!(f, "{}: ", self.place)?;
         }
         f.write_str(&self.text)
@@ -82,7 +82,7 @@ struct Inner {
 
 impl ModelError {
     pub(crate) fn new(kind: ModelErrorKind, text: impl Into<String>) -> Self {
-        let problem = Problem { kind, place: Place::default(), text: text.into() };
+        let problem = Problem { kind, place: ModelLocation::default(), text: text.into() };
         Self(Box::new(Inner { path: None, problems: vec![problem], unnamed: 0, source: None }))
     }
 
@@ -182,9 +182,9 @@ mod tests {
     fn an_error_names_problems_up_to_a_limit() {
         let mut problems = Problems::default();
         for index in 0..100 {
-            let place = Place { subgraph: Some(0), tensor: Some((index, "x".into())), operator: None };
+            let location = ModelLocation { subgraph: Some(0), tensor: Some((index, "x".into())), operator: None };
             let kind = if index == 9 { ModelErrorKind::Invalid } else { ModelErrorKind::Unsupported };
-            let problem = problems.wanted().then(|| Problem { kind, place, text: "bad".into() });
+            let problem = problems.wanted().then(|| Problem { kind, place: location, text: "bad".into() });
             problems.add(problem);
         }
         let error = problems.or(()).unwrap_err();

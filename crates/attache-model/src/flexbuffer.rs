@@ -5,7 +5,7 @@
 //!
 //! Source: "FlexBuffers" in FlatBuffers' documentation of its internals. A map is a vector of values, each of the map's
 //! width, followed by one type byte per value. Before it come its length, the width of its keys, and the offset of the
-//! keys. All offsets are distances back from the place where they are stored.
+//! keys. All offsets are distances back from the position where they are stored.
 
 /// Maximum length of a name in bytes; no operator uses longer ones.
 const MOST_NAME: usize = 255;
@@ -125,8 +125,8 @@ fn put(bytes: &mut Vec<u8>, number: usize) {
     bytes.extend((number as u32).to_le_bytes());
 }
 
-fn put_distance(bytes: &mut Vec<u8>, place: usize) {
-    put(bytes, bytes.len() - place);
+fn put_distance(bytes: &mut Vec<u8>, position: usize) {
+    put(bytes, bytes.len() - position);
 }
 
 /// Bounds-checked reads at arbitrary offsets.
@@ -135,50 +135,50 @@ struct Buffer<'a>(&'a [u8]);
 
 impl<'a> Buffer<'a> {
     /// The bytes of a little-endian word of 1, 2, 4 or 8 bytes.
-    fn word(self, place: usize, width: usize) -> Option<&'a [u8]> {
-        [1, 2, 4, 8].contains(&width).then(|| self.0.get(place..place.checked_add(width)?))?
+    fn word(self, position: usize, width: usize) -> Option<&'a [u8]> {
+        [1, 2, 4, 8].contains(&width).then(|| self.0.get(position..position.checked_add(width)?))?
     }
 
-    fn unsigned(self, place: usize, width: usize) -> Option<u64> {
-        Some(self.word(place, width)?.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
+    fn unsigned(self, position: usize, width: usize) -> Option<u64> {
+        Some(self.word(position, width)?.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
     }
 
-    fn signed(self, place: usize, width: usize) -> Option<i64> {
+    fn signed(self, position: usize, width: usize) -> Option<i64> {
         let unused = 64 - 8 * width as u32;
-        Some((self.unsigned(place, width)? << unused) as i64 >> unused)
+        Some((self.unsigned(position, width)? << unused) as i64 >> unused)
     }
 
-    fn float(self, place: usize, width: usize) -> Option<f64> {
-        match *self.word(place, width)? {
+    fn float(self, position: usize, width: usize) -> Option<f64> {
+        match *self.word(position, width)? {
             [a, b, c, d] => Some(f32::from_le_bytes([a, b, c, d]).into()),
             [a, b, c, d, e, f, g, h] => Some(f64::from_le_bytes([a, b, c, d, e, f, g, h])),
             _ => None,
         }
     }
 
-    /// The target of the backward offset stored at `place`.
-    fn back(self, place: usize, width: usize) -> Option<usize> {
-        place.checked_sub(usize::try_from(self.unsigned(place, width)?).ok()?)
+    /// The target of the backward offset stored at `position`.
+    fn back(self, position: usize, width: usize) -> Option<usize> {
+        position.checked_sub(usize::try_from(self.unsigned(position, width)?).ok()?)
     }
 
-    fn name(self, place: usize) -> Option<&'a str> {
-        let text = self.0.get(place..)?;
+    fn name(self, position: usize) -> Option<&'a str> {
+        let text = self.0.get(position..)?;
         let end = text.iter().take(MOST_NAME + 1).position(|byte| *byte == 0)?;
         std::str::from_utf8(&text[..end]).ok()
     }
 
-    /// The value of this type, stored at `place` or referenced from it; `Some(None)` if the type is not a scalar.
-    fn scalar(self, place: usize, width: usize, packed: u8) -> Option<Option<FlexScalar>> {
+    /// The value of this type, stored at `position` or referenced from it; `Some(None)` if the type is not a scalar.
+    fn scalar(self, position: usize, width: usize, packed: u8) -> Option<Option<FlexScalar>> {
         let (kind, inner) = (packed >> 2, 1 << (packed & 3));
-        let (place, width) = match kind {
-            INDIRECT_INT | INDIRECT_UINT | INDIRECT_FLOAT => (self.back(place, width)?, inner),
-            _ => (place, width),
+        let (position, width) = match kind {
+            INDIRECT_INT | INDIRECT_UINT | INDIRECT_FLOAT => (self.back(position, width)?, inner),
+            _ => (position, width),
         };
         Some(match kind {
-            INT | INDIRECT_INT => Some(FlexScalar::Int(self.signed(place, width)?)),
-            UINT | INDIRECT_UINT => Some(FlexScalar::Int(i64::try_from(self.unsigned(place, width)?).ok()?)),
-            FLOAT | INDIRECT_FLOAT => Some(FlexScalar::Float(self.float(place, width)?)),
-            BOOL => Some(FlexScalar::Bool(self.unsigned(place, width)? != 0)),
+            INT | INDIRECT_INT => Some(FlexScalar::Int(self.signed(position, width)?)),
+            UINT | INDIRECT_UINT => Some(FlexScalar::Int(i64::try_from(self.unsigned(position, width)?).ok()?)),
+            FLOAT | INDIRECT_FLOAT => Some(FlexScalar::Float(self.float(position, width)?)),
+            BOOL => Some(FlexScalar::Bool(self.unsigned(position, width)? != 0)),
             _ => None,
         })
     }
@@ -226,10 +226,10 @@ mod tests {
         assert_eq!(FlexMap::read(&[5, packed(INT), 1]), None);
         let whole = FlexMap::write(&ENTRIES);
         assert!((0..whole.len()).all(|end| FlexMap::read(&whole[..end]).is_none()));
-        for place in 0..whole.len() {
+        for position in 0..whole.len() {
             for byte in 0..=255 {
                 let mut bytes = whole.clone();
-                bytes[place] = byte;
+                bytes[position] = byte;
                 // Any result is accepted; the read must only return.
                 let entries = FlexMap::read(&bytes).map_or(0, |map| map.0.len());
                 assert!(entries <= bytes.len());

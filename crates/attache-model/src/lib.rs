@@ -1,9 +1,9 @@
 //! Reads TensorFlow Lite model files into a [`Model`] and writes them with a [`ModelBuilder`].
 //!
 //! Reading verifies the file as a flatbuffer and then checks it: every index, shape, offset and size in the resulting
-//! descriptors is valid. A bad file gives a [`ModelError`] that lists all problems with their places. This crate does
-//! not interpret operator options, know which operators and versions exist, or check that the operators form a valid
-//! graph.
+//! descriptors is valid. A bad file gives a [`ModelError`] that lists all problems with their locations. This crate
+//! does not interpret operator options, know which operators and versions exist, or check that the operators form a
+//! valid graph.
 
 // The generated code refers to `alloc` by this path.
 extern crate alloc;
@@ -17,7 +17,7 @@ mod model;
 mod read;
 mod write;
 
-pub use error::{ModelError, ModelErrorKind, Place, Problem};
+pub use error::{ModelError, ModelErrorKind, ModelLocation, Problem};
 pub use flexbuffer::{FlexMap, FlexScalar};
 pub use generated::schema;
 pub use metadata::Normalization;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use attache_base::Bytes;
 use flatbuffers::{ForwardsUOffset, InvalidFlatbuffer, Vector, VerifierOptions};
 
-use crate::error::{ModelError, ModelErrorKind, Place, Problem, Problems, quoted};
+use crate::error::{ModelError, ModelErrorKind, ModelLocation, Problem, Problems, quoted};
 use crate::model::{Contents, Metadata, Operator, OperatorCode, Signature, Subgraph};
 use crate::schema::{self, BuiltinOperator};
 
@@ -90,7 +90,7 @@ fn check_identifier(bytes: &[u8]) -> Result<(), ModelError> {
     Err(ModelError::new(NotTflite, format!("not a TensorFlow Lite model: {is}")))
 }
 
-/// The reader's current place, as indices. Names are looked up only when there is a problem to report.
+/// The reader's current location, as indices. Names are looked up only when there is a problem to report.
 #[derive(Clone, Copy, Default)]
 struct At {
     subgraph: Option<usize>,
@@ -107,7 +107,7 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn report(&mut self, kind: ModelErrorKind, at: At, text: impl FnOnce() -> String) {
-        let problem = self.problems.wanted().then(|| Problem { kind, place: self.place(at), text: text() });
+        let problem = self.problems.wanted().then(|| Problem { kind, place: self.location(at), text: text() });
         self.problems.add(problem);
     }
 
@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
         self.report(Invalid, at, text);
     }
 
-    fn place(&self, at: At) -> Place {
+    fn location(&self, at: At) -> ModelLocation {
         let subgraph = at.subgraph.zip(self.root.subgraphs()).map(|(index, list)| list.get(index));
         let operator = at.operator.zip(subgraph.and_then(|subgraph| subgraph.operators())).map(|(index, list)| {
             let code = self.codes.get(list.get(index).opcode_index() as usize);
@@ -123,7 +123,7 @@ impl<'a> Reader<'a> {
         });
         let tensor = at.tensor.zip(subgraph.and_then(|subgraph| subgraph.tensors()));
         let tensor = tensor.map(|(index, list)| (index, quoted(list.get(index).name().unwrap_or_default())));
-        Place { subgraph: at.subgraph, operator, tensor }
+        ModelLocation { subgraph: at.subgraph, operator, tensor }
     }
 
     fn contents(&mut self) -> Contents {

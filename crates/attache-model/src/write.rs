@@ -192,13 +192,13 @@ impl ModelBuilder {
             Some(_) => 0,
         };
         let mut builder = FlatBufferBuilder::with_capacity(inside + (64 << 10));
-        let mut places = outside.map(Places);
+        let mut offsets = outside.map(OutsideOffsets);
         let buffers: Vec<_> =
-            self.buffers.iter().map(|data| pack_buffer(&mut builder, data.as_ref(), places.as_mut())).collect();
-        let subgraphs: Vec<_> = match &mut places {
+            self.buffers.iter().map(|data| pack_buffer(&mut builder, data.as_ref(), offsets.as_mut())).collect();
+        let subgraphs: Vec<_> = match &mut offsets {
             None => self.subgraphs.iter().map(|subgraph| subgraph.pack(&mut builder)).collect(),
-            Some(places) => {
-                let moved = self.subgraphs.iter().map(|subgraph| options_outside(subgraph, places));
+            Some(offsets) => {
+                let moved = self.subgraphs.iter().map(|subgraph| options_outside(subgraph, offsets));
                 moved.map(|subgraph| subgraph.pack(&mut builder)).collect()
             }
         };
@@ -224,9 +224,9 @@ impl ModelBuilder {
 }
 
 /// Assigns offsets outside the flatbuffer, in the order in which the data is written there.
-struct Places(usize);
+struct OutsideOffsets(usize);
 
-impl Places {
+impl OutsideOffsets {
     fn next(&mut self, size: usize) -> u64 {
         let offset = self.0.next_multiple_of(ALIGNMENT);
         self.0 = offset + size;
@@ -237,24 +237,24 @@ impl Places {
 fn pack_buffer<'a>(
     builder: &mut FlatBufferBuilder<'a>,
     data: Option<&Bytes>,
-    places: Option<&mut Places>,
+    offsets: Option<&mut OutsideOffsets>,
 ) -> flatbuffers::WIPOffset<schema::Buffer<'a>> {
-    let arguments = match (data, places) {
+    let arguments = match (data, offsets) {
         (None, _) => schema::BufferArgs::default(),
         (Some(data), None) => schema::BufferArgs { data: Some(push_aligned(builder, data)), ..Default::default() },
-        (Some(data), Some(places)) => {
-            schema::BufferArgs { data: None, offset: places.next(data.len()), size: data.len() as u64 }
+        (Some(data), Some(offsets)) => {
+            schema::BufferArgs { data: None, offset: offsets.next(data.len()), size: data.len() as u64 }
         }
     };
     schema::Buffer::create(builder, &arguments)
 }
 
 /// The subgraph with its custom options replaced by offset and size.
-fn options_outside(subgraph: &schema::SubGraphT, places: &mut Places) -> schema::SubGraphT {
+fn options_outside(subgraph: &schema::SubGraphT, offsets: &mut OutsideOffsets) -> schema::SubGraphT {
     let mut subgraph = subgraph.clone();
     for operator in subgraph.operators.iter_mut().flatten() {
         if let Some(options) = operator.custom_options.take() {
-            operator.large_custom_options_offset = places.next(options.len());
+            operator.large_custom_options_offset = offsets.next(options.len());
             operator.large_custom_options_size = options.len() as u64;
         }
     }

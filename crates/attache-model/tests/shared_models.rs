@@ -1,4 +1,4 @@
-//! Every model of the shared collection opens, and mutants of it at least return.
+//! All models of the shared collection can be opened. Reading a corrupted copy of a model terminates without a panic.
 
 use std::path::PathBuf;
 
@@ -52,7 +52,7 @@ fn labels_and_normalization_are_read() {
     assert_eq!(named("face_landmark").labels().unwrap(), None);
 }
 
-/// Numbers from a linear congruence, the same in every run.
+/// A linear congruential generator, which returns the same numbers in every run.
 fn random(seed: u64) -> impl FnMut(usize) -> usize {
     let mut state = seed;
     move |below| {
@@ -68,7 +68,7 @@ fn mutants_of_shared_models_return() {
         let original = std::fs::read(&path).unwrap();
         for _ in 0..40 {
             let mut bytes = original.clone();
-            // Tables lie at the start or at the end, weights between them.
+            // Tables are at the start or at the end of a file, with the weights between them.
             let edge = bytes.len().min(20_000);
             for _ in 0..1 + next(8) {
                 let position = 8 + next(edge - 8);

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use attache_base::{Bytes, Constant, DataType, Serial, Shape};
-use attache_gpu_ir::{Scalar, Tensor, interpret};
+use attache_gpu_ir::{HostTensor, Scalar, interpret};
 use attache_graph::{
     Cache, Eval, Fact, Graph, Host, Inferred, Lowering, Node, OpError, Quantized, TensorId, TensorMut, TensorRef,
 };
@@ -58,7 +58,7 @@ impl Value {
     }
 
     /// As the interpreter of primitives has it.
-    fn tensor(&self, scalar: Scalar) -> Tensor {
+    fn tensor(&self, scalar: Scalar) -> HostTensor {
         let constant = self.constant();
         let integers = |values: Vec<i64>| values.into_iter().map(|value| value as f64).collect();
         let elements = match (scalar, constant.floats()) {
@@ -69,10 +69,10 @@ impl Value {
             (Scalar::F32, Some(floats)) => floats.iter().map(|value| f64::from(*value)).collect(),
             (_, None) => integers(constant.integers().expect("integers")),
         };
-        Tensor::new(self.shape.clone(), elements)
+        HostTensor::new(self.shape.clone(), elements)
     }
 
-    fn from_tensor(data_type: DataType, scalar: Scalar, tensor: &Tensor) -> Self {
+    fn from_tensor(data_type: DataType, scalar: Scalar, tensor: &HostTensor) -> Self {
         let bytes = |value: &f64| match (scalar, data_type.bits()) {
             (Scalar::F32, _) => (*value as f32).to_ne_bytes().to_vec(),
             (Scalar::I32, Some(8)) => vec![*value as i64 as u8],

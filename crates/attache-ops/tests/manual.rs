@@ -1,5 +1,5 @@
-//! The operator manual (`docs/operators.md`): one row for each implemented operator, derived from the table of operators
-//! and from the golden cases. Nothing in it is written by hand: `cargo xtask generate` runs this test with
+//! The operator manual (`docs/operators.md`): one row for each implemented operator, derived from the table of
+//! operators and from the golden cases. Nothing in it is written by hand: `cargo xtask generate` runs this test with
 //! `ATTACHE_GENERATE=1`, which writes the file instead of comparing it.
 
 use std::collections::{BTreeMap, BTreeSet};

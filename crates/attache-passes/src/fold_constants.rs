@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use attache_base::{Buffer, Bytes, Constant, Serial, Shape};
+use attache_base::{AlignedBuffer, Bytes, Constant, Serial, Shape};
 use attache_graph::{Cache, Eval, Fact, Graph, Host, Inferred, Node, OpError, TensorId, TensorMut, TensorRef};
 
 use crate::{Found, Rule, has_side_effects, visits};
@@ -133,7 +133,7 @@ fn fold(graph: &Graph, node: &Node, inputs: &[Option<Fact>], room: u64) -> Resul
     }
     let mut buffers = Vec::with_capacity(sizes.len());
     for size in sizes {
-        buffers.push(Buffer::zeroed(size).map_err(|error| error.to_string())?);
+        buffers.push(AlignedBuffer::zeroed(size).map_err(|error| error.to_string())?);
     }
     evaluate(graph, node, &facts, &shapes, &mut buffers).map_err(|error| error.to_string())?;
     let constants = buffers.into_iter().zip(inferred).zip(shapes);
@@ -168,7 +168,7 @@ fn evaluate(
     node: &Node,
     facts: &[Option<&Fact>],
     shapes: &[Shape],
-    buffers: &mut [Buffer],
+    buffers: &mut [AlignedBuffer],
 ) -> Result<(), OpError> {
     let bytes = facts.iter().map(|fact| fact.map(aligned).transpose()).collect::<Result<Vec<_>, _>>()?;
     let mut inputs = Vec::with_capacity(facts.len());

@@ -1,5 +1,5 @@
 //! Writes a model whose CPU nodes cut the GPU's work into three partitions, as those of networks that look for points in
-//! images do: a backbone with four heads, then twice a largest element, its place as row and column on the CPU (integers
+//! images do: a backbone with four heads, then twice a largest element, its index as row and column on the CPU (integers
 //! that are divided), and values gathered from there. What the second half reads of the heads crosses every cut.
 //!
 //! ```text
@@ -166,12 +166,12 @@ impl Network {
         self.convolution(&wide, channels, 1, false)
     }
 
-    /// Row and column of places in the grid: integers, which the CPU divides.
-    fn row_and_column(&mut self, place: &Value) -> [Value; 2] {
+    /// Row and column of cells of the grid: integers, which the CPU divides.
+    fn row_and_column(&mut self, cell: &Value) -> [Value; 2] {
         let width = self.constant(&[1], &[GRID as i32]);
-        let row = self.integers(BuiltinOperator::FLOOR_DIV, &[place, &width], &place.shape);
-        let start = self.integers(BuiltinOperator::MUL, &[&row, &width], &place.shape);
-        let column = self.integers(BuiltinOperator::SUB, &[place, &start], &place.shape);
+        let row = self.integers(BuiltinOperator::FLOOR_DIV, &[cell, &width], &cell.shape);
+        let start = self.integers(BuiltinOperator::MUL, &[&row, &width], &cell.shape);
+        let column = self.integers(BuiltinOperator::SUB, &[cell, &start], &cell.shape);
         [row, column]
     }
 
@@ -187,11 +187,11 @@ impl Network {
         self.apply(BuiltinOperator::PACK, values, Some(options), (DataType::Int32, &[count, values.len()]))
     }
 
-    /// How far each place of the grid is from where a point should be, along one axis, squared.
+    /// How far each cell of the grid is from where a point should be, along one axis, squared.
     fn distance(&mut self, along: usize, from: &Value) -> Value {
-        let places = (0..GRID * GRID).map(|place| if along == 0 { place / GRID } else { place % GRID } as f32);
-        let places: Vec<f32> = places.flat_map(|place| [place; POINTS]).collect();
-        let grid = self.constant(&[GRID * GRID, POINTS], &places);
+        let cells = (0..GRID * GRID).map(|cell| if along == 0 { cell / GRID } else { cell % GRID } as f32);
+        let cells: Vec<f32> = cells.flat_map(|cell| [cell; POINTS]).collect();
+        let grid = self.constant(&[GRID * GRID, POINTS], &cells);
         let apart = self.floats(BuiltinOperator::SUB, &[&grid, from], &grid.shape);
         self.floats(BuiltinOperator::MUL, &[&apart, &apart], &grid.shape)
     }
@@ -212,14 +212,14 @@ fn model() -> Vec<u8> {
     let [center, regression, heat, offsets] =
         [1, 2 * POINTS, POINTS, 2 * POINTS].map(|channels| net.head(&features, channels));
 
-    // The place of the object, and from there roughly where its points are.
+    // The cell of the object, and from there roughly where its points are.
     let center = net.floats(BuiltinOperator::LOGISTIC, &[&center], &center.shape.clone());
     let center = net.reshape(&center, DataType::Float32, &[GRID * GRID, 1]);
-    let place = net.largest(&center, 1);
-    let [row, column] = net.row_and_column(&place);
-    let place = net.pack(&[&row, &column], 1);
+    let cell = net.largest(&center, 1);
+    let [row, column] = net.row_and_column(&cell);
+    let cell = net.pack(&[&row, &column], 1);
     let regression = net.reshape(&regression, DataType::Float32, &[GRID, GRID, 2 * POINTS]);
-    let rough = net.floats(BuiltinOperator::GATHER_ND, &[&regression, &place], &[1, 2 * POINTS]);
+    let rough = net.floats(BuiltinOperator::GATHER_ND, &[&regression, &cell], &[1, 2 * POINTS]);
     let [rows, columns] = [0, POINTS].map(|start| slice(&mut net, &rough, start));
 
     // The points themselves: where the heat is greatest near there.
@@ -231,15 +231,15 @@ fn model() -> Vec<u8> {
     let least = net.constant(&[1], &[1.8f32]);
     let apart = net.floats(BuiltinOperator::ADD, &[&apart, &least], &heat.shape);
     let near = net.floats(BuiltinOperator::DIV, &[&heat, &apart], &heat.shape);
-    let places = net.largest(&near, POINTS);
-    let [row, column] = net.row_and_column(&places);
+    let cells = net.largest(&near, POINTS);
+    let [row, column] = net.row_and_column(&cells);
     let points: Vec<i32> = (0..POINTS as i32).collect();
     let points = net.constant(&[POINTS], &points);
-    let places = net.pack(&[&row, &column, &points], POINTS);
+    let cells = net.pack(&[&row, &column, &points], POINTS);
     let offsets = net.reshape(&offsets, DataType::Float32, &[GRID, GRID, POINTS, 2]);
-    let offset = net.floats(BuiltinOperator::GATHER_ND, &[&offsets, &places], &[POINTS, 2]);
+    let offset = net.floats(BuiltinOperator::GATHER_ND, &[&offsets, &cells], &[POINTS, 2]);
     let heat = net.reshape(&heat, DataType::Float32, &[GRID, GRID, POINTS]);
-    let score = net.floats(BuiltinOperator::GATHER_ND, &[&heat, &places], &[POINTS]);
+    let score = net.floats(BuiltinOperator::GATHER_ND, &[&heat, &cells], &[POINTS]);
     let score = net.reshape(&score, DataType::Float32, &[POINTS, 1]);
     let options =
         BuiltinOptionsT::ConcatenationOptions(Box::new(ConcatenationOptionsT { axis: 1, ..Default::default() }));

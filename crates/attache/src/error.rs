@@ -3,7 +3,7 @@
 use std::fmt;
 
 use attache_graph::OpError;
-use attache_model::{ModelError, ModelErrorKind, Place};
+use attache_model::{ModelError, ModelErrorKind, ModelLocation};
 
 use crate::{DelegateError, DelegateErrorKind};
 
@@ -37,39 +37,39 @@ pub struct Error(Box<Inner>);
 struct Inner {
     kind: ErrorKind,
     text: String,
-    places: Vec<Place>,
+    locations: Vec<ModelLocation>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, text: impl Into<String>) -> Self {
-        Self(Box::new(Inner { kind, text: text.into(), places: Vec::new(), source: None }))
+        Self(Box::new(Inner { kind, text: text.into(), locations: Vec::new(), source: None }))
     }
 
     pub(crate) fn usage(text: impl Into<String>) -> Self {
         Self::new(ErrorKind::Usage, text)
     }
 
-    /// Builds one error from several problems, each with its place. `heading` is used if there is more than one
+    /// Builds one error from several problems, each with its location. `heading` is used if there is more than one
     /// problem.
-    pub(crate) fn list(kind: ErrorKind, heading: &str, problems: Vec<(Place, String)>) -> Self {
-        let lines: Vec<_> = problems.iter().map(|(place, reason)| format!("{place}: {reason}")).collect();
+    pub(crate) fn list(kind: ErrorKind, heading: &str, problems: Vec<(ModelLocation, String)>) -> Self {
+        let lines: Vec<_> = problems.iter().map(|(location, reason)| format!("{location}: {reason}")).collect();
         let text = match lines.as_slice() {
             [only] => only.clone(),
             lines => format!("{heading}:\n  {}", lines.join("\n  ")),
         };
         let mut error = Self::new(kind, text);
-        error.0.places = problems.into_iter().map(|(place, _)| place).collect();
+        error.0.locations = problems.into_iter().map(|(location, _)| location).collect();
         error
     }
 
     /// The error for an operator that failed.
-    pub(crate) fn operator(place: Place, error: &OpError) -> Self {
+    pub(crate) fn operator(location: ModelLocation, error: &OpError) -> Self {
         let kind = match error {
             OpError::Invalid(_) => ErrorKind::Model,
             _ => ErrorKind::Unsupported,
         };
-        Self::list(kind, "", vec![(place, error.to_string())])
+        Self::list(kind, "", vec![(location, error.to_string())])
     }
 
     /// The error for a delegate that failed.
@@ -93,8 +93,8 @@ impl Error {
     }
 
     /// The locations in the model, one for each problem in the message. Empty if the error has no location.
-    pub fn places(&self) -> &[Place] {
-        &self.0.places
+    pub fn places(&self) -> &[ModelLocation] {
+        &self.0.locations
     }
 }
 
@@ -119,7 +119,7 @@ impl From<ModelError> for Error {
             _ => ErrorKind::Model,
         };
         let mut result = Self::new(kind, error.to_string());
-        result.0.places = error.problems().iter().map(|problem| problem.place.clone()).collect();
+        result.0.locations = error.problems().iter().map(|problem| problem.place.clone()).collect();
         result.0.source = Some(Box::new(error));
         result
     }
@@ -130,9 +130,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn several_problems_are_listed_with_their_places() {
-        let place = |index| Place { subgraph: Some(0), operator: Some((index, "ADD".into())), tensor: None };
-        let problems = vec![(place(1), "one".to_owned()), (place(2), "two".to_owned())];
+    fn several_problems_are_listed_with_their_locations() {
+        let location = |index| ModelLocation { subgraph: Some(0), operator: Some((index, "ADD".into())), tensor: None };
+        let problems = vec![(location(1), "one".to_owned()), (location(2), "two".to_owned())];
         let error = Error::list(ErrorKind::Unsupported, "2 operators", problems);
         assert_eq!(
             error.to_string(),

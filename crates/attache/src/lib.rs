@@ -16,6 +16,7 @@
 
 mod cost;
 mod delegate;
+#[cfg(feature = "diff")]
 pub mod diff;
 mod error;
 #[cfg(feature = "gpu")]
@@ -27,16 +28,17 @@ mod profile;
 mod report;
 mod runtime;
 pub mod stages;
+#[cfg(feature = "zoo")]
 pub mod zoo;
 
 pub use attache_base::{Bytes, Constant, DataType, Element, Quantization, Shape};
 pub use attache_model::{
-    Metadata, Model, ModelBuilder, ModelError, ModelErrorKind, OperatorBuilder, Place, Problem, Signature,
+    Metadata, Model, ModelBuilder, ModelError, ModelErrorKind, ModelLocation, OperatorBuilder, Problem, Signature,
     TensorBuilder,
 };
 pub use cost::Cost;
 pub use delegate::{
-    Claim, Delegate, DelegateError, DelegateErrorKind, DelegateKernel, DelegateQueue, Island, KernelReport,
+    Claim, Delegate, DelegateError, DelegateErrorKind, DelegateKernel, DelegateQueue, KernelReport, Partition,
     Partitioning,
 };
 pub use error::{Error, ErrorKind};

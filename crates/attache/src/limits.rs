@@ -6,7 +6,7 @@
 
 use attache_base::{DataType, Shape};
 use attache_graph::{Fact, Graph, Node, Op, OpError, TensorId, WorkingMemory};
-use attache_model::Place;
+use attache_model::ModelLocation;
 
 use crate::cost::largest;
 use crate::{Error, ErrorKind};
@@ -73,7 +73,12 @@ impl Limits {
         if operators <= self.operators {
             return Ok(());
         }
-        Err(refuse(Place { subgraph: Some(subgraph), ..Place::default() }, "operators", operators, self.operators))
+        Err(over_limit(
+            ModelLocation { subgraph: Some(subgraph), ..ModelLocation::default() },
+            "operators",
+            operators,
+            self.operators,
+        ))
     }
 
     /// Returns an error if the arena of a subgraph exceeds the limit, alone or together with the working memory of its
@@ -97,12 +102,12 @@ impl Limits {
         }
         // The error names the operator only if working memory is larger than the arena.
         let operator = largest.filter(|_| working > arena).map(|(_, index, name)| (index, name.to_owned()));
-        let place = Place { subgraph: Some(subgraph), operator, tensor: None };
+        let location = ModelLocation { subgraph: Some(subgraph), operator, tensor: None };
         let asked = match working {
             0 => format!("{arena} bytes"),
             _ => format!("{arena} bytes for tensors, and {working} for packed weights and scratch"),
         };
-        Err(refuse(place, "arena_bytes", asked, self.arena_bytes))
+        Err(over_limit(location, "arena_bytes", asked, self.arena_bytes))
     }
 
     /// Returns an error if an operator whose shapes are known only at run time makes too large a tensor, needs too much
@@ -146,8 +151,8 @@ impl Limits {
         for id in read.chain(&graph.inputs).chain(&graph.outputs) {
             let size = graph.fact(*id).byte_size().unwrap_or(0) as u64;
             if size > self.tensor_bytes {
-                return Err(refuse(
-                    place_of(graph, subgraph, *id),
+                return Err(over_limit(
+                    tensor_location(graph, subgraph, *id),
                     "tensor_bytes",
                     format_args!("{size} bytes"),
                     self.tensor_bytes,
@@ -156,8 +161,8 @@ impl Limits {
         }
         let total = graph.nodes.iter().filter_map(|node| multiply_adds(graph, node)).fold(0, u64::saturating_add);
         if total > self.multiply_adds {
-            let place = Place { subgraph: Some(subgraph), ..Place::default() };
-            return Err(refuse(place, "multiply_adds", total, self.multiply_adds));
+            let location = ModelLocation { subgraph: Some(subgraph), ..ModelLocation::default() };
+            return Err(over_limit(location, "multiply_adds", total, self.multiply_adds));
         }
         Ok(())
     }
@@ -183,14 +188,19 @@ pub(crate) fn require_memory(bytes: u64) -> Result<(), OpError> {
     Vec::<u8>::new().try_reserve_exact(bytes).map_err(|_| no_memory())
 }
 
-fn refuse(place: Place, name: &str, asked: impl std::fmt::Display, limit: impl std::fmt::Display) -> Error {
-    Error::list(ErrorKind::Unsupported, "", vec![(place, exceeded(name, asked, limit))])
+fn over_limit(
+    location: ModelLocation,
+    name: &str,
+    asked: impl std::fmt::Display,
+    limit: impl std::fmt::Display,
+) -> Error {
+    Error::list(ErrorKind::Unsupported, "", vec![(location, exceeded(name, asked, limit))])
 }
 
 /// The location of a tensor.
-fn place_of(graph: &Graph, subgraph: usize, id: TensorId) -> Place {
+fn tensor_location(graph: &Graph, subgraph: usize, id: TensorId) -> ModelLocation {
     let tensor = Some((id.index(), graph.tensor(id).name.clone()));
-    Place { subgraph: Some(subgraph), operator: None, tensor }
+    ModelLocation { subgraph: Some(subgraph), operator: None, tensor }
 }
 
 /// Estimates the arithmetic of an operator: its own estimate, or else one operation per element of the largest tensor

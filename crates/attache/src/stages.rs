@@ -7,7 +7,7 @@ use std::sync::Arc;
 use attache_graph::Graph;
 use attache_model::Model;
 
-use crate::runtime::{Moment, Options, Prepared, import as import_graph, prepare};
+use crate::runtime::{Options, PrepareMode, Prepared, import as import_graph, prepare};
 use crate::{Delegate, Error, Limits};
 
 /// The graph of a subgraph after import, as text.
@@ -18,7 +18,7 @@ use crate::{Delegate, Error, Limits};
 /// [`ErrorKind::Model`](crate::ErrorKind::Model) if it is invalid.
 pub fn import(model: &Model, subgraph: usize) -> Result<String, Error> {
     check(model, subgraph)?;
-    Ok(import_graph(model, subgraph, &[], moment(subgraph))?.to_string())
+    Ok(import_graph(model, subgraph, &[], prepare_mode(subgraph))?.to_string())
 }
 
 /// The log of the graph passes and the resulting graph, as text.
@@ -28,7 +28,7 @@ pub fn import(model: &Model, subgraph: usize) -> Result<String, Error> {
 /// As [`import`].
 pub fn passes(model: &Model, subgraph: usize) -> Result<String, Error> {
     check(model, subgraph)?;
-    let mut graph = import_graph(model, subgraph, &[], moment(subgraph))?;
+    let mut graph = import_graph(model, subgraph, &[], prepare_mode(subgraph))?;
     let log = attache_passes::run(&mut graph);
     Ok(format!("{log}\n{graph}"))
 }
@@ -42,7 +42,7 @@ pub fn passes(model: &Model, subgraph: usize) -> Result<String, Error> {
 /// As [`import`].
 pub fn graph(model: &Model, subgraph: usize) -> Result<(Graph, BTreeMap<usize, String>), Error> {
     check(model, subgraph)?;
-    let mut graph = import_graph(model, subgraph, &[], moment(subgraph))?;
+    let mut graph = import_graph(model, subgraph, &[], prepare_mode(subgraph))?;
     let removed = attache_passes::run(&mut graph).removed;
     let fates =
         removed.iter().flat_map(|removal| removal.origins.iter().map(|origin| (*origin, removal.fate.to_owned())));
@@ -74,12 +74,12 @@ pub(crate) fn prepared(
 ) -> Result<Prepared, Error> {
     check(model, subgraph)?;
     let options = Options { delegates: delegates.into(), ..Options::new(1, limits) };
-    prepare(model, subgraph, &options, &[], moment(subgraph))
+    prepare(model, subgraph, &options, &[], prepare_mode(subgraph))
 }
 
 /// The prepare mode of a subgraph. Interpreters run the first subgraph; others are treated as subgraphs called by it.
-fn moment(subgraph: usize) -> Moment {
-    if subgraph == 0 { Moment::First } else { Moment::Later }
+fn prepare_mode(subgraph: usize) -> PrepareMode {
+    if subgraph == 0 { PrepareMode::First } else { PrepareMode::Later }
 }
 
 fn check(model: &Model, subgraph: usize) -> Result<(), Error> {

@@ -1,13 +1,12 @@
-//! Every golden case on the CPU, without exceptions.
+//! All golden cases on the CPU, without exceptions.
 //!
-//! With the feature `poison` the same test proves that this feature does what it is for: every case fails in which the
-//! CPU has anything to compute.
+//! With the feature `poison`, the test checks the feature itself: each case in which the CPU computes anything fails.
 
 mod goldens;
 
 use goldens::{Case, assert_none, cases};
 
-/// Error that is allowed, relative to the largest number of the case.
+/// Maximum error, relative to the largest magnitude of the case.
 const TOLERANCE: f32 = 1e-5;
 
 #[test]

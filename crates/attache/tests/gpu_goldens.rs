@@ -1,14 +1,15 @@
-//! Every golden case on a GPU under Vulkan's validation layer, or through OpenGL where the environment has
-//! `ATTACHE_TEST_BACKEND=gl`: in 32-bit floats, and in 16-bit floats in each of the ways to store them.
+//! All golden cases on a GPU under the Vulkan validation layer, or through OpenGL if `ATTACHE_TEST_BACKEND=gl` is set:
+//! in f32, and in f16 with each storage.
 //!
-//! No operator may be left to the CPU, except in the cases of `conformance/expectations/gpu_f32.txt`, and of `gpu_graphs.txt`
-//! beside it: what is left there and why has to be as those lists say, to the letter. With the feature `poison` whatever the CPU computes is
-//! overwritten; the other cases still have to agree.
+//! The GPU must run all operators, except in the cases of `conformance/expectations/gpu_f32.txt` and `gpu_graphs.txt`.
+//! For these, the operators that are left to the CPU and the reasons must be exactly those in the lists. With the
+//! feature `poison`, everything that the CPU computes is overwritten; the other cases must still agree.
 //!
-//! Quantized tensors are taken in both ways: exactly, so that bits must agree, and seen as reals, so that steps count; the
-//! cases of `conformance/expectations/gpu_view.txt` then depart further, each for its reason. Which operators are refused
-//! where bits must agree, `conformance/expectations/gpu_exact.txt` lists, by the type of the cases' numbers: `f32` are
-//! floats that meet stored numbers.
+//! Quantized tensors are tested with both treatments. If they are exact, the bits must agree. If they are viewed as
+//! floats, differences are measured in quantization steps; the cases of `conformance/expectations/gpu_view.txt` may
+//! differ by more, each for the given reason. `conformance/expectations/gpu_exact.txt` lists the operators that are
+//! unsupported in exact arithmetic by the type of the cases' elements, where `f32` means floats combined with quantized
+//! tensors.
 
 #[path = "../../attache-gpu/tests/validation/mod.rs"]
 mod validation;
@@ -20,21 +21,21 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use attache::diff::Tolerance;
-use attache::gpu::{Backend, Needs, Precision, Quantized, Variants, variants};
+use attache::gpu::{Backend, Precision, Quantized, VariantChoice, VariantRequirement, variants};
 use attache::{Delegate, ErrorKind, GpuDelegate, GpuDelegateOptions};
 use goldens::{Case, assert_none, cases};
 
-/// Error that is allowed in 32-bit floats, relative to the largest number of the case.
+/// Maximum error in f32, relative to the largest magnitude of the case.
 const TOLERANCE: f32 = 2e-5;
 
-/// Error that is allowed in 16-bit floats.
+/// Maximum error in f16, relative to the largest magnitude of the case.
 const TOLERANCE_OF_HALVES: f32 = 2e-3;
 
-/// Cases that a variant sees in each form though another is preferred, unless the deep check runs.
+/// Maximum number of cases in which a variant is forced in each configuration, unless the deep check runs.
 const MOST_FORCED: usize = 8;
 
-/// Whether the CPU's results are overwritten. An operator alone is judged by what the CPU makes of it, so that graphs which are
-/// judged operator by operator are left to the suite without that.
+/// Whether the CPU's results are overwritten. Graphs that are checked operator by operator, by comparison with the CPU,
+/// are then omitted.
 const POISONED: bool = cfg!(feature = "poison");
 
 fn delegate(precision: Precision, no_shader_f16: bool) -> GpuDelegate {
@@ -60,12 +61,12 @@ fn through_gl() -> bool {
     }
 }
 
-/// What became of a case that didn't fail.
+/// The outcome of a case that did not fail.
 enum Outcome {
-    /// It agrees, and the GPU had all of it.
+    /// The results agree, and the GPU ran all operators.
     Agrees,
-    /// What the GPU refused, and why. The CPU took that over, and the case agrees.
-    Refused(Vec<String>),
+    /// The operators that the GPU does not support, with the reasons. The CPU ran them, and the results agree.
+    Unsupported(Vec<String>),
 }
 
 fn run(case: &Case, delegate: &Arc<dyn Delegate>, tolerance: f32) -> Result<Outcome, String> {
@@ -79,24 +80,25 @@ fn run(case: &Case, delegate: &Arc<dyn Delegate>, tolerance: f32) -> Result<Outc
             };
             let reasons: Vec<String> = interpreter.placement().left_behind().map(reason).collect();
             case.check_with_cpu(&mut interpreter, tolerance)?;
-            Ok(Outcome::Refused(reasons))
+            Ok(Outcome::Unsupported(reasons))
         }
         Err(error) => Err(error.to_string()),
     }
 }
 
-/// Whether the deep check runs, which compares everything in every form. Elsewhere a driver that compiles on the CPU would take
-/// minutes for that.
+/// Whether the deep check runs, which checks all cases in each configuration. Otherwise fewer are checked, since a
+/// driver that compiles on the CPU takes minutes for all of them.
 fn is_deep() -> bool {
     std::env::var_os("ATTACHE_DEEP").is_some()
 }
 
-/// The cases that fail, by name with what is wrong. What is refused has to be as expected.
+/// The names of the cases that fail, with the reasons. A case also fails if its unsupported operators are not as
+/// expected.
 fn failures(delegate: GpuDelegate, tolerance: f32) -> BTreeMap<String, String> {
     failures_of(cases(), true, delegate, tolerance)
 }
 
-/// As [`failures`], of every third case unless the deep check runs.
+/// The same as [`failures`], for every third case unless the deep check runs.
 fn sampled_failures(delegate: GpuDelegate, tolerance: f32) -> BTreeMap<String, String> {
     let step = if is_deep() { 1 } else { 3 };
     failures_of(cases().into_iter().step_by(step).collect(), is_deep(), delegate, tolerance)
@@ -105,18 +107,18 @@ fn sampled_failures(delegate: GpuDelegate, tolerance: f32) -> BTreeMap<String, S
 fn failures_of(cases: Vec<Case>, are_all: bool, delegate: GpuDelegate, tolerance: f32) -> BTreeMap<String, String> {
     let delegate: Arc<dyn Delegate> = Arc::new(delegate);
     let (mut failures, mut operators) = (BTreeMap::new(), BTreeSet::new());
-    let (mut refused, mut refused_of_graphs) = (String::new(), String::new());
+    let (mut unsupported, mut unsupported_of_graphs) = (String::new(), String::new());
     for case in cases {
         match run(&case, &delegate, tolerance) {
             Ok(Outcome::Agrees) => {}
-            Ok(Outcome::Refused(reasons)) => {
-                let list = if case.is_graph() { &mut refused_of_graphs } else { &mut refused };
+            Ok(Outcome::Unsupported(reasons)) => {
+                let list = if case.is_graph() { &mut unsupported_of_graphs } else { &mut unsupported };
                 writeln!(list, "{}: {}", case.name, reasons.join("; ")).expect("a string takes any text");
                 let kind = case.name.split('_').next().expect("a name has a first part");
                 let is_listed = case.is_quantized() && !case.is_graph();
                 operators.extend(reasons.iter().filter(|_| is_listed).map(|one| format!("{kind} {one}\n")));
             }
-            // Floats that such a graph has between stored numbers are rounded to 16 bits: each operator is right by itself.
+            // Floats between quantized tensors of such a graph are rounded to f16, so each operator is checked alone.
             Err(_) if tolerance == TOLERANCE_OF_HALVES && case.is_graph() && case.is_quantized() => {
                 if POISONED {
                     continue;
@@ -133,8 +135,8 @@ fn failures_of(cases: Vec<Case>, are_all: bool, delegate: GpuDelegate, tolerance
         validation::assert_silent();
     }
     let lists = [
-        ("gpu_f32", include_str!("../../../conformance/expectations/gpu_f32.txt"), refused),
-        ("gpu_graphs", include_str!("../../../conformance/expectations/gpu_graphs.txt"), refused_of_graphs),
+        ("gpu_f32", include_str!("../../../conformance/expectations/gpu_f32.txt"), unsupported),
+        ("gpu_graphs", include_str!("../../../conformance/expectations/gpu_graphs.txt"), unsupported_of_graphs),
         (
             "gpu_exact",
             include_str!("../../../conformance/expectations/gpu_exact.txt"),
@@ -159,7 +161,7 @@ fn the_gpu_agrees_with_every_case() {
     assert_none(&described(&failures(delegate(Precision::F32, false), TOLERANCE)));
 }
 
-/// With the kernels that hardware has: other variants, and parameters in the text.
+/// With the kernels for hardware: other variants, and parameters in the source of the shaders.
 #[test]
 fn the_gpu_agrees_as_hardware() {
     let _alone = validation::alone();
@@ -167,8 +169,8 @@ fn the_gpu_agrees_as_hardware() {
     assert_none(&described(&sampled_failures(open(options), TOLERANCE)));
 }
 
-/// Binary16 in pairs, and as a type of shaders where the interface can have that: there also with the kernels of hardware
-/// that multiplies matrices.
+/// f16 in pairs, and as a type in shaders if the graphics API supports it, also with the kernels for hardware with
+/// cooperative matrices.
 #[test]
 fn the_gpu_agrees_in_16_bits() {
     let _alone = validation::alone();
@@ -181,13 +183,13 @@ fn the_gpu_agrees_in_16_bits() {
         assert_none(&described(&sampled_failures(native, TOLERANCE_OF_HALVES)));
         let options = GpuDelegateOptions::default().precision(Precision::F16).quantized(Quantized::Exact);
         let on_matrices = open(options.as_hardware(true).emulate_matrices(true));
-        assert_eq!(on_matrices.lacks(Needs::Matrices), None);
+        assert_eq!(on_matrices.lacks(VariantRequirement::Matrices), None);
         assert_none(&described(&sampled_failures(on_matrices, TOLERANCE_OF_HALVES)));
     }
 }
 
-/// Seen as reals, quantized cases are within a step for nearly all elements, and within two for all. In graphs steps add up
-/// from operator to operator, so that each of those is looked at alone.
+/// Viewed as floats, quantized cases differ by at most one step for nearly all elements, and by at most two for all. In
+/// graphs, the differences add up from operator to operator, so each operator is checked alone.
 #[test]
 fn the_gpu_agrees_in_steps() {
     let _alone = validation::alone();
@@ -216,8 +218,8 @@ fn the_gpu_agrees_in_steps() {
     assert_none(&described(&failures));
 }
 
-/// Each variant that applies to a case, cheap or not, in the precisions and ways with quantized tensors in which there may
-/// be such; every variant sees a case in one of them, unless it needs what the interface lacks.
+/// Checks each variant that applies to a case, in the precisions and treatments of quantized tensors in which it may
+/// apply. Each variant must apply to a case in one of them, unless it needs a feature that the graphics API lacks.
 #[test]
 fn every_variant_agrees() {
     let _alone = validation::alone();
@@ -230,12 +232,12 @@ fn every_variant_agrees() {
     let most = if is_deep() { usize::MAX } else { MOST_FORCED };
     for (delegate, (precision, quantized)) in delegates.iter().zip(forms) {
         let tolerance = if precision == Precision::F32 { TOLERANCE } else { TOLERANCE_OF_HALVES };
-        let cheapest: Arc<dyn Delegate> = Arc::new(delegate.clone());
-        // What is seen as reals has limits of its own, and a suite.
+        let preferred: Arc<dyn Delegate> = Arc::new(delegate.clone());
+        // Quantized tensors that are viewed as floats have other tolerances and their own test.
         let cases = cases().into_iter().filter(|case| case.is_quantized() == (quantized == Quantized::Exact));
         let mut forced = BTreeMap::<&str, usize>::new();
         for case in cases {
-            let Ok(interpreter) = case.interpreter(|builder| builder.delegate(cheapest.clone())) else { continue };
+            let Ok(interpreter) = case.interpreter(|builder| builder.delegate(preferred.clone())) else { continue };
             let report = interpreter.report();
             seen.extend(report.variants);
             for name in report.alternatives {
@@ -245,15 +247,15 @@ fn every_variant_agrees() {
                 if *count > most {
                     continue;
                 }
-                let forced: Arc<dyn Delegate> = Arc::new(delegate.with_variants(Variants::Named(name)));
+                let forced: Arc<dyn Delegate> = Arc::new(delegate.with_variants(VariantChoice::Named(name)));
                 if let Err(error) = run(&case, &forced, tolerance) {
                     failures.insert(format!("{} {name}", case.name), error);
                 }
             }
         }
     }
-    // GL has no binary16 in shaders, without which there are no matrices.
-    assert!(through_gl() || delegates.iter().any(|delegate| delegate.lacks(Needs::Matrices).is_none()));
+    // GL has no f16 in shaders, which cooperative matrices require.
+    assert!(through_gl() || delegates.iter().any(|delegate| delegate.lacks(VariantRequirement::Matrices).is_none()));
     let lacks = |needs| delegates.iter().all(|delegate| delegate.lacks(needs).is_some());
     let unseen: Vec<_> =
         variants().filter(|(name, needs)| !seen.contains(name) && !lacks(*needs)).map(|(name, _)| name).collect();

@@ -1,11 +1,11 @@
-//! Both ways of handing work to a GPU, replayed commands and commands encoded anew, give the same bits: for every golden
-//! case and random graph, in every precision and both ways with quantized tensors.
+//! Both submission methods, replay and the encoder, return the same bits for all golden cases and random graphs, in
+//! each precision and with both treatments of quantized tensors.
 //!
-//! Cases of another folder are taken where `ATTACHE_CASES` names one. What is compared are the two ways with each other;
-//! whether they are right is for `gpu_goldens`.
+//! `ATTACHE_CASES` selects another folder of cases. The test compares the two methods only with each other;
+//! `gpu_goldens` checks that the results are correct.
 #![cfg(not(feature = "poison"))]
 
-#[allow(dead_code)] // of what is there, this file uses a part
+#[allow(dead_code)] // This test uses only a part of it.
 mod goldens;
 
 use std::path::Path;
@@ -15,7 +15,8 @@ use attache::gpu::{Backend, Precision, Quantized, Submission};
 use attache::{Delegate, GpuDelegate, GpuDelegateOptions};
 use goldens::{Case, assert_none, cases, cases_in, no_panics};
 
-/// In which numbers, how with quantized tensors, and whether a software device gets the kernels of hardware, matrices too.
+/// The precision, the treatment of quantized tensors, and whether a software device is treated like hardware, with
+/// emulated cooperative matrices.
 type Form = (Precision, Quantized, bool);
 
 static FORMS: [Form; 5] = [
@@ -33,14 +34,14 @@ fn delegate((precision, quantized, as_hardware): Form, submission: Submission) -
     Arc::new(GpuDelegate::new(options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on"))
 }
 
-/// What an interpreter gives, and whether the GPU had all of its operators.
+/// The outputs of an interpreter, and whether all of its operators ran on the GPU.
 #[derive(PartialEq)]
 struct Outcome {
     outputs: Vec<Vec<u8>>,
     all_delegated: bool,
 }
 
-/// What a case's second run gives: the first may keep what the second uses.
+/// The outcome of a case's second run, which may use values that the first one stored.
 fn outcome(case: &Case, delegate: &Arc<dyn Delegate>) -> Result<Outcome, String> {
     let interpreter = case.interpreter(|builder| builder.delegate(delegate.clone()));
     let mut interpreter = interpreter.map_err(|error| error.to_string())?;
@@ -55,7 +56,8 @@ fn outcome(case: &Case, delegate: &Arc<dyn Delegate>) -> Result<Outcome, String>
     Ok(Outcome { outputs, all_delegated: interpreter.placement().left_behind().next().is_none() })
 }
 
-/// Whether the GPU had all of a case; an error where the two ways differ, in bits or in what they took.
+/// Returns whether all of a case ran on the GPU, or an error if the two methods differ in their results or in the
+/// operators that they ran.
 fn compare(case: &Case, ways: &[Arc<dyn Delegate>; 2]) -> Result<bool, String> {
     let [replayed, encoded] = ways.each_ref().map(|way| outcome(case, way));
     let (replayed, encoded) = (replayed?, encoded?);

@@ -1,4 +1,5 @@
-//! Interpreters made and dropped again and again, with nobody else's memory in the same process.
+//! Creates and drops interpreters repeatedly. This is the only test of its process, since it measures the whole
+//! process.
 #![cfg(all(target_os = "linux", not(feature = "poison")))]
 
 mod common;

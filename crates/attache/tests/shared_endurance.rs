@@ -1,8 +1,9 @@
-//! Interpreters on a GPU, again and again, in both ways of submitting and with runs under way: the same bits at every run,
-//! memory that doesn't grow, two threads on one device.
+//! Endurance of interpreters on a GPU, with both submission methods and with pending runs: each run returns the same
+//! bits, memory does not grow, and two threads share one device.
 //!
-//! Takes a small model of the shared ones, since software is slow, or the file that `ATTACHE_MODEL` names. How often is for the
-//! environment to say too: `ATTACHE_INVOKES` (unless set: 120) and `ATTACHE_CYCLES` (12), each in every way.
+//! Uses a small shared model, since software devices are slow, or the file in `ATTACHE_MODEL`. The environment
+//! variables `ATTACHE_INVOKES` (120 by default) and `ATTACHE_CYCLES` (12 by default) set the numbers of runs and of
+//! interpreters for each configuration.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -58,7 +59,7 @@ fn resident_bytes() -> usize {
     kibibytes * 1024
 }
 
-/// One after the other, so that nobody else's memory counts.
+/// The parts run one after the other in a single test, so that each measures only its own memory.
 #[test]
 fn runs_and_cycles_and_threads() {
     let model = model();
@@ -107,7 +108,7 @@ fn invokes(model: &Model, delegate: &GpuDelegate) {
     assert!(after as f64 <= before as f64 * 1.02, "{before} bytes grew to {after}");
 }
 
-/// Each run is started while the two before it are under way, on other inputs than these.
+/// Starts each run while the previous two are pending, with inputs that differ from theirs.
 fn in_flight(model: &Model, delegate: &GpuDelegate) {
     let count = times("ATTACHE_INVOKES", 120);
     let expected = [0, 1].map(|seed| run(&mut interpreter(model, delegate, seed)));
@@ -137,7 +138,7 @@ fn cycles(model: &Model, delegate: &GpuDelegate) {
     for index in 0..count {
         let mut interpreter = interpreter(model, delegate, 0);
         assert_eq!(run(&mut interpreter), expected);
-        // Every other one goes while it runs.
+        // Every other interpreter is dropped while a run is pending.
         if index % 2 == 1 {
             interpreter.invoke_async().unwrap();
         }

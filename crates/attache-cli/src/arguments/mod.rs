@@ -262,7 +262,7 @@ pub(crate) enum Stage {
     Passes,
     /// Which operator runs where, and why
     Partition,
-    /// The GPU's part as primitives, before they are fused; after `#` the nodes that each one computes, by their place
+    /// The GPU's part as primitives, before they are fused; after `#` the nodes that each one computes, by their index
     /// in the partition
     Program,
     /// The kernels that the primitives are fused into, with the same numbers; `%2 is %1` is a reshape, for which there

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
 use against::Against;
-use attache::diff::{Steps, Tolerance};
+use attache::diff::{QuantizationSteps, Tolerance};
 use attache::{DataType, Interpreter, Model, Report as Figures};
 use clap::Args;
 use coverage::Coverage;
@@ -48,8 +48,8 @@ pub(super) struct Check {
     tolerance: Option<f64>,
     /// Quantization steps that outputs may be off: N for every element, and M for P percent of the elements; none by
     /// default
-    #[arg(long, value_name = "N[:P:M]")]
-    ulp: Option<Steps>,
+    #[arg(long, alias = "ulp", value_name = "N[:P:M]")]
+    quantization_steps: Option<QuantizationSteps>,
     #[command(flatten)]
     device: DeviceArguments,
 }
@@ -76,7 +76,7 @@ impl Command for Check {
         let device = Device::open(&DeviceArguments { variant, ..self.device.clone() })?;
         let mut coverage = all.then(|| Coverage::of(&device)).transpose()?;
         let relative = self.tolerance.unwrap_or_else(|| default_limit(&device));
-        let tolerance = Tolerance { relative, steps: self.ulp.unwrap_or_default() };
+        let tolerance = Tolerance { relative, steps: self.quantization_steps.unwrap_or_default() };
         let progress = console.progress(cases.len());
         let mut found = Found::default();
         for folder in &cases {

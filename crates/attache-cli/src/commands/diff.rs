@@ -7,7 +7,7 @@ mod outputs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use attache::diff::{Steps, Tolerance, Trace, TraceInput};
+use attache::diff::{QuantizationSteps, Tolerance, Trace, TraceInput};
 use attache::{Delegate, Interpreter};
 use clap::Args;
 use serde_json::{Value, json};
@@ -49,8 +49,8 @@ pub(super) struct Diff {
     tolerance: Option<f64>,
     /// Quantization steps by which tensors may differ: N for every element, and M for P percent of the elements; none
     /// by default
-    #[arg(long, value_name = "N[:P:M]")]
-    ulp: Option<Steps>,
+    #[arg(long, alias = "ulp", value_name = "N[:P:M]")]
+    quantization_steps: Option<QuantizationSteps>,
     #[command(flatten)]
     inputs: InputArguments,
     #[command(flatten)]
@@ -67,7 +67,7 @@ impl Command for Diff {
             PrecisionName::F32 => LIMIT,
             PrecisionName::F32F16 | PrecisionName::F16 => LIMIT_16_BITS,
         });
-        let tolerance = Tolerance { relative, steps: self.ulp.unwrap_or_default() };
+        let tolerance = Tolerance { relative, steps: self.quantization_steps.unwrap_or_default() };
         let reference = device.reference(&model, &self.shapes)?;
         let test = device.interpreter(&model, &self.shapes)?;
         let setting = Setting { console, model: &model, device: &device, shapes: &self.shapes };
@@ -179,6 +179,7 @@ impl Answer {
             "precision": self.device.precision.word(),
             "quantized": self.device.quantized.word(),
             "tolerance": self.tolerance.relative,
+            "quantization_steps": self.tolerance.steps.to_string(),
             "ulp": self.tolerance.steps.to_string(),
             "fallback": self.fallback,
             "inputs": self.given.json(),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use attache::{Interpreter, NodePlacement, Outcome, TensorInfo};
 use clap::Args;
-use meaning::{Form, Meaning, Place, Question};
+use meaning::{AnswerOutputs, Meaning, OutputForm, Question};
 use serde_json::{Value, json};
 
 use super::Command;
@@ -76,7 +76,7 @@ impl Command for Run {
         let mut interpreter = device.interpreter(&model, &self.shapes)?;
         // Errors that follow from known shapes are reported before the model runs.
         let known = shapes_are_known(&model);
-        let place = known.then(|| self.place(console, &interpreter, &labels)).transpose()?;
+        let found = known.then(|| self.answer_outputs(console, &interpreter, &labels)).transpose()?;
         let setting = Setting { console, model: &model, device: &device, shapes: &self.shapes };
         let given = self.inputs.fill(setting, &mut interpreter)?;
         let mut random = Random::new(self.inputs.seed());
@@ -86,8 +86,8 @@ impl Command for Run {
         interpreter.invoke()?;
         let outputs = outputs(&interpreter)?;
         let files = self.out.as_ref().map_or(Ok(Vec::new()), |folder| write(folder, &outputs))?;
-        let place = place.map_or_else(|| self.place(console, &interpreter, &labels), Ok)?;
-        let meaning = self.question(&labels).answer(place, &outputs);
+        let found = found.map_or_else(|| self.answer_outputs(console, &interpreter, &labels), Ok)?;
+        let meaning = self.question(&labels).answer(found, &outputs);
         let answer = Answer { device, interpreter, given, outputs, files, meaning };
         Ok(Report::new(answer.text(console), answer.json()))
     }
@@ -95,10 +95,15 @@ impl Command for Run {
 
 impl Run {
     /// Where the answer is in the outputs, as far as their shapes are known.
-    fn place(&self, console: &Console, interpreter: &Interpreter, labels: &Labels) -> Result<Place, Failure> {
+    fn answer_outputs(
+        &self,
+        console: &Console,
+        interpreter: &Interpreter,
+        labels: &Labels,
+    ) -> Result<AnswerOutputs, Failure> {
         let form = |info: &TensorInfo| (info.data_type, info.shape.clone(), info.name.clone());
-        let forms: Vec<Form> = interpreter.outputs().iter().map(form).collect();
-        self.question(labels).place(console, interpreter.model(), &forms)
+        let forms: Vec<OutputForm> = interpreter.outputs().iter().map(form).collect();
+        self.question(labels).answer_outputs(console, interpreter.model(), &forms)
     }
 
     fn question<'a>(&self, labels: &'a Labels) -> Question<'a> {
@@ -131,7 +136,7 @@ fn write(folder: &Path, outputs: &[Output]) -> Result<Vec<PathBuf>, Failure> {
 
 /// A placement as a JSON object.
 fn placement(node: &NodePlacement) -> Value {
-    let (place, partition) = match &node.outcome {
+    let (runs_on, partition) = match &node.outcome {
         Outcome::On { delegate, partition } => (delegate.as_str(), Some(*partition)),
         Outcome::Cpu => ("cpu", None),
         Outcome::Folded { into } => (into.as_str(), None),
@@ -140,7 +145,7 @@ fn placement(node: &NodePlacement) -> Value {
         "index": node.index,
         "operator": node.operator,
         "version": node.version,
-        "place": place,
+        "place": runs_on,
         "partition": partition,
         "merged": node.merged,
         "reason": node.reason,

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use attache::gpu::{
-    self, Backend, GpuDelegate, GpuDelegateOptions, GpuStage, Precision, Quantized, Submission, Variants,
+    self, Backend, GpuDelegate, GpuDelegateOptions, GpuStage, Precision, Quantized, Submission, VariantChoice,
 };
 use attache::graph::{Graph, NodeId};
 use attache::{ErrorKind, Limits, Model};
 use serde_json::json;
 
-use super::{Adapter, Ceilings, Gpu, Wish};
+use super::{Adapter, DevicePeaks, Gpu, Wish};
 use crate::arguments::Stage;
 use crate::arguments::{BackendName, PrecisionName, QuantizedName, SubmissionName};
 use crate::failure::Failure;
@@ -59,15 +59,18 @@ pub(super) fn open(wish: &Wish) -> Result<Option<Gpu>, Failure> {
     }
 }
 
-fn variant(text: &str) -> Result<Variants, Failure> {
+/// The variant with this name. The names of version 0.1 are still accepted.
+fn variant(text: &str) -> Result<VariantChoice, Failure> {
     let names = || gpu::variants().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
-    Variants::named(text).ok_or_else(|| Failure::usage(format!("\"{text}\" is none of the variants {}", names())))
+    let renamed = text.replace("contract", "conv").replace("held", "staged").replace("multiply", "matmul");
+    let found = VariantChoice::named(text).or_else(|| VariantChoice::named(&renamed));
+    found.ok_or_else(|| Failure::usage(format!("\"{text}\" is none of the variants {}", names())))
 }
 
 impl Gpu {
     /// The same GPU, with this variant wherever it applies.
     pub(super) fn with_variant(&self, name: &'static str) -> Self {
-        let delegate = Arc::new(self.delegate.with_variants(Variants::Named(name)));
+        let delegate = Arc::new(self.delegate.with_variants(VariantChoice::Named(name)));
         Self { delegate, adapter: self.adapter.clone() }
     }
 
@@ -113,10 +116,10 @@ pub(super) fn profiled(gpu: &Gpu) -> Result<Gpu, Failure> {
 }
 
 /// The measured device peaks.
-pub(super) fn ceilings(gpu: &Gpu) -> Result<Ceilings, Failure> {
-    let gpu::Ceilings { bytes_per_second, operations_per_second, matrix_operations_per_second } =
-        gpu.delegate.ceilings()?;
-    Ok(Ceilings { bytes_per_second, operations_per_second, matrix_operations_per_second })
+pub(super) fn peaks(gpu: &Gpu) -> Result<DevicePeaks, Failure> {
+    let gpu::DevicePeaks { bytes_per_second, operations_per_second, matrix_operations_per_second } =
+        gpu.delegate.peaks()?;
+    Ok(DevicePeaks { bytes_per_second, operations_per_second, matrix_operations_per_second })
 }
 
 /// The text of a GPU stage of a model's preparation.
@@ -140,7 +143,7 @@ impl Claims {
     }
 
     /// Why the GPU does not take the node; `None` if it does.
-    pub(crate) fn refusal(&self, graph: &Graph, node: NodeId) -> Option<String> {
-        GpuDelegate::supports(graph, node, self.0).err().map(|refusal| refusal.0)
+    pub(crate) fn unsupported_reason(&self, graph: &Graph, node: NodeId) -> Option<String> {
+        GpuDelegate::supports(graph, node, self.0).err().map(|unsupported| unsupported.0)
     }
 }

@@ -48,7 +48,7 @@ pub(crate) struct Adapter {
 
 /// Measured peaks of a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Ceilings {
+pub(crate) struct DevicePeaks {
     /// Bytes read and written by a copy, per second.
     pub(crate) bytes_per_second: f64,
     /// Operations in f32, two for each multiply-add, per second.
@@ -237,7 +237,7 @@ impl Device {
 
     /// The error of a CPU run with inputs of these shapes, filled by `fill`; `None` if it succeeds. The model runs only
     /// if its shapes are not known beforehand.
-    pub(crate) fn refusal(
+    pub(crate) fn cpu_error(
         &self,
         model: &Model,
         shapes: &Shapes,
@@ -266,8 +266,8 @@ impl Device {
     }
 
     /// The measured device peaks.
-    pub(crate) fn ceilings(&self) -> Result<Ceilings, Failure> {
-        gpu::ceilings(self.timed_gpu()?)
+    pub(crate) fn peaks(&self) -> Result<DevicePeaks, Failure> {
+        gpu::peaks(self.timed_gpu()?)
     }
 
     fn timed_gpu(&self) -> Result<&Gpu, Failure> {

@@ -1,9 +1,9 @@
 //! Replaces the GPU in builds without the feature `gpu`.
 
-use attache::graph::{Graph, NodeId, Refusal};
-use attache::{Claim, DelegateError, DelegateKernel, Island, Limits, Model};
+use attache::graph::{Graph, NodeId, Unsupported};
+use attache::{Claim, DelegateError, DelegateKernel, Limits, Model, Partition};
 
-use super::{Adapter, Ceilings, Gpu, Wish};
+use super::{Adapter, DevicePeaks, Gpu, Wish};
 use crate::arguments::QuantizedName;
 use crate::arguments::Stage;
 use crate::failure::Failure;
@@ -18,11 +18,11 @@ impl attache::Delegate for Delegate {
         match *self {}
     }
 
-    fn claim(&self, _: &Graph, _: NodeId) -> Result<Claim, Refusal> {
+    fn claim(&self, _: &Graph, _: NodeId) -> Result<Claim, Unsupported> {
         match *self {}
     }
 
-    fn prepare(&self, _: Island<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
+    fn prepare(&self, _: Partition<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
         match *self {}
     }
 }
@@ -43,7 +43,7 @@ pub(super) fn profiled(_: &Gpu) -> Result<Gpu, Failure> {
 }
 
 /// Always an error: no peak can be measured.
-pub(super) fn ceilings(_: &Gpu) -> Result<Ceilings, Failure> {
+pub(super) fn peaks(_: &Gpu) -> Result<DevicePeaks, Failure> {
     Err(Failure::unsupported(ABSENT))
 }
 
@@ -73,7 +73,7 @@ impl Claims {
     }
 
     /// Why the GPU does not take the node.
-    pub(crate) fn refusal(&self, _: &Graph, _: NodeId) -> Option<String> {
+    pub(crate) fn unsupported_reason(&self, _: &Graph, _: NodeId) -> Option<String> {
         Some(ABSENT.to_owned())
     }
 }

@@ -184,9 +184,9 @@ impl Kinds {
                 }
                 (_, count) => format!("{count} scales"),
             };
-            let place = if *subgraph == 0 { index.to_string() } else { format!("{subgraph}:{index}") };
+            let label = if *subgraph == 0 { index.to_string() } else { format!("{subgraph}:{index}") };
             let data_type = tensor.data_type.name().to_lowercase();
-            vec![place, console.name(&tensor.name), data_type, (*role).to_owned(), scales]
+            vec![label, console.name(&tensor.name), data_type, (*role).to_owned(), scales]
         };
         let rows: Vec<_> = self.lines(model).iter().map(row).collect();
         (!rows.is_empty()).then(|| console.table(&["tensor", "name", "dtype", "role", ""], &rows))
@@ -200,7 +200,7 @@ impl Kinds {
         let of = |(index, subgraph): (usize, &'a Subgraph)| {
             let all = subgraph.tensors.iter().enumerate().filter(|(_, tensor)| numbers(tensor).is_some());
             let line =
-                move |(place, tensor)| Line { subgraph: index, index: place, tensor, role: role(subgraph, place) };
+                move |(number, tensor)| Line { subgraph: index, index: number, tensor, role: role(subgraph, number) };
             all.map(line).collect::<Vec<_>>()
         };
         model.subgraphs().iter().enumerate().flat_map(of).collect()

@@ -64,8 +64,8 @@ fn answers(model: &Model, graph: &Graph, fates: &BTreeMap<usize, String>, claims
         .collect();
     let judge = |index: usize| match nodes.get(&index) {
         Some(id) => {
-            let refusal = claims.refusal(graph, *id);
-            (refusal.is_none(), refusal)
+            let reason = claims.unsupported_reason(graph, *id);
+            (reason.is_none(), reason)
         }
         None => (true, fates.get(&index).cloned()),
     };

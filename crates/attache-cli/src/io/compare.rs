@@ -20,7 +20,7 @@ pub(crate) enum Difference {
         /// The largest error; infinite if a value is finite on one side only.
         error: f64,
         /// The coordinates of the largest error.
-        place: Vec<usize>,
+        at: Vec<usize>,
         /// The golden value there.
         expected: f64,
         /// The value found there.
@@ -44,7 +44,7 @@ fn error(golden: f64, found: f64, scale: f64) -> f64 {
 
 /// The coordinates of an element.
 fn coordinates(mut index: usize, extents: &[usize]) -> Vec<usize> {
-    let mut place: Vec<usize> = extents
+    let mut coordinates: Vec<usize> = extents
         .iter()
         .rev()
         .map(|&extent| {
@@ -53,8 +53,8 @@ fn coordinates(mut index: usize, extents: &[usize]) -> Vec<usize> {
             coordinate
         })
         .collect();
-    place.reverse();
-    place
+    coordinates.reverse();
+    coordinates
 }
 
 /// How `found` differs from `golden` beyond the tolerance; `None` if it agrees. Errors are relative to `scale` at
@@ -93,7 +93,7 @@ pub(crate) fn compare(golden: &Array, found: &Array, scale: f64, tolerance: &Tol
     let nonfinite = |values: &[f64]| values.iter().filter(|value| !value.is_finite()).count();
     Some(Difference::Values {
         error,
-        place: coordinates(index, &golden.shape),
+        at: coordinates(index, &golden.shape),
         expected: expected[index],
         found: actual[index],
         count,
@@ -123,10 +123,10 @@ impl Difference {
     pub(crate) fn describe(&self, limit: f64) -> String {
         match self {
             Self::Form(text) => text.clone(),
-            Self::Values { error, place, expected, found, count, nonfinite } => {
+            Self::Values { error, at, expected, found, count, nonfinite } => {
                 let values = if *count == 1 { "1 value".to_owned() } else { format!("{count} values") };
                 let mut text = format!(
-                    "{values} beyond {limit:e}, worst at {place:?}: {found} instead of {expected}, error {error:.3e}"
+                    "{values} beyond {limit:e}, worst at {at:?}: {found} instead of {expected}, error {error:.3e}"
                 );
                 if nonfinite.0 != nonfinite.1 {
                     text += &format!("; {} values are not finite instead of {}", nonfinite.1, nonfinite.0);
@@ -150,7 +150,7 @@ mod tests {
 
     fn worst(golden: &[f32], found: &[f32], scale: f64) -> Option<(f64, Vec<usize>)> {
         match compare(&floats(golden), &floats(found), scale, &Tolerance::relative(1e-5))? {
-            Difference::Values { error, place, .. } => Some((error, place)),
+            Difference::Values { error, at, .. } => Some((error, at)),
             Difference::Form(text) => panic!("{text}"),
         }
     }
@@ -158,8 +158,8 @@ mod tests {
     #[test]
     fn errors_are_relative_to_the_largest_value_or_the_scale() {
         assert_eq!(worst(&[0.0, 4.0], &[0.00003, 4.0], 0.0), None);
-        let (error, place) = worst(&[0.0, 4.0, 1.0, 1.0], &[0.0, 4.0, 1.0, 2.0], 0.0).unwrap();
-        assert_eq!((error, place), (0.25, vec![1, 1]));
+        let (error, at) = worst(&[0.0, 4.0, 1.0, 1.0], &[0.0, 4.0, 1.0, 2.0], 0.0).unwrap();
+        assert_eq!((error, at), (0.25, vec![1, 1]));
         assert_eq!(worst(&[0.0, 4.0, 1.0, 1.0], &[0.0, 4.0, 1.0, 2.0], 8.0).unwrap().0, 0.125);
         assert_eq!(worst(&[0.0, 0.0], &[0.5, 0.0], 0.0).unwrap().0, 0.5);
     }

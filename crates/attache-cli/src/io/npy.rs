@@ -101,8 +101,8 @@ fn parse(file: &[u8]) -> Result<Array, String> {
 /// The text of an entry of the header, which is a Python dictionary with three entries.
 fn field<'a>(header: &'a str, key: &str) -> Result<&'a str, String> {
     let missing = || format!("the header has no '{key}'");
-    let place = [format!("'{key}'"), format!("\"{key}\"")];
-    let start = place.iter().find_map(|name| Some(header.find(name)? + name.len())).ok_or_else(missing)?;
+    let names = [format!("'{key}'"), format!("\"{key}\"")];
+    let start = names.iter().find_map(|name| Some(header.find(name)? + name.len())).ok_or_else(missing)?;
     let value = header[start..].trim_start().strip_prefix(':').ok_or_else(missing)?.trim_start();
     let end = if value.starts_with('(') { value.find(')').map(|end| end + 1) } else { value.find([',', '}']) };
     Ok(value[..end.ok_or_else(missing)?].trim())

@@ -16,10 +16,10 @@ const MOST_ENTRIES: usize = 1000;
 pub(crate) struct Source {
     /// The name that the user gave.
     pub(crate) name: String,
-    place: Place,
+    origin: Origin,
 }
 
-enum Place {
+enum Origin {
     File(PathBuf),
     BuiltIn(Arc<[u8]>),
 }
@@ -30,27 +30,27 @@ impl Source {
         let name = model.display().to_string();
         if model.is_file() {
             files::check(model)?;
-            return Ok(Self { name, place: Place::File(model.to_owned()) });
+            return Ok(Self { name, origin: Origin::File(model.to_owned()) });
         }
         if let Some(bytes) = model.to_str().and_then(attache::zoo::build) {
-            return Ok(Self { name, place: Place::BuiltIn(bytes.into()) });
+            return Ok(Self { name, origin: Origin::BuiltIn(bytes.into()) });
         }
         Err(no_model(model))
     }
 
     /// Opens the model; a file is mapped into memory, not read.
     pub(crate) fn open(&self) -> Result<Model, Failure> {
-        match &self.place {
-            Place::BuiltIn(bytes) => Ok(Model::from_shared(bytes.clone())?),
-            Place::File(path) => Ok(Model::from_path(path)?),
+        match &self.origin {
+            Origin::BuiltIn(bytes) => Ok(Model::from_shared(bytes.clone())?),
+            Origin::File(path) => Ok(Model::from_path(path)?),
         }
     }
 
     /// Reads all bytes into memory.
     pub(crate) fn read(self) -> Result<Arc<[u8]>, Failure> {
-        match self.place {
-            Place::BuiltIn(bytes) => Ok(bytes),
-            Place::File(path) => Ok(files::read(&path)?.into()),
+        match self.origin {
+            Origin::BuiltIn(bytes) => Ok(bytes),
+            Origin::File(path) => Ok(files::read(&path)?.into()),
         }
     }
 }

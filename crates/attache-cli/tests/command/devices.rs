@@ -1,4 +1,4 @@
-//! Adapters that can't run compute shaders: Mesa gives the contexts of older drivers where it is asked to.
+//! Adapters that cannot run compute shaders. Environment variables make Mesa create the contexts of older drivers.
 
 use std::process::{Command, Output};
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::support::{Scratch, relu};
 
-/// Runs `attache` where OpenGL has no compute shaders.
+/// Runs `attache` with an OpenGL version that has no compute shaders.
 fn without_compute(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
     command.env("MESA_GL_VERSION_OVERRIDE", "3.3").env("MESA_GLES_VERSION_OVERRIDE", "3.0");
@@ -33,7 +33,7 @@ fn devices_tell_what_cannot_be_used_and_why() {
     assert!(text(&listed.stdout).contains(&format!("cannot be used: {REASON}")), "{}", text(&listed.stdout));
 }
 
-/// Asked for, it is an error with the reason; not asked for, another one is taken.
+/// If an unusable adapter is requested, the command fails with the reason. Otherwise another adapter is used.
 #[test]
 fn what_cannot_be_used_is_not_opened() {
     let scratch = Scratch::new();

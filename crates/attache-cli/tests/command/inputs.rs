@@ -1,10 +1,11 @@
-//! What `attache run` makes of inputs: pictures for integers, shapes that an error proposes, and what it says of them.
+//! Inputs of `attache run`: images for integer inputs, shapes that an error message proposes, and messages about
+//! inputs.
 
 use attache::DataType;
 
 use crate::support::{Scratch, add, attache, dequantize, floats, png, read_floats, relu, relu_of};
 
-/// The reals that a picture of one colour becomes.
+/// The dequantized input for an image of one colour, and the standard error.
 fn reals(model: &[u8], more: &[&str]) -> (Vec<f32>, String) {
     let scratch = Scratch::new();
     let (model, out) = (scratch.write("m.tflite", model), scratch.path("out"));
@@ -21,7 +22,7 @@ fn a_mean_and_a_deviation_reach_integers_through_scale_and_zero_point() {
         (DataType::UInt8, 0.5, 20, &normal[..], [3.0, -2.0, 0.0]),
         (DataType::Int8, 0.25, -10, &normal, [3.0, -2.0, 0.0]),
         (DataType::Int16, 0.001, 0, &normal, [3.1, -2.0, 0.0]),
-        // Without them, integers take pixels as they are; those of 16 bits −1 to 1.
+        // Without options, integer inputs get the pixel values; 16-bit inputs get values from −1 to 1.
         (DataType::UInt8, 0.5, 20, &[], [117.5, -10.0, 40.0]),
         (DataType::Int8, 1.0, -128, &[], [255.0, 0.0, 100.0]),
         (DataType::Int16, 0.001, 0, &[], [1.0, -1.0, -0.216]),
@@ -99,7 +100,7 @@ fn random_inputs_and_unwritten_outputs_are_said_to_be() {
     assert!(text.contains("inputs: random numbers, seed 0\n"), "{text}");
 }
 
-/// The options of a shell that a message proposes.
+/// The shapes in the `--shape` options that a message proposes, without the shell's quotes.
 fn proposed(message: &str) -> Vec<String> {
     let words = message.split("--shape ").skip(1).map(|rest| match rest.strip_prefix('\'') {
         Some(rest) => rest.split('\'').next().unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! The command, run as a user runs it.
+//! The command as a user runs it.
 
 #[path = "../support/mod.rs"]
 mod support;

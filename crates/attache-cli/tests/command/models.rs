@@ -1,11 +1,11 @@
-//! What stands in the place of a model: each thing is named, with what to do.
+//! Arguments that are not models: the error message says what each one is, and what to do.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::support::{Scratch, attache, floats, png, relu, zip};
 
-/// What each command that opens a model says, and how it ends.
+/// Asserts the message and the exit status of each command that opens a model.
 fn refused(model: &str, status: i32, text: &str) {
     for command in
         [&["inspect"][..], &["run", "--delegate", "cpu"], &["bench", "--delegate", "cpu"], &["dump", "graph"]]
@@ -69,7 +69,7 @@ fn other_files_are_called_what_they_are() {
     }
 }
 
-/// Root reads every file.
+/// Checks nothing if the user is root, who can read every file.
 #[cfg(unix)]
 #[test]
 fn a_file_that_may_not_be_read_says_so() {
@@ -90,7 +90,7 @@ fn a_case_that_is_a_file_is_answered() {
     assert!(answer.status == 2 && answer.stderr.contains("name the folder of a case"), "{}", answer.stderr);
 }
 
-/// A name of a file that is not UTF-8.
+/// A file name that is not UTF-8.
 #[cfg(target_os = "linux")]
 #[test]
 fn any_name_of_a_file_will_do() {

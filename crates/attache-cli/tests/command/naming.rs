@@ -1,8 +1,8 @@
-//! Names of classes: from files and from models, as many as there are classes.
+//! Class names from files and from models. There must be one for each class.
 
 use crate::support::{Answer, Scratch, attache, floats, relu_of, zip};
 
-/// A classifier of four classes, whose scores are its input.
+/// A classifier of four classes that returns its input as scores.
 fn classifier() -> Vec<u8> {
     relu_of(["scores", "classes"], &[1, 4], None)
 }

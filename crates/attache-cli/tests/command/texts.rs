@@ -1,4 +1,4 @@
-//! What texts promise: names that fit, GPUs that are there, stages that are what they are called.
+//! Statements in the command's output: names that fit the terminal, no claims about GPUs, and correct names of stages.
 
 use attache::model::schema::BuiltinOperator;
 use attache::{DataType, ModelBuilder, OperatorBuilder, TensorBuilder};
@@ -24,7 +24,7 @@ fn long_names_are_short_in_text_and_whole_in_json() {
     }
 }
 
-/// Standard output and standard error of a terminal, which `script` stands for.
+/// Standard output and standard error in a terminal, which `script` emulates.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_terminal_gets_what_fits_it() {
@@ -41,7 +41,7 @@ fn a_terminal_gets_what_fits_it() {
         let rows = text.lines().skip_while(|line| !line.contains("nonfinite")).take(2);
         rows.map(|line| line.chars().filter(|character| !character.is_control()).count()).max().expect("a table")
     };
-    // What paints the heading takes some characters.
+    // The escape codes of the heading.
     let paint = "[1m[0m".len();
     let (narrow, wide) = (run(90), run(200));
     assert!(narrow <= 90 + paint && narrow < wide && wide <= 200 + paint, "{narrow} {wide}");
@@ -57,7 +57,7 @@ fn names_do_not_reach_the_terminal_as_commands() {
     }
 }
 
-/// Whether there is a GPU is not looked at, so none is promised.
+/// `inspect` does not check whether there is a GPU, so its output must not claim that there is one.
 #[test]
 fn inspect_promises_no_gpu_and_speaks_of_no_other_runtime() {
     let scratch = Scratch::new();
@@ -79,7 +79,7 @@ fn inspect_promises_no_gpu_and_speaks_of_no_other_runtime() {
 #[test]
 fn stages_are_what_they_are_called() {
     let scratch = Scratch::new();
-    // A sum and its RELU: two primitives, one kernel.
+    // A sum and its RELU are two primitives, which are fused into one kernel.
     let mut builder = ModelBuilder::new("two");
     let main = builder.subgraph("main");
     let mut tensor = |name: &str| builder.tensor(main, TensorBuilder::new(name, DataType::Float32, [1, 8, 8, 4]));

@@ -1,4 +1,4 @@
-//! `--cpu-fallback` where the GPU fails by a planted fault. Any adapter will do.
+//! `--cpu-fallback` with a GPU that fails because of an injected fault. Runs on any adapter.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::support::{Scratch, relu};
 
-/// Runs the command on a device that fails: its status, its object, and what it said on standard error.
+/// Runs the command on a device that fails. Returns its exit status, its JSON object and its standard error.
 fn with_fault(fault: &str, arguments: &[&str]) -> (i32, Value, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
     command.args(arguments).args(["--delegate", "gpu", "--json"]).env("ATTACHE_FAULT_DEVICE", fault);

@@ -1,4 +1,4 @@
-//! `attache diff --bisect` finds a fault that is planted in what the GPU computes. Any adapter will do.
+//! `attache diff --bisect` finds an injected fault in the GPU's results. Runs on any adapter.
 
 use std::process::Command;
 
@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::support::{Scratch, attache};
 
-/// A chain that invites fusion, a branch and a sum of the two: LOGISTIC, MUL, ADD, RELU; LOGISTIC; ADD.
+/// A chain of operators that can be fused, a second branch, and the sum of the two: LOGISTIC, MUL, ADD, RELU; LOGISTIC;
+/// ADD.
 fn branches() -> Vec<u8> {
     let mut builder = ModelBuilder::new("branches");
     let main = builder.subgraph("main");
@@ -32,7 +33,7 @@ fn branches() -> Vec<u8> {
     builder.finish()
 }
 
-/// Runs the command with a fault in one operator.
+/// Runs the command with an injected fault in one operator. Returns its exit status and its JSON object.
 fn with_fault(operator: usize, arguments: &[&str]) -> (i32, Value) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
     command.args(arguments).args(["--delegate", "gpu", "--json"]).env("ATTACHE_FAULT_NODE", operator.to_string());
@@ -70,10 +71,10 @@ fn a_fault_is_found_wherever_it_is() {
         assert_eq!((status, &object["bisect"]["index"]), (1, &Value::from(operator)), "{object}");
         let relative = object["bisect"]["relative"].as_f64().expect("a number");
         assert!((relative - 0.01).abs() < 1e-4, "{relative}");
-        for (index, alone) in object["operators"].as_array().expect("a list").iter().enumerate() {
-            assert_eq!(alone["passes"], index != operator, "{operator}: {alone}");
+        for (index, comparison) in object["operators"].as_array().expect("a list").iter().enumerate() {
+            assert_eq!(comparison["passes"], index != operator, "{operator}: {comparison}");
         }
-        // The case holds what the CPU computes, and its only operator is the faulty one.
+        // The case contains the results of the CPU. Its only operator is the faulty one.
         assert_eq!(attache(&["check", &case, "--delegate", "gpu"]).status, 0, "{case}");
         assert_eq!(with_fault(0, &["check", &case]).0, 1, "{case}");
     }

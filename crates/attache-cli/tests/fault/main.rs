@@ -1,6 +1,6 @@
-//! The command where the GPU fails or computes wrongly, by a fault that is planted in it. Any adapter will do.
+//! The command with a GPU that fails or computes wrong results because of an injected fault. Runs on any adapter.
 
-#[allow(dead_code)] // of what is there, these tests use a part
+#[allow(dead_code)] // These tests use only a part of it.
 #[path = "../support/mod.rs"]
 mod support;
 

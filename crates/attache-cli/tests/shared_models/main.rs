@@ -1,7 +1,7 @@
-//! Real models and pictures through the command. They are in the folders `models` and `images` of `$ATTACHE_SHARED`, by
-//! default of `../shared` beside the workspace.
+//! The command with real models and images. They are in the folders `models` and `images` of `$ATTACHE_SHARED`, by
+//! default `../shared` beside the workspace.
 
-#[allow(dead_code)] // of what is there, these tests use a part
+#[allow(dead_code)] // These tests use only a part of it.
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -1,6 +1,8 @@
-//! Real models and pictures through the command: classes, detections, a segmentation, and what `inspect` says of each file.
+//! The command with real models and images: classes, detections, a segmentation, and the output of `inspect` for each
+//! file.
 //!
-//! They are in the folders `models` and `images` of `$ATTACHE_SHARED`, by default of `../shared` beside the workspace.
+//! The models and images are in the folders `models` and `images` of `$ATTACHE_SHARED`, by default `../shared` beside
+//! the workspace.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +12,7 @@ use serde_json::Value;
 
 use crate::support::{Scratch, attache};
 
-/// Of Pascal VOC, background included.
+/// Number of classes of Pascal VOC, including the background.
 const CLASSES: usize = 21;
 
 /// A file or folder of the shared collection.
@@ -23,14 +25,14 @@ fn shared(name: &str) -> String {
     path.to_str().expect("text").to_owned()
 }
 
-/// What `attache run` says with these arguments and more.
+/// The JSON object that `attache run` writes with these arguments.
 fn run(arguments: &[&str], more: &[&str]) -> Value {
     let answer = attache(&[&["--json", "run"], arguments, more].concat());
     assert_eq!(answer.status, 0, "{arguments:?} {more:?}: {}{}", answer.stdout, answer.stderr);
     answer.object()
 }
 
-/// MobileNet puts the right class first.
+/// Asserts that MobileNet ranks the correct class first.
 fn assert_classes(model: &str, device: &[&str]) {
     let model = shared(&format!("models/{model}.tflite"));
     let labels = shared("images/imagenet_labels.txt");
@@ -43,7 +45,7 @@ fn assert_classes(model: &str, device: &[&str]) {
     }
 }
 
-/// SSD finds the cats and the dogs, and each in the picture.
+/// Asserts that SSD detects the cats and the dogs at their positions in the image.
 fn assert_detections(device: &[&str]) {
     let model = shared("models/ssd_mobilenet_v1_coco_quant.tflite");
     let (picture, labels) = (shared("images/cats_and_dogs.jpg"), shared("images/coco_labels.txt"));
@@ -63,7 +65,7 @@ fn assert_detections(device: &[&str]) {
     assert_eq!((none["detections"].as_array().map(Vec::len), none["top"].as_array().map(Vec::len)), (Some(0), Some(0)));
 }
 
-/// DeepLab finds the class that is expected in 99 % of the pixels.
+/// Asserts that DeepLab finds the expected class in 99 % of the pixels.
 fn assert_segments(device: &[&str]) {
     let (scratch, model) = (Scratch::new(), shared("models/deeplabv3_257_mv_gpu.tflite"));
     let (input, out) = (shared("images/segmentation_input.jpg"), scratch.folder("out"));
@@ -78,7 +80,7 @@ fn assert_segments(device: &[&str]) {
     assert!(part >= 0.99, "{device:?}: only {:.2} % of the pixels", part * 100.0);
 }
 
-/// The likeliest class of each pixel, from a `.npy` file of float32.
+/// The most likely class of each pixel, from a `.npy` file of float32.
 fn classes(path: &Path) -> Vec<usize> {
     let bytes = fs::read(path).expect("the output");
     let header = usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
@@ -123,7 +125,7 @@ fn quantized_models_understand_pictures_on_the_gpu() {
 /// Subgraph, index and name of an operator.
 type Operator = (usize, usize, String);
 
-/// Each operator that an interpreter for the model has to do without.
+/// The operators of the model that no interpreter can run.
 fn missing(model: &Model) -> Vec<Operator> {
     match Interpreter::builder(model).threads(1).build() {
         Ok(_) => Vec::new(),
@@ -180,7 +182,7 @@ fn every_model_is_inspected_and_no_gap_is_left_out() {
     }
 }
 
-/// The gaps in both forms of the answer are the operators that are missing.
+/// Asserts that the JSON object and the text list the missing operators as gaps.
 fn assert_gaps(path: &Path, object: &Value, text: &str, missing: &[Operator]) {
     let gaps = object["gaps"].as_array().expect("a list");
     let integer = |value: &Value| value.as_u64().expect("an integer") as usize;

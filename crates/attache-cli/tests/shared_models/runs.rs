@@ -1,6 +1,7 @@
-//! Real models through `attache run`: the shapes that errors propose work, and labels are those of the model or refused.
+//! Real models in `attache run`: shapes that error messages propose are accepted, and labels must fit the model.
 //!
-//! They are in the folders `models` and `images` of `$ATTACHE_SHARED`, by default of `../shared` beside the workspace.
+//! The models and images are in the folders `models` and `images` of `$ATTACHE_SHARED`, by default `../shared` beside
+//! the workspace.
 
 use std::fs;
 use std::path::PathBuf;
@@ -37,7 +38,7 @@ fn run(arguments: &[&str]) -> Answer {
     attache(&[&["run", "--delegate", "cpu"], arguments].concat())
 }
 
-/// Shapes that an input does not have in the file, small ones alone, since what is proposed is run.
+/// Shapes that differ from an input's shape in the file. They are small, since the test runs the proposed shapes.
 fn foreign(shape: &[usize]) -> Vec<Vec<usize>> {
     match *shape {
         [batch, height, width, channels] => {
@@ -148,7 +149,8 @@ fn a_detectors_finds_are_limited_to_the_best() {
     assert_eq!(found(&["--top", "1"]), [most]);
 }
 
-/// What is asked for is what metadata says, which quantized models take like any other.
+/// The options request the normalization that the metadata also specifies. Quantized models accept it like float
+/// models.
 #[test]
 fn a_mean_and_a_deviation_change_what_a_quantized_model_sees() {
     let model = text(shared("models/mobilenet_v2_1.0_224_quant.tflite"));

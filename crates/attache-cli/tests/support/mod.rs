@@ -1,4 +1,4 @@
-//! Runs the command, and makes the small files that it is run on.
+//! Runs the command, and creates small input files for it.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use attache::model::schema::BuiltinOperator;
 use attache::{DataType, ModelBuilder, OperatorBuilder, Quantization, TensorBuilder};
 use serde_json::Value;
 
-/// How a run of the command ended.
+/// The exit status and the output of a run of the command.
 pub(crate) struct Answer {
     pub(crate) status: i32,
     pub(crate) stdout: String,
@@ -16,7 +16,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The one object of JSON that standard output must be.
+    /// The JSON object on standard output, which must contain nothing else.
     pub(crate) fn object(&self) -> Value {
         let value: Value = serde_json::from_str(&self.stdout)
             .unwrap_or_else(|error| panic!("{error}: {:?}, {}", self.stdout, self.stderr));
@@ -36,7 +36,7 @@ pub(crate) fn attache(arguments: &[&str]) -> Answer {
     }
 }
 
-/// A folder that goes away with the test.
+/// A temporary folder that is deleted when it is dropped.
 pub(crate) struct Scratch(tempfile::TempDir);
 
 impl Scratch {
@@ -48,14 +48,14 @@ impl Scratch {
         self.0.path().join(name).to_str().expect("text").to_owned()
     }
 
-    /// A folder within, made where it isn't there.
+    /// The path of a subfolder, which is created if it does not exist.
     pub(crate) fn folder(&self, name: &str) -> String {
         let path = self.path(name);
         fs::create_dir_all(&path).expect("a folder");
         path
     }
 
-    /// A file within.
+    /// Writes a file into the folder and returns its path.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> String {
         let path = self.path(name);
         fs::create_dir_all(Path::new(&path).parent().expect("a folder")).expect("a folder");
@@ -64,7 +64,7 @@ impl Scratch {
     }
 }
 
-/// A model of one RELU, `x` to `y`, of shape `[1, 2, 2, 1]` or any other.
+/// A model of one RELU from `x` to `y`, with the shape `[1, 2, 2, 1]` and a shape signature that allows others.
 pub(crate) fn relu() -> Vec<u8> {
     let mut builder = ModelBuilder::new("relu");
     let main = builder.subgraph("main");
@@ -76,7 +76,7 @@ pub(crate) fn relu() -> Vec<u8> {
     builder.finish()
 }
 
-/// A model of two operators that no one knows around a RELU.
+/// A model of a RELU between two unknown operators.
 pub(crate) fn unknown() -> Vec<u8> {
     let mut builder = ModelBuilder::new("unknown");
     let main = builder.subgraph("main");
@@ -107,7 +107,7 @@ pub(crate) fn npy(code: &str, shape: &[usize], elements: &[u8]) -> Vec<u8> {
     [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), elements].concat()
 }
 
-/// A picture of one colour.
+/// A PNG image of one colour.
 pub(crate) fn png(width: u32, height: u32, color: [u8; 3]) -> Vec<u8> {
     let picture = image::RgbImage::from_pixel(width, height, image::Rgb(color));
     let mut bytes = std::io::Cursor::new(Vec::new());
@@ -115,7 +115,7 @@ pub(crate) fn png(width: u32, height: u32, color: [u8; 3]) -> Vec<u8> {
     bytes.into_inner()
 }
 
-/// A model of one RELU of floats, `x` to `y`, of one shape.
+/// A model of one RELU of floats with these names of its input and output, this shape and this shape signature.
 pub(crate) fn relu_of(names: [&str; 2], shape: &[usize], signature: Option<&[i32]>) -> Vec<u8> {
     let mut builder = ModelBuilder::new("relu");
     let main = builder.subgraph("main");
@@ -140,7 +140,7 @@ pub(crate) fn add(names: [&str; 2], shape: &[usize]) -> Vec<u8> {
     builder.finish()
 }
 
-/// A model that says which reals the integers of its input stand for.
+/// A model that dequantizes its input.
 pub(crate) fn dequantize(data_type: DataType, scale: f32, zero_point: i64) -> Vec<u8> {
     let mut builder = ModelBuilder::new("dequantize");
     let main = builder.subgraph("main");
@@ -152,7 +152,7 @@ pub(crate) fn dequantize(data_type: DataType, scale: f32, zero_point: i64) -> Ve
     builder.finish()
 }
 
-/// A zip archive of one file that is stored as it is; one whose checksum is wrong can't be read.
+/// A zip archive of one uncompressed file. If `is_whole` is false, its checksum is wrong, so that it cannot be read.
 pub(crate) fn zip(name: &str, content: &[u8], is_whole: bool) -> Vec<u8> {
     let checksum = content.iter().fold(!0u32, |sum, byte| {
         (0..8).fold(sum ^ u32::from(*byte), |sum, _| (sum >> 1) ^ if sum & 1 == 1 { 0xedb8_8320 } else { 0 })
@@ -169,7 +169,7 @@ pub(crate) fn zip(name: &str, content: &[u8], is_whole: bool) -> Vec<u8> {
     [local, row, end].concat()
 }
 
-/// The float32 that a `.npy` file holds, whose header has 128 bytes.
+/// The elements of a `.npy` file of float32 with a header of 128 bytes.
 pub(crate) fn read_floats(path: &str) -> Vec<f32> {
     let bytes = fs::read(path).expect("an array");
     bytes[128..].chunks_exact(4).map(|it| f32::from_le_bytes(it.try_into().expect("four bytes"))).collect()

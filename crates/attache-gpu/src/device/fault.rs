@@ -10,14 +10,14 @@ pub struct Fault {
     /// The kind of error.
     pub kind: GpuErrorKind,
     /// The operation that fails.
-    pub moment: FaultMoment,
+    pub point: FaultPoint,
     /// How many of these operations succeed first, counted over the whole device.
     pub after: usize,
 }
 
 /// The operation that a fault affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FaultMoment {
+pub enum FaultPoint {
     /// Recording a plan, including the allocation of its memory.
     Record,
     /// Submitting a run.

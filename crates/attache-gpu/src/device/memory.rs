@@ -126,7 +126,7 @@ mod tests {
         for purpose in [Use::Device, Use::Write, Use::Read] {
             assert_eq!(kinds(software, purpose), [(0, true)]);
         }
-        assert_eq!(kinds(plain, Use::Read), [(1, true)], "what is coherent alone still does");
+        assert_eq!(kinds(plain, Use::Read), [(1, true)], "coherent memory is acceptable without being cached");
     }
 
     #[test]

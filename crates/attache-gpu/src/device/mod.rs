@@ -19,11 +19,11 @@ use attache_base::Stopwatch;
 
 use self::pipelines::Pipelines;
 use self::usable::Abilities;
-use self::vulkan::{Own, Vulkan, experiments, open, validated};
-use crate::kernel::{GpuError, GpuErrorKind, Limits, Matrices, Params, Variants};
+use self::vulkan::{ComputeQueues, Vulkan, experiments, open, validated};
+use crate::kernel::{DeviceLimits, GpuError, GpuErrorKind, Matrices, Params, VariantChoice};
 
 pub(crate) use fault::Planted;
-pub use fault::{Fault, FaultMoment};
+pub use fault::{Fault, FaultPoint};
 pub use submission::Submission;
 
 /// A graphics API.
@@ -129,7 +129,7 @@ pub struct DeviceOptions {
 
 /// An open device and its limits. Clones are cheap and share the device and its pipelines.
 #[derive(Clone)]
-pub struct Device(Arc<Inner>, Limits);
+pub struct Device(Arc<Inner>, DeviceLimits);
 
 /// The first failure that no caller was waiting for, or the loss of the device. Afterwards, no result of the device can
 /// be trusted.
@@ -152,7 +152,7 @@ struct Inner {
 /// How a device was opened here. Nothing else submits to its queue.
 #[derive(Default)]
 struct Opened {
-    own: Own,
+    own: ComputeQueues,
     validation: bool,
     as_hardware: bool,
     emulate_matrices: bool,
@@ -228,7 +228,7 @@ impl Device {
         let as_hardware = opened.as_ref().is_some_and(|opened| opened.as_hardware);
         let as_software = adapter.is_software && storage_buffers > 4 && !as_hardware;
         let (max_bindings, params) = match as_software {
-            true => (storage_buffers - 1, Params::Storage),
+            true => (storage_buffers - 1, Params::StorageFormat),
             false => (storage_buffers, Params::Text),
         };
         let emulates = adapter.shader_f16 && opened.as_ref().is_some_and(|opened| opened.emulate_matrices);
@@ -239,7 +239,7 @@ impl Device {
         };
         let allowed = device.limits();
         let most_invocations = allowed.max_compute_invocations_per_workgroup.min(allowed.max_compute_workgroup_size_x);
-        let limits = Limits {
+        let limits = DeviceLimits {
             max_bindings,
             params,
             max_binding_bytes,
@@ -249,8 +249,8 @@ impl Device {
             alignment: (allowed.min_storage_buffer_offset_alignment as usize).max(16),
             shader_f16: adapter.shader_f16,
             matrices,
-            shares_sums: !as_software,
-            variants: Variants::Cheapest,
+            splits_k: !as_software,
+            variants: VariantChoice::ByPriority,
         };
         let vulkan = opened
             .as_ref()
@@ -269,13 +269,13 @@ impl Device {
     }
 
     /// The limits for shaders.
-    pub fn limits(&self) -> &Limits {
+    pub fn limits(&self) -> &DeviceLimits {
         &self.1
     }
 
     /// The same device with another choice between variants of kernels.
-    pub fn with_variants(&self, variants: Variants) -> Self {
-        Self(self.0.clone(), Limits { variants, ..self.1.clone() })
+    pub fn with_variants(&self, variants: VariantChoice) -> Self {
+        Self(self.0.clone(), DeviceLimits { variants, ..self.1.clone() })
     }
 
     /// Milliseconds that opening the device took; 0 if the caller opened it.

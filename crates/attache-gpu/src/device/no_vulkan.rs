@@ -2,23 +2,23 @@
 
 use std::sync::MutexGuard;
 
-use crate::kernel::Limits;
+use crate::kernel::DeviceLimits;
 
 /// Has no values, since there is no Vulkan device.
 pub(crate) enum Vulkan {}
 
 /// Options beyond those of wgpu: none.
 #[derive(Default)]
-pub(crate) struct Own;
+pub(crate) struct ComputeQueues;
 
 /// Opens a device through wgpu.
 pub(crate) fn open(
     adapter: &wgpu::Adapter,
     descriptor: &wgpu::DeviceDescriptor<'_>,
     _: bool,
-) -> Result<(wgpu::Device, wgpu::Queue, Own), String> {
+) -> Result<(wgpu::Device, wgpu::Queue, ComputeQueues), String> {
     let (device, queue) = pollster::block_on(adapter.request_device(descriptor)).map_err(|error| error.to_string())?;
-    Ok((device, queue, Own))
+    Ok((device, queue, ComputeQueues))
 }
 
 /// There is no Vulkan instance.
@@ -32,7 +32,7 @@ pub(crate) fn experiments() -> wgpu::ExperimentalFeatures {
 }
 
 impl Vulkan {
-    pub(crate) fn of(_: &wgpu::Device, _: &Limits, _: Own, _: (bool, bool)) -> Option<Self> {
+    pub(crate) fn of(_: &wgpu::Device, _: &DeviceLimits, _: ComputeQueues, _: (bool, bool)) -> Option<Self> {
         None
     }
 

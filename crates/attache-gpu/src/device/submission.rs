@@ -18,12 +18,4 @@ impl Submission {
             Submission::Encoder => "encoder",
         }
     }
-
-    /// Whether no dispatch may read the buffer that it writes, not even at other offsets.
-    pub fn keeps_apart(self) -> bool {
-        match self {
-            Submission::Replay => false,
-            Submission::Encoder => true,
-        }
-    }
 }

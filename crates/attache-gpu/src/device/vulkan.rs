@@ -16,7 +16,7 @@ use wgpu::naga::{front, proc, valid};
 pub(crate) use crate::device::memory::Use;
 use crate::device::memory::{Kind, atoms};
 use crate::device::pipelines::Pipelines;
-use crate::kernel::{GpuError, GpuErrorKind, Limits, Matrices, Params};
+use crate::kernel::{DeviceLimits, GpuError, GpuErrorKind, Matrices, Params};
 use crate::wgsl::traceable::traceable;
 
 /// The Vulkan objects of an open device.
@@ -31,7 +31,7 @@ pub(crate) struct Vulkan {
     /// The queues. The first one also executes one-time commands.
     queues: Vec<Mutex<vk::Queue>>,
     /// Maximum concurrent runs.
-    lanes: usize,
+    streams: usize,
     params: vk::DescriptorType,
     spirv: spv::Options<'static>,
     validation: bool,
@@ -123,7 +123,7 @@ pub(crate) fn failed(what: &str) -> impl Fn(vk::Result) -> GpuError + '_ {
 
 /// What a device was opened with in addition to wgpu's requests.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Own {
+pub(crate) struct ComputeQueues {
     queues: Option<Queues>,
     /// Whether pipelines can be created without bounds checks of buffer accesses.
     is_unchecked: bool,
@@ -137,10 +137,10 @@ struct Queues {
 }
 
 /// Maximum concurrent runs. Most dispatches leave much of a large device idle.
-const MAX_LANES: usize = 4;
+const MAX_STREAMS: usize = 4;
 
 /// The priorities of these queues.
-const PRIORITIES: [f32; MAX_LANES] = [1.0; MAX_LANES];
+const PRIORITIES: [f32; MAX_STREAMS] = [1.0; MAX_STREAMS];
 
 /// Opens a device. On Vulkan, adds queues of a compute-only family to wgpu's queue if there is one. If `unchecked` is
 /// set and the device supports it, replayed pipelines are created without bounds checks of buffer accesses.
@@ -148,11 +148,11 @@ pub(crate) fn open(
     adapter: &wgpu::Adapter,
     descriptor: &wgpu::DeviceDescriptor<'_>,
     unchecked: bool,
-) -> Result<(wgpu::Device, wgpu::Queue, Own), String> {
+) -> Result<(wgpu::Device, wgpu::Queue, ComputeQueues), String> {
     let Some((opened, own)) = with_own(adapter, descriptor, unchecked)? else {
         let opened = pollster::block_on(adapter.request_device(descriptor));
         let (device, queue) = opened.map_err(|error| error.to_string())?;
-        return Ok((device, queue, Own::default()));
+        return Ok((device, queue, ComputeQueues::default()));
     };
     // SAFETY: the device was just opened from this adapter with the descriptor's features and limits.
     let made = unsafe { adapter.create_device_from_hal::<wgpu::hal::api::Vulkan>(opened, descriptor) };
@@ -166,10 +166,10 @@ fn with_own(
     adapter: &wgpu::Adapter,
     descriptor: &wgpu::DeviceDescriptor<'_>,
     unchecked: bool,
-) -> Result<Option<(OpenDevice, Own)>, String> {
+) -> Result<Option<(OpenDevice, ComputeQueues)>, String> {
     // SAFETY: no object obtained through the guard is destroyed here.
     let Some(hal) = (unsafe { adapter.as_hal::<wgpu::hal::api::Vulkan>() }) else { return Ok(None) };
-    let own = Own { queues: queues(&hal), is_unchecked: unchecked && may_be_unchecked(&hal) };
+    let own = ComputeQueues { queues: queues(&hal), is_unchecked: unchecked && may_be_unchecked(&hal) };
     if own.queues.is_none() && !own.is_unchecked {
         return Ok(None);
     }
@@ -203,7 +203,7 @@ fn queues(hal: &wgpu::hal::vulkan::Adapter) -> Option<Queues> {
     };
     // wgpu's own queue belongs to the first family.
     let (family, properties) = families.iter().enumerate().skip(1).find(|(_, family)| only_computes(family))?;
-    Some(Queues { family: family as u32, count: properties.queue_count.min(MAX_LANES as u32) })
+    Some(Queues { family: family as u32, count: properties.queue_count.min(MAX_STREAMS as u32) })
 }
 
 /// Whether the device supports pipelines without bounds checks of buffer accesses.
@@ -235,8 +235,8 @@ impl Vulkan {
     /// queue.
     pub(crate) fn of(
         device: &wgpu::Device,
-        limits: &Limits,
-        own: Own,
+        limits: &DeviceLimits,
+        own: ComputeQueues,
         (validation, as_hardware): (bool, bool),
     ) -> Option<Self> {
         // SAFETY: no object obtained through the guard is destroyed here, and all of them are used only while the
@@ -272,11 +272,11 @@ impl Vulkan {
             ticks: (bits > 0).then_some(Ticks { bits, nanoseconds }),
             memory,
             atom: properties.limits.non_coherent_atom_size,
-            lanes: if as_hardware { MAX_LANES } else { queues.len() },
+            streams: if as_hardware { MAX_STREAMS } else { queues.len() },
             queues: queues.into_iter().map(Mutex::new).collect(),
             params: match limits.params {
                 Params::Text | Params::Uniform => vk::DescriptorType::UNIFORM_BUFFER,
-                Params::Storage => vk::DescriptorType::STORAGE_BUFFER,
+                Params::StorageFormat => vk::DescriptorType::STORAGE_BUFFER,
             },
             spirv: options(version, limits, dot.shader_integer_dot_product == vk::TRUE),
             validation,
@@ -299,8 +299,8 @@ impl Vulkan {
     }
 
     /// Maximum concurrent runs.
-    pub(crate) fn lanes(&self) -> usize {
-        self.lanes
+    pub(crate) fn streams(&self) -> usize {
+        self.streams
     }
 
     /// Whether the queue supports timestamps.
@@ -556,7 +556,7 @@ impl Drop for Vulkan {
 }
 
 /// The options of the SPIR-V writer. Bounds checks are disabled, since no shader accesses memory out of bounds.
-fn options(version: u32, limits: &Limits, dot: bool) -> spv::Options<'static> {
+fn options(version: u32, limits: &DeviceLimits, dot: bool) -> spv::Options<'static> {
     use spv::Capability as C;
     let mut capabilities = vec![C::Shader, C::Matrix];
     if limits.shader_f16 {

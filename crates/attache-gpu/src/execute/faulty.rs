@@ -1,16 +1,16 @@
-//! Failures on demand: a recorder around another one, whose recordings fail as on a device that is lost or out of memory.
-//! For tests, which ask for it when they open the device.
+//! Fault injection: a wrapper whose recordings fail as if the device were lost or out of memory. Tests ask for it when
+//! they open the device.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Cost, Recorder, Recording, Runs, Times};
-use crate::device::{Device, FaultMoment, Planted};
-use crate::kernel::{GpuError, GpuErrorKind};
+use super::{Interface, Recording, RecordingCost, Runs, Times};
+use crate::device::{Device, FaultPoint, Planted};
+use crate::kernel::{DeviceLimits, GpuError, GpuErrorKind};
 use crate::plan::{Plan, WeightSource};
 
-/// Fails where the device's fault has it.
-fn pass(device: &Device, moment: FaultMoment) -> Result<(), GpuError> {
-    let Some(Planted { fault, met }) = device.fault().filter(|planted| planted.fault.moment == moment) else {
+/// Fails if the device's injected fault is due at this point.
+fn pass(device: &Device, point: FaultPoint) -> Result<(), GpuError> {
+    let Some(Planted { fault, met }) = device.fault().filter(|planted| planted.fault.point == point) else {
         return Ok(());
     };
     if met.fetch_add(1, Ordering::Relaxed) < fault.after {
@@ -22,27 +22,41 @@ fn pass(device: &Device, moment: FaultMoment) -> Result<(), GpuError> {
     }))
 }
 
-/// Makes another's recordings fail.
-pub(super) struct Faulty(pub(super) &'static dyn Recorder);
+/// An interface whose recordings fail at the injected fault.
+pub(super) struct Faulty {
+    pub(super) device: Device,
+    pub(super) inner: Box<dyn Interface>,
+}
 
-impl Recorder for Faulty {
+impl Interface for Faulty {
+    fn limits(&self) -> &DeviceLimits {
+        self.inner.limits()
+    }
+
+    fn keeps_apart(&self) -> bool {
+        self.inner.keeps_apart()
+    }
+
+    fn has_timestamps(&self) -> bool {
+        self.inner.has_timestamps()
+    }
+
     fn record(
         &self,
-        device: &Device,
         plan: &Plan,
         weights: &dyn WeightSource,
         runs: Runs,
-    ) -> Result<(Box<dyn Recording>, Cost), GpuError> {
-        pass(device, FaultMoment::Record)?;
-        let (inner, cost) = self.0.record(device, plan, weights, runs)?;
-        Ok((Box::new(Failing { device: device.clone(), inner, asked: AtomicBool::new(false) }), cost))
+    ) -> Result<(Box<dyn Recording>, RecordingCost), GpuError> {
+        pass(&self.device, FaultPoint::Record)?;
+        let (inner, cost) = self.inner.record(plan, weights, runs)?;
+        Ok((Box::new(Failing { device: self.device.clone(), inner, asked: AtomicBool::new(false) }), cost))
     }
 }
 
 struct Failing {
     device: Device,
     inner: Box<dyn Recording>,
-    /// Whether somebody asked for outputs since the last run was handed over.
+    /// Whether an output was requested since the last run was submitted.
     asked: AtomicBool,
 }
 
@@ -60,19 +74,19 @@ impl Recording for Failing {
     }
 
     fn submit(&mut self, slot: usize, is_read: bool) -> Result<(), GpuError> {
-        pass(&self.device, FaultMoment::Submit)?;
+        pass(&self.device, FaultPoint::Submit)?;
         self.asked.store(false, Ordering::Relaxed);
         self.inner.submit(slot, is_read)
     }
 
     fn wait(&mut self, slot: usize) -> Result<(), GpuError> {
-        pass(&self.device, FaultMoment::Wait)?;
+        pass(&self.device, FaultPoint::Wait)?;
         self.inner.wait(slot)
     }
 
     fn output(&self, slot: usize, output: usize, least: usize) -> Result<Option<&[u8]>, GpuError> {
         if !self.asked.load(Ordering::Relaxed) {
-            pass(&self.device, FaultMoment::Read)?;
+            pass(&self.device, FaultPoint::Read)?;
             self.asked.store(true, Ordering::Relaxed);
         }
         self.inner.output(slot, output, least)

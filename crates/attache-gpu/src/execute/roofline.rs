@@ -1,47 +1,52 @@
-//! What a device does at best, measured: how fast it moves memory, and how fast it multiplies and adds.
+//! Measurement of a device's peak memory bandwidth and peak arithmetic rates.
 //!
-//! The *roofline* of a dispatch is the lesser of the arithmetic rate and of bandwidth × operations for each byte: no shader
-//! does its operations faster. Both ceilings are shaders that do nothing else, run and timed as any other; of several
-//! runs the fastest counts.
+//! The *roofline* of a dispatch is the minimum of the peak arithmetic rate and of the peak bandwidth times the
+//! operations per byte. No shader executes its operations faster. Each peak is measured with a shader that does nothing
+//! else, which is recorded and timed like the shaders of a network. The fastest of several dispatches counts.
 
-use super::{Runs, record};
+use super::{Runs, interface};
 use crate::device::{Device, Submission};
 use crate::kernel::{GpuError, GpuErrorKind};
-use crate::plan::{BoundRange, Buffer, BufferRange, Dispatch, Plan};
+use crate::plan::{BoundRange, BufferRange, Dispatch, Plan, PlanBuffer};
 
-/// The most that a device does.
+/// The measured peak rates of a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ceilings {
-    /// Bytes read and written by a copy from memory to memory.
+pub struct DevicePeaks {
+    /// Bytes read plus bytes written per second by a copy from memory to memory.
     pub bytes_per_second: f64,
-    /// Operations of binary32, two for each multiply-add.
+    /// f32 operations per second. A multiply-add counts as two.
     pub operations_per_second: f64,
-    /// The same where subgroups multiply matrices of binary16 together, with sums in binary32; `None` where they can't.
+    /// The same for cooperative matrices: f16 matrices with f32 accumulation. `None` if the device has none.
     pub matrix_operations_per_second: Option<f64>,
 }
 
-/// Invocations of a work group: as many as every device allows.
+/// Invocations of a work group, which every device allows.
 const GROUP: usize = 128;
 
-/// Dispatches of which the fastest counts.
+/// Number of dispatches, of which the fastest counts.
 const REPEATS: usize = 8;
 
-/// Vectors of four numbers that an invocation copies, or multiplies and adds at once.
+/// Number of vectors of four f32 elements that an invocation copies, or multiplies and adds independently.
 const UNITS: usize = 8;
 
-/// Multiply-adds of each of those vectors before the loop goes on.
+/// Number of multiply-adds of each of those vectors in one iteration of the loop.
 const UNROLLED: usize = 4;
 
-/// Matrices that a subgroup multiplies, each left one with each right one, and their extents.
+/// Numbers of left and right matrices of a subgroup, which multiplies each left one by each right one, and the number
+/// of rows and columns of each matrix.
 const LEFT: usize = 2;
 const RIGHT: usize = 4;
 const EXTENT: usize = 16;
 
-/// Nanoseconds that a dispatch of arithmetic should take: long beside its start.
+/// Nanoseconds that a dispatch of arithmetic should take, so that the time to start it does not matter.
 const LONG: f64 = 1e6;
 
-impl Ceilings {
-    /// Measures them on a device that has timestamps: some milliseconds of its time.
+impl DevicePeaks {
+    /// Measures the peaks of a device that has timestamps.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the device does not support the submission method, has no timestamps, is out of memory or is lost.
     pub fn measure(device: &Device, submission: Submission) -> Result<Self, GpuError> {
         let bench = Bench { device, submission };
         let matrices = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX;
@@ -60,9 +65,9 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Bytes that a copy moves in a second.
+    /// Measures the bytes per second of a copy.
     fn copy(&self) -> Result<f64, GpuError> {
-        // Far more than caches hold, unless the device has less.
+        // On hardware, much more than the caches hold, unless the limits or the memory of the device are smaller.
         let most = if self.device.adapter().is_software { 8 << 20 } else { 512 << 20 };
         let mut bytes = self.device.limits().max_binding_bytes.min(most);
         loop {
@@ -75,21 +80,22 @@ impl Bench<'_> {
         }
     }
 
-    /// Operations of binary32 in a second.
+    /// Measures the f32 operations per second.
     fn arithmetic(&self) -> Result<f64, GpuError> {
         let groups = if self.device.adapter().is_software { 8 } else { 8192 };
         let operations = 2 * groups * GROUP * UNITS * 4 * UNROLLED;
         self.rate(operations, |loops| multiplying(self.space(), groups, loops))
     }
 
-    /// Operations of matrices in a second.
+    /// Measures the operations per second of cooperative matrices.
     fn matrices(&self) -> Result<f64, GpuError> {
         let groups = 8192;
         let operations = 2 * groups * LEFT * RIGHT * EXTENT.pow(3);
         self.rate(operations, |loops| multiplying_matrices(self.space(), groups, loops))
     }
 
-    /// Operations in a second of a plan that does so many in each of its loops, as many loops as take long.
+    /// Measures the operations per second of a plan with this many operations per iteration. Increases the number of
+    /// iterations until a dispatch takes long enough.
     fn rate(&self, operations: usize, plan: impl Fn(u32) -> Plan) -> Result<f64, GpuError> {
         let (mut loops, most) = (8, 1 << 16);
         loop {
@@ -101,10 +107,11 @@ impl Bench<'_> {
         }
     }
 
-    /// Nanoseconds of the fastest dispatch of a plan, the device being awake.
+    /// Nanoseconds of the fastest dispatch of a plan in its second run. The first run brings the device out of its idle
+    /// state.
     fn fastest(&self, plan: &Plan) -> Result<f64, GpuError> {
         let (mut recording, _) =
-            record(self.submission, self.device, plan, &Vec::new(), Runs { slots: 1, timed: true })?;
+            interface(self.device, self.submission)?.record(plan, &Vec::new(), Runs { slots: 1, timed: true })?;
         recording.submit(0, true)?;
         recording.submit(0, true)?;
         let spans = recording.times()?.spans;
@@ -112,13 +119,14 @@ impl Bench<'_> {
         fastest.ok_or_else(|| GpuError::new(GpuErrorKind::Failed, "the device's timestamps stand still"))
     }
 
-    /// The address space of parameters, which are in no text here: how often a loop runs is found out step by step.
+    /// The address space of the parameters. They are always in a buffer, never constants in the shader, so that every
+    /// number of iterations uses the same shader.
     fn space(&self) -> &'static str {
         self.device.limits().params.space().unwrap_or("uniform")
     }
 }
 
-/// Every invocation copies some vectors, neighbours taking neighbouring ones.
+/// Each invocation copies several vectors. Adjacent invocations copy adjacent vectors.
 fn copying(space: &str, groups: usize) -> Plan {
     let stride = groups * GROUP;
     let source = format!(
@@ -131,8 +139,8 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {{\n{}{}}}\n",
     plan(source, vec![stride as u32], [stride * UNITS * 4; 2], groups)
 }
 
-/// Every invocation multiplies and adds in registers, independent of each other, and writes one number, lest the compiler
-/// finds out.
+/// Each invocation multiplies and adds independent values in registers, and writes one element so that the compiler
+/// cannot remove the work.
 fn multiplying(space: &str, groups: usize, loops: u32) -> Plan {
     let source = format!(
         "{}@compute @workgroup_size({GROUP})
@@ -150,7 +158,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {{
     plan(source, vec![loops, 0.5f32.to_bits(), 0.25f32.to_bits()], [4, groups * GROUP], groups)
 }
 
-/// Every subgroup, alone in its work group, multiplies the same few matrices again and again, and writes their sums.
+/// Each work group is one subgroup, which multiplies the same few matrices in each iteration and writes their sums.
 fn multiplying_matrices(space: &str, groups: usize, loops: u32) -> Plan {
     let area = EXTENT * EXTENT;
     let load = |name: &str, role: char, count: usize, from: usize| {
@@ -175,17 +183,17 @@ fn main(@builtin(workgroup_id) group: vec3<u32>) {{
         pairs(&|a, b| format!("        sum{a}{b} = coopMultiplyAdd(left{a}, right{b}, sum{a}{b});\n")),
         pairs(&store),
     );
-    // Numbers of binary16 take half the room.
+    // f16 elements need half the memory.
     let elements = [(LEFT + RIGHT) * area / 2, groups * LEFT * RIGHT * area];
     plan(source, vec![loops], elements, groups)
 }
 
-/// So many lines, one after the other.
+/// Concatenates this many lines.
 fn each(count: usize, line: impl Fn(usize) -> String) -> String {
     (0..count).map(line).collect()
 }
 
-/// The bindings of a shader that reads and writes one array each.
+/// The bindings of a shader that reads one array and writes another.
 fn bindings(space: &str, read: &str, written: &str) -> String {
     format!(
         "@group(0) @binding(0) var<{space}> params: array<vec4<u32>, 1>;
@@ -194,16 +202,17 @@ fn bindings(space: &str, read: &str, written: &str) -> String {
     )
 }
 
-/// Whether a smaller buffer may fit.
+/// Whether the error may disappear with a smaller buffer.
 fn too_large(error: &GpuError) -> bool {
     matches!(error.kind(), GpuErrorKind::OutOfMemory | GpuErrorKind::Unsupported)
 }
 
-/// Dispatches of one shader, which reads and writes so many elements of four bytes.
+/// A plan that dispatches one shader several times. `elements` are the numbers of 4-byte elements of the buffers that
+/// it reads and writes.
 fn plan(source: String, params: Vec<u32>, elements: [usize; 2], groups: usize) -> Plan {
     let bytes = elements.map(|elements| elements * 4);
     let bound = |bank: usize, writes: bool| {
-        let range = BufferRange { buffer: Buffer::Bank(bank), offset: 0, size: bytes[bank] };
+        let range = BufferRange { buffer: PlanBuffer::Bank(bank), offset: 0, size: bytes[bank] };
         BoundRange { range, writes }
     };
     let (bindings, groups) = (vec![bound(0, false), bound(1, true)], [groups as u32, 1, 1]);

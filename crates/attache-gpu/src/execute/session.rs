@@ -5,67 +5,80 @@ use std::collections::BTreeSet;
 use attache_base::copy;
 use attache_gpu_ir::Program;
 
-use super::{Cost, Recording, Runs, SharedValue, Times, record};
+use super::{Interface, Recording, RecordingCost, Runs, SharedValue, Times, interface};
 use crate::device::{Device, Submission};
 use crate::kernel::{GpuError, GpuErrorKind, Precision};
-use crate::plan::{Plan, PlanReport, Work};
+use crate::plan::{DispatchCost, Plan, PlanReport};
 
-/// Most slots of a session: each has memory of its own for inputs and outputs.
+/// Maximum number of slots of a session. Each has memory of its own for inputs and outputs.
 const MAX_SLOTS: usize = 64;
 
-/// A program, ready to run on a device.
+/// A program that is ready to run on a device. Methods without a slot use slot 0.
 pub struct Session {
     plan: Plan,
     report: PlanReport,
     slots: usize,
     recording: Box<dyn Recording>,
-    cost: Cost,
+    cost: RecordingCost,
     ran: bool,
 }
 
-/// What preparing a session cost and what it holds.
+/// The cost of preparing a session, and its size.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionReport {
-    /// Dispatches of one run.
+    /// Number of dispatches of one run.
     pub dispatches: usize,
-    /// The variants that wrote them.
+    /// The variants of those dispatches.
     pub variants: BTreeSet<&'static str>,
-    /// Variants that could have written some of them as well.
+    /// Other variants that apply to some of the kernels.
     pub alternatives: BTreeSet<&'static str>,
     /// Bytes of the banks of intermediate values.
     pub arena_bytes: usize,
-    /// The largest sum of bytes of intermediate values live at one kernel.
+    /// The largest number of bytes of intermediate values that are live at one kernel.
     pub arena_lower_bound_bytes: usize,
     /// Bytes of constants on the device.
     pub weights_bytes: usize,
     /// Milliseconds spent on making pipelines.
     pub compile_ms: f64,
-    /// Milliseconds spent on packing and uploading constants, but for those in which pipelines were made meanwhile.
+    /// Milliseconds spent on packing and uploading constants, without those that overlapped with making pipelines.
     pub upload_ms: f64,
 }
 
 impl Session {
     /// Prepares a program.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the device does not support the submission method or a kernel of the program, or is out of memory or
+    /// lost.
     pub fn new(
         device: &Device,
         program: Program,
         precision: Precision,
         submission: Submission,
     ) -> Result<Self, GpuError> {
-        Self::prepare(device, program, (precision, submission), 1, false)
+        Self::on(&*interface(device, submission)?, program, precision, Runs { slots: 1, timed: false })
     }
 
-    /// Prepares a program such that every run notes when each dispatch begins and ends, which costs time of its own.
+    /// Prepares a program whose runs record timestamps for [`Session::times`]. Timestamps slow a run down.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::new`]; also if the device has no timestamps.
     pub fn timed(
         device: &Device,
         program: Program,
         precision: Precision,
         submission: Submission,
     ) -> Result<Self, GpuError> {
-        Self::prepare(device, program, (precision, submission), 1, true)
+        Self::on(&*interface(device, submission)?, program, precision, Runs { slots: 1, timed: true })
     }
 
-    /// Prepares a program of which several runs may be under way at once, each in a slot of its own.
+    /// Prepares a program with several slots, so that several runs can be under way at once.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::new`]; also if there are more than 64 slots.
     pub fn with_slots(
         device: &Device,
         program: Program,
@@ -73,55 +86,62 @@ impl Session {
         submission: Submission,
         slots: usize,
     ) -> Result<Self, GpuError> {
-        Self::prepare(device, program, (precision, submission), slots.max(1), false)
+        Self::on(&*interface(device, submission)?, program, precision, Runs { slots: slots.max(1), timed: false })
     }
 
-    fn prepare(
-        device: &Device,
-        program: Program,
-        (precision, submission): (Precision, Submission),
-        slots: usize,
-        timed: bool,
-    ) -> Result<Self, GpuError> {
-        if submission == Submission::Replay && !device.replays() {
-            let message = "replay needs a device of its own, through Vulkan";
-            return Err(GpuError::new(GpuErrorKind::Unsupported, message));
+    /// Prepares a program for an interface to a device.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the device does not support a kernel of the program, lacks timestamps that `runs` asks for, or is out
+    /// of memory or lost; also if there are more than 64 slots.
+    pub fn on(interface: &dyn Interface, program: Program, precision: Precision, runs: Runs) -> Result<Self, GpuError> {
+        if runs.slots > MAX_SLOTS {
+            return Err(refused(format!("{} slots are more than the {MAX_SLOTS} that there may be", runs.slots)));
         }
-        if slots > MAX_SLOTS {
-            return Err(refused(format!("{slots} slots are more than the {MAX_SLOTS} that there may be")));
-        }
-        let mut report = PlanReport::new(program, precision, device.limits(), submission.keeps_apart())?;
+        let mut report = PlanReport::new(program, precision, interface.limits(), interface.keeps_apart())?;
         let plan = report.plan()?;
-        // Every test proves that nothing else is needed than what can be stored.
+        // Every test proves that recordings need nothing that a stored plan lacks.
         let plan = if cfg!(debug_assertions) { Plan::from_bytes(&plan.to_bytes())? } else { plan };
-        let (recording, cost) = record(submission, device, &plan, &report, Runs { slots, timed })?;
+        let (recording, cost) = interface.record(&plan, &report, runs)?;
         report.release_constants();
-        Ok(Self { plan, report, slots, recording, cost, ran: false })
+        Ok(Self { plan, report, slots: runs.slots, recording, cost, ran: false })
     }
 
-    /// What runs.
+    /// The plan that is recorded.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// How the program was planned. Its constants are on the device alone.
+    /// The report on the plan. Its constants are only on the device.
     pub fn plan_report(&self) -> &PlanReport {
         &self.report
     }
 
-    /// Hands over an input's elements: binary32, 32-bit integers, or bytes where the plan stores such; little-endian. What
-    /// says nothing of slots is about the first.
+    /// Sets an input: little-endian f32, 32-bit integers, or bytes where the plan stores bytes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::write_to`].
     pub fn write(&mut self, input: usize, bytes: &[u8]) -> Result<(), GpuError> {
         self.write_to(0, input, bytes)
     }
 
-    /// Starts a run on what was last written.
+    /// Starts a run on the current inputs.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the device fails or is lost.
     pub fn submit(&mut self) -> Result<(), GpuError> {
         self.submit_in(0, 1)
     }
 
-    /// Waits for the last run and copies its outputs' elements, as [`Session::write`] takes them; an error unless each of
-    /// the first outputs is given as many bytes as it has.
+    /// Waits for the last run and copies its outputs, in the format of [`Session::write`].
+    ///
+    /// # Errors
+    ///
+    /// Fails if there are more slices than outputs, if a slice does not have the length of its output, if nothing ran,
+    /// or if the device fails or is lost.
     pub fn read(&mut self, outputs: &mut [&mut [u8]]) -> Result<(), GpuError> {
         for (index, output) in outputs.iter().enumerate() {
             check_length("output", index, self.output_size(index)?, output.len())?;
@@ -134,58 +154,84 @@ impl Session {
         Ok(())
     }
 
-    /// As [`Session::write`], for the runs of a slot. An error unless there are as many bytes as the input has.
+    /// Sets an input of a slot, in the format of [`Session::write`].
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such slot or input, if the number of bytes is not the input's, or if the device fails or is
+    /// lost.
     pub fn write_to(&mut self, slot: usize, input: usize, bytes: &[u8]) -> Result<(), GpuError> {
         self.check_slot(slot)?;
         check_length("input", input, self.input_size(input)?, bytes.len())?;
         self.recording.write(slot, input, bytes)
     }
 
-    /// Where the host may write an input of a slot itself, once no run reads the one before, with perhaps a few bytes more;
-    /// `None` where it can't. It may be very slow to read.
+    /// The memory of an input of a slot, for the host to write, possibly followed by padding. Waits for a run that
+    /// still reads it. `None` if the host cannot access the device's memory. Reading it may be very slow.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such slot or input, or if the device fails or is lost.
     pub fn input_mut(&mut self, slot: usize, input: usize) -> Result<Option<&mut [u8]>, GpuError> {
         self.check_slot(slot)?;
         self.input_size(input)?;
         self.recording.input_mut(slot, input)
     }
 
-    /// Copies back what was written to an input of a slot, where [`Session::input_mut`] has it; that takes as long as the
-    /// runs under way.
+    /// Copies an input's current bytes back, where [`Session::input_mut`] returned its memory. Waits for all runs under
+    /// way.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such slot or input, if the number of bytes is not the input's, or if the device fails or is
+    /// lost.
     pub fn read_input(&mut self, slot: usize, input: usize, bytes: &mut [u8]) -> Result<(), GpuError> {
         self.check_slot(slot)?;
         check_length("input", input, self.input_size(input)?, bytes.len())?;
         self.recording.read_input(slot, input, bytes)
     }
 
-    /// Starts so many runs on what was last written to the slot; its outputs are those of the last. They may go on beside
-    /// each other, in memory of their own.
+    /// Starts `times` runs on the slot's current inputs. They may overlap, in memory of their own. The slot's outputs
+    /// are those of the last one.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such slot, or if the device fails or is lost.
     pub fn submit_in(&mut self, slot: usize, times: usize) -> Result<(), GpuError> {
         self.check_slot(slot)?;
         self.ran |= times > 0;
         (1..=times).try_for_each(|time| self.recording.submit(slot, time == times))
     }
 
-    /// Waits for the slot's last run, whose outputs may still be on their way.
+    /// Waits for the slot's last run. Its outputs may still be on their way to the host.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such slot, or if the device fails or is lost.
     pub fn wait_for(&mut self, slot: usize) -> Result<(), GpuError> {
         self.check_slot(slot)?;
         self.recording.wait(slot)
     }
 
-    /// The bytes of an output's elements of the slot's last run, from the first on, where they lie, and perhaps a few more:
-    /// those that are there, once they are as many as `least`, or all. `None` unless that run was waited for.
+    /// The bytes of an output of the slot's last run: those that have arrived, which are at least `least`, or all,
+    /// possibly followed by padding. `None` unless that run was waited for.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such slot or output, or if the device fails or is lost.
     pub fn output(&self, slot: usize, output: usize, least: usize) -> Result<Option<&[u8]>, GpuError> {
         self.check_slot(slot)?;
         let size = self.output_size(output)?;
         self.recording.output(slot, output, least.min(size))
     }
 
-    /// Bytes of an input's elements, as the device stores them.
+    /// Bytes of an input in the device's format.
     fn input_size(&self, input: usize) -> Result<usize, GpuError> {
         let size = self.plan.inputs.get(input).copied();
         size.ok_or_else(|| missing("input", input, self.plan.inputs.len()))
     }
 
-    /// Bytes of an output's elements, as the device stores them.
+    /// Bytes of an output in the device's format.
     fn output_size(&self, output: usize) -> Result<usize, GpuError> {
         let size = self.plan.outputs.get(output).map(|range| range.size);
         size.ok_or_else(|| missing("output", output, self.plan.outputs.len()))
@@ -198,26 +244,42 @@ impl Session {
         Err(refused(format!("there is no slot {slot}: the session has {}", self.slots)))
     }
 
-    /// Leaves an output on the device for other sessions after each run from now on; `None` where that can't be: by replay
-    /// alone, in sessions of one slot.
+    /// Copies an output, after each further run, to memory on the device from which other sessions can take it. `None`
+    /// if that is not supported: it needs replay and a session of one slot.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such output, or if the device is out of memory or lost.
     pub fn share(&mut self, output: usize) -> Result<Option<SharedValue>, GpuError> {
         self.output_size(output)?;
         self.recording.share(output)
     }
 
-    /// Takes an input from where another session leaves an output as large, before each run from now on, and no more from
-    /// the host; whether that can be. The other's run must have been started before.
+    /// Copies an input, before each further run, from an output of the same size that another session shares. The host
+    /// no longer sets it. False if that is not supported. The other session's run must be submitted first.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such input, or if the device is out of memory or lost.
     pub fn take(&mut self, input: usize, shared: &SharedValue) -> Result<bool, GpuError> {
         self.input_size(input)?;
         self.recording.take(input, shared)
     }
 
-    /// Brings these outputs to the host no more: what is read of them then is of no run in particular.
-    pub fn keep_back(&mut self, outputs: &[usize]) -> Result<(), GpuError> {
-        self.recording.keep_back(outputs)
+    /// Stops copying these outputs to the host. Their bytes are then undefined.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the device fails or is lost.
+    pub fn keep_on_device(&mut self, outputs: &[usize]) -> Result<(), GpuError> {
+        self.recording.keep_on_device(outputs)
     }
 
-    /// Waits for the last run and tells when its dispatches began and ended; an error unless the session is timed and ran.
+    /// Waits for the last run and returns the time of each dispatch.
+    ///
+    /// # Errors
+    ///
+    /// Fails unless the session was made with timestamps and has run.
     pub fn times(&mut self) -> Result<Times, GpuError> {
         if !self.ran {
             return Err(GpuError::new(GpuErrorKind::Failed, "nothing ran that could have been timed"));
@@ -225,12 +287,12 @@ impl Session {
         self.recording.times()
     }
 
-    /// What each dispatch does.
-    pub fn work(&self) -> Vec<Work> {
-        Work::of(&self.report)
+    /// The operations and bytes of each dispatch.
+    pub fn dispatch_costs(&self) -> Vec<DispatchCost> {
+        DispatchCost::of(&self.report)
     }
 
-    /// What preparing it cost and what it holds.
+    /// The cost of preparing the session, and its size.
     pub fn report(&self) -> SessionReport {
         SessionReport {
             dispatches: self.plan.dispatches.len(),
@@ -249,7 +311,7 @@ fn missing(what: &str, index: usize, count: usize) -> GpuError {
     refused(format!("there is no {what} {index}: the program has {count}"))
 }
 
-/// An error of who asks for what isn't there: nothing was done.
+/// The error of a call with wrong arguments. Such a call changes nothing.
 fn refused(message: String) -> GpuError {
     GpuError::new(GpuErrorKind::Failed, message)
 }

@@ -1,9 +1,9 @@
 //! Composition of a map with the kernel that computes one of its inputs: two expressions become one.
 
-use attache_gpu_ir::{Expression, Primitive, Program, Scalar, ValueId, Whole};
+use attache_gpu_ir::{Expression, IntExpression, Primitive, Program, Scalar, ValueId};
 
 use super::MAX_SIZE;
-use crate::kernel::{Epilogue, Kernel, made_scalar};
+use crate::kernel::{Epilogue, Kernel, computed_scalar};
 
 /// Maximum nodes of a producer's integer expression that the map uses more than once.
 const MAX_REPEATED: usize = 8;
@@ -12,43 +12,45 @@ const MAX_REPEATED: usize = 8;
 pub(super) struct Composed<'a> {
     pub(super) producer: &'a Kernel,
     /// For each of the map's inputs, its index among the operands; `None` if it is the producer's result.
-    pub(super) places: &'a [Option<usize>],
+    pub(super) operand_indices: &'a [Option<usize>],
     /// The input index of the first operand in the composed expression.
     pub(super) first: usize,
 }
 
 impl Composed<'_> {
     /// The composed expression of floats; `None` if one of the two is not of floats, or if the result is too large.
-    pub(super) fn real(&self, map: &Kernel) -> Option<Expression> {
+    pub(super) fn float(&self, map: &Kernel) -> Option<Expression> {
         let Primitive::Map { expression, .. } = &map.primitive else { return None };
         let inner = match (&self.producer.primitive, &self.producer.epilogue) {
-            (Primitive::Map { expression, .. }, _) | (_, Epilogue::Real(expression)) => expression,
-            (_, Epilogue::Whole(_)) => return None,
+            (Primitive::Map { expression, .. }, _) | (_, Epilogue::Float(expression)) => expression,
+            (_, Epilogue::Int(_)) => return None,
         };
-        let composed = expression.substitute(&|input| match self.places[input] {
+        let composed = expression.substitute(&|input| match self.operand_indices[input] {
             None => inner.clone(),
-            Some(place) => Expression::Input(place + self.first),
+            Some(operand) => Expression::Input(operand + self.first),
         });
         (composed.size() <= MAX_SIZE).then_some(composed)
     }
 
     /// The composed expression of integers; `None` if one of the two is not of integers, if the result is too large, or
     /// if a large producer expression would be duplicated.
-    pub(super) fn whole(&self, program: &Program, map: &Kernel) -> Option<Whole> {
-        let Primitive::WholeMap { expression, .. } = &map.primitive else { return None };
-        let made = Whole::Input(0);
+    pub(super) fn integer(&self, program: &Program, map: &Kernel) -> Option<IntExpression> {
+        let Primitive::IntMap { expression, .. } = &map.primitive else { return None };
+        let identity = IntExpression::Input(0);
         let inner = match (&self.producer.primitive, &self.producer.epilogue) {
-            (Primitive::WholeMap { expression, .. }, _) | (_, Epilogue::Whole(expression)) => expression,
-            (_, epilogue) if epilogue.is_identity() && made_scalar(program, self.producer) == Scalar::I32 => &made,
+            (Primitive::IntMap { expression, .. }, _) | (_, Epilogue::Int(expression)) => expression,
+            (_, epilogue) if epilogue.is_identity() && computed_scalar(program, self.producer) == Scalar::I32 => {
+                &identity
+            }
             _ => return None,
         };
         let uses = std::cell::Cell::new(0);
-        let composed = expression.substitute(&|input| match self.places[input] {
+        let composed = expression.substitute(&|input| match self.operand_indices[input] {
             None => {
                 uses.set(uses.get() + 1);
                 inner.clone()
             }
-            Some(place) => Whole::Input(place + self.first),
+            Some(operand) => IntExpression::Input(operand + self.first),
         });
         let repeats = uses.get() > 1 && inner.size() > MAX_REPEATED;
         (composed.size() <= MAX_SIZE && !repeats).then_some(composed)
@@ -58,7 +60,7 @@ impl Composed<'_> {
 /// The map with duplicate inputs removed.
 pub(super) fn read_once(mut map: Kernel) -> Kernel {
     let mut inputs: Vec<ValueId> = Vec::new();
-    let places: Vec<usize> = (map.inputs.iter())
+    let indices: Vec<usize> = (map.inputs.iter())
         .map(|id| {
             inputs.iter().position(|input| input == id).unwrap_or_else(|| {
                 inputs.push(*id);
@@ -68,10 +70,10 @@ pub(super) fn read_once(mut map: Kernel) -> Kernel {
         .collect();
     match &mut map.primitive {
         Primitive::Map { expression, .. } => {
-            *expression = expression.substitute(&|input| Expression::Input(places[input]));
+            *expression = expression.substitute(&|input| Expression::Input(indices[input]));
         }
-        Primitive::WholeMap { expression, .. } => {
-            *expression = expression.substitute(&|input| Whole::Input(places[input]));
+        Primitive::IntMap { expression, .. } => {
+            *expression = expression.substitute(&|input| IntExpression::Input(indices[input]));
         }
         _ => {}
     }

@@ -26,14 +26,14 @@ use self::compose::{Composed, read_once};
 use self::order::{Order, Position};
 pub(crate) use self::split::split;
 use self::views::Views;
-use crate::kernel::{Epilogue, Kernel, Limits, View};
+use crate::kernel::{DeviceLimits, Epilogue, Kernel, View};
 
 /// Maximum nodes of an expression.
 const MAX_SIZE: usize = 200;
 
 /// The program's kernels, in a valid execution order. Fusion never makes a kernel bind more buffers than the limits
 /// allow. A kernel that exceeds the limit does so because its step alone needs that many.
-pub fn fuse(program: &Program, limits: &Limits) -> Vec<Kernel> {
+pub fn fuse(program: &Program, limits: &DeviceLimits) -> Vec<Kernel> {
     let (views, kernels) = (Views::default(), Order::default());
     let mut fuser = Fuser { program, uses: uses(program), views, kernels, limits };
     for step in &program.steps {
@@ -63,7 +63,7 @@ struct Fuser<'a> {
     uses: Vec<usize>,
     views: Views,
     kernels: Order,
-    limits: &'a Limits,
+    limits: &'a DeviceLimits,
 }
 
 impl Fuser<'_> {
@@ -79,13 +79,13 @@ impl Fuser<'_> {
             primitive: step.primitive.clone(),
             inputs: step.inputs.clone(),
             prologue: None,
-            epilogue: Epilogue::Real(Expression::Input(0)),
+            epilogue: Epilogue::Float(Expression::Input(0)),
             operands: Vec::new(),
             views: Vec::new(),
             outputs: step.outputs.clone(),
             origins: vec![step.origin],
         };
-        if let Primitive::Contract(_) = step.primitive {
+        if let Primitive::Convolution(_) = step.primitive {
             self.absorb_padding(&mut kernel);
         }
         for id in self.views.resolve(&mut kernel, &self.uses) {
@@ -93,8 +93,8 @@ impl Fuser<'_> {
         }
         let kernel = match &step.primitive {
             Primitive::Reshape(_) => return,
-            Primitive::Map { .. } | Primitive::WholeMap { .. } => self.join_producer(read_once(kernel)),
-            Primitive::Contract(_) => self.join_first(kernel),
+            Primitive::Map { .. } | Primitive::IntMap { .. } => self.join_producer(read_once(kernel)),
+            Primitive::Convolution(_) => self.fuse_prologue(kernel),
             Primitive::Window(_) | Primitive::Resample(_) | Primitive::ArgReduce { .. } | Primitive::TopK { .. } => {
                 self.read_integers(kernel)
             }
@@ -110,7 +110,7 @@ impl Fuser<'_> {
             primitive: Primitive::IndexMap(map),
             inputs: vec![source],
             prologue: None,
-            epilogue: Epilogue::Real(Expression::Input(0)),
+            epilogue: Epilogue::Float(Expression::Input(0)),
             operands: Vec::new(),
             views: Vec::new(),
             outputs: vec![value],
@@ -130,7 +130,7 @@ impl Fuser<'_> {
     fn join_producer(&mut self, map: Kernel) -> Kernel {
         let (shape, scalar) = match &map.primitive {
             Primitive::Map { shape, .. } => (shape, Scalar::F32),
-            Primitive::WholeMap { shape, .. } => (shape, Scalar::I32),
+            Primitive::IntMap { shape, .. } => (shape, Scalar::I32),
             _ => return map,
         };
         let mut candidates: Vec<(usize, (Position, &Kernel))> = (map.inputs.iter().enumerate())
@@ -157,9 +157,9 @@ impl Fuser<'_> {
         kernel.origins.extend(&map.origins);
         kernel.origins.sort_unstable();
         kernel.origins.dedup();
-        let is_map = matches!(producer.primitive, Primitive::Map { .. } | Primitive::WholeMap { .. });
+        let is_map = matches!(producer.primitive, Primitive::Map { .. } | Primitive::IntMap { .. });
         // Each input of the map is the producer's result or an operand. Operands that are not there yet are added.
-        let places: Vec<Option<usize>> = (map.inputs.iter())
+        let operand_indices: Vec<Option<usize>> = (map.inputs.iter())
             .map(|id| {
                 let operands = if is_map { &mut kernel.inputs } else { &mut kernel.operands };
                 (*id != value).then(|| {
@@ -171,14 +171,14 @@ impl Fuser<'_> {
             })
             .collect();
         let first = usize::from(!is_map);
-        let composed = Composed { producer, places: &places, first };
+        let composed = Composed { producer, operand_indices: &operand_indices, first };
         match &mut kernel.primitive {
-            Primitive::Map { expression, .. } => *expression = composed.real(map)?,
-            Primitive::WholeMap { expression, .. } => *expression = composed.whole(self.program, map)?,
+            Primitive::Map { expression, .. } => *expression = composed.float(map)?,
+            Primitive::IntMap { expression, .. } => *expression = composed.integer(self.program, map)?,
             _ => {
                 kernel.epilogue = match &map.primitive {
-                    Primitive::Map { .. } => Epilogue::Real(composed.real(map)?),
-                    _ => Epilogue::Whole(composed.whole(self.program, map)?),
+                    Primitive::Map { .. } => Epilogue::Float(composed.float(map)?),
+                    _ => Epilogue::Int(composed.integer(self.program, map)?),
                 }
             }
         }
@@ -206,8 +206,9 @@ impl Fuser<'_> {
             return kernel;
         }
         let Primitive::Map { expression, shape, .. } = &producer.primitive else { return kernel };
-        let whole = |id: &ValueId| self.program.value(*id).scalar == Scalar::I32 && self.program.shape(*id) == shape;
-        if !expression.is_identity() || producer.inputs.len() != 1 || !whole(&producer.inputs[0]) {
+        let is_integer =
+            |id: &ValueId| self.program.value(*id).scalar == Scalar::I32 && self.program.shape(*id) == shape;
+        if !expression.is_identity() || producer.inputs.len() != 1 || !is_integer(&producer.inputs[0]) {
             return kernel;
         }
         kernel.inputs[0] = producer.inputs[0];
@@ -223,13 +224,13 @@ impl Fuser<'_> {
 #[cfg(test)]
 mod tests {
     use attache_base::Shape;
-    use attache_gpu_ir::Contraction;
+    use attache_gpu_ir::ConvolutionGeometry;
 
     use super::*;
 
     pub(in crate::fuse) fn pointwise(output: [usize; 2]) -> Primitive {
         let (strides, dilations, before) = ([1, 1], [1, 1], [0, 0]);
-        Primitive::Contract(Contraction {
+        Primitive::Convolution(ConvolutionGeometry {
             strides,
             dilations,
             before,
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_read_stays_a_kernel() {
+    fn a_value_with_other_readers_stays_a_kernel() {
         let mut program = Program::default();
         let shape = Shape::from([4]);
         let input = program.input(Scalar::F32, shape.clone());
@@ -250,8 +251,12 @@ mod tests {
         let first = program.step(map.clone(), &[input], 0).unwrap()[0];
         let second = program.step(map, &[first], 1).unwrap()[0];
         program.outputs = vec![second];
-        assert_eq!(fuse(&program, &Limits::default()).len(), 1, "the second square reads the first twice, but alone");
+        assert_eq!(
+            fuse(&program, &DeviceLimits::default()).len(),
+            1,
+            "the second square reads the first twice, but alone"
+        );
         program.outputs = vec![first, second];
-        assert_eq!(fuse(&program, &Limits::default()).len(), 2);
+        assert_eq!(fuse(&program, &DeviceLimits::default()).len(), 2);
     }
 }

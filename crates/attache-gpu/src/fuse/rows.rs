@@ -113,12 +113,12 @@ impl<'a> Chains<'a> {
 
     /// Whether a kernel can be part of a chain along these axes of this shape.
     fn fits(&self, kernel: &Kernel, shape: &Shape, axes: &Range<usize>) -> bool {
-        let reads_reals = kernel.reads().all(|id| self.program.value(id).scalar == Scalar::F32);
+        let reads_floats = kernel.reads().all(|id| self.program.value(id).scalar == Scalar::F32);
         let Primitive::Map { shape: output, .. } = &kernel.primitive else {
             let same = || self.program.shape(kernel.inputs[0]) == shape;
             return folded_axes(self.program, kernel).is_some_and(|other| other == *axes) && same();
         };
-        reads_reals && (output == shape || *output == folded(shape, axes))
+        reads_floats && (output == shape || *output == folded(shape, axes))
     }
 
     /// The members and the maps that only compute the input of a reduction among them, in order.
@@ -171,7 +171,7 @@ impl<'a> Chains<'a> {
         origins.sort_unstable();
         origins.dedup();
         let (primitive, operands) = (Primitive::Rows(rows), Vec::new());
-        let epilogue = Epilogue::Real(Expression::Input(0));
+        let epilogue = Epilogue::Float(Expression::Input(0));
         let prologue = None;
         Some(Kernel { primitive, inputs, prologue, epilogue, operands, views, outputs, origins })
     }
@@ -184,9 +184,10 @@ fn folded_axes(program: &Program, kernel: &Kernel) -> Option<Range<usize>> {
     let shape = program.shape(kernel.inputs[0]);
     let range = *axes.first()?..*axes.last()? + 1;
     let even = range.clone().all(|axis| shape[axis] == 1 || axes.contains(&axis));
-    let real = program.value(kernel.inputs[0]).scalar == Scalar::F32 && matches!(kernel.epilogue, Epilogue::Real(_));
-    let reals = kernel.reads().all(|id| program.value(id).scalar == Scalar::F32);
-    (even && real && reals && shape.elements() > 0).then_some(range)
+    let is_float =
+        program.value(kernel.inputs[0]).scalar == Scalar::F32 && matches!(kernel.epilogue, Epilogue::Float(_));
+    let reads_floats = kernel.reads().all(|id| program.value(id).scalar == Scalar::F32);
+    (even && is_float && reads_floats && shape.elements() > 0).then_some(range)
 }
 
 /// The shape with these axes reduced to extent 1.
@@ -211,11 +212,11 @@ impl Chain<'_> {
         if let Some(known) = self.known.get(&id) {
             return known.clone();
         }
-        let place = self.inputs.iter().position(|input| *input == id).unwrap_or_else(|| {
+        let index = self.inputs.iter().position(|input| *input == id).unwrap_or_else(|| {
             self.inputs.push(id);
             self.inputs.len() - 1
         });
-        Expression::Input(place)
+        Expression::Input(index)
     }
 
     /// Adds a step and returns its result as an expression.
@@ -239,7 +240,7 @@ impl Chain<'_> {
                 let made = self.with(expression, &kernel.inputs);
                 if shape == self.shape { made } else { self.step(RowStep::Map(made)) }
             }
-            (Primitive::Reduce { reduction, .. }, Epilogue::Real(epilogue)) => {
+            (Primitive::Reduce { reduction, .. }, Epilogue::Float(epilogue)) => {
                 let of = self.of(kernel.inputs[0]);
                 let folded = self.step(RowStep::Fold(*reduction, of));
                 let own = [&kernel.outputs[..], &kernel.operands].concat();
@@ -255,22 +256,22 @@ impl Chain<'_> {
     /// The rows that compute this value, and the values that they read.
     fn finish(mut self, output: ValueId, axes: &Range<usize>) -> (Rows, Vec<ValueId>) {
         let (result, inputs) = (self.of(output), self.inputs.len());
-        let number = |expression: &Expression| {
+        let renumber = |expression: &Expression| {
             expression.substitute(&|input| match input.checked_sub(MADE) {
                 Some(step) => Expression::Input(inputs + step),
                 None => Expression::Input(input),
             })
         };
         let steps = self.steps.iter().map(|step| match step {
-            RowStep::Fold(reduction, expression) => RowStep::Fold(*reduction, number(expression)),
-            RowStep::Map(expression) => RowStep::Map(number(expression)),
+            RowStep::Fold(reduction, expression) => RowStep::Fold(*reduction, renumber(expression)),
+            RowStep::Map(expression) => RowStep::Map(renumber(expression)),
             RowStep::Across(..) => unreachable!("only a fold that is split has parts"),
         });
         let rows = Rows {
             shape: self.shape.clone(),
             axes: axes.clone(),
             steps: steps.collect(),
-            result: number(&result),
+            result: renumber(&result),
             is_folded: self.program.shape(output) != self.shape,
             is_part: false,
             scalar: self.program.value(output).scalar,
@@ -283,11 +284,11 @@ impl Chain<'_> {
 mod tests {
     use super::super::fuse;
     use super::*;
-    use crate::kernel::Limits;
+    use crate::kernel::DeviceLimits;
     use attache_gpu_ir::Expression::{Constant, Input};
-    use attache_gpu_ir::{Binary, Reduction, Tensor, Unary, interpret};
+    use attache_gpu_ir::{BinaryOp, HostTensor, ReduceOp, UnaryOp, interpret};
 
-    fn reduce(program: &mut Program, reduction: Reduction, axes: &[usize], input: ValueId) -> ValueId {
+    fn reduce(program: &mut Program, reduction: ReduceOp, axes: &[usize], input: ValueId) -> ValueId {
         program.step(Primitive::Reduce { reduction, axes: axes.into() }, &[input], 0).unwrap()[0]
     }
 
@@ -298,21 +299,23 @@ mod tests {
 
     /// The fused kernels. If there is a kernel of rows, its result is checked against that of the program.
     fn joined(program: &Program) -> Vec<Kernel> {
-        let kernels = fuse(program, &Limits::default());
+        let kernels = fuse(program, &DeviceLimits::default());
         let Some(kernel) = kernels.iter().find(|kernel| matches!(kernel.primitive, Primitive::Rows(_))) else {
             return kernels;
         };
-        let number = |place: usize| f64::from((place * 7 % 11) as f32 / 4.0 - 1.0);
-        let tensors: Vec<Tensor> = (program.inputs.iter())
-            .map(|id| Tensor::new(program.shape(*id).clone(), (0..program.shape(*id).elements()).map(number).collect()))
+        let element = |index: usize| f64::from((index * 7 % 11) as f32 / 4.0 - 1.0);
+        let tensors: Vec<HostTensor> = (program.inputs.iter())
+            .map(|id| {
+                HostTensor::new(program.shape(*id).clone(), (0..program.shape(*id).elements()).map(element).collect())
+            })
             .collect();
         let mut alone = Program::default();
         let inputs: Vec<ValueId> =
             kernel.inputs.iter().map(|id| alone.input(Scalar::F32, program.shape(*id).clone())).collect();
         alone.outputs = alone.step(kernel.primitive.clone(), &inputs, 0).unwrap();
-        let place =
+        let index =
             |id: &ValueId| program.inputs.iter().position(|input| input == id).expect("an input of the program");
-        let given: Vec<Tensor> = kernel.inputs.iter().map(|id| tensors[place(id)].clone()).collect();
+        let given: Vec<HostTensor> = kernel.inputs.iter().map(|id| tensors[index(id)].clone()).collect();
         let [found, expected] =
             [(&alone, &given), (program, &tensors)].map(|(p, t)| interpret(p, t).unwrap().remove(0));
         let differs = |(a, b): (&f64, &f64)| (a - b).abs() > 1e-6;
@@ -323,9 +326,9 @@ mod tests {
     fn softmax(shape: &[usize]) -> (Program, ValueId) {
         let mut program = Program::default();
         let (input, axis) = (program.input(Scalar::F32, shape.into()), shape.len() - 1);
-        let largest = reduce(&mut program, Reduction::Maximum, &[axis], input);
-        let powers = map(&mut program, Input(0).subtract(Input(1)).unary(Unary::Exponential), &[input, largest]);
-        let sum = reduce(&mut program, Reduction::Sum, &[axis], powers);
+        let largest = reduce(&mut program, ReduceOp::Maximum, &[axis], input);
+        let powers = map(&mut program, Input(0).subtract(Input(1)).unary(UnaryOp::Exponential), &[input, largest]);
+        let sum = reduce(&mut program, ReduceOp::Sum, &[axis], powers);
         program.outputs = vec![map(&mut program, Input(0).divide(Input(1)), &[powers, sum])];
         (program, sum)
     }
@@ -341,46 +344,46 @@ mod tests {
     fn a_normalisation_over_the_image_is_one_kernel() {
         let mut program = Program::default();
         let (input, scale) = (program.input(Scalar::F32, [2, 3, 4, 5].into()), program.input(Scalar::F32, [5].into()));
-        let mean = reduce(&mut program, Reduction::Mean, &[1, 2], input);
+        let mean = reduce(&mut program, ReduceOp::Mean, &[1, 2], input);
         let difference = || Input(0).subtract(Input(1));
         let squares = map(&mut program, difference().multiply(difference()), &[input, mean]);
-        let variance = reduce(&mut program, Reduction::Mean, &[1, 2], squares);
-        let root = map(&mut program, Input(0).add(Constant(1e-3)).unary(Unary::InverseSquareRoot), &[variance]);
+        let variance = reduce(&mut program, ReduceOp::Mean, &[1, 2], squares);
+        let root = map(&mut program, Input(0).add(Constant(1e-3)).unary(UnaryOp::InverseSquareRoot), &[variance]);
         let scaled = difference().multiply(Input(2)).multiply(Input(3));
         program.outputs = vec![map(&mut program, scaled, &[input, mean, root, scale])];
         assert_eq!(joined(&program).len(), 1);
     }
 
     #[test]
-    fn what_only_a_reduction_reads_is_computed_there() {
+    fn a_map_read_only_by_a_reduction_is_computed_there() {
         let mut program = Program::default();
         let input = program.input(Scalar::F32, [3, 4].into());
         let squares = map(&mut program, Input(0).multiply(Input(0)), &[input]);
-        let sum = reduce(&mut program, Reduction::Sum, &[1], squares);
-        let norm = Input(1).unary(Unary::SquareRoot).binary(Binary::Maximum, Constant(1e-6));
+        let sum = reduce(&mut program, ReduceOp::Sum, &[1], squares);
+        let norm = Input(1).unary(UnaryOp::SquareRoot).binary(BinaryOp::Maximum, Constant(1e-6));
         program.outputs = vec![map(&mut program, Input(0).divide(norm), &[input, sum])];
         assert_eq!(joined(&program).len(), 1);
         program.outputs.push(squares);
-        assert_eq!(fuse(&program, &Limits::default()).len(), 2, "the squares are an output");
+        assert_eq!(fuse(&program, &DeviceLimits::default()).len(), 2, "the squares are an output");
     }
 
     #[test]
-    fn what_others_read_ends_a_chain() {
+    fn other_readers_end_a_chain() {
         let (mut program, sum) = softmax(&[2, 5]);
         program.outputs.push(sum);
-        assert_eq!(fuse(&program, &Limits::default()).len(), 3, "powers and sums are both needed");
+        assert_eq!(fuse(&program, &DeviceLimits::default()).len(), 3, "powers and sums are both needed");
         let (program, _) = softmax(&[2, MAX_EXTENT + 1]);
-        assert_eq!(fuse(&program, &Limits::default()).len(), 4, "a row is too long");
+        assert_eq!(fuse(&program, &DeviceLimits::default()).len(), 4, "a row is too long");
     }
 
     #[test]
     fn other_rows_end_a_chain() {
         let mut program = Program::default();
         let input = program.input(Scalar::F32, [2, 3, 4].into());
-        let outer = reduce(&mut program, Reduction::Maximum, &[0, 2], input);
+        let outer = reduce(&mut program, ReduceOp::Maximum, &[0, 2], input);
         let inner = map(&mut program, Input(0).subtract(Input(1)), &[input, outer]);
-        program.outputs = vec![reduce(&mut program, Reduction::Sum, &[2], inner)];
-        let kernels = fuse(&program, &Limits::default());
+        program.outputs = vec![reduce(&mut program, ReduceOp::Sum, &[2], inner)];
+        let kernels = fuse(&program, &DeviceLimits::default());
         assert!(matches!(&kernels[0].primitive, Primitive::Reduce { .. }), "axes that are no neighbours: {kernels:?}");
         assert_eq!(kernels.len(), 2, "the map is computed in the sum");
     }

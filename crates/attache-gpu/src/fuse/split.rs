@@ -4,7 +4,7 @@
 use std::ops::RangeInclusive;
 
 use attache_base::Shape;
-use attache_gpu_ir::{Expression, Primitive, Program, Reduction, RowStep, Rows, Scalar, ValueId};
+use attache_gpu_ir::{Expression, Primitive, Program, ReduceOp, RowStep, Rows, Scalar, ValueId};
 
 use crate::kernel::Kernel;
 
@@ -63,24 +63,24 @@ fn in_parts(program: &mut Program, kernel: &Kernel, max_bindings: usize) -> Opti
     let layouts: Option<Vec<Shape>> = shapes.iter().map(|shape| layout(rows, shape, parts)).collect();
     let reshaped = kernel.inputs.iter().zip(layouts?);
     let inputs = reshaped.map(|(id, shape)| Some(program.step(Primitive::Reshape(shape), &[*id], 0).ok()?[0]));
-    let mut long = Long { rows, parts, inputs: inputs.collect::<Option<_>>()?, made: Vec::new() };
+    let mut split = SplitRows { rows, parts, inputs: inputs.collect::<Option<_>>()?, made: Vec::new() };
     let mut kernels = Vec::new();
     for (index, step) in rows.steps.iter().enumerate() {
         if let RowStep::Fold(reduction, of) = step {
-            let (rows, inputs) = long.fold(index, *reduction, of);
+            let (rows, inputs) = split.fold(index, *reduction, of);
             let made = program.step(Primitive::Rows(rows.clone()), &inputs, 0).ok()?[0];
             program.values[made.index()].is_inner = true;
-            long.made.push(made);
+            split.made.push(made);
             kernels.push(Kernel { primitive: Primitive::Rows(rows), inputs, outputs: vec![made], ..kernel.clone() });
         }
     }
-    let (rows, inputs) = long.finish();
+    let (rows, inputs) = split.finish();
     kernels.push(Kernel { primitive: Primitive::Rows(rows), inputs, ..kernel.clone() });
     Some(kernels)
 }
 
-/// Long rows and the parts that are known so far.
-struct Long<'a> {
+/// Long rows that are split into parts, and the partial results so far.
+struct SplitRows<'a> {
     rows: &'a Rows,
     parts: usize,
     /// The inputs, reshaped to match the parts.
@@ -90,15 +90,15 @@ struct Long<'a> {
 }
 
 /// Steps under construction. Their inputs are the `read` inputs, followed by the partial results of `made` folds.
-struct Steps {
+struct RowSteps {
     read: Vec<usize>,
     made: usize,
     steps: Vec<RowStep>,
     /// For each original step, the index of the new step that computes its result.
-    places: Vec<usize>,
+    step_indices: Vec<usize>,
 }
 
-impl Steps {
+impl RowSteps {
     fn inputs(&self) -> usize {
         self.read.len() + self.made
     }
@@ -110,9 +110,9 @@ impl Steps {
 
     /// An expression of the original steps, renumbered for the new inputs and steps. `inputs` is the original number of
     /// inputs.
-    fn number(&self, expression: &Expression, inputs: usize) -> Expression {
+    fn renumbered(&self, expression: &Expression, inputs: usize) -> Expression {
         expression.substitute(&|input| match input.checked_sub(inputs) {
-            Some(step) => Expression::Input(self.inputs() + self.places[step]),
+            Some(step) => Expression::Input(self.inputs() + self.step_indices[step]),
             None => Expression::Input(self.read.iter().position(|read| *read == input).expect("the input is read")),
         })
     }
@@ -120,38 +120,39 @@ impl Steps {
 
 /// The reduction of a part, and the factor of the final result if there is one: a mean is a sum of parts, divided by
 /// the extent.
-fn of_parts(reduction: Reduction, extent: usize) -> (Reduction, Option<f32>) {
-    if reduction == Reduction::Mean { (Reduction::Sum, Some(1.0 / extent as f32)) } else { (reduction, None) }
+fn of_parts(reduction: ReduceOp, extent: usize) -> (ReduceOp, Option<f32>) {
+    if reduction == ReduceOp::Mean { (ReduceOp::Sum, Some(1.0 / extent as f32)) } else { (reduction, None) }
 }
 
-impl Long<'_> {
+impl SplitRows<'_> {
     /// The first `count` steps, computed from partial results instead of elements. `next` is the expression that
     /// follows them, whose inputs are needed too. `join` makes the step that combines the parts of a row.
-    fn steps(&self, count: usize, next: &Expression, join: fn(Reduction, Expression) -> RowStep) -> Steps {
+    fn steps(&self, count: usize, next: &Expression, join: fn(ReduceOp, Expression) -> RowStep) -> RowSteps {
         let before = &self.rows.steps[..count];
         let reads = |step: &RowStep, input: usize| matches!(step, RowStep::Map(of) if of.reads(input));
         let is_read = |input: &usize| next.reads(*input) || before.iter().any(|step| reads(step, *input));
         let read = (0..self.inputs.len()).filter(is_read).collect();
-        let mut steps = Steps { read, made: self.made.len(), steps: Vec::new(), places: Vec::new() };
+        let mut steps = RowSteps { read, made: self.made.len(), steps: Vec::new(), step_indices: Vec::new() };
         let mut folds = 0..;
         for step in before {
             let step = match step {
                 RowStep::Fold(reduction, _) | RowStep::Across(reduction, _) => {
-                    let (reduction, share) = of_parts(*reduction, self.rows.extent());
+                    let (reduction, mean_factor) = of_parts(*reduction, self.rows.extent());
                     let made = Expression::Input(steps.read.len() + folds.next().expect("there is always one more"));
                     steps.steps.push(join(reduction, made));
-                    share.map(|share| RowStep::Map(steps.last().multiply(Expression::Constant(share))))
+                    mean_factor
+                        .map(|mean_factor| RowStep::Map(steps.last().multiply(Expression::Constant(mean_factor))))
                 }
-                RowStep::Map(of) => Some(RowStep::Map(steps.number(of, self.inputs.len()))),
+                RowStep::Map(of) => Some(RowStep::Map(steps.renumbered(of, self.inputs.len()))),
             };
             steps.steps.extend(step);
-            steps.places.push(steps.steps.len() - 1);
+            steps.step_indices.push(steps.steps.len() - 1);
         }
         steps
     }
 
     /// The values that the steps read.
-    fn read(&self, steps: &Steps) -> Vec<ValueId> {
+    fn read(&self, steps: &RowSteps) -> Vec<ValueId> {
         steps.read.iter().map(|input| self.inputs[*input]).chain(self.made.iter().copied()).collect()
     }
 
@@ -162,9 +163,9 @@ impl Long<'_> {
     }
 
     /// The rows that apply the fold of step `index` to each part, and the values that they read.
-    fn fold(&self, index: usize, reduction: Reduction, of: &Expression) -> (Rows, Vec<ValueId>) {
+    fn fold(&self, index: usize, reduction: ReduceOp, of: &Expression) -> (Rows, Vec<ValueId>) {
         let mut steps = self.steps(index, of, RowStep::Across);
-        let of = steps.number(of, self.inputs.len());
+        let of = steps.renumbered(of, self.inputs.len());
         steps.steps.push(RowStep::Fold(of_parts(reduction, 1).0, of));
         let (inputs, result) = (self.read(&steps), steps.last());
         let (shape, scalar) = (self.shape(), Scalar::F32);
@@ -176,14 +177,14 @@ impl Long<'_> {
     /// results.
     fn finish(&self) -> (Rows, Vec<ValueId>) {
         let Rows { steps, result, is_folded, scalar, .. } = self.rows;
-        let join: fn(Reduction, Expression) -> RowStep = if *is_folded { RowStep::Fold } else { RowStep::Across };
+        let join: fn(ReduceOp, Expression) -> RowStep = if *is_folded { RowStep::Fold } else { RowStep::Across };
         let mut shape = self.shape();
         let axes = if *is_folded { 1..2 } else { 2..3 };
         if *is_folded {
             shape = [shape[0], shape[1], 1, shape[3]].into();
         }
         let steps = self.steps(steps.len(), result, join);
-        let (inputs, result) = (self.read(&steps), steps.number(result, self.inputs.len()));
+        let (inputs, result) = (self.read(&steps), steps.renumbered(result, self.inputs.len()));
         let (steps, is_folded, scalar) = (steps.steps, *is_folded, *scalar);
         (Rows { shape, axes, steps, result, is_folded, is_part: !is_folded, scalar }, inputs)
     }
@@ -193,19 +194,19 @@ impl Long<'_> {
 mod tests {
     use super::super::fuse;
     use super::*;
-    use crate::kernel::Limits;
-    use attache_gpu_ir::{Tensor, interpret};
+    use crate::kernel::DeviceLimits;
+    use attache_gpu_ir::{HostTensor, interpret};
 
     /// Runs kernels of rows in order.
-    fn run(program: &Program, kernels: &[Kernel], input: &Tensor) -> Vec<f64> {
-        let mut known: Vec<(ValueId, Tensor)> = vec![(program.inputs[0], input.clone())];
+    fn run(program: &Program, kernels: &[Kernel], input: &HostTensor) -> Vec<f64> {
+        let mut known: Vec<(ValueId, HostTensor)> = vec![(program.inputs[0], input.clone())];
         for kernel in kernels {
             let mut alone = Program::default();
             let root = |id: ValueId| crate::kernel::roots(program)[id.index()];
-            let tensors: Vec<Tensor> = (kernel.inputs.iter())
+            let tensors: Vec<HostTensor> = (kernel.inputs.iter())
                 .map(|id| known.iter().find(|(known, _)| *known == root(*id)).expect("it was made").1.clone())
                 .zip(&kernel.inputs)
-                .map(|(tensor, id)| Tensor::new(program.shape(*id).clone(), tensor.elements))
+                .map(|(tensor, id)| HostTensor::new(program.shape(*id).clone(), tensor.elements))
                 .collect();
             let ids: Vec<ValueId> = tensors.iter().map(|t| alone.input(Scalar::F32, t.shape.clone())).collect();
             alone.outputs = alone.step(kernel.primitive.clone(), &ids, 0).unwrap();
@@ -216,7 +217,7 @@ mod tests {
 
     #[test]
     fn long_folds_come_in_two() {
-        for reduction in [Reduction::Mean, Reduction::Sum, Reduction::Maximum] {
+        for reduction in [ReduceOp::Mean, ReduceOp::Sum, ReduceOp::Maximum] {
             let mut program = Program::default();
             let shape = Shape::from([2, 96, 100, 3]);
             let input = program.input(Scalar::F32, shape.clone());
@@ -225,10 +226,10 @@ mod tests {
             let expression = Expression::Input(0).add(Expression::Constant(1.0));
             let map = Primitive::Map { expression, shape: [2, 1, 1, 3].into(), scalar: Scalar::F32 };
             program.outputs = program.step(map, &[folded], 1).unwrap();
-            let number = |place: usize| f64::from((place * 7 % 11) as f32 / 4.0 - 1.0);
-            let tensor = Tensor::new(shape.clone(), (0..shape.elements()).map(number).collect());
+            let element = |index: usize| f64::from((index * 7 % 11) as f32 / 4.0 - 1.0);
+            let tensor = HostTensor::new(shape.clone(), (0..shape.elements()).map(element).collect());
             let expected = interpret(&program, std::slice::from_ref(&tensor)).unwrap().remove(0).elements;
-            let fused = fuse(&program, &Limits::default());
+            let fused = fuse(&program, &DeviceLimits::default());
             let kernels = split(&mut program, fused, 8);
             assert_eq!(kernels.len(), 2, "{kernels:?}");
             let found = run(&program, &kernels, &tensor);
@@ -244,7 +245,7 @@ mod tests {
             let shape = Shape::from([2, 96, 100, 3]);
             let input = program.input(Scalar::F32, shape.clone());
             let fold = |program: &mut Program, of: ValueId| {
-                program.step(Primitive::Reduce { reduction: Reduction::Mean, axes: vec![1, 2] }, &[of], 0).unwrap()[0]
+                program.step(Primitive::Reduce { reduction: ReduceOp::Mean, axes: vec![1, 2] }, &[of], 0).unwrap()[0]
             };
             let map = |program: &mut Program, expression: Expression, shape: Shape, inputs: &[ValueId]| {
                 program.step(Primitive::Map { expression, shape, scalar: Scalar::F32 }, inputs, 0).unwrap()[0]
@@ -264,10 +265,10 @@ mod tests {
                 }
             };
             program.outputs = vec![result];
-            let number = |place: usize| f64::from((place * 7 % 11) as f32 / 4.0 - 1.0);
-            let tensor = Tensor::new(shape.clone(), (0..shape.elements()).map(number).collect());
+            let element = |index: usize| f64::from((index * 7 % 11) as f32 / 4.0 - 1.0);
+            let tensor = HostTensor::new(shape.clone(), (0..shape.elements()).map(element).collect());
             let expected = interpret(&program, std::slice::from_ref(&tensor)).unwrap().remove(0).elements;
-            let limits = Limits { max_bindings: 8, ..Limits::default() };
+            let limits = DeviceLimits { max_bindings: 8, ..DeviceLimits::default() };
             let fused = fuse(&program, &limits);
             let kernels = split(&mut program, fused, limits.max_bindings);
             assert_eq!(kernels.len(), 3, "{kernels:?}");
@@ -282,9 +283,9 @@ mod tests {
         let kernels = |shape: [usize; 2]| {
             let mut program = Program::default();
             let input = program.input(Scalar::F32, shape.into());
-            let reduce = Primitive::Reduce { reduction: Reduction::Sum, axes: vec![1] };
+            let reduce = Primitive::Reduce { reduction: ReduceOp::Sum, axes: vec![1] };
             program.outputs = program.step(reduce, &[input], 0).unwrap();
-            let fused = fuse(&program, &Limits::default());
+            let fused = fuse(&program, &DeviceLimits::default());
             split(&mut program, fused, 8).len()
         };
         assert_eq!([[4, 8192], [4, 8209], [4, 16384], [1024, 16384]].map(kernels), [1, 1, 2, 1]);

@@ -88,9 +88,9 @@ impl Views {
 /// Whether the primitive reads each element of its inputs once or a few times, and with many invocations.
 pub(super) fn reads_each_once(primitive: &Primitive) -> bool {
     match primitive {
-        Primitive::Map { .. } | Primitive::WholeMap { .. } | Primitive::Concatenate { .. } => true,
+        Primitive::Map { .. } | Primitive::IntMap { .. } | Primitive::Concatenate { .. } => true,
         Primitive::Window(_) | Primitive::Resample(_) => true,
-        Primitive::Contract(_) | Primitive::Multiply { .. } | Primitive::TopK { .. } | Primitive::Scan { .. } => false,
+        Primitive::Convolution(_) | Primitive::MatMul { .. } | Primitive::TopK { .. } | Primitive::Scan { .. } => false,
         Primitive::Reduce { .. } | Primitive::Rows(_) | Primitive::ArgReduce { .. } => false,
         Primitive::Gather(_) | Primitive::Unpool { .. } | Primitive::Reshape(_) | Primitive::IndexMap(_) => false,
     }
@@ -129,8 +129,8 @@ fn repeated(resample: &Resample, input: &[usize]) -> Option<IndexMap> {
 mod tests {
     use super::super::fuse;
     use super::*;
-    use crate::kernel::Limits;
-    use attache_gpu_ir::{Expression, Reduction, Scalar, Window, WindowKind};
+    use crate::kernel::DeviceLimits;
+    use attache_gpu_ir::{Expression, ReduceOp, Scalar, Window, WindowKind};
 
     /// Appends one channel of zeros.
     fn wider(program: &mut Program, input: ValueId) -> ValueId {
@@ -152,49 +152,49 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_reads_what_is_padded_where_it_lies() {
+    fn a_sum_reads_padding_through_a_view() {
         let (mut program, [narrow, wide]) = start();
         let padded = wider(&mut program, narrow);
         program.outputs = vec![sum(&mut program, [padded, wide])];
-        let kernels = fuse(&program, &Limits::default());
+        let kernels = fuse(&program, &DeviceLimits::default());
         assert_eq!((kernels.len(), kernels[0].origins.clone()), (1, vec![0, 1]));
         assert_eq!(kernels[0].reads().collect::<Vec<_>>(), [narrow, wide]);
     }
 
     #[test]
-    fn what_is_read_often_or_goes_out_is_stored() {
+    fn a_view_with_many_readers_or_an_output_is_stored() {
         let (mut program, [narrow, wide]) = start();
         let padded = wider(&mut program, narrow);
         program.outputs = vec![sum(&mut program, [padded, wide]), padded];
-        assert_eq!(fuse(&program, &Limits::default()).len(), 2);
+        assert_eq!(fuse(&program, &DeviceLimits::default()).len(), 2);
         let (mut program, [narrow, wide]) = start();
         let padded = wider(&mut program, narrow);
         program.outputs = (0..3).map(|_| sum(&mut program, [padded, wide])).collect();
-        assert_eq!(fuse(&program, &Limits::default()).len(), 4);
+        assert_eq!(fuse(&program, &DeviceLimits::default()).len(), 4);
     }
 
     #[test]
-    fn what_a_reduction_reads_is_stored() {
+    fn a_view_read_by_a_reduction_is_stored() {
         let (mut program, [narrow, _]) = start();
         let padded = wider(&mut program, narrow);
-        let reduce = Primitive::Reduce { reduction: Reduction::Sum, axes: vec![1] };
+        let reduce = Primitive::Reduce { reduction: ReduceOp::Sum, axes: vec![1] };
         program.outputs = program.step(reduce, &[padded], 1).unwrap();
-        assert_eq!(fuse(&program, &Limits::default()).len(), 2);
+        assert_eq!(fuse(&program, &DeviceLimits::default()).len(), 2);
     }
 
     #[test]
-    fn moves_are_joined_where_the_second_fills_nothing_in() {
+    fn maps_are_composed_if_the_second_has_no_fill() {
         let (mut program, [narrow, wide]) = start();
         let padded = wider(&mut program, narrow);
         let coordinates = vec![Index::Axis(0), Index::Axis(2), Index::Axis(1), Index::Axis(3)];
         let swap = Primitive::IndexMap(IndexMap { output: vec![1, 2, 2, 4], coordinates, fill: None });
         let swapped = program.step(swap, &[padded], 0).unwrap()[0];
         program.outputs = vec![sum(&mut program, [swapped, wide])];
-        assert_eq!(fuse(&program, &Limits::default()).len(), 1);
+        assert_eq!(fuse(&program, &DeviceLimits::default()).len(), 1);
         let (mut program, [narrow, _]) = start();
         let twice = [0; 2].iter().fold(narrow, |id, _| wider(&mut program, id));
         program.outputs = vec![sum(&mut program, [twice, twice])];
-        assert_eq!(fuse(&program, &Limits::default()).len(), 2);
+        assert_eq!(fuse(&program, &DeviceLimits::default()).len(), 2);
     }
 
     /// The kernels of a program that moves integers, casts them to float and applies the primitive.
@@ -206,13 +206,13 @@ mod tests {
         let cast = Primitive::Map { expression: Expression::Input(0), shape, scalar: Scalar::F32 };
         let cast = program.step(cast, &[moved], 1).unwrap()[0];
         program.outputs = program.step(primitive, &[cast], 2).unwrap();
-        let kernels = fuse(&program, &Limits::default());
+        let kernels = fuse(&program, &DeviceLimits::default());
         crate::kernel::validate(&program, &kernels, "fusion").unwrap();
         kernels
     }
 
     #[test]
-    fn integers_that_are_moved_and_cast_are_read_where_they_lie() {
+    fn moved_and_cast_integers_are_read_through_a_view() {
         let coordinates = [0, 2, 1, 3].map(Index::Axis).to_vec();
         let transposed = IndexMap { output: vec![1, 6, 4, 3], coordinates, fill: None };
         let coordinates = vec![Index::Axis(0), Index::Axis(1).plus(-1), Index::Axis(2).plus(-1), Index::Axis(3)];
@@ -239,24 +239,24 @@ mod tests {
     }
 
     #[test]
-    fn what_is_viewed_through_a_reshape_is_no_prologue() {
+    fn a_value_viewed_through_a_reshape_is_no_prologue() {
         let mut program = Program::default();
         let input = program.input(Scalar::F32, [1, 5, 5, 1].into());
         let constant = attache_base::Constant::from_values(attache_base::Shape::from([1, 1, 1, 1]), &[2.0f32]);
-        let contract = |program: &mut Program, data: ValueId| {
+        let convolution = |program: &mut Program, data: ValueId| {
             let filter = program.constant(Scalar::F32, constant.clone());
             let plain = super::super::tests::pointwise([5, 5]);
             program.step(plain, &[data, filter], 0).unwrap()[0]
         };
-        let first = contract(&mut program, input);
+        let first = convolution(&mut program, input);
         let flat = program.step(Primitive::Reshape([25].into()), &[first], 0).unwrap()[0];
         let image = program.step(Primitive::Reshape([1, 5, 5, 1].into()), &[flat], 0).unwrap()[0];
         let same =
             IndexMap { output: vec![1, 5, 5, 1], coordinates: (0..4).map(Index::Axis).collect(), fill: Some(0.0) };
         let padded = program.step(Primitive::IndexMap(same), &[image], 1).unwrap()[0];
-        let second = contract(&mut program, padded);
+        let second = convolution(&mut program, padded);
         program.outputs = vec![second, sum(&mut program, [padded; 2])];
-        let kernels = fuse(&program, &Limits::default());
+        let kernels = fuse(&program, &DeviceLimits::default());
         crate::kernel::validate(&program, &kernels, "fusion").unwrap();
         assert!(kernels.iter().any(|kernel| kernel.outputs == [first]), "{kernels:?}");
     }

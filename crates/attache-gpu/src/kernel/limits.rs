@@ -2,7 +2,7 @@
 
 /// Limits of a device for shaders, and choices that depend on its driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct DeviceLimits {
     /// Storage buffers that one shader can bind for values and constants, at least 4.
     pub max_bindings: usize,
     /// Where a shader's parameters are stored.
@@ -19,11 +19,11 @@ pub struct Limits {
     pub shader_f16: bool,
     /// How 16×16 f16 matrices are multiplied with f32 accumulation.
     pub matrices: Matrices,
-    /// Whether the invocations of a work group should share a long sum. Software devices run invocations one after the
-    /// other, so barriers cost more than the sharing saves.
-    pub shares_sums: bool,
+    /// Whether variants may split the K sum of one result over the invocations of a work group (split-K). Software
+    /// devices run invocations one after the other, so barriers cost more than split-K saves.
+    pub splits_k: bool,
     /// Which variant generates a kernel if several apply.
-    pub variants: Variants,
+    pub variants: VariantChoice,
 }
 
 /// Maximum work groups along one axis of a dispatch; every device supports this many.
@@ -32,7 +32,7 @@ pub(crate) const MAX_GROUPS: usize = 65535;
 /// Maximum output channels along one dispatch axis if each work group computes a block of 8, the smallest block.
 pub(crate) const MAX_OUTPUTS: usize = MAX_GROUPS * 8;
 
-impl Default for Limits {
+impl Default for DeviceLimits {
     /// The limits that every device meets.
     fn default() -> Self {
         Self {
@@ -44,8 +44,8 @@ impl Default for Limits {
             alignment: 256,
             shader_f16: false,
             matrices: Matrices::Absent,
-            shares_sums: true,
-            variants: Variants::Cheapest,
+            splits_k: true,
+            variants: VariantChoice::ByPriority,
         }
     }
 }
@@ -59,7 +59,7 @@ pub enum Params {
     Uniform,
     /// In a storage buffer. If a loop bound comes from a uniform buffer, Mesa's software driver recompiles the shader
     /// at every dispatch and keeps every compiled version.
-    Storage,
+    StorageFormat,
 }
 
 impl Params {
@@ -68,7 +68,7 @@ impl Params {
         match self {
             Params::Text => None,
             Params::Uniform => Some("uniform"),
-            Params::Storage => Some("storage, read"),
+            Params::StorageFormat => Some("storage, read"),
         }
     }
 }
@@ -86,10 +86,10 @@ pub enum Matrices {
 
 /// Which variant generates a kernel if several apply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Variants {
-    /// The one with the lowest estimated cost.
+pub enum VariantChoice {
+    /// The one with the lowest priority number.
     #[default]
-    Cheapest,
-    /// The variant of this name if it applies, otherwise the cheapest.
+    ByPriority,
+    /// The variant of this name if it applies, otherwise the one with the lowest priority number.
     Named(&'static str),
 }

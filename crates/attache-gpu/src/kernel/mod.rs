@@ -11,42 +11,42 @@ mod storage;
 mod validate;
 mod vectors;
 
-use attache_gpu_ir::{Expression, IndexMap, Primitive, ValueId, Whole};
+use attache_gpu_ir::{Expression, IndexMap, IntExpression, Primitive, ValueId};
 
 pub(crate) use alias::roots;
 pub use error::{GpuError, GpuErrorKind};
-pub use limits::{Limits, Matrices, Params, Variants};
+pub use limits::{DeviceLimits, Matrices, Params, VariantChoice};
 pub(crate) use limits::{MAX_GROUPS, MAX_OUTPUTS};
 pub use precision::Precision;
 pub(crate) use storage::signed_point;
-pub use storage::{Storage, Storages};
+pub use storage::{StorageFormat, StorageFormats};
 pub(crate) use validate::{broken, validate};
-pub(crate) use vectors::{axes, lanes, made_scalar};
+pub(crate) use vectors::{axes, computed_scalar, vector_width};
 
 /// An expression applied to each element that a kernel's primitive computes, before the element is stored. `Input(0)`
 /// is that element, and `Input(k)` is the element of the k-th operand.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Epilogue {
     /// An expression of floats. The identity is also used for primitives that compute integers.
-    Real(Expression),
+    Float(Expression),
     /// An expression of integers.
-    Whole(Whole),
+    Int(IntExpression),
 }
 
 impl Epilogue {
     /// Whether elements are stored unchanged.
     pub fn is_identity(&self) -> bool {
         match self {
-            Epilogue::Real(expression) => expression.is_identity(),
-            Epilogue::Whole(expression) => expression.is_identity(),
+            Epilogue::Float(expression) => expression.is_identity(),
+            Epilogue::Int(expression) => expression.is_identity(),
         }
     }
 
     /// The WGSL type of the operands.
     pub(crate) fn element(&self) -> &'static str {
         match self {
-            Epilogue::Real(_) => "f32",
-            Epilogue::Whole(_) => "i32",
+            Epilogue::Float(_) => "f32",
+            Epilogue::Int(_) => "i32",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Precision of storage and arithmetic.
 
-use super::Storage;
+use super::StorageFormat;
 
 /// Precision of storage and arithmetic on a device. The names are those of TensorFlow Lite.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -25,11 +25,11 @@ impl Precision {
     }
 
     /// The storage format of floats, depending on whether the device's shaders support f16.
-    pub fn storage(self, shader_f16: bool) -> Storage {
+    pub fn storage(self, shader_f16: bool) -> StorageFormat {
         match self {
-            Precision::F32 => Storage::F32,
-            Precision::F32F16 | Precision::F16 if shader_f16 => Storage::Half,
-            Precision::F32F16 | Precision::F16 => Storage::HalfPairs,
+            Precision::F32 => StorageFormat::F32,
+            Precision::F32F16 | Precision::F16 if shader_f16 => StorageFormat::Half,
+            Precision::F32F16 | Precision::F16 => StorageFormat::HalfPairs,
         }
     }
 }

@@ -87,7 +87,7 @@ mod tests {
             primitive,
             inputs: vec![moved],
             prologue: None,
-            epilogue: Epilogue::Real(Expression::Input(0)),
+            epilogue: Epilogue::Float(Expression::Input(0)),
             operands: Vec::new(),
             views: vec![View { value: moved, source: input, map }],
             outputs: program.outputs.clone(),
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_that_make_what_others_read_are_right() {
+    fn valid_kernels_pass() {
         let (program, kernels) = squared();
         validate(&program, &kernels, "fusion").unwrap();
     }
@@ -105,19 +105,19 @@ mod tests {
     #[test]
     fn broken_kernels_are_found() {
         let spoil = |change: fn(&mut Vec<Kernel>)| {
-            let (program, mut made) = squared();
-            change(&mut made);
-            validate(&program, &made, "fusion").unwrap_err().to_string()
+            let (program, mut kernels) = squared();
+            change(&mut kernels);
+            validate(&program, &kernels, "fusion").unwrap_err().to_string()
         };
-        let lost = spoil(|made| made[0].views.clear());
+        let lost = spoil(|kernels| kernels[0].views.clear());
         assert!(lost.contains("reads %1, which no kernel before it makes"), "{lost}");
-        let twice = spoil(|made| made.push(made[0].clone()));
+        let twice = spoil(|kernels| kernels.push(kernels[0].clone()));
         assert!(twice.contains("makes %2, which is there already"), "{twice}");
         let gone = spoil(Vec::clear);
         assert!(gone.contains("no kernel makes the output %2"), "{gone}");
-        let stray = spoil(|made| {
-            let View { source, map, .. } = made[0].views[0].clone();
-            made[0].views.push(View { value: ValueId(0), source, map });
+        let stray = spoil(|kernels| {
+            let View { source, map, .. } = kernels[0].views[0].clone();
+            kernels[0].views.push(View { value: ValueId(0), source, map });
         });
         assert!(stray.contains("has a view of %0") || stray.contains("views %0"), "{stray}");
     }

@@ -2,7 +2,7 @@
 //! it.
 
 use attache_base::{Shape, broadcast_strides};
-use attache_gpu_ir::{Primitive, Program, Reduction, Scalar};
+use attache_gpu_ir::{Primitive, Program, ReduceOp, Scalar};
 
 use super::Kernel;
 
@@ -27,20 +27,20 @@ pub(crate) fn axes(from: &Shape, to: &Shape) -> Vec<Axis> {
 }
 
 /// The type of the elements that a kernel's primitive computes, before the epilogue.
-pub(crate) fn made_scalar(program: &Program, kernel: &Kernel) -> Scalar {
-    use Primitive::{Concatenate, Contract, Gather, IndexMap, Multiply};
+pub(crate) fn computed_scalar(program: &Program, kernel: &Kernel) -> Scalar {
+    use Primitive::{Concatenate, Convolution, Gather, IndexMap, MatMul};
     let keeps =
-        matches!(kernel.primitive, IndexMap(_) | Concatenate { .. } | Gather(_) | Contract(_) | Multiply { .. });
-    let sums = matches!(kernel.primitive, Primitive::Reduce { reduction: Reduction::Sum, .. });
+        matches!(kernel.primitive, IndexMap(_) | Concatenate { .. } | Gather(_) | Convolution(_) | MatMul { .. });
+    let sums = matches!(kernel.primitive, Primitive::Reduce { reduction: ReduceOp::Sum, .. });
     let integers = (keeps || sums) && program.value(kernel.inputs[0]).scalar == Scalar::I32;
     if integers || matches!(kernel.primitive, Primitive::ArgReduce { .. }) { Scalar::I32 } else { Scalar::F32 }
 }
 
 /// The vector width: how many adjacent elements one invocation computes. 4 if the output and every operand that is
 /// broadcast to it can be accessed in whole vectors, otherwise 1.
-pub(crate) fn lanes(program: &Program, kernel: &Kernel) -> usize {
+pub(crate) fn vector_width(program: &Program, kernel: &Kernel) -> usize {
     let output = program.value(kernel.outputs[0]);
-    let is_map = matches!(kernel.primitive, Primitive::Map { .. } | Primitive::WholeMap { .. });
+    let is_map = matches!(kernel.primitive, Primitive::Map { .. } | Primitive::IntMap { .. });
     let broadcast = if is_map { &kernel.inputs } else { &kernel.operands };
     let whole = |from: &Shape| axes(from, &output.shape).first().is_none_or(|axis| axis.extent.is_multiple_of(4));
     let fits = output.shape.elements().is_multiple_of(4) && broadcast.iter().all(|id| whole(program.shape(*id)));
@@ -51,7 +51,7 @@ pub(crate) fn lanes(program: &Program, kernel: &Kernel) -> usize {
 mod tests {
 
     #[test]
-    fn axes_merge_where_one_loop_serves() {
+    fn axes_that_one_loop_covers_are_merged() {
         let axes = |from: &[usize], to: &[usize]| {
             super::axes(&from.into(), &to.into()).iter().map(|a| (a.extent, a.stride)).collect::<Vec<_>>()
         };

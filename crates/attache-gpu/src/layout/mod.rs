@@ -7,7 +7,7 @@
 use attache_base::arena::{self, Lifetime};
 use attache_gpu_ir::{Program, ValueId};
 
-use crate::kernel::{Kernel, Storages, roots};
+use crate::kernel::{Kernel, StorageFormats, roots};
 
 /// The strictest binding alignment that any device requires.
 pub(crate) const ALIGNMENT: usize = 256;
@@ -17,7 +17,7 @@ const WORD: usize = 4;
 
 /// The location of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Location {
     /// The n-th input of the program.
     Input(usize),
     /// The n-th constant.
@@ -30,14 +30,14 @@ pub enum Place {
         offset: usize,
     },
     /// No memory: no kernel writes or reads the value.
-    Nowhere,
+    Unallocated,
 }
 
 /// The location of every value of a program, and the sizes of banks.
 #[derive(Clone, Debug, Default)]
 pub struct Layout {
     /// The location of each value.
-    pub places: Vec<Place>,
+    pub locations: Vec<Location>,
     /// Size of each bank in bytes.
     pub banks: Vec<usize>,
     /// The constants that kernels read unpacked, without duplicates.
@@ -46,12 +46,12 @@ pub struct Layout {
     /// smaller in total.
     pub lower_bound: usize,
     /// Bytes of the banks beyond the lower bound, by cause.
-    pub excess: Excess,
+    pub excess: ArenaOverhead,
 }
 
 /// Bytes of banks beyond the lower bound, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Excess {
+pub struct ArenaOverhead {
     /// Bytes that a single bank would save.
     pub banks: usize,
     /// Of the remaining bytes, those that packing values without alignment would save.
@@ -70,8 +70,8 @@ impl Layout {
         program: &Program,
         kernels: &[Kernel],
         constants: Vec<ValueId>,
-        storages: &Storages,
-        Rules { alignment, apart }: Rules,
+        storages: &StorageFormats,
+        LayoutConstraints { alignment, apart }: LayoutConstraints,
     ) -> Self {
         let roots = roots(program);
         let root = |id: ValueId| roots[id.index()];
@@ -92,29 +92,29 @@ impl Layout {
                 life.last = kernels.len();
             }
         }
-        let made: Vec<(usize, Lifetime)> =
+        let stored: Vec<(usize, Lifetime)> =
             lives.iter().enumerate().filter_map(|(id, life)| Some((id, (*life)?))).collect();
-        let banks = if apart { colour(program, kernels, &roots) } else { together(kernels, program.values.len()) };
-        let mut layout = Layout { places: vec![Place::Nowhere; program.values.len()], ..Layout::default() };
-        let all: Vec<Lifetime> = made.iter().map(|(_, life)| *life).collect();
+        let banks = if apart { colour(program, kernels, &roots) } else { one_bank(kernels, program.values.len()) };
+        let mut layout = Layout { locations: vec![Location::Unallocated; program.values.len()], ..Layout::default() };
+        let all: Vec<Lifetime> = stored.iter().map(|(_, life)| *life).collect();
         layout.lower_bound = arena::lower_bound(&all);
         for bank in 0..banks.iter().flatten().max().map_or(0, |most| most + 1) {
-            let members: Vec<&(usize, Lifetime)> = made.iter().filter(|(id, _)| banks[*id] == Some(bank)).collect();
+            let members: Vec<&(usize, Lifetime)> = stored.iter().filter(|(id, _)| banks[*id] == Some(bank)).collect();
             let plan = arena::plan(&members.iter().map(|(_, life)| *life).collect::<Vec<_>>(), alignment);
             for ((id, _), offset) in members.iter().zip(&plan.offsets) {
-                layout.places[*id] = Place::Bank { bank, offset: *offset };
+                layout.locations[*id] = Location::Bank { bank, offset: *offset };
             }
             layout.banks.push(plan.size.next_multiple_of(WORD));
         }
-        layout.excess = Excess::new(&all, alignment, layout.banks.iter().sum(), layout.lower_bound);
+        layout.excess = ArenaOverhead::new(&all, alignment, layout.banks.iter().sum(), layout.lower_bound);
         for (index, id) in program.inputs.iter().enumerate() {
-            layout.places[id.index()] = Place::Input(index);
+            layout.locations[id.index()] = Location::Input(index);
         }
         for (index, id) in constants.iter().enumerate() {
-            layout.places[id.index()] = Place::Constant(index);
+            layout.locations[id.index()] = Location::Constant(index);
         }
         for (id, root) in roots.iter().enumerate() {
-            layout.places[id] = layout.places[root.index()];
+            layout.locations[id] = layout.locations[root.index()];
         }
         layout.constants = constants;
         layout
@@ -123,14 +123,14 @@ impl Layout {
 
 /// What a device and a submission method require of locations.
 #[derive(Clone, Copy, Debug)]
-pub struct Rules {
+pub struct LayoutConstraints {
     /// Alignment of every value in bytes.
     pub alignment: usize,
     /// Whether no kernel may read the bank that it writes.
     pub apart: bool,
 }
 
-impl Excess {
+impl ArenaOverhead {
     fn new(lives: &[Lifetime], alignment: usize, total: usize, lower_bound: usize) -> Self {
         let [aligned, dense] = [alignment, 1].map(|alignment| arena::plan(lives, alignment).size);
         // The planner is greedy, so a plan with more constraints can be smaller by chance.
@@ -141,7 +141,7 @@ impl Excess {
 }
 
 /// Assigns every value that a kernel writes to bank 0.
-fn together(kernels: &[Kernel], values: usize) -> Vec<Option<usize>> {
+fn one_bank(kernels: &[Kernel], values: usize) -> Vec<Option<usize>> {
     let mut banks = vec![None; values];
     kernels.iter().flat_map(|kernel| &kernel.outputs).for_each(|id| banks[id.index()] = Some(0));
     banks
@@ -173,35 +173,35 @@ fn colour(program: &Program, kernels: &[Kernel], roots: &[ValueId]) -> Vec<Optio
 mod tests {
     use super::*;
     use crate::fuse::fuse;
-    use crate::kernel::{Limits, Storage};
-    use attache_gpu_ir::{Primitive, Reduction, Scalar};
+    use crate::kernel::{DeviceLimits, StorageFormat};
+    use attache_gpu_ir::{Primitive, ReduceOp, Scalar};
 
     #[test]
     fn no_kernel_reads_the_bank_that_it_writes() {
         let mut program = Program::default();
         let input = program.input(Scalar::F32, [4, 4].into());
-        let reduce = |axes: Vec<usize>| Primitive::Reduce { reduction: Reduction::Sum, axes };
+        let reduce = |axes: Vec<usize>| Primitive::Reduce { reduction: ReduceOp::Sum, axes };
         let a = program.step(reduce(vec![0]), &[input], 0).unwrap()[0];
         let b = program.step(reduce(vec![1]), &[a], 0).unwrap()[0];
         let reshaped = program.step(Primitive::Reshape([1].into()), &[b], 0).unwrap()[0];
         let c = program.step(reduce(vec![0]), &[reshaped], 0).unwrap()[0];
         program.outputs = vec![c, reshaped, input];
-        let kernels = fuse(&program, &Limits::default());
-        let storages = Storages::new(&program, Storage::F32);
-        let rules = |apart| Rules { alignment: 256, apart };
+        let kernels = fuse(&program, &DeviceLimits::default());
+        let storages = StorageFormats::new(&program, StorageFormat::F32);
+        let rules = |apart| LayoutConstraints { alignment: 256, apart };
         let lay_out = |apart| Layout::new(&program, &kernels, Vec::new(), &storages, rules(apart));
         let layout = lay_out(true);
-        assert_eq!(layout.places[reshaped.index()], layout.places[b.index()]);
-        assert_eq!(layout.places[input.index()], Place::Input(0));
-        let bank = |id: ValueId| match layout.places[id.index()] {
-            Place::Bank { bank, .. } => bank,
+        assert_eq!(layout.locations[reshaped.index()], layout.locations[b.index()]);
+        assert_eq!(layout.locations[input.index()], Location::Input(0));
+        let bank = |id: ValueId| match layout.locations[id.index()] {
+            Location::Bank { bank, .. } => bank,
             other => panic!("{other:?}"),
         };
         assert!(bank(a) != bank(b) && bank(b) != bank(c));
         assert_eq!(layout.lower_bound, 16 + 4);
         let one = lay_out(false);
         assert_eq!((one.banks.len(), one.lower_bound), (1, 16 + 4));
-        let Excess { banks, alignment, planner } = one.excess;
+        let ArenaOverhead { banks, alignment, planner } = one.excess;
         assert_eq!((banks, planner, alignment), (0, 0, one.banks[0] - 20));
     }
 }

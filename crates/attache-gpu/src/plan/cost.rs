@@ -1,12 +1,13 @@
-//! What a dispatch does, counted from shapes, whatever its shader makes of them.
+//! The cost of a dispatch: its arithmetic operations and its memory traffic. Both are counted from the shapes of
+//! values and bound buffers, whatever instructions the shader executes.
 //!
-//! - **Operations**: two for each multiply-add of a contraction or a product of matrices, padding included; one for each
-//!   element that a reduction, a fold of rows, a window or a scan reads; one for each function of an expression at each
-//!   element; none where elements are but moved.
-//! - **Bytes**: each value and each packed constant that the dispatch binds, once, as stored. Where elements are picked,
-//!   no more of them than are written.
+//! - **Operations**: two for each multiply-add of a convolution or matrix product, padding included. One for each
+//!   element that a reduction, a fold of rows, a window or a scan reads. One for each function of an expression at each
+//!   element. None for data movement.
+//! - **Bytes**: each value and each packed constant that the dispatch binds, once, as stored. If only some elements of
+//!   a value are read, at most as many elements as are written.
 //!
-//! Knows nothing of time and of caches: it is what must be done, not how well that is done.
+//! Time and caches are not modelled: the cost is what has to be done, not how fast it is done.
 
 use attache_base::Shape;
 use attache_gpu_ir::{Primitive, Program, RowStep, Sampling, ValueId};
@@ -17,7 +18,7 @@ use crate::wgsl::Binding;
 
 /// Operations and bytes of one dispatch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Work {
+pub struct DispatchCost {
     /// Arithmetic operations.
     pub operations: u64,
     /// Bytes read from memory.
@@ -26,18 +27,19 @@ pub struct Work {
     pub bytes_written: u64,
 }
 
-impl Work {
-    /// Of each dispatch of a planned program.
+impl DispatchCost {
+    /// The cost of each dispatch of a planned program.
     pub(crate) fn of(plan: &PlanReport) -> Vec<Self> {
         let mut last = None;
-        let work = plan.dispatches.iter().map(|dispatch| {
+        let costs = plan.dispatches.iter().map(|dispatch| {
             let is_first = last.replace(dispatch.kernel) != Some(dispatch.kernel);
             Self::of_dispatch(plan, dispatch, is_first)
         });
-        work.collect()
+        costs.collect()
     }
 
-    /// A kernel's operations are its first dispatch's, but where each dispatch has some of the inputs.
+    /// The cost of one dispatch. If a kernel has several dispatches, all its operations are counted for the first. The
+    /// dispatches of a concatenation each have some of the inputs, and are counted separately.
     fn of_dispatch(plan: &PlanReport, dispatch: &PlannedDispatch, is_first: bool) -> Self {
         let (program, kernel) = (&plan.program, &plan.kernels[dispatch.kernel]);
         let bound: Vec<ValueId> = read(dispatch).collect();
@@ -54,11 +56,11 @@ impl Work {
             reached * plan.storages.of(*id).bytes() as u64
         };
         let packed = dispatch.shader.bindings.iter().map(|binding| match binding {
-            Binding::Packed(numbers) => (numbers.count() * plan.storages.packed().bytes()) as u64,
+            Binding::Packed(floats) => (floats.count() * plan.storages.packed().bytes()) as u64,
             Binding::Words(words) => 4 * words.count() as u64,
             Binding::Read(_) | Binding::Write(..) => 0,
         });
-        let made = dispatch.shader.bindings.iter().map(|binding| match binding {
+        let stored = dispatch.shader.bindings.iter().map(|binding| match binding {
             Binding::Write(_, storage) if joins => written * storage.bytes() as u64,
             Binding::Write(id, _) => plan.bytes(*id) as u64,
             Binding::Read(_) | Binding::Packed(_) | Binding::Words(_) => 0,
@@ -71,12 +73,13 @@ impl Work {
         Self {
             operations,
             bytes_read: bound.iter().map(read).sum::<u64>() + packed.sum::<u64>(),
-            bytes_written: made.sum(),
+            bytes_written: stored.sum(),
         }
     }
 }
 
-/// As many elements of a value as a kernel that writes so many can reach, with what stands in front of it.
+/// The maximum number of elements of the value `id` that a kernel, including its prologue, can read if it writes
+/// `written` elements.
 fn reached(program: &Program, kernel: &Kernel, id: ValueId, written: u64) -> u64 {
     let picks = matches!(kernel.primitive, Primitive::IndexMap(_) | Primitive::Gather(_));
     if kernel.operands.contains(&id) || (kernel.inputs.contains(&id) && !picks) {
@@ -89,7 +92,7 @@ fn reached(program: &Program, kernel: &Kernel, id: ValueId, written: u64) -> u64
     seen.chain(first).fold(direct, u64::saturating_add)
 }
 
-/// The values that a dispatch reads, each once.
+/// The values that a dispatch reads, without duplicates.
 fn read(dispatch: &PlannedDispatch) -> impl Iterator<Item = ValueId> {
     let read = dispatch.shader.bindings.iter().filter_map(|binding| match binding {
         Binding::Read(id) => Some(*id),
@@ -107,12 +110,12 @@ fn elements(program: &Program, id: ValueId) -> u64 {
 
 fn functions(epilogue: &Epilogue) -> u64 {
     match epilogue {
-        Epilogue::Real(expression) => expression.functions() as u64,
-        Epilogue::Whole(expression) => expression.functions() as u64,
+        Epilogue::Float(expression) => expression.functions() as u64,
+        Epilogue::Int(expression) => expression.functions() as u64,
     }
 }
 
-/// Of a kernel as a whole. Numbers too large to count are the largest there are.
+/// The operations of a kernel, including its prologue and epilogue. The count saturates.
 fn operations(program: &Program, kernel: &Kernel) -> u64 {
     let outputs = elements(program, kernel.outputs[0]);
     let inputs: Vec<&Shape> = kernel.inputs.iter().map(|id| program.shape(*id)).collect();
@@ -121,12 +124,12 @@ fn operations(program: &Program, kernel: &Kernel) -> u64 {
     primitive(&kernel.primitive, &inputs, outputs).saturating_add(after).saturating_add(first)
 }
 
-/// Of a primitive that makes so many elements from inputs of these shapes.
+/// The operations of a primitive that computes `outputs` elements from inputs of these shapes.
 fn primitive(primitive: &Primitive, inputs: &[&Shape], outputs: u64) -> u64 {
     let read = inputs.first().map_or(0, |shape| shape.elements() as u64);
     match primitive {
         Primitive::Map { expression, .. } => outputs.saturating_mul(expression.functions() as u64),
-        Primitive::WholeMap { expression, .. } => outputs.saturating_mul(expression.functions() as u64),
+        Primitive::IntMap { expression, .. } => outputs.saturating_mul(expression.functions() as u64),
         Primitive::Reduce { .. } | Primitive::ArgReduce { .. } | Primitive::Scan { .. } => read,
         Primitive::Rows(rows) => {
             let (each, row) = (rows.shape.elements() as u64, rows.folded().elements() as u64);
@@ -143,21 +146,22 @@ fn primitive(primitive: &Primitive, inputs: &[&Shape], outputs: u64) -> u64 {
         Primitive::Window(window) => {
             window.size.iter().fold(outputs, |product, extent| product.saturating_mul(*extent as u64))
         }
-        Primitive::Contract(contraction) => {
+        Primitive::Convolution(convolution) => {
             let filter = inputs[1];
-            // Transposed, every element of the data meets the whole window and every output channel.
-            let (elements, others) = match contraction.transposed {
+            // In a transposed convolution every element of the data is multiplied by the whole window for every output
+            // channel.
+            let (elements, others) = match convolution.transposed {
                 true => (read, filter[0] * filter[1] * filter[2]),
                 false => (outputs, filter[1] * filter[2] * filter[3]),
             };
             elements.saturating_mul(2 * others as u64)
         }
-        Primitive::Multiply { transposed } => {
+        Primitive::MatMul { transposed } => {
             let left = inputs[0];
             let depth = left[left.rank() - if transposed[0] { 2 } else { 1 }];
             outputs.saturating_mul(2 * depth as u64)
         }
-        // Three times between two neighbours: a difference, a product and a sum.
+        // Three interpolations between two elements, each with a difference, a product and a sum.
         Primitive::Resample(resample) if resample.sampling == Sampling::Bilinear => outputs.saturating_mul(9),
         // Each element is compared with those chosen so far.
         Primitive::TopK { count } => read.saturating_mul(*count as u64),
@@ -173,27 +177,35 @@ fn primitive(primitive: &Primitive, inputs: &[&Shape], outputs: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::{Limits, Precision};
+    use crate::kernel::{DeviceLimits, Precision};
     use attache_base::Constant;
-    use attache_gpu_ir::{Contraction, Expression, Index, IndexMap, Scalar};
+    use attache_gpu_ir::{ConvolutionGeometry, Expression, Index, IndexMap, Scalar};
 
-    /// The work of each dispatch of a program.
-    fn work(program: Program, precision: Precision) -> Vec<Work> {
-        let limits = Limits { shader_f16: true, ..Limits::default() };
-        Work::of(&PlanReport::new(program, precision, &limits, true).unwrap())
+    /// The cost of each dispatch of a program.
+    fn costs_of(program: Program, precision: Precision) -> Vec<DispatchCost> {
+        let limits = DeviceLimits { shader_f16: true, ..DeviceLimits::default() };
+        DispatchCost::of(&PlanReport::new(program, precision, &limits, true).unwrap())
     }
 
-    fn contraction(output: [usize; 2], groups: usize, transposed: bool) -> Primitive {
+    fn convolution(output: [usize; 2], groups: usize, transposed: bool) -> Primitive {
         let (strides, dilations, before) = ([1; 2], [1; 2], [0; 2]);
-        Primitive::Contract(Contraction { strides, dilations, before, output, groups, transposed, zero_points: [0; 2] })
+        Primitive::Convolution(ConvolutionGeometry {
+            strides,
+            dilations,
+            before,
+            output,
+            groups,
+            transposed,
+            zero_points: [0; 2],
+        })
     }
 
-    /// A contraction of `[1, 4, 4, channels]` by a filter, with what follows it.
-    fn contracted(filter: [usize; 4], channels: usize, primitive: Primitive, then: Option<Expression>) -> Program {
+    /// A convolution of `[1, 4, 4, channels]` with a filter, and a map that follows it.
+    fn convolved(filter: [usize; 4], channels: usize, primitive: Primitive, then: Option<Expression>) -> Program {
         let mut program = Program::default();
         let data = program.input(Scalar::F32, Shape::from([1, 4, 4, channels]));
-        let numbers = vec![0.5f32; filter.iter().product()];
-        let filter = program.constant(Scalar::F32, Constant::from_values(filter, &numbers));
+        let weights = vec![0.5f32; filter.iter().product()];
+        let filter = program.constant(Scalar::F32, Constant::from_values(filter, &weights));
         let made = program.step(primitive, &[data, filter], 0).unwrap()[0];
         program.outputs = vec![made];
         if let Some(expression) = then {
@@ -204,36 +216,36 @@ mod tests {
     }
 
     #[test]
-    fn a_contraction_counts_two_for_each_multiply_add() {
-        let pointwise = || contraction([4, 4], 1, false);
-        let works = work(contracted([16, 1, 1, 8], 8, pointwise(), None), Precision::F32);
-        assert_eq!(works.len(), 1);
-        assert_eq!(works[0].operations, 2 * 16 * 8 * 16, "2 · positions · channels in · channels out");
-        assert_eq!(works[0].bytes_written, 16 * 16 * 4);
+    fn a_convolution_counts_two_operations_for_each_multiply_add() {
+        let pointwise = || convolution([4, 4], 1, false);
+        let costs = costs_of(convolved([16, 1, 1, 8], 8, pointwise(), None), Precision::F32);
+        assert_eq!(costs.len(), 1);
+        assert_eq!(costs[0].operations, 2 * 16 * 8 * 16, "2 · positions · channels in · channels out");
+        assert_eq!(costs[0].bytes_written, 16 * 16 * 4);
         // The filter may be packed with a bias.
         let filter = 16 * 8 * 4;
-        assert!((16 * 8 * 4 + filter..=16 * 8 * 4 + filter + 64).contains(&works[0].bytes_read), "{works:?}");
+        assert!((16 * 8 * 4 + filter..=16 * 8 * 4 + filter + 64).contains(&costs[0].bytes_read), "{costs:?}");
 
         let clamped = Expression::Input(0).clamp(0.0, 6.0);
-        let works = work(contracted([16, 1, 1, 8], 8, pointwise(), Some(clamped)), Precision::F32);
-        assert_eq!(works.iter().map(|work| work.operations).collect::<Vec<_>>(), [2 * 16 * 8 * 16 + 2 * 16 * 16]);
+        let costs = costs_of(convolved([16, 1, 1, 8], 8, pointwise(), Some(clamped)), Precision::F32);
+        assert_eq!(costs.iter().map(|cost| cost.operations).collect::<Vec<_>>(), [2 * 16 * 8 * 16 + 2 * 16 * 16]);
 
-        let depthwise = work(contracted([8, 3, 3, 1], 8, contraction([2, 2], 8, false), None), Precision::F32);
+        let depthwise = costs_of(convolved([8, 3, 3, 1], 8, convolution([2, 2], 8, false), None), Precision::F32);
         assert_eq!(depthwise[0].operations, 2 * 4 * 8 * 9);
-        let transposed = work(contracted([5, 2, 2, 8], 8, contraction([5, 5], 1, true), None), Precision::F32);
+        let transposed = costs_of(convolved([5, 2, 2, 8], 8, convolution([5, 5], 1, true), None), Precision::F32);
         assert_eq!(transposed[0].operations, 2 * 16 * 8 * 4 * 5);
     }
 
     #[test]
-    fn what_stands_in_front_counts_as_well() {
-        let mut program = contracted([8, 3, 3, 1], 8, contraction([2, 2], 8, false), None);
-        let numbers = vec![0.5f32; 8 * 16];
-        let filter = program.constant(Scalar::F32, Constant::from_values([16, 1, 1, 8], &numbers));
+    fn prologues_are_counted() {
+        let mut program = convolved([8, 3, 3, 1], 8, convolution([2, 2], 8, false), None);
+        let weights = vec![0.5f32; 8 * 16];
+        let filter = program.constant(Scalar::F32, Constant::from_values([16, 1, 1, 8], &weights));
         let data = program.outputs[0];
-        program.outputs = program.step(contraction([2, 2], 1, false), &[data, filter], 1).unwrap();
-        let works = work(program, Precision::F32);
-        assert_eq!(works.iter().map(|work| work.operations).sum::<u64>(), 2 * 4 * 8 * 9 + 2 * 4 * 8 * 16);
-        assert!(works[0].bytes_read >= 4 * (16 * 8 + 8 * 9), "the data and the first filter: {works:?}");
+        program.outputs = program.step(convolution([2, 2], 1, false), &[data, filter], 1).unwrap();
+        let costs = costs_of(program, Precision::F32);
+        assert_eq!(costs.iter().map(|cost| cost.operations).sum::<u64>(), 2 * 4 * 8 * 9 + 2 * 4 * 8 * 16);
+        assert!(costs[0].bytes_read >= 4 * (16 * 8 + 8 * 9), "the data and the first filter: {costs:?}");
     }
 
     #[test]
@@ -241,22 +253,25 @@ mod tests {
         let mut program = Program::default();
         let left = program.input(Scalar::F32, Shape::from([3, 2, 5]));
         let right = program.input(Scalar::F32, Shape::from([7, 5]));
-        let product = Primitive::Multiply { transposed: [false, true] };
+        let product = Primitive::MatMul { transposed: [false, true] };
         program.outputs = program.step(product, &[left, right], 0).unwrap();
-        assert_eq!(work(program, Precision::F32)[0].operations, 2 * 3 * 2 * 7 * 5);
+        assert_eq!(costs_of(program, Precision::F32)[0].operations, 2 * 3 * 2 * 7 * 5);
     }
 
     #[test]
-    fn what_is_picked_is_all_that_is_read() {
+    fn a_slice_reads_only_its_elements() {
         let mut program = Program::default();
         let input = program.input(Scalar::F32, Shape::from([1000]));
         let slice = IndexMap { output: vec![8], coordinates: vec![Index::Axis(0).plus(5)], fill: None };
         program.outputs = program.step(Primitive::IndexMap(slice), &[input], 0).unwrap();
-        assert_eq!(work(program, Precision::F32), [Work { operations: 0, bytes_read: 32, bytes_written: 32 }]);
+        assert_eq!(
+            costs_of(program, Precision::F32),
+            [DispatchCost { operations: 0, bytes_read: 32, bytes_written: 32 }]
+        );
     }
 
     #[test]
-    fn what_is_seen_through_a_view_is_all_that_is_read() {
+    fn a_view_reads_only_its_elements() {
         let mut program = Program::default();
         let input = program.input(Scalar::F32, Shape::from([1000]));
         let slice = IndexMap { output: vec![8], coordinates: vec![Index::Axis(0).plus(5)], fill: None };
@@ -264,17 +279,20 @@ mod tests {
         let expression = Expression::Input(0).add(Expression::Constant(1.0));
         let map = Primitive::Map { expression, shape: Shape::from([8]), scalar: Scalar::F32 };
         program.outputs = program.step(map, &[slice], 1).unwrap();
-        assert_eq!(work(program, Precision::F32), [Work { operations: 8, bytes_read: 32, bytes_written: 32 }]);
+        assert_eq!(
+            costs_of(program, Precision::F32),
+            [DispatchCost { operations: 8, bytes_read: 32, bytes_written: 32 }]
+        );
     }
 
     #[test]
-    fn the_dispatches_of_a_concatenation_share_it() {
+    fn the_dispatches_of_a_concatenation_divide_its_cost() {
         let mut program = Program::default();
         let inputs: Vec<ValueId> = (1..=5).map(|n| program.input(Scalar::F32, Shape::from([4 * n]))).collect();
         program.outputs = program.step(Primitive::Concatenate { axis: 0 }, &inputs, 0).unwrap();
-        let works = work(program, Precision::F32);
-        assert!(works.len() > 1, "four bindings don't hold six buffers");
-        assert_eq!(works.iter().map(|work| work.bytes_written).sum::<u64>(), 60 * 4);
-        assert_eq!(works.iter().map(|work| work.bytes_read).sum::<u64>(), 60 * 4);
+        let costs = costs_of(program, Precision::F32);
+        assert!(costs.len() > 1, "four bindings don't hold six buffers");
+        assert_eq!(costs.iter().map(|cost| cost.bytes_written).sum::<u64>(), 60 * 4);
+        assert_eq!(costs.iter().map(|cost| cost.bytes_read).sum::<u64>(), 60 * 4);
     }
 }

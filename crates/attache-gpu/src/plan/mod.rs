@@ -1,8 +1,8 @@
-//! The plan: everything that happens at a run, as plain data. It can be stored, and a recorder turns it into commands.
+//! The plan: everything that a run executes, as plain data. It can be stored, and a recorder turns it into commands.
 //!
-//! [`Plan`] holds texts, numbers and ranges of named buffers; no program, no device and nothing of a graphics interface. What
-//! people want to know of it is apart, in [`PlanReport`], and so are the bytes of its weights: the plan says where in a block
-//! each of them lies, and a [`WeightSource`] gives the block.
+//! [`Plan`] contains shader sources, sizes and ranges of named buffers. It contains no program, no device and no
+//! objects of a graphics API. Details for reports are separate, in [`PlanReport`], and so are the bytes of the weights:
+//! the plan contains the range of each weight in one block, and a [`WeightSource`] supplies the block.
 
 mod cost;
 mod hazards;
@@ -11,43 +11,43 @@ mod weights;
 
 use serde::{Deserialize, Serialize};
 
-pub use cost::Work;
+pub use cost::DispatchCost;
 pub use report::{PlanReport, PlannedDispatch};
 pub use weights::{Weight, WeightSource};
 
 use crate::kernel::{GpuError, GpuErrorKind};
 pub(crate) use weights::padded;
 
-/// Everything that happens at a run.
+/// Everything that a run executes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// WGSL of the shaders, each text once.
+    /// WGSL of the shaders, without duplicates.
     pub shaders: Vec<String>,
     /// The dispatches, in order.
     pub dispatches: Vec<Dispatch>,
     /// Bytes of each input.
     pub inputs: Vec<usize>,
-    /// Where each output lies after a run.
+    /// The location of each output after a run.
     pub outputs: Vec<BufferRange>,
     /// Bytes of each bank of intermediate values.
     pub banks: Vec<usize>,
-    /// What lies in the block of weights, in order.
+    /// The pieces of the block of weights, in order.
     pub weights: Vec<Weight>,
 }
 
 /// One dispatch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dispatch {
-    /// The shader, by its place in [`Plan::shaders`].
+    /// The shader, as an index into [`Plan::shaders`].
     pub shader: usize,
     /// Work groups along each axis.
     pub groups: [u32; 3],
-    /// The parameters, where the text doesn't hold them; they are bound at 0.
+    /// The parameters, bound at 0. Empty if they are literals in the source.
     pub params: Vec<u32>,
-    /// What is bound from 1 on.
+    /// The buffers, bound from 1 on.
     pub bindings: Vec<BoundRange>,
-    /// Whether a barrier must come before it: since the last one, a dispatch wrote what this one uses, or read what this one
-    /// writes.
+    /// Whether a barrier must precede it: since the last barrier, a dispatch wrote memory that this one uses, or read
+    /// memory that this one writes.
     pub needs_barrier: bool,
 }
 
@@ -64,16 +64,16 @@ pub struct BoundRange {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BufferRange {
     /// The buffer.
-    pub buffer: Buffer,
-    /// Where it begins.
+    pub buffer: PlanBuffer,
+    /// The start.
     pub offset: usize,
-    /// Its bytes. What a device binds is a multiple of four.
+    /// The size. Devices bind multiples of four bytes.
     pub size: usize,
 }
 
-/// A buffer by its name.
+/// The name of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Buffer {
+pub enum PlanBuffer {
     /// The n-th input.
     Input(usize),
     /// The n-th bank of intermediate values.
@@ -83,7 +83,7 @@ pub enum Buffer {
 }
 
 impl BufferRange {
-    /// Whether two ranges share a byte, as devices bind them.
+    /// Whether two ranges overlap, each padded to the size that devices bind.
     fn overlaps(&self, other: &Self) -> bool {
         let end = |range: &Self| range.offset + padded(range.size);
         self.buffer == other.buffer && self.offset < end(other) && other.offset < end(self)
@@ -91,16 +91,16 @@ impl BufferRange {
 }
 
 impl Plan {
-    /// The plan as bytes, which [`Plan::from_bytes`] reads.
+    /// Serializes the plan. [`Plan::from_bytes`] is the inverse.
     pub fn to_bytes(&self) -> Vec<u8> {
         postcard::to_allocvec(self).expect("plain data becomes bytes")
     }
 
-    /// The plan that these bytes hold.
+    /// Deserializes a plan.
     ///
     /// # Errors
     ///
-    /// Where they aren't a plan, or one that reaches outside of its own buffers.
+    /// If the bytes are not a plan, or if the plan accesses memory outside of its own buffers.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, GpuError> {
         let wrong = |what: String| GpuError::new(GpuErrorKind::Failed, format!("a stored plan is damaged: {what}"));
         let (plan, rest): (Self, _) = postcard::take_from_bytes(bytes).map_err(|error| wrong(error.to_string()))?;
@@ -111,7 +111,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// What reaches outside of the plan, if anything.
+    /// Returns an error that names the first range outside of the plan's buffers, if there is one.
     fn check(&self) -> Result<(), String> {
         let mut end = 0;
         for weight in &self.weights {
@@ -120,10 +120,10 @@ impl Plan {
         }
         let inside = |range: &BufferRange| {
             let size = match range.buffer {
-                Buffer::Input(index) => self.inputs.get(index).copied(),
-                Buffer::Bank(index) => self.banks.get(index).copied(),
-                // Recordings look for the weight that begins there.
-                Buffer::Weights => {
+                PlanBuffer::Input(index) => self.inputs.get(index).copied(),
+                PlanBuffer::Bank(index) => self.banks.get(index).copied(),
+                // Recordings look up the weight that starts at the offset.
+                PlanBuffer::Weights => {
                     let found = self.weights.binary_search_by_key(&range.offset, |weight| weight.offset);
                     found.ok().map(|index| range.offset + self.weights[index].size)
                 }
@@ -147,14 +147,14 @@ impl Plan {
         self.weights.last().map_or(0, |weight| weight.offset + padded(weight.size))
     }
 
-    /// The text of each dispatch's shader, and how many buffers that binds after its parameters.
+    /// The source of each dispatch's shader, and the number of buffers that it binds after its parameters.
     pub(crate) fn sources(&self) -> Vec<(&str, usize)> {
         let source = |dispatch: &Dispatch| (self.shaders[dispatch.shader].as_str(), dispatch.bindings.len());
         self.dispatches.iter().map(source).collect()
     }
 }
 
-/// Where so many bytes end, as devices bind them; `None` where nothing can count that far.
+/// The end of `size` bytes from `offset`, padded to the size that devices bind; `None` on overflow.
 fn checked_end(offset: usize, size: usize) -> Option<usize> {
     size.max(4).checked_next_multiple_of(4)?.checked_add(offset)
 }
@@ -165,9 +165,9 @@ mod tests {
     use attache_gpu_ir::{Expression, Primitive, Program, Scalar};
 
     use super::*;
-    use crate::kernel::{Limits, Precision};
+    use crate::kernel::{DeviceLimits, Precision};
 
-    /// `x * c + x`, with a constant as large as x.
+    /// `x * c + x`, with a constant of the shape of `x`.
     fn plan() -> Plan {
         let mut program = Program::default();
         let x = program.input(Scalar::F32, [2, 4].into());
@@ -175,7 +175,7 @@ mod tests {
         let expression = Expression::Input(0).multiply(Expression::Input(1)).add(Expression::Input(0));
         let map = Primitive::Map { expression, shape: [2, 4].into(), scalar: Scalar::F32 };
         program.outputs = program.step(map, &[x, constant], 0).unwrap();
-        PlanReport::new(program, Precision::F32, &Limits::default(), true).unwrap().plan().unwrap()
+        PlanReport::new(program, Precision::F32, &DeviceLimits::default(), true).unwrap().plan().unwrap()
     }
 
     #[test]
@@ -186,27 +186,27 @@ mod tests {
     }
 
     #[test]
-    fn damaged_plans_are_refused() {
+    fn damaged_plans_are_rejected() {
         let plan = plan();
         let bytes = plan.to_bytes();
         for length in 0..bytes.len() {
             assert!(Plan::from_bytes(&bytes[..length]).is_err(), "{length} of {} bytes", bytes.len());
         }
-        let refused = |change: fn(&mut Plan)| {
+        let rejected = |change: fn(&mut Plan)| {
             let mut other = plan.clone();
             change(&mut other);
             Plan::from_bytes(&other.to_bytes()).unwrap_err().to_string()
         };
-        assert!(refused(|plan| plan.dispatches[0].shader = 1).contains("dispatch 0"));
-        assert!(refused(|plan| plan.dispatches[0].bindings[0].range.offset = usize::MAX).contains("dispatch 0"));
-        assert!(refused(|plan| plan.outputs[0].size += 1).contains("output 0"));
-        assert!(refused(|plan| plan.weights[0].size = usize::MAX).contains("overlaps"));
-        let within_a_weight = refused(|plan| {
-            let weight = |bound: &&mut BoundRange| bound.range.buffer == Buffer::Weights;
+        assert!(rejected(|plan| plan.dispatches[0].shader = 1).contains("dispatch 0"));
+        assert!(rejected(|plan| plan.dispatches[0].bindings[0].range.offset = usize::MAX).contains("dispatch 0"));
+        assert!(rejected(|plan| plan.outputs[0].size += 1).contains("output 0"));
+        assert!(rejected(|plan| plan.weights[0].size = usize::MAX).contains("overlaps"));
+        let within_a_weight = rejected(|plan| {
+            let weight = |bound: &&mut BoundRange| bound.range.buffer == PlanBuffer::Weights;
             let bound = plan.dispatches[0].bindings.iter_mut().find(weight).unwrap();
             (bound.range.offset, bound.range.size) = (4, 4);
         });
         assert!(within_a_weight.contains("dispatch 0"), "{within_a_weight}");
-        assert!(refused(|plan| plan.weights.push(plan.weights[0].clone())).contains("overlaps"));
+        assert!(rejected(|plan| plan.weights.push(plan.weights[0].clone())).contains("overlaps"));
     }
 }

@@ -1,13 +1,13 @@
-//! Weights: a plan's constants and what kernels packed of them, in one block of bytes as the device stores them.
+//! Weights: a plan's constants and packed weights, in one block of bytes in the format of the device.
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Buffer, BufferRange};
+use super::{BufferRange, PlanBuffer};
 use crate::kernel::GpuError;
 
-/// Rounded up to what copies ask for.
+/// The size rounded up to a multiple of four bytes, as copies require.
 pub(crate) fn padded(bytes: usize) -> usize {
     bytes.max(4).next_multiple_of(4)
 }
@@ -15,27 +15,27 @@ pub(crate) fn padded(bytes: usize) -> usize {
 /// One piece of the block of weights.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Weight {
-    /// Of which values it was made, and in which packing, as `%3 f16` or `%3 %4 contract_blocked`.
+    /// The values that it was packed from and the format or variant, for example `%3 f16` or `%3 %4 conv_blocked`.
     pub name: String,
-    /// Where in the block it begins.
+    /// The offset in the block, in bytes.
     pub offset: usize,
-    /// Its bytes.
+    /// The size in bytes.
     pub size: usize,
 }
 
 impl Weight {
     pub(super) fn range(&self) -> BufferRange {
-        BufferRange { buffer: Buffer::Weights, offset: self.offset, size: self.size }
+        BufferRange { buffer: PlanBuffer::Weights, offset: self.offset, size: self.size }
     }
 }
 
-/// Gives the block of a plan's weights when a recording asks for it.
+/// Supplies the block of a plan's weights when a recording is made.
 pub trait WeightSource: Sync {
-    /// As many bytes as [`Plan::weight_bytes`](super::Plan::weight_bytes).
+    /// The block, of [`Plan::weight_bytes`](super::Plan::weight_bytes) bytes.
     ///
     /// # Errors
     ///
-    /// Where a constant can't be stored on a device.
+    /// If a constant cannot be stored on a device.
     fn block(&self) -> Result<Cow<'_, [u8]>, GpuError>;
 }
 

@@ -1,5 +1,5 @@
 //! Variants: implementations of kernels as shaders, one per file. If several apply to a kernel, the one with the lowest
-//! cost is used.
+//! priority number is used.
 
 mod convolution;
 mod elementwise;
@@ -19,19 +19,19 @@ pub(crate) struct Variant {
     pub(crate) takes_prologues: bool,
     /// Whether it can implement this kernel.
     pub(crate) applies: fn(&Context<'_>, &Kernel) -> bool,
-    /// Ranks it among the variants that apply to the same kernel; the lowest cost wins.
-    pub(crate) cost: fn(&Context<'_>, &Kernel) -> u32,
+    /// Its priority among the variants that apply to the same kernel. The lowest number is preferred.
+    pub(crate) priority: fn(&Context<'_>, &Kernel) -> u32,
     /// Generates the shaders, in the order in which they run.
     pub(crate) write: fn(&Context<'_>, &Kernel) -> Vec<Shader>,
 }
 
 /// The precondition for a variant to apply to any kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Needs {
+pub enum VariantRequirement {
     /// None: it can apply on every device and in every configuration.
     Nothing,
     /// Values stored as f32.
-    Binary32,
+    F32Storage,
     /// Programs with integer convolutions.
     Bytes,
     /// Cooperative matrices, and values stored as f16.
@@ -39,7 +39,7 @@ pub enum Needs {
 }
 
 /// The implementation chosen for a kernel.
-pub struct Written {
+pub struct GeneratedKernel {
     /// The shaders, in the order in which they run.
     pub shaders: Vec<Shader>,
     /// The other variants that apply to the kernel.

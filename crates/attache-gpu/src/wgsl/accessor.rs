@@ -1,42 +1,42 @@
 //! WGSL for loads from and stores to bound arrays, independent of how the elements are stored.
 
-use attache_gpu_ir::Bytes;
+use attache_gpu_ir::ByteType;
 
-use crate::kernel::Storage;
+use crate::kernel::StorageFormat;
 use crate::wgsl::expression::vector;
 
-impl Storage {
-    /// The WGSL element type of a bound array that is accessed `lanes` elements at a time. Parts of a word are not
-    /// addressable: at vector width 1, an element of a packed array is a whole 32-bit word.
-    pub(crate) fn place(self, lanes: usize) -> String {
+impl StorageFormat {
+    /// The WGSL element type of a bound array that is accessed `vector_width` elements at a time. Parts of a word are
+    /// not addressable: at vector width 1, an element of a packed array is a whole 32-bit word.
+    pub(crate) fn element_type(self, vector_width: usize) -> String {
         match self {
-            Storage::F32 => vector("f32", lanes),
-            Storage::I32 => vector("i32", lanes),
-            Storage::Half => vector("f16", lanes),
-            Storage::HalfPairs => vector("u32", lanes.div_ceil(2)),
-            Storage::Bytes(_) => "u32".to_owned(),
+            StorageFormat::F32 => vector("f32", vector_width),
+            StorageFormat::I32 => vector("i32", vector_width),
+            StorageFormat::Half => vector("f16", vector_width),
+            StorageFormat::HalfPairs => vector("u32", vector_width.div_ceil(2)),
+            StorageFormat::Bytes(_) => "u32".to_owned(),
         }
     }
 }
 
-/// A bound array, accessed in units of `lanes` adjacent elements.
+/// A bound array, accessed in units of `vector_width` adjacent elements.
 #[derive(Clone, Debug)]
 pub(crate) struct Array {
     name: String,
-    storage: Storage,
-    lanes: usize,
+    storage: StorageFormat,
+    vector_width: usize,
     /// The function that loads a unit, if units are not consecutive in memory.
     fetch: Option<String>,
 }
 
 impl Array {
-    pub(crate) fn new(name: String, storage: Storage, lanes: usize) -> Self {
-        Self { name, storage, lanes, fetch: None }
+    pub(crate) fn new(name: String, storage: StorageFormat, vector_width: usize) -> Self {
+        Self { name, storage, vector_width, fetch: None }
     }
 
-    /// The same array, accessed through a function that loads units of `lanes` elements.
-    pub(crate) fn fetched(self, function: String, lanes: usize) -> Self {
-        Self { lanes, fetch: Some(function), ..self }
+    /// The same array, accessed through a function that loads units of `vector_width` elements.
+    pub(crate) fn fetched(self, function: String, vector_width: usize) -> Self {
+        Self { vector_width, fetch: Some(function), ..self }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -44,15 +44,17 @@ impl Array {
     }
 
     /// WGSL that loads unit `at`, an index of type `u32` or `i32`, as floats.
-    pub(crate) fn reals(&self, at: &str) -> String {
+    pub(crate) fn floats(&self, at: &str) -> String {
         let name = &self.name;
         if let Some(fetch) = &self.fetch {
-            return format!("{}({fetch}(u32({at})))", vector("f32", self.lanes));
+            return format!("{}({fetch}(u32({at})))", vector("f32", self.vector_width));
         }
         match self.storage {
-            Storage::F32 | Storage::I32 | Storage::Half => format!("{}({name}[{at}])", vector("f32", self.lanes)),
-            Storage::HalfPairs => format!("read_{name}(u32({at}))"),
-            Storage::Bytes(_) => format!("{}(read_{name}(u32({at})))", vector("f32", self.lanes)),
+            StorageFormat::F32 | StorageFormat::I32 | StorageFormat::Half => {
+                format!("{}({name}[{at}])", vector("f32", self.vector_width))
+            }
+            StorageFormat::HalfPairs => format!("read_{name}(u32({at}))"),
+            StorageFormat::Bytes(_) => format!("{}(read_{name}(u32({at})))", vector("f32", self.vector_width)),
         }
     }
 
@@ -62,9 +64,9 @@ impl Array {
             return format!("{fetch}(u32({at}))");
         }
         match self.storage {
-            Storage::Bytes(_) => format!("read_{}(u32({at}))", self.name),
+            StorageFormat::Bytes(_) => format!("read_{}(u32({at}))", self.name),
             storage => {
-                debug_assert_eq!(storage, Storage::I32, "reals are not read as integers");
+                debug_assert_eq!(storage, StorageFormat::I32, "floats are not loaded as integers");
                 format!("{}[{at}]", self.name)
             }
         }
@@ -76,53 +78,53 @@ impl Array {
     }
 
     /// Whether the array holds integers.
-    pub(crate) fn is_whole(&self) -> bool {
-        matches!(self.storage, Storage::I32 | Storage::Bytes(_))
+    pub(crate) fn is_integer(&self) -> bool {
+        matches!(self.storage, StorageFormat::I32 | StorageFormat::Bytes(_))
     }
 
     /// WGSL that loads unit `at`: as integers if the array holds integers, else as floats.
-    pub(crate) fn numbers(&self, at: &str) -> String {
-        if self.is_whole() { self.integers(at) } else { self.reals(at) }
+    pub(crate) fn elements(&self, at: &str) -> String {
+        if self.is_integer() { self.integers(at) } else { self.floats(at) }
     }
 
     /// WGSL of the statement that stores `value` to unit `at`.
     pub(crate) fn write(&self, at: &str, value: &str) -> String {
         let name = &self.name;
         match self.storage {
-            Storage::F32 | Storage::I32 | Storage::Half => {
-                format!("{name}[{at}] = {}({value});", self.storage.place(self.lanes))
+            StorageFormat::F32 | StorageFormat::I32 | StorageFormat::Half => {
+                format!("{name}[{at}] = {}({value});", self.storage.element_type(self.vector_width))
             }
-            Storage::HalfPairs | Storage::Bytes(_) => format!("write_{name}(u32({at}), {value});"),
+            StorageFormat::HalfPairs | StorageFormat::Bytes(_) => format!("write_{name}(u32({at}), {value});"),
         }
     }
 
-    /// The definition of the function that [`Array::reals`] and [`Array::integers`] call for packed storage; else
+    /// The definition of the function that [`Array::floats`] and [`Array::integers`] call for packed storage; else
     /// empty.
     pub(crate) fn reader(&self) -> String {
         let name = &self.name;
-        match (self.storage, self.lanes) {
-            (Storage::HalfPairs, 1) => format!(
+        match (self.storage, self.vector_width) {
+            (StorageFormat::HalfPairs, 1) => format!(
                 "fn read_{name}(at: u32) -> f32 {{\n    return unpack2x16float({name}[at / 2u] >> (at % 2u * 16u)).x;\n}}\n"
             ),
-            (Storage::HalfPairs, _) => format!(
+            (StorageFormat::HalfPairs, _) => format!(
                 "fn read_{name}(at: u32) -> vec4<f32> {{
     let pairs = {name}[at];
     return vec4<f32>(unpack2x16float(pairs.x), unpack2x16float(pairs.y));\n}}\n"
             ),
-            (Storage::Bytes(bytes), 1) => {
+            (StorageFormat::Bytes(bytes), 1) => {
                 let word = match bytes {
-                    Bytes::Signed => "i32",
-                    Bytes::Unsigned => "u32",
+                    ByteType::Signed => "i32",
+                    ByteType::Unsigned => "u32",
                 };
                 format!(
                     "fn read_{name}(at: u32) -> i32 {{
     return i32(extractBits({word}({name}[at / 4u]), at % 4u * 8u, 8u));\n}}\n"
                 )
             }
-            (Storage::Bytes(bytes), _) => {
+            (StorageFormat::Bytes(bytes), _) => {
                 let unpack = match bytes {
-                    Bytes::Signed => "unpack4xI8",
-                    Bytes::Unsigned => "unpack4xU8",
+                    ByteType::Signed => "unpack4xI8",
+                    ByteType::Unsigned => "unpack4xU8",
                 };
                 format!("fn read_{name}(at: u32) -> vec4<i32> {{\n    return vec4<i32>({unpack}({name}[at]));\n}}\n")
             }
@@ -134,22 +136,22 @@ impl Array {
     pub(crate) fn writer(&self) -> String {
         let name = &self.name;
         match self.storage {
-            Storage::HalfPairs => format!(
+            StorageFormat::HalfPairs => format!(
                 "fn write_{name}(at: u32, value: vec4<f32>) {{
     {name}[at] = vec2<u32>(pack2x16float(value.xy), pack2x16float(value.zw));\n}}\n"
             ),
             // Single bytes are collected in a private word first, because no two invocations may write to one word.
-            Storage::Bytes(_) if self.lanes == 1 => format!(
+            StorageFormat::Bytes(_) if self.vector_width == 1 => format!(
                 "var<private> word: u32;
 fn write_{name}(at: u32, value: i32) {{
     word |= (u32(value) & 255u) << (at % 4u * 8u);\n}}\n"
             ),
-            Storage::Bytes(_) => format!(
+            StorageFormat::Bytes(_) => format!(
                 "fn write_{name}(at: u32, value: vec4<i32>) {{
     let bytes = (vec4<u32>(value) & vec4<u32>(255u)) << vec4<u32>(0u, 8u, 16u, 24u);
     {name}[at] = bytes.x | bytes.y | bytes.z | bytes.w;\n}}\n"
             ),
-            Storage::F32 | Storage::I32 | Storage::Half => String::new(),
+            StorageFormat::F32 | StorageFormat::I32 | StorageFormat::Half => String::new(),
         }
     }
 }
@@ -159,9 +161,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_holds_whole_words_of_pairs() {
-        assert_eq!([1, 4].map(|lanes| Storage::HalfPairs.place(lanes)), ["u32", "vec2<u32>"]);
-        assert_eq!([1, 4].map(|lanes| Storage::Bytes(Bytes::Signed).place(lanes)), ["u32", "u32"]);
-        assert_eq!([1, 4].map(|lanes| Storage::Half.place(lanes)), ["f16", "vec4<f16>"]);
+    fn elements_of_packed_arrays_are_whole_words() {
+        assert_eq!(
+            [1, 4].map(|vector_width| StorageFormat::HalfPairs.element_type(vector_width)),
+            ["u32", "vec2<u32>"]
+        );
+        assert_eq!(
+            [1, 4].map(|vector_width| StorageFormat::Bytes(ByteType::Signed).element_type(vector_width)),
+            ["u32", "u32"]
+        );
+        assert_eq!([1, 4].map(|vector_width| StorageFormat::Half.element_type(vector_width)), ["f16", "vec4<f16>"]);
     }
 }

@@ -4,13 +4,13 @@ use std::borrow::Cow;
 
 use attache_gpu_ir::{Program, Source, ValueId};
 
-use crate::kernel::{Limits, Storages, View};
+use crate::kernel::{DeviceLimits, StorageFormats, View};
 
 /// What a variant knows besides the kernel: the program, the storage of its values and the device's limits.
 pub(crate) struct Context<'a> {
     pub(crate) program: &'a Program,
-    pub(crate) storages: &'a Storages,
-    pub(crate) limits: &'a Limits,
+    pub(crate) storages: &'a StorageFormats,
+    pub(crate) limits: &'a DeviceLimits,
     /// The inputs and operands that the kernel loads through index maps.
     pub(crate) views: &'a [View],
 }
@@ -19,7 +19,7 @@ impl<'a> Context<'a> {
     /// The elements of a constant as f32, for variants that pack weights.
     pub(crate) fn floats(&self, id: ValueId) -> Cow<'a, [f32]> {
         match &self.program.value(id).source {
-            Source::Constant(constant) => constant.floats().expect("constants of checked programs hold reals"),
+            Source::Constant(constant) => constant.floats().expect("constants of checked programs hold floats"),
             _ => unreachable!("a variant packs constants only"),
         }
     }

@@ -41,26 +41,26 @@ impl Products<'_> {
         // The bounds of the outer loop are known only at run time. A driver would unroll a loop with a constant trip
         // count at each of many calls, and compile for a long time.
         format!(
-            "fn add_products(data: u32, weights: u32, sums: array<vec4<f32>, 2>, lane: u32) -> array<vec4<f32>, 2> {{
+            "fn add_products(data: u32, weights: u32, sums: array<vec4<f32>, 2>, invocation: u32) -> array<vec4<f32>, 2> {{
     var added = sums;
-    let row = data + lane % {SUBGROUP}u / 2u * {stride}u;
-    var at = weights + lane % 2u * 2u;
-    for (var quad = row; quad < row + {quads}u; quad++) {{
-        let x = vec4<f32>({data}[quad]);
+    let row = data + invocation % {SUBGROUP}u / 2u * {stride}u;
+    var at = weights + invocation % 2u * 2u;
+    for (var vector = row; vector < row + {vectors}u; vector++) {{
+        let x = vec4<f32>({data}[vector]);
         for (var k = 0u; k < 4u; k++) {{
             added[0] += x[k] * vec4<f32>({first});
             added[1] += x[k] * vec4<f32>({second});
-            at += {quads}u;
+            at += {vectors}u;
         }}
     }}
     return added;\n}}
-fn store_sums(place: u32, stored: array<vec4<f32>, 2>, lane: u32) {{
-    let to = place + lane % {SUBGROUP}u / 2u * {pitch}u + lane % 2u * 2u;
+fn store_sums(start: u32, stored: array<vec4<f32>, 2>, invocation: u32) {{
+    let to = start + invocation % {SUBGROUP}u / 2u * {pitch}u + invocation % 2u * 2u;
     {sums}[to] = stored[0];
     {sums}[to + 1u] = stored[1];\n}}\n",
             stride = self.data.stride,
             data = self.data.name,
-            quads = SIDE / 4,
+            vectors = SIDE / 4,
             first = self.weights.word("at"),
             second = self.weights.word("at + 1u"),
             pitch = self.sums.stride,
@@ -89,12 +89,12 @@ fn store_sums(place: u32, stored: array<vec4<f32>, 2>, lane: u32) {{
 
     /// Loads a matrix. The index is bound to a name first, because naga accepts only a named index in a pointer
     /// expression.
-    fn load(&self, name: &str, at: &str, role: char, (place, stride): (&str, usize)) -> String {
+    fn load(&self, name: &str, at: &str, role: char, (element, stride): (&str, usize)) -> String {
         let mut text = format!("    let {name}_at = {at};\n");
         let _ = match self.is_emulated {
             true => writeln!(text, "    let {name} = {name}_at;"),
             false => {
-                writeln!(text, "    let {name} = coopLoadT<coop_mat{SIDE}x{SIDE}<f16, {role}>>(&{place}, {stride}u);")
+                writeln!(text, "    let {name} = coopLoadT<coop_mat{SIDE}x{SIDE}<f16, {role}>>(&{element}, {stride}u);")
             }
         };
         text

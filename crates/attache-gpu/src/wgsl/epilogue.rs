@@ -3,16 +3,16 @@
 use std::fmt::Write;
 
 use attache_base::Shape;
-use attache_gpu_ir::{Expression, Primitive, Program, Scalar, Value, ValueId, Whole};
+use attache_gpu_ir::{Expression, IntExpression, Primitive, Program, Scalar, Value, ValueId};
 
-use crate::kernel::{Epilogue, Kernel, axes, made_scalar};
+use crate::kernel::{Epilogue, Kernel, axes, computed_scalar};
 use crate::wgsl::accessor::Array;
 use crate::wgsl::expression::{expression, functions, integer, vector};
 use crate::wgsl::{Context, Writer, integer_expression};
 
 /// The WGSL type of one element that a kernel's primitive passes to `store`.
-pub(crate) fn carried(program: &Program, kernel: &Kernel) -> &'static str {
-    element(made_scalar(program, kernel))
+pub(crate) fn computed_type(program: &Program, kernel: &Kernel) -> &'static str {
+    element(computed_scalar(program, kernel))
 }
 
 /// The WGSL type of an element.
@@ -23,27 +23,27 @@ fn element(scalar: Scalar) -> &'static str {
     }
 }
 
-/// Adds a function `name(g)` that loads the operand for the output's unit `g` of `lanes` elements: as floats if
+/// Adds a function `name(g)` that loads the operand for the output's unit `g` of `vector_width` elements: as floats if
 /// `element` is `f32`, as integers if it is `i32`.
 pub(crate) fn operand(
     writer: &mut Writer<'_>,
     name: &str,
     (id, value): (ValueId, &Value),
     to: &Shape,
-    (element, lanes): (&str, usize),
+    (element, vector_width): (&str, usize),
 ) {
     let mut axes = axes(&value.shape, to);
-    let spread = axes.first().is_none_or(|axis| axis.stride == 0);
-    let width = if spread { 1 } else { lanes };
+    let is_broadcast = axes.first().is_none_or(|axis| axis.stride == 0);
+    let width = if is_broadcast { 1 } else { vector_width };
     let array = writer.read(id, width);
-    let real = vector(element, lanes);
+    let loaded_type = vector(element, vector_width);
     if let Some(first) = axes.first_mut() {
-        first.extent /= lanes;
+        first.extent /= vector_width;
     }
     // Strides of outer axes are counted in units of the array. The innermost axis advances by one unit.
     let unit = |axis: usize, stride: usize| if axis == 0 { stride } else { stride / width };
     let mut at = String::new();
-    let mut text = format!("fn {name}(g: u32) -> {real} {{\n    var rest = g;\n    var at = 0u;\n");
+    let mut text = format!("fn {name}(g: u32) -> {loaded_type} {{\n    var rest = g;\n    var at = 0u;\n");
     let last = axes.len().saturating_sub(1);
     for (index, axis) in axes.iter().enumerate() {
         let stride = unit(index, axis.stride);
@@ -62,49 +62,54 @@ pub(crate) fn operand(
             let _ = writeln!(at, "    rest = rest / {};", writer.param(axis.extent));
         }
     }
-    let read = if element == "i32" { array.integers("at") } else { array.reals("at") };
-    let whole = if width == lanes { read } else { format!("{real}({read})") };
-    let _ = write!(text, "{at}    return {whole};\n}}\n");
+    let read = if element == "i32" { array.integers("at") } else { array.floats("at") };
+    let result = if width == vector_width { read } else { format!("{loaded_type}({read})") };
+    let _ = write!(text, "{at}    return {result};\n}}\n");
     writer.function(&text);
 }
 
 /// WGSL of a float expression, converted to elements of type `scalar`. Adds the functions that it calls.
-fn real_lanes(writer: &mut Writer<'_>, expression: &Expression, scalar: Scalar, lanes: usize) -> String {
-    functions(expression, lanes).iter().for_each(|function| writer.function(function));
-    converted(writer, scalar, lanes, self::expression(expression, lanes))
+fn float_epilogue(writer: &mut Writer<'_>, expression: &Expression, scalar: Scalar, vector_width: usize) -> String {
+    functions(expression, vector_width).iter().for_each(|function| writer.function(function));
+    converted(writer, scalar, vector_width, self::expression(expression, vector_width))
 }
 
 /// WGSL that converts floats to elements of type `scalar`. Adds the conversion function for integers.
-fn converted(writer: &mut Writer<'_>, scalar: Scalar, lanes: usize, reals: String) -> String {
+fn converted(writer: &mut Writer<'_>, scalar: Scalar, vector_width: usize, floats: String) -> String {
     match scalar {
-        Scalar::F32 => reals,
+        Scalar::F32 => floats,
         Scalar::I32 => {
-            writer.function(&integer(lanes));
-            format!("integer{lanes}({reals})")
+            writer.function(&integer(vector_width));
+            format!("integer{vector_width}({floats})")
         }
     }
 }
 
-/// Adds the function `store(g, value)`, which applies the epilogue to unit `g` of `lanes` elements of the result and
-/// writes it. The output is the kernel's first. At vector width 1, unit `g` of [`Writer::linear`] must write element
-/// `g` and no other.
-pub(crate) fn store(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, lanes: usize) {
+/// Adds the function `store(g, value)`, which applies the epilogue to unit `g` of `vector_width` elements of the result
+/// and writes it. The output is the kernel's first. At vector width 1, unit `g` of [`Writer::linear`] must write
+/// element `g` and no other.
+pub(crate) fn store(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, vector_width: usize) {
     let output = kernel.outputs[0];
-    let array = if lanes == 1 { writer.write_own(output) } else { writer.write(output, lanes) };
-    store_into(writer, context, kernel, lanes, &array, Operands::Read);
+    let array = if vector_width == 1 { writer.write_own(output) } else { writer.write(output, vector_width) };
+    store_into(writer, context, kernel, vector_width, &array, Operands::Read);
 }
 
 /// Like [`store`], but any invocation may write any element `g`.
-pub(crate) fn store_anywhere(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, lanes: usize) {
-    let array = writer.write(kernel.outputs[0], lanes);
-    store_into(writer, context, kernel, lanes, &array, Operands::Read);
+pub(crate) fn store_anywhere(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, vector_width: usize) {
+    let array = writer.write(kernel.outputs[0], vector_width);
+    store_into(writer, context, kernel, vector_width, &array, Operands::Read);
 }
 
 /// Like [`store_anywhere`], but the caller of `store(g, value, x1, x2, …)` has loaded the operands with the functions
 /// `operand1(g)`, `operand2(g)`, …. Returns the number of operands.
-pub(crate) fn store_given(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, lanes: usize) -> usize {
-    let array = writer.write(kernel.outputs[0], lanes);
-    store_into(writer, context, kernel, lanes, &array, Operands::Given);
+pub(crate) fn store_given(
+    writer: &mut Writer<'_>,
+    context: &Context<'_>,
+    kernel: &Kernel,
+    vector_width: usize,
+) -> usize {
+    let array = writer.write(kernel.outputs[0], vector_width);
+    store_into(writer, context, kernel, vector_width, &array, Operands::Given);
     if kernel.epilogue.is_identity() { 0 } else { kernel.operands.len() }
 }
 
@@ -123,23 +128,29 @@ enum Operands {
 pub(crate) fn finish(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, name: &str) {
     let variables = variables(writer, context, kernel, name, 4);
     let value = match &kernel.epilogue {
-        Epilogue::Real(expression) => real_lanes(writer, expression, Scalar::F32, 4),
-        Epilogue::Whole(expression) => {
-            whole_lanes(writer, &format!("{name}_value"), expression, (1 + kernel.operands.len(), 4))
+        Epilogue::Float(expression) => float_epilogue(writer, expression, Scalar::F32, 4),
+        Epilogue::Int(expression) => {
+            int_epilogue(writer, &format!("{name}_value"), expression, (1 + kernel.operands.len(), 4))
         }
     };
-    let quad = vector(kernel.epilogue.element(), 4);
-    writer.function(&format!("fn {name}(g: u32, value: {quad}) -> {quad} {{\n{variables}    return {value};\n}}\n"));
+    let vec4 = vector(kernel.epilogue.element(), 4);
+    writer.function(&format!("fn {name}(g: u32, value: {vec4}) -> {vec4} {{\n{variables}    return {value};\n}}\n"));
 }
 
 /// WGSL that defines the epilogue's variables `x0`, `x1`, … for unit `g`. Adds the functions that load the operands;
 /// their names start with `name`.
-fn variables(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, name: &str, lanes: usize) -> String {
+fn variables(
+    writer: &mut Writer<'_>,
+    context: &Context<'_>,
+    kernel: &Kernel,
+    name: &str,
+    vector_width: usize,
+) -> String {
     let (program, element) = (context.program, kernel.epilogue.element());
     let mut text = "    let x0 = value;\n".to_owned();
     for (index, id) in kernel.operands.iter().enumerate() {
         let (index, output) = (index + 1, program.shape(kernel.outputs[0]));
-        operand(writer, &format!("{name}{index}"), (*id, program.value(*id)), output, (element, lanes));
+        operand(writer, &format!("{name}{index}"), (*id, program.value(*id)), output, (element, vector_width));
         let _ = writeln!(text, "    let x{index} = {name}{index}(g);");
     }
     text
@@ -149,29 +160,29 @@ fn store_into(
     writer: &mut Writer<'_>,
     context: &Context<'_>,
     kernel: &Kernel,
-    lanes: usize,
+    vector_width: usize,
     array: &Array,
     how: Operands,
 ) {
     let program = context.program;
     let output = program.value(kernel.outputs[0]);
-    let carried = carried(program, kernel);
+    let computed_type = computed_type(program, kernel);
     let operands = kernel.operands.len();
-    let variables = variables(writer, context, kernel, "operand", lanes);
-    let is_whole = carried == "i32";
+    let variables = variables(writer, context, kernel, "operand", vector_width);
+    let is_integer = computed_type == "i32";
     let value = match &kernel.epilogue {
-        epilogue if epilogue.is_identity() && is_whole => "value".to_owned(),
-        epilogue if epilogue.is_identity() => converted(writer, output.scalar, lanes, "value".to_owned()),
-        Epilogue::Real(expression) => real_lanes(writer, expression, output.scalar, lanes),
-        Epilogue::Whole(expression) => whole_lanes(writer, "whole_value", expression, (operands + 1, lanes)),
+        epilogue if epilogue.is_identity() && is_integer => "value".to_owned(),
+        epilogue if epilogue.is_identity() => converted(writer, output.scalar, vector_width, "value".to_owned()),
+        Epilogue::Float(expression) => float_epilogue(writer, expression, output.scalar, vector_width),
+        Epilogue::Int(expression) => int_epilogue(writer, "int_value", expression, (operands + 1, vector_width)),
     };
     let value = array.write("g", &value);
-    let element = vector(carried, lanes);
+    let element = vector(computed_type, vector_width);
     let (given, variables) = match how {
         _ if kernel.epilogue.is_identity() => (String::new(), String::new()),
         Operands::Read => (String::new(), variables),
         Operands::Given => {
-            let operand = vector(kernel.epilogue.element(), lanes);
+            let operand = vector(kernel.epilogue.element(), vector_width);
             let given = (1..=operands).map(|index| format!(", x{index}: {operand}")).collect();
             (given, "    let x0 = value;\n".to_owned())
         }
@@ -179,37 +190,42 @@ fn store_into(
     writer.function(&format!("fn store(g: u32, value: {element}{given}) {{\n{variables}    {value}\n}}\n"));
 }
 
-/// WGSL of an integer expression of `variables` variables of `lanes` elements each. Adds the expression as a function
-/// called `name`, and the functions that it calls.
-fn whole_lanes(writer: &mut Writer<'_>, name: &str, expression: &Whole, (variables, lanes): (usize, usize)) -> String {
+/// WGSL of an integer expression of `variables` variables of `vector_width` elements each. Adds the expression as a
+/// function called `name`, and the functions that it calls.
+fn int_epilogue(
+    writer: &mut Writer<'_>,
+    name: &str,
+    expression: &IntExpression,
+    (variables, vector_width): (usize, usize),
+) -> String {
     integer_expression::functions(expression).iter().for_each(|function| writer.function(function));
     let function =
-        integer_expression::whole_value(name, expression, variables, &mut |number| writer.signed_param(number.into()));
+        integer_expression::int_value(name, expression, variables, &mut |number| writer.signed_param(number.into()));
     writer.function(&function);
     let of = |part: &str| {
         let variables: Vec<String> = (0..variables).map(|index| format!("x{index}{part}")).collect();
         format!("{name}({})", variables.join(", "))
     };
-    match lanes {
+    match vector_width {
         1 => of(""),
         _ => format!("vec4<i32>({})", [".x", ".y", ".z", ".w"].map(of).join(", ")),
     }
 }
 
 /// Adds the function `store(g)` of a float or integer map, whose inputs are loaded like operands.
-pub(crate) fn store_map(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, lanes: usize) {
+pub(crate) fn store_map(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, vector_width: usize) {
     let program = context.program;
     let (id, inputs) = (kernel.outputs[0], kernel.inputs.len());
     let output = program.value(id);
-    let is_whole = matches!(kernel.primitive, Primitive::WholeMap { .. });
-    let element = if is_whole { "i32" } else { "f32" };
+    let is_integer = matches!(kernel.primitive, Primitive::IntMap { .. });
+    let element = if is_integer { "i32" } else { "f32" };
     for (index, id) in kernel.inputs.iter().enumerate() {
-        operand(writer, &format!("operand{index}"), (*id, program.value(*id)), &output.shape, (element, lanes));
+        operand(writer, &format!("operand{index}"), (*id, program.value(*id)), &output.shape, (element, vector_width));
     }
-    let array = if lanes == 1 { writer.write_own(id) } else { writer.write(id, lanes) };
+    let array = if vector_width == 1 { writer.write_own(id) } else { writer.write(id, vector_width) };
     let value = match &kernel.primitive {
-        Primitive::Map { expression, .. } => real_lanes(writer, expression, output.scalar, lanes),
-        Primitive::WholeMap { expression, .. } => whole_lanes(writer, "whole_value", expression, (inputs, lanes)),
+        Primitive::Map { expression, .. } => float_epilogue(writer, expression, output.scalar, vector_width),
+        Primitive::IntMap { expression, .. } => int_epilogue(writer, "int_value", expression, (inputs, vector_width)),
         other => unreachable!("{} is no map", other.name()),
     };
     let variables: String = (0..inputs).map(|index| format!("    let x{index} = operand{index}(g);\n")).collect();

@@ -1,10 +1,10 @@
 //! Expressions and index maps as WGSL.
 
-use attache_gpu_ir::{Binary, Expression, Index, Unary};
+use attache_gpu_ir::{BinaryOp, Expression, Index, UnaryOp};
 
-/// The WGSL type of `lanes` adjacent elements of type `element`.
-pub(crate) fn vector(element: &str, lanes: usize) -> String {
-    if lanes == 1 { element.to_owned() } else { format!("vec{lanes}<{element}>") }
+/// The WGSL type of `vector_width` adjacent elements of type `element`.
+pub(crate) fn vector(element: &str, vector_width: usize) -> String {
+    if vector_width == 1 { element.to_owned() } else { format!("vec{vector_width}<{element}>") }
 }
 
 /// A bit-exact WGSL literal. If [`calls_float_of`] is true of it, the shader must define [`FLOAT_OF`].
@@ -31,66 +31,66 @@ pub(crate) const FLOAT_OF: &str = "fn float_of(bits: u32) -> f32 {
 }
 ";
 
-/// The expression over variables named `x0`, `x1`, …, all of `lanes` elements.
-pub(crate) fn expression(expression: &Expression, lanes: usize) -> String {
+/// The expression over variables named `x0`, `x1`, …, all of `vector_width` elements.
+pub(crate) fn expression(expression: &Expression, vector_width: usize) -> String {
     // Compilers would fold an expression without variables, and reject the shader if the result is not finite.
     let is_constant = expression.arity() == 0;
-    let real = vector("f32", lanes);
+    let float = vector("f32", vector_width);
     let of = |part: &Expression| match part {
-        Expression::Constant(value) if is_constant => format!("{real}({})", float_of(*value)),
-        part => self::expression(part, lanes),
+        Expression::Constant(value) if is_constant => format!("{float}({})", float_of(*value)),
+        part => self::expression(part, vector_width),
     };
     match expression {
         Expression::Input(index) => format!("x{index}"),
-        Expression::Constant(value) => format!("{real}({})", literal(*value)),
+        Expression::Constant(value) => format!("{float}({})", literal(*value)),
         Expression::Unary(function, a) => {
             let a = of(a);
             match function {
-                Unary::Negate => format!("(-{a})"),
-                Unary::Absolute => format!("abs({a})"),
-                Unary::Exponential => format!("exp({a})"),
-                Unary::Logarithm => format!("log({a})"),
-                Unary::SquareRoot => format!("sqrt({a})"),
-                Unary::InverseSquareRoot => format!("inverseSqrt({a})"),
+                UnaryOp::Negate => format!("(-{a})"),
+                UnaryOp::Absolute => format!("abs({a})"),
+                UnaryOp::Exponential => format!("exp({a})"),
+                UnaryOp::Logarithm => format!("log({a})"),
+                UnaryOp::SquareRoot => format!("sqrt({a})"),
+                UnaryOp::InverseSquareRoot => format!("inverseSqrt({a})"),
                 // Beyond ±10 the result rounds to ±1, but some drivers overflow in intermediate results.
-                Unary::Tanh => format!("tanh(clamp({a}, {real}(-10.0), {real}(10.0)))"),
-                Unary::Logistic => format!("(1.0 / (1.0 + exp(-{a})))"),
-                Unary::Sine => format!("sin({a})"),
-                Unary::Cosine => format!("cos({a})"),
-                Unary::Floor => format!("floor({a})"),
-                Unary::Ceiling => format!("ceil({a})"),
-                Unary::Round => format!("round({a})"),
-                Unary::Truncate => format!("trunc({a})"),
-                Unary::Sign => format!("sign({a})"),
-                Unary::ErrorFunction => format!("error_function{lanes}({a})"),
+                UnaryOp::Tanh => format!("tanh(clamp({a}, {float}(-10.0), {float}(10.0)))"),
+                UnaryOp::Logistic => format!("(1.0 / (1.0 + exp(-{a})))"),
+                UnaryOp::Sine => format!("sin({a})"),
+                UnaryOp::Cosine => format!("cos({a})"),
+                UnaryOp::Floor => format!("floor({a})"),
+                UnaryOp::Ceiling => format!("ceil({a})"),
+                UnaryOp::Round => format!("round({a})"),
+                UnaryOp::Truncate => format!("trunc({a})"),
+                UnaryOp::Sign => format!("sign({a})"),
+                UnaryOp::ErrorFunction => format!("error_function{vector_width}({a})"),
             }
         }
         Expression::Binary(function, a, b) => {
             let (a, b) = (of(a), of(b));
             match function {
-                Binary::Add => format!("({a} + {b})"),
-                Binary::Subtract => format!("({a} - {b})"),
-                Binary::Multiply => format!("({a} * {b})"),
-                Binary::Divide => format!("({a} / {b})"),
-                Binary::Minimum => format!("min({a}, {b})"),
-                Binary::Maximum => format!("max({a}, {b})"),
-                Binary::Less => format!("select({real}(0.0), {real}(1.0), {a} < {b})"),
-                Binary::Equal => format!("select({real}(0.0), {real}(1.0), {a} == {b})"),
-                Binary::Power => format!("power{lanes}({a}, {b})"),
-                Binary::FloorDivide => format!("floor_divide{lanes}({a}, {b})"),
-                Binary::FloorModulo => format!("floor_modulo{lanes}({a}, {b})"),
+                BinaryOp::Add => format!("({a} + {b})"),
+                BinaryOp::Subtract => format!("({a} - {b})"),
+                BinaryOp::Multiply => format!("({a} * {b})"),
+                BinaryOp::Divide => format!("({a} / {b})"),
+                BinaryOp::Minimum => format!("min({a}, {b})"),
+                BinaryOp::Maximum => format!("max({a}, {b})"),
+                BinaryOp::Less => format!("select({float}(0.0), {float}(1.0), {a} < {b})"),
+                BinaryOp::Equal => format!("select({float}(0.0), {float}(1.0), {a} == {b})"),
+                BinaryOp::Power => format!("power{vector_width}({a}, {b})"),
+                BinaryOp::FloorDivide => format!("floor_divide{vector_width}({a}, {b})"),
+                BinaryOp::FloorModulo => format!("floor_modulo{vector_width}({a}, {b})"),
             }
         }
         Expression::Select(parts) => {
             let [condition, then, otherwise] = parts.each_ref().map(of);
-            format!("select({otherwise}, {then}, {condition} != {real}(0.0))")
+            format!("select({otherwise}, {then}, {condition} != {float}(0.0))")
         }
     }
 }
 
 /// The definitions of the functions that [`expression`] calls for this expression and vector width.
-pub(crate) fn functions(whole: &Expression, lanes: usize) -> Vec<String> {
-    let calls = expression(whole, lanes);
+pub(crate) fn functions(root: &Expression, vector_width: usize) -> Vec<String> {
+    let calls = expression(root, vector_width);
     // In dependency order: a function comes after those that it calls.
     let functions = [
         ("error_function", ERROR_FUNCTION),
@@ -99,15 +99,15 @@ pub(crate) fn functions(whole: &Expression, lanes: usize) -> Vec<String> {
         ("floor_divide", FLOOR_DIVIDE),
     ];
     let has_special = calls_float_of(&calls);
-    let calls = |name: &str| calls.contains(&format!("{name}{lanes}("));
+    let calls = |name: &str| calls.contains(&format!("{name}{vector_width}("));
     let used = functions.iter().filter(|(name, _)| calls(name) || (*name == "floor_modulo" && calls("floor_divide")));
-    let numbers = has_special.then(|| FLOAT_OF.to_owned());
-    numbers.into_iter().chain(used.map(|(_, text)| for_lanes(text, lanes))).collect()
+    let float_of = has_special.then(|| FLOAT_OF.to_owned());
+    float_of.into_iter().chain(used.map(|(_, text)| for_width(text, vector_width))).collect()
 }
 
 /// A Taylor series to x¹⁵ below 0.75. Above, Abramowitz and Stegun, "Handbook of Mathematical Functions", 7.1.26: its
 /// absolute error of 1.5e-7 would be a large relative error of small results.
-const ERROR_FUNCTION: &str = "fn error_functionLANES(x: REAL) -> REAL {
+const ERROR_FUNCTION: &str = "fn error_functionWIDTH(x: FLOAT) -> FLOAT {
     let s = x * x;
     var q = (1.0 / 9360.0 - s / 75600.0) * s - 1.0 / 1320.0;
     q = (((q * s + 1.0 / 216.0) * s - 1.0 / 42.0) * s + 0.1) * s - 1.0 / 3.0;
@@ -116,15 +116,15 @@ const ERROR_FUNCTION: &str = "fn error_functionLANES(x: REAL) -> REAL {
     let t = 1.0 / (1.0 + 0.3275911 * a);
     let p = ((((1.061405429 * t - 1.453152027) * t + 1.421413741) * t - 0.284496736) * t + 0.254829592) * t;
     let far = sign(x) * (1.0 - p * exp(-a * a));
-    return select(far, near, a < REAL(0.75));
+    return select(far, near, a < FLOAT(0.75));
 }
 ";
 
 /// Devices may treat a power of a negative base as undefined. Here an integer exponent determines the sign.
-const POWER: &str = "fn powerLANES(a: REAL, b: REAL) -> REAL {
-    let size = select(pow(abs(a), b), REAL(1.0), b == REAL(0.0));
-    let odd = abs(b - 2.0 * floor(b * 0.5)) == REAL(1.0);
-    return select(size, -size, (a < REAL(0.0)) & odd);
+const POWER: &str = "fn powerWIDTH(a: FLOAT, b: FLOAT) -> FLOAT {
+    let size = select(pow(abs(a), b), FLOAT(1.0), b == FLOAT(0.0));
+    let odd = abs(b - 2.0 * floor(b * 0.5)) == FLOAT(1.0);
+    return select(size, -size, (a < FLOAT(0.0)) & odd);
 }
 ";
 
@@ -132,42 +132,42 @@ const POWER: &str = "fn powerLANES(a: REAL, b: REAL) -> REAL {
 /// every product is exact, whether or not the device fuses it with the addition. After three quotients the remainder is
 /// smaller than the divisor, with either sign. `apart` is the same quotient in a form that OpenGL drivers do not
 /// recognise: they would factor the quotient out of both products, and round.
-const FLOOR_MODULO: &str = "fn floor_moduloLANES(a: REAL, b: REAL) -> REAL {
-    let high = bitcast<REAL>(bitcast<WHOLE>(b) & WHOLE(-4096));
+const FLOOR_MODULO: &str = "fn floor_moduloWIDTH(a: FLOAT, b: FLOAT) -> FLOAT {
+    let high = bitcast<FLOAT>(bitcast<INT>(b) & INT(-4096));
     var rest = a;
     for (var size = 4194304.0; size >= 1.0; size /= 2048.0) {
         let quotient = trunc(rest / (b * size)) * size;
-        let apart = select(quotient, REAL(0.0), high == REAL(0.0));
+        let apart = select(quotient, FLOAT(0.0), high == FLOAT(0.0));
         rest = fma(-quotient, b - high, fma(-apart, high, rest));
     }
-    rest = select(rest, rest + b, rest * sign(b) < REAL(0.0));
+    rest = select(rest, rest + b, rest * sign(b) < FLOAT(0.0));
     return select(rest, rest - b, rest * sign(b) >= abs(b));
 }
 ";
 
 /// A device's quotient may be off in its last bit, and `floor` would then return the wrong integer. With the remainder
 /// subtracted first, the exact quotient is an integer, so rounding removes the error.
-const FLOOR_DIVIDE: &str = "fn floor_divideLANES(a: REAL, b: REAL) -> REAL {
-    let exact = round((a - floor_moduloLANES(a, b)) / b);
+const FLOOR_DIVIDE: &str = "fn floor_divideWIDTH(a: FLOAT, b: FLOAT) -> FLOAT {
+    let exact = round((a - floor_moduloWIDTH(a, b)) / b);
     return select(exact, floor(a / b), abs(a) > abs(b) * 4194304.0);
 }
 ";
 
-/// The function `integerLANES`: converts a float to an integer, rounded towards zero and clamped to the range of 32
+/// The function `integerWIDTH`: converts a float to an integer, rounded towards zero and clamped to the range of 32
 /// bits. A device's own conversion clamps to the largest *float* below 2³¹.
-pub(crate) fn integer(lanes: usize) -> String {
-    for_lanes(INTEGER, lanes)
+pub(crate) fn integer(vector_width: usize) -> String {
+    for_width(INTEGER, vector_width)
 }
 
-const INTEGER: &str = "fn integerLANES(x: REAL) -> WHOLE {
-    return select(WHOLE(x), WHOLE(2147483647), x >= REAL(2147483648.0));
+const INTEGER: &str = "fn integerWIDTH(x: FLOAT) -> INT {
+    return select(INT(x), INT(2147483647), x >= FLOAT(2147483648.0));
 }
 ";
 
-/// The definition of a function for vectors of `lanes` elements.
-fn for_lanes(text: &str, lanes: usize) -> String {
-    let (real, whole) = (vector("f32", lanes), vector("i32", lanes));
-    text.replace("LANES", &lanes.to_string()).replace("REAL", &real).replace("WHOLE", &whole)
+/// The definition of a function for vectors of `vector_width` elements.
+fn for_width(text: &str, vector_width: usize) -> String {
+    let (float, int) = (vector("f32", vector_width), vector("i32", vector_width));
+    text.replace("WIDTH", &vector_width.to_string()).replace("FLOAT", &float).replace("INT", &int)
 }
 
 /// The index over output coordinates named `o0`, `o1`, … of type `i32`. Every number is emitted by `number`.
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn decimal_digits_are_those_of_the_number() {
+    fn decimal_digits_are_exact() {
         let mut bits = 1u32;
         for _ in 0..100_000 {
             bits = bits.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_variables_is_left_to_the_device() {
+    fn constant_expressions_are_left_to_the_device() {
         use Expression::Constant;
         let infinite = Constant(1.0).divide(Constant(0.0));
         let text = expression(&Expression::Input(0).add(infinite.clone()), 4);
@@ -236,12 +236,12 @@ mod tests {
 
     /// naga's backends accept the literals and do not fold them.
     #[test]
-    fn vulkan_and_opengl_take_all_numbers() {
+    fn vulkan_and_opengl_take_all_floats() {
         use wgpu::naga::back::{glsl, spv};
         use wgpu::naga::{ShaderStage, front, proc::BoundsCheckPolicies, valid};
 
-        let numbers = [0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::from_bits(1), f32::MAX, f32::MIN];
-        let lines = numbers.map(literal).iter().map(|text| format!("    b[0] = {text};\n")).collect::<String>();
+        let values = [0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::from_bits(1), f32::MAX, f32::MIN];
+        let lines = values.map(literal).iter().map(|text| format!("    b[0] = {text};\n")).collect::<String>();
         let source = format!(
             "@group(0) @binding(0) var<storage, read_write> b: array<f32>;\n{FLOAT_OF}@compute @workgroup_size(1)\n\
              fn main() {{\n{lines}}}\n"

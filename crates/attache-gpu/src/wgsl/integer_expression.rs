@@ -2,36 +2,36 @@
 //!
 //! WGSL has no 64-bit integers. Fixed-point products are assembled from 16-bit halves, and rounded in 32-bit words.
 
-use attache_gpu_ir::{Whole, WholeBinary, WholeRounding};
+use attache_gpu_ir::{IntBinaryOp, IntExpression, IntRounding};
 
 /// The expression over variables named `x0`, `x1`, …, each an `i32`. Every number is emitted by `number`.
-pub(crate) fn whole(expression: &Whole, number: &mut dyn FnMut(i32) -> String) -> String {
+pub(crate) fn int_expression(expression: &IntExpression, number: &mut dyn FnMut(i32) -> String) -> String {
     match expression {
-        Whole::Input(index) => format!("x{index}"),
-        Whole::Constant(value) => number(*value),
-        Whole::LeadingZeros(a) => format!("countLeadingZeros({})", whole(a, number)),
-        Whole::Binary(function, a, b) => {
-            let (a, b) = (whole(a, number), whole(b, number));
+        IntExpression::Input(index) => format!("x{index}"),
+        IntExpression::Constant(value) => number(*value),
+        IntExpression::LeadingZeros(a) => format!("countLeadingZeros({})", int_expression(a, number)),
+        IntExpression::Binary(function, a, b) => {
+            let (a, b) = (int_expression(a, number), int_expression(b, number));
             match function {
-                WholeBinary::Add => format!("({a} + {b})"),
-                WholeBinary::Subtract => format!("({a} - {b})"),
-                WholeBinary::Multiply => format!("({a} * {b})"),
-                WholeBinary::Divide => format!("({a} / {b})"),
-                WholeBinary::Minimum => format!("min({a}, {b})"),
-                WholeBinary::Maximum => format!("max({a}, {b})"),
-                WholeBinary::ShiftLeft => format!("shift_left({a}, {b})"),
-                WholeBinary::Less => format!("select(0, 1, {a} < {b})"),
+                IntBinaryOp::Add => format!("({a} + {b})"),
+                IntBinaryOp::Subtract => format!("({a} - {b})"),
+                IntBinaryOp::Multiply => format!("({a} * {b})"),
+                IntBinaryOp::Divide => format!("({a} / {b})"),
+                IntBinaryOp::Minimum => format!("min({a}, {b})"),
+                IntBinaryOp::Maximum => format!("max({a}, {b})"),
+                IntBinaryOp::ShiftLeft => format!("shift_left({a}, {b})"),
+                IntBinaryOp::Less => format!("select(0, 1, {a} < {b})"),
             }
         }
-        Whole::Select(parts) => {
-            let [condition, then, otherwise] = parts.each_ref().map(|part| whole(part, number));
+        IntExpression::Select(parts) => {
+            let [condition, then, otherwise] = parts.each_ref().map(|part| int_expression(part, number));
             format!("select({otherwise}, {then}, {condition} != 0)")
         }
-        Whole::Rescale(rounding, parts) => {
-            let [x, mantissa, exponent] = parts.each_ref().map(|part| whole(part, number));
+        IntExpression::Rescale(rounding, parts) => {
+            let [x, mantissa, exponent] = parts.each_ref().map(|part| int_expression(part, number));
             let name = match rounding {
-                WholeRounding::Twice => "rescale_twice",
-                WholeRounding::Once => "rescale_once",
+                IntRounding::Twice => "rescale_twice",
+                IntRounding::Once => "rescale_once",
             };
             format!("{name}({x}, {mantissa}, {exponent})")
         }
@@ -40,20 +40,20 @@ pub(crate) fn whole(expression: &Whole, number: &mut dyn FnMut(i32) -> String) -
 
 /// The function `name(x0, x1, …)` that evaluates the expression of `variables` variables. Every number is emitted by
 /// `number`.
-pub(crate) fn whole_value(
+pub(crate) fn int_value(
     name: &str,
-    expression: &Whole,
+    expression: &IntExpression,
     variables: usize,
     number: &mut dyn FnMut(i32) -> String,
 ) -> String {
     let variables: Vec<String> = (0..variables).map(|index| format!("x{index}: i32")).collect();
-    let value = whole(expression, number);
+    let value = int_expression(expression, number);
     format!("fn {name}({}) -> i32 {{\n    return {value};\n}}\n", variables.join(", "))
 }
 
-/// The definitions of the functions that [`whole`] calls for this expression, in dependency order.
-pub(crate) fn functions(expression: &Whole) -> Vec<&'static str> {
-    let calls = whole(expression, &mut |_| String::new());
+/// The definitions of the functions that [`int_expression`] calls for this expression, in dependency order.
+pub(crate) fn functions(expression: &IntExpression) -> Vec<&'static str> {
+    let calls = int_expression(expression, &mut |_| String::new());
     let uses = |name: &str| calls.contains(&format!("{name}("));
     let (twice, once) = (uses("rescale_twice"), uses("rescale_once"));
     let used =
@@ -115,10 +115,14 @@ mod tests {
 
     #[test]
     fn functions_come_where_they_are_called() {
-        let rescaled = Whole::Input(0).rescale(WholeRounding::Once, Whole::Constant(1 << 30), Whole::Input(1));
-        let text = whole(&rescaled, &mut |number| format!("i32({number})"));
+        let rescaled = IntExpression::Input(0).rescale(
+            IntRounding::Once,
+            IntExpression::Constant(1 << 30),
+            IntExpression::Input(1),
+        );
+        let text = int_expression(&rescaled, &mut |number| format!("i32({number})"));
         assert_eq!(text, "rescale_once(x0, i32(1073741824), x1)");
         assert_eq!(functions(&rescaled), [PRODUCT, RESCALE_ONCE]);
-        assert!(functions(&Whole::Input(0).plus(3)).is_empty());
+        assert!(functions(&IntExpression::Input(0).plus(3)).is_empty());
     }
 }

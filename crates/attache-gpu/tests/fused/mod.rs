@@ -1,14 +1,14 @@
-//! Programs that become one kernel, or few: most have several steps.
+//! Programs that are fused into one kernel or a few kernels. Most have several steps.
 
 use attache_base::{Constant, DataType, Shape};
 use attache_gpu_ir::{
-    Contraction, Expression, Index, IndexMap, Primitive, Program, Reduction, Resample, Sampling, Scalar, Unary,
-    ValueId, Whole, WholeRounding, Window, WindowKind,
+    ConvolutionGeometry, Expression, Index, IndexMap, IntExpression, IntRounding, Primitive, Program, ReduceOp,
+    Resample, Sampling, Scalar, UnaryOp, ValueId, Window, WindowKind,
 };
 
 use super::{Random, index_map};
 
-/// Moved elements, perhaps moved again, read by one or two steps of other kinds.
+/// Elements that are moved once or twice, and read by one or two steps of other kinds.
 pub(crate) fn views(random: &mut Random) -> Program {
     let mut program = index_map(random);
     for value in &mut program.values {
@@ -52,7 +52,7 @@ pub(crate) fn views(random: &mut Random) -> Program {
     program
 }
 
-/// Rows brought to a common mean and length, by reductions and maps.
+/// Normalisation of rows by reductions and maps.
 pub(crate) fn rows(random: &mut Random) -> Program {
     let shape: Shape = (0..4).map(|_| random.pick(&[1, 2, 3, 4, 7, 24])).collect();
     let first = random.below(4);
@@ -60,14 +60,14 @@ pub(crate) fn rows(random: &mut Random) -> Program {
     rows_of(random, shape, axes, 3)
 }
 
-/// The same of images, whose rows are long enough to be folded in parts. What is summed is never negative, lest sums of so
-/// many nearly cancel.
+/// The same for images whose rows are long enough to be reduced in parts. The elements of the sum are never negative,
+/// since long sums of both signs may nearly cancel.
 pub(crate) fn long_rows(random: &mut Random) -> Program {
     let shape = [1 + random.below(2), 96, random.pick(&[90, 100, 172]), random.pick(&[3, 4, 8])];
     rows_of(random, shape.into(), vec![1, 2], 2)
 }
 
-/// Of this shape along these axes, lengthened in one of the first so many ways.
+/// Normalises a tensor of this shape along these axes. The map between the reductions is one of the first `ways`.
 fn rows_of(random: &mut Random, shape: Shape, axes: Vec<usize>, ways: usize) -> Program {
     let mut program = Program::default();
     let input = program.input(Scalar::F32, shape.clone());
@@ -76,17 +76,17 @@ fn rows_of(random: &mut Random, shape: Shape, axes: Vec<usize>, ways: usize) -> 
     let fold = |reduction| Primitive::Reduce { reduction, axes: axes.clone() };
     let map = |expression, scalar| Primitive::Map { expression, shape: shape.clone(), scalar };
     let [x, y, z] = [0, 1, 2].map(Expression::Input);
-    let first = step(&mut program, fold(random.pick(&[Reduction::Mean, Reduction::Maximum])), &[input]);
+    let first = step(&mut program, fold(random.pick(&[ReduceOp::Mean, ReduceOp::Maximum])), &[input]);
     let lengthen = match random.below(ways) {
-        0 => x.clone().subtract(y.clone()).unary(Unary::Exponential),
+        0 => x.clone().subtract(y.clone()).unary(UnaryOp::Exponential),
         1 => x.clone().subtract(y.clone()).multiply(x.clone().subtract(y.clone())),
         _ => x.clone().multiply(z.clone()).add(y.clone()),
     };
     let longer = step(&mut program, map(lengthen, Scalar::F32), &[input, first, channels]);
-    let sum = step(&mut program, fold(random.pick(&[Reduction::Sum, Reduction::Mean])), &[longer]);
+    let sum = step(&mut program, fold(random.pick(&[ReduceOp::Sum, ReduceOp::Mean])), &[longer]);
     let scalar = random.pick(&[Scalar::F32, Scalar::F32, Scalar::I32]);
-    let quotient = x.multiply(z).divide(y.unary(Unary::Absolute).add(Expression::Constant(4.0)));
-    let whole = quotient.clone().multiply(Expression::Constant(0.0)).add(Expression::Input(2).unary(Unary::Floor));
+    let quotient = x.multiply(z).divide(y.unary(UnaryOp::Absolute).add(Expression::Constant(4.0)));
+    let whole = quotient.clone().multiply(Expression::Constant(0.0)).add(Expression::Input(2).unary(UnaryOp::Floor));
     let last = if scalar == Scalar::F32 { quotient } else { whole };
     program.outputs = match random.below(3) {
         0 => vec![sum],
@@ -95,12 +95,12 @@ fn rows_of(random: &mut Random, shape: Shape, axes: Vec<usize>, ways: usize) -> 
     program
 }
 
-/// A depthwise contraction and a pointwise one that reads it.
+/// A depthwise convolution and a pointwise one that reads it.
 pub(crate) fn separable(random: &mut Random) -> Program {
     let channels = random.pick(&[3, 4, 10, 24, 36]);
     let data = [1 + random.below(2), 5 + random.below(6), 5 + random.below(6), channels];
     let (rows, columns) = (1 + random.below(5), 1 + random.below(5));
-    let each = Contraction {
+    let each = ConvolutionGeometry {
         strides: [1 + random.below(2), 1 + random.below(2)],
         dilations: [1 + random.below(2), 1 + random.below(2)],
         before: [random.below(3), random.below(3)],
@@ -110,7 +110,7 @@ pub(crate) fn separable(random: &mut Random) -> Program {
         zero_points: [0; 2],
     };
     let (strides, dilations, before) = ([1, 1], [1, 1], [0, 0]);
-    let across = Contraction { strides, dilations, before, groups: 1, ..each.clone() };
+    let across = ConvolutionGeometry { strides, dilations, before, groups: 1, ..each.clone() };
     let mut program = Program::default();
     let mut weights = |program: &mut Program, shape: Shape| {
         let numbers = random.numbers(shape.elements());
@@ -119,17 +119,17 @@ pub(crate) fn separable(random: &mut Random) -> Program {
     let data = program.input(Scalar::F32, data.into());
     let inputs =
         [data, weights(&mut program, [channels, rows, columns, 1].into()), weights(&mut program, [channels].into())];
-    let first = program.step(Primitive::Contract(each), &inputs, 0).unwrap()[0];
+    let first = program.step(Primitive::Convolution(each), &inputs, 0).unwrap()[0];
     let slopes = weights(&mut program, [channels].into());
     let shape = program.shape(first).clone();
     let expression = Expression::Input(0).multiply(Expression::Input(1)).clamp(-1.0, 6.0);
     let first =
         program.step(Primitive::Map { expression, shape, scalar: Scalar::F32 }, &[first, slopes], 0).unwrap()[0];
-    // Where the two stay apart, what lies between them is no less exact.
+    // If the convolutions are not fused, the value between them keeps its precision.
     program.values[first.index()].is_inner = true;
     let outputs = [5, 8, 36, 68][channels % 4];
     let filter = weights(&mut program, [outputs, 1, 1, channels].into());
-    let second = program.step(Primitive::Contract(across), &[first, filter], 1).unwrap()[0];
+    let second = program.step(Primitive::Convolution(across), &[first, filter], 1).unwrap()[0];
     let shape = program.shape(second).clone();
     let residual = program.input(Scalar::F32, shape.clone());
     let expression = Expression::Input(0).add(Expression::Input(1));
@@ -138,20 +138,21 @@ pub(crate) fn separable(random: &mut Random) -> Program {
     program
 }
 
-/// Programs of two operators; where it is said, also some of which work groups make large blocks.
+/// Programs of two operators. `with_large` adds programs that are large enough for large blocks of a work group.
 pub(crate) fn pairs_of_operators(random: &mut Random, with_large: bool) -> Vec<Program> {
     let mut programs: Vec<Program> = (0..12).map(|_| separable_operators(random)).collect();
     programs.extend(if with_large { large_operators(random) } else { Vec::new() });
     programs
 }
 
-/// Two operators, a depthwise contraction and a pointwise one that reads it, or one that skips positions.
+/// A depthwise convolution and a pointwise one that reads it as two operators, or a pointwise one alone, which may skip
+/// positions.
 fn separable_operators(random: &mut Random) -> Program {
     let channels = random.pick(&[8, 10, 24, 36, 100]);
     let outputs = random.pick(&[8, 12, 33, 68, 130]);
     let (is_separable, image) = (random.below(4) > 0, [5 + random.below(9), 5 + random.below(9)]);
     let size = if is_separable { 1 + random.below(5) } else { 1 };
-    let first = Contraction {
+    let first = ConvolutionGeometry {
         strides: [1 + random.below(2), 1 + random.below(2)],
         dilations: [1 + random.below(2), 1 + random.below(2)],
         before: [random.below(size), random.below(size)],
@@ -164,11 +165,11 @@ fn separable_operators(random: &mut Random) -> Program {
     operators(random, &first, [batch, image[0], image[1], channels], [size, outputs])
 }
 
-/// The same, of so many positions and channels that work groups make large blocks.
+/// The same with so many positions and channels that work groups compute large blocks.
 fn large_operators(random: &mut Random) -> Vec<Program> {
     let large = [([112, 32], [3, 64], 1), ([40, 64], [3, 126], 1), ([80, 40], [1, 126], 2), ([56, 128], [1, 254], 2)];
     let program = |([extent, channels], [size, outputs], stride): ([usize; 2], [usize; 2], usize)| {
-        let first = Contraction {
+        let first = ConvolutionGeometry {
             strides: [stride; 2],
             dilations: [1; 2],
             before: [size / 2; 2],
@@ -182,10 +183,15 @@ fn large_operators(random: &mut Random) -> Vec<Program> {
     large.map(program).into()
 }
 
-/// A depthwise contraction of an image, clamped, and a pointwise one that adds a residual; without the first, and of every so
-/// many positions, where its window is one tap. What is multiplied are whole numbers, small enough for binary16 to hold all
-/// sums in between: rounding there changes nothing.
-fn operators(random: &mut Random, first: &Contraction, image: [usize; 4], [size, outputs]: [usize; 2]) -> Program {
+/// A depthwise convolution of an image, a clamp, and a pointwise convolution to which a residual is added. If the
+/// window is a single element, there is only the pointwise convolution, with the strides of `first`. The factors are
+/// integers, so small that all intermediate sums are exact in f16. Rounding them to f16 changes nothing.
+fn operators(
+    random: &mut Random,
+    first: &ConvolutionGeometry,
+    image: [usize; 4],
+    [size, outputs]: [usize; 2],
+) -> Program {
     let mut program = Program::default();
     let mut whole = |program: &mut Program, shape: Shape| {
         let numbers: Vec<f32> = (0..shape.elements()).map(|_| random.below(5) as f32 - 2.0).collect();
@@ -200,29 +206,29 @@ fn operators(random: &mut Random, first: &Contraction, image: [usize; 4], [size,
         program.step(Primitive::Map { expression, shape, scalar: Scalar::F32 }, inputs, operator).unwrap()[0]
     };
     let input = program.input(Scalar::F32, image.into());
-    let mut data = map(&mut program, Expression::Input(0).unary(Unary::Floor), &[input], 0);
-    let mut last = Contraction { groups: 1, ..first.clone() };
+    let mut data = map(&mut program, Expression::Input(0).unary(UnaryOp::Floor), &[input], 0);
+    let mut last = ConvolutionGeometry { groups: 1, ..first.clone() };
     if size > 1 {
-        last = Contraction { strides: [1, 1], dilations: [1, 1], before: [0, 0], ..last };
-        data = program.step(Primitive::Contract(first.clone()), &[data, filter, bias], 1).unwrap()[0];
+        last = ConvolutionGeometry { strides: [1, 1], dilations: [1, 1], before: [0, 0], ..last };
+        data = program.step(Primitive::Convolution(first.clone()), &[data, filter, bias], 1).unwrap()[0];
         data = map(&mut program, Expression::Input(0).clamp(-20.0, 30.0), &[data], 1);
     }
-    let made = program.step(Primitive::Contract(last), &[data, last_filter, last_bias], 2).unwrap()[0];
+    let made = program.step(Primitive::Convolution(last), &[data, last_filter, last_bias], 2).unwrap()[0];
     let shape = program.shape(made).clone();
     let residual = program.input(Scalar::F32, shape);
     program.outputs = vec![map(&mut program, Expression::Input(0).add(Expression::Input(1)), &[made, residual], 3)];
     program
 }
 
-/// Contractions with a window of 3×3 that moves by one, whatever the padding, with a bias and a residual or without.
+/// A convolution with a 3×3 window and strides of 1, with any padding, with or without a bias and a residual.
 pub(crate) fn small_window(random: &mut Random) -> Program {
     let extents = [1 + random.below(2), 1 + random.below(12), 1 + random.below(40)];
     let (channels, outputs) = (random.pick(&[1, 3, 8, 16, 20, 32]), random.pick(&[2, 5, 8, 16, 32, 36, 70]));
     let before = [random.below(3), random.below(3)];
     let output = [extents[1] + random.below(3), extents[2] + random.below(3)];
     let (strides, dilations) = ([1, 1], [1, 1]);
-    let contraction =
-        Contraction { strides, dilations, before, output, groups: 1, transposed: false, zero_points: [0; 2] };
+    let convolution =
+        ConvolutionGeometry { strides, dilations, before, output, groups: 1, transposed: false, zero_points: [0; 2] };
     let mut program = Program::default();
     let mut inputs = vec![program.input(Scalar::F32, [extents[0], extents[1], extents[2], channels].into())];
     let mut constant = |program: &mut Program, shape: Shape| {
@@ -233,7 +239,7 @@ pub(crate) fn small_window(random: &mut Random) -> Program {
     if output[0].is_multiple_of(2) {
         inputs.push(constant(&mut program, [outputs].into()));
     }
-    let mut result = program.step(Primitive::Contract(contraction), &inputs, 0).unwrap()[0];
+    let mut result = program.step(Primitive::Convolution(convolution), &inputs, 0).unwrap()[0];
     if output[1].is_multiple_of(2) {
         let shape = program.shape(result).clone();
         let residual = program.input(Scalar::F32, shape.clone());
@@ -245,15 +251,15 @@ pub(crate) fn small_window(random: &mut Random) -> Program {
     program
 }
 
-/// A depthwise contraction of bytes and a pointwise one that reads what it makes; perhaps from bytes that lie one to a word,
-/// as those of an output of 6 channels do.
+/// A depthwise convolution of bytes and a pointwise one that reads its result. Its input may be stored with one byte
+/// per word, like the result of a convolution with 6 output channels.
 pub(crate) fn separable_bytes(random: &mut Random) -> Program {
     let mut program = Program::default();
     let channels = random.pick(&[3, 4, 12, 24, 36, 200]);
     let image = [1 + random.below(2), 5 + random.below(6), 5 + random.below(6), channels];
     let [narrow, wide] = [[1, 4, 6, 6], [1, 6, 6, 4]].map(Shape::from);
     let is_narrow = random.below(4) == 0;
-    let plain = Contraction {
+    let plain = ConvolutionGeometry {
         strides: [1, 1],
         dilations: [1, 1],
         before: [0, 0],
@@ -264,15 +270,15 @@ pub(crate) fn separable_bytes(random: &mut Random) -> Program {
     };
     let data_type = random.pick(&[DataType::Int8, DataType::UInt8]);
     let mut data = program.input(Scalar::I32, if is_narrow { narrow } else { image.into() });
-    program.hold(data, data_type);
+    program.store_as(data, data_type);
     let mut held = data_type;
     if is_narrow {
         (data, held) = contracted(random, &mut program, (data, held), (plain.clone(), [6, 1, 1]));
         data = program.step(Primitive::Reshape(wide), &[data], 0).unwrap()[0];
-        program.hold(data, held);
+        program.store_as(data, held);
     }
     let channels = program.shape(data)[3];
-    let each = Contraction {
+    let each = ConvolutionGeometry {
         strides: [1 + random.below(2), 1 + random.below(2)],
         dilations: [1 + random.below(2), 1 + random.below(2)],
         before: [random.below(3), random.below(3)],
@@ -280,7 +286,7 @@ pub(crate) fn separable_bytes(random: &mut Random) -> Program {
         groups: channels,
         ..plain
     };
-    let across = Contraction { strides: [1, 1], dilations: [1, 1], before: [0, 0], groups: 1, ..each.clone() };
+    let across = ConvolutionGeometry { strides: [1, 1], dilations: [1, 1], before: [0, 0], groups: 1, ..each.clone() };
     let window = [channels, 1 + random.below(5), 1 + random.below(5)];
     let first = contracted(random, &mut program, (data, held), (each, window));
     let outputs = random.pick(&[5, 8, 36, 68]);
@@ -289,19 +295,19 @@ pub(crate) fn separable_bytes(random: &mut Random) -> Program {
     program
 }
 
-/// What a contraction makes of bytes of a type with random weights for so many outputs, rows and columns: bytes again, by
-/// factors of each channel's own or one for all; and their type.
+/// Adds a convolution of bytes with random weights for this many outputs, rows and columns. Its sums are converted to
+/// bytes with one factor for each channel or one for all. Returns the result and its type.
 fn contracted(
     random: &mut Random,
     program: &mut Program,
     (data, data_type): (ValueId, DataType),
-    (contraction, [outputs, rows, columns]): (Contraction, [usize; 3]),
+    (convolution, [outputs, rows, columns]): (ConvolutionGeometry, [usize; 3]),
 ) -> (ValueId, DataType) {
     let mut types = || random.pick(&[DataType::Int8, DataType::UInt8]);
     let least = |data_type| if data_type == DataType::Int8 { -128 } else { 0 };
     let (filter_type, made_type) = (types(), types());
     let zero_points = [data_type, filter_type].map(|data_type| least(data_type) + random.below(256) as i32);
-    let shape = Shape::from([outputs, rows, columns, program.shape(data)[3] / contraction.groups]);
+    let shape = Shape::from([outputs, rows, columns, program.shape(data)[3] / convolution.groups]);
     let filter: Vec<u8> = (0..shape.elements()).map(|_| random.below(256) as u8).collect();
     let filter = Constant { data_type: filter_type, shape, bytes: attache_base::Bytes::from_vec(filter) };
     let bias: Vec<i32> = (0..outputs).map(|_| random.below(1 << 16) as i32 - 30000).collect();
@@ -309,25 +315,25 @@ fn contracted(
     if random.below(3) > 0 {
         inputs.push(program.constant(Scalar::I32, Constant::from_values([outputs], &bias)));
     }
-    let contraction = Contraction { zero_points, ..contraction };
-    let sums = program.step(Primitive::Contract(contraction), &inputs, 0).unwrap()[0];
+    let convolution = ConvolutionGeometry { zero_points, ..convolution };
+    let sums = program.step(Primitive::Convolution(convolution), &inputs, 0).unwrap()[0];
     let mut operands = vec![sums];
-    let mut factor = Whole::Constant(1 << 30);
+    let mut factor = IntExpression::Constant(1 << 30);
     if random.below(2) == 0 {
         let factors: Vec<i32> = (0..outputs).map(|_| (1 << 30) + random.below(1 << 30) as i32).collect();
         operands.push(program.constant(Scalar::I32, Constant::from_values([outputs], &factors)));
-        factor = Whole::Input(1);
+        factor = IntExpression::Input(1);
     }
-    let rounding = random.pick(&[WholeRounding::Once, WholeRounding::Twice]);
+    let rounding = random.pick(&[IntRounding::Once, IntRounding::Twice]);
     let low = least(made_type);
-    let expression = Whole::Input(0).rescale(rounding, factor, Whole::Constant(-8)).plus(low + 100);
+    let expression = IntExpression::Input(0).rescale(rounding, factor, IntExpression::Constant(-8)).plus(low + 100);
     let (expression, shape) = (expression.clamp((low, low + 255)), program.shape(sums).clone());
-    let made = program.step(Primitive::WholeMap { expression, shape }, &operands, 0).unwrap()[0];
-    program.hold(made, made_type);
+    let made = program.step(Primitive::IntMap { expression, shape }, &operands, 0).unwrap()[0];
+    program.store_as(made, made_type);
     (made, made_type)
 }
 
-/// The mean of each image's channels, and what is contracted from it.
+/// The mean of each channel of an image, and a convolution of the means.
 pub(crate) fn pooled(random: &mut Random) -> Program {
     let shape = random.image();
     let (kind, channels, outputs) = (WindowKind::Average, shape[3], random.channels());
@@ -343,7 +349,7 @@ pub(crate) fn pooled(random: &mut Random) -> Program {
     let (bias, filter) = numbers.split_at(outputs);
     let filter = program.constant(Scalar::F32, Constant::from_values([outputs, 1, 1, channels], filter));
     let bias = program.constant(Scalar::F32, Constant::from_values([outputs], bias));
-    let contraction = Contraction {
+    let convolution = ConvolutionGeometry {
         strides: [1, 1],
         dilations: [1, 1],
         before: [0, 0],
@@ -352,6 +358,6 @@ pub(crate) fn pooled(random: &mut Random) -> Program {
         transposed: false,
         zero_points: [0; 2],
     };
-    program.outputs = program.step(Primitive::Contract(contraction), &[mean, filter, bias], 0).unwrap();
+    program.outputs = program.step(Primitive::Convolution(convolution), &[mean, filter, bias], 0).unwrap();
     program
 }

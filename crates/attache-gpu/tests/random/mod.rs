@@ -1,8 +1,8 @@
-//! Numbers to draw programs from.
+//! Pseudorandom numbers for generating programs.
 
 use attache_base::Shape;
 
-/// Numbers that are the same at every run.
+/// A generator that returns the same numbers in every run of the tests.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -15,7 +15,7 @@ impl Random {
         from[self.below(from.len())]
     }
 
-    /// Numbers between -2 and 2 that binary16 holds.
+    /// Numbers between -2 and 2 that are exact in f16.
     pub(crate) fn numbers(&mut self, count: usize) -> Vec<f32> {
         (0..count).map(|_| self.below(2049) as f32 / 512.0 - 2.0).collect()
     }

@@ -1,13 +1,15 @@
-//! Numbers in the text of shaders reach the device bit for bit, through Vulkan and through OpenGL.
+//! Literals in shaders reach the device with all their bits, through Vulkan and through OpenGL.
 
 use attache_base::Shape;
 use attache_gpu::{Backend, Device, DeviceOptions, Precision, Session, Submission};
-use attache_gpu_ir::{Binary, Expression, Index, IndexMap, Primitive, Program, Scalar, Unary, ValueId, Whole};
+use attache_gpu_ir::{
+    BinaryOp, Expression, Index, IndexMap, IntExpression, Primitive, Program, Scalar, UnaryOp, ValueId,
+};
 
 use crate::validation;
 
-/// Numbers that are hard to write: limits, denormal ones, zeros, those whose decimal digits are many or are rounded, and what
-/// is no number.
+/// Floats that are hard to write as literals: limits, subnormal numbers, zeros, numbers with many or with rounded
+/// decimal digits, infinities and NaN.
 const REALS: [f32; 21] = [
     0.0,
     -0.0,
@@ -34,7 +36,7 @@ const REALS: [f32; 21] = [
 
 const INTEGERS: [i32; 8] = [0, 1, -1, i32::MAX, i32::MIN, i32::MIN + 1, 0x7f80_0000, -0x0080_0000];
 
-/// Constants without a variable, whose results are not finite, and what they are.
+/// Constant expressions with overflow or division by zero, and their results.
 fn constant_results() -> Vec<(Expression, f32)> {
     use Expression::Constant;
     let product = Constant(f32::MAX).multiply(Constant(2.0));
@@ -42,12 +44,12 @@ fn constant_results() -> Vec<(Expression, f32)> {
         (Constant(1.0).divide(Constant(0.0)), f32::INFINITY),
         (Constant(-1.0).divide(Constant(0.0)), f32::NEG_INFINITY),
         (product.clone(), f32::INFINITY),
-        (Constant(1.0).binary(Binary::Minimum, product.subtract(Constant(1.0))), 1.0),
-        (Constant(100.0).unary(Unary::Exponential), f32::INFINITY),
+        (Constant(1.0).binary(BinaryOp::Minimum, product.subtract(Constant(1.0))), 1.0),
+        (Constant(100.0).unary(UnaryOp::Exponential), f32::INFINITY),
     ]
 }
 
-/// A program that makes each number in each of the ways that texts hold numbers, and what its outputs are.
+/// A program that writes each number with each kind of literal, and the expected bits of its outputs.
 fn program(extent: usize) -> (Program, Vec<u32>) {
     let (mut program, mut expected) = (Program::default(), Vec::new());
     let shape = Shape::from([extent]);
@@ -69,13 +71,17 @@ fn program(extent: usize) -> (Program, Vec<u32>) {
         add(real, map(Expression::Input(0).select(expression, Expression::Constant(0.0))), value.to_bits());
     }
     for value in INTEGERS {
-        let chosen = Whole::Select(Box::new([Whole::Input(0), Whole::Constant(value), Whole::Constant(7)]));
-        add(whole, Primitive::WholeMap { expression: chosen, shape: shape.clone() }, value as u32);
+        let chosen = IntExpression::Select(Box::new([
+            IntExpression::Input(0),
+            IntExpression::Constant(value),
+            IntExpression::Constant(7),
+        ]));
+        add(whole, Primitive::IntMap { expression: chosen, shape: shape.clone() }, value as u32);
     }
     (program, expected)
 }
 
-/// Runs it with inputs of ones, and compares every element of every output.
+/// Runs the program with inputs of ones, and compares every element of every output.
 fn check(device: &Device, submission: Submission, extent: usize) {
     let (program, expected) = program(extent);
     let mut session = Session::new(device, program, Precision::F32, submission).unwrap();
@@ -94,7 +100,7 @@ fn check(device: &Device, submission: Submission, extent: usize) {
     }
 }
 
-/// By vectors and one by one, with numbers in the text of shaders and beside it.
+/// Checks programs of vectors and of single elements, with parameters in the source of shaders and in a buffer.
 fn check_on(options: DeviceOptions, submission: Submission) {
     for (as_hardware, extent) in [(true, 4), (true, 3), (false, 4)] {
         let options = DeviceOptions { as_hardware, ..options.clone() };
@@ -105,6 +111,7 @@ fn check_on(options: DeviceOptions, submission: Submission) {
 
 #[test]
 fn vulkan_gets_every_bit() {
+    let _alone = validation::alone();
     validation::listen();
     let options = DeviceOptions { backend: Some(Backend::Vulkan), validation: true, ..DeviceOptions::default() };
     check_on(options, Submission::Replay);
@@ -113,5 +120,6 @@ fn vulkan_gets_every_bit() {
 
 #[test]
 fn opengl_gets_every_bit() {
+    let _alone = validation::alone();
     check_on(DeviceOptions { backend: Some(Backend::Gl), ..DeviceOptions::default() }, Submission::Encoder);
 }

@@ -1,6 +1,6 @@
-//! Recordings under the Khronos validation layer: runs that follow each other without a wait, and several at once.
+//! Recordings under the Khronos validation layer: runs without a wait between them, and concurrent runs.
 //!
-//! Runs on the first Vulkan device, software included; without it or the layer it fails.
+//! Runs on the first Vulkan device, which may be a software one. Fails without a device or without the layer.
 
 use attache_base::Shape;
 use attache_gpu::{Backend, Device, DeviceOptions, Precision, Session, Submission, wgpu};
@@ -14,8 +14,8 @@ fn device(options: DeviceOptions) -> Device {
     Device::open(&options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on")
 }
 
-/// Runs without a wait between them, writes while runs are under way, two ways of submitting side by side, and recordings
-/// that go while they run.
+/// Runs without a wait between them, writes while runs are pending, both submission methods at the same time, and
+/// recordings that are dropped while their runs are pending.
 #[test]
 fn runs_follow_each_other() {
     let _alone = validation::alone();
@@ -38,7 +38,8 @@ fn runs_follow_each_other() {
         let input: Vec<u8> = (0..3000).flat_map(|at| (if at == 0 { first } else { -0.5 }).to_le_bytes()).collect();
         session.write(0, &input).unwrap();
     };
-    // All but the first element becomes 0 first; then each sum is one more than twice the first, and the sums' sums count.
+    // The first map turns all elements except the first into 0, so that all sums of the first scan are equal. The
+    // second scan adds up equal elements.
     let read = |session: &mut Session, first: f32| {
         let mut bytes = vec![0; 12000];
         session.read(&mut [&mut bytes]).unwrap();
@@ -66,7 +67,8 @@ fn runs_follow_each_other() {
     validation::assert_silent();
 }
 
-/// Two threads, each with recordings of its own on one device, and runs of several slots under way.
+/// Four threads use one device, two with each submission method. Each has its own recording with pending runs of
+/// several slots.
 #[test]
 fn recordings_share_a_device() {
     let _alone = validation::alone();
@@ -93,7 +95,7 @@ fn recordings_share_a_device() {
             let input: Vec<u8> = (0..1024).flat_map(|_| number(run).to_le_bytes()).collect();
             session.write_to(slot, 0, &input).unwrap();
             session.submit_in(slot, 1).unwrap();
-            assert!(session.output(slot, 0, 0).unwrap().is_none(), "what is under way cannot be read");
+            assert!(session.output(slot, 0, 0).unwrap().is_none(), "the output of a pending run cannot be read");
         }
     };
     std::thread::scope(|scope| {
@@ -107,8 +109,8 @@ fn recordings_share_a_device() {
     validation::assert_silent();
 }
 
-/// Outputs of several megabytes come in parts, of which the first can be read while others come; the next run writes over
-/// those that nobody read.
+/// Outputs of several megabytes are copied in parts. The first part can be read while the others are copied. The next
+/// run overwrites parts that were not read.
 #[test]
 fn large_outputs_come_in_parts() {
     let _alone = validation::alone();
@@ -137,7 +139,7 @@ fn large_outputs_come_in_parts() {
                 while read.len() < size {
                     let there = session.output(slot, output, read.len() + 1).unwrap().unwrap();
                     let more = &there[read.len()..there.len().min(size)];
-                    assert!(!more.is_empty(), "more is there once it is asked for");
+                    assert!(!more.is_empty(), "the requested bytes must have arrived");
                     read.extend_from_slice(more);
                 }
                 let numbers = read.as_chunks::<4>().0.iter().map(|word| f32::from_le_bytes(*word));
@@ -150,8 +152,8 @@ fn large_outputs_come_in_parts() {
     validation::assert_silent();
 }
 
-/// Shaders stay within their buffers by themselves: where the device is told not to look, results are the same, and the
-/// validation layer has nothing to say.
+/// Shaders access no buffer out of bounds: without the device's bounds checks, the results are the same, and the
+/// validation layer reports nothing.
 #[test]
 fn nothing_hangs_on_the_checks_of_buffers() {
     let _alone = validation::alone();
@@ -173,11 +175,12 @@ fn nothing_hangs_on_the_checks_of_buffers() {
     validation::assert_silent();
 }
 
-/// A device that the test keeps for itself too, so that it can ask whether anything is under way.
+/// A device, also as a wgpu device that the test polls to find out whether submissions are pending.
 fn shared_device() -> (wgpu::Device, Device) {
     let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
     descriptor.backends = wgpu::Backends::VULKAN;
-    // Not the debug flag, which unoptimised builds have: with it shaders name a language that older layers don't know.
+    // Without the debug flag, which is the default in unoptimised builds. With it, shaders contain source language
+    // information that older layers do not support.
     descriptor.flags = wgpu::InstanceFlags::empty();
     let adapters = wgpu::Instance::new(descriptor).enumerate_adapters(wgpu::Backends::VULKAN);
     let adapter = pollster::block_on(adapters).into_iter().next().expect("a Vulkan device to test on");
@@ -186,13 +189,13 @@ fn shared_device() -> (wgpu::Device, Device) {
     (device.clone(), Device::from_wgpu(device, queue))
 }
 
-/// Who waits for a run waits for what was handed over up to it, not for what another slot or session does after it.
+/// Waiting for a run waits for the submissions up to that run, but not for later ones of other slots or sessions.
 #[test]
 fn the_encoder_waits_for_its_own_run() {
     let _alone = validation::alone();
     let (polled, device) = shared_device();
-    // Columns are added up one element after the other, so that a run takes its time; few elements cross the bus, which
-    // takes none. Mesa's software ends a loop after 65,535 turns.
+    // Each column is added up one element after the other, so that a run takes long. Few elements are copied to the
+    // host, so that the copy does not. Mesa's software device ends a loop after 65,535 iterations.
     let session = |rows: usize| {
         let mut program = Program::default();
         let input = program.input(Scalar::F32, Shape::from([rows, 64]));

@@ -1,17 +1,17 @@
-//! What a session refuses: slots, inputs and outputs that aren't there, and bytes of another number than they have. It then
-//! goes on as if nothing had been asked. Any Vulkan device will do.
+//! Errors of a session: slots, inputs and outputs that do not exist, and slices of the wrong length. The session
+//! remains usable afterwards. Runs on any Vulkan device.
 
 use attache_gpu::{Backend, Device, DeviceOptions, GpuError, Precision, Session, Submission};
-use attache_gpu_ir::{Bytes, Expression, Primitive, Program, Scalar};
+use attache_gpu_ir::{ByteType, Expression, Primitive, Program, Scalar};
 
 const SLOTS: usize = 2;
 
-/// Twice five floats, and as many bytes.
+/// A session that adds five floats and five bytes.
 fn session(device: &Device, submission: Submission) -> Session {
     let mut program = Program::default();
     let input = program.input(Scalar::F32, [5].into());
     let bytes = program.input(Scalar::I32, [5].into());
-    program.values[bytes.index()].bytes = Some(Bytes::Unsigned);
+    program.values[bytes.index()].bytes = Some(ByteType::Unsigned);
     let expression = Expression::Input(0).add(Expression::Input(1));
     let map = Primitive::Map { expression: Expression::Input(0), shape: [5].into(), scalar: Scalar::F32 };
     let reals = program.step(map, &[bytes], 0).unwrap()[0];

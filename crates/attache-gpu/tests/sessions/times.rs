@@ -1,9 +1,10 @@
-//! Timed sessions, and the ceilings that their times are held to.
+//! Timed sessions, and the peak rates with which their times are compared.
 //!
-//! Runs on the first Vulkan device, software included, under the Khronos validation layer; without either it fails.
+//! Runs on the first Vulkan device, which may be a software one, under the Khronos validation layer. Fails if either is
+//! missing.
 
 use attache_base::Shape;
-use attache_gpu::{Backend, Ceilings, Device, DeviceOptions, Precision, Session, Submission};
+use attache_gpu::{Backend, Device, DeviceOptions, DevicePeaks, Precision, Session, Submission};
 use attache_gpu_ir::{Primitive, Program, Scalar};
 
 use crate::validation;
@@ -14,7 +15,7 @@ fn device() -> Device {
     Device::open(&options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on")
 }
 
-/// Running sums of running sums, each of which needs the one before it.
+/// A chain of scans, each of which depends on the previous one.
 fn program(steps: usize) -> Program {
     let mut program = Program::default();
     let mut value = program.input(Scalar::F32, Shape::from([64]));
@@ -55,7 +56,7 @@ fn every_dispatch_is_timed() {
             let barriers = (submission == Submission::Replay).then_some(times.spans.len() - 1);
             assert_eq!(times.barriers, barriers);
         }
-        // Runs may follow each other without a wait.
+        // Several runs without a wait between them.
         (0..10).for_each(|_| timed.submit().unwrap());
         assert_eq!(timed.times().unwrap().spans.len(), 5);
     }
@@ -69,13 +70,13 @@ fn every_dispatch_is_timed() {
 }
 
 #[test]
-fn ceilings_are_rates() {
+fn peaks_are_rates() {
     let _alone = validation::alone();
     let device = device();
     for submission in [Submission::Replay, Submission::Encoder] {
-        let ceilings = Ceilings::measure(&device, submission).unwrap();
-        let rates = [ceilings.bytes_per_second, ceilings.operations_per_second];
-        assert!(rates.iter().all(|rate| rate.is_finite() && *rate > 1e6), "{ceilings:?}");
+        let peaks = DevicePeaks::measure(&device, submission).unwrap();
+        let rates = [peaks.bytes_per_second, peaks.operations_per_second];
+        assert!(rates.iter().all(|rate| rate.is_finite() && *rate > 1e6), "{peaks:?}");
     }
     validation::assert_silent();
 }

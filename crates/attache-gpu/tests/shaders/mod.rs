@@ -1,9 +1,10 @@
-//! Shaders without a device: naga validates the text, and writes it for the interfaces that this machine may lack.
+//! Checks of shaders without a device. naga validates the source, and translates it for graphics APIs that this machine
+//! may lack.
 
 use naga::back::{hlsl, msl};
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 
-/// What is wrong with a shader's text for Metal or DX12, if anything.
+/// Checks that a shader's source is valid, and that it can be translated for Metal and DX12.
 pub(crate) fn check(source: &str) -> Result<(), String> {
     let module = naga::front::wgsl::parse_str(source).map_err(|error| error.emit_to_string(source))?;
     let mut validator =

@@ -1,12 +1,13 @@
-//! Listens to the Vulkan validation layer, which speaks through wgpu's log: for tests that open devices with it.
+//! Collects the messages of the Vulkan validation layer, which arrive through wgpu's log. For tests that open devices
+//! with the validation layer.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Messages that the validation layer, or wgpu about it, left in the log.
+/// Messages of the validation layer, and of wgpu about it.
 static MESSAGES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Whether the layer said that it looks for missing barriers too, as it does at the start.
+/// Whether the layer has reported at its start that it also checks for missing barriers.
 static HEARD: AtomicBool = AtomicBool::new(false);
 
 struct Listener;
@@ -16,7 +17,7 @@ impl log::Log for Listener {
         metadata.target().starts_with("wgpu_hal::vulkan")
     }
 
-    /// Keeps warnings, and the one message that tells that the layer isn't there.
+    /// Stores warnings, errors, and the message that the layer is not installed.
     fn log(&self, record: &log::Record<'_>) {
         if !self.enabled(record.metadata()) {
             return;
@@ -33,26 +34,30 @@ impl log::Log for Listener {
     fn flush(&self) {}
 }
 
-/// Held by whoever tests: the layer (1.3.239) finds devices in a table that one thread may look through while another adds to
-/// it, and then calls what isn't there. So one test opens devices at a time.
+/// Held by each test that opens devices, so that only one test does at a time. The layer (1.3.239) looks up devices in
+/// a table while another thread may be adding to it, and then calls invalid addresses.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Waits until no other test holds what this gives.
-#[allow(dead_code)] // Of a single test nobody else is there.
+/// Locks out other tests that open devices, until the guard is dropped.
+#[allow(dead_code)] // Unused in test binaries with a single test.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts to listen. To be called before a device is opened.
+/// Starts collecting messages. Must be called before a device is opened.
 pub(crate) fn listen() {
     let _ = log::set_logger(&Listener).map(|()| log::set_max_level(log::LevelFilter::Debug));
 }
 
-/// Panics unless the layer was there, looked for missing barriers too, and had nothing to say.
+/// Asserts that the layer is installed, checks for missing barriers, and has reported nothing.
+///
+/// # Panics
+///
+/// Panics if one of these is not the case.
 pub(crate) fn assert_silent() {
     let messages = MESSAGES.lock().unwrap();
     let remedy = "on Debian: vulkan-validationlayers";
-    assert!(messages.is_empty(), "the validation layer speaks, or isn't there ({remedy}): {messages:#?}");
+    assert!(messages.is_empty(), "the validation layer reports errors or is missing ({remedy}): {messages:#?}");
     let heard = HEARD.load(Ordering::Relaxed);
-    assert!(heard, "no layer said that it looks for missing barriers: was `listen` called before a device opened?");
+    assert!(heard, "the layer does not check for missing barriers, or a device was opened before `listen` was called");
 }

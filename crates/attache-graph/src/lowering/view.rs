@@ -6,16 +6,16 @@
 use std::borrow::Cow;
 
 use attache_base::{DataType, Quantization};
-use attache_gpu_ir::{Expression, Primitive, Program, Scalar, Unary};
+use attache_gpu_ir::{Expression, Primitive, Program, Scalar, UnaryOp};
 
 use super::{Lowered, Lowering};
-use crate::{Fact, Graph, Node, Refusal};
+use crate::{Fact, Graph, Node, Unsupported};
 
 /// Lowers a node to float primitives.
-pub(super) fn lower(graph: &Graph, node: &Node) -> Result<Lowered, Refusal> {
+pub(super) fn lower(graph: &Graph, node: &Node) -> Result<Lowered, Unsupported> {
     // A partition dequantizes a tensor when it reads it from memory, so every quantized input needs a single usable
     // scale.
-    graph.input_facts(node).into_iter().flatten().try_for_each(|fact| Grid::of(fact).map(drop))?;
+    graph.input_facts(node).into_iter().flatten().try_for_each(|fact| AffineParameters::of(fact).map(drop))?;
     let inputs: Vec<Option<Cow<'_, Fact>>> =
         graph.input_facts(node).into_iter().map(|fact| fact.map(real).transpose()).collect::<Result<_, _>>()?;
     let outputs: Vec<&Fact> = node.outputs.iter().map(|id| graph.fact(*id)).collect();
@@ -27,17 +27,17 @@ pub(super) fn lower(graph: &Graph, node: &Node) -> Result<Lowered, Refusal> {
     for (index, fact) in outputs.iter().enumerate() {
         let mut moved = graph.input_facts(node).into_iter().flatten().filter(|input| is_real(input)).peekable();
         let stays = moves && moved.peek().is_some() && moved.all(|input| quantization(input) == quantization(fact));
-        if let Some(grid) = Grid::of(fact)?.filter(|_| !stays) {
-            grid.simulate(&mut lowered.program, index)?;
+        if let Some(parameters) = AffineParameters::of(fact)?.filter(|_| !stays) {
+            parameters.simulate(&mut lowered.program, index)?;
         }
     }
     Ok(lowered)
 }
 
 /// The fact of a quantized tensor after dequantization; other facts are returned unchanged.
-fn real(fact: &Fact) -> Result<Cow<'_, Fact>, Refusal> {
+fn real(fact: &Fact) -> Result<Cow<'_, Fact>, Unsupported> {
     let Some(quantization) = quantization(fact) else { return Ok(Cow::Borrowed(fact)) };
-    let unequal = || Refusal::new("a constant whose scales do not fit its shape");
+    let unequal = || Unsupported::new("a constant whose scales do not fit its shape");
     let constant = match &fact.constant {
         Some(constant) => Some(quantization.dequantized(constant).ok_or_else(unequal)?),
         None => None,
@@ -73,7 +73,7 @@ const NUDGE: f32 = 1.0 / 2048.0;
 
 /// The floats that a quantized tensor can represent: its quantization parameters and range.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Grid {
+pub struct AffineParameters {
     /// Distance of two neighbouring values.
     pub scale: f32,
     /// The quantized element of the value 0.
@@ -82,26 +82,26 @@ pub struct Grid {
     pub stored: (f32, f32),
 }
 
-impl Grid {
+impl AffineParameters {
     /// The quantization parameters of a tensor with one scale; `None` where it is constant or not quantized.
     ///
     /// # Errors
     ///
     /// Fails where the element type is not `INT8`, `UINT8` or `INT16`, or where there is no single positive, finite
     /// scale.
-    pub fn of(fact: &Fact) -> Result<Option<Self>, Refusal> {
+    pub fn of(fact: &Fact) -> Result<Option<Self>, Unsupported> {
         let Some(quantization) = quantization(fact).filter(|_| fact.constant.is_none()) else { return Ok(None) };
         let stored = match fact.data_type {
             DataType::Int8 => (-128.0, 127.0),
             DataType::UInt8 => (0.0, 255.0),
             DataType::Int16 => (-32768.0, 32767.0),
-            other => return Err(Refusal::new(format!("a quantized tensor of type {other} that is not constant"))),
+            other => return Err(Unsupported::new(format!("a quantized tensor of type {other} that is not constant"))),
         };
         match (quantization.scale.as_slice(), quantization.zero_point.as_slice()) {
             ([scale], [zero_point]) if scale.is_finite() && *scale > 0.0 => {
                 Ok(Some(Self { scale: *scale, zero_point: *zero_point as f32, stored }))
             }
-            _ => Err(Refusal::new("a quantized tensor without a scale, or with several, that is not constant")),
+            _ => Err(Unsupported::new("a quantized tensor without a scale, or with several, that is not constant")),
         }
     }
 
@@ -114,8 +114,8 @@ impl Grid {
 
     /// The nearest integer, ties away from zero, as TensorFlow Lite rounds.
     pub fn away_from_zero(number: Expression) -> Expression {
-        let size = number.clone().unary(Unary::Absolute).add(Expression::Constant(0.5)).unary(Unary::Floor);
-        number.unary(Unary::Sign).multiply(size)
+        let size = number.clone().unary(UnaryOp::Absolute).add(Expression::Constant(0.5)).unary(UnaryOp::Floor);
+        number.unary(UnaryOp::Sign).multiply(size)
     }
 
     /// The representable float nearest to an integer number of quantization steps divided by an integer, such as a
@@ -124,7 +124,7 @@ impl Grid {
     pub fn quotient(&self, real: Expression) -> Expression {
         let steps = real.multiply(Expression::Constant(self.scale.recip()));
         let stored = steps.add(Expression::Constant(self.zero_point));
-        let nudge = stored.clone().unary(Unary::Sign).multiply(Expression::Constant(NUDGE));
+        let nudge = stored.clone().unary(UnaryOp::Sign).multiply(Expression::Constant(NUDGE));
         self.dequantize(Self::away_from_zero(stored.add(nudge)))
     }
 
@@ -134,7 +134,7 @@ impl Grid {
     }
 
     /// Rounds an output of the program to the representable values.
-    fn simulate(&self, program: &mut Program, output: usize) -> Result<(), Refusal> {
+    fn simulate(&self, program: &mut Program, output: usize) -> Result<(), Unsupported> {
         let made = program.outputs[output];
         let shape = program.shape(made).clone();
         let expression = self.dequantize(self.quantize(Expression::Input(0)));

@@ -3,8 +3,8 @@
 use attache_base::Activation;
 
 use super::broadcast::{Walk, check};
-use crate::simd::{Kernel, Simd};
-use crate::{Engine, Level, math};
+use crate::simd::{Multiversioned, Simd};
+use crate::{Engine, Isa, math};
 
 /// A function of two operands, `l` and `r`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,7 +68,7 @@ pub fn binary(
     let chunk = if rows > 1 { rows.div_ceil(parts) * walk.row } else { length.div_ceil(parts) };
     engine.for_each_chunk(output, chunk, |task, output| {
         let chunk = Chunk { left, right, walk: &walk, start: task * chunk, output, activation };
-        chunk.dispatch(engine.level, function);
+        chunk.dispatch(engine.isa, function);
     });
 }
 
@@ -83,11 +83,11 @@ struct Chunk<'a> {
 }
 
 impl Chunk<'_> {
-    fn dispatch(self, level: Level, function: Binary) {
+    fn dispatch(self, isa: Isa, function: Binary) {
         macro_rules! dispatch {
             ($($name:ident)*) => {
                 match function {
-                    $(Binary::$name => level.dispatch(Apply { chunk: self, function: $name }),)*
+                    $(Binary::$name => isa.dispatch(Apply { chunk: self, function: $name }),)*
                 }
             };
         }
@@ -95,14 +95,14 @@ impl Chunk<'_> {
     }
 }
 
-trait Function {
+trait BinaryFunction {
     fn apply(l: f32, r: f32) -> f32;
 }
 
 macro_rules! functions {
     ($($name:ident($l:ident, $r:ident) $body:expr;)*) => {$(
         struct $name;
-        impl Function for $name {
+        impl BinaryFunction for $name {
             #[inline(always)]
             fn apply($l: f32, $r: f32) -> f32 {
                 $body
@@ -135,7 +135,7 @@ struct Apply<'a, F> {
     function: F,
 }
 
-impl<F: Function> Kernel for Apply<'_, F> {
+impl<F: BinaryFunction> Multiversioned for Apply<'_, F> {
     type Output = ();
 
     #[inline(always)]
@@ -219,8 +219,8 @@ mod tests {
                 full[first..].iter().map(|extent| if random.below(3) == 0 { 1 } else { *extent }).collect()
             };
             let (left, right) = (operand(), operand());
-            let level = Level::available()[round % Level::available().len()];
-            check_shapes(Engine { level, parallel: &Serial }, &left, &right, &mut random);
+            let isa = Isa::available()[round % Isa::available().len()];
+            check_shapes(Engine { isa, parallel: &Serial }, &left, &right, &mut random);
         }
         for (left, right) in [(&[1, 90, 70, 40][..], &[1, 90, 70, 40][..]), (&[90, 70, 40], &[40]), (&[300_000], &[])] {
             check_shapes(Engine::new(&pool), left, right, &mut random);

@@ -1,7 +1,7 @@
 //! Unary element-wise functions of f32 operands.
 
-use crate::simd::{Kernel, Simd};
-use crate::{Engine, Level, math};
+use crate::simd::{Multiversioned, Simd};
+use crate::{Engine, Isa, math};
 
 /// A function of one operand `x`. The result for NaN is NaN.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -60,7 +60,7 @@ pub fn unary(engine: Engine, function: Unary, input: &[f32], output: &mut [f32])
     let chunk = chunk(&engine, function, output.len());
     engine.for_each_chunk(output, chunk, |task, output| {
         let input = &input[task * chunk..][..output.len()];
-        dispatch(engine.level, function, Data { input: Some(input), output });
+        dispatch(engine.isa, function, Data { input: Some(input), output });
     });
 }
 
@@ -68,7 +68,7 @@ pub fn unary(engine: Engine, function: Unary, input: &[f32], output: &mut [f32])
 pub fn unary_in_place(engine: Engine, function: Unary, values: &mut [f32]) {
     let chunk = chunk(&engine, function, values.len());
     engine.for_each_chunk(values, chunk, |_, output| {
-        dispatch(engine.level, function, Data { input: None, output });
+        dispatch(engine.isa, function, Data { input: None, output });
     });
 }
 
@@ -89,13 +89,13 @@ struct Data<'a> {
     output: &'a mut [f32],
 }
 
-fn dispatch(level: Level, function: Unary, data: Data) {
+fn dispatch(isa: Isa, function: Unary, data: Data) {
     macro_rules! dispatch {
         ($($name:ident)*) => {
             match function {
-                $(Unary::$name => level.dispatch(Apply { data, function: $name }),)*
-                Unary::Clamp(lower, upper) => level.dispatch(Apply { data, function: Clamp(lower, upper) }),
-                Unary::LeakyRelu(slope) => level.dispatch(Apply { data, function: LeakyRelu(slope) }),
+                $(Unary::$name => isa.dispatch(Apply { data, function: $name }),)*
+                Unary::Clamp(lower, upper) => isa.dispatch(Apply { data, function: Clamp(lower, upper) }),
+                Unary::LeakyRelu(slope) => isa.dispatch(Apply { data, function: LeakyRelu(slope) }),
             }
         };
     }
@@ -103,7 +103,7 @@ fn dispatch(level: Level, function: Unary, data: Data) {
         Square Tanh)
 }
 
-trait Function: Copy {
+trait UnaryFunction: Copy {
     fn apply(self, x: f32) -> f32;
 }
 
@@ -112,7 +112,7 @@ struct Apply<'a, F> {
     function: F,
 }
 
-impl<F: Function> Kernel for Apply<'_, F> {
+impl<F: UnaryFunction> Multiversioned for Apply<'_, F> {
     type Output = ();
 
     #[inline(always)]
@@ -136,7 +136,7 @@ macro_rules! functions {
     ($($name:ident $(($($parameter:ident),*))?, $x:ident => $body:expr;)*) => {$(
         #[derive(Clone, Copy)]
         struct $name $(($(functions!(@type $parameter)),*))?;
-        impl Function for $name {
+        impl UnaryFunction for $name {
             #[inline(always)]
             fn apply(self, $x: f32) -> f32 {
                 $(let Self($($parameter),*) = self;)?
@@ -217,12 +217,12 @@ mod tests {
         sum * 2.0 / std::f64::consts::PI.sqrt()
     }
 
-    fn check(level: Level, (function, reference, tolerance, least): Case) {
+    fn check(isa: Isa, (function, reference, tolerance, least): Case) {
         let mut inputs: Vec<f32> = (-40_000..40_000).map(|i| i as f32 * 0.0025).collect();
         inputs.extend((-1000..1000).map(|i| i as f32 * 1e-5));
         inputs.extend([0.5, 1.5, 2.5, -0.5, 1e-30, -1e-30, 3e38, f32::INFINITY, f32::NEG_INFINITY, f32::NAN]);
         let mut output = vec![0.0; inputs.len()];
-        let engine = Engine { level, parallel: &Serial };
+        let engine = Engine { isa, parallel: &Serial };
         unary(engine, function, &inputs, &mut output);
         let mut in_place = inputs.clone();
         unary_in_place(engine, function, &mut in_place);
@@ -236,17 +236,17 @@ mod tests {
                 assert!(
                     equal || error <= allowed.max(1.5e-45),
                     "{}: {function:?}({x}) = {y}, not {expected}",
-                    level.name()
+                    isa.name()
                 );
             }
         }
     }
 
     #[test]
-    fn every_level_matches_float64() {
-        for level in Level::available() {
+    fn every_isa_matches_float64() {
+        for isa in Isa::available() {
             for case in CASES {
-                check(level, case);
+                check(isa, case);
             }
         }
     }

@@ -1,16 +1,16 @@
-//! Convolution and transposed convolution of 8-bit elements, with the same sweeps as the float kernels, over words of
-//! integers.
+//! Convolution and transposed convolution of 8-bit elements, by the same direct convolutions as the float kernels, over
+//! words of integers.
 //!
 //! The input is first converted to the element format of the words, in which the padding is an ordinary value.
-#![allow(unsafe_code)] // Sweeps write through pointers.
+#![allow(unsafe_code)] // Direct convolutions write through pointers.
 
+use super::epilogue::GemmEpilogue;
 use super::gemm::{Element, Operand, PackedIntegers, SLACK, Zero, convert, gemm};
-use super::simd::Form;
-use super::stage::Stage;
-use crate::convolution::{Convolution, Sweep};
+use super::simd::IntegerIsa;
+use crate::convolution::{Convolution, DirectConvolution};
 use crate::gemm::{Matrix, Rows, Target};
 use crate::transpose_convolution::Phase;
-use crate::{Engine, Level, scratch};
+use crate::{Engine, Isa, scratch};
 
 /// Number of bytes that a task converts.
 const CHUNK: usize = 1 << 16;
@@ -28,32 +28,32 @@ impl PackedIntegerFilter {
     /// # Panics
     ///
     /// Panics if the length of the filter or bias does not match, or if the groups do not divide the channels.
-    pub fn pack(level: Level, convolution: &Convolution, filter: Operand, bias: Option<&[i32]>, input: Zero) -> Self {
+    pub fn pack(isa: Isa, convolution: &Convolution, filter: Operand, bias: Option<&[i32]>, input: Zero) -> Self {
         let [outputs, depth] = convolution.matrix(filter.bytes.len());
-        let segment = Sweep::new(convolution).segment().1;
+        let segment = DirectConvolution::new(convolution).segment().1;
         let pack = |group: usize| {
             let bias = bias.map(|bias| &bias[group * outputs..][..outputs]);
             let bytes = &filter.bytes[group * outputs * depth..][..outputs * depth];
             let weights = Operand { bytes, ..filter };
-            PackedIntegers::pack(level, [outputs, depth], weights, [depth, 1], segment, bias, input)
+            PackedIntegers::pack(isa, [outputs, depth], weights, [depth, 1], segment, bias, input)
         };
         Self { groups: (0..convolution.groups).map(pack).collect() }
     }
 }
 
 /// Convolves `input` with a filter that was packed for the same convolution. The output is clamped to the bounds of the
-/// stage, not to those of the convolution.
+/// epilogue, not to those of the convolution.
 ///
 /// # Panics
 ///
 /// Panics if the lengths of the slices do not match the convolution, if a stride or dilation is 0, or if the filter was
 /// packed for another number of groups.
-pub fn convolve<F: Stage>(
+pub fn convolve<F: GemmEpilogue>(
     engine: Engine,
     convolution: &Convolution,
     input: Operand,
     filter: &PackedIntegerFilter,
-    stage: &F,
+    epilogue: &F,
     output: &mut [F::Output],
 ) {
     convolution.check(input.bytes, output);
@@ -62,30 +62,30 @@ pub fn convolve<F: Stage>(
     }
     let groups = &filter.groups;
     if convolution.is_pointwise() {
-        return gemm(engine, input.bytes, input.zero.signed, &[input.zero.point], &groups[0], stage, output);
+        return gemm(engine, input.bytes, input.zero.signed, &[input.zero.point], &groups[0], epilogue, output);
     }
-    let sweep = Sweep::new(convolution);
-    let form = groups[0].form();
-    match form.has_quads() {
-        // SAFETY: the output holds every image, row and pixel that the sweep's pitches reach.
-        true => with_elements::<u8>(engine, form, input, |elements, fill| unsafe {
-            sweep.run(engine, elements, fill, groups, stage, output.as_mut_ptr())
+    let direct = DirectConvolution::new(convolution);
+    let integer_isa = groups[0].integer_isa();
+    match integer_isa.packs_k4() {
+        // SAFETY: the output holds every image, row and pixel that the direct convolution's pitches reach.
+        true => with_elements::<u8>(engine, integer_isa, input, |elements, fill| unsafe {
+            direct.run(engine, elements, fill, groups, epilogue, output.as_mut_ptr())
         }),
         // SAFETY: as above.
-        false => with_elements::<i16>(engine, form, input, |elements, fill| unsafe {
-            sweep.run(engine, elements, fill, groups, stage, output.as_mut_ptr())
+        false => with_elements::<i16>(engine, integer_isa, input, |elements, fill| unsafe {
+            direct.run(engine, elements, fill, groups, epilogue, output.as_mut_ptr())
         }),
     }
 }
 
-/// Calls `work` with the input in the element format of the words (with some spare elements), and with the value that
+/// Calls `body` with the input in the element format of the words (with some spare elements), and with the value that
 /// represents zero in it.
-fn with_elements<T: Element>(engine: Engine, form: Form, input: Operand, work: impl FnOnce(&[T], T)) {
+fn with_elements<T: Element>(engine: Engine, integer_isa: IntegerIsa, input: Operand, body: impl FnOnce(&[T], T)) {
     scratch::with(input.bytes.len() + SLACK, |elements: &mut [T]| {
         engine.for_each_chunk(&mut elements[..input.bytes.len()], CHUNK, |index, target| {
-            convert(form, &input.bytes[index * CHUNK..][..target.len()], input.zero, target);
+            convert(integer_isa, &input.bytes[index * CHUNK..][..target.len()], input.zero, target);
         });
-        work(elements, T::zero(form, input.zero));
+        body(elements, T::zero(integer_isa, input.zero));
     });
 }
 
@@ -103,53 +103,53 @@ impl PackedIntegerTransposeFilter {
     /// # Panics
     ///
     /// Panics if the length of the filter or bias does not match.
-    pub fn pack(level: Level, convolution: &Convolution, filter: Operand, bias: Option<&[i32]>, input: Zero) -> Self {
+    pub fn pack(isa: Isa, convolution: &Convolution, filter: Operand, bias: Option<&[i32]>, input: Zero) -> Self {
         let Convolution { input: [.., channels], output: [.., outputs], .. } = *convolution;
         let pack = |phase: &Phase| {
             let bytes = phase.weights(convolution, filter.bytes);
             let depth = phase.taps.len() * channels;
-            let segment = phase.sweep.segment().1;
+            let segment = phase.direct.segment().1;
             let weights = Operand { bytes: &bytes, ..filter };
-            PackedIntegers::pack(level, [outputs, depth], weights, [depth, 1], segment, bias, input)
+            PackedIntegers::pack(isa, [outputs, depth], weights, [depth, 1], segment, bias, input)
         };
         let nothing = Operand { bytes: &[], ..filter };
         Self {
             phases: Phase::all(convolution).0.iter().map(pack).collect(),
-            rest: PackedIntegers::pack(level, [outputs, 0], nothing, [0, 1], 0, bias, input),
+            rest: PackedIntegers::pack(isa, [outputs, 0], nothing, [0, 1], 0, bias, input),
         }
     }
 }
 
 /// Computes a transposed convolution, as `transpose_convolution::transpose_convolve` does. The output is clamped to the
-/// bounds of the stage.
+/// bounds of the epilogue.
 ///
 /// # Panics
 ///
 /// Panics if the lengths of the slices do not match the convolution, if groups or dilations are not 1, if a stride is
 /// 0, or if the filter was packed for another number of output channels.
-pub fn transpose_convolve<F: Stage>(
+pub fn transpose_convolve<F: GemmEpilogue>(
     engine: Engine,
     convolution: &Convolution,
     input: Operand,
     filter: &PackedIntegerTransposeFilter,
-    stage: &F,
+    epilogue: &F,
     output: &mut [F::Output],
 ) {
     convolution.check(input.bytes, output);
     assert!(convolution.groups == 1 && convolution.dilations == [1, 1], "no groups or dilations");
     assert_eq!(filter.rest.outputs(), convolution.output[2], "the filter was packed for this convolution");
-    match filter.rest.form().has_quads() {
-        true => transpose_convolve_as::<u8, F>(engine, convolution, input, filter, stage, output),
-        false => transpose_convolve_as::<i16, F>(engine, convolution, input, filter, stage, output),
+    match filter.rest.integer_isa().packs_k4() {
+        true => transpose_convolve_as::<u8, F>(engine, convolution, input, filter, epilogue, output),
+        false => transpose_convolve_as::<i16, F>(engine, convolution, input, filter, epilogue, output),
     }
 }
 
-fn transpose_convolve_as<T: Element, F: Stage>(
+fn transpose_convolve_as<T: Element, F: GemmEpilogue>(
     engine: Engine,
     convolution: &Convolution,
     input: Operand,
     filter: &PackedIntegerTransposeFilter,
-    stage: &F,
+    epilogue: &F,
     output: &mut [F::Output],
 ) {
     let (phases, all) = Phase::all(convolution);
@@ -163,14 +163,14 @@ fn transpose_convolve_as<T: Element, F: Stage>(
         }
         let c = Target { start: first.as_mut_ptr(), stride: 0 };
         // SAFETY: there is one row of C, and no element of A is read.
-        unsafe { rest.multiply(0..rest.panels(), a, c, 1, stage, [0, 0]) }
+        unsafe { rest.multiply(0..rest.panels(), a, c, 1, epilogue, [0, 0]) }
         others.chunks_exact_mut(outputs).for_each(|pixel| pixel.copy_from_slice(first));
     }
-    with_elements::<T>(engine, filter.rest.form(), input, |elements, fill| {
+    with_elements::<T>(engine, filter.rest.integer_isa(), input, |elements, fill| {
         for (phase, matrix) in phases.iter().zip(&filter.phases) {
             let target = output[phase.first..].as_mut_ptr();
             // SAFETY: the phase's pixels are the strides apart, starting at its first one, and inside of the output.
-            unsafe { phase.sweep.run(engine, elements, fill, std::slice::from_ref(matrix), stage, target) }
+            unsafe { phase.direct.run(engine, elements, fill, std::slice::from_ref(matrix), epilogue, target) }
         }
     });
 }
@@ -190,11 +190,11 @@ mod tests {
         let Convolution { batches, input: [h, w, c], output: [oh, ow, o], kernel: [kh, kw], groups, .. } = *convolution;
         let mut sums: Vec<i32> = (0..batches * oh * ow).flat_map(|_| bias.iter().copied()).collect();
         let ([small_h, small_w], [large_h, large_w]) = if transposed { ([h, w], [oh, ow]) } else { ([oh, ow], [h, w]) };
-        for place in 0..batches * small_h * small_w * kh * kw {
-            let (pixel, tap) = (place / (kh * kw), place % (kh * kw));
+        for index in 0..batches * small_h * small_w * kh * kw {
+            let (pixel, tap) = (index / (kh * kw), index % (kh * kw));
             let (n, y, x) = (pixel / (small_h * small_w), pixel / small_w % small_h, pixel % small_w);
-            let at = |axis: usize, place: usize, tap: usize| {
-                (place * convolution.strides[axis] + tap * convolution.dilations[axis])
+            let at = |axis: usize, pixel: usize, tap: usize| {
+                (pixel * convolution.strides[axis] + tap * convolution.dilations[axis])
                     .wrapping_sub(convolution.before[axis])
             };
             let (ly, lx) = (at(0, y, tap / kw), at(1, x, tap % kw));
@@ -228,32 +228,32 @@ mod tests {
         let filter = random.bytes(outputs * taps * convolution.input[2] / convolution.groups);
         let bias: Vec<i32> = (0..outputs).map(|_| random.below(20_000) as i32 - 10_000).collect();
         let factors: Vec<_> = (0..outputs).map(|_| Multiplier::new((1 + random.below(999)) as f64 / 1e6)).collect();
-        let stage = Requantize::new(&factors, outputs, Rounding::Twice, 5, if signed { (-128, 100) } else { (7, 255) });
+        let epilogue =
+            Requantize::new(&factors, outputs, Rounding::Twice, 5, if signed { (-128, 100) } else { (7, 255) });
         let operand = Operand { bytes: &input, zero: input_zero };
         let weights = Operand { bytes: &filter, zero: filter_zero };
         let mut output = vec![9; count(convolution.output)];
         if transposed {
-            let packed =
-                PackedIntegerTransposeFilter::pack(engine.level, convolution, weights, Some(&bias), input_zero);
-            transpose_convolve(engine, convolution, operand, &packed, &stage, &mut output);
+            let packed = PackedIntegerTransposeFilter::pack(engine.isa, convolution, weights, Some(&bias), input_zero);
+            transpose_convolve(engine, convolution, operand, &packed, &epilogue, &mut output);
         } else {
-            let packed = PackedIntegerFilter::pack(engine.level, convolution, weights, Some(&bias), input_zero);
-            convolve(engine, convolution, operand, &packed, &stage, &mut output);
+            let packed = PackedIntegerFilter::pack(engine.isa, convolution, weights, Some(&bias), input_zero);
+            convolve(engine, convolution, operand, &packed, &epilogue, &mut output);
         }
         let sums = sums(convolution, transposed, operand, weights, &bias);
         let bounds = if signed { (-128, 100) } else { (7, 255) };
         let expected: Vec<u8> = (sums.iter().enumerate())
             .map(|(i, sum)| (factors[i % outputs].apply(*sum, Rounding::Twice) + 5).clamp(bounds.0, bounds.1) as u8)
             .collect();
-        assert_eq!(output, expected, "{} {convolution:?}", engine.level.name());
+        assert_eq!(output, expected, "{} {convolution:?}", engine.isa.name());
     }
 
     #[test]
-    fn every_level_gives_the_bits_of_the_definition() {
+    fn every_isa_gives_the_bits_of_the_definition() {
         let mut random = Random::new(41);
-        for level in Level::available() {
+        for isa in Isa::available() {
             for _ in 0..120 {
-                check(Engine { level, parallel: &Serial }, &random.convolution(), false, &mut random);
+                check(Engine { isa, parallel: &Serial }, &random.convolution(), false, &mut random);
             }
         }
     }
@@ -261,10 +261,10 @@ mod tests {
     #[test]
     fn backwards_too() {
         let mut random = Random::new(42);
-        for level in Level::available() {
+        for isa in Isa::available() {
             for _ in 0..80 {
                 let convolution = random.transposed_convolution();
-                check(Engine { level, parallel: &Serial }, &convolution, true, &mut random);
+                check(Engine { isa, parallel: &Serial }, &convolution, true, &mut random);
             }
         }
     }

@@ -6,16 +6,16 @@
 //! is first repeated `multiplier` times.
 #![allow(unsafe_code)] // Inner loops on pointers into slices whose lengths were checked.
 
+use super::epilogue::{GemmEpilogue, OutputPosition};
 use super::gemm::{Operand, Zero};
-use super::simd::{Form, Integers, Kernel, widen};
-use super::stage::{Place, Stage};
+use super::simd::{IntegerIsa, IntegerMultiversioned, Integers, widen};
 use crate::convolution::Convolution;
-use crate::{AlignedFloats, Engine, Level, scratch};
+use crate::{AlignedFloats, Engine, Isa, scratch};
 
 /// Weights and bias of a depthwise convolution, packed for one instruction set.
 #[derive(Clone)]
 pub struct PackedIntegerDepthwise {
-    form: Form,
+    integer_isa: IntegerIsa,
     channels: usize,
     taps: usize,
     /// Blocks of one vector of channels: a line of bias, then one line of weights per pair of taps.
@@ -31,16 +31,16 @@ impl PackedIntegerDepthwise {
     /// # Panics
     ///
     /// Panics if the length of the filter or bias does not match.
-    pub fn pack(level: Level, convolution: &Convolution, filter: Operand, bias: Option<&[i32]>, input: Zero) -> Self {
+    pub fn pack(isa: Isa, convolution: &Convolution, filter: Operand, bias: Option<&[i32]>, input: Zero) -> Self {
         let channels = convolution.output[2];
         let taps = convolution.kernel[0] * convolution.kernel[1];
         assert_eq!(filter.bytes.len(), taps * channels, "the filter has its shape");
         assert!(bias.is_none_or(|bias| bias.len() == channels), "one bias per output channel");
-        let form = Form::of(level);
-        let lanes = form.lanes();
+        let integer_isa = IntegerIsa::of(isa);
+        let lanes = integer_isa.lanes();
         let lines = 1 + taps.div_ceil(2);
         let mut packed = Self {
-            form,
+            integer_isa,
             channels,
             taps,
             values: AlignedFloats::zeros(channels.next_multiple_of(lanes) * lines),
@@ -65,28 +65,28 @@ impl PackedIntegerDepthwise {
 }
 
 /// Convolves each channel separately. The number of output channels is a multiple of the number of input channels. The
-/// output is clamped to the bounds of the stage.
+/// output is clamped to the bounds of the epilogue.
 ///
 /// # Panics
 ///
 /// Panics if the lengths of the slices do not match the convolution, if the output channels are not a multiple of the
-/// input channels or exceed those of the stage, if a stride or dilation is 0, or if the filter has another shape.
-pub fn depthwise<F: Stage>(
+/// input channels or exceed those of the epilogue, if a stride or dilation is 0, or if the filter has another shape.
+pub fn depthwise<F: GemmEpilogue>(
     engine: Engine,
     convolution: &Convolution,
     input: Operand,
     filter: &PackedIntegerDepthwise,
-    stage: &F,
+    epilogue: &F,
     output: &mut [F::Output],
 ) {
     convolution.check(input.bytes, output);
     let Convolution { input: [height, width, channels], output: [rows, columns, outputs], .. } = *convolution;
-    assert!(channels > 0 && outputs % channels == 0 && outputs <= stage.outputs(), "a whole multiplier");
+    assert!(channels > 0 && outputs % channels == 0 && outputs <= epilogue.outputs(), "a whole multiplier");
     assert_eq!([filter.channels, filter.taps], [outputs, convolution.kernel.iter().product()], "the filter's shape");
     if output.is_empty() {
         return;
     }
-    let nanoseconds = (output.len() * (filter.taps + 4)) as f64 / (3 * filter.form.lanes()) as f64;
+    let nanoseconds = (output.len() * (filter.taps + 4)) as f64 / (3 * filter.integer_isa.lanes()) as f64;
     let band = (convolution.batches * rows).div_ceil(engine.tasks(nanoseconds, convolution.batches * rows));
     let repeated = if outputs == channels { 0 } else { filter.taps * outputs };
     engine.for_each_chunk(output, band * columns * outputs, |task, output| {
@@ -97,10 +97,10 @@ pub fn depthwise<F: Stage>(
             for (offset, output) in output.chunks_exact_mut(columns * outputs).enumerate() {
                 let (batch, y) = ((task * band + offset) / rows, (task * band + offset) % rows);
                 let image = &input.bytes[batch * height * width * channels..][..height * width * channels];
-                let row = Row { convolution, filter, stage, image, y, output, outside };
+                let row = Row { convolution, filter, epilogue, image, y, output, outside };
                 match input.zero.signed {
-                    true => filter.form.dispatch(Signed::<F, true> { row, pointers: &mut pointers, repeated }),
-                    false => filter.form.dispatch(Signed::<F, false> { row, pointers: &mut pointers, repeated }),
+                    true => filter.integer_isa.dispatch(Signed::<F, true> { row, pointers: &mut pointers, repeated }),
+                    false => filter.integer_isa.dispatch(Signed::<F, false> { row, pointers: &mut pointers, repeated }),
                 }
             }
         });
@@ -108,10 +108,10 @@ pub fn depthwise<F: Stage>(
 }
 
 /// Parameters of one row of the output.
-struct Row<'a, F: Stage> {
+struct Row<'a, F: GemmEpilogue> {
     convolution: &'a Convolution,
     filter: &'a PackedIntegerDepthwise,
-    stage: &'a F,
+    epilogue: &'a F,
     image: &'a [u8],
     y: usize,
     output: &'a mut [F::Output],
@@ -121,13 +121,13 @@ struct Row<'a, F: Stage> {
 
 /// Computes a row with signed or unsigned input bytes. `pointers` has one entry per tap, rounded up to an even number.
 /// `repeated` has room for one window with repeated channels, or is empty if the multiplier is 1.
-struct Signed<'a, F: Stage, const SIGNED: bool> {
+struct Signed<'a, F: GemmEpilogue, const SIGNED: bool> {
     row: Row<'a, F>,
     pointers: &'a mut [*const u8],
     repeated: &'a mut [u8],
 }
 
-impl<F: Stage> Row<'_, F> {
+impl<F: GemmEpilogue> Row<'_, F> {
     /// Sets `pointers` to the first bytes of the pixels that the window of column `x` reads.
     fn taps(&self, x: usize, pointers: &mut [*const u8]) {
         let Convolution { input: [height, width, channels], kernel, strides, dilations, before, .. } =
@@ -176,7 +176,7 @@ impl<F: Stage> Row<'_, F> {
     }
 }
 
-impl<F: Stage, const SIGNED: bool> Kernel for Signed<'_, F, SIGNED> {
+impl<F: GemmEpilogue, const SIGNED: bool> IntegerMultiversioned for Signed<'_, F, SIGNED> {
     type Output = ();
 
     #[inline(always)]
@@ -208,7 +208,7 @@ impl<F: Stage, const SIGNED: bool> Kernel for Signed<'_, F, SIGNED> {
 
 /// Computes `count` channels, starting at `channel`, of the output pixel whose first element is `pixel`.
 #[inline(always)]
-fn block<S: Integers, F: Stage, const SIGNED: bool>(
+fn block<S: Integers, F: GemmEpilogue, const SIGNED: bool>(
     simd: S,
     row: &mut Row<'_, F>,
     weights: *const i32,
@@ -227,9 +227,9 @@ fn block<S: Integers, F: Stage, const SIGNED: bool>(
             let word = simd.pair_bytes::<SIGNED>(pair[0].add(channel), pair[1].add(channel), count);
             sum = simd.dot_pairs(sum, word, simd.load(weights));
         }
-        let place = Place { row: 0, column: channel, count };
+        let position = OutputPosition { row: 0, column: channel, count };
         let target = row.output.as_mut_ptr().add(pixel + channel);
-        row.stage.finish(simd, sum, row.filter.sums.as_ptr().add(channel), place, target);
+        row.epilogue.finish(simd, sum, row.filter.sums.as_ptr().add(channel), position, target);
     }
 }
 
@@ -270,11 +270,11 @@ mod tests {
         let bias: Vec<i32> = (0..outputs).map(|_| random.below(20_000) as i32 - 10_000).collect();
         let factors: Vec<_> = (0..outputs).map(|_| Multiplier::new((1 + random.below(999)) as f64 / 1e5)).collect();
         let bounds = if signed { (-128, 100) } else { (7, 255) };
-        let stage = Requantize::new(&factors, outputs, Rounding::Twice, 5, bounds);
+        let epilogue = Requantize::new(&factors, outputs, Rounding::Twice, 5, bounds);
         let weights = Operand { bytes: &filter, zero: zeros[1] };
-        let packed = PackedIntegerDepthwise::pack(engine.level, &convolution, weights, Some(&bias), zeros[0]);
+        let packed = PackedIntegerDepthwise::pack(engine.isa, &convolution, weights, Some(&bias), zeros[0]);
         let mut output = vec![9; count(convolution.output)];
-        depthwise(engine, &convolution, Operand { bytes: &input, zero: zeros[0] }, &packed, &stage, &mut output);
+        depthwise(engine, &convolution, Operand { bytes: &input, zero: zeros[0] }, &packed, &epilogue, &mut output);
         for (index, byte) in output.iter().enumerate() {
             let (pixel, channel) = (index / outputs, index % outputs);
             let (n, y, x) =
@@ -290,16 +290,16 @@ mod tests {
                 }
             }
             let expected = (factors[channel].apply(sum, Rounding::Twice) + 5).clamp(bounds.0, bounds.1) as u8;
-            assert_eq!(*byte, expected, "{} {convolution:?} at {index}", engine.level.name());
+            assert_eq!(*byte, expected, "{} {convolution:?} at {index}", engine.isa.name());
         }
     }
 
     #[test]
-    fn every_level_gives_the_bits_of_the_definition() {
+    fn every_isa_gives_the_bits_of_the_definition() {
         let mut random = Random::new(51);
-        for level in Level::available() {
+        for isa in Isa::available() {
             for _ in 0..120 {
-                check(Engine { level, parallel: &Serial }, &mut random, 1);
+                check(Engine { isa, parallel: &Serial }, &mut random, 1);
             }
         }
     }

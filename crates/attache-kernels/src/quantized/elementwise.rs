@@ -3,10 +3,10 @@
 use super::{Multiplier, Rounding, Stored};
 use crate::Engine;
 use crate::elementwise::broadcast::{Walk, check};
-use crate::simd::{Kernel, Simd};
+use crate::simd::{Multiversioned, Simd};
 
 /// A function of two quantized elements. Its results must be in the range of the output type.
-pub trait Function: Copy + Sync {
+pub trait IntegerFunction: Copy + Sync {
     /// The quantized result for two quantized elements.
     fn apply(self, left: i32, right: i32) -> i32;
 }
@@ -33,7 +33,7 @@ impl Finish {
 
 /// Conversion of an operand to a common scale with additional fraction bits: `((x − zero point) << shift) × factor`.
 #[derive(Clone, Copy, Debug)]
-pub struct Operand {
+pub struct OperandScaling {
     /// The operand's zero point.
     pub zero_point: i32,
     /// Number of additional fraction bits.
@@ -42,7 +42,7 @@ pub struct Operand {
     pub factor: Multiplier,
 }
 
-impl Operand {
+impl OperandScaling {
     /// The operand at the common scale. Rounds with [`Rounding::Twice`].
     #[inline(always)]
     pub fn apply(self, x: i32) -> i32 {
@@ -54,14 +54,14 @@ impl Operand {
 #[derive(Clone, Copy, Debug)]
 pub struct Sum {
     /// The operands.
-    pub operands: [Operand; 2],
+    pub operands: [OperandScaling; 2],
     /// Whether the right operand is subtracted.
     pub subtract: bool,
     /// Conversion of the sum to the output.
     pub finish: Finish,
 }
 
-impl Function for Sum {
+impl IntegerFunction for Sum {
     #[inline(always)]
     fn apply(self, left: i32, right: i32) -> i32 {
         let (left, right) = (self.operands[0].apply(left), self.operands[1].apply(right));
@@ -81,7 +81,7 @@ pub struct ShiftedSum {
     pub bounds: (i32, i32),
 }
 
-impl Function for ShiftedSum {
+impl IntegerFunction for ShiftedSum {
     #[inline(always)]
     fn apply(self, left: i32, right: i32) -> i32 {
         let left = super::fixed_point::divide_by_power(left, self.shifts[0]);
@@ -101,7 +101,7 @@ pub struct Product {
     pub finish: Finish,
 }
 
-impl Function for Product {
+impl IntegerFunction for Product {
     #[inline(always)]
     fn apply(self, left: i32, right: i32) -> i32 {
         self.finish.apply((left - self.zero_points[0]).wrapping_mul(right - self.zero_points[1]))
@@ -112,12 +112,12 @@ impl Function for Product {
 #[derive(Clone, Copy, Debug)]
 pub struct SquaredDifference {
     /// The operands.
-    pub operands: [Operand; 2],
+    pub operands: [OperandScaling; 2],
     /// Conversion of the square to the output.
     pub finish: Finish,
 }
 
-impl Function for SquaredDifference {
+impl IntegerFunction for SquaredDifference {
     #[inline(always)]
     fn apply(self, left: i32, right: i32) -> i32 {
         let difference = self.operands[0].apply(left).wrapping_sub(self.operands[1].apply(right));
@@ -136,7 +136,7 @@ pub struct Prelu {
     pub finish_product: Finish,
 }
 
-impl Function for Prelu {
+impl IntegerFunction for Prelu {
     #[inline(always)]
     fn apply(self, left: i32, right: i32) -> i32 {
         let (x, slope) = (left - self.zero_points[0], right - self.zero_points[1]);
@@ -148,7 +148,7 @@ impl Function for Prelu {
 #[derive(Clone, Copy, Debug)]
 pub struct Maximum;
 
-impl Function for Maximum {
+impl IntegerFunction for Maximum {
     #[inline(always)]
     fn apply(self, left: i32, right: i32) -> i32 {
         left.max(right)
@@ -159,7 +159,7 @@ impl Function for Maximum {
 #[derive(Clone, Copy, Debug)]
 pub struct Minimum;
 
-impl Function for Minimum {
+impl IntegerFunction for Minimum {
     #[inline(always)]
     fn apply(self, left: i32, right: i32) -> i32 {
         left.min(right)
@@ -173,7 +173,7 @@ impl Function for Minimum {
 /// Panics if a slice does not match its shape, or if an operand does not broadcast to the output's shape.
 pub fn binary<T: Stored>(
     engine: Engine,
-    function: impl Function,
+    function: impl IntegerFunction,
     (left, left_shape): (&[T], &[usize]),
     (right, right_shape): (&[T], &[usize]),
     (output, shape): (&mut [T], &[usize]),
@@ -194,7 +194,7 @@ pub fn binary<T: Stored>(
     // Each task gets whole rows, or a part of the only row.
     let chunk = if rows > 1 { rows.div_ceil(parts) * walk.row } else { length.div_ceil(parts) };
     engine.for_each_chunk(output, chunk, |task, output| {
-        engine.level.dispatch(Chunk { left, right, walk: &walk, start: task * chunk, output, function });
+        engine.isa.dispatch(Chunk { left, right, walk: &walk, start: task * chunk, output, function });
     });
 }
 
@@ -208,7 +208,7 @@ struct Chunk<'a, T, F> {
     function: F,
 }
 
-impl<T: Stored, F: Function> Kernel for Chunk<'_, T, F> {
+impl<T: Stored, F: IntegerFunction> Multiversioned for Chunk<'_, T, F> {
     type Output = ();
 
     #[inline(always)]
@@ -240,18 +240,18 @@ mod tests {
     use attache_base::Serial;
 
     use super::*;
-    use crate::Level;
+    use crate::Isa;
     use crate::testing::Random;
 
     fn finish(factor: f64) -> Finish {
         Finish { factor: Multiplier::new(factor), zero_point: -3, bounds: (-100, 120) }
     }
 
-    fn operand(factor: f64, zero_point: i32) -> Operand {
-        Operand { zero_point, shift: 20, factor: Multiplier::new(factor) }
+    fn operand(factor: f64, zero_point: i32) -> OperandScaling {
+        OperandScaling { zero_point, shift: 20, factor: Multiplier::new(factor) }
     }
 
-    fn check_levels(function: impl Function, shapes: [&[usize]; 3]) {
+    fn check_isas(function: impl IntegerFunction, shapes: [&[usize]; 3]) {
         let mut random = Random::new(3);
         let [left, right, output] = shapes.map(|shape| {
             let count = shape.iter().product::<usize>();
@@ -260,16 +260,16 @@ mod tests {
         let mut expected = output.clone();
         let pair = |l: i8, r: i8| function.apply(l.into(), r.into()) as i8;
         crate::elementwise::broadcast2((&left, shapes[0]), (&right, shapes[1]), (&mut expected, shapes[2]), pair);
-        for level in Level::available() {
+        for isa in Isa::available() {
             let mut made = output.clone();
-            let engine = Engine { level, parallel: &Serial };
+            let engine = Engine { isa, parallel: &Serial };
             binary(engine, function, (&left, shapes[0]), (&right, shapes[1]), (&mut made, shapes[2]));
-            assert_eq!(made, expected, "{} {shapes:?}", level.name());
+            assert_eq!(made, expected, "{} {shapes:?}", isa.name());
         }
     }
 
     #[test]
-    fn every_level_gives_the_same_bits() {
+    fn every_isa_gives_the_same_bits() {
         for shapes in [
             [&[3, 50][..], &[3, 50], &[3, 50]],
             [&[7, 3, 5], &[5], &[7, 3, 5]],
@@ -277,11 +277,11 @@ mod tests {
             [&[], &[2, 33], &[2, 33]],
         ] {
             let operands = [operand(0.5, 4), operand(0.31, -9)];
-            check_levels(Sum { operands, subtract: true, finish: finish(2e-6) }, shapes);
-            check_levels(Product { zero_points: [1, -7], finish: finish(0.01) }, shapes);
-            let squares = operands.map(|operand| Operand { shift: 7, ..operand });
-            check_levels(SquaredDifference { operands: squares, finish: finish(1e-6) }, shapes);
-            check_levels(Prelu { zero_points: [2, 3], finish: finish(0.7), finish_product: finish(0.01) }, shapes);
+            check_isas(Sum { operands, subtract: true, finish: finish(2e-6) }, shapes);
+            check_isas(Product { zero_points: [1, -7], finish: finish(0.01) }, shapes);
+            let squares = operands.map(|operand| OperandScaling { shift: 7, ..operand });
+            check_isas(SquaredDifference { operands: squares, finish: finish(1e-6) }, shapes);
+            check_isas(Prelu { zero_points: [2, 3], finish: finish(0.7), finish_product: finish(0.01) }, shapes);
         }
     }
 

@@ -64,7 +64,7 @@ impl Multiplier {
 
 /// `x` times a factor whose mantissa is first rounded to 16 bits. The product is rounded once, ties up, and wraps. This
 /// is TensorFlow Lite's arithmetic for 64-bit sums.
-pub fn multiply_wide(x: i64, factor: Multiplier) -> i32 {
+pub fn multiply_int16x8(x: i64, factor: Multiplier) -> i32 {
     let mantissa = if factor.mantissa < 0x7fff_0000 { (factor.mantissa + (1 << 15)) >> 16 } else { 0x7fff };
     multiply(x, mantissa, 15 - factor.exponent)
 }
@@ -142,10 +142,10 @@ mod tests {
     }
 
     #[test]
-    fn wide_sums_are_multiplied_by_sixteen_bits() {
+    fn int16x8_sums_are_multiplied_by_sixteen_bits() {
         let half = Multiplier::new(0.5);
-        assert_eq!([5, -5, 3 << 33].map(|x| multiply_wide(x, half)), [3, -2, 0]);
-        assert_eq!(multiply_wide(1_000_000, Multiplier::new(0.1)), 99_998);
+        assert_eq!([5, -5, 3 << 33].map(|x| multiply_int16x8(x, half)), [3, -2, 0]);
+        assert_eq!(multiply_int16x8(1_000_000, Multiplier::new(0.1)), 99_998);
     }
 
     #[test]

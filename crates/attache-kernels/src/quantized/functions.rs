@@ -28,8 +28,8 @@ pub fn exponential(a: i32, bits: u32) -> i32 {
     for (exponent, factor) in
         (-2..).zip([1_672_461_947, 1_302_514_674, 790_015_084, 290_630_308, 39_332_535, 720_401, 242])
     {
-        let place = fraction_bits as i32 + exponent;
-        if exponent < bits as i32 && digits & (1 << place) != 0 {
+        let bit = fraction_bits as i32 + exponent;
+        if exponent < bits as i32 && digits & (1 << bit) != 0 {
             result = product(result, factor);
         }
     }

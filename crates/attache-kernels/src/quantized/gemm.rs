@@ -1,5 +1,5 @@
-//! Matrix product of 8-bit elements: `C[m, n] = stage(Σₖ (A[m, k] − a₀) × (W[n, k] − w₀) + bias[n])`. Sums have 32 bits
-//! and wrap.
+//! Matrix product of 8-bit elements: `C[m, n] = epilogue(Σₖ (A[m, k] − a₀) × (W[n, k] − w₀) + bias[n])`. Sums have 32
+//! bits and wrap.
 //!
 //! As in the float product, weights are packed into panels of two vectors, and a tile stays in registers. A word
 //! contains a group of adjacent terms along K, so each segment of K is padded to whole groups with zero weights. There
@@ -16,14 +16,14 @@ use std::ops::Range;
 
 use bytemuck::Pod;
 
-use super::simd::{Form, Integers, Kernel, widen};
-use super::stage::{Place, Stage};
+use super::epilogue::{GemmEpilogue, OutputPosition};
+use super::simd::{IntegerIsa, IntegerMultiversioned, Integers, widen};
 use crate::engine::Shared;
 use crate::gemm::{Matrix, Rows, Split, Target, portion};
-use crate::{AlignedFloats, Engine, Level, scratch};
+use crate::{AlignedFloats, Engine, Isa, scratch};
 
 /// Vectors per full panel.
-const WIDE: usize = 2;
+const PANEL_VECTORS: usize = 2;
 
 /// Maximum rows of a tile that also sums its rows of A.
 const SUMMED_ROWS: usize = 8;
@@ -58,18 +58,19 @@ pub struct Operand<'a> {
 
 /// An activation in the element format of a word.
 pub(super) trait Element: Pod + Send + Sync {
-    const QUADS: bool;
+    /// Whether a word contains four elements instead of two.
+    const PACKS_K4: bool;
     /// The value that represents zero.
-    fn zero(form: Form, zero: Zero) -> Self;
-    /// Converts bytes to this format; `flip` is the form's [`Integers::FLIP`].
+    fn zero(integer_isa: IntegerIsa, zero: Zero) -> Self;
+    /// Converts bytes to this format; `flip` is the instruction set's [`Integers::FLIP`].
     fn convert(flip: u8, bytes: &[u8], zero: Zero, target: &mut [Self]);
 }
 
-/// Converts bytes using the instructions of a form.
-pub(super) fn convert<T: Element>(form: Form, bytes: &[u8], zero: Zero, target: &mut [T]) {
+/// Converts bytes using the instructions of an instruction set.
+pub(super) fn convert<T: Element>(integer_isa: IntegerIsa, bytes: &[u8], zero: Zero, target: &mut [T]) {
     struct Convert<'a, T>(&'a [u8], Zero, &'a mut [T]);
 
-    impl<T: Element> Kernel for Convert<'_, T> {
+    impl<T: Element> IntegerMultiversioned for Convert<'_, T> {
         type Output = ();
 
         #[inline(always)]
@@ -78,14 +79,14 @@ pub(super) fn convert<T: Element>(form: Form, bytes: &[u8], zero: Zero, target: 
         }
     }
 
-    form.dispatch(Convert(bytes, zero, target));
+    integer_isa.dispatch(Convert(bytes, zero, target));
 }
 
 impl Element for u8 {
-    const QUADS: bool = true;
+    const PACKS_K4: bool = true;
 
-    fn zero(form: Form, zero: Zero) -> u8 {
-        zero.unsigned_point() as u8 ^ form.flip()
+    fn zero(integer_isa: IntegerIsa, zero: Zero) -> u8 {
+        zero.unsigned_point() as u8 ^ integer_isa.flip()
     }
 
     #[inline(always)]
@@ -96,9 +97,9 @@ impl Element for u8 {
 }
 
 impl Element for i16 {
-    const QUADS: bool = false;
+    const PACKS_K4: bool = false;
 
-    fn zero(_: Form, _: Zero) -> i16 {
+    fn zero(_: IntegerIsa, _: Zero) -> i16 {
         0
     }
 
@@ -115,7 +116,7 @@ impl Element for i16 {
 /// Weights and bias, packed for one instruction set.
 #[derive(Clone)]
 pub struct PackedIntegers {
-    form: Form,
+    integer_isa: IntegerIsa,
     outputs: usize,
     depth: usize,
     /// Words per output.
@@ -139,7 +140,7 @@ impl PackedIntegers {
     /// Panics if there are too few weights, if the bias does not have one element per output, or if the depth is not a
     /// multiple of `segment`.
     pub fn pack(
-        level: Level,
+        isa: Isa,
         [outputs, depth]: [usize; 2],
         weights: Operand,
         strides: [usize; 2],
@@ -152,16 +153,17 @@ impl PackedIntegers {
         if outputs > 0 && depth > 0 {
             assert!((outputs - 1) * strides[0] + (depth - 1) * strides[1] < weights.bytes.len(), "every weight");
         }
-        let form = Form::of(level);
-        let (group, lanes) = (if form.has_quads() { 4 } else { 2 }, form.lanes());
+        let integer_isa = IntegerIsa::of(isa);
+        let (group, lanes) = (if integer_isa.packs_k4() { 4 } else { 2 }, integer_isa.lanes());
         let words = depth.checked_div(segment).unwrap_or(0) * segment.div_ceil(group);
         // Groups of four contain weights as signed bytes.
-        let shift = if form.has_quads() && !weights.zero.signed { 128 } else { 0 };
+        let shift = if integer_isa.packs_k4() && !weights.zero.signed { 128 } else { 0 };
         let (taken, row_factor) =
-            if form.has_quads() { (shift, weights.zero.point - shift) } else { (weights.zero.point, 0) };
-        let point = if form.has_quads() { input.unsigned_point().wrapping_sub(form.flip().into()) } else { 0 };
+            if integer_isa.packs_k4() { (shift, weights.zero.point - shift) } else { (weights.zero.point, 0) };
+        let point =
+            if integer_isa.packs_k4() { input.unsigned_point().wrapping_sub(integer_isa.flip().into()) } else { 0 };
         let mut matrix = Self {
-            form,
+            integer_isa,
             outputs,
             depth,
             words,
@@ -181,24 +183,24 @@ impl PackedIntegers {
             let bias = bias.map_or(0, |bias| bias[output]);
             let both = (depth as i32).wrapping_mul(row_factor).wrapping_mul(point);
             matrix.set_output(output, bias.wrapping_sub(sum.wrapping_mul(point)).wrapping_add(both), &terms);
-            matrix.sums[output] = if form.has_quads() { sum } else { 0 };
+            matrix.sums[output] = if integer_isa.packs_k4() { sum } else { 0 };
         }
         matrix
     }
 
     /// Writes the column of one output.
     fn set_output(&mut self, output: usize, bias: i32, terms: &[i32]) {
-        let full = WIDE * self.form.lanes();
+        let full = PANEL_VECTORS * self.integer_isa.lanes();
         let (panel, lane) = (output / full, output % full);
-        let (start, width, quads) = (self.offset(panel), self.width(panel), self.form.has_quads());
+        let (start, width, packs_k4) = (self.offset(panel), self.width(panel), self.integer_isa.packs_k4());
         let values: &mut [i32] = bytemuck::cast_slice_mut(&mut self.values);
         let column = &mut values[start + lane..];
         column[0] = bias;
-        let group = |terms: &[i32]| match quads {
+        let group = |terms: &[i32]| match packs_k4 {
             true => i32::from_le_bytes([0, 1, 2, 3].map(|index| terms[index] as u8)),
             false => terms[0] & 0xffff | terms[1] << 16,
         };
-        for (line, terms) in terms.chunks_exact(if quads { 4 } else { 2 }).enumerate() {
+        for (line, terms) in terms.chunks_exact(if packs_k4 { 4 } else { 2 }).enumerate() {
             column[(line + 1) * width] = group(terms);
         }
     }
@@ -208,22 +210,22 @@ impl PackedIntegers {
         self.outputs
     }
 
-    /// The form that the weights are packed for.
-    pub(super) fn form(&self) -> Form {
-        self.form
+    /// The integer instruction set that the weights are packed for.
+    pub(super) fn integer_isa(&self) -> IntegerIsa {
+        self.integer_isa
     }
 
     fn columns(&self, panel: usize) -> Range<usize> {
-        let full = WIDE * self.form.lanes();
+        let full = PANEL_VECTORS * self.integer_isa.lanes();
         panel * full..((panel + 1) * full).min(self.outputs)
     }
 
     fn width(&self, panel: usize) -> usize {
-        self.columns(panel).len().next_multiple_of(self.form.lanes())
+        self.columns(panel).len().next_multiple_of(self.integer_isa.lanes())
     }
 
     fn offset(&self, panel: usize) -> usize {
-        panel * WIDE * self.form.lanes() * (self.words + 1)
+        panel * PANEL_VECTORS * self.integer_isa.lanes() * (self.words + 1)
     }
 
     fn panel(&self, panel: usize) -> &[i32] {
@@ -232,7 +234,7 @@ impl PackedIntegers {
     }
 }
 
-impl<T: Element, F: Stage> Matrix<T, F> for PackedIntegers {
+impl<T: Element, F: GemmEpilogue> Matrix<T, F> for PackedIntegers {
     type Output = F::Output;
 
     fn outputs(&self) -> usize {
@@ -244,11 +246,11 @@ impl<T: Element, F: Stage> Matrix<T, F> for PackedIntegers {
     }
 
     fn panels(&self) -> usize {
-        self.outputs.div_ceil(WIDE * self.form.lanes())
+        self.outputs.div_ceil(PANEL_VECTORS * self.integer_isa.lanes())
     }
 
     fn speed(&self) -> f64 {
-        (self.form.lanes() * if T::QUADS { 16 } else { 6 }) as f64
+        (self.integer_isa.lanes() * if T::PACKS_K4 { 16 } else { 6 }) as f64
     }
 
     unsafe fn multiply(
@@ -257,34 +259,34 @@ impl<T: Element, F: Stage> Matrix<T, F> for PackedIntegers {
         a: Rows<T>,
         c: Target<F::Output>,
         rows: usize,
-        stage: &F,
-        place: [usize; 2],
+        epilogue: &F,
+        position: [usize; 2],
     ) {
-        assert!(T::QUADS == self.form.has_quads(), "activations as the weights were packed for");
+        assert!(T::PACKS_K4 == self.integer_isa.packs_k4(), "activations as the weights were packed for");
         assert!(a.segments.len() * a.length == self.depth && (self.depth == 0 || a.length == self.segment));
-        assert!(place[1] + self.outputs <= stage.outputs(), "a stage for every column");
+        assert!(position[1] + self.outputs <= epilogue.outputs(), "an epilogue for every column");
         for panel in panels {
             let columns = self.columns(panel);
             // SAFETY: the column is within C.
             let start = unsafe { c.start.add(columns.start) };
-            self.form.dispatch(Pass {
+            self.integer_isa.dispatch(Pass {
                 a,
                 c: Target { start, ..c },
                 rows,
                 panel: self.panel(panel),
                 sums: &self.sums[columns.start..],
                 columns: columns.len(),
-                words: a.length.div_ceil(if T::QUADS { 4 } else { 2 }),
+                words: a.length.div_ceil(if T::PACKS_K4 { 4 } else { 2 }),
                 row_factor: self.row_factor,
-                stage,
-                place: [place[0], place[1] + columns.start],
+                epilogue,
+                position: [position[0], position[1] + columns.start],
             });
         }
     }
 }
 
 /// Multiplies one panel with some rows.
-struct Pass<'a, T, F: Stage> {
+struct Pass<'a, T, F: GemmEpilogue> {
     a: Rows<'a, T>,
     c: Target<F::Output>,
     rows: usize,
@@ -294,11 +296,11 @@ struct Pass<'a, T, F: Stage> {
     /// Words per segment.
     words: usize,
     row_factor: i32,
-    stage: &'a F,
-    place: [usize; 2],
+    epilogue: &'a F,
+    position: [usize; 2],
 }
 
-impl<T: Element, F: Stage> Kernel for Pass<'_, T, F> {
+impl<T: Element, F: GemmEpilogue> IntegerMultiversioned for Pass<'_, T, F> {
     type Output = ();
 
     #[inline(always)]
@@ -318,10 +320,10 @@ impl<T: Element, F: Stage> Kernel for Pass<'_, T, F> {
     }
 }
 
-impl<T: Element, F: Stage> Pass<'_, T, F> {
+impl<T: Element, F: GemmEpilogue> Pass<'_, T, F> {
     #[inline(always)]
     fn tile<S: Integers, const SUMMED: bool>(&self, simd: S, rows: Range<usize>, a: *const T, c: *mut F::Output) {
-        let row = self.place[0] + rows.start;
+        let row = self.position[0] + rows.start;
         macro_rules! heights {
             ($($rows:literal)*) => {
                 match rows.len() {
@@ -340,14 +342,14 @@ impl<T: Element, F: Stage> Pass<'_, T, F> {
 }
 
 /// One tile of `ROWS` rows × `VECTORS` vectors of columns, kept in registers.
-struct Tile<'p, 'a, T, F: Stage, const ROWS: usize, const VECTORS: usize, const SUMMED: bool> {
+struct Tile<'p, 'a, T, F: GemmEpilogue, const ROWS: usize, const VECTORS: usize, const SUMMED: bool> {
     pass: &'p Pass<'a, T, F>,
     a: *const T,
     c: *mut F::Output,
     row: usize,
 }
 
-impl<T: Element, F: Stage, const ROWS: usize, const VECTORS: usize, const SUMMED: bool> Kernel
+impl<T: Element, F: GemmEpilogue, const ROWS: usize, const VECTORS: usize, const SUMMED: bool> IntegerMultiversioned
     for Tile<'_, '_, T, F, ROWS, VECTORS, SUMMED>
 {
     type Output = ();
@@ -397,7 +399,7 @@ impl<T: Element, F: Stage, const ROWS: usize, const VECTORS: usize, const SUMMED
     }
 }
 
-impl<T: Element, F: Stage, const ROWS: usize, const VECTORS: usize, const SUMMED: bool>
+impl<T: Element, F: GemmEpilogue, const ROWS: usize, const VECTORS: usize, const SUMMED: bool>
     Tile<'_, '_, T, F, ROWS, VECTORS, SUMMED>
 {
     /// # Safety
@@ -416,12 +418,12 @@ impl<T: Element, F: Stage, const ROWS: usize, const VECTORS: usize, const SUMMED
             for (v, sum) in sums.into_iter().enumerate() {
                 let sum = if SUMMED { simd.subtract_scaled(sum, total, row_factor) } else { sum };
                 let first = v * S::LANES;
-                let (column, count) = (self.pass.place[1] + first, S::LANES.min(columns - first));
-                let place = Place { row: self.row + r, column, count };
+                let (column, count) = (self.pass.position[1] + first, S::LANES.min(columns - first));
+                let position = OutputPosition { row: self.row + r, column, count };
                 // SAFETY: guaranteed by the caller; the sums of the weights are followed by a vector of spare elements.
                 unsafe {
                     let weights = self.pass.sums.as_ptr().add(first);
-                    self.pass.stage.finish(simd, sum, weights, place, self.c.add(r * stride + first));
+                    self.pass.epilogue.finish(simd, sum, weights, position, self.c.add(r * stride + first));
                 }
             }
         }
@@ -437,28 +439,28 @@ pub(super) const SLACK: usize = 4;
 /// # Panics
 ///
 /// Panics if `a` or `c` does not consist of whole rows, or if the number of zero points does not match.
-pub fn gemm<F: Stage>(
+pub fn gemm<F: GemmEpilogue>(
     engine: Engine,
     a: &[u8],
     signed: bool,
     zero_points: &[i32],
     matrix: &PackedIntegers,
-    stage: &F,
+    epilogue: &F,
     c: &mut [F::Output],
 ) {
-    match matrix.form.has_quads() {
-        true => gemm_as::<u8, F>(engine, a, signed, zero_points, matrix, stage, c),
-        false => gemm_as::<i16, F>(engine, a, signed, zero_points, matrix, stage, c),
+    match matrix.integer_isa.packs_k4() {
+        true => gemm_as::<u8, F>(engine, a, signed, zero_points, matrix, epilogue, c),
+        false => gemm_as::<i16, F>(engine, a, signed, zero_points, matrix, epilogue, c),
     }
 }
 
-fn gemm_as<T: Element, F: Stage>(
+fn gemm_as<T: Element, F: GemmEpilogue>(
     engine: Engine,
     a: &[u8],
     signed: bool,
     zero_points: &[i32],
     matrix: &PackedIntegers,
-    stage: &F,
+    epilogue: &F,
     c: &mut [F::Output],
 ) {
     let (outputs, depth) = (matrix.outputs, matrix.depth);
@@ -476,7 +478,7 @@ fn gemm_as<T: Element, F: Stage>(
             let count = block.min(rows.end - start);
             scratch::with(count * depth + SLACK, |buffer: &mut [T]| {
                 convert_rows(
-                    matrix.form,
+                    matrix.integer_isa,
                     &a[start * depth..][..count * depth],
                     depth,
                     signed,
@@ -489,7 +491,7 @@ fn gemm_as<T: Element, F: Stage>(
                 // C.
                 unsafe {
                     let c = Target { start: target.get().add(start * outputs), stride: outputs };
-                    weights.multiply(panels.clone(), source, c, count, stage, [start, 0]);
+                    weights.multiply(panels.clone(), source, c, count, epilogue, [start, 0]);
                 }
             });
         }
@@ -498,7 +500,7 @@ fn gemm_as<T: Element, F: Stage>(
 
 /// Converts rows of A, the first of which has index `first`.
 fn convert_rows<T: Element>(
-    form: Form,
+    integer_isa: IntegerIsa,
     bytes: &[u8],
     depth: usize,
     signed: bool,
@@ -507,11 +509,11 @@ fn convert_rows<T: Element>(
     buffer: &mut [T],
 ) {
     match zero_points {
-        [point] => convert(form, bytes, Zero { signed, point: *point }, buffer),
+        [point] => convert(integer_isa, bytes, Zero { signed, point: *point }, buffer),
         points => {
             let rows = bytes.chunks_exact(depth.max(1)).zip(buffer.chunks_exact_mut(depth.max(1)));
             for ((source, target), point) in rows.zip(&points[first..]) {
-                convert(form, source, Zero { signed, point: *point }, target);
+                convert(integer_isa, source, Zero { signed, point: *point }, target);
             }
         }
     }
@@ -540,12 +542,12 @@ mod tests {
         let strides = if transposed { [1, outputs] } else { [depth, 1] };
         let operand = Operand { bytes: &weights, zero: weights_zero };
         let matrix =
-            PackedIntegers::pack(engine.level, [outputs, depth], operand, strides, depth.max(1), Some(&bias), input);
+            PackedIntegers::pack(engine.isa, [outputs, depth], operand, strides, depth.max(1), Some(&bias), input);
         let rounding = [Rounding::Once, Rounding::Twice][random.below(2)];
         let factors: Vec<_> = (0..outputs).map(|_| Multiplier::new((1 + random.below(999)) as f64 / 1e10)).collect();
-        let stage = Requantize::new(&factors, outputs, rounding, 3, (-100, 120));
+        let epilogue = Requantize::new(&factors, outputs, rounding, 3, (-100, 120));
         let mut c = vec![0; rows * outputs];
-        gemm(engine, &a, input.signed, &[input.point], &matrix, &stage, &mut c);
+        gemm(engine, &a, input.signed, &[input.point], &matrix, &epilogue, &mut c);
         for (index, byte) in c.iter().enumerate() {
             let (m, n) = (index / outputs, index % outputs);
             let mut sum = bias[n];
@@ -555,15 +557,15 @@ mod tests {
                 sum = sum.wrapping_add(x * w);
             }
             let expected = factors[n].apply(sum, rounding).wrapping_add(3).clamp(-100, 120) as u8;
-            assert_eq!(*byte, expected, "{} {rows}x{depth}x{outputs} at {index}", engine.level.name());
+            assert_eq!(*byte, expected, "{} {rows}x{depth}x{outputs} at {index}", engine.isa.name());
         }
     }
 
     #[test]
-    fn every_level_gives_the_same_bits() {
+    fn every_isa_gives_the_same_bits() {
         let mut random = Random::new(31);
-        for level in Level::available() {
-            let engine = Engine { level, parallel: &Serial };
+        for isa in Isa::available() {
+            let engine = Engine { isa, parallel: &Serial };
             for rows in 1..=26 {
                 check(engine, [rows, 5, 33], &mut random);
             }
@@ -588,18 +590,18 @@ mod tests {
         let mut random = Random::new(33);
         let (a, weights) = (random.bytes(3 * 7), random.bytes(5 * 7));
         let (scales, points) = ([0.5, 0.25, 2.0], [3, -100, 0]);
-        for level in Level::available() {
+        for isa in Isa::available() {
             let operand = Operand { bytes: &weights, zero: Zero { signed: true, point: 0 } };
-            let matrix = PackedIntegers::pack(level, [5, 7], operand, [7, 1], 7, None, Zero::UNKNOWN);
+            let matrix = PackedIntegers::pack(isa, [5, 7], operand, [7, 1], 7, None, Zero::UNKNOWN);
             let columns = [1.0, 2.0, 3.0, 4.0, 5.0];
-            let stage = Rescale::new(&columns, Some(&[1.0; 5]), 5, &scales, &points, (f32::MIN, f32::MAX));
+            let epilogue = Rescale::new(&columns, Some(&[1.0; 5]), 5, &scales, &points, (f32::MIN, f32::MAX));
             let mut c = vec![0.0; 15];
-            gemm(Engine { level, parallel: &Serial }, &a, true, &points, &matrix, &stage, &mut c);
+            gemm(Engine { isa, parallel: &Serial }, &a, true, &points, &matrix, &epilogue, &mut c);
             for (index, value) in c.iter().enumerate() {
                 let (m, n) = (index / 5, index % 5);
                 let product = |k: usize| (widen(a[m * 7 + k], true) - points[m]) * widen(weights[n * 7 + k], true);
                 let sum: i32 = (0..7).map(product).sum();
-                assert_eq!(*value, 1.0 + sum as f32 * (scales[m] * columns[n]), "{} {index}", level.name());
+                assert_eq!(*value, 1.0 + sum as f32 * (scales[m] * columns[n]), "{} {index}", isa.name());
             }
         }
     }

@@ -3,15 +3,17 @@
 //!
 //! A quantized element represents `scale × (quantized − zero point)`. The caller guarantees that scales are positive
 //! and finite, and that zero points and bounds are in the range of the quantized type.
-#![allow(unreachable_pub)] // The vectors that a public trait speaks of are nobody else's business.
+#![allow(unreachable_pub)] // A public trait names vector types that are private to this module.
 
 mod convolution;
 mod depthwise;
 mod dynamic;
 pub mod elementwise;
+mod epilogue;
 pub mod fixed_point;
 pub mod functions;
 mod gemm;
+mod int16x8;
 pub mod lookup;
 pub mod narrow;
 #[cfg(target_arch = "aarch64")]
@@ -21,18 +23,19 @@ pub mod rescale;
 pub mod resize;
 mod simd;
 pub mod softmax;
-mod stage;
-mod wide;
 
 use attache_base::Element;
 
 pub use convolution::{PackedIntegerFilter, PackedIntegerTransposeFilter, convolve, transpose_convolve};
 pub use depthwise::{PackedIntegerDepthwise, depthwise};
 pub use dynamic::{quantize_asymmetrically, quantize_symmetrically};
+pub use epilogue::{GemmEpilogue, Requantize, Rescale};
 pub use fixed_point::{Multiplier, Rounding};
 pub use gemm::{Operand, PackedIntegers, Zero, gemm};
-pub use stage::{Requantize, Rescale, Stage};
-pub use wide::{WideMatrix, WideRounding, WideStage, wide_convolve, wide_gemm, wide_groups, wide_transpose_convolve};
+pub use int16x8::{
+    Int16x8Epilogue, Int16x8Matrix, Int16x8Rounding, int16x8_convolve, int16x8_gemm, int16x8_groups,
+    int16x8_transpose_convolve,
+};
 
 /// A type of quantized elements, of at most 16 bits.
 pub trait Stored: Element + Into<i32> + Ord {

@@ -38,8 +38,8 @@ fn exponential(a: i16, bits: u32) -> i16 {
     let mut result = exponential_of_quarter(shift_left(rest, bits));
     // e^(−1/4), e^(−1/2), … e^(−16).
     for (exponent, factor) in (-2..).zip([25_520, 19_875, 12_055, 4_435, 600, 11, 0]) {
-        let place = fraction_bits as i32 + exponent;
-        if exponent < bits as i32 && digits & (1 << place) != 0 {
+        let bit = fraction_bits as i32 + exponent;
+        if exponent < bits as i32 && digits & (1 << bit) != 0 {
             result = product(result, factor);
         }
     }

@@ -1,13 +1,13 @@
 //! Vectors of four words for 64-bit ARM processors that support the dot product of bytes.
 //!
 //! `SDOT` multiplies signed bytes only, so activations are offset by half of their range ([`Integers::FLIP`]).
-//! Processors without the instruction use the portable form.
+//! Processors without the instruction use the portable vectors.
 #![allow(unsafe_code)] // Intrinsics, one instruction without an intrinsic, and calls into functions compiled for it.
 
 use std::arch::aarch64::*;
 use std::arch::asm;
 
-use super::simd::{Integers, Kernel, MOST_LANES};
+use super::simd::{IntegerMultiversioned, Integers, MOST_LANES};
 
 /// Token that proves NEON and its dot product.
 #[derive(Clone, Copy)]
@@ -23,7 +23,7 @@ impl Neon {
 
 #[target_feature(enable = "neon,dotprod")]
 #[inline(never)]
-fn run_neon<K: Kernel>(simd: Neon, kernel: K) -> K::Output {
+fn run_neon<K: IntegerMultiversioned>(simd: Neon, kernel: K) -> K::Output {
     kernel.run(simd)
 }
 
@@ -51,7 +51,7 @@ impl Integers for Neon {
     const FLIP: u8 = 0x80;
 
     #[inline(always)]
-    fn vectorize<K: Kernel>(self, kernel: K) -> K::Output {
+    fn vectorize<K: IntegerMultiversioned>(self, kernel: K) -> K::Output {
         // SAFETY: the token proves the features.
         unsafe { run_neon(self, kernel) }
     }
@@ -174,12 +174,12 @@ mod tests {
 
     use super::*;
     use crate::convolution::Convolution;
-    use crate::quantized::simd::{Form, widen};
+    use crate::quantized::simd::{IntegerIsa, widen};
     use crate::quantized::{
         Multiplier, Operand, PackedIntegerDepthwise, PackedIntegers, Requantize, Rounding, Zero, depthwise, gemm,
     };
     use crate::testing::Random;
-    use crate::{Engine, Level};
+    use crate::{Engine, Isa};
 
     /// The bytes at the ends and in the middle of the signed and the unsigned range.
     const EXTREMES: [u8; 4] = [0x00, 0x7f, 0x80, 0xff];
@@ -197,17 +197,17 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn the_level_is_taken_exactly_where_the_system_knows_the_instruction() {
-        let (level, known) = (Level::detect(), system_knows_dot_products());
-        assert_eq!(level.name(), if known { "NEON dot" } else { "portable" });
-        assert_eq!(Form::of(level).has_quads(), known, "bytes are multiplied four at a time");
-        assert_eq!(Level::available().len(), if known { 2 } else { 1 });
+    fn the_isa_is_taken_exactly_where_the_system_knows_the_instruction() {
+        let (isa, known) = (Isa::detect(), system_knows_dot_products());
+        assert_eq!(isa.name(), if known { "NEON dot" } else { "portable" });
+        assert_eq!(IntegerIsa::of(isa).packs_k4(), known, "bytes are multiplied four at a time");
+        assert_eq!(Isa::available().len(), if known { 2 } else { 1 });
     }
 
     /// Every operation except the byte product, applied to some words and two numbers, one of them non-negative.
     struct Words<'a>(&'a [[i32; MOST_LANES]; 3], [i32; 2]);
 
-    impl Kernel for Words<'_> {
+    impl IntegerMultiversioned for Words<'_> {
         type Output = Vec<[i32; 4]>;
 
         #[inline(always)]
@@ -239,7 +239,7 @@ mod tests {
 
     struct Dot<'a>(&'a [[i32; MOST_LANES]; 3]);
 
-    impl Kernel for Dot<'_> {
+    impl IntegerMultiversioned for Dot<'_> {
         type Output = [i32; MOST_LANES];
 
         #[inline(always)]
@@ -261,13 +261,18 @@ mod tests {
             };
             let words = [(); 3].map(|()| [(); MOST_LANES].map(|()| word()));
             let numbers = [round % 255, word()];
-            let expected = Form::of(Level::portable()).dispatch(Words(&words, numbers));
-            for level in Level::available() {
-                let form = Form::of(level);
-                assert_eq!(form.dispatch(Words(&words, numbers)), expected, "{} {words:?} {numbers:?}", level.name());
-                if form.has_quads() {
-                    let sums = form.dispatch(Dot(&words));
-                    for lane in 0..form.lanes() {
+            let expected = IntegerIsa::of(Isa::portable()).dispatch(Words(&words, numbers));
+            for isa in Isa::available() {
+                let integer_isa = IntegerIsa::of(isa);
+                assert_eq!(
+                    integer_isa.dispatch(Words(&words, numbers)),
+                    expected,
+                    "{} {words:?} {numbers:?}",
+                    isa.name()
+                );
+                if integer_isa.packs_k4() {
+                    let sums = integer_isa.dispatch(Dot(&words));
+                    for lane in 0..integer_isa.lanes() {
                         let [sum, x, w] = [0, 1, 2].map(|index| words[index][lane]);
                         let products = x.to_le_bytes().into_iter().zip(w.to_le_bytes());
                         let products = products.map(|(x, w)| widen(x, true) * widen(w, true));
@@ -295,8 +300,8 @@ mod tests {
         Zero { signed, point: widen(byte, signed) }
     }
 
-    /// An output stage that preserves many bits of the sums, with the bounds of the output type.
-    fn stage(random: &mut Random, outputs: usize) -> Requantize {
+    /// An epilogue that preserves many bits of the sums, with the bounds of the output type.
+    fn epilogue(random: &mut Random, outputs: usize) -> Requantize {
         let factors: Vec<_> = (0..outputs).map(|_| Multiplier::new(0.3f64.powi(random.below(20) as i32))).collect();
         Requantize::new(&factors, outputs, [Rounding::Once, Rounding::Twice][random.below(2)], 0, (-128, 127))
     }
@@ -313,18 +318,18 @@ mod tests {
             let (a, weights) = (bytes(&mut random, rows * depth), bytes(&mut random, outputs * depth));
             let (input, filter) = (zero(&mut random), zero(&mut random));
             let bias: Vec<i32> = (0..outputs).map(|_| [i32::MIN, 0, i32::MAX][random.below(3)]).collect();
-            let stage = stage(&mut random, outputs);
-            let made = |level: Level| {
+            let epilogue = epilogue(&mut random, outputs);
+            let made = |isa: Isa| {
                 let operand = Operand { bytes: &weights, zero: filter };
                 let (shape, segment) = ([outputs, depth], depth.max(1));
-                let matrix = PackedIntegers::pack(level, shape, operand, [depth, 1], segment, Some(&bias), input);
+                let matrix = PackedIntegers::pack(isa, shape, operand, [depth, 1], segment, Some(&bias), input);
                 let mut c = vec![0; rows * outputs];
-                gemm(Engine { level, parallel: &Serial }, &a, input.signed, &[input.point], &matrix, &stage, &mut c);
+                gemm(Engine { isa, parallel: &Serial }, &a, input.signed, &[input.point], &matrix, &epilogue, &mut c);
                 c
             };
-            let expected = made(Level::portable());
-            for level in Level::available() {
-                assert_eq!(made(level), expected, "{} {rows}x{depth}x{outputs} {input:?} {filter:?}", level.name());
+            let expected = made(Isa::portable());
+            for isa in Isa::available() {
+                assert_eq!(made(isa), expected, "{} {rows}x{depth}x{outputs} {input:?} {filter:?}", isa.name());
             }
         }
     }
@@ -347,18 +352,18 @@ mod tests {
             };
             let (input, weights) = (bytes(&mut random, extent * extent * channels), bytes(&mut random, 9 * channels));
             let (input_zero, filter_zero) = (zero(&mut random), zero(&mut random));
-            let stage = stage(&mut random, channels);
-            let made = |level: Level| {
+            let epilogue = epilogue(&mut random, channels);
+            let made = |isa: Isa| {
                 let filter = Operand { bytes: &weights, zero: filter_zero };
-                let packed = PackedIntegerDepthwise::pack(level, &convolution, filter, None, input_zero);
+                let packed = PackedIntegerDepthwise::pack(isa, &convolution, filter, None, input_zero);
                 let mut output = vec![0; input.len()];
                 let operand = Operand { bytes: &input, zero: input_zero };
-                depthwise(Engine { level, parallel: &Serial }, &convolution, operand, &packed, &stage, &mut output);
+                depthwise(Engine { isa, parallel: &Serial }, &convolution, operand, &packed, &epilogue, &mut output);
                 output
             };
-            let expected = made(Level::portable());
-            for level in Level::available() {
-                assert_eq!(made(level), expected, "{} {extent} {channels}", level.name());
+            let expected = made(Isa::portable());
+            for isa in Isa::available() {
+                assert_eq!(made(isa), expected, "{} {extent} {channels}", isa.name());
             }
         }
     }

@@ -6,7 +6,7 @@ use std::ops::{Add, Div, Sub};
 use super::Stored;
 use crate::Engine;
 use crate::pooling::Pooling;
-use crate::simd::{Kernel, Simd};
+use crate::simd::{Multiversioned, Simd};
 
 /// The average of each window's pixels, rounded with ties away from zero and clamped to `bounds`. A window entirely in
 /// the padding gives 0 before clamping. Sums never wrap.
@@ -109,7 +109,7 @@ fn run<T: Stored, A: Total, F: Fold>(
             for row in rows.clone() {
                 let start = (row * pooling.input[1] + columns.start) * channels;
                 let pixels = &image[start..start + columns.len() * channels];
-                engine.level.dispatch(Step::<T, A, F> { pixels, totals: &mut totals, fold: std::marker::PhantomData });
+                engine.isa.dispatch(Step::<T, A, F> { pixels, totals: &mut totals, fold: std::marker::PhantomData });
             }
             let count = (rows.len() * columns.len()).max(1);
             output.iter_mut().zip(&totals).for_each(|(value, total)| *value = finish(*total, count));
@@ -124,7 +124,7 @@ struct Step<'a, T, A, F> {
     fold: std::marker::PhantomData<F>,
 }
 
-impl<T: Stored, A: Total, F: Fold> Kernel for Step<'_, T, A, F> {
+impl<T: Stored, A: Total, F: Fold> Multiversioned for Step<'_, T, A, F> {
     type Output = ();
 
     #[inline(always)]

@@ -2,7 +2,7 @@
 
 use super::{Multiplier, Rounding, ScaleAndZero, Stored};
 use crate::Engine;
-use crate::simd::{Kernel, Simd};
+use crate::simd::{Multiversioned, Simd};
 
 /// Quantizes floats to the nearest values, ties away from zero. NaN becomes the zero point.
 ///
@@ -48,7 +48,7 @@ pub fn requantized(x: i32, (from, factor, to): (i32, Multiplier, i32)) -> i32 {
     factor.apply(x.wrapping_sub(from), Rounding::Twice).wrapping_add(to)
 }
 
-trait Function<I, O>: Copy + Sync {
+trait Conversion<I, O>: Copy + Sync {
     fn apply(self, x: I) -> O;
 }
 
@@ -62,14 +62,14 @@ impl Quantize {
     #[inline(always)]
     fn nearest(self, x: f32) -> i32 {
         let scaled = x / self.scale;
-        // Rounds ties away from zero, using only instructions that every level has in vector form.
+        // Rounds ties away from zero, using only instructions that every instruction set has in vector form.
         let whole = scaled.trunc();
         let rounded = whole + if (scaled - whole).abs() >= 0.5 { 1f32.copysign(scaled) } else { 0.0 };
         (rounded as i32).saturating_add(self.zero_point)
     }
 }
 
-impl<T: Stored> Function<f32, T> for Quantize {
+impl<T: Stored> Conversion<f32, T> for Quantize {
     #[inline(always)]
     fn apply(self, x: f32) -> T {
         T::saturate(self.nearest(x))
@@ -82,7 +82,7 @@ struct Dequantize {
     zero_point: i32,
 }
 
-impl<T: Stored> Function<T, f32> for Dequantize {
+impl<T: Stored> Conversion<T, f32> for Dequantize {
     #[inline(always)]
     fn apply(self, x: T) -> f32 {
         self.scale * (x.into() - self.zero_point) as f32
@@ -96,35 +96,35 @@ struct Requantize {
     to: i32,
 }
 
-impl<I: Into<i32>, T: Stored> Function<I, T> for Requantize {
+impl<I: Into<i32>, T: Stored> Conversion<I, T> for Requantize {
     #[inline(always)]
     fn apply(self, x: I) -> T {
         T::saturate(requantized(x.into(), (self.from, self.factor, self.to)))
     }
 }
 
-fn map<I: Copy + Sync, O: Send, F: Function<I, O>>(engine: Engine, input: &[I], output: &mut [O], function: F) {
+fn map<I: Copy + Sync, O: Send, F: Conversion<I, O>>(engine: Engine, input: &[I], output: &mut [O], conversion: F) {
     assert_eq!(input.len(), output.len(), "input and output have one shape");
     let chunk = output.len().div_ceil(engine.tasks(output.len() as f64 * 0.3, output.len())).max(1);
     engine.for_each_chunk(output, chunk, |task, output| {
         let input = &input[task * chunk..][..output.len()];
-        engine.level.dispatch(Map { input, output, function });
+        engine.isa.dispatch(Map { input, output, conversion });
     });
 }
 
 struct Map<'a, I, O, F> {
     input: &'a [I],
     output: &'a mut [O],
-    function: F,
+    conversion: F,
 }
 
-impl<I: Copy, O, F: Function<I, O>> Kernel for Map<'_, I, O, F> {
+impl<I: Copy, O, F: Conversion<I, O>> Multiversioned for Map<'_, I, O, F> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
         for (value, x) in self.output.iter_mut().zip(self.input) {
-            *value = self.function.apply(*x);
+            *value = self.conversion.apply(*x);
         }
     }
 }
@@ -134,20 +134,20 @@ mod tests {
     use attache_base::Serial;
 
     use super::*;
-    use crate::Level;
+    use crate::Isa;
 
     #[test]
-    fn every_level_gives_the_same_bits() {
+    fn every_isa_gives_the_same_bits() {
         let reals: Vec<f32> = (-4000..4000).map(|i| i as f32 * 0.037).chain([f32::INFINITY, -1e30, f32::NAN]).collect();
         let expected: Vec<i8> =
             reals.iter().map(|x| ((x / 0.37).round() as i32).saturating_add(-3).clamp(-128, 127) as i8).collect();
         let wide: Vec<i32> = (-4000..4000).map(|i| i * 77_777).collect();
         let factor = (12, Multiplier::new(0.000_37), 5);
-        for level in Level::available() {
-            let engine = Engine { level, parallel: &Serial };
+        for isa in Isa::available() {
+            let engine = Engine { isa, parallel: &Serial };
             let mut stored = vec![0i8; reals.len()];
             quantize(engine, &reals, &mut stored, (0.37, -3));
-            assert_eq!(stored, expected, "{}", level.name());
+            assert_eq!(stored, expected, "{}", isa.name());
             let mut back = vec![0.0; stored.len()];
             dequantize(engine, &stored, &mut back, (0.37, -3));
             assert!(back.iter().zip(&stored).all(|(real, x)| *real == 0.37 * (i32::from(*x) + 3) as f32));

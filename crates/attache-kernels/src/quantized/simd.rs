@@ -1,19 +1,20 @@
 //! Vectors of 32-bit words for products of 8-bit elements. A word contains four bytes if the processor can multiply
 //! those (AVX-512 VNNI, NEON's dot product), else two 16-bit numbers.
 //!
-//! As with the float vectors, a kernel is a value with a generic `run` method that is compiled once per form, and a
-//! token proves that the instructions are supported. All sums wrap, so every form gives bit-identical results.
+//! As with the float vectors, a kernel is a value with a generic `run` method that is compiled once per instruction
+//! set, and a token proves that the instructions are supported. All sums wrap, so every instruction set gives
+//! bit-identical results.
 #![allow(unsafe_code)] // Intrinsics, and calls into functions compiled for features that were detected.
 
 use super::fixed_point::divide_by_power;
 #[cfg(target_arch = "aarch64")]
 use super::neon::Neon;
-use crate::Level;
-use crate::simd::Kind as LevelKind;
+use crate::Isa;
+use crate::simd::Kind as IsaKind;
 
-/// The integer multiplication instructions that a level uses.
+/// The integer multiplication instructions that an [`Isa`] uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Form(Kind);
+pub struct IntegerIsa(Kind);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -26,17 +27,17 @@ enum Kind {
     Neon,
 }
 
-impl Form {
-    /// The best form that the instructions of a level support.
-    pub(crate) fn of(level: Level) -> Self {
-        match level.0 {
-            LevelKind::Portable => Self(Kind::Portable),
+impl IntegerIsa {
+    /// The best integer instruction set that an [`Isa`] supports.
+    pub(crate) fn of(isa: Isa) -> Self {
+        match isa.0 {
+            IsaKind::Portable => Self(Kind::Portable),
             #[cfg(target_arch = "x86_64")]
-            LevelKind::Avx512 if is_x86_feature_detected!("avx512vnni") => Self(Kind::Vnni),
+            IsaKind::Avx512 if is_x86_feature_detected!("avx512vnni") => Self(Kind::Vnni),
             #[cfg(target_arch = "x86_64")]
-            LevelKind::Avx512 | LevelKind::Avx2 => Self(Kind::Avx2),
+            IsaKind::Avx512 | IsaKind::Avx2 => Self(Kind::Avx2),
             #[cfg(target_arch = "aarch64")]
-            LevelKind::NeonDot => Self(Kind::Neon),
+            IsaKind::NeonDot => Self(Kind::Neon),
         }
     }
 
@@ -54,7 +55,7 @@ impl Form {
     }
 
     /// Whether words contain four bytes instead of two 16-bit numbers.
-    pub(crate) fn has_quads(self) -> bool {
+    pub(crate) fn packs_k4(self) -> bool {
         match self.0 {
             Kind::Portable => false,
             #[cfg(target_arch = "x86_64")]
@@ -79,11 +80,11 @@ impl Form {
         }
     }
 
-    /// Runs `kernel` compiled with this form's instructions.
-    pub(crate) fn dispatch<K: Kernel>(self, kernel: K) -> K::Output {
+    /// Runs `kernel` compiled for this instruction set.
+    pub(crate) fn dispatch<K: IntegerMultiversioned>(self, kernel: K) -> K::Output {
         match self.0 {
             Kind::Portable => Portable(()).vectorize(kernel),
-            // SAFETY: a form of this kind is created only if its features were detected.
+            // SAFETY: an `IntegerIsa` of this kind is created only if its features were detected.
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => unsafe { x86::Avx2::new() }.vectorize(kernel),
             // SAFETY: as above.
@@ -99,15 +100,17 @@ impl Form {
 /// Words of the widest vector.
 pub(crate) const MOST_LANES: usize = 16;
 
-/// Code that is compiled once per form. `run` must be `#[inline(always)]` to be compiled with the form's features.
-pub trait Kernel {
+/// Code that is compiled once per integer instruction set. `run` must be `#[inline(always)]` to be compiled with its
+/// features.
+pub trait IntegerMultiversioned {
     /// The result type.
     type Output;
     /// Runs the kernel.
     fn run<S: Integers>(self, simd: S) -> Self::Output;
 }
 
-/// Vector operations of one form. Functions on pointers access `LANES` words, or the stated number of bytes.
+/// Vector operations of one integer instruction set. Functions on pointers access `LANES` words, or the stated number
+/// of bytes.
 pub trait Integers: Copy + Send + Sync {
     /// A vector of `LANES` words.
     type Vector: Copy;
@@ -119,8 +122,8 @@ pub trait Integers: Copy + Send + Sync {
     /// 0x80 if only signed bytes can be multiplied; the multiplied values are then smaller by 128.
     const FLIP: u8 = 0;
 
-    /// Runs `kernel` in a separate function compiled with this form's instructions.
-    fn vectorize<K: Kernel>(self, kernel: K) -> K::Output;
+    /// Runs `kernel` in a separate function compiled for this instruction set.
+    fn vectorize<K: IntegerMultiversioned>(self, kernel: K) -> K::Output;
     /// A vector of equal words.
     fn splat(self, word: i32) -> Self::Vector;
     /// # Safety
@@ -233,7 +236,7 @@ impl Integers for Portable {
     const ROWS: usize = 4;
 
     #[inline(never)]
-    fn vectorize<K: Kernel>(self, kernel: K) -> K::Output {
+    fn vectorize<K: IntegerMultiversioned>(self, kernel: K) -> K::Output {
         kernel.run(self)
     }
     #[inline(always)]
@@ -273,10 +276,10 @@ impl Integers for Portable {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    //! 256-bit vectors of pairs and 512-bit vectors of quads.
+    //! 256-bit vectors of pairs and 512-bit vectors of groups of four bytes.
     use std::arch::x86_64::*;
 
-    use super::{Integers, Kernel, MOST_LANES};
+    use super::{IntegerMultiversioned, Integers, MOST_LANES};
 
     /// Token that proves AVX2, FMA and F16C.
     #[derive(Clone, Copy)]
@@ -292,7 +295,7 @@ mod x86 {
 
     #[target_feature(enable = "avx2,fma,f16c")]
     #[inline(never)]
-    fn run_avx2<K: Kernel>(simd: Avx2, kernel: K) -> K::Output {
+    fn run_avx2<K: IntegerMultiversioned>(simd: Avx2, kernel: K) -> K::Output {
         kernel.run(simd)
     }
 
@@ -302,7 +305,7 @@ mod x86 {
         const ROWS: usize = 6;
 
         #[inline(always)]
-        fn vectorize<K: Kernel>(self, kernel: K) -> K::Output {
+        fn vectorize<K: IntegerMultiversioned>(self, kernel: K) -> K::Output {
             // SAFETY: the token proves the features.
             unsafe { run_avx2(self, kernel) }
         }
@@ -371,7 +374,7 @@ mod x86 {
 
     #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512vnni,avx2,fma,f16c")]
     #[inline(never)]
-    fn run_vnni<K: Kernel>(simd: Vnni, kernel: K) -> K::Output {
+    fn run_vnni<K: IntegerMultiversioned>(simd: Vnni, kernel: K) -> K::Output {
         kernel.run(simd)
     }
 
@@ -381,7 +384,7 @@ mod x86 {
         const ROWS: usize = 12;
 
         #[inline(always)]
-        fn vectorize<K: Kernel>(self, kernel: K) -> K::Output {
+        fn vectorize<K: IntegerMultiversioned>(self, kernel: K) -> K::Output {
             // SAFETY: the token proves the features.
             unsafe { run_vnni(self, kernel) }
         }

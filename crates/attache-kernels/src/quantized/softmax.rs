@@ -124,13 +124,13 @@ impl LogSoftmax {
 }
 
 /// Softmax over rows of 16-bit elements, with interpolated tables.
-pub struct WideSoftmax {
+pub struct Int16Softmax {
     exponential: Interpolation,
     inverse: Interpolation,
     factor: Multiplier,
 }
 
-impl WideSoftmax {
+impl Int16Softmax {
     /// Tables for elements with `scale` real units per quantization step, times beta. The output's scale is 2⁻¹⁵.
     pub fn new(scale: f64) -> Self {
         // Differences from −10 to 0, and sums minus one from 0 to 1, are mapped to the full range of the type.
@@ -146,14 +146,14 @@ impl WideSoftmax {
     }
 
     /// `eˣ` at a table position, with 15 fraction bits.
-    pub fn exponential(&self, place: i16) -> i16 {
-        self.exponential.at(place)
+    pub fn exponential(&self, position: i16) -> i16 {
+        self.exponential.at(position)
     }
 
     /// `1 / (1 + x)` at a table position, with 15 fraction bits; `x` from 0 to 1 is mapped to the full range of the
     /// type.
-    pub fn inverse(&self, place: i16) -> i16 {
-        self.inverse.at(place)
+    pub fn inverse(&self, position: i16) -> i16 {
+        self.inverse.at(position)
     }
 
     /// Computes rows of `depth` elements.
@@ -171,8 +171,8 @@ impl WideSoftmax {
             let sum = output.iter().fold(0i32, |sum, value| sum.wrapping_add((*value).into())).max(1);
             let zeros = sum.leading_zeros();
             let shifted = ((i64::from(sum) << (zeros - 1)) + (1 << 13)) >> 14;
-            let place = (shifted - (1 << 15) - (1 << 16)).clamp(i16::MIN.into(), i16::MAX.into());
-            let inverse = i64::from(self.inverse.at(place as i16));
+            let position = (shifted - (1 << 15) - (1 << 16)).clamp(i16::MIN.into(), i16::MAX.into());
+            let inverse = i64::from(self.inverse.at(position as i16));
             let shift = 31 - zeros;
             let round = if shift > 0 { 1i64 << (shift - 1) } else { 0 };
             for value in output.iter_mut() {
@@ -229,12 +229,12 @@ mod tests {
         let (mut narrow, mut logarithms) = ([0i8; 7], [0i8; 7]);
         softmax(engine, &input, &mut narrow, 7, scale);
         LogSoftmax::new(scale).apply(engine, &input, &mut logarithms, 7);
-        let mut wide = [0i16; 7];
-        WideSoftmax::new(scale).apply(engine, &input.map(i16::from), &mut wide, 7);
+        let mut int16 = [0i16; 7];
+        Int16Softmax::new(scale).apply(engine, &input.map(i16::from), &mut int16, 7);
         for (index, exponential) in exponentials.iter().enumerate() {
             let expected = exponential / total;
             assert!((f64::from(narrow[index]) + 128.0 - expected * 256.0).abs() < 1.0, "{index}");
-            assert!((f64::from(wide[index]) - expected * 32768.0).abs() < 8.0, "{index}");
+            assert!((f64::from(int16[index]) - expected * 32768.0).abs() < 8.0, "{index}");
             let logarithm = (expected.ln() * 16.0 + 127.0).max(-128.0);
             assert!((f64::from(logarithms[index]) - logarithm).abs() < 1.0, "{index}: {logarithm}");
         }

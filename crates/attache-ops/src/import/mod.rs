@@ -5,7 +5,7 @@ mod variables;
 use std::sync::Arc;
 
 use attache_base::{DataType, Shape};
-use attache_graph::{Fact, Graph, Inferred, Missing, Node, Op, OpError, TensorId, VariableUse};
+use attache_graph::{Fact, Graph, Inferred, Node, Op, OpError, TensorId, UnresolvedOperator, VariableUse};
 use attache_model::{Model, Operator, QuantizationDetails, Subgraph, Tensor};
 
 use self::variables::held;
@@ -99,7 +99,7 @@ fn import_within(callees: &Callees, subgraph: usize, inputs: Vec<Option<Shape>>)
                     errors.push(ImportError { subgraph, operator: index, name: name.clone(), error });
                 }
                 let outputs = stated(declared);
-                (Arc::new(Missing { name, reason, outputs: outputs.clone() }) as Arc<dyn Op>, outputs)
+                (Arc::new(UnresolvedOperator { name, reason, outputs: outputs.clone() }) as Arc<dyn Op>, outputs)
             }
         };
         for (id, inferred) in outputs.iter().zip(inferred) {
@@ -163,7 +163,7 @@ fn parse(callees: &Callees, subgraph: usize, index: usize, declared: &[Inferred]
     let options = model.operator_view(subgraph, index);
     let intermediates = operator.intermediates.iter().map(|index| &source.tensors[*index]);
     let intermediates = intermediates.map(|tensor| (tensor.data_type, tensor.quantization.clone())).collect();
-    (definition.parse)(&Declaration { operator, options, outputs: declared.to_vec(), intermediates, callees })
+    definition.op(&Declaration { operator, options, outputs: declared.to_vec(), intermediates, callees })
 }
 
 /// The inferred outputs, if they agree with the file in number, type and scales.

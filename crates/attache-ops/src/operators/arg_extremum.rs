@@ -1,21 +1,18 @@
 //! ARG_MAX and ARG_MIN: the index of the first largest or smallest element along an axis, which is removed.
 
-use std::sync::Arc;
-
 use attache_base::{DataType, Shape};
 use attache_gpu_ir::Primitive;
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal, TensorMut};
+use attache_graph::{Eval, Inferred, Lowering, OpError, TensorMut, Unsupported};
 use attache_model::schema::{BuiltinOperator, TensorType};
 
-use crate::shared::support::{
-    arity, axis_of, elements, integral, is_empty, known_integers, one_of, refuse, required, single,
-};
-use crate::{Code, Declaration, Definition};
+use crate::shared::support::{axis_of, elements, refuse, single};
+use crate::{Code, Declaration, Definition, Facts, Input, Operator, Parsed, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[
     Definition {
         code: Code::Builtin(BuiltinOperator::ARG_MAX),
         versions: 1..=3,
+        inputs: INPUTS,
         parse: |declaration| {
             let options = declaration.options.builtin_options_as_arg_max_options();
             row(declaration, true, options.map(|options| options.output_type()))
@@ -24,6 +21,7 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
     Definition {
         code: Code::Builtin(BuiltinOperator::ARG_MIN),
         versions: 1..=3,
+        inputs: INPUTS,
         parse: |declaration| {
             let options = declaration.options.builtin_options_as_arg_min_options();
             row(declaration, false, options.map(|options| options.output_type()))
@@ -31,25 +29,23 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
     },
 ];
 
-/// Supported element types.
-const TYPES: [DataType; 5] = [DataType::Float32, DataType::Int32, DataType::Int8, DataType::UInt8, DataType::Bool];
+const INPUTS: &[Input] = &[
+    input("input").of(&[DataType::Float32, DataType::Int32, DataType::Int8, DataType::UInt8, DataType::Bool]),
+    input("axis").integral(),
+];
 
-/// Inputs: elements and the axis.
 #[derive(Debug)]
 struct ArgExtremum {
-    name: &'static str,
     /// Whether this is ARG_MAX.
     largest: bool,
     /// The type of the indices.
     places: DataType,
 }
 
-fn row(declaration: &Declaration<'_>, largest: bool, places: Option<TensorType>) -> Result<Arc<dyn Op>, OpError> {
+fn row(declaration: &Declaration<'_>, largest: bool, places: Option<TensorType>) -> Parsed {
     let places = places.ok_or_else(|| declaration.no_options())?;
     match DataType::from_code(places.0) {
-        Some(places @ (DataType::Int32 | DataType::Int64)) => {
-            Ok(Arc::new(ArgExtremum { name: declaration.builtin_name(), largest, places }))
-        }
+        Some(places @ (DataType::Int32 | DataType::Int64)) => Ok(Box::new(ArgExtremum { largest, places })),
         _ => Err(OpError::invalid("places are neither of type INT32 nor of type INT64")),
     }
 }
@@ -120,26 +116,16 @@ impl ArgExtremum {
     }
 }
 
-impl Op for ArgExtremum {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 2..=2)?;
-        let (input, place) = (required(inputs, 0)?, required(inputs, 1)?);
-        one_of(0, input, &TYPES)?;
-        integral(1, place)?;
-        let (Some(shape), Some(place)) = (&input.shape, known_integers(1, place)?) else {
+impl Operator for ArgExtremum {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let input = inputs.fact(0);
+        let (Some(shape), Some(place)) = (&input.shape, inputs.integers(1)?) else {
             return Ok(vec![Inferred::unknown(self.places)]);
         };
         Ok(vec![Inferred::new(self.places, without(shape, axis(shape, &place)?))])
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        if is_empty(eval) {
-            return Ok(());
-        }
         let (input, shape) = (eval.input(0)?, eval.input(0)?.shape);
         let axis = axis(shape, &eval.input(1)?.integers()?)?;
         let output = &mut eval.outputs[0];
@@ -151,7 +137,7 @@ impl Op for ArgExtremum {
         }
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let axis = axis(lowering.input_shape(0)?, &lowering.integers(1)?).map_err(refuse)?;
         let input = match lowering.input_fact(0)?.data_type {
             // A device's floats do not represent all 32-bit integers.
@@ -168,6 +154,7 @@ impl Op for ArgExtremum {
 #[cfg(test)]
 mod tests {
     use attache_base::Constant;
+    use attache_graph::Fact;
 
     use super::*;
 
@@ -188,10 +175,10 @@ mod tests {
 
     #[test]
     fn the_axis_is_dropped() {
-        let op = ArgExtremum { name: "", largest: true, places: DataType::Int64 };
+        let op = ArgExtremum { largest: true, places: DataType::Int64 };
         let infer = |shape: &[usize], axis: i32| {
             let axis = Fact::constant(Constant::from_values([], &[axis]));
-            op.infer(&[Some(&Fact::new(DataType::Float32, shape)), Some(&axis)])
+            DEFINITIONS[0].infer(&op, &[Some(&Fact::new(DataType::Float32, shape)), Some(&axis)])
         };
         assert_eq!(infer(&[2, 3, 4], -2).unwrap(), [Inferred::new(DataType::Int64, [2, 4])]);
         assert!(infer(&[2], 1).is_err());

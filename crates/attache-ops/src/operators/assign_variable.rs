@@ -1,33 +1,23 @@
 //! ASSIGN_VARIABLE: assigns a value of any type and shape to a resource variable.
 
-use std::sync::Arc;
-
 use attache_base::{Bytes, Constant};
-use attache_graph::{Eval, Fact, Handle, Inferred, Op, OpError, VariableUse};
+use attache_graph::{Eval, Handle, Inferred, OpError, VariableUse};
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::support::{arity, required, resource};
-use crate::{Code, Declaration, Definition};
+use crate::{Code, Definition, Facts, Operator, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::ASSIGN_VARIABLE), versions: 1..=1, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::ASSIGN_VARIABLE),
+    versions: 1..=1,
+    inputs: &[input("resource_id").resource(), input("value")],
+    parse: |_| Ok(Box::new(AssignVariable)),
+}];
 
 #[derive(Debug)]
 struct AssignVariable;
 
-fn parse(_: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
-    Ok(Arc::new(AssignVariable))
-}
-
-impl Op for AssignVariable {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 2..=2)?;
-        resource(inputs)?;
-        required(inputs, 1)?;
+impl Operator for AssignVariable {
+    fn infer(&self, _: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
         Ok(Vec::new())
     }
 

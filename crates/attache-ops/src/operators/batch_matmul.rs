@@ -3,30 +3,34 @@
 use std::any::Any;
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::Arc;
 
 use attache_base::{Activation, DataType, Shape, broadcast_strides};
-use attache_gpu_ir::{Primitive, Whole};
-use attache_graph::{Cache, Eval, Fact, Inferred, Lowering, Op, OpError, Refusal, TensorRef, WorkingMemory};
+use attache_gpu_ir::{IntExpression, Primitive};
+use attache_graph::{Cache, Eval, Inferred, Lowering, OpError, TensorRef, Unsupported, WorkingMemory};
 use attache_kernels::gemm::{PackedMatrix, gemm};
 use attache_kernels::quantized::{
-    self, Operand, PackedIntegers, Rescale, Rounding, WideMatrix, WideRounding, Zero, wide_gemm,
+    self, Int16x8Matrix, Int16x8Rounding, Operand, PackedIntegers, Rescale, Rounding, Zero, int16x8_gemm,
 };
-use attache_kernels::{Engine, Level, movement};
+use attache_kernels::{Engine, Isa, movement};
 use attache_model::schema::BuiltinOperator;
 use bytemuck::Pod;
 
-use crate::shared::contraction::{Arithmetic, Product as Precision, Quantized, Scheme, WeightScales, with_kept};
+use crate::shared::contraction::{
+    Arithmetic, Quantized, RequantizationParameters, ScalePrecision, WeightScales, with_kept,
+};
 use crate::shared::exact::is_exact;
 use crate::shared::quantized::SUMS_OF_64_BITS;
-use crate::shared::support::{arity, countable, is_empty, product, refuse, required};
+use crate::shared::support::{countable, product, refuse};
 use crate::shared::working::{converted, of_weights, packed};
-use crate::{Code, Declaration, Definition};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::BATCH_MATMUL), versions: 1..=4, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::BATCH_MATMUL),
+    versions: 1..=4,
+    inputs: &[input("x"), input("y")],
+    parse,
+}];
 
-/// Inputs: left and right matrices.
 #[derive(Debug)]
 struct BatchMatMul {
     /// Whether the left and the right matrices are transposed.
@@ -35,16 +39,16 @@ struct BatchMatMul {
     is_asymmetric: bool,
 }
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+fn parse(declaration: &Declaration<'_>) -> Parsed {
     let options = declaration.options.builtin_options_as_batch_mat_mul_options();
     let transposed = options.map_or([false; 2], |options| [options.adj_x(), options.adj_y()]);
     let is_asymmetric = options.is_some_and(|options| options.asymmetric_quantize_inputs());
-    Ok(Arc::new(BatchMatMul { transposed, is_asymmetric }))
+    Ok(Box::new(BatchMatMul { transposed, is_asymmetric }))
 }
 
 /// Extents of one matrix product, and the pairing of the matrices.
 #[derive(Debug)]
-struct Product {
+struct BatchedProduct {
     rows: usize,
     depth: usize,
     columns: usize,
@@ -54,7 +58,7 @@ struct Product {
     steps: [Vec<usize>; 2],
 }
 
-impl Product {
+impl BatchedProduct {
     fn output(&self) -> Result<Shape, OpError> {
         countable([self.outer.extents(), &[self.rows, self.columns]].concat().into())
     }
@@ -86,7 +90,7 @@ fn matrices(shape: &Shape) -> usize {
 }
 
 impl BatchMatMul {
-    fn product(&self, left: &Shape, right: &Shape) -> Result<Product, OpError> {
+    fn product(&self, left: &Shape, right: &Shape) -> Result<BatchedProduct, OpError> {
         let wrong = || OpError::invalid(format!("{left} and {right} do not multiply"));
         let matrix = |shape: &Shape, side: usize| {
             let (outer, &[rows, columns]) = shape.split_last_chunk::<2>().ok_or_else(wrong)?;
@@ -96,17 +100,17 @@ impl BatchMatMul {
         let ((left_outer, [rows, depth]), (right_outer, [other, columns])) = (matrix(left, 0)?, matrix(right, 1)?);
         let outer = left_outer.broadcast(&right_outer).filter(|_| depth == other).ok_or_else(wrong)?;
         let steps = [&left_outer, &right_outer].map(|from| broadcast_strides(from, &outer));
-        Ok(Product { rows, depth, columns, outer, steps })
+        Ok(BatchedProduct { rows, depth, columns, outer, steps })
     }
 
     /// Strides along N and along K of a right matrix.
-    fn strides(&self, product: &Product) -> [usize; 2] {
+    fn strides(&self, product: &BatchedProduct) -> [usize; 2] {
         if self.transposed[1] { [product.depth, 1] } else { [1, product.columns] }
     }
 
     /// Whether all right matrices are packed before they are multiplied. Not so for many small ones, whose packed form
     /// would take far more memory than the tensor.
-    fn is_packed_whole(&self, product: &Product, data_type: DataType, right: &Shape) -> bool {
+    fn is_packed_whole(&self, product: &BatchedProduct, data_type: DataType, right: &Shape) -> bool {
         let stored = data_type.byte_size(right.elements()).map_or(u64::MAX, |bytes| bytes as u64);
         product.packed(data_type, matrices(right)) <= stored.saturating_mul(MOST_GROWTH).max(SMALL)
     }
@@ -115,7 +119,7 @@ impl BatchMatMul {
     /// `pack` packs from its index. Right matrices that are constant and packed together are cached.
     fn multiply_each<T, P: Any + Send>(
         &self,
-        (product, right): (&Product, TensorRef<'_>),
+        (product, right): (&BatchedProduct, TensorRef<'_>),
         cache: &mut Cache,
         output: &mut [T],
         pack: impl Fn(usize) -> P,
@@ -132,7 +136,7 @@ impl BatchMatMul {
     }
 
     /// The left matrices in row-major order.
-    fn rows<'a, T: Pod>(&self, product: &Product, left: &'a [T]) -> Cow<'a, [T]> {
+    fn rows<'a, T: Pod>(&self, product: &BatchedProduct, left: &'a [T]) -> Cow<'a, [T]> {
         if !self.transposed[0] {
             return Cow::Borrowed(left);
         }
@@ -148,12 +152,12 @@ impl BatchMatMul {
     /// matrix. Where there is only one right matrix, the left ones are treated as one tall matrix.
     fn each<T>(
         &self,
-        product: &Product,
+        product: &BatchedProduct,
         right: usize,
         output: &mut [T],
         mut multiply: impl FnMut(&mut [T], Range<usize>, usize),
     ) {
-        let Product { rows, columns, .. } = *product;
+        let BatchedProduct { rows, columns, .. } = *product;
         if right == 1 {
             let all = output.len() / columns;
             return multiply(output, 0..all, 0);
@@ -164,15 +168,15 @@ impl BatchMatMul {
         }
     }
 
-    fn eval_floats(&self, eval: &mut Eval<'_>, product: &Product) -> Result<(), OpError> {
+    fn eval_floats(&self, eval: &mut Eval<'_>, product: &BatchedProduct) -> Result<(), OpError> {
         let (engine, left, right) = (Engine::new(eval.parallel), eval.input(0)?, eval.input(1)?);
-        let Product { depth, columns, .. } = *product;
+        let BatchedProduct { depth, columns, .. } = *product;
         let (left, values, output) = (left.values()?, right.values()?, eval.outputs[0].values()?);
         let (left, everything) = (self.rows(product, left), (f32::NEG_INFINITY, f32::INFINITY));
         let (size, strides) = (depth * columns, self.strides(product));
         let pack = |index: usize| {
             let matrix = &values[index * size..][..size];
-            PackedMatrix::pack_strided(engine.level, [columns, depth], matrix, strides, None)
+            PackedMatrix::pack_strided(engine.isa, [columns, depth], matrix, strides, None)
         };
         self.multiply_each((product, right), eval.cache, output, pack, |output, rows, matrix| {
             let left = &left[rows.start * depth..rows.end * depth];
@@ -184,38 +188,40 @@ impl BatchMatMul {
     /// Packs the right matrix of bytes with this index, for left matrices with the quantized zero `left`.
     fn pack_bytes(
         &self,
-        level: Level,
-        product: &Product,
+        isa: Isa,
+        product: &BatchedProduct,
         right: Operand<'_>,
         left: Zero,
         index: usize,
     ) -> PackedIntegers {
-        let Product { depth, columns, .. } = *product;
+        let BatchedProduct { depth, columns, .. } = *product;
         let bytes = &right.bytes[index * depth * columns..][..depth * columns];
         let strides = self.strides(product);
-        PackedIntegers::pack(level, [columns, depth], Operand { bytes, ..right }, strides, depth, None, left)
+        PackedIntegers::pack(isa, [columns, depth], Operand { bytes, ..right }, strides, depth, None, left)
     }
 
-    fn eval_bytes(&self, eval: &mut Eval<'_>, product: &Product) -> Result<(), OpError> {
+    fn eval_bytes(&self, eval: &mut Eval<'_>, product: &BatchedProduct) -> Result<(), OpError> {
         let (engine, left, right) = (Engine::new(eval.parallel), eval.input(0)?, eval.input(1)?);
-        let scheme = Scheme::new(&left, one_scale(&right)?, &eval.outputs[0], Activation::None)?;
-        let stage = scheme.requantize(product.columns, Rounding::Twice, Precision::Single);
-        let (rows, zero, depth) = (self.rows(product, left.bytes), scheme.input(), product.depth);
+        let requantization =
+            RequantizationParameters::new(&left, one_scale(&right)?, &eval.outputs[0], Activation::None)?;
+        let epilogue = requantization.requantize(product.columns, Rounding::Twice, ScalePrecision::Single);
+        let (rows, zero, depth) = (self.rows(product, left.bytes), requantization.input(), product.depth);
         let output = &mut *eval.outputs[0].bytes;
-        let pack = |index| self.pack_bytes(engine.level, product, scheme.weights(right.bytes), zero, index);
+        let pack = |index| self.pack_bytes(engine.isa, product, requantization.weights(right.bytes), zero, index);
         self.multiply_each((product, right), eval.cache, output, pack, |output, range, matrix| {
             let left = &rows[range.start * depth..range.end * depth];
-            quantized::gemm(engine, left, zero.signed, &[zero.point], matrix, &stage, output);
+            quantized::gemm(engine, left, zero.signed, &[zero.point], matrix, &epilogue, output);
         });
         Ok(())
     }
 
-    fn eval_wide(&self, eval: &mut Eval<'_>, product: &Product) -> Result<(), OpError> {
+    fn eval_int16x8(&self, eval: &mut Eval<'_>, product: &BatchedProduct) -> Result<(), OpError> {
         let (engine, left, right) = (Engine::new(eval.parallel), eval.input(0)?, eval.input(1)?);
-        let scheme = Scheme::new(&left, one_scale(&right)?, &eval.outputs[0], Activation::None)?;
-        let stage = scheme.wide(WideRounding::Short, Precision::Single)?;
-        let Product { depth, columns, .. } = *product;
-        let point = scheme.weight_zero_point() as i16;
+        let requantization =
+            RequantizationParameters::new(&left, one_scale(&right)?, &eval.outputs[0], Activation::None)?;
+        let epilogue = requantization.int16x8(Int16x8Rounding::Short, ScalePrecision::Single)?;
+        let BatchedProduct { depth, columns, .. } = *product;
+        let point = requantization.weight_zero_point() as i16;
         let numbers: Vec<i16> = match right.data_type {
             DataType::Int16 if point != 0 => return Err(OpError::invalid("16-bit numbers whose zero is not 0")),
             DataType::Int16 => right.values::<i16>()?.to_vec(),
@@ -225,31 +231,31 @@ impl BatchMatMul {
         let turn = |index: usize| {
             let matrix = &numbers[index * size..][..size];
             let places = (0..columns).flat_map(|n| (0..depth).map(move |k| n * strides[0] + k * strides[1]));
-            WideMatrix::new(columns, places.map(|place| matrix[place]).collect(), None)
+            Int16x8Matrix::new(columns, places.map(|place| matrix[place]).collect(), None)
         };
         let (rows, output) = (self.rows(product, left.values::<i16>()?), eval.outputs[0].values()?);
         self.multiply_each((product, right), eval.cache, output, turn, |output, range, matrix| {
             let left = &rows[range.start * depth..range.end * depth];
-            wide_gemm(engine, left, matrix, &stage, output);
+            int16x8_gemm(engine, left, matrix, &epilogue, output);
         });
         Ok(())
     }
 
     /// Floats times bytes: each row of the left matrices is quantized to bytes.
-    fn eval_dynamic(&self, eval: &mut Eval<'_>, product: &Product) -> Result<(), OpError> {
+    fn eval_dynamic(&self, eval: &mut Eval<'_>, product: &BatchedProduct) -> Result<(), OpError> {
         let (engine, left, right) = (Engine::new(eval.parallel), eval.input(0)?, eval.input(1)?);
         let scales = one_scale(&right)?.symmetric(right.data_type)?;
-        let Product { depth, columns, .. } = *product;
+        let BatchedProduct { depth, columns, .. } = *product;
         let rows = Quantized::new(&self.rows(product, left.values()?), depth, !self.is_asymmetric);
         let output = eval.outputs[0].values()?;
         let operand = Operand { bytes: right.bytes, zero: Zero { signed: true, point: 0 } };
-        let pack = |index| self.pack_bytes(engine.level, product, operand, Zero::UNKNOWN, index);
+        let pack = |index| self.pack_bytes(engine.isa, product, operand, Zero::UNKNOWN, index);
         self.multiply_each((product, right), eval.cache, output, pack, |output, range, matrix| {
             let (scale, points) = (&rows.scales[range.clone()], &rows.zero_points[range.clone()]);
             let everything = (f32::NEG_INFINITY, f32::INFINITY);
-            let stage = Rescale::new(scales.scales, None, columns, scale, points, everything);
+            let epilogue = Rescale::new(scales.scales, None, columns, scale, points, everything);
             let left = &rows.bytes[range.start * depth..range.end * depth];
-            quantized::gemm(engine, left, true, points, matrix, &stage, output);
+            quantized::gemm(engine, left, true, points, matrix, &epilogue, output);
         });
         Ok(())
     }
@@ -265,24 +271,24 @@ fn one_scale<'a>(right: &TensorRef<'a>) -> Result<WeightScales<'a>, OpError> {
 
 impl BatchMatMul {
     /// Emits the product of bytes: 32-bit sums, requantized to the output's scale.
-    fn lower_stored(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower_stored(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let [left, right] = [lowering.input_fact(0)?, lowering.input_fact(1)?];
         if arithmetic(left.data_type, right.data_type).map_err(refuse)? != Arithmetic::Bytes {
-            return Err(Refusal::new(SUMS_OF_64_BITS));
+            return Err(Unsupported::new(SUMS_OF_64_BITS));
         }
         let scales = WeightScales::new(right.data_type, right.quantization.as_ref(), usize::MAX, None);
         let scales = scales.map_err(refuse)?;
         if scales.scales.len() != 1 {
-            return Err(Refusal::new("a right matrix with several scales"));
+            return Err(Unsupported::new("a right matrix with several scales"));
         }
-        let scheme = Scheme::of(lowering, [0, 1], scales, Activation::None)?;
+        let requantization = RequantizationParameters::of(lowering, [0, 1], scales, Activation::None)?;
         let mut matrices = Vec::with_capacity(2);
-        for (index, zero_point) in scheme.zero_points().into_iter().enumerate() {
+        for (index, zero_point) in requantization.zero_points().into_iter().enumerate() {
             let (shape, stored) = (lowering.input_shape(index)?, lowering.input(index)?);
-            matrices.push(lowering.whole_map(Whole::Input(0).plus(-zero_point), shape, &[stored])?);
+            matrices.push(lowering.int_map(IntExpression::Input(0).plus(-zero_point), shape, &[stored])?);
         }
-        let sums = lowering.emit(Primitive::Multiply { transposed: self.transposed }, &matrices)?;
-        let output = scheme.finish(lowering, sums, Rounding::Twice, Precision::Single)?;
+        let sums = lowering.emit(Primitive::MatMul { transposed: self.transposed }, &matrices)?;
+        let output = requantization.finish(lowering, sums, Rounding::Twice, ScalePrecision::Single)?;
         lowering.output(0, output)
     }
 }
@@ -296,14 +302,9 @@ fn arithmetic(left: DataType, right: DataType) -> Result<Arithmetic, OpError> {
     }
 }
 
-impl Op for BatchMatMul {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 2..=2)?;
-        let (left, right) = (required(inputs, 0)?, required(inputs, 1)?);
+impl Operator for BatchMatMul {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let [left, right] = inputs.required();
         let data_type = left.data_type;
         if arithmetic(data_type, right.data_type)? != Arithmetic::Float {
             WeightScales::new(right.data_type, right.quantization.as_ref(), usize::MAX, None)?;
@@ -323,24 +324,19 @@ impl Op for BatchMatMul {
         ])))
     }
 
-    fn working_memory(&self, inputs: &[Option<&Fact>], _: &[&Shape]) -> WorkingMemory {
-        let (Some(left), Some(right)) = (inputs.first().copied().flatten(), inputs.get(1).copied().flatten()) else {
-            return WorkingMemory::default();
-        };
-        let (Some(from), Some(shape)) = (&left.shape, &right.shape) else { return WorkingMemory::default() };
-        let Ok(product) = self.product(from, shape) else { return WorkingMemory::default() };
+    fn working_memory(&self, inputs: Facts<'_>, _: &[&Shape]) -> Option<WorkingMemory> {
+        let [left, right] = inputs.required();
+        let (from, shape) = (left.shape.as_ref()?, right.shape.as_ref()?);
+        let product = self.product(from, shape).ok()?;
         let memory = match self.is_packed_whole(&product, right.data_type, shape) {
             true => of_weights(right, product.packed(right.data_type, matrices(shape))),
             false => WorkingMemory { kept: 0, scratch: product.packed(right.data_type, 1) },
         };
         let both = converted(from).saturating_add(converted(shape));
-        WorkingMemory { scratch: memory.scratch.saturating_add(both), ..memory }
+        Some(WorkingMemory { scratch: memory.scratch.saturating_add(both), ..memory })
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        if is_empty(eval) {
-            return Ok(());
-        }
         let (left, right) = (eval.input(0)?, eval.input(1)?);
         let product = self.product(left.shape, right.shape)?;
         let arithmetic = arithmetic(left.data_type, right.data_type)?;
@@ -349,18 +345,18 @@ impl Op for BatchMatMul {
             _ if product.depth == 0 => return Err(OpError::unsupported("empty sums of quantized numbers")),
             Arithmetic::Float => self.eval_floats(eval, &product)?,
             Arithmetic::Bytes => self.eval_bytes(eval, &product)?,
-            Arithmetic::Wide => self.eval_wide(eval, &product)?,
+            Arithmetic::Wide => self.eval_int16x8(eval, &product)?,
             Arithmetic::Dynamic => self.eval_dynamic(eval, &product)?,
         }
         Ok(())
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         if is_exact(lowering, 0) {
             return self.lower_stored(lowering);
         }
         let inputs = [lowering.float_input(0)?, lowering.float_input(1)?];
-        let output = lowering.emit(Primitive::Multiply { transposed: self.transposed }, &inputs)?;
+        let output = lowering.emit(Primitive::MatMul { transposed: self.transposed }, &inputs)?;
         lowering.output(0, output)
     }
 }

@@ -4,31 +4,28 @@
 //! `out[n, o…, c…] = in[((o + before) mod b) × N + n, (o + before) / b…, c…]` for blocks `b` and N batches of the
 //! output.
 
-use std::sync::Arc;
-
 use attache_base::Shape;
 use attache_gpu_ir::{Index, IndexMap, Primitive};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Fact, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::blocks::{self, Blocks};
 use crate::shared::quantized::require_one_stored_scale;
-use crate::shared::support::{countable, is_empty, refuse, required};
-use crate::{Code, Declaration, Definition};
+use crate::shared::support::{countable, refuse};
+use crate::{Code, Definition, Facts, Operator, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::BATCH_TO_SPACE_ND), versions: 1..=4, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::BATCH_TO_SPACE_ND),
+    versions: 1..=4,
+    inputs: &[input("input").movable(), input("block_shape").integral(), input("crops").like(1)],
+    parse: |_| Ok(Box::new(BatchToSpaceNd)),
+}];
 
-/// Inputs: elements, block extents and croppings.
 #[derive(Debug)]
 struct BatchToSpaceNd;
 
-fn parse(_: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
-    Ok(Arc::new(BatchToSpaceNd))
-}
-
 fn output(shape: &Shape, blocks: &Blocks) -> Result<Shape, OpError> {
-    let wrong = || OpError::invalid(format!("{shape} cannot be laid out in blocks {:?} and cropped", blocks.extents));
+    let wrong = || OpError::invalid(format!("{shape} cannot be layout out in blocks {:?} and cropped", blocks.extents));
     let mut extents = shape.to_vec();
     if !extents[0].is_multiple_of(blocks.count) {
         return Err(wrong());
@@ -55,14 +52,10 @@ fn map(blocks: &Blocks, output: &Shape) -> IndexMap {
     blocks::map(output, coordinates, None)
 }
 
-impl Op for BatchToSpaceNd {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+impl Operator for BatchToSpaceNd {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
         let blocks = blocks::known(inputs)?;
-        let input = required(inputs, 0)?;
+        let input = inputs.fact(0);
         let (Some(blocks), Some(shape)) = (blocks, &input.shape) else {
             return Ok(vec![Inferred::unknown(input.data_type)]);
         };
@@ -74,16 +67,13 @@ impl Op for BatchToSpaceNd {
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        if is_empty(eval) {
-            return Ok(());
-        }
         let input = eval.input(0)?;
         let blocks = Blocks::new(input.shape, &eval.input(1)?.integers()?, &eval.input(2)?.integers()?)?;
         let map = map(&blocks, eval.outputs[0].shape);
         blocks::copy(&map, blocks.extents.len() + 1, input, eval.outputs[0].bytes, 0)
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let (extents, margins) = (lowering.integers(1)?, lowering.integers(2)?);
         let blocks = Blocks::new(lowering.input_shape(0)?, &extents, &margins).map_err(refuse)?;
         let map = map(&blocks, lowering.output_shape(0)?);

@@ -1,25 +1,22 @@
 //! BROADCAST_TO: the input broadcast to a given shape by NumPy's rules.
 
-use std::sync::Arc;
-
 use attache_base::Shape;
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::support::{arity, countable, integral, known_integers, movable, refuse, required};
+use crate::shared::support::{countable, refuse};
 use crate::shared::view::{Along, View};
-use crate::{Code, Declaration, Definition};
+use crate::{Code, Definition, Facts, Operator, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::BROADCAST_TO), versions: 1..=4, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::BROADCAST_TO),
+    versions: 1..=4,
+    inputs: &[input("input").movable(), input("shape").integral()],
+    parse: |_| Ok(Box::new(BroadcastTo)),
+}];
 
-/// Inputs: elements and the shape.
 #[derive(Debug)]
 struct BroadcastTo;
-
-fn parse(_: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
-    Ok(Arc::new(BroadcastTo))
-}
 
 fn view(shape: &Shape, wanted: &[i64]) -> Result<View, OpError> {
     let wrong = || OpError::invalid(format!("{shape} cannot be broadcast to {wanted:?}"));
@@ -36,17 +33,10 @@ fn view(shape: &Shape, wanted: &[i64]) -> Result<View, OpError> {
     Ok(View { output, coordinates })
 }
 
-impl Op for BroadcastTo {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 2..=2)?;
-        let (input, wanted) = (required(inputs, 0)?, required(inputs, 1)?);
-        movable(0, input)?;
-        integral(1, wanted)?;
-        let (Some(shape), Some(wanted)) = (&input.shape, known_integers(1, wanted)?) else {
+impl Operator for BroadcastTo {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let input = inputs.fact(0);
+        let (Some(shape), Some(wanted)) = (&input.shape, inputs.integers(1)?) else {
             return Ok(vec![Inferred::unknown(input.data_type)]);
         };
         Ok(vec![Inferred::new(input.data_type, view(shape, &wanted)?.output)])
@@ -57,7 +47,7 @@ impl Op for BroadcastTo {
         view(input.shape, &eval.input(1)?.integers()?)?.copy(input, eval.outputs[0].bytes)
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let view = view(lowering.input_shape(0)?, &lowering.integers(1)?).map_err(refuse)?;
         let input = lowering.input(0)?;
         let output = view.lower(lowering, input)?;

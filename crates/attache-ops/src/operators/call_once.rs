@@ -1,16 +1,13 @@
 //! CALL_ONCE: runs an initialization subgraph at the first run only, typically to initialize variables.
 
-use std::sync::Arc;
-
-use attache_graph::{Eval, Fact, Inferred, Op, OpError};
+use attache_graph::{Eval, Inferred, OpError};
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::callee::Callee;
-use crate::shared::support::arity;
-use crate::{Code, Declaration, Definition};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed};
 
 pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::CALL_ONCE), versions: 1..=1, parse }];
+    &[Definition { code: Code::Builtin(BuiltinOperator::CALL_ONCE), versions: 1..=1, inputs: &[], parse }];
 
 #[derive(Debug)]
 struct CallOnce {
@@ -18,19 +15,14 @@ struct CallOnce {
     setup: Callee,
 }
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+fn parse(declaration: &Declaration<'_>) -> Parsed {
     let options = declaration.options.builtin_options_as_call_once_options();
     let index = options.ok_or_else(|| declaration.no_options())?.init_subgraph_index();
-    Ok(Arc::new(CallOnce { setup: Callee::new(declaration, index, (0, 0))? }))
+    Ok(Box::new(CallOnce { setup: Callee::new(declaration, index, (0, 0))? }))
 }
 
-impl Op for CallOnce {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 0..=0)?;
+impl Operator for CallOnce {
+    fn infer(&self, _: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
         Ok(Vec::new())
     }
 

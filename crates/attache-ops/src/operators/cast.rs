@@ -1,20 +1,22 @@
 //! CAST: the same values in another type. Floats are rounded towards zero and saturate, NaN becomes the largest
 //! integer. Integers wrap. Everything other than 0 becomes true.
 
-use std::sync::Arc;
-
 use attache_base::DataType;
 use attache_gpu_ir::Expression;
 use attache_gpu_ir::Expression::{Constant, Input};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal, TensorMut};
+use attache_graph::{Eval, Inferred, Lowering, OpError, TensorMut, Unsupported};
 use attache_model::schema::BuiltinOperator;
 use half::f16;
 
-use crate::shared::support::{arity, elements, elements_mut, one_of, required};
-use crate::{Code, Declaration, Definition};
+use crate::shared::support::{elements, elements_mut};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::CAST), versions: 1..=9, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::CAST),
+    versions: 1..=9,
+    inputs: &[input("input").of(&TYPES)],
+    parse,
+}];
 
 /// The supported types of input and output.
 const TYPES: [DataType; 8] = [
@@ -34,13 +36,13 @@ struct Cast {
 }
 
 /// Like TensorFlow Lite, uses the output's type and ignores the options.
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+fn parse(declaration: &Declaration<'_>) -> Parsed {
     let output = declaration.outputs.first().ok_or_else(|| OpError::invalid("it has no output"))?;
     let to = output.data_type;
     if !TYPES.contains(&to) {
         return Err(OpError::unsupported(format!("a cast to {to} is not implemented")));
     }
-    Ok(Arc::new(Cast { to }))
+    Ok(Box::new(Cast { to }))
 }
 
 /// Writes `$convert(value)` for every value to an output with elements of type `$element`.
@@ -111,15 +113,9 @@ fn is_kept(from: DataType, to: DataType) -> bool {
     }
 }
 
-impl Op for Cast {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 1..=1)?;
-        let input = required(inputs, 0)?;
-        one_of(0, input, &TYPES)?;
+impl Operator for Cast {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let input = inputs.fact(0);
         Ok(vec![Inferred { data_type: self.to, shape: input.shape.clone() }])
     }
 
@@ -142,16 +138,16 @@ impl Op for Cast {
         }
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let (from, shape) = (lowering.input_fact(0)?.data_type, lowering.output_shape(0)?.clone());
         let output = if self.to == DataType::Bool {
             let input = lowering.real_input(0)?;
-            let is_zero = Input(0).binary(attache_gpu_ir::Binary::Equal, Constant(0.0));
+            let is_zero = Input(0).binary(attache_gpu_ir::BinaryOp::Equal, Constant(0.0));
             lowering.integer_map(is_zero.select(Constant(0.0), Constant(1.0)), &shape, &[input])?
         } else if self.to == DataType::Float16 && from != self.to {
-            return Err(Refusal::new("a device keeps more digits than binary16 has"));
+            return Err(Unsupported::new("a device keeps more digits than binary16 has"));
         } else if self.to == DataType::Int64 && is_real(from) {
-            return Err(Refusal::new("a device has no integers of 64 bits"));
+            return Err(Unsupported::new("a device has no integers of 64 bits"));
         } else if is_real(self.to) {
             let input = lowering.real_input(0)?;
             lowering.map(Input(0), &shape, &[input])?
@@ -162,7 +158,7 @@ impl Op for Cast {
         } else if is_kept(from, self.to) {
             lowering.input(0)?
         } else {
-            return Err(Refusal::new(format!("integers of type {from} do not wrap to {}", self.to)));
+            return Err(Unsupported::new(format!("integers of type {from} do not wrap to {}", self.to)));
         };
         lowering.output(0, output)
     }
@@ -171,6 +167,7 @@ impl Op for Cast {
 #[cfg(test)]
 mod tests {
     use attache_base::{Element, Shape};
+    use attache_graph::Fact;
 
     use super::*;
 
@@ -196,7 +193,7 @@ mod tests {
     #[test]
     fn text_has_no_numbers() {
         let input = Fact::new(DataType::String, [2]);
-        let error = Cast { to: DataType::Int32 }.infer(&[Some(&input)]).unwrap_err();
+        let error = DEFINITIONS[0].infer(&Cast { to: DataType::Int32 }, &[Some(&input)]).unwrap_err();
         assert!(matches!(error, OpError::Unsupported(_)));
     }
 }

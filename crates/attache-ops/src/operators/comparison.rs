@@ -1,32 +1,31 @@
 //! Elementwise comparisons of two inputs, which broadcast by NumPy's rules; one table row each. The output is BOOL.
 //! With NaN only NOT_EQUAL is true.
 
-use std::sync::Arc;
-
 use attache_base::{DataType, Element, Quantization};
 use attache_gpu_ir::Expression::{Constant, Input};
-use attache_gpu_ir::{Binary, Expression, Whole, WholeBinary};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal, TensorRef};
+use attache_gpu_ir::{BinaryOp, Expression, IntBinaryOp, IntExpression};
+use attache_graph::{Eval, Fact, Inferred, Lowering, OpError, TensorRef, Unsupported};
 use attache_kernels::elementwise::broadcast2;
-use attache_kernels::quantized::elementwise::Operand;
+use attache_kernels::quantized::elementwise::OperandScaling;
 use attache_kernels::quantized::{Multiplier, Rounding, Stored};
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::exact::{affine, rescaled};
-use crate::shared::quantized::Affine;
-use crate::shared::support::{arity, broadcast, elements, elements_mut, one_of, required, same_type};
-use crate::{Code, Declaration, Definition};
+use crate::shared::quantized::QuantizationParameters;
+use crate::shared::support::{broadcast, elements, elements_mut, same_type};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[
-    row(Code::Builtin(BuiltinOperator::EQUAL), 5, |declaration| comparison(declaration, Relation::Equal)),
-    row(Code::Builtin(BuiltinOperator::GREATER), 2, |declaration| comparison(declaration, Relation::Greater)),
-    row(Code::Builtin(BuiltinOperator::GREATER_EQUAL), 3, |declaration| {
-        comparison(declaration, Relation::GreaterEqual)
-    }),
-    row(Code::Builtin(BuiltinOperator::LESS), 3, |declaration| comparison(declaration, Relation::Less)),
-    row(Code::Builtin(BuiltinOperator::LESS_EQUAL), 2, |declaration| comparison(declaration, Relation::LessEqual)),
-    row(Code::Builtin(BuiltinOperator::NOT_EQUAL), 4, |declaration| comparison(declaration, Relation::NotEqual)),
+    row(Code::Builtin(BuiltinOperator::EQUAL), 5, ALL, |_| comparison(Relation::Equal)),
+    row(Code::Builtin(BuiltinOperator::GREATER), 2, ORDERED, |_| comparison(Relation::Greater)),
+    row(Code::Builtin(BuiltinOperator::GREATER_EQUAL), 3, ORDERED, |_| comparison(Relation::GreaterEqual)),
+    row(Code::Builtin(BuiltinOperator::LESS), 3, ORDERED, |_| comparison(Relation::Less)),
+    row(Code::Builtin(BuiltinOperator::LESS_EQUAL), 2, ORDERED, |_| comparison(Relation::LessEqual)),
+    row(Code::Builtin(BuiltinOperator::NOT_EQUAL), 4, ALL, |_| comparison(Relation::NotEqual)),
 ];
+
+const ALL: &[crate::Input] = &[input("x").of(&TYPES), input("y")];
+const ORDERED: &[crate::Input] = &[input("x").of(TYPES.split_at(6).0), input("y")];
 
 /// The ordered types, then BOOL, which is not ordered.
 const TYPES: [DataType; 7] = [
@@ -42,13 +41,16 @@ const TYPES: [DataType; 7] = [
 /// F32 represents every integer up to this magnitude.
 const EXACT: u64 = 1 << 24;
 
-type Parse = fn(&Declaration<'_>) -> Result<Arc<dyn Op>, OpError>;
-
-const fn row(code: Code, newest: i32, parse: Parse) -> Definition {
-    Definition { code, versions: 1..=newest, parse }
+const fn row(
+    code: Code,
+    newest: i32,
+    inputs: &'static [crate::Input],
+    parse: fn(&Declaration<'_>) -> Parsed,
+) -> Definition {
+    Definition { code, versions: 1..=newest, inputs, parse }
 }
 
-/// A relation between the left and the right element.
+/// A relation between the left and the right element, in the order of the table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Relation {
     Equal,
@@ -61,24 +63,23 @@ enum Relation {
 
 #[derive(Debug)]
 struct Comparison {
-    name: &'static str,
     relation: Relation,
 }
 
-fn comparison(declaration: &Declaration<'_>, relation: Relation) -> Result<Arc<dyn Op>, OpError> {
-    Ok(Arc::new(Comparison { name: declaration.builtin_name(), relation }))
+fn comparison(relation: Relation) -> Parsed {
+    Ok(Box::new(Comparison { relation }))
 }
 
 /// The operand of a quantized comparison, at a scale of 2⁻⁸.
-fn operand(affine: Affine) -> Operand {
-    Operand { zero_point: affine.zero_point, shift: 8, factor: Multiplier::new(affine.scale.into()) }
+fn operand(affine: QuantizationParameters) -> OperandScaling {
+    OperandScaling { zero_point: affine.zero_point, shift: 8, factor: Multiplier::new(affine.scale.into()) }
 }
 
 impl Relation {
     /// 1 where the relation is true for the two inputs, else 0.
     fn expression(self) -> Expression {
-        let less = |a: usize, b: usize| Input(a).binary(Binary::Less, Input(b));
-        let equal = || Input(0).binary(Binary::Equal, Input(1));
+        let less = |a: usize, b: usize| Input(a).binary(BinaryOp::Less, Input(b));
+        let equal = || Input(0).binary(BinaryOp::Equal, Input(1));
         match self {
             Relation::Equal => equal(),
             Relation::Greater => less(1, 0),
@@ -122,22 +123,23 @@ impl Relation {
 
     /// Compares quantized elements at a scale of 2⁻⁸.
     fn compare_stored<T: Stored>(self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        let operand = |tensor: TensorRef<'_>| Affine::new(tensor.data_type, tensor.quantization).map(operand);
+        let operand =
+            |tensor: TensorRef<'_>| QuantizationParameters::new(tensor.data_type, tensor.quantization).map(operand);
         let (left, right) = (operand(eval.input(0)?)?, operand(eval.input(1)?)?);
         self.compare_by::<T, i32>(eval, |x| left.apply(x.into()), |x| right.apply(x.into()))
     }
 
     /// Emits the comparison of quantized elements.
-    fn lower_stored(self, lowering: &mut Lowering<'_>, facts: [&Fact; 2]) -> Result<(), Refusal> {
+    fn lower_stored(self, lowering: &mut Lowering<'_>, facts: [&Fact; 2]) -> Result<(), Unsupported> {
         let scaled = |index: usize| {
-            let Operand { zero_point, shift, factor } = operand(affine(facts[index])?);
-            let digits = Whole::Input(index).plus(-zero_point).shifted_left(shift);
-            Ok::<_, Refusal>(rescaled(digits, factor, Rounding::Twice))
+            let OperandScaling { zero_point, shift, factor } = operand(affine(facts[index])?);
+            let digits = IntExpression::Input(index).plus(-zero_point).shifted_left(shift);
+            Ok::<_, Unsupported>(rescaled(digits, factor, Rounding::Twice))
         };
         let (left, right) = (scaled(0)?, scaled(1)?);
-        let less = |a: &Whole, b: &Whole| a.clone().binary(WholeBinary::Less, b.clone());
+        let less = |a: &IntExpression, b: &IntExpression| a.clone().binary(IntBinaryOp::Less, b.clone());
         let differs = less(&left, &right).add(less(&right, &left));
-        let not = |truth: Whole| Whole::Constant(1).subtract(truth);
+        let not = |truth: IntExpression| IntExpression::Constant(1).subtract(truth);
         let expression = match self {
             Relation::Equal => not(differs),
             Relation::Greater => less(&right, &left),
@@ -147,7 +149,7 @@ impl Relation {
             Relation::NotEqual => differs,
         };
         let (operands, shape) = ([lowering.input(0)?, lowering.input(1)?], lowering.output_shape(0)?.clone());
-        let output = lowering.whole_map(expression, &shape, &operands)?;
+        let output = lowering.int_map(expression, &shape, &operands)?;
         lowering.output(0, output)
     }
 
@@ -165,7 +167,7 @@ impl Relation {
 
 /// A refusal where a device, which compares integers as floats, could take different integers for equal. Comparisons
 /// with small constants are safe.
-fn check_exact(lowering: &Lowering<'_>) -> Result<(), Refusal> {
+fn check_exact(lowering: &Lowering<'_>) -> Result<(), Unsupported> {
     let is_wide = |data_type| matches!(data_type, DataType::Int32 | DataType::Int64);
     let is_small = |fact: &Fact| {
         let integers = fact.constant.as_ref().and_then(|constant| constant.integers());
@@ -173,28 +175,26 @@ fn check_exact(lowering: &Lowering<'_>) -> Result<(), Refusal> {
     };
     let inputs = [lowering.input_fact(0)?, lowering.input_fact(1)?];
     if is_wide(inputs[0].data_type) && !inputs.into_iter().any(is_small) {
-        return Err(Refusal::new("integers that both may be large are not compared exactly"));
+        return Err(Unsupported::new("integers that both may be large are not compared exactly"));
     }
     Ok(())
 }
 
-impl Op for Comparison {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 2..=2)?;
-        let (left, right) = (required(inputs, 0)?, required(inputs, 1)?);
-        let has_order = !matches!(self.relation, Relation::Equal | Relation::NotEqual);
-        one_of(0, left, if has_order { &TYPES[..6] } else { &TYPES })?;
+impl Operator for Comparison {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let [left, right] = inputs.required();
         same_type(left, right)?;
         for fact in [left, right].into_iter().filter(|fact| matches!(fact.data_type, DataType::Int8 | DataType::UInt8))
         {
-            Affine::new(fact.data_type, fact.quantization.as_ref())?;
+            QuantizationParameters::new(fact.data_type, fact.quantization.as_ref())?;
         }
         let shape = broadcast(&[left, right])?;
         Ok(vec![Inferred { data_type: DataType::Bool, shape }])
+    }
+
+    /// The scales of 16-bit elements are checked only when it runs.
+    fn runs_when_empty(&self) -> bool {
+        true
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
@@ -213,7 +213,7 @@ impl Op for Comparison {
         }
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         check_exact(lowering)?;
         let (left, right) = (lowering.input_fact(0)?, lowering.input_fact(1)?);
         let is_byte = matches!(left.data_type, DataType::Int8 | DataType::UInt8);
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     fn infer(relation: Relation, left: Fact, right: Fact) -> Result<Vec<Inferred>, OpError> {
-        Comparison { name: "", relation }.infer(&[Some(&left), Some(&right)])
+        DEFINITIONS[relation as usize].infer(&Comparison { relation }, &[Some(&left), Some(&right)])
     }
 
     #[test]

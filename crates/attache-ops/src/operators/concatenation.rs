@@ -1,11 +1,10 @@
 //! CONCATENATION: the inputs, concatenated along an axis.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use attache_base::{Activation, DataType, Shape};
 use attache_gpu_ir::{Primitive, ValueId};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal, TensorRef};
+use attache_graph::{Eval, Fact, Inferred, Lowering, OpError, TensorRef, Unsupported};
 use attache_kernels::Engine;
 use attache_kernels::movement::concatenate;
 use attache_kernels::quantized::lookup::Table;
@@ -13,12 +12,16 @@ use attache_model::schema::BuiltinOperator;
 
 use crate::definition::activation;
 use crate::shared::exact::{affine, look_up};
-use crate::shared::quantized::{Affine, require_one_scale, require_symmetric};
-use crate::shared::support::{countable, elements, elements_mut, movable, required, with_element};
-use crate::{Code, Declaration, Definition};
+use crate::shared::quantized::{QuantizationParameters, require_one_scale, require_symmetric};
+use crate::shared::support::{countable, elements, elements_mut, with_element};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::CONCATENATION), versions: 1..=7, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::CONCATENATION),
+    versions: 1..=7,
+    inputs: &[input("values").movable(), input("values").movable().repeated()],
+    parse,
+}];
 
 #[derive(Debug)]
 struct Concatenation {
@@ -26,12 +29,12 @@ struct Concatenation {
     axis: i64,
 }
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+fn parse(declaration: &Declaration<'_>) -> Parsed {
     let options = declaration.options.builtin_options_as_concatenation_options();
     let options = options.ok_or_else(|| declaration.no_options())?;
     // TensorFlow Lite's kernels either reject an activation or ignore it.
     match activation(options.fused_activation_function())? {
-        Activation::None => Ok(Arc::new(Concatenation { axis: i64::from(options.axis()) })),
+        Activation::None => Ok(Box::new(Concatenation { axis: i64::from(options.axis()) })),
         other => Err(OpError::unsupported(format!("the fused activation {other:?} is not implemented"))),
     }
 }
@@ -61,10 +64,10 @@ impl Concatenation {
 /// Lite's `UINT8` kernel, the only one that accepts different scales.
 fn rescaled(eval: &mut Eval<'_>, inputs: &[TensorRef<'_>], outer: usize) -> Result<(), OpError> {
     let (engine, output) = (Engine::new(eval.parallel), &mut eval.outputs[0]);
-    let to = Affine::new(output.data_type, output.quantization)?;
+    let to = QuantizationParameters::new(output.data_type, output.quantization)?;
     let mut changed = Vec::with_capacity(inputs.len());
     for input in inputs {
-        let from = Affine::new(input.data_type, input.quantization)?;
+        let from = QuantizationParameters::new(input.data_type, input.quantization)?;
         let stored = input.values::<u8>()?;
         if from == to {
             changed.push(Cow::Borrowed(stored));
@@ -80,14 +83,14 @@ fn rescaled(eval: &mut Eval<'_>, inputs: &[TensorRef<'_>], outer: usize) -> Resu
 }
 
 /// Converts an element from one scale to another, without saturation.
-fn change(from: Affine, to: Affine) -> impl Fn(i32) -> i32 {
+fn change(from: QuantizationParameters, to: QuantizationParameters) -> impl Fn(i32) -> i32 {
     let factor = from.scale * (1.0 / to.scale);
     let offset = -(from.zero_point as f32) * factor;
     move |x| ((x as f32 * factor + offset).round() as i32).saturating_add(to.zero_point)
 }
 
 /// Emits an input in the output's scale.
-fn piece(lowering: &mut Lowering<'_>, index: usize) -> Result<ValueId, Refusal> {
+fn piece(lowering: &mut Lowering<'_>, index: usize) -> Result<ValueId, Unsupported> {
     let (from, to) = (lowering.input_fact(index)?, lowering.output_fact(0)?);
     let input = lowering.input(index)?;
     if from.data_type != DataType::UInt8 || to.quantization.is_none() {
@@ -97,24 +100,19 @@ fn piece(lowering: &mut Lowering<'_>, index: usize) -> Result<ValueId, Refusal> 
     if from == to { Ok(input) } else { look_up(lowering, input, types, change(from, to)) }
 }
 
-impl Op for Concatenation {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        let first = required(inputs, 0)?;
-        let mut shapes = Vec::with_capacity(inputs.len());
-        for index in 0..inputs.len() {
-            let input = required(inputs, index)?;
-            movable(index, input)?;
+impl Operator for Concatenation {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let first = inputs.fact(0);
+        let mut shapes = Vec::with_capacity(inputs.count());
+        for index in 0..inputs.count() {
+            let input = inputs.fact(index);
             if input.data_type != first.data_type {
                 let reason = format!("input {index} is of type {}, the first one {}", input.data_type, first.data_type);
                 return Err(OpError::invalid(reason));
             }
             shapes.extend(&input.shape);
         }
-        let all_known = shapes.len() == inputs.len();
+        let all_known = shapes.len() == inputs.count();
         let shape = if all_known { Some(self.output(&shapes)?) } else { None };
         Ok(vec![Inferred { data_type: first.data_type, shape }])
     }
@@ -126,11 +124,13 @@ impl Op for Concatenation {
             DataType::Int8 => require_one_scale(inputs, 0..inputs.len(), outputs),
             // Copied regardless of scales, like TensorFlow Lite.
             DataType::Int16 => all.filter(|fact| fact.quantization.is_some()).try_for_each(|fact| {
-                require_symmetric(fact.data_type, Affine::new(fact.data_type, fact.quantization.as_ref())?)
+                require_symmetric(
+                    fact.data_type,
+                    QuantizationParameters::new(fact.data_type, fact.quantization.as_ref())?,
+                )
             }),
-            DataType::UInt8 if output.quantization.is_some() => {
-                all.try_for_each(|fact| Affine::new(fact.data_type, fact.quantization.as_ref()).map(drop))
-            }
+            DataType::UInt8 if output.quantization.is_some() => all
+                .try_for_each(|fact| QuantizationParameters::new(fact.data_type, fact.quantization.as_ref()).map(drop)),
             _ => Ok(()),
         }
     }
@@ -150,9 +150,9 @@ impl Op for Concatenation {
         Ok(())
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let shape = lowering.output_shape(0)?;
-        let axis = shape.axis(self.axis).ok_or_else(|| Refusal::new("the output has no such axis"))?;
+        let axis = shape.axis(self.axis).ok_or_else(|| Unsupported::new("the output has no such axis"))?;
         let mut pieces = Vec::with_capacity(lowering.input_count());
         for index in 0..lowering.input_count() {
             let is_empty = lowering.input_fact(index)?.shape.as_ref().is_some_and(|shape| shape.elements() == 0);

@@ -1,33 +1,39 @@
 //! CONV_2D: 2-D convolution with one group of channels or several.
 
-use std::sync::Arc;
-
 use attache_base::{Activation, Shape};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal, WorkingMemory};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported, WorkingMemory};
 use attache_kernels::Engine;
 use attache_kernels::convolution::{Convolution, PackedFilter, convolve};
-use attache_kernels::quantized::{PackedIntegerFilter, wide_convolve, wide_groups};
+use attache_kernels::quantized::{PackedIntegerFilter, int16x8_convolve, int16x8_groups};
 use attache_model::schema::BuiltinOperator;
 
 use crate::definition::{activation, padding, positive};
-use crate::shared::contraction::{Arithmetic, Laid, eval_bytes, eval_dynamic, lower_stored, wide_parts, with_kept};
-use crate::shared::convolution::{Sliding, Weights, check_bias, inferred, lower, multiply_adds, working_memory};
+use crate::shared::contraction::{
+    Arithmetic, OperandLayout, eval_bytes, eval_dynamic, int16x8_parts, lower_stored, with_kept,
+};
+use crate::shared::convolution::{
+    ConvolutionParameters, Weights, check_bias, inferred, lower, multiply_adds, working_memory,
+};
 use crate::shared::exact::is_exact;
 use crate::shared::fused;
-use crate::shared::support::{arity, image, is_empty, refuse, required};
-use crate::{Code, Declaration, Definition};
+use crate::shared::support::{image, refuse};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::CONV_2D), versions: 1..=8, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::CONV_2D),
+    versions: 1..=8,
+    inputs: &[input("input"), input("filter"), input("bias").optional()],
+    parse,
+}];
 
 /// Inputs: image, filter `[output, height, width, channel of a group]` and an optional bias.
 #[derive(Debug)]
-struct Conv2d(Sliding);
+struct Conv2d(ConvolutionParameters);
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+fn parse(declaration: &Declaration<'_>) -> Parsed {
     let options = declaration.options.builtin_options_as_conv_2_doptions();
     let options = options.ok_or_else(|| declaration.no_options())?;
-    Ok(Arc::new(Conv2d(Sliding {
+    Ok(Box::new(Conv2d(ConvolutionParameters {
         padding: padding(options.padding())?,
         strides: [positive("stride_h", options.stride_h())?, positive("stride_w", options.stride_w())?],
         dilations: [
@@ -56,7 +62,7 @@ impl Conv2d {
         let (input, output) = (input.values()?, eval.outputs[0].values()?);
         weights.with_packed(
             eval.cache,
-            |weights| PackedFilter::pack(engine.level, convolution, weights.filter, weights.bias),
+            |weights| PackedFilter::pack(engine.isa, convolution, weights.filter, weights.bias),
             |packed| convolve(engine, convolution, input, packed, output),
         );
         fused::finish(engine, self.0.activation, output);
@@ -71,24 +77,21 @@ const OPERANDS: [usize; 3] = [0, 1, 2];
 const AXIS: usize = 0;
 
 /// Computes the convolution of 16-bit elements.
-fn eval_wide(eval: &mut Eval<'_>, convolution: &Convolution, activation: Activation) -> Result<(), OpError> {
-    let (stage, filter, bias) = wide_parts(eval, OPERANDS, AXIS, activation)?;
+fn eval_int16x8(eval: &mut Eval<'_>, convolution: &Convolution, activation: Activation) -> Result<(), OpError> {
+    let (epilogue, filter, bias) = int16x8_parts(eval, OPERANDS, AXIS, activation)?;
     let (engine, input) = (Engine::new(eval.parallel), eval.input(0)?.values()?);
     let weights = [eval.optional(1), eval.optional(2)];
     let output = eval.outputs[0].values()?;
-    let make = || wide_groups(convolution, bytemuck::cast_slice(&filter), bias.as_deref());
-    with_kept(eval.cache, &weights, make, |groups| wide_convolve(engine, convolution, input, groups, &stage, output));
+    let make = || int16x8_groups(convolution, bytemuck::cast_slice(&filter), bias.as_deref());
+    with_kept(eval.cache, &weights, make, |groups| {
+        int16x8_convolve(engine, convolution, input, groups, &epilogue, output)
+    });
     Ok(())
 }
 
-impl Op for Conv2d {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 2..=3)?;
-        let (input, filter, bias) = (required(inputs, 0)?, required(inputs, 1)?, inputs.get(2).copied().flatten());
+impl Operator for Conv2d {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let (input, filter, bias) = (inputs.fact(0), inputs.fact(1), inputs.optional(2));
         let (_, data_type) = Arithmetic::check(inputs, OPERANDS, AXIS)?;
         let (Some(input), Some(filter)) = (&input.shape, &filter.shape) else {
             return Ok(vec![Inferred::unknown(data_type)]);
@@ -104,42 +107,35 @@ impl Op for Conv2d {
         Some(multiply_adds([height, width], &convolution))
     }
 
-    fn working_memory(&self, inputs: &[Option<&Fact>], _: &[&Shape]) -> WorkingMemory {
-        let (Some(image), Some(filter)) = (inputs.first().copied().flatten(), inputs.get(1).copied().flatten()) else {
-            return WorkingMemory::default();
-        };
-        let (Some(from), Some(shape)) = (&image.shape, &filter.shape) else { return WorkingMemory::default() };
-        let convolution = self.convolution(from, shape);
-        convolution
-            .map_or_else(|_| WorkingMemory::default(), |convolution| working_memory([image, filter], &convolution))
+    fn working_memory(&self, inputs: Facts<'_>, _: &[&Shape]) -> Option<WorkingMemory> {
+        let [image, filter] = inputs.required();
+        let convolution = self.convolution(image.shape.as_ref()?, filter.shape.as_ref()?).ok()?;
+        Some(working_memory([image, filter], &convolution))
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let (input, filter) = (eval.input(0)?, eval.input(1)?);
-        if is_empty(eval) {
-            return Ok(());
-        }
         let convolution = self.convolution(input.shape, filter.shape)?;
         let activation = self.0.activation;
         match Arithmetic::of(input.data_type, filter.data_type)? {
             Arithmetic::Float => self.eval_floats(eval, &convolution),
             Arithmetic::Bytes => eval_bytes::<PackedIntegerFilter>(eval, &convolution, OPERANDS, AXIS, activation),
-            Arithmetic::Wide => eval_wide(eval, &convolution, activation),
+            Arithmetic::Wide => eval_int16x8(eval, &convolution, activation),
             Arithmetic::Dynamic => {
                 eval_dynamic::<PackedIntegerFilter>(eval, &convolution, OPERANDS, AXIS, activation, true)
             }
         }
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let convolution = self.convolution(lowering.input_shape(0)?, lowering.input_shape(1)?).map_err(refuse)?;
-        let laid = Laid { operands: OPERANDS, axis: AXIS, transposed: false, is_depthwise: false };
+        let layout = OperandLayout { operands: OPERANDS, axis: AXIS, transposed: false, is_depthwise: false };
         if is_exact(lowering, 0) {
-            let output = lower_stored(lowering, &convolution, &laid, self.0.activation)?;
+            let output = lower_stored(lowering, &convolution, &layout, self.0.activation)?;
             return lowering.output(0, output);
         }
         let operands = [lowering.float_input(0)?, lowering.float_input(1)?];
-        let output = lower(lowering, &convolution, &laid, self.0.activation, operands)?;
+        let output = lower(lowering, &convolution, &layout, self.0.activation, operands)?;
         lowering.output(0, output)
     }
 }
@@ -147,14 +143,15 @@ impl Op for Conv2d {
 #[cfg(test)]
 mod tests {
     use attache_base::{DataType, Padding};
+    use attache_graph::Fact;
 
     use super::*;
 
     fn output(input: [usize; 4], filter: [usize; 4]) -> Result<Shape, OpError> {
         let (dilations, activation) = ([1, 1], Activation::None);
-        let op = Conv2d(Sliding { padding: Padding::Same, strides: [2, 1], dilations, activation });
+        let op = Conv2d(ConvolutionParameters { padding: Padding::Same, strides: [2, 1], dilations, activation });
         let [input, filter] = [input, filter].map(|shape| Fact::new(DataType::Float32, shape));
-        Ok(op.infer(&[Some(&input), Some(&filter)])?.remove(0).shape.unwrap())
+        Ok(DEFINITIONS[0].infer(&op, &[Some(&input), Some(&filter)])?.remove(0).shape.unwrap())
     }
 
     #[test]

@@ -1,37 +1,42 @@
 //! Convolution2DTransposeBias: MediaPipe's custom transposed convolution with a bias. Its options are 32-bit integers:
 //! padding (1 SAME, 2 VALID), horizontal stride, vertical stride; further options are ignored.
 
-use std::sync::Arc;
-
 use attache_base::{Activation, DataType, Padding, Shape};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal, WorkingMemory};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported, WorkingMemory};
 use attache_kernels::convolution::Convolution;
 
 use crate::definition::{custom_padding, positive};
-use crate::shared::contraction::Laid;
-use crate::shared::convolution::{Spreading, check_bias, inferred, multiply_adds, transposed_memory};
-use crate::shared::support::{arity, image, one_of, refuse, required};
-use crate::{Code, Declaration, Definition};
+use crate::shared::contraction::OperandLayout;
+use crate::shared::convolution::{
+    TransposeConvolutionParameters, check_bias, inferred, multiply_adds, transposed_memory,
+};
+use crate::shared::support::{image, refuse};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Custom("Convolution2DTransposeBias"), versions: 1..=1, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Custom("Convolution2DTransposeBias"),
+    versions: 1..=1,
+    inputs: &[input("input").float(), input("filter").float(), input("bias").float()],
+    parse,
+}];
 
 /// Inputs: image, filter `[output, height, width, channel]`, bias.
 #[derive(Debug)]
 struct Convolution2dTransposeBias {
-    spreading: Spreading,
+    spreading: TransposeConvolutionParameters,
     /// The output's height and width as stated by the file: they determine what SAME padding crops.
     declared: Option<[usize; 2]>,
 }
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+fn parse(declaration: &Declaration<'_>) -> Parsed {
     let &[code, across, down, ..] = &declaration.custom_words()[..] else { return Err(declaration.no_options()) };
     let strides = [positive("the stride down", down)?, positive("the stride across", across)?];
-    let spreading = Spreading { padding: custom_padding(code)?, strides, activation: Activation::None };
+    let spreading =
+        TransposeConvolutionParameters { padding: custom_padding(code)?, strides, activation: Activation::None };
     let declared = declaration.outputs.first().and_then(|output| output.shape.as_ref());
     let declared = declared.and_then(|shape| <[usize; 4]>::try_from(shape.extents()).ok());
     let declared = declared.map(|[_, height, width, _]| [height, width]);
-    Ok(Arc::new(Convolution2dTransposeBias { spreading, declared }))
+    Ok(Box::new(Convolution2dTransposeBias { spreading, declared }))
 }
 
 impl Convolution2dTransposeBias {
@@ -64,17 +69,9 @@ impl Convolution2dTransposeBias {
 /// Indices of image, filter and bias.
 const OPERANDS: [usize; 3] = [0, 1, 2];
 
-impl Op for Convolution2dTransposeBias {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 3..=3)?;
-        let (data, filter, bias) = (required(inputs, 0)?, required(inputs, 1)?, required(inputs, 2)?);
-        one_of(0, data, &[DataType::Float32])?;
-        one_of(1, filter, &[DataType::Float32])?;
-        one_of(2, bias, &[DataType::Float32])?;
+impl Operator for Convolution2dTransposeBias {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let [data, filter, bias] = inputs.required();
         let (Some(data), Some(filter)) = (&data.shape, &filter.shape) else {
             return Ok(vec![Inferred::unknown(DataType::Float32)]);
         };
@@ -89,14 +86,10 @@ impl Op for Convolution2dTransposeBias {
         Some(multiply_adds([height, width], &convolution))
     }
 
-    fn working_memory(&self, inputs: &[Option<&Fact>], _: &[&Shape]) -> WorkingMemory {
-        let (Some(image), Some(filter)) = (inputs.first().copied().flatten(), inputs.get(1).copied().flatten()) else {
-            return WorkingMemory::default();
-        };
-        let (Some(from), Some(shape)) = (&image.shape, &filter.shape) else { return WorkingMemory::default() };
-        let convolution = self.convolution(from, shape);
-        convolution
-            .map_or_else(|_| WorkingMemory::default(), |convolution| transposed_memory([image, filter], &convolution))
+    fn working_memory(&self, inputs: Facts<'_>, _: &[&Shape]) -> Option<WorkingMemory> {
+        let [image, filter] = inputs.required();
+        let convolution = self.convolution(image.shape.as_ref()?, filter.shape.as_ref()?).ok()?;
+        Some(transposed_memory([image, filter], &convolution))
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
@@ -104,10 +97,10 @@ impl Op for Convolution2dTransposeBias {
         self.spreading.eval(eval, &convolution, OPERANDS)
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let convolution = self.convolution(lowering.input_shape(0)?, lowering.input_shape(1)?).map_err(refuse)?;
-        let laid = Laid { operands: OPERANDS, axis: 0, transposed: true, is_depthwise: false };
-        self.spreading.lower(lowering, &convolution, &laid)
+        let layout = OperandLayout { operands: OPERANDS, axis: 0, transposed: true, is_depthwise: false };
+        self.spreading.lower(lowering, &convolution, &layout)
     }
 }
 
@@ -116,7 +109,7 @@ mod tests {
     use super::*;
 
     fn op(padding: Padding, declared: [usize; 2]) -> Convolution2dTransposeBias {
-        let spreading = Spreading { padding, strides: [2, 2], activation: Activation::None };
+        let spreading = TransposeConvolutionParameters { padding, strides: [2, 2], activation: Activation::None };
         Convolution2dTransposeBias { spreading, declared: Some(declared) }
     }
 

@@ -1,19 +1,20 @@
 //! CUMSUM: cumulative sums along an axis. Integer sums wrap.
 
-use std::sync::Arc;
-
 use attache_base::{DataType, Element, Shape};
 use attache_gpu_ir::Primitive;
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::support::{arity, axis_of, integral, is_empty, known_integers, one_of, refuse, required, single};
-use crate::{Code, Declaration, Definition};
+use crate::shared::support::{axis_of, refuse, single};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::CUMSUM), versions: 1..=1, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::CUMSUM),
+    versions: 1..=1,
+    inputs: &[input("input").of(&[DataType::Float32, DataType::Int32, DataType::Int64]), input("axis").integral()],
+    parse,
+}];
 
-/// Inputs: elements and the axis.
 #[derive(Debug)]
 struct Cumsum {
     /// Whether each sum excludes its own element.
@@ -22,10 +23,10 @@ struct Cumsum {
     reverse: bool,
 }
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+fn parse(declaration: &Declaration<'_>) -> Parsed {
     let options = declaration.options.builtin_options_as_cumsum_options();
     let (exclusive, reverse) = options.map_or((false, false), |options| (options.exclusive(), options.reverse()));
-    Ok(Arc::new(Cumsum { exclusive, reverse }))
+    Ok(Box::new(Cumsum { exclusive, reverse }))
 }
 
 impl Cumsum {
@@ -48,26 +49,16 @@ impl Cumsum {
     }
 }
 
-impl Op for Cumsum {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 2..=2)?;
-        let (input, axis) = (required(inputs, 0)?, required(inputs, 1)?);
-        one_of(0, input, &[DataType::Float32, DataType::Int32, DataType::Int64])?;
-        integral(1, axis)?;
-        if let (Some(shape), Some(axis)) = (&input.shape, known_integers(1, axis)?) {
+impl Operator for Cumsum {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let input = inputs.fact(0);
+        if let (Some(shape), Some(axis)) = (&input.shape, inputs.integers(1)?) {
             axis_of(shape, single(&axis)?)?;
         }
         Ok(vec![Inferred { data_type: input.data_type, shape: input.shape.clone() }])
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        if is_empty(eval) {
-            return Ok(());
-        }
         let (input, shape) = (eval.input(0)?, eval.input(0)?.shape);
         let axis = axis_of(shape, single(&eval.input(1)?.integers()?)?)?;
         let output = &mut eval.outputs[0];
@@ -79,7 +70,7 @@ impl Op for Cumsum {
         Ok(())
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let (shape, axis) = (lowering.input_shape(0)?, lowering.integers(1)?);
         let axis = single(&axis).and_then(|axis| axis_of(shape, axis)).map_err(refuse)?;
         let input = lowering.float_input(0)?;

@@ -3,20 +3,22 @@
 //! `out[b, y, x, c] = in[b, y / n, x / n, ((y mod n) × n + x mod n) × C + c]` for blocks of n × n and C output
 //! channels.
 
-use std::sync::Arc;
-
 use attache_base::Shape;
 use attache_gpu_ir::{Index, IndexMap, Primitive};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_kernels::movement::depth_to_space;
 use attache_model::schema::BuiltinOperator;
 
 use crate::definition::positive;
-use crate::shared::support::{arity, elements, elements_mut, image, is_empty, movable, required, with_element};
-use crate::{Code, Declaration, Definition};
+use crate::shared::support::{elements, elements_mut, image, with_element};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::DEPTH_TO_SPACE), versions: 1..=2, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::DEPTH_TO_SPACE),
+    versions: 1..=2,
+    inputs: &[input("input").movable()],
+    parse,
+}];
 
 #[derive(Debug)]
 struct DepthToSpace {
@@ -24,10 +26,10 @@ struct DepthToSpace {
     block: usize,
 }
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+fn parse(declaration: &Declaration<'_>) -> Parsed {
     let options = declaration.options.builtin_options_as_depth_to_space_options();
     let block = options.ok_or_else(|| declaration.no_options())?.block_size();
-    Ok(Arc::new(DepthToSpace { block: positive("block_size", block)? }))
+    Ok(Box::new(DepthToSpace { block: positive("block_size", block)? }))
 }
 
 impl DepthToSpace {
@@ -38,28 +40,19 @@ impl DepthToSpace {
         let extents = area.and_then(|area| {
             Some([batch, height.checked_mul(self.block)?, width.checked_mul(self.block)?, channels / area])
         });
-        let reason = || format!("{channels} channels cannot be laid out as blocks of {0} × {0}", self.block);
+        let reason = || format!("{channels} channels cannot be layout out as blocks of {0} × {0}", self.block);
         Ok(extents.ok_or_else(|| OpError::invalid(reason()))?.into())
     }
 }
 
-impl Op for DepthToSpace {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 1..=1)?;
-        let input = required(inputs, 0)?;
-        movable(0, input)?;
+impl Operator for DepthToSpace {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let input = inputs.fact(0);
         let shape = input.shape.as_ref().map(|shape| self.output(shape)).transpose()?;
         Ok(vec![Inferred { data_type: input.data_type, shape }])
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        if is_empty(eval) {
-            return Ok(());
-        }
         let input = eval.input(0)?;
         let (shape, output) = (image(0, input.shape)?, &mut *eval.outputs[0].bytes);
         with_element!(input.data_type, T => {
@@ -68,7 +61,7 @@ impl Op for DepthToSpace {
         Ok(())
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let (input, shape) = (lowering.input(0)?, lowering.output_shape(0)?);
         let (block, channels) = (self.block as i64, shape[3] as i64);
         let within = |axis| Index::Axis(axis).modulo(block);

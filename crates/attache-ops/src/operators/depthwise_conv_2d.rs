@@ -1,38 +1,42 @@
 //! DEPTHWISE_CONV_2D: convolution of each channel on its own. The file's `depth_multiplier` is redundant with the
 //! shapes and is ignored, as in TensorFlow Lite.
 
-use std::sync::Arc;
-
 use attache_base::{Activation, Constant, DataType, Shape};
 use attache_gpu_ir::{Index, IndexMap, Primitive, ValueId};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal, WorkingMemory};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported, WorkingMemory};
 use attache_kernels::Engine;
 use attache_kernels::convolution::Convolution;
 use attache_kernels::depthwise::{PackedDepthwise, depthwise};
-use attache_kernels::quantized::{PackedIntegerDepthwise, wide_convolve, wide_groups};
+use attache_kernels::quantized::{PackedIntegerDepthwise, int16x8_convolve, int16x8_groups};
 use attache_model::schema::BuiltinOperator;
 
 use crate::definition::{activation, padding, positive};
-use crate::shared::contraction::{Arithmetic, Laid, eval_bytes, eval_dynamic, lower_stored, wide_parts, with_kept};
-use crate::shared::convolution::{Sliding, Weights, check_bias, inferred, lower, multiply_adds};
+use crate::shared::contraction::{
+    Arithmetic, OperandLayout, eval_bytes, eval_dynamic, int16x8_parts, lower_stored, with_kept,
+};
+use crate::shared::convolution::{ConvolutionParameters, Weights, check_bias, inferred, lower, multiply_adds};
 use crate::shared::exact::is_exact;
 use crate::shared::fused;
-use crate::shared::support::{arity, image, is_empty, product, refuse, required};
+use crate::shared::support::{image, product, refuse};
 use crate::shared::working::{converted, of_weights, packed};
-use crate::{Code, Declaration, Definition};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::DEPTHWISE_CONV_2D), versions: 1..=7, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::DEPTHWISE_CONV_2D),
+    versions: 1..=7,
+    inputs: &[input("input"), input("filter"), input("bias").optional()],
+    parse,
+}];
 
 /// Inputs: image, filter `[1, height, width, output]` and an optional bias. Each input channel produces the same number
 /// of consecutive output channels.
 #[derive(Debug)]
-struct DepthwiseConv2d(Sliding);
+struct DepthwiseConv2d(ConvolutionParameters);
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+fn parse(declaration: &Declaration<'_>) -> Parsed {
     let options = declaration.options.builtin_options_as_depthwise_conv_2_doptions();
     let options = options.ok_or_else(|| declaration.no_options())?;
-    Ok(Arc::new(DepthwiseConv2d(Sliding {
+    Ok(Box::new(DepthwiseConv2d(ConvolutionParameters {
         padding: padding(options.padding())?,
         strides: [positive("stride_h", options.stride_h())?, positive("stride_w", options.stride_w())?],
         dilations: [
@@ -60,7 +64,7 @@ impl DepthwiseConv2d {
         let (input, output) = (input.values()?, eval.outputs[0].values()?);
         weights.with_packed(
             eval.cache,
-            |weights| PackedDepthwise::pack(engine.level, convolution, weights.filter, weights.bias),
+            |weights| PackedDepthwise::pack(engine.isa, convolution, weights.filter, weights.bias),
             |packed| depthwise(engine, convolution, input, packed, output),
         );
         fused::finish(engine, self.0.activation, output);
@@ -75,16 +79,18 @@ const OPERANDS: [usize; 3] = [0, 1, 2];
 const AXIS: usize = 3;
 
 /// Computes the convolution of 16-bit elements as a grouped convolution with one group per channel.
-fn eval_wide(eval: &mut Eval<'_>, convolution: &Convolution, activation: Activation) -> Result<(), OpError> {
-    let (stage, filter, bias) = wide_parts(eval, OPERANDS, AXIS, activation)?;
+fn eval_int16x8(eval: &mut Eval<'_>, convolution: &Convolution, activation: Activation) -> Result<(), OpError> {
+    let (epilogue, filter, bias) = int16x8_parts(eval, OPERANDS, AXIS, activation)?;
     let (engine, input) = (Engine::new(eval.parallel), eval.input(0)?.values()?);
     let weights = [eval.optional(1), eval.optional(2)];
     let output = eval.outputs[0].values()?;
     let make = || {
         let turned = turned(bytemuck::cast_slice::<_, i8>(&filter), convolution.output[2]);
-        wide_groups(convolution, &turned, bias.as_deref())
+        int16x8_groups(convolution, &turned, bias.as_deref())
     };
-    with_kept(eval.cache, &weights, make, |groups| wide_convolve(engine, convolution, input, groups, &stage, output));
+    with_kept(eval.cache, &weights, make, |groups| {
+        int16x8_convolve(engine, convolution, input, groups, &epilogue, output)
+    });
     Ok(())
 }
 
@@ -95,7 +101,7 @@ fn turned<T: Copy>(values: &[T], outputs: usize) -> Vec<T> {
 }
 
 /// The filter in the device layout, `[output, height, width, 1]`.
-fn filter(lowering: &mut Lowering<'_>) -> Result<ValueId, Refusal> {
+fn filter(lowering: &mut Lowering<'_>) -> Result<ValueId, Unsupported> {
     let [_, height, width, outputs] = image(1, lowering.input_shape(1)?).map_err(refuse)?;
     let constant = lowering.input_fact(1)?.constant.as_ref();
     if let Some(values) = constant.and_then(|constant| constant.values::<f32>()) {
@@ -107,14 +113,9 @@ fn filter(lowering: &mut Lowering<'_>) -> Result<ValueId, Refusal> {
     lowering.emit(Primitive::IndexMap(map), &[filter])
 }
 
-impl Op for DepthwiseConv2d {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 2..=3)?;
-        let (input, filter, bias) = (required(inputs, 0)?, required(inputs, 1)?, inputs.get(2).copied().flatten());
+impl Operator for DepthwiseConv2d {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let (input, filter, bias) = (inputs.fact(0), inputs.fact(1), inputs.optional(2));
         let (_, data_type) = Arithmetic::check(inputs, OPERANDS, AXIS)?;
         let (Some(input), Some(filter)) = (&input.shape, &filter.shape) else {
             return Ok(vec![Inferred::unknown(data_type)]);
@@ -130,14 +131,11 @@ impl Op for DepthwiseConv2d {
         Some(multiply_adds([height, width], &convolution))
     }
 
-    fn working_memory(&self, inputs: &[Option<&Fact>], outputs: &[&Shape]) -> WorkingMemory {
-        let (Some(image), Some(filter)) = (inputs.first().copied().flatten(), inputs.get(1).copied().flatten()) else {
-            return WorkingMemory::default();
-        };
-        let (Some(from), Some(shape)) = (&image.shape, &filter.shape) else { return WorkingMemory::default() };
-        let Ok(Convolution { kernel, output: [.., channels], .. }) = self.convolution(from, shape) else {
-            return WorkingMemory::default();
-        };
+    fn working_memory(&self, inputs: Facts<'_>, outputs: &[&Shape]) -> Option<WorkingMemory> {
+        let [image, filter] = inputs.required();
+        let from = image.shape.as_ref()?;
+        let convolution = self.convolution(from, filter.shape.as_ref()?).ok()?;
+        let Convolution { kernel, output: [.., channels], .. } = convolution;
         // A row of vectors for each tap, of which packing needs a second copy.
         let taps = usize::try_from(product(&kernel)).unwrap_or(usize::MAX);
         let memory = of_weights(filter, packed(DataType::Float32, 1, [channels, taps], 1).saturating_mul(2));
@@ -146,35 +144,32 @@ impl Op for DepthwiseConv2d {
         let repeated = converted(from).saturating_mul(multiplier as u64);
         let most = outputs.first().map_or(0, |output| converted(output)).saturating_add(1 << 18).saturating_mul(16);
         let scratch = memory.scratch.saturating_add(repeated.min(most));
-        WorkingMemory { scratch, ..memory }
+        Some(WorkingMemory { scratch, ..memory })
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let (input, filter) = (eval.input(0)?, eval.input(1)?);
-        if is_empty(eval) {
-            return Ok(());
-        }
         let convolution = self.convolution(input.shape, filter.shape)?;
         let activation = self.0.activation;
         match Arithmetic::of(input.data_type, filter.data_type)? {
             Arithmetic::Float => self.eval_floats(eval, &convolution),
             Arithmetic::Bytes => eval_bytes::<PackedIntegerDepthwise>(eval, &convolution, OPERANDS, AXIS, activation),
-            Arithmetic::Wide => eval_wide(eval, &convolution, activation),
+            Arithmetic::Wide => eval_int16x8(eval, &convolution, activation),
             Arithmetic::Dynamic => {
                 eval_dynamic::<PackedIntegerDepthwise>(eval, &convolution, OPERANDS, AXIS, activation, false)
             }
         }
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let convolution = self.convolution(lowering.input_shape(0)?, lowering.input_shape(1)?).map_err(refuse)?;
-        let laid = Laid { operands: OPERANDS, axis: AXIS, transposed: false, is_depthwise: true };
+        let layout = OperandLayout { operands: OPERANDS, axis: AXIS, transposed: false, is_depthwise: true };
         if is_exact(lowering, 0) {
-            let output = lower_stored(lowering, &convolution, &laid, self.0.activation)?;
+            let output = lower_stored(lowering, &convolution, &layout, self.0.activation)?;
             return lowering.output(0, output);
         }
         let operands = [lowering.float_input(0)?, filter(lowering)?];
-        let output = lower(lowering, &convolution, &laid, self.0.activation, operands)?;
+        let output = lower(lowering, &convolution, &layout, self.0.activation, operands)?;
         lowering.output(0, output)
     }
 }
@@ -182,14 +177,16 @@ impl Op for DepthwiseConv2d {
 #[cfg(test)]
 mod tests {
     use attache_base::Padding;
+    use attache_graph::Fact;
 
     use super::*;
 
     fn output(filter: [usize; 4]) -> Result<Shape, OpError> {
         let (dilations, activation) = ([2, 2], Activation::None);
-        let op = DepthwiseConv2d(Sliding { padding: Padding::Valid, strides: [1, 2], dilations, activation });
+        let op =
+            DepthwiseConv2d(ConvolutionParameters { padding: Padding::Valid, strides: [1, 2], dilations, activation });
         let [input, filter] = [[1, 5, 7, 3], filter].map(|shape| Fact::new(DataType::Float32, shape));
-        Ok(op.infer(&[Some(&input), Some(&filter)])?.remove(0).shape.unwrap())
+        Ok(DEFINITIONS[0].infer(&op, &[Some(&input), Some(&filter)])?.remove(0).shape.unwrap())
     }
 
     #[test]

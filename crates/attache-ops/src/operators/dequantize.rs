@@ -1,33 +1,31 @@
 //! DEQUANTIZE: quantized elements to float32: `scale × (stored − zero point)`, with one scale or one for each index of
 //! an axis. F16 has no scale: float32 represents each of its values exactly.
 
-use std::sync::Arc;
-
 use attache_base::{Constant as Values, DataType, Shape};
 use attache_gpu_ir::Expression::{self, Constant, Input};
-use attache_gpu_ir::Whole;
-use attache_graph::{Conversion, Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_gpu_ir::IntExpression;
+use attache_graph::{Conversion, Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_kernels::quantized::Stored;
 use attache_kernels::quantized::rescale::dequantize;
 use attache_kernels::{Engine, convert};
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::quantized::{Channels, unpack_nibbles};
-use crate::shared::support::{arity, one_of, refuse, required};
-use crate::{Code, Declaration, Definition};
+use crate::shared::support::refuse;
+use crate::{Code, Definition, Facts, Operator, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::DEQUANTIZE), versions: 1..=9, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::DEQUANTIZE),
+    versions: 1..=9,
+    inputs: &[input("input").of(&TYPES)],
+    parse: |_| Ok(Box::new(Dequantize)),
+}];
 
 /// Supported input types.
 const TYPES: [DataType; 5] = [DataType::Float16, DataType::Int8, DataType::UInt8, DataType::Int16, DataType::Int4];
 
 #[derive(Debug)]
 struct Dequantize;
-
-fn parse(_: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
-    Ok(Arc::new(Dequantize))
-}
 
 fn write<T: Stored>(eval: &mut Eval<'_>, stored: &[T]) -> Result<(), OpError> {
     let (input, engine) = (eval.input(0)?, Engine::new(eval.parallel));
@@ -41,13 +39,13 @@ fn write<T: Stored>(eval: &mut Eval<'_>, stored: &[T]) -> Result<(), OpError> {
 
 /// Emits the scaled difference. The difference is computed on integers, so that only the product rounds and no device
 /// can fuse the two.
-fn lower_stored(lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+fn lower_stored(lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
     let (fact, shape) = (lowering.input_fact(0)?, lowering.output_shape(0)?.clone());
     let channels = Channels::new(fact.data_type, fact.quantization.as_ref(), &shape).map_err(refuse)?;
     let input = lowering.input(0)?;
     let output = if let Some(affine) = channels.only() {
         let difference =
-            lowering.whole_map(Whole::Input(0).plus(affine.zero_point.wrapping_neg()), &shape, &[input])?;
+            lowering.int_map(IntExpression::Input(0).plus(affine.zero_point.wrapping_neg()), &shape, &[input])?;
         lowering.map(Input(0).multiply(Constant(affine.scale)), &shape, &[difference])?
     } else {
         // Scales along their axis, with extent 1 for the axes after it.
@@ -58,21 +56,16 @@ fn lower_stored(lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
         let points: Vec<i32> = affines.iter().map(|affine| affine.zero_point).collect();
         let scales = lowering.precise_constant(Values::from_values(along.clone(), &scales))?;
         let points = lowering.constant(Values::from_values(along, &points))?;
-        let difference = lowering.whole_map(Whole::Input(0).subtract(Whole::Input(1)), &shape, &[input, points])?;
+        let difference =
+            lowering.int_map(IntExpression::Input(0).subtract(IntExpression::Input(1)), &shape, &[input, points])?;
         lowering.map(Input(0).multiply(Input(1)), &shape, &[difference, scales])?
     };
     lowering.output(0, output)
 }
 
-impl Op for Dequantize {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 1..=1)?;
-        let input = required(inputs, 0)?;
-        one_of(0, input, &TYPES)?;
+impl Operator for Dequantize {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let input = inputs.fact(0);
         if let (Some(shape), true) = (&input.shape, input.data_type != DataType::Float16) {
             Channels::new(input.data_type, input.quantization.as_ref(), shape)?;
         }
@@ -97,9 +90,9 @@ impl Op for Dequantize {
         Some(Conversion::ToReal)
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let fact = lowering.input_fact(0)?;
-        let unequal = || Refusal::new("a constant whose scales do not fit its shape");
+        let unequal = || Unsupported::new("a constant whose scales do not fit its shape");
         let input = match (&fact.constant, &fact.quantization) {
             (Some(stored), Some(quantization)) => {
                 lowering.constant(quantization.dequantized(stored).ok_or_else(unequal)?)?
@@ -116,6 +109,7 @@ impl Op for Dequantize {
 #[cfg(test)]
 mod tests {
     use attache_base::Quantization;
+    use attache_graph::Fact;
 
     use super::*;
 
@@ -124,7 +118,7 @@ mod tests {
         let infer = |data_type, scale: &[f32]| {
             let quantization = Quantization { scale: scale.to_vec(), zero_point: vec![0; scale.len()], axis: 1 };
             let input = Fact { quantization: Some(quantization), ..Fact::new(data_type, [2, 3]) };
-            Dequantize.infer(&[Some(&input)])
+            DEFINITIONS[0].infer(&Dequantize, &[Some(&input)])
         };
         let expected = [Inferred::new(DataType::Float32, [2, 3])];
         assert_eq!(infer(DataType::Float16, &[]).unwrap(), expected);
@@ -133,6 +127,6 @@ mod tests {
         assert!(matches!(infer(DataType::Int8, &[0.5, 1.0]), Err(OpError::Invalid(_))));
         assert!(matches!(infer(DataType::Int8, &[0.5, f32::NAN, 1.0]), Err(OpError::Invalid(_))));
         assert!(matches!(infer(DataType::Int64, &[0.5]), Err(OpError::Unsupported(_))));
-        assert!(Dequantize.infer(&[Some(&Fact::new(DataType::Int8, [2]))]).is_err());
+        assert!(DEFINITIONS[0].infer(&Dequantize, &[Some(&Fact::new(DataType::Int8, [2]))]).is_err());
     }
 }

@@ -15,18 +15,21 @@
 mod suppression;
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use attache_base::{DataType, Quantization, Shape};
-use attache_graph::{Eval, Fact, Inferred, Op, OpError, TensorRef};
+use attache_graph::{Eval, Inferred, OpError, TensorRef};
 use attache_model::{FlexMap, FlexScalar};
 
-use crate::shared::support::{arity, countable, one_of, product, required};
-use crate::{Code, Declaration, Definition};
+use crate::shared::support::{countable, product};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 use suppression::{Detection, Rules, Scores, decode, over_boxes, over_classes};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Custom("TFLite_Detection_PostProcess"), versions: 1..=1, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Custom("TFLite_Detection_PostProcess"),
+    versions: 1..=1,
+    inputs: &[input("encodings").of(&TYPES), input("scores").of(&TYPES), input("anchors").like(0)],
+    parse,
+}];
 
 /// Default limit on detections per class.
 const PER_CLASS: i64 = 100;
@@ -43,7 +46,7 @@ struct DetectionPostProcess {
     rules: Rules,
 }
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+fn parse(declaration: &Declaration<'_>) -> Parsed {
     let bytes = declaration.operator.custom_options.as_deref().ok_or_else(|| declaration.no_options())?;
     let map = FlexMap::read(bytes).ok_or_else(|| OpError::invalid("its options are no map in a FlexBuffer"))?;
     let is_regular = map.get("use_regular_nms");
@@ -58,7 +61,7 @@ fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
     if !(rules.overlap > 0.0 && rules.overlap <= 1.0) {
         return Err(OpError::invalid(format!("nms_iou_threshold is {}", rules.overlap)));
     }
-    Ok(Arc::new(DetectionPostProcess {
+    Ok(Box::new(DetectionPostProcess {
         scales: [real("y_scale", &map)?, real("x_scale", &map)?, real("h_scale", &map)?, real("w_scale", &map)?],
         is_regular: is_regular.is_some_and(|value| !matches!(value, FlexScalar::Bool(false) | FlexScalar::Int(0))),
         rules,
@@ -133,17 +136,9 @@ impl DetectionPostProcess {
     }
 }
 
-impl Op for DetectionPostProcess {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 3..=3)?;
-        let [encodings, scores, anchors] = [required(inputs, 0)?, required(inputs, 1)?, required(inputs, 2)?];
-        one_of(0, encodings, &TYPES)?;
-        one_of(1, scores, &TYPES)?;
-        one_of(2, anchors, &[encodings.data_type])?;
+impl Operator for DetectionPostProcess {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let [encodings, scores, anchors] = inputs.required();
         for (index, input) in [encodings, scores, anchors].into_iter().enumerate() {
             if input.data_type == DataType::UInt8 {
                 step(index, input.quantization.as_ref())?;

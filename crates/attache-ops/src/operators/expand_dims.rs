@@ -1,25 +1,23 @@
 //! EXPAND_DIMS: inserts an axis of extent 1.
 
-use std::sync::Arc;
-
 use attache_base::Shape;
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Fact, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::quantized::require_one_scale;
-use crate::shared::support::{arity, integral, known_integers, movable, required, single};
-use crate::{Code, Declaration, Definition};
+use crate::shared::support::single;
+use crate::{Code, Definition, Facts, Operator, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::EXPAND_DIMS), versions: 1..=1, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::EXPAND_DIMS),
+    versions: 1..=1,
+    inputs: &[input("input").movable(), input("axis").integral()],
+    parse: |_| Ok(Box::new(ExpandDims)),
+}];
 
 /// Inputs: elements, and the index of the new axis in the output.
 #[derive(Debug)]
 struct ExpandDims;
-
-fn parse(_: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
-    Ok(Arc::new(ExpandDims))
-}
 
 fn expanded(shape: &Shape, axis: i64) -> Result<Shape, OpError> {
     let wrong = || OpError::invalid(format!("{shape} cannot be given an axis {axis}"));
@@ -29,17 +27,10 @@ fn expanded(shape: &Shape, axis: i64) -> Result<Shape, OpError> {
     Ok(extents.into())
 }
 
-impl Op for ExpandDims {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 2..=2)?;
-        let (input, axis) = (required(inputs, 0)?, required(inputs, 1)?);
-        movable(0, input)?;
-        integral(1, axis)?;
-        let (Some(shape), Some(axis)) = (&input.shape, known_integers(1, axis)?) else {
+impl Operator for ExpandDims {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let input = inputs.fact(0);
+        let (Some(shape), Some(axis)) = (&input.shape, inputs.integers(1)?) else {
             return Ok(vec![Inferred::unknown(input.data_type)]);
         };
         Ok(vec![Inferred::new(input.data_type, expanded(shape, single(&axis)?)?)])
@@ -55,7 +46,7 @@ impl Op for ExpandDims {
         Ok(())
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let input = lowering.input(0)?;
         let shape = lowering.output_shape(0)?.clone();
         let output = lowering.reshape(input, &shape)?;

@@ -1,33 +1,35 @@
 //! FULLY_CONNECTED: the product of the input's rows and a weight matrix.
 
-use std::sync::Arc;
-
 use attache_base::{Activation, DataType, Shape};
 use attache_gpu_ir::ValueId;
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal, WorkingMemory};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported, WorkingMemory};
 use attache_kernels::Engine;
 use attache_kernels::convolution::Convolution;
 use attache_kernels::gemm::{PackedMatrix, gemm};
 use attache_kernels::quantized::{
-    self, Operand, PackedIntegers, Rescale, Rounding, WideMatrix, WideRounding, Zero, wide_gemm,
+    self, Int16x8Matrix, Int16x8Rounding, Operand, PackedIntegers, Rescale, Rounding, Zero, int16x8_gemm,
 };
 use attache_model::schema::{BuiltinOperator, FullyConnectedOptionsWeightsFormat as Format};
 
 use crate::definition::activation;
 use crate::shared::contraction;
 use crate::shared::contraction::{
-    Arithmetic, Laid, Product as Precision, Quantized, Scheme, WeightScales, bias_of, finish_wide, narrow_bias,
-    weight_bytes, wide_bias, wide_scheme, wide_sums, with_kept,
+    Arithmetic, OperandLayout, Quantized, RequantizationParameters, ScalePrecision, WeightScales, bias_of,
+    finish_int16x8, int16x8_bias, int16x8_parameters, int16x8_sums, narrow_bias, weight_bytes, with_kept,
 };
 use crate::shared::convolution::{self, Weights, check_bias, float_as};
 use crate::shared::exact::is_exact;
 use crate::shared::fused;
-use crate::shared::support::{arity, countable, is_empty, product, refuse, required};
+use crate::shared::support::{countable, product, refuse};
 use crate::shared::working::{converted, of_weights, packed};
-use crate::{Code, Declaration, Definition};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::FULLY_CONNECTED), versions: 1..=14, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::FULLY_CONNECTED),
+    versions: 1..=14,
+    inputs: &[input("input"), input("weights"), input("bias").optional()],
+    parse,
+}];
 
 /// Inputs: rows, weights `[output, element of a row]` and an optional bias.
 #[derive(Debug)]
@@ -39,7 +41,7 @@ struct FullyConnected {
     is_asymmetric: bool,
 }
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+fn parse(declaration: &Declaration<'_>) -> Parsed {
     let options = declaration.options.builtin_options_as_fully_connected_options();
     let options = options.ok_or_else(|| declaration.no_options())?;
     if options.weights_format() != Format::DEFAULT {
@@ -47,17 +49,17 @@ fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
     }
     let activation = activation(options.fused_activation_function())?;
     let is_asymmetric = options.asymmetric_quantize_inputs();
-    Ok(Arc::new(FullyConnected { activation, keep_num_dims: options.keep_num_dims(), is_asymmetric }))
+    Ok(Box::new(FullyConnected { activation, keep_num_dims: options.keep_num_dims(), is_asymmetric }))
 }
 
 /// The extents of the matrix product.
-struct Product {
+struct MatrixSize {
     rows: usize,
     depth: usize,
     outputs: usize,
 }
 
-impl Product {
+impl MatrixSize {
     fn new(input: &Shape, weights: &Shape) -> Result<Self, OpError> {
         let elements = countable(input.clone())?.elements();
         match **weights {
@@ -70,7 +72,7 @@ impl Product {
 }
 
 impl FullyConnected {
-    fn output(&self, input: &Shape, product: &Product) -> Result<Shape, OpError> {
+    fn output(&self, input: &Shape, product: &MatrixSize) -> Result<Shape, OpError> {
         if !self.keep_num_dims {
             return countable(Shape::from([product.rows, product.outputs]));
         }
@@ -82,104 +84,106 @@ impl FullyConnected {
         }
     }
 
-    fn eval_floats(&self, eval: &mut Eval<'_>, product: &Product) -> Result<(), OpError> {
+    fn eval_floats(&self, eval: &mut Eval<'_>, product: &MatrixSize) -> Result<(), OpError> {
         let (input, weights) = (eval.input(0)?, eval.input(1)?);
-        let Product { rows, depth, outputs } = *product;
+        let MatrixSize { rows, depth, outputs } = *product;
         let (engine, weights) = (Engine::new(eval.parallel), Weights::new(weights, eval.optional(2))?);
         let (input, output) = (input.values()?, eval.outputs[0].values()?);
         let clamp = fused::clamp(self.activation);
         weights.with_packed(
             eval.cache,
-            |weights| PackedMatrix::pack(engine.level, outputs, depth, weights.filter, weights.bias),
+            |weights| PackedMatrix::pack(engine.isa, outputs, depth, weights.filter, weights.bias),
             |packed| gemm(engine, rows, input, depth, packed, output, outputs, clamp),
         );
         fused::finish(engine, self.activation, output);
         Ok(())
     }
 
-    fn eval_bytes(&self, eval: &mut Eval<'_>, product: &Product) -> Result<(), OpError> {
+    fn eval_bytes(&self, eval: &mut Eval<'_>, product: &MatrixSize) -> Result<(), OpError> {
         let (input, weights, bias) = (eval.input(0)?, eval.input(1)?, eval.optional(2));
         let scales = WeightScales::of(&weights, AXIS)?;
-        let scheme = Scheme::new(&input, scales, &eval.outputs[0], self.activation)?;
-        let Product { depth, outputs, .. } = *product;
-        let (engine, integers, zero) = (Engine::new(eval.parallel), narrow_bias(bias)?, scheme.input());
+        let requantization = RequantizationParameters::new(&input, scales, &eval.outputs[0], self.activation)?;
+        let MatrixSize { depth, outputs, .. } = *product;
+        let (engine, integers, zero) = (Engine::new(eval.parallel), narrow_bias(bias)?, requantization.input());
         let make = || {
             let bytes = weight_bytes(&weights);
-            let (operand, extents) = (scheme.weights(&bytes), [outputs, depth]);
-            let packed = PackedIntegers::pack(engine.level, extents, operand, [depth, 1], depth, integers, zero);
-            (packed, scheme.requantize(outputs, Rounding::Once, precision(&scales)))
+            let (operand, extents) = (requantization.weights(&bytes), [outputs, depth]);
+            let packed = PackedIntegers::pack(engine.isa, extents, operand, [depth, 1], depth, integers, zero);
+            (packed, requantization.requantize(outputs, Rounding::Once, precision(&scales)))
         };
         let output = &mut *eval.outputs[0].bytes;
-        with_kept(eval.cache, &[Some(weights), bias], make, |(packed, stage)| {
-            quantized::gemm(engine, input.bytes, zero.signed, &[zero.point], packed, stage, output)
+        with_kept(eval.cache, &[Some(weights), bias], make, |(packed, epilogue)| {
+            quantized::gemm(engine, input.bytes, zero.signed, &[zero.point], packed, epilogue, output)
         });
         Ok(())
     }
 
-    fn eval_wide(&self, eval: &mut Eval<'_>, product: &Product) -> Result<(), OpError> {
+    fn eval_int16x8(&self, eval: &mut Eval<'_>, product: &MatrixSize) -> Result<(), OpError> {
         let (input, weights, bias) = (eval.input(0)?, eval.input(1)?, eval.optional(2));
         let scales = WeightScales::of(&weights, AXIS)?;
-        let scheme = Scheme::new(&input, scales, &eval.outputs[0], self.activation)?;
-        let stage = scheme.wide(WideRounding::Whole, precision(&scales))?;
-        let (engine, numbers) = (Engine::new(eval.parallel), wide_bias(bias)?);
+        let requantization = RequantizationParameters::new(&input, scales, &eval.outputs[0], self.activation)?;
+        let epilogue = requantization.int16x8(Int16x8Rounding::Full, precision(&scales))?;
+        let (engine, numbers) = (Engine::new(eval.parallel), int16x8_bias(bias)?);
         let make = || {
-            let point = scheme.weight_zero_point() as i16;
+            let point = requantization.weight_zero_point() as i16;
             let weights = weight_bytes(&weights).iter().map(|byte| i16::from(*byte as i8) - point).collect();
-            WideMatrix::new(product.outputs, weights, numbers.as_deref())
+            Int16x8Matrix::new(product.outputs, weights, numbers.as_deref())
         };
         let (input, output) = (input.values()?, eval.outputs[0].values()?);
-        with_kept(eval.cache, &[Some(weights), bias], make, |matrix| wide_gemm(engine, input, matrix, &stage, output));
+        with_kept(eval.cache, &[Some(weights), bias], make, |matrix| {
+            int16x8_gemm(engine, input, matrix, &epilogue, output)
+        });
         Ok(())
     }
 
     /// Emits the product of bytes as a convolution of 1 × 1 images.
-    fn lower_bytes(&self, lowering: &mut Lowering<'_>, convolution: &Convolution) -> Result<ValueId, Refusal> {
+    fn lower_bytes(&self, lowering: &mut Lowering<'_>, convolution: &Convolution) -> Result<ValueId, Unsupported> {
         let (weights, outputs) = (lowering.input_fact(1)?, convolution.output[2]);
         let scales = WeightScales::new(weights.data_type, weights.quantization.as_ref(), AXIS, Some(outputs));
         let scales = scales.map_err(refuse)?;
-        let scheme = Scheme::of(lowering, [0, 1], scales, self.activation)?;
+        let requantization = RequantizationParameters::of(lowering, [0, 1], scales, self.activation)?;
         let depth = convolution.input[2];
         let input = lowering.input(0)?;
         let mut operands = vec![
             lowering.reshape(input, &[convolution.batches, 1, 1, depth].into())?,
-            scheme.filter(lowering, 1, [outputs, 1, 1, depth], false)?,
+            requantization.filter(lowering, 1, [outputs, 1, 1, depth], false)?,
         ];
         operands.extend(bias_of(lowering, 2, outputs)?);
-        let sums = contraction::contract(lowering, convolution, false, &operands, scheme.zero_points())?;
-        scheme.finish(lowering, sums, Rounding::Once, precision(&scales))
+        let sums = contraction::contract(lowering, convolution, false, &operands, requantization.zero_points())?;
+        requantization.finish(lowering, sums, Rounding::Once, precision(&scales))
     }
 
     /// Emits the product of 16-bit elements as a convolution of 1 × 1 images.
-    fn lower_wide(&self, lowering: &mut Lowering<'_>, convolution: &Convolution) -> Result<ValueId, Refusal> {
+    fn lower_int16x8(&self, lowering: &mut Lowering<'_>, convolution: &Convolution) -> Result<ValueId, Unsupported> {
         let weights = lowering.input_fact(1)?;
         let outputs = Some(convolution.output[2]);
         let scales = WeightScales::new(weights.data_type, weights.quantization.as_ref(), AXIS, outputs);
         let scales = scales.map_err(refuse)?;
-        let scheme = wide_scheme(lowering, 0, scales, self.activation)?;
-        let stage = scheme.wide(WideRounding::Whole, precision(&scales)).map_err(refuse)?;
-        let laid = Laid { operands: [0, 1, 2], axis: AXIS, transposed: false, is_depthwise: false };
-        let sums = wide_sums(lowering, convolution, &laid, scheme.weight_zero_point())?;
-        finish_wide(lowering, sums, &stage)
+        let requantization = int16x8_parameters(lowering, 0, scales, self.activation)?;
+        let epilogue = requantization.int16x8(Int16x8Rounding::Full, precision(&scales)).map_err(refuse)?;
+        let layout = OperandLayout { operands: [0, 1, 2], axis: AXIS, transposed: false, is_depthwise: false };
+        let sums = int16x8_sums(lowering, convolution, &layout, requantization.weight_zero_point())?;
+        finish_int16x8(lowering, sums, &epilogue)
     }
 
     /// Floats times quantized weights: each row of the input is quantized to bytes.
-    fn eval_dynamic(&self, eval: &mut Eval<'_>, product: &Product) -> Result<(), OpError> {
+    fn eval_dynamic(&self, eval: &mut Eval<'_>, product: &MatrixSize) -> Result<(), OpError> {
         let (input, weights, bias) = (eval.input(0)?, eval.input(1)?, eval.optional(2));
         let scales = WeightScales::of(&weights, AXIS)?.symmetric(weights.data_type)?;
         let bias = bias.map(|bias| bias.values::<f32>()).transpose()?;
-        let Product { depth, outputs, .. } = *product;
+        let MatrixSize { depth, outputs, .. } = *product;
         let engine = Engine::new(eval.parallel);
         let rows = Quantized::new(input.values()?, depth, !self.is_asymmetric);
         let make = || {
             let bytes = weight_bytes(&weights);
             let operand = Operand { bytes: &bytes, zero: Zero { signed: true, point: 0 } };
-            PackedIntegers::pack(engine.level, [outputs, depth], operand, [depth, 1], depth, None, Zero::UNKNOWN)
+            PackedIntegers::pack(engine.isa, [outputs, depth], operand, [depth, 1], depth, None, Zero::UNKNOWN)
         };
         let clamp = fused::clamp(self.activation);
-        let stage = Rescale::new(scales.scales, bias, outputs, &rows.scales, &rows.zero_points, clamp);
+        let epilogue = Rescale::new(scales.scales, bias, outputs, &rows.scales, &rows.zero_points, clamp);
         let output = eval.outputs[0].values()?;
         with_kept(eval.cache, &[Some(weights)], make, |packed| {
-            quantized::gemm(engine, &rows.bytes, true, &rows.zero_points, packed, &stage, output)
+            quantized::gemm(engine, &rows.bytes, true, &rows.zero_points, packed, &epilogue, output)
         });
         fused::finish(engine, self.activation, output);
         Ok(())
@@ -193,60 +197,50 @@ const OPERANDS: [usize; 3] = [0, 1, 2];
 const AXIS: usize = 0;
 
 /// The precision in which TensorFlow Lite multiplies the scales.
-fn precision(scales: &WeightScales<'_>) -> Precision {
-    if scales.scales.len() == 1 { Precision::Single } else { Precision::Double }
+fn precision(scales: &WeightScales<'_>) -> ScalePrecision {
+    if scales.scales.len() == 1 { ScalePrecision::Single } else { ScalePrecision::Double }
 }
 
-impl Op for FullyConnected {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 2..=3)?;
-        let (input, weights, bias) = (required(inputs, 0)?, required(inputs, 1)?, inputs.get(2).copied().flatten());
+impl Operator for FullyConnected {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let (input, weights, bias) = (inputs.fact(0), inputs.fact(1), inputs.optional(2));
         let (_, data_type) = Arithmetic::check(inputs, OPERANDS, AXIS)?;
         let (Some(input), Some(weights)) = (&input.shape, &weights.shape) else {
             return Ok(vec![Inferred::unknown(data_type)]);
         };
-        let product = Product::new(input, weights)?;
+        let product = MatrixSize::new(input, weights)?;
         check_bias(2, bias, product.outputs)?;
         Ok(vec![Inferred::new(data_type, self.output(input, &product)?)])
     }
 
     fn multiply_adds(&self, inputs: &[Option<&Shape>], _: &[&Shape]) -> Option<u64> {
-        let Product { rows, depth, outputs } = Product::new((*inputs.first()?)?, (*inputs.get(1)?)?).ok()?;
+        let MatrixSize { rows, depth, outputs } = MatrixSize::new((*inputs.first()?)?, (*inputs.get(1)?)?).ok()?;
         Some(product(&[rows, depth, outputs]))
     }
 
-    fn working_memory(&self, inputs: &[Option<&Fact>], _: &[&Shape]) -> WorkingMemory {
-        let (Some(input), Some(weights)) = (inputs.first().copied().flatten(), inputs.get(1).copied().flatten()) else {
-            return WorkingMemory::default();
-        };
-        let (Some(from), Some(shape)) = (&input.shape, &weights.shape) else { return WorkingMemory::default() };
-        let Ok(Product { depth, outputs, .. }) = Product::new(from, shape) else { return WorkingMemory::default() };
+    fn working_memory(&self, inputs: Facts<'_>, _: &[&Shape]) -> Option<WorkingMemory> {
+        let [input, weights] = inputs.required();
+        let from = input.shape.as_ref()?;
+        let MatrixSize { depth, outputs, .. } = MatrixSize::new(from, weights.shape.as_ref()?).ok()?;
         let memory = of_weights(weights, packed(weights.data_type, 1, [outputs, depth], depth));
-        WorkingMemory { scratch: memory.scratch.saturating_add(converted(from)), ..memory }
+        Some(WorkingMemory { scratch: memory.scratch.saturating_add(converted(from)), ..memory })
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let (input, weights) = (eval.input(0)?, eval.input(1)?);
-        if is_empty(eval) {
-            return Ok(());
-        }
-        let product = Product::new(input.shape, weights.shape)?;
+        let product = MatrixSize::new(input.shape, weights.shape)?;
         match Arithmetic::of(input.data_type, weights.data_type)? {
             Arithmetic::Float => self.eval_floats(eval, &product),
             Arithmetic::Bytes => self.eval_bytes(eval, &product),
-            Arithmetic::Wide => self.eval_wide(eval, &product),
+            Arithmetic::Wide => self.eval_int16x8(eval, &product),
             Arithmetic::Dynamic => self.eval_dynamic(eval, &product),
         }
     }
 
     /// Emits a convolution of 1 × 1 images.
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
-        let product = Product::new(lowering.input_shape(0)?, lowering.input_shape(1)?).map_err(refuse)?;
-        let Product { rows, depth, outputs } = product;
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        let product = MatrixSize::new(lowering.input_shape(0)?, lowering.input_shape(1)?).map_err(refuse)?;
+        let MatrixSize { rows, depth, outputs } = product;
         let convolution = Convolution {
             batches: rows,
             input: [1, 1, depth],
@@ -261,7 +255,7 @@ impl Op for FullyConnected {
         let shape = lowering.output_shape(0)?.clone();
         if is_exact(lowering, 0) {
             let result = match lowering.input_fact(0)?.data_type {
-                DataType::Int16 => self.lower_wide(lowering, &convolution)?,
+                DataType::Int16 => self.lower_int16x8(lowering, &convolution)?,
                 _ => self.lower_bytes(lowering, &convolution)?,
             };
             let output = lowering.reshape(result, &shape)?;
@@ -269,8 +263,8 @@ impl Op for FullyConnected {
         }
         let data = float_as(lowering, 0, Shape::from([rows, 1, 1, depth]))?;
         let weights = float_as(lowering, 1, Shape::from([outputs, 1, 1, depth]))?;
-        let laid = Laid { operands: [0, 1, 2], axis: AXIS, transposed: false, is_depthwise: false };
-        let sums = convolution::sums(lowering, &convolution, &laid, [data, weights])?;
+        let layout = OperandLayout { operands: [0, 1, 2], axis: AXIS, transposed: false, is_depthwise: false };
+        let sums = convolution::sums(lowering, &convolution, &layout, [data, weights])?;
         let result = fused::lower(lowering, self.activation, sums)?;
         let output = lowering.reshape(result, &shape)?;
         lowering.output(0, output)
@@ -279,12 +273,14 @@ impl Op for FullyConnected {
 
 #[cfg(test)]
 mod tests {
+    use attache_graph::Fact;
+
     use super::*;
 
     fn output(keep_num_dims: bool, input: &[usize], weights: &[usize]) -> Result<Shape, OpError> {
         let op = FullyConnected { activation: Activation::None, keep_num_dims, is_asymmetric: false };
         let [input, weights] = [input, weights].map(|shape| Fact::new(DataType::Float32, shape));
-        Ok(op.infer(&[Some(&input), Some(&weights)])?.remove(0).shape.unwrap())
+        Ok(DEFINITIONS[0].infer(&op, &[Some(&input), Some(&weights)])?.remove(0).shape.unwrap())
     }
 
     #[test]

@@ -2,22 +2,21 @@
 //!
 //! With `data = [B…, O…, N, I…]` and `indices = [B…, J…]`, `out[b…, o…, j…, i…] = data[b…, o…, indices[b…, j…], i…]`.
 
-use std::sync::Arc;
-
 use attache_base::Shape;
 use attache_gpu_ir::{Gather as Named, Primitive};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::support::{
-    arity, axis_of, countable, elements, elements_mut, integral, is_empty, movable, refuse, required, with_element,
-};
-use crate::{Code, Declaration, Definition};
+use crate::shared::support::{axis_of, countable, elements, elements_mut, refuse, with_element};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::GATHER), versions: 1..=8, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::GATHER),
+    versions: 1..=8,
+    inputs: &[input("params").movable(), input("indices").integral()],
+    parse,
+}];
 
-/// Inputs: data and indices.
 #[derive(Debug)]
 struct Gather {
     /// The axis that is indexed; negative axes count from the end.
@@ -26,10 +25,10 @@ struct Gather {
     batch_dims: i64,
 }
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+fn parse(declaration: &Declaration<'_>) -> Parsed {
     let options = declaration.options.builtin_options_as_gather_options();
     let (axis, batch_dims) = options.map_or((0, 0), |options| (options.axis(), options.batch_dims()));
-    Ok(Arc::new(Gather { axis: i64::from(axis), batch_dims: i64::from(batch_dims) }))
+    Ok(Box::new(Gather { axis: i64::from(axis), batch_dims: i64::from(batch_dims) }))
 }
 
 /// Products of the extents of each part of the data's and the indices' shapes.
@@ -98,16 +97,9 @@ impl Extents {
     }
 }
 
-impl Op for Gather {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 2..=2)?;
-        let (data, indices) = (required(inputs, 0)?, required(inputs, 1)?);
-        movable(0, data)?;
-        integral(1, indices)?;
+impl Operator for Gather {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let [data, indices] = inputs.required();
         let (Some(shape), Some(indices)) = (&data.shape, &indices.shape) else {
             return Ok(vec![Inferred::unknown(data.data_type)]);
         };
@@ -115,9 +107,6 @@ impl Op for Gather {
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        if is_empty(eval) {
-            return Ok(());
-        }
         let (data, indices) = (eval.input(0)?, eval.input(1)?);
         let extents = self.extents(data.shape, indices.shape)?;
         let positions = extents.positions(&indices.integers()?)?;
@@ -128,7 +117,7 @@ impl Op for Gather {
         Ok(())
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let (data, indices) = (lowering.input_shape(0)?, lowering.input_shape(1)?);
         let (batch, axis) = self.axes(data, indices).map_err(refuse)?;
         if let Ok(indices) = lowering.integers(1) {

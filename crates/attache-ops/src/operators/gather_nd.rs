@@ -1,28 +1,23 @@
 //! GATHER_ND: slices selected by the rows of the indices. With `data = [N…, I…]` and `indices = [J…, n]`,
 //! `out[j…, i…] = data[indices[j…, 0], …, indices[j…, n - 1], i…]`.
 
-use std::sync::Arc;
-
 use attache_base::{Shape, strides};
 use attache_gpu_ir::{Gather, Primitive};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::support::{
-    arity, countable, elements, elements_mut, integral, is_empty, movable, refuse, required, with_element,
-};
-use crate::{Code, Declaration, Definition};
+use crate::shared::support::{countable, elements, elements_mut, refuse, with_element};
+use crate::{Code, Definition, Facts, Operator, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::GATHER_ND), versions: 1..=6, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::GATHER_ND),
+    versions: 1..=6,
+    inputs: &[input("params").movable(), input("indices").integral()],
+    parse: |_| Ok(Box::new(GatherNd)),
+}];
 
-/// Inputs: data and indices.
 #[derive(Debug)]
 struct GatherNd;
-
-fn parse(_: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
-    Ok(Arc::new(GatherNd))
-}
 
 /// The number of axes that a row of the indices selects.
 fn named(data: &Shape, indices: &Shape) -> Result<usize, OpError> {
@@ -48,16 +43,9 @@ fn places(data: &Shape, named: usize, indices: &[i64], rows: usize) -> Result<Ve
     (0..rows).map(|row| place(data, &indices[row * named..][..named])).collect()
 }
 
-impl Op for GatherNd {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 2..=2)?;
-        let (data, indices) = (required(inputs, 0)?, required(inputs, 1)?);
-        movable(0, data)?;
-        integral(1, indices)?;
+impl Operator for GatherNd {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let [data, indices] = inputs.required();
         let (Some(shape), Some(indices)) = (&data.shape, &indices.shape) else {
             return Ok(vec![Inferred::unknown(data.data_type)]);
         };
@@ -65,9 +53,6 @@ impl Op for GatherNd {
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        if is_empty(eval) {
-            return Ok(());
-        }
         let (data, indices) = (eval.input(0)?, eval.input(1)?);
         let named = named(data.shape, indices.shape)?;
         let (length, output) = (data.shape[named..].iter().product::<usize>(), &mut eval.outputs[0]);
@@ -81,7 +66,7 @@ impl Op for GatherNd {
         Ok(())
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let (data, indices) = (lowering.input_shape(0)?, lowering.input_shape(1)?);
         let named = named(data, indices).map_err(refuse)?;
         if let Ok(values) = lowering.integers(1) {

@@ -1,17 +1,18 @@
 //! IF: runs one of two subgraphs of the model.
 
-use std::sync::Arc;
-
 use attache_base::{DataType, Shape};
-use attache_graph::{Eval, Fact, Inferred, Op, OpError};
+use attache_graph::{Eval, Inferred, OpError};
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::callee::{Callee, arguments, deliver, shapes_of, stated_types, truth};
-use crate::shared::support::required;
-use crate::{Code, Declaration, Definition};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::IF), versions: 1..=1, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::IF),
+    versions: 1..=1,
+    inputs: &[input("condition"), input("arguments").optional().repeated()],
+    parse,
+}];
 
 #[derive(Debug)]
 struct If {
@@ -22,7 +23,7 @@ struct If {
     outputs: Vec<DataType>,
 }
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+fn parse(declaration: &Declaration<'_>) -> Parsed {
     let options = declaration.options.builtin_options_as_if_options().ok_or_else(|| declaration.no_options())?;
     let outputs = stated_types(declaration);
     let counts = (declaration.operator.inputs.len().saturating_sub(1), outputs.len());
@@ -33,26 +34,23 @@ fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
     };
     let then_branch = branch(options.then_subgraph_index())?;
     let else_branch = branch(options.else_subgraph_index())?;
-    Ok(Arc::new(If { then_branch, else_branch, outputs }))
+    Ok(Box::new(If { then_branch, else_branch, outputs }))
 }
 
-impl Op for If {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
+impl Operator for If {
     /// A shape is known where both branches infer the same one.
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        let condition = required(inputs, 0)?;
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let condition = inputs.fact(0);
         if condition.data_type != DataType::Bool {
             return Err(OpError::invalid(format!("the condition is of type {}, not BOOL", condition.data_type)));
         }
         if let Some(shape) = condition.shape.as_ref().filter(|shape| shape.checked_elements() != Some(1)) {
             return Err(OpError::invalid(format!("the condition has the shape {shape}; it must be one truth value")));
         }
-        self.then_branch.check_inputs(&inputs[1..])?;
-        self.else_branch.check_inputs(&inputs[1..])?;
-        let given = shapes_of(&inputs[1..]);
+        let arguments = inputs.from(1);
+        self.then_branch.check_inputs(arguments)?;
+        self.else_branch.check_inputs(arguments)?;
+        let given = shapes_of(arguments);
         let [made, other] = [&self.then_branch, &self.else_branch].map(|branch| branch.shapes(&given));
         let outputs = self.outputs.iter().zip(made).zip(other);
         let output = |((data_type, made), other): ((&DataType, Option<Shape>), Option<Shape>)| Inferred {

@@ -1,11 +1,9 @@
 //! L2_NORMALIZATION: `x / max(√Σ x², ε)` over the last axis, with TensorFlow Lite's `ε` of 10⁻⁶.
 
-use std::sync::Arc;
-
 use attache_base::{Activation, DataType, Shape};
 use attache_gpu_ir::Expression::{Constant, Input};
-use attache_gpu_ir::{Binary, Primitive, Reduction, Unary, Whole, WholeRounding};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_gpu_ir::{BinaryOp, IntExpression, IntRounding, Primitive, ReduceOp, UnaryOp};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_kernels::quantized::functions::inverse_square_root;
 use attache_kernels::quantized::{Multiplier, Rounding, Stored};
 use attache_kernels::{Engine, elementwise};
@@ -14,12 +12,16 @@ use attache_model::schema::BuiltinOperator;
 use crate::definition::activation;
 use crate::shared::exact::{affine, functions, is_exact};
 use crate::shared::fused;
-use crate::shared::quantized::{Affine, is_stored, range};
-use crate::shared::support::{arity, is_empty, one_of, refuse, required};
-use crate::{Code, Declaration, Definition};
+use crate::shared::quantized::{QuantizationParameters, is_stored, range};
+use crate::shared::support::refuse;
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::L2_NORMALIZATION), versions: 1..=2, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::L2_NORMALIZATION),
+    versions: 1..=2,
+    inputs: &[input("input").of(&[DataType::Float32, DataType::Int8, DataType::UInt8])],
+    parse,
+}];
 
 /// The minimum divisor.
 const EPSILON: f32 = 1e-6;
@@ -29,10 +31,10 @@ struct L2Normalization {
     activation: Activation,
 }
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+fn parse(declaration: &Declaration<'_>) -> Parsed {
     let options = declaration.options.builtin_options_as_l2_norm_options();
     let fused = options.map(|options| activation(options.fused_activation_function())).transpose()?;
-    Ok(Arc::new(L2Normalization { activation: fused.unwrap_or(Activation::None) }))
+    Ok(Box::new(L2Normalization { activation: fused.unwrap_or(Activation::None) }))
 }
 
 /// The extent of the last axis.
@@ -51,10 +53,10 @@ fn normalize(input: &[f32], output: &mut [f32], depth: usize) {
 }
 
 /// The middle of the type's range. It is the zero point of a quantized output, whose scale must be 1/128.
-fn middle(data_type: DataType, output: Affine) -> Result<i32, OpError> {
+fn middle(data_type: DataType, output: QuantizationParameters) -> Result<i32, OpError> {
     let (least, most) = range(data_type)?;
     let middle = (least + most + 1) / 2;
-    if output == (Affine { scale: 1.0 / 128.0, zero_point: middle }) {
+    if output == (QuantizationParameters { scale: 1.0 / 128.0, zero_point: middle }) {
         return Ok(middle);
     }
     Err(OpError::unsupported("an output whose scale is not 1/128 around the middle of the type"))
@@ -62,8 +64,8 @@ fn middle(data_type: DataType, output: Affine) -> Result<i32, OpError> {
 
 fn eval_stored<T: Stored>(eval: &mut Eval<'_>) -> Result<(), OpError> {
     let (input, output) = (eval.input(0)?, &mut eval.outputs[0]);
-    let zero_point = Affine::new(input.data_type, input.quantization)?.zero_point;
-    let middle = middle(output.data_type, Affine::new(output.data_type, output.quantization)?)?;
+    let zero_point = QuantizationParameters::new(input.data_type, input.quantization)?.zero_point;
+    let middle = middle(output.data_type, QuantizationParameters::new(output.data_type, output.quantization)?)?;
     let depth = depth(input.shape)?;
     let rows = input.values::<T>()?.chunks_exact(depth).zip(output.values::<T>()?.chunks_exact_mut(depth));
     for (row, output) in rows {
@@ -83,45 +85,37 @@ fn eval_stored<T: Stored>(eval: &mut Eval<'_>) -> Result<(), OpError> {
 }
 
 /// Emits the normalization of quantized elements: the sum of squares and its inverse square root are integers.
-fn lower_stored(lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+fn lower_stored(lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
     let (fact, to) = (lowering.input_fact(0)?, lowering.output_fact(0)?);
     let (middle, bounds) = (middle(to.data_type, affine(to)?).map_err(refuse)?, range(to.data_type).map_err(refuse)?);
     let (input, shape) = (lowering.input(0)?, lowering.output_shape(0)?.clone());
     let axes = vec![shape.rank().saturating_sub(1)];
-    let (x, zero_point) = (|| Whole::Input(0), affine(fact)?.zero_point);
-    let differences = lowering.whole_map(x().plus(-zero_point), &shape, &[input])?;
-    let squares = lowering.whole_map(x().multiply(x()), &shape, &[differences])?;
-    let sums = lowering.emit(Primitive::Reduce { reduction: Reduction::Sum, axes }, &[squares])?;
+    let (x, zero_point) = (|| IntExpression::Input(0), affine(fact)?.zero_point);
+    let differences = lowering.int_map(x().plus(-zero_point), &shape, &[input])?;
+    let squares = lowering.int_map(x().multiply(x()), &shape, &[differences])?;
+    let sums = lowering.emit(Primitive::Reduce { reduction: ReduceOp::Sum, axes }, &[squares])?;
     let inverse = functions::inverse_square_root().emit(lowering, sums)?;
     let scaled = match fact.data_type {
-        DataType::UInt8 => x().shifted_left(7).rescale(WholeRounding::Twice, Whole::Input(1), Whole::Input(2)),
-        _ => x().rescale(WholeRounding::Twice, Whole::Input(1), Whole::Input(2).plus(7)),
+        DataType::UInt8 => {
+            x().shifted_left(7).rescale(IntRounding::Twice, IntExpression::Input(1), IntExpression::Input(2))
+        }
+        _ => x().rescale(IntRounding::Twice, IntExpression::Input(1), IntExpression::Input(2).plus(7)),
     };
-    let output =
-        lowering.whole_map(scaled.plus(middle).clamp(bounds), &shape, &[differences, inverse[0], inverse[1]])?;
+    let output = lowering.int_map(scaled.plus(middle).clamp(bounds), &shape, &[differences, inverse[0], inverse[1]])?;
     lowering.output(0, output)
 }
 
-impl Op for L2Normalization {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 1..=1)?;
-        let input = required(inputs, 0)?;
-        one_of(0, input, &[DataType::Float32, DataType::Int8, DataType::UInt8])?;
+impl Operator for L2Normalization {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let input = inputs.fact(0);
         if is_stored(input.data_type) {
-            Affine::new(input.data_type, input.quantization.as_ref())?;
+            QuantizationParameters::new(input.data_type, input.quantization.as_ref())?;
         }
         input.shape.as_ref().map(depth).transpose()?;
         Ok(vec![Inferred { data_type: input.data_type, shape: input.shape.clone() }])
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        if is_empty(eval) {
-            return Ok(());
-        }
         let (engine, input) = (Engine::new(eval.parallel), eval.input(0)?);
         match input.data_type {
             DataType::Int8 => return eval_stored::<i8>(eval),
@@ -136,15 +130,15 @@ impl Op for L2Normalization {
         Ok(())
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         if is_exact(lowering, 0) {
             return lower_stored(lowering);
         }
         let (input, shape) = (lowering.float_input(0)?, lowering.output_shape(0)?.clone());
         let squares = lowering.map(Input(0).multiply(Input(0)), &shape, &[input])?;
         let axes = vec![shape.rank().saturating_sub(1)];
-        let sum = lowering.emit(Primitive::Reduce { reduction: Reduction::Sum, axes }, &[squares])?;
-        let norm = Input(1).unary(Unary::SquareRoot).binary(Binary::Maximum, Constant(EPSILON));
+        let sum = lowering.emit(Primitive::Reduce { reduction: ReduceOp::Sum, axes }, &[squares])?;
+        let norm = Input(1).unary(UnaryOp::SquareRoot).binary(BinaryOp::Maximum, Constant(EPSILON));
         let result = lowering.map(Input(0).divide(norm), &shape, &[input, sum])?;
         let output = fused::lower(lowering, self.activation, result)?;
         lowering.output(0, output)

@@ -1,11 +1,9 @@
 //! LOG_SOFTMAX: `x - max x - ln Σ exp(x - max x)` over the last axis.
 
-use std::sync::Arc;
-
 use attache_base::{DataType, Shape};
 use attache_gpu_ir::Expression::Input;
-use attache_gpu_ir::{Primitive, Reduction, Unary, Whole, WholeBinary};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_gpu_ir::{IntBinaryOp, IntExpression, Primitive, ReduceOp, UnaryOp};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_kernels::Engine;
 use attache_kernels::quantized::softmax as stored;
 use attache_kernels::quantized::{Rounding, Stored};
@@ -13,19 +11,19 @@ use attache_kernels::softmax::log_softmax;
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::exact::{affine, entries, functions, integers, is_exact, rescaled, sum_of_exponentials};
-use crate::shared::quantized::{Affine, is_stored, range};
-use crate::shared::support::{arity, is_empty, one_of, refuse, required};
-use crate::{Code, Declaration, Definition};
+use crate::shared::quantized::{QuantizationParameters, is_stored, range};
+use crate::shared::support::refuse;
+use crate::{Code, Definition, Facts, Operator, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::LOG_SOFTMAX), versions: 1..=2, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::LOG_SOFTMAX),
+    versions: 1..=2,
+    inputs: &[input("logits").of(&[DataType::Float32, DataType::Int8, DataType::UInt8])],
+    parse: |_| Ok(Box::new(LogSoftmax)),
+}];
 
 #[derive(Debug)]
 struct LogSoftmax;
-
-fn parse(_: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
-    Ok(Arc::new(LogSoftmax))
-}
 
 /// The extent of the last axis.
 fn depth(shape: &Shape) -> Result<usize, OpError> {
@@ -33,8 +31,8 @@ fn depth(shape: &Shape) -> Result<usize, OpError> {
 }
 
 /// An error unless a quantized output has TensorFlow Lite's fixed scale for logarithms of probabilities.
-fn check_scale(data_type: DataType, output: Affine) -> Result<(), OpError> {
-    let Affine { scale, zero_point } = output;
+fn check_scale(data_type: DataType, output: QuantizationParameters) -> Result<(), OpError> {
+    let QuantizationParameters { scale, zero_point } = output;
     if scale == 1.0 / 16.0 && zero_point == range(data_type)?.1 {
         return Ok(());
     }
@@ -43,8 +41,8 @@ fn check_scale(data_type: DataType, output: Affine) -> Result<(), OpError> {
 
 fn eval_stored<T: Stored>(eval: &mut Eval<'_>) -> Result<(), OpError> {
     let (input, engine, output) = (eval.input(0)?, Engine::new(eval.parallel), &mut eval.outputs[0]);
-    let from = Affine::new(input.data_type, input.quantization)?;
-    check_scale(output.data_type, Affine::new(output.data_type, output.quantization)?)?;
+    let from = QuantizationParameters::new(input.data_type, input.quantization)?;
+    check_scale(output.data_type, QuantizationParameters::new(output.data_type, output.quantization)?)?;
     let function = stored::LogSoftmax::new(from.scale.into());
     function.apply::<T>(engine, input.values()?, output.values()?, depth(input.shape)?);
     Ok(())
@@ -52,7 +50,7 @@ fn eval_stored<T: Stored>(eval: &mut Eval<'_>) -> Result<(), OpError> {
 
 /// Emits the quantized form: exponentials from a table are summed as integers, and the sum's logarithm is subtracted
 /// from rescaled differences of another table.
-fn lower_stored(lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+fn lower_stored(lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
     let (from, to, shape) = (lowering.input_fact(0)?, lowering.output_fact(0)?, lowering.input_shape(0)?.clone());
     check_scale(to.data_type, affine(to)?).map_err(refuse)?;
     let (least, most) = range(to.data_type).map_err(refuse)?;
@@ -62,42 +60,34 @@ fn lower_stored(lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
     let logarithm = functions::logarithm().emit(lowering, sums)?[0];
     let row_shape = lowering.shape(sums).clone();
     let (factor, bound) = function.least();
-    let limit = rescaled(Whole::Input(0).plus(i32::MIN), factor, Rounding::Twice);
-    let limit = limit.binary(WholeBinary::Maximum, Whole::Constant(bound));
-    let limit = lowering.whole_map(limit, &row_shape, &[logarithm])?;
+    let limit = rescaled(IntExpression::Input(0).plus(i32::MIN), factor, Rounding::Twice);
+    let limit = limit.binary(IntBinaryOp::Maximum, IntExpression::Constant(bound));
+    let limit = lowering.int_map(limit, &row_shape, &[logarithm])?;
     let mut differences = function.differences().to_vec();
     differences.resize(256, 0);
     let table = integers(lowering, [256], &differences)?;
     let scaled = entries(lowering, table, below)?;
-    let digits = Whole::Input(0).subtract(Whole::Input(1));
+    let digits = IntExpression::Input(0).subtract(IntExpression::Input(1));
     let value = functions::divided_by_power(digits, stored::LogSoftmax::DIGITS).plus(most).clamp((least, most));
-    let value = lowering.whole_map(value, &shape, &[scaled, logarithm])?;
-    let is_above = Whole::Input(1).binary(WholeBinary::Less, Whole::Constant(0).subtract(Whole::Input(0)));
-    let output = is_above.select(Whole::Input(2), Whole::Constant(least));
-    let output = lowering.whole_map(output, &shape, &[below, limit, value])?;
+    let value = lowering.int_map(value, &shape, &[scaled, logarithm])?;
+    let is_above =
+        IntExpression::Input(1).binary(IntBinaryOp::Less, IntExpression::Constant(0).subtract(IntExpression::Input(0)));
+    let output = is_above.select(IntExpression::Input(2), IntExpression::Constant(least));
+    let output = lowering.int_map(output, &shape, &[below, limit, value])?;
     lowering.output(0, output)
 }
 
-impl Op for LogSoftmax {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 1..=1)?;
-        let input = required(inputs, 0)?;
-        one_of(0, input, &[DataType::Float32, DataType::Int8, DataType::UInt8])?;
+impl Operator for LogSoftmax {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let input = inputs.fact(0);
         if is_stored(input.data_type) {
-            Affine::new(input.data_type, input.quantization.as_ref())?;
+            QuantizationParameters::new(input.data_type, input.quantization.as_ref())?;
         }
         input.shape.as_ref().map(depth).transpose()?;
         Ok(vec![Inferred { data_type: input.data_type, shape: input.shape.clone() }])
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        if is_empty(eval) {
-            return Ok(());
-        }
         let (input, engine) = (eval.input(0)?, Engine::new(eval.parallel));
         match input.data_type {
             DataType::Int8 => return eval_stored::<i8>(eval),
@@ -108,7 +98,7 @@ impl Op for LogSoftmax {
         Ok(())
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let shape = lowering.input_shape(0)?.clone();
         depth(&shape).map_err(refuse)?;
         if is_exact(lowering, 0) {
@@ -116,11 +106,11 @@ impl Op for LogSoftmax {
         }
         let (input, axes) = (lowering.float_input(0)?, vec![shape.rank() - 1]);
         let fold = |reduction| Primitive::Reduce { reduction, axes: axes.clone() };
-        let largest = lowering.emit(fold(Reduction::Maximum), &[input])?;
+        let largest = lowering.emit(fold(ReduceOp::Maximum), &[input])?;
         let difference = lowering.map(Input(0).subtract(Input(1)), &shape, &[input, largest])?;
-        let powers = lowering.map(Input(0).unary(Unary::Exponential), &shape, &[difference])?;
-        let sum = lowering.emit(fold(Reduction::Sum), &[powers])?;
-        let logarithm = Input(1).unary(Unary::Logarithm);
+        let powers = lowering.map(Input(0).unary(UnaryOp::Exponential), &shape, &[difference])?;
+        let sum = lowering.emit(fold(ReduceOp::Sum), &[powers])?;
+        let logarithm = Input(1).unary(UnaryOp::Logarithm);
         let output = lowering.map(Input(0).subtract(logarithm), &shape, &[difference, sum])?;
         lowering.output(0, output)
     }
@@ -128,12 +118,14 @@ impl Op for LogSoftmax {
 
 #[cfg(test)]
 mod tests {
+    use attache_graph::Fact;
+
     use super::*;
 
     #[test]
     fn a_scalar_has_no_axis() {
-        assert!(LogSoftmax.infer(&[Some(&Fact::new(DataType::Float32, []))]).is_err());
-        let inferred = LogSoftmax.infer(&[Some(&Fact::new(DataType::Float32, [2, 3]))]).unwrap();
+        assert!(DEFINITIONS[0].infer(&LogSoftmax, &[Some(&Fact::new(DataType::Float32, []))]).is_err());
+        let inferred = DEFINITIONS[0].infer(&LogSoftmax, &[Some(&Fact::new(DataType::Float32, [2, 3]))]).unwrap();
         assert_eq!(inferred, [Inferred::new(DataType::Float32, [2, 3])]);
     }
 }

@@ -1,35 +1,39 @@
 //! Elementwise operators of booleans, whose inputs broadcast by NumPy's rules; one table row each. Any byte other than
 //! 0 is true.
 
-use std::sync::Arc;
-
 use attache_base::DataType;
 use attache_gpu_ir::Expression;
 use attache_gpu_ir::Expression::{Constant, Input};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_kernels::elementwise::broadcast2;
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::support::{arity, broadcast, elements, elements_mut, one_of, required};
-use crate::{Code, Declaration, Definition};
+use crate::shared::support::{broadcast, elements, elements_mut};
+use crate::{Code, Definition, Facts, Operator, Parsed, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[
     Definition {
         code: Code::Builtin(BuiltinOperator::LOGICAL_AND),
         versions: 1..=1,
-        parse: |declaration| logical(declaration, 2, |a, b| a && b, || Input(0).select(truth(Input(1)), Constant(0.0))),
+        inputs: BOTH,
+        parse: |_| logical(2, |a, b| a && b, || Input(0).select(truth(Input(1)), Constant(0.0))),
     },
     Definition {
         code: Code::Builtin(BuiltinOperator::LOGICAL_NOT),
         versions: 1..=1,
-        parse: |declaration| logical(declaration, 1, |a, _| !a, || Input(0).select(Constant(0.0), Constant(1.0))),
+        inputs: ONE,
+        parse: |_| logical(1, |a, _| !a, || Input(0).select(Constant(0.0), Constant(1.0))),
     },
     Definition {
         code: Code::Builtin(BuiltinOperator::LOGICAL_OR),
         versions: 1..=1,
-        parse: |declaration| logical(declaration, 2, |a, b| a || b, || Input(0).select(Constant(1.0), truth(Input(1)))),
+        inputs: BOTH,
+        parse: |_| logical(2, |a, b| a || b, || Input(0).select(Constant(1.0), truth(Input(1)))),
     },
 ];
+
+const ONE: &[crate::Input] = &[input("x").of(&[DataType::Bool])];
+const BOTH: &[crate::Input] = &[input("x").of(&[DataType::Bool]), input("y").of(&[DataType::Bool])];
 
 /// 1 where the expression isn't 0, else 0.
 fn truth(expression: Expression) -> Expression {
@@ -38,7 +42,6 @@ fn truth(expression: Expression) -> Expression {
 
 #[derive(Debug)]
 struct Logical {
-    name: &'static str,
     /// Number of inputs, 1 or 2.
     inputs: usize,
     /// The function; with one input, both arguments are that input.
@@ -47,24 +50,13 @@ struct Logical {
     expression: Expression,
 }
 
-fn logical(
-    declaration: &Declaration<'_>,
-    inputs: usize,
-    function: fn(bool, bool) -> bool,
-    expression: fn() -> Expression,
-) -> Result<Arc<dyn Op>, OpError> {
-    Ok(Arc::new(Logical { name: declaration.builtin_name(), inputs, function, expression: expression() }))
+fn logical(inputs: usize, function: fn(bool, bool) -> bool, expression: fn() -> Expression) -> Parsed {
+    Ok(Box::new(Logical { inputs, function, expression: expression() }))
 }
 
-impl Op for Logical {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, self.inputs..=self.inputs)?;
-        let facts = (0..self.inputs).map(|index| required(inputs, index)).collect::<Result<Vec<_>, _>>()?;
-        facts.iter().enumerate().try_for_each(|(index, fact)| one_of(index, fact, &[DataType::Bool]))?;
+impl Operator for Logical {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let facts: Vec<_> = inputs.from(0).iter().copied().flatten().collect();
         Ok(vec![Inferred { data_type: DataType::Bool, shape: broadcast(&facts)? }])
     }
 
@@ -78,7 +70,7 @@ impl Op for Logical {
         Ok(())
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let inputs = (0..self.inputs).map(|index| lowering.input(index)).collect::<Result<Vec<_>, _>>()?;
         let shape = lowering.output_shape(0)?.clone();
         let output = lowering.integer_map(self.expression.clone(), &shape, &inputs)?;
@@ -88,15 +80,17 @@ impl Op for Logical {
 
 #[cfg(test)]
 mod tests {
+    use attache_graph::Fact;
+
     use super::*;
 
     #[test]
     fn only_truths_are_combined() {
-        let and = Logical { name: "", inputs: 2, function: |a, b| a && b, expression: Input(0) };
-        let infer = |left: &Fact, right: &Fact| and.infer(&[Some(left), Some(right)]);
+        let and = Logical { inputs: 2, function: |a, b| a && b, expression: Input(0) };
+        let infer = |left: &Fact, right: &Fact| DEFINITIONS[0].infer(&and, &[Some(left), Some(right)]);
         let truth = |shape: &[usize]| Fact::new(DataType::Bool, shape);
         assert_eq!(infer(&truth(&[2, 1]), &truth(&[3])).unwrap(), [Inferred::new(DataType::Bool, [2, 3])]);
         assert!(matches!(infer(&truth(&[2]), &Fact::new(DataType::Int32, [2])), Err(OpError::Unsupported(_))));
-        assert!(and.infer(&[Some(&truth(&[2]))]).is_err());
+        assert!(DEFINITIONS[0].infer(&and, &[Some(&truth(&[2]))]).is_err());
     }
 }

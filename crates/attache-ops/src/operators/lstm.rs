@@ -6,31 +6,39 @@
 //! Outputs: activation', state', `[input, activation]` and `z`. The last two are scratch tensors of the kernel; they
 //! are written like the others.
 
-use std::sync::Arc;
-
 use attache_base::{Activation, DataType, Shape};
 use attache_gpu_ir::Expression::Input;
-use attache_gpu_ir::{Contraction, Primitive, Unary};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal, TensorRef, WorkingMemory};
+use attache_gpu_ir::{ConvolutionGeometry, Primitive, UnaryOp};
+use attache_graph::{Eval, Inferred, Lowering, OpError, TensorRef, Unsupported, WorkingMemory};
 use attache_kernels::Engine;
 use attache_kernels::gemm::{PackedMatrix, gemm};
 use attache_kernels::movement::concatenate;
 use attache_model::schema::{BuiltinOperator, LSTMKernelType};
 
 use crate::definition::activation;
-use crate::shared::support::{arity, countable, one_of, product, refuse, required};
+use crate::shared::support::{countable, product, refuse};
 use crate::shared::view::View;
 use crate::shared::working::{converted, of_weights, packed};
-use crate::{Code, Declaration, Definition};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::LSTM), versions: 1..=4, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::LSTM),
+    versions: 1..=4,
+    inputs: &[
+        input("input").float(),
+        input("activation").float(),
+        input("weights").float(),
+        input("bias").float(),
+        input("state").float(),
+    ],
+    parse,
+}];
 
 /// Inputs: input, activation, weights `[4 × units, depth + units]`, bias and state.
 #[derive(Debug)]
 struct Lstm;
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+fn parse(declaration: &Declaration<'_>) -> Parsed {
     let options = declaration.options.builtin_options_as_lstmoptions();
     let options = options.ok_or_else(|| declaration.no_options())?;
     if options.kernel_type() != LSTMKernelType::BASIC {
@@ -42,7 +50,7 @@ fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
     if options.cell_clip() != 0.0 || options.proj_clip() != 0.0 {
         return Err(OpError::unsupported("clipping is not implemented"));
     }
-    Ok(Arc::new(Lstm))
+    Ok(Box::new(Lstm))
 }
 
 /// Extents of one step.
@@ -84,19 +92,9 @@ fn step([i, g, f, o]: [f32; 4], state: f32) -> (f32, f32) {
     (logistic(o) * state.tanh(), state)
 }
 
-impl Op for Lstm {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 5..=5)?;
-        let mut shapes = Vec::with_capacity(5);
-        for index in 0..5 {
-            let input = required(inputs, index)?;
-            one_of(index, input, &[DataType::Float32])?;
-            shapes.extend(&input.shape);
-        }
+impl Operator for Lstm {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let shapes: Vec<_> = inputs.required::<5>().into_iter().filter_map(|input| input.shape.as_ref()).collect();
         let Ok(shapes) = <[&Shape; 5]>::try_from(shapes) else {
             return Ok(vec![Inferred::unknown(DataType::Float32); 4]);
         };
@@ -110,16 +108,13 @@ impl Op for Lstm {
         Some(product(weights).saturating_mul(*rows as u64))
     }
 
-    fn working_memory(&self, inputs: &[Option<&Fact>], _: &[&Shape]) -> WorkingMemory {
-        let [input, weights] = [0, 2].map(|index| inputs.get(index).copied().flatten());
-        let (Some(input), Some(weights)) = (input, weights) else { return WorkingMemory::default() };
-        let Some([rows, columns]) = weights.shape.as_ref().map(|shape| [shape.first(), shape.get(1)]) else {
-            return WorkingMemory::default();
-        };
-        let (rows, columns) = (rows.copied().unwrap_or(0), columns.copied().unwrap_or(0));
+    fn working_memory(&self, inputs: Facts<'_>, _: &[&Shape]) -> Option<WorkingMemory> {
+        let (input, weights) = (inputs.fact(0), inputs.fact(2));
+        let shape = weights.shape.as_ref()?;
+        let [rows, columns] = [0, 1].map(|axis| shape.get(axis).copied().unwrap_or(0));
         let memory = of_weights(weights, packed(weights.data_type, 1, [rows, columns], columns));
         let input = input.shape.as_ref().map_or(0, converted);
-        WorkingMemory { scratch: memory.scratch.saturating_add(input), ..memory }
+        Some(WorkingMemory { scratch: memory.scratch.saturating_add(input), ..memory })
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
@@ -134,7 +129,7 @@ impl Op for Lstm {
         let (joined, sums) = (joined.values::<f32>()?, sums.values::<f32>()?);
         concatenate(&[values(0)?, values(1)?], batches, joined);
         let (weights, bias): (&[f32], &[f32]) = (values(2)?, values(3)?);
-        let pack = || PackedMatrix::pack(engine.level, 4 * units, columns, weights, Some(bias));
+        let pack = || PackedMatrix::pack(engine.isa, 4 * units, columns, weights, Some(bias));
         let fresh;
         let is_constant = |tensor: &TensorRef<'_>| tensor.is_constant;
         let matrix = match inputs[2..4].iter().all(is_constant) {
@@ -154,12 +149,12 @@ impl Op for Lstm {
         Ok(())
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let mut shapes = Vec::with_capacity(5);
         for index in 0..5 {
             shapes.push(lowering.input_shape(index)?);
         }
-        let shapes = <[&Shape; 5]>::try_from(shapes).map_err(|_| Refusal::new("it has five inputs"))?;
+        let shapes = <[&Shape; 5]>::try_from(shapes).map_err(|_| Unsupported::new("it has five inputs"))?;
         let extents = Extents::new(shapes).map_err(refuse)?;
         let Extents { batches, depth, units } = extents;
         let [unit_shape, _, _, sum_shape] = extents.outputs();
@@ -172,7 +167,7 @@ impl Op for Lstm {
         let image = lowering.reshape(joined, &[batches, 1, 1, depth + units].into())?;
         let filter = lowering.reshape(inputs[2], &[4 * units, 1, 1, depth + units].into())?;
         let whole = [1, 1];
-        let product = Contraction {
+        let product = ConvolutionGeometry {
             strides: whole,
             dilations: whole,
             before: [0, 0],
@@ -181,16 +176,16 @@ impl Op for Lstm {
             transposed: false,
             zero_points: [0, 0],
         };
-        let sums = lowering.emit(Primitive::Contract(product), &[image, filter, inputs[3]])?;
+        let sums = lowering.emit(Primitive::Convolution(product), &[image, filter, inputs[3]])?;
         let sums = lowering.reshape(sums, &sum_shape)?;
         let mut parts = Vec::with_capacity(4);
         for part in 0..4 {
             parts.push(View::slices(&sum_shape, 1, part * units, units).lower(lowering, sums)?);
         }
-        let gated = |gate: usize, value| Input(gate).unary(Unary::Logistic).multiply(value);
-        let state = gated(0, Input(1).unary(Unary::Tanh)).add(gated(2, Input(3)));
+        let gated = |gate: usize, value| Input(gate).unary(UnaryOp::Logistic).multiply(value);
+        let state = gated(0, Input(1).unary(UnaryOp::Tanh)).add(gated(2, Input(3)));
         let state = lowering.map(state, &unit_shape, &[parts[0], parts[1], parts[2], inputs[4]])?;
-        let activation = lowering.map(gated(0, Input(1).unary(Unary::Tanh)), &unit_shape, &[parts[3], state])?;
+        let activation = lowering.map(gated(0, Input(1).unary(UnaryOp::Tanh)), &unit_shape, &[parts[3], state])?;
         for (index, value) in [activation, state, joined, sums].into_iter().enumerate() {
             lowering.output(index, value)?;
         }

@@ -9,5 +9,6 @@ use crate::{Code, Definition};
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     code: Code::Builtin(BuiltinOperator::MAX_POOL_2D),
     versions: 1..=3,
-    parse: |declaration| pool::parse(declaration, DEFINITIONS[0].name(), WindowKind::Maximum),
+    inputs: pool::INPUTS,
+    parse: |declaration| pool::parse(declaration, WindowKind::Maximum),
 }];

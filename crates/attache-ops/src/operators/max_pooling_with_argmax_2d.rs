@@ -6,25 +6,27 @@
 //! be further inside (as in XNNPACK). Options are 32-bit integers: padding (1 SAME, 2 VALID), horizontal stride,
 //! vertical stride, window width, window height and, optionally, the activation; further options are ignored.
 
-use std::sync::Arc;
-
-use attache_base::{DataType, Shape};
+use attache_base::Shape;
 use attache_gpu_ir::{Index, IndexMap, Primitive, ValueId, Window, WindowKind};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 
 use crate::shared::convolution::windows;
 use crate::shared::pool::{Tiling, tiling};
-use crate::shared::support::{arity, countable, image, is_empty, one_of, refuse, required};
-use crate::{Code, Declaration, Definition};
+use crate::shared::support::{countable, image, refuse};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Custom("MaxPoolingWithArgmax2D"), versions: 1..=1, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Custom("MaxPoolingWithArgmax2D"),
+    versions: 1..=1,
+    inputs: &[input("input").float()],
+    parse,
+}];
 
 #[derive(Debug)]
 struct MaxPoolingWithArgmax2d(Tiling);
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
-    Ok(Arc::new(MaxPoolingWithArgmax2d(tiling(declaration)?)))
+fn parse(declaration: &Declaration<'_>) -> Parsed {
+    Ok(Box::new(MaxPoolingWithArgmax2d(tiling(declaration)?)))
 }
 
 impl MaxPoolingWithArgmax2d {
@@ -69,7 +71,7 @@ fn pool(window: &Window, extents: [usize; 4], input: &[f32], values: &mut [f32],
 }
 
 /// The image with its first row and column replicated `before` times.
-fn extend(lowering: &mut Lowering<'_>, image: ValueId, before: [usize; 2]) -> Result<ValueId, Refusal> {
+fn extend(lowering: &mut Lowering<'_>, image: ValueId, before: [usize; 2]) -> Result<ValueId, Unsupported> {
     if before == [0, 0] {
         return Ok(image);
     }
@@ -87,15 +89,9 @@ fn extend(lowering: &mut Lowering<'_>, image: ValueId, before: [usize; 2]) -> Re
     lowering.emit(Primitive::IndexMap(IndexMap { output, coordinates, fill: None }), &[image])
 }
 
-impl Op for MaxPoolingWithArgmax2d {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 1..=1)?;
-        let input = required(inputs, 0)?;
-        one_of(0, input, &[DataType::Float32])?;
+impl Operator for MaxPoolingWithArgmax2d {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let input = inputs.fact(0);
         let output = match &input.shape {
             Some(shape) => Inferred::new(input.data_type, countable(Shape::from(self.window(shape)?.0))?),
             None => Inferred::unknown(input.data_type),
@@ -104,9 +100,6 @@ impl Op for MaxPoolingWithArgmax2d {
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        if is_empty(eval) {
-            return Ok(());
-        }
         let input = eval.input(0)?;
         let (extents, (_, window)) = (image(0, input.shape)?, self.window(input.shape)?);
         let [values, places] = &mut eval.outputs[..] else { return Err(OpError::invalid("it has two outputs")) };
@@ -115,7 +108,7 @@ impl Op for MaxPoolingWithArgmax2d {
         Ok(())
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let (_, window) = self.window(lowering.input_shape(0)?).map_err(refuse)?;
         let input = lowering.float_input(0)?;
         let input = extend(lowering, input, window.before)?;

@@ -1,18 +1,20 @@
 //! MaxUnpooling2D: MediaPipe's custom inverse of MaxPoolingWithArgmax2D, with the same options and indices: each
 //! element is written to its index in its window, and all other elements are zero.
 
-use std::sync::Arc;
-
-use attache_base::{DataType, Padding, Shape};
+use attache_base::{Padding, Shape};
 use attache_gpu_ir::Primitive;
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 
 use crate::shared::pool::{Tiling, tiling};
-use crate::shared::support::{arity, countable, image, one_of, refuse, required};
-use crate::{Code, Declaration, Definition};
+use crate::shared::support::{countable, image, refuse};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Custom("MaxUnpooling2D"), versions: 1..=1, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Custom("MaxUnpooling2D"),
+    versions: 1..=1,
+    inputs: &[input("input").float(), input("indices").float()],
+    parse,
+}];
 
 /// Inputs: elements and their indices. `size` is the window's `[height, width]`.
 #[derive(Debug)]
@@ -20,12 +22,12 @@ struct MaxUnpooling2d {
     size: [usize; 2],
 }
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+fn parse(declaration: &Declaration<'_>) -> Parsed {
     let Tiling { padding, size } = tiling(declaration)?;
     if padding != Padding::Valid {
         return Err(OpError::unsupported("only VALID padding is implemented"));
     }
-    Ok(Arc::new(MaxUnpooling2d { size }))
+    Ok(Box::new(MaxUnpooling2d { size }))
 }
 
 impl MaxUnpooling2d {
@@ -52,16 +54,9 @@ fn unpool(size: [usize; 2], extents: [usize; 4], values: &[f32], places: &[u32],
     }
 }
 
-impl Op for MaxUnpooling2d {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 2..=2)?;
-        let (values, places) = (required(inputs, 0)?, required(inputs, 1)?);
-        one_of(0, values, &[DataType::Float32])?;
-        one_of(1, places, &[DataType::Float32])?;
+impl Operator for MaxUnpooling2d {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let [values, places] = inputs.required();
         let (Some(shape), Some(other)) = (&values.shape, &places.shape) else {
             return Ok(vec![Inferred::unknown(values.data_type)]);
         };
@@ -79,7 +74,7 @@ impl Op for MaxUnpooling2d {
         Ok(())
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         self.output(lowering.input_shape(0)?).map_err(refuse)?;
         let operands = [lowering.float_input(0)?, lowering.integer_input(1)?];
         let output = lowering.emit(Primitive::Unpool { size: self.size }, &operands)?;
@@ -89,6 +84,9 @@ impl Op for MaxUnpooling2d {
 
 #[cfg(test)]
 mod tests {
+    use attache_base::DataType;
+    use attache_graph::Fact;
+
     use super::*;
 
     #[test]
@@ -109,7 +107,7 @@ mod tests {
     fn elements_and_places_have_one_shape() {
         let op = MaxUnpooling2d { size: [2, 3] };
         let fact = |shape: [usize; 4]| Fact::new(DataType::Float32, shape);
-        let infer = |places| op.infer(&[Some(&fact([1, 2, 3, 4])), Some(&fact(places))]);
+        let infer = |places| DEFINITIONS[0].infer(&op, &[Some(&fact([1, 2, 3, 4])), Some(&fact(places))]);
         assert_eq!(infer([1, 2, 3, 4]).unwrap()[0].shape, Some(Shape::from([1, 4, 9, 4])));
         assert!(matches!(infer([1, 2, 3, 1]), Err(OpError::Invalid(_))));
     }

@@ -1,27 +1,38 @@
 //! MEAN: the mean over the axes named by an input. Integer means are rounded towards zero.
 
-use std::sync::Arc;
-
 use attache_base::{DataType, Element, Shape};
-use attache_gpu_ir::Reduction;
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_gpu_ir::ReduceOp;
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_kernels::{Engine, reduce};
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::exact::is_exact;
 use crate::shared::quantized::is_stored;
 use crate::shared::reduction::{self, Folding};
-use crate::shared::support::is_empty;
-use crate::{Code, Declaration, Definition};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::MEAN), versions: 1..=3, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::MEAN),
+    versions: 1..=3,
+    inputs: &[
+        input("input").of(&[
+            DataType::Float32,
+            DataType::Int32,
+            DataType::Int64,
+            DataType::Int8,
+            DataType::UInt8,
+            DataType::Int16,
+        ]),
+        input("axes").of(&[DataType::Int32]),
+    ],
+    parse,
+}];
 
 #[derive(Debug)]
 struct Mean(Folding);
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
-    Ok(Arc::new(Mean(Folding::parse(declaration)?)))
+fn parse(declaration: &Declaration<'_>) -> Parsed {
+    Ok(Box::new(Mean(Folding::parse(declaration)?)))
 }
 
 /// The mean of integers, rounded towards zero. Sums wrap; the mean of no elements is 0.
@@ -37,22 +48,12 @@ where
     }
 }
 
-impl Op for Mean {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        self.0.infer(
-            inputs,
-            &[DataType::Float32, DataType::Int32, DataType::Int64, DataType::Int8, DataType::UInt8, DataType::Int16],
-        )
+impl Operator for Mean {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        self.0.infer(inputs)
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        if is_empty(eval) {
-            return Ok(());
-        }
         let (input, engine, folded) = (eval.input(0)?, Engine::new(eval.parallel), self.0.axes(eval)?);
         if is_stored(input.data_type) {
             return reduction::rescaled_sum(eval, &folded, true);
@@ -69,12 +70,12 @@ impl Op for Mean {
         Ok(())
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         if is_exact(lowering, 0) {
             return self.0.lower_sum(lowering, true);
         }
         let input = lowering.float_input(0)?;
-        self.0.lower(lowering, Reduction::Mean, input)
+        self.0.lower(lowering, ReduceOp::Mean, input)
     }
 }
 

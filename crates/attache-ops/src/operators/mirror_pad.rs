@@ -1,20 +1,22 @@
 //! MIRROR_PAD: padding with the input's own elements, mirrored, along every axis.
 
-use std::sync::Arc;
-
 use attache_base::Shape;
 use attache_gpu_ir::{Index, IndexMap, Primitive};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Fact, Inferred, Lowering, OpError, Unsupported};
 use attache_kernels::movement::{Mirror, mirror_pad};
 use attache_model::schema::{BuiltinOperator, MirrorPadMode};
 
 use crate::shared::padding::{known_paddings, padded, paddings, split};
 use crate::shared::quantized::require_one_stored_scale;
-use crate::shared::support::{arity, elements, elements_mut, refuse, required, with_element};
-use crate::{Code, Declaration, Definition};
+use crate::shared::support::{elements, elements_mut, refuse, with_element};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::MIRROR_PAD), versions: 1..=3, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::MIRROR_PAD),
+    versions: 1..=3,
+    inputs: &[input("input").movable(), input("paddings").integral()],
+    parse,
+}];
 
 #[derive(Debug)]
 struct MirrorPad {
@@ -22,11 +24,11 @@ struct MirrorPad {
     edge: bool,
 }
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+fn parse(declaration: &Declaration<'_>) -> Parsed {
     let options = declaration.options.builtin_options_as_mirror_pad_options();
     match options.ok_or_else(|| declaration.no_options())?.mode() {
-        MirrorPadMode::REFLECT => Ok(Arc::new(MirrorPad { edge: false })),
-        MirrorPadMode::SYMMETRIC => Ok(Arc::new(MirrorPad { edge: true })),
+        MirrorPadMode::REFLECT => Ok(Box::new(MirrorPad { edge: false })),
+        MirrorPadMode::SYMMETRIC => Ok(Box::new(MirrorPad { edge: true })),
         other => Err(OpError::invalid(format!("mode {} is neither REFLECT (0) nor SYMMETRIC (1)", other.0))),
     }
 }
@@ -57,15 +59,10 @@ impl MirrorPad {
     }
 }
 
-impl Op for MirrorPad {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 2..=2)?;
+impl Operator for MirrorPad {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
         let paddings = known_paddings(inputs)?;
-        let input = required(inputs, 0)?;
+        let input = inputs.fact(0);
         let (Some(paddings), Some(shape)) = (paddings, &input.shape) else {
             return Ok(vec![Inferred::unknown(input.data_type)]);
         };
@@ -87,7 +84,7 @@ impl Op for MirrorPad {
         Ok(())
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let shape = lowering.input_shape(0)?;
         let paddings = paddings(shape, &lowering.integers(1)?).map_err(refuse)?;
         let (input, output) = (lowering.input(0)?, lowering.output_shape(0)?.to_vec());

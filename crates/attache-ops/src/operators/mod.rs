@@ -1,4 +1,7 @@
 //! One file for each operator or family of similar operators, and the table of all of them.
+//!
+//! A file declares its operators' inputs in `DEFINITIONS` and implements [`Operator`](crate::Operator), whose methods may
+//! rely on that declaration.
 
 mod arg_extremum;
 mod assign_variable;
@@ -144,4 +147,29 @@ static TABLE: &[&[Definition]] = &[
 /// All implemented operators.
 pub fn definitions() -> impl Iterator<Item = &'static Definition> {
     TABLE.iter().flat_map(|definitions| definitions.iter())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Input, Types};
+
+    /// Whether a declaration says of each input what can be checked.
+    fn is_sound(inputs: &[Input]) -> bool {
+        inputs.iter().enumerate().all(|(index, input)| {
+            let is_known = match input.types {
+                Types::Like(other) => other < index && !inputs[other].is_optional && !inputs[other].is_repeated,
+                Types::OneOf(types) => !types.is_empty(),
+                Types::Any | Types::Movable | Types::Resource => true,
+            };
+            is_known && !input.name.is_empty() && (!input.is_repeated || index + 1 == inputs.len())
+        })
+    }
+
+    #[test]
+    fn declarations_are_sound() {
+        for definition in definitions() {
+            assert!(is_sound(definition.inputs), "{}", definition.name());
+        }
+    }
 }

@@ -12,39 +12,44 @@
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
-use std::sync::Arc;
 
 use attache_base::{DataType, Shape};
-use attache_graph::{Eval, Fact, Inferred, Op, OpError};
+use attache_graph::{Eval, Inferred, OpError};
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::overlap::overlap;
-use crate::shared::support::{arity, countable, known_integers, one_of, only, required, single};
-use crate::{Code, Declaration, Definition};
+use crate::shared::support::{countable, only, single};
+use crate::{Code, Definition, Facts, Input, Operator, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[
     Definition {
         code: Code::Builtin(BuiltinOperator::NON_MAX_SUPPRESSION_V4),
         versions: 1..=1,
-        parse: |declaration| row(declaration, false),
+        inputs: INPUTS.split_at(5).0,
+        parse: |_| Ok(Box::new(NonMaxSuppression { is_soft: false })),
     },
     Definition {
         code: Code::Builtin(BuiltinOperator::NON_MAX_SUPPRESSION_V5),
         versions: 1..=1,
-        parse: |declaration| row(declaration, true),
+        inputs: INPUTS,
+        parse: |_| Ok(Box::new(NonMaxSuppression { is_soft: true })),
     },
 ];
 
-/// Inputs: boxes, scores, the maximum to select, the thresholds of overlap and of score and, for V5, sigma.
+/// The inputs of V5; V4 has no sigma.
+const INPUTS: &[Input] = &[
+    input("boxes").float(),
+    input("scores").float(),
+    input("max_output_size").of(&[DataType::Int32]),
+    input("iou_threshold").float(),
+    input("score_threshold").float(),
+    input("soft_nms_sigma").float(),
+];
+
 #[derive(Debug)]
 struct NonMaxSuppression {
-    name: &'static str,
     /// Whether this is V5.
     is_soft: bool,
-}
-
-fn row(declaration: &Declaration<'_>, is_soft: bool) -> Result<Arc<dyn Op>, OpError> {
-    Ok(Arc::new(NonMaxSuppression { name: declaration.builtin_name(), is_soft }))
 }
 
 /// The maximum number of boxes to select.
@@ -123,25 +128,17 @@ fn choose(boxes: &[[f32; 4]], scores: &[f32], limits: Limits) -> Vec<(usize, f32
     chosen
 }
 
-impl Op for NonMaxSuppression {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        let count = if self.is_soft { 6 } else { 5 };
-        arity(inputs, count..=count)?;
-        for index in 0..count {
-            let input = required(inputs, index)?;
-            one_of(index, input, &[if index == 2 { DataType::Int32 } else { DataType::Float32 }])?;
-            if let Some(shape) = input.shape.as_ref().filter(|shape| index >= 2 && shape.rank() != 0) {
+impl Operator for NonMaxSuppression {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        for index in 2..inputs.count() {
+            if let Some(shape) = inputs.fact(index).shape.as_ref().filter(|shape| shape.rank() != 0) {
                 return Err(OpError::invalid(format!("input {index} of shape {shape} is not a scalar")));
             }
         }
-        if let (Some(boxes), Some(scores)) = (&required(inputs, 0)?.shape, &required(inputs, 1)?.shape) {
+        if let (Some(boxes), Some(scores)) = (&inputs.fact(0).shape, &inputs.fact(1).shape) {
             check(boxes, scores)?;
         }
-        let most = known_integers(2, required(inputs, 2)?)?.map(|values| most(&values)).transpose()?;
+        let most = inputs.integers(2)?.map(|values| most(&values)).transpose()?;
         let shape = most.map(|most| countable([most].into())).transpose()?;
         let list = |data_type| Inferred { data_type, shape: shape.clone() };
         let mut outputs = vec![list(DataType::Int32)];

@@ -1,32 +1,30 @@
 //! ONE_HOT: adds an axis along which the indexed element has one value, and all others have another.
 
-use std::sync::Arc;
-
 use attache_base::{Constant, DataType, Shape};
-use attache_gpu_ir::{Binary, Expression::Input};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_gpu_ir::{BinaryOp, Expression::Input};
+use attache_graph::{Eval, Fact, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::support::{
-    arity, countable, elements_mut, integral, is_empty, known_integers, movable, only, refuse, required, single,
-    with_element,
-};
-use crate::{Code, Declaration, Definition};
+use crate::shared::support::{countable, elements_mut, only, refuse, single, with_element};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::ONE_HOT), versions: 1..=1, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::ONE_HOT),
+    versions: 1..=1,
+    inputs: &[input("indices").integral(), input("depth").integral(), input("on_value").movable(), input("off_value")],
+    parse,
+}];
 
-/// Inputs: indices, extent of the new axis, the value of indexed elements, the value of others.
 #[derive(Debug)]
 struct OneHot {
     /// Position of the new axis in the output; -1 is last.
     axis: i64,
 }
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+fn parse(declaration: &Declaration<'_>) -> Parsed {
     let options = declaration.options.builtin_options_as_one_hot_options();
     let axis = options.ok_or_else(|| declaration.no_options())?.axis();
-    Ok(Arc::new(OneHot { axis: i64::from(axis) }))
+    Ok(Box::new(OneHot { axis: i64::from(axis) }))
 }
 
 impl OneHot {
@@ -46,32 +44,20 @@ impl OneHot {
     }
 }
 
-impl Op for OneHot {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 4..=4)?;
-        let (indices, depth, on, off) =
-            (required(inputs, 0)?, required(inputs, 1)?, required(inputs, 2)?, required(inputs, 3)?);
-        integral(0, indices)?;
-        integral(1, depth)?;
-        movable(2, on)?;
+impl Operator for OneHot {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let [indices, _, on, off] = inputs.required();
         let is_single = |fact: &Fact| fact.shape.as_ref().is_none_or(|shape| shape.elements() == 1);
         if on.data_type != off.data_type || !is_single(on) || !is_single(off) {
             return Err(OpError::invalid("inputs 2 and 3 are not single values of one type"));
         }
-        let (Some(shape), Some(depth)) = (&indices.shape, known_integers(1, depth)?) else {
+        let (Some(shape), Some(depth)) = (&indices.shape, inputs.integers(1)?) else {
             return Ok(vec![Inferred::unknown(on.data_type)]);
         };
         Ok(vec![Inferred::new(on.data_type, self.output(shape, single(&depth)?)?)])
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        if is_empty(eval) {
-            return Ok(());
-        }
         let (indices, on, off) = (eval.input(0)?, eval.input(2)?, eval.input(3)?);
         let axis = self.axis(indices.shape)?;
         let inner = indices.shape[axis..].iter().product::<usize>();
@@ -88,12 +74,12 @@ impl Op for OneHot {
         Ok(())
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let (indices, shape) = (lowering.input_shape(0)?, lowering.output_shape(0)?.clone());
         let (axis, rank) = (self.axis(indices).map_err(refuse)?, shape.rank());
         // A device compares the indices as floats.
         let depth = u32::try_from(shape[axis]).ok().filter(|depth| *depth <= 1 << 24);
-        let depth = depth.ok_or_else(|| Refusal::new("a device cannot tell so many indices apart"))?;
+        let depth = depth.ok_or_else(|| Unsupported::new("a device cannot tell so many indices apart"))?;
         let mut extents = vec![1; rank];
         extents[axis] = depth as usize;
         // As integers, because f16 does not represent all integers above 2,048.
@@ -106,11 +92,11 @@ impl Op for OneHot {
         let (on, off) = (lowering.input(2)?, lowering.input(3)?);
         let scalar = Shape::default();
         let inputs = [indices, places, lowering.reshape(on, &scalar)?, lowering.reshape(off, &scalar)?];
-        let chosen = Input(0).binary(Binary::Equal, Input(1)).select(Input(2), Input(3));
+        let chosen = Input(0).binary(BinaryOp::Equal, Input(1)).select(Input(2), Input(3));
         let output = match lowering.input_fact(2)?.data_type {
             DataType::Float32 => lowering.map(chosen, &shape, &inputs)?,
             DataType::Bool | DataType::Int8 | DataType::UInt8 => lowering.integer_map(chosen, &shape, &inputs)?,
-            other => return Err(Refusal::new(format!("values of type {other} are not supported"))),
+            other => return Err(Unsupported::new(format!("values of type {other} are not supported"))),
         };
         lowering.output(0, output)
     }

@@ -1,19 +1,21 @@
 //! PACK: stacks inputs of equal shape along a new axis.
 
-use std::sync::Arc;
-
 use attache_base::Shape;
 use attache_gpu_ir::Primitive;
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Fact, Inferred, Lowering, OpError, Unsupported};
 use attache_kernels::movement::concatenate;
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::quantized::require_one_scale;
-use crate::shared::support::{countable, elements, elements_mut, movable, refuse, required, with_element};
-use crate::{Code, Declaration, Definition};
+use crate::shared::support::{countable, elements, elements_mut, refuse, with_element};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::PACK), versions: 1..=5, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::PACK),
+    versions: 1..=5,
+    inputs: &[input("values").movable(), input("values").repeated()],
+    parse,
+}];
 
 #[derive(Debug)]
 struct Pack {
@@ -21,14 +23,14 @@ struct Pack {
     axis: i64,
 }
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+fn parse(declaration: &Declaration<'_>) -> Parsed {
     let options = declaration.options.builtin_options_as_pack_options();
     let options = options.ok_or_else(|| declaration.no_options())?;
     let (stated, inputs) = (options.values_count(), declaration.operator.inputs.len());
     if usize::try_from(stated) != Ok(inputs) {
         return Err(OpError::invalid(format!("{inputs} inputs where its options say {stated}")));
     }
-    Ok(Arc::new(Pack { axis: i64::from(options.axis()) }))
+    Ok(Box::new(Pack { axis: i64::from(options.axis()) }))
 }
 
 impl Pack {
@@ -42,16 +44,11 @@ impl Pack {
     }
 }
 
-impl Op for Pack {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        let first = required(inputs, 0)?;
-        movable(0, first)?;
-        for index in 1..inputs.len() {
-            let input = required(inputs, index)?;
+impl Operator for Pack {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let first = inputs.fact(0);
+        for index in 1..inputs.count() {
+            let input = inputs.fact(index);
             let same_shape = input.shape.is_none() || first.shape.is_none() || input.shape == first.shape;
             if input.data_type != first.data_type || !same_shape {
                 return Err(OpError::invalid(format!("input {index} is not of the first one's type and shape")));
@@ -60,7 +57,7 @@ impl Op for Pack {
         let Some(shape) = &first.shape else { return Ok(vec![Inferred::unknown(first.data_type)]) };
         let (axis, slice) = self.slice(shape)?;
         let mut extents = slice.to_vec();
-        extents[axis] = inputs.len();
+        extents[axis] = inputs.count();
         Ok(vec![Inferred::new(first.data_type, countable(extents.into())?)])
     }
 
@@ -81,7 +78,7 @@ impl Op for Pack {
         Ok(())
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let (axis, slice) = self.slice(lowering.input_shape(0)?).map_err(refuse)?;
         let mut slices = Vec::with_capacity(lowering.input_count());
         for index in 0..lowering.input_count() {
@@ -102,7 +99,7 @@ mod tests {
     fn output<const N: usize>(axis: i64, shapes: &[[usize; N]]) -> Result<Shape, OpError> {
         let facts: Vec<_> = shapes.iter().map(|shape| Fact::new(DataType::Float32, *shape)).collect();
         let inputs: Vec<_> = facts.iter().map(Some).collect();
-        Ok(Pack { axis }.infer(&inputs)?.remove(0).shape.unwrap())
+        Ok(DEFINITIONS[0].infer(&Pack { axis }, &inputs)?.remove(0).shape.unwrap())
     }
 
     #[test]

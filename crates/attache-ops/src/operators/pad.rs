@@ -1,40 +1,38 @@
 //! PAD: padding with zeros, or with the zero point of quantized elements, along every axis.
 
-use std::sync::Arc;
-
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_kernels::movement;
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::exact::affine;
 use crate::shared::padding::{self, known_paddings, padded, paddings, split};
 use crate::shared::quantized::{is_stored, zero};
-use crate::shared::support::{arity, elements, elements_mut, narrow, required, with_element};
-use crate::{Code, Declaration, Definition};
+use crate::shared::support::{elements, elements_mut, narrow, with_element};
+use crate::{Code, Definition, Facts, Operator, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::PAD), versions: 1..=6, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::PAD),
+    versions: 1..=6,
+    inputs: &[input("input").movable(), input("paddings").integral()],
+    parse: |_| Ok(Box::new(Pad)),
+}];
 
 #[derive(Debug)]
 struct Pad;
 
-fn parse(_: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
-    Ok(Arc::new(Pad))
-}
-
-impl Op for Pad {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 2..=2)?;
+impl Operator for Pad {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
         let paddings = known_paddings(inputs)?;
-        let input = required(inputs, 0)?;
+        let input = inputs.fact(0);
         let (Some(paddings), Some(shape)) = (paddings, &input.shape) else {
             return Ok(vec![Inferred::unknown(input.data_type)]);
         };
         Ok(vec![Inferred::new(input.data_type, padded(shape, &paddings)?)])
+    }
+
+    /// The output's scale is checked only when it runs.
+    fn runs_when_empty(&self) -> bool {
+        true
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
@@ -48,7 +46,7 @@ impl Op for Pad {
         Ok(())
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let input = lowering.input_fact(0)?;
         if is_stored(input.data_type) && input.quantization.is_some() {
             return padding::lower(lowering, affine(lowering.output_fact(0)?)?.zero_point as f32);

@@ -1,36 +1,28 @@
 //! PADV2: padding with a given value along every axis.
 
-use std::sync::Arc;
-
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Fact, Inferred, Lowering, OpError, Unsupported};
 use attache_kernels::movement;
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::padding::{self, known_paddings, padded, paddings, split};
 use crate::shared::quantized::require_one_stored_scale;
-use crate::shared::support::{arity, elements, elements_mut, only, required, with_element};
-use crate::{Code, Declaration, Definition};
+use crate::shared::support::{elements, elements_mut, only, with_element};
+use crate::{Code, Definition, Facts, Operator, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::PADV2), versions: 1..=6, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::PADV2),
+    versions: 1..=6,
+    inputs: &[input("input").movable(), input("paddings").integral(), input("constant_values")],
+    parse: |_| Ok(Box::new(PadV2)),
+}];
 
-/// Inputs: elements, paddings and the value.
 #[derive(Debug)]
 struct PadV2;
 
-fn parse(_: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
-    Ok(Arc::new(PadV2))
-}
-
-impl Op for PadV2 {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 3..=3)?;
+impl Operator for PadV2 {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
         let paddings = known_paddings(inputs)?;
-        let (input, value) = (required(inputs, 0)?, required(inputs, 2)?);
+        let (input, value) = (inputs.fact(0), inputs.fact(2));
         if value.data_type != input.data_type || value.shape.as_ref().is_some_and(|shape| shape.elements() != 1) {
             return Err(OpError::invalid(format!("input 2 is not one value of type {}", input.data_type)));
         }
@@ -55,9 +47,9 @@ impl Op for PadV2 {
         Ok(())
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let value = lowering.input_fact(2)?.constant.as_ref();
-        let value = value.ok_or_else(|| Refusal::new("the value to pad with is not constant"))?;
+        let value = value.ok_or_else(|| Unsupported::new("the value to pad with is not constant"))?;
         let fill = match (value.floats(), value.integers()) {
             (Some(floats), _) => floats.first().copied(),
             // A fill value is an f32.
@@ -65,7 +57,7 @@ impl Op for PadV2 {
             (None, None) => None,
         };
         let is_exact = value.integers().is_none_or(|integers| integers.iter().all(|value| value.abs() <= 1 << 24));
-        let fill = fill.filter(|_| is_exact).ok_or_else(|| Refusal::new("a device cannot pad with this value"))?;
+        let fill = fill.filter(|_| is_exact).ok_or_else(|| Unsupported::new("a device cannot pad with this value"))?;
         padding::lower(lowering, fill)
     }
 }
@@ -81,7 +73,9 @@ mod tests {
         let paddings = Fact::constant(Constant::from_values([1, 2], &[1, 2]));
         let infer = |value: Fact| {
             let input = Fact::new(DataType::Float32, [3]);
-            Ok::<_, OpError>(PadV2.infer(&[Some(&input), Some(&paddings), Some(&value)])?.remove(0).shape)
+            Ok::<_, OpError>(
+                DEFINITIONS[0].infer(&PadV2, &[Some(&input), Some(&paddings), Some(&value)])?.remove(0).shape,
+            )
         };
         assert_eq!(infer(Fact::new(DataType::Float32, [])).unwrap(), Some(Shape::from([6])));
         assert!(infer(Fact::new(DataType::Int32, [])).is_err());

@@ -3,13 +3,11 @@
 //! `stored = round(real / scale) + zero point`, ties away from zero, saturated. Float32 may be quantized with several
 //! scales, one for each index of an axis.
 
-use std::sync::Arc;
-
 use attache_base::DataType::{self, Float32, Int4, Int8, Int16, Int32, UInt8};
 use attache_base::{Constant, Element, Shape};
 use attache_gpu_ir::Expression::{self, Constant as Number, Input};
-use attache_gpu_ir::{Binary, Unary, ValueId, Whole};
-use attache_graph::{Conversion, Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_gpu_ir::{BinaryOp, IntExpression, UnaryOp, ValueId};
+use attache_graph::{Conversion, Eval, Fact, Inferred, Lowering, OpError, Unsupported};
 use attache_kernels::Engine;
 use attache_kernels::quantized::elementwise::Finish;
 use attache_kernels::quantized::lookup::Table;
@@ -18,12 +16,12 @@ use attache_kernels::quantized::{Multiplier, Stored};
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::exact::{affine, entries, finished, integers};
-use crate::shared::quantized::{Affine, Channels, pack_nibbles, range, with_stored};
-use crate::shared::support::{arity, refuse, required};
-use crate::{Code, Declaration, Definition};
+use crate::shared::quantized::{Channels, QuantizationParameters, pack_nibbles, range, with_stored};
+use crate::shared::support::refuse;
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
 pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::QUANTIZE), versions: 1..=4, parse }];
+    &[Definition { code: Code::Builtin(BuiltinOperator::QUANTIZE), versions: 1..=4, inputs: &[input("input")], parse }];
 
 /// The conversions implemented by TensorFlow Lite's kernels.
 const PAIRS: &[(DataType, &[DataType])] = &[
@@ -39,9 +37,9 @@ struct Quantize {
     to: DataType,
 }
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+fn parse(declaration: &Declaration<'_>) -> Parsed {
     let output = declaration.outputs.first().ok_or_else(|| OpError::invalid("it has no output"))?;
-    Ok(Arc::new(Quantize { to: output.data_type }))
+    Ok(Box::new(Quantize { to: output.data_type }))
 }
 
 /// A change of scale: input zero point, factor, output zero point.
@@ -49,30 +47,33 @@ type Change = (i32, Multiplier, i32);
 
 fn change(eval: &Eval<'_>) -> Result<Change, OpError> {
     let (input, output) = (eval.input(0)?, &eval.outputs[0]);
-    let from = Affine::new(input.data_type, input.quantization)?;
-    Ok(change_of(from, Affine::new(output.data_type, output.quantization)?))
+    let from = QuantizationParameters::new(input.data_type, input.quantization)?;
+    Ok(change_of(from, QuantizationParameters::new(output.data_type, output.quantization)?))
 }
 
-fn change_of(from: Affine, to: Affine) -> Change {
+fn change_of(from: QuantizationParameters, to: QuantizationParameters) -> Change {
     (from.zero_point, Multiplier::new(f64::from(from.scale) / f64::from(to.scale)), to.zero_point)
 }
 
 /// Emits a change of scale of quantized elements.
-fn lower_change(lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+fn lower_change(lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
     let (from, to) = (lowering.input_fact(0)?, lowering.output_fact(0)?);
     let bounds = range(to.data_type).map_err(refuse)?;
     let (zero_point, factor, to) = change_of(affine(from)?, affine(to)?);
     let (input, shape) = (lowering.input(0)?, lowering.output_shape(0)?.clone());
     let finish = Finish { factor, zero_point: to, bounds };
-    let output =
-        lowering.whole_map(finished(Whole::Input(0).plus(zero_point.wrapping_neg()), finish), &shape, &[input])?;
+    let output = lowering.int_map(
+        finished(IntExpression::Input(0).plus(zero_point.wrapping_neg()), finish),
+        &shape,
+        &[input],
+    )?;
     lowering.output(0, output)
 }
 
 /// For each quantized element except the least, in ascending order: the least float that rounds to it, found by
 /// bisection over the bits of floats, which are ordered like integers. A device can then place a float without
 /// dividing.
-fn thresholds(affine: Affine, (least, most): (i32, i32)) -> Vec<f32> {
+fn thresholds(affine: QuantizationParameters, (least, most): (i32, i32)) -> Vec<f32> {
     // From the least finite float to infinity, by bit pattern.
     let real = |place: i64| match place {
         0.. => f32::from_bits(place as u32),
@@ -99,21 +100,25 @@ const MOST_THRESHOLDS: usize = 1 << 20;
 
 /// Emits the quantization of floats: a guess, which may be wrong by one because a device's product rounds differently,
 /// then corrected by the thresholds on either side.
-fn cut(lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+fn cut(lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
     let (fact, shape) = (lowering.output_fact(0)?, lowering.output_shape(0)?.clone());
     if fact.data_type == Int4 {
-        return Err(Refusal::new("a device stores no numbers of 4 bits"));
+        return Err(Unsupported::new("a device stores no numbers of 4 bits"));
     }
     let channels = Channels::new(fact.data_type, fact.quantization.as_ref(), &shape).map_err(refuse)?;
     let (least, most) = range(fact.data_type).map_err(refuse)?;
     let (affines, length) = (channels.each(), (most - least + 2) as usize);
     if affines.len() > MOST_THRESHOLDS / length {
-        return Err(Refusal::new(format!("{} scales have too many thresholds for a table", affines.len())));
+        return Err(Unsupported::new(format!("{} scales have too many thresholds for a table", affines.len())));
     }
     if let Some(affine) = affines.iter().find(|affine| !SCALES.contains(&affine.scale)) {
-        return Err(Refusal::new(format!("a scale of {:e}, which a device may take for 0 or infinity", affine.scale)));
+        return Err(Unsupported::new(format!(
+            "a scale of {:e}, which a device may take for 0 or infinity",
+            affine.scale
+        )));
     }
-    let around = |affine: &Affine| [vec![f32::MIN], thresholds(*affine, (least, most)), vec![f32::MAX]].concat();
+    let around =
+        |affine: &QuantizationParameters| [vec![f32::MIN], thresholds(*affine, (least, most)), vec![f32::MAX]].concat();
     let table: Vec<f32> = affines.iter().flat_map(around).collect();
     let table = lowering.precise_constant(Constant::from_values([table.len()], &table))?;
     let input = lowering.float_input(0)?;
@@ -122,14 +127,14 @@ fn cut(lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
     if affines.len() > 1 {
         let starts: Vec<i32> = (0..affines.len()).map(|index| (index * length) as i32).collect();
         let starts = integers(lowering, along(fact, affines.len()), &starts)?;
-        place = lowering.whole_map(Whole::Input(0).add(Whole::Input(1)), &shape, &[guess, starts])?;
+        place = lowering.int_map(IntExpression::Input(0).add(IntExpression::Input(1)), &shape, &[guess, starts])?;
     }
-    let next = lowering.whole_map(Whole::Input(0).plus(1), &shape, &[place])?;
+    let next = lowering.int_map(IntExpression::Input(0).plus(1), &shape, &[place])?;
     let (from, to) = (entries(lowering, table, place)?, entries(lowering, table, next)?);
     // In two maps, so that each reads no more values than every device can bind.
-    let is_below = Input(1).binary(Binary::Less, Input(2));
+    let is_below = Input(1).binary(BinaryOp::Less, Input(2));
     let guess = lowering.integer_map(Input(0).subtract(is_below), &shape, &[guess, input, from])?;
-    let is_above = Number(1.0).subtract(Input(1).binary(Binary::Less, Input(2)));
+    let is_above = Number(1.0).subtract(Input(1).binary(BinaryOp::Less, Input(2)));
     let right = Input(0).add(is_above).clamp(0.0, (most - least) as f32);
     let output = lowering.integer_map(right.add(Number(least as f32)), &shape, &[guess, input, to])?;
     lowering.output(0, output)
@@ -146,12 +151,12 @@ fn guess(
     lowering: &mut Lowering<'_>,
     input: ValueId,
     fact: &Fact,
-    affines: &[Affine],
+    affines: &[QuantizationParameters],
     (least, most): (i32, i32),
-) -> Result<ValueId, Refusal> {
+) -> Result<ValueId, Unsupported> {
     let shape = lowering.shape(input).clone();
-    let inverse = |affine: &Affine| affine.scale.recip();
-    let offset = |affine: &Affine| (affine.zero_point - least) as f32;
+    let inverse = |affine: &QuantizationParameters| affine.scale.recip();
+    let offset = |affine: &QuantizationParameters| (affine.zero_point - least) as f32;
     let (mut operands, mut parts) = (vec![input], [Input(1), Input(2)]);
     match affines {
         [affine] => parts = [Number(inverse(affine)), Number(offset(affine))],
@@ -164,7 +169,7 @@ fn guess(
         }
     }
     let [inverse, offset] = parts;
-    let steps = Input(0).multiply(inverse).unary(Unary::Round);
+    let steps = Input(0).multiply(inverse).unary(UnaryOp::Round);
     lowering.integer_map(steps.add(offset).clamp(0.0, (most - least) as f32), &shape, &operands)
 }
 
@@ -181,7 +186,7 @@ fn from_reals<T: Stored>(eval: &mut Eval<'_>) -> Result<(), OpError> {
 /// Quantizes floats to 4-bit integers, packed two to a byte.
 fn to_nibbles(eval: &mut Eval<'_>) -> Result<(), OpError> {
     let (input, engine, output) = (eval.input(0)?, Engine::new(eval.parallel), &mut eval.outputs[0]);
-    let affine = Affine::new(output.data_type, output.quantization)?;
+    let affine = QuantizationParameters::new(output.data_type, output.quantization)?;
     let reals = input.values::<f32>()?;
     let mut stored = vec![0i8; reals.len()];
     quantize(engine, reals, &mut stored, affine.pair());
@@ -198,28 +203,28 @@ fn from_bytes<I: Stored, O: Stored>(eval: &mut Eval<'_>) -> Result<(), OpError> 
     Ok(())
 }
 
-fn from_wide<I: Element + Into<i32>, O: Stored>(eval: &mut Eval<'_>) -> Result<(), OpError> {
+fn from_int16x8<I: Element + Into<i32>, O: Stored>(eval: &mut Eval<'_>) -> Result<(), OpError> {
     let (change, engine, input) = (change(eval)?, Engine::new(eval.parallel), eval.input(0)?);
     requantize(engine, input.values::<I>()?, eval.outputs[0].values::<O>()?, change);
     Ok(())
 }
 
-impl Op for Quantize {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 1..=1)?;
-        let input = required(inputs, 0)?;
+impl Operator for Quantize {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let input = inputs.fact(0);
         let allowed = PAIRS.iter().any(|(from, to)| *from == input.data_type && to.contains(&self.to));
         if !allowed {
             return Err(OpError::unsupported(format!("from {} to {} is not implemented", input.data_type, self.to)));
         }
         if input.data_type != Float32 {
-            Affine::new(input.data_type, input.quantization.as_ref())?;
+            QuantizationParameters::new(input.data_type, input.quantization.as_ref())?;
         }
         Ok(vec![Inferred { data_type: self.to, shape: input.shape.clone() }])
+    }
+
+    /// The output's scale is checked only when it runs.
+    fn runs_when_empty(&self) -> bool {
+        true
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
@@ -234,8 +239,8 @@ impl Op for Quantize {
                 output.iter_mut().zip(input).for_each(|(value, x)| *value = requantized((*x).into(), change));
                 Ok(())
             }
-            (Int16, to) => with_stored!(to, T => from_wide::<i16, T>(eval)),
-            (_, to) => with_stored!(to, T => from_wide::<i32, T>(eval)),
+            (Int16, to) => with_stored!(to, T => from_int16x8::<i16, T>(eval)),
+            (_, to) => with_stored!(to, T => from_int16x8::<i32, T>(eval)),
         }
     }
 
@@ -244,7 +249,7 @@ impl Op for Quantize {
     }
 
     /// When computed as floats, input and output are equal, apart from the rounding of every quantized output.
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         if lowering.output_fact(0)?.data_type != Float32 {
             return if lowering.input_fact(0)?.data_type == Float32 { cut(lowering) } else { lower_change(lowering) };
         }
@@ -265,7 +270,7 @@ mod tests {
         let quantization = Quantization { scale: vec![0.5], zero_point: vec![0], axis: 0 };
         let infer = |from, to| {
             let input = Fact { quantization: Some(quantization.clone()), ..Fact::new(from, [2, 3]) };
-            Quantize { to }.infer(&[Some(&input)])
+            DEFINITIONS[0].infer(&Quantize { to }, &[Some(&input)])
         };
         assert_eq!(infer(Float32, Int16).unwrap(), [Inferred::new(Int16, [2, 3])]);
         assert!(infer(Int16, Int32).is_ok());
@@ -273,6 +278,6 @@ mod tests {
             assert!(matches!(infer(from, to), Err(OpError::Unsupported(_))), "{from} {to}");
         }
         let unscaled = Fact::new(Int8, [2]);
-        assert!(matches!(Quantize { to: Int8 }.infer(&[Some(&unscaled)]), Err(OpError::Invalid(_))));
+        assert!(matches!(DEFINITIONS[0].infer(&Quantize { to: Int8 }, &[Some(&unscaled)]), Err(OpError::Invalid(_))));
     }
 }

@@ -1,17 +1,20 @@
 //! RANGE: `start`, `start + delta`, `start + 2 × delta` and so on, up to but excluding `limit`.
 
 use std::ops::Sub;
-use std::sync::Arc;
 
 use attache_base::{DataType, Element};
-use attache_graph::{Eval, Fact, Inferred, Op, OpError};
+use attache_graph::{Eval, Fact, Inferred, OpError};
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::support::{arity, countable, one_of, only, required, same_type};
-use crate::{Code, Definition};
+use crate::shared::support::{countable, only, same_type};
+use crate::{Code, Definition, Facts, Operator, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::RANGE), versions: 1..=2, parse: |_| Ok(Arc::new(Range)) }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::RANGE),
+    versions: 1..=2,
+    inputs: &[input("start").of(&TYPES), input("limit").of(&TYPES), input("delta").of(&TYPES)],
+    parse: |_| Ok(Box::new(Range)),
+}];
 
 const TYPES: [DataType; 3] = [DataType::Int32, DataType::Int64, DataType::Float32];
 
@@ -69,16 +72,10 @@ fn write<T: Element>(eval: &mut Eval<'_>, element: impl Fn(T, T, usize) -> T) ->
     Ok(())
 }
 
-impl Op for Range {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 3..=3)?;
-        let inputs = [required(inputs, 0)?, required(inputs, 1)?, required(inputs, 2)?];
+impl Operator for Range {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let inputs = inputs.required::<3>();
         for (index, input) in inputs.into_iter().enumerate() {
-            one_of(index, input, &TYPES)?;
             same_type(inputs[0], input)?;
             if let Some(shape) = input.shape.as_ref().filter(|shape| shape.rank() != 0) {
                 return Err(OpError::invalid(format!("input {index} of shape {shape} is not a scalar")));

@@ -1,17 +1,18 @@
 //! READ_VARIABLE: the value of a resource variable.
 
-use std::sync::Arc;
-
 use attache_base::DataType;
-use attache_graph::{Eval, Fact, Handle, Inferred, Op, OpError};
+use attache_graph::{Eval, Handle, Inferred, OpError};
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::callee::{deliver, stated_types};
-use crate::shared::support::{arity, required, resource};
-use crate::{Code, Declaration, Definition};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::READ_VARIABLE), versions: 1..=1, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::READ_VARIABLE),
+    versions: 1..=1,
+    inputs: &[input("resource_id").resource()],
+    parse,
+}];
 
 #[derive(Debug)]
 struct ReadVariable {
@@ -19,25 +20,24 @@ struct ReadVariable {
     types: Vec<DataType>,
 }
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+fn parse(declaration: &Declaration<'_>) -> Parsed {
     let types = stated_types(declaration);
     match types.len() {
-        1 => Ok(Arc::new(ReadVariable { types })),
+        1 => Ok(Box::new(ReadVariable { types })),
         count => Err(OpError::invalid(format!("{count} outputs; it has 1"))),
     }
 }
 
-impl Op for ReadVariable {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
+impl Operator for ReadVariable {
+    /// The shape is that of the last assigned value, which is known where all assignments have the same shape.
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let shape = inputs.fact(0).held.clone();
+        Ok(self.types.iter().map(|data_type| Inferred { data_type: *data_type, shape: shape.clone() }).collect())
     }
 
-    /// The shape is that of the last assigned value, which is known where all assignments have the same shape.
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 1..=1)?;
-        resource(inputs)?;
-        let shape = required(inputs, 0)?.held.clone();
-        Ok(self.types.iter().map(|data_type| Inferred { data_type: *data_type, shape: shape.clone() }).collect())
+    /// It fails where the variable has no value, or one of another shape.
+    fn runs_when_empty(&self) -> bool {
+        true
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {

@@ -1,53 +1,58 @@
 //! Reductions over the axes named by an input; one table row each. Float32 sums accumulate in float32, integer sums
 //! wrap.
 
-use std::sync::Arc;
-
 use attache_base::{DataType, Element};
-use attache_gpu_ir::Reduction;
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_gpu_ir::ReduceOp;
+use attache_graph::{Eval, Fact, Inferred, Lowering, OpError, Unsupported};
 use attache_kernels::Engine;
-use attache_kernels::quantized::fixed_point::multiply_wide;
+use attache_kernels::quantized::fixed_point::multiply_int16x8;
 use attache_kernels::quantized::{Multiplier, Stored};
 use attache_kernels::reduce::{self, Reduction as Kernel};
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::exact::is_exact;
-use crate::shared::quantized::{Affine, is_stored, require_one_stored_scale, with_stored};
+use crate::shared::quantized::{QuantizationParameters, is_stored, require_one_stored_scale, with_stored};
 use crate::shared::reduction::{self, Folding};
-use crate::shared::support::{elements, elements_mut, is_empty};
-use crate::{Code, Declaration, Definition};
+use crate::shared::support::{elements, elements_mut};
+use crate::{Code, Declaration, Definition, Facts, Input, Operator, Parsed, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[
-    row(Code::Builtin(BuiltinOperator::REDUCE_ALL), 1, |declaration| {
-        truths(declaration, |a, b| a && b, true, Reduction::Minimum)
+    row(Code::Builtin(BuiltinOperator::REDUCE_ALL), 1, TRUTHS, |declaration| {
+        truths(declaration, |a, b| a && b, true, ReduceOp::Minimum)
     }),
-    row(Code::Builtin(BuiltinOperator::REDUCE_ANY), 1, |declaration| {
-        truths(declaration, |a, b| a || b, false, Reduction::Maximum)
+    row(Code::Builtin(BuiltinOperator::REDUCE_ANY), 1, TRUTHS, |declaration| {
+        truths(declaration, |a, b| a || b, false, ReduceOp::Maximum)
     }),
-    row(Code::Builtin(BuiltinOperator::REDUCE_MAX), 3, |declaration| {
-        numbers(declaration, Kernel::Maximum, (i64::max, i64::MIN), Reduction::Maximum, Form::Same)
+    row(Code::Builtin(BuiltinOperator::REDUCE_MAX), 3, NUMBERS, |declaration| {
+        numbers(declaration, Kernel::Maximum, (i64::max, i64::MIN), ReduceOp::Maximum, QuantizedReduction::Same)
     }),
-    row(Code::Builtin(BuiltinOperator::REDUCE_MIN), 3, |declaration| {
-        numbers(declaration, Kernel::Minimum, (i64::min, i64::MAX), Reduction::Minimum, Form::Same)
+    row(Code::Builtin(BuiltinOperator::REDUCE_MIN), 3, NUMBERS, |declaration| {
+        numbers(declaration, Kernel::Minimum, (i64::min, i64::MAX), ReduceOp::Minimum, QuantizedReduction::Same)
     }),
-    row(Code::Builtin(BuiltinOperator::REDUCE_PROD), 2, |declaration| {
-        numbers(declaration, Kernel::Product, (i64::wrapping_mul, 1), Reduction::Product, Form::Product)
+    row(Code::Builtin(BuiltinOperator::REDUCE_PROD), 2, FACTORS, |declaration| {
+        numbers(declaration, Kernel::Product, (i64::wrapping_mul, 1), ReduceOp::Product, QuantizedReduction::Product)
     }),
-    row(Code::Builtin(BuiltinOperator::SUM), 2, |declaration| {
-        numbers(declaration, Kernel::Sum, (i64::wrapping_add, 0), Reduction::Sum, Form::Sum)
+    row(Code::Builtin(BuiltinOperator::SUM), 2, NUMBERS, |declaration| {
+        numbers(declaration, Kernel::Sum, (i64::wrapping_add, 0), ReduceOp::Sum, QuantizedReduction::Sum)
     }),
 ];
 
-type Parsed = Result<Arc<dyn Op>, OpError>;
+const AXES: Input = input("axes").of(&[DataType::Int32]);
+const TRUTHS: &[Input] = &[input("input").of(&[DataType::Bool]), AXES];
+const NUMBERS: &[Input] = &[input("input").of(&TYPES), AXES];
+const FACTORS: &[Input] = &[input("input").of(TYPES.split_at(5).0), AXES];
 
-const fn row(code: Code, newest: i32, parse: fn(&Declaration<'_>) -> Parsed) -> Definition {
-    Definition { code, versions: 1..=newest, parse }
+/// The types of numbers; products do not support the last one.
+const TYPES: [DataType; 6] =
+    [DataType::Float32, DataType::Int32, DataType::Int64, DataType::Int8, DataType::Int16, DataType::UInt8];
+
+const fn row(code: Code, newest: i32, inputs: &'static [Input], parse: fn(&Declaration<'_>) -> Parsed) -> Definition {
+    Definition { code, versions: 1..=newest, inputs, parse }
 }
 
 /// How quantized elements are reduced.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Form {
+enum QuantizedReduction {
     /// As integers: the scale does not change.
     Same,
     /// A sum at the output's scale.
@@ -59,27 +64,26 @@ enum Form {
 /// A reduction of numbers.
 #[derive(Debug)]
 struct Numbers {
-    name: &'static str,
     folding: Folding,
     /// The CPU kernel for floats.
     kernel: Kernel,
     /// The reduction of integers, in 64 bits and wrapped, and its initial value, which is saturated to the type.
     integer: (fn(i64, i64) -> i64, i64),
     /// The reduction on a device.
-    reduction: Reduction,
+    reduction: ReduceOp,
     /// The reduction of quantized elements.
-    form: Form,
+    form: QuantizedReduction,
 }
 
 fn numbers(
     declaration: &Declaration<'_>,
     kernel: Kernel,
     integer: (fn(i64, i64) -> i64, i64),
-    reduction: Reduction,
-    form: Form,
+    reduction: ReduceOp,
+    form: QuantizedReduction,
 ) -> Parsed {
-    let (name, folding) = (declaration.builtin_name(), Folding::parse(declaration)?);
-    Ok(Arc::new(Numbers { name, folding, kernel, integer, reduction, form }))
+    let folding = Folding::parse(declaration)?;
+    Ok(Box::new(Numbers { folding, kernel, integer, reduction, form }))
 }
 
 impl Numbers {
@@ -96,17 +100,13 @@ impl Numbers {
     }
 }
 
-/// Supported element types; products do not support the last one.
-const TYPES: [DataType; 6] =
-    [DataType::Float32, DataType::Int32, DataType::Int64, DataType::Int8, DataType::Int16, DataType::UInt8];
-
 impl Numbers {
     fn stored(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let (input, folded) = (eval.input(0)?, self.folding.axes(eval)?);
         match self.form {
-            Form::Sum => return reduction::rescaled_sum(eval, &folded, false),
-            Form::Product if input.quantization.is_some() => return rescaled_product(eval, &folded),
-            Form::Same | Form::Product => {}
+            QuantizedReduction::Sum => return reduction::rescaled_sum(eval, &folded, false),
+            QuantizedReduction::Product if input.quantization.is_some() => return rescaled_product(eval, &folded),
+            QuantizedReduction::Same | QuantizedReduction::Product => {}
         }
         let start = self.integer.1.clamp(-(1 << 20), 1 << 20) as i32;
         with_stored!(input.data_type, T => {
@@ -124,49 +124,38 @@ impl Numbers {
 /// so that nothing overflows whose result fits the output.
 fn rescaled_product(eval: &mut Eval<'_>, folded: &[bool]) -> Result<(), OpError> {
     let (input, output) = (eval.input(0)?, &mut eval.outputs[0]);
-    let from = Affine::new(input.data_type, input.quantization)?;
-    let to = Affine::new(output.data_type, output.quantization)?;
+    let from = QuantizationParameters::new(input.data_type, input.quantization)?;
+    let to = QuantizationParameters::new(output.data_type, output.quantization)?;
     let count = input.shape.elements() / output.shape.elements().max(1);
     let factor = Multiplier::new(f64::from(from.scale) / f64::from(to.scale).powf(1.0 / count.max(1) as f64));
     let mut products = vec![None; output.shape.elements()];
     with_stored!(input.data_type, T => {
         let step = |product: Option<i32>, element: T| {
             let element = i32::from(element) - from.zero_point;
-            Some(product.map_or(element, |product| multiply_wide(i64::from(product) * i64::from(element), factor)))
+            Some(product.map_or(element, |product| multiply_int16x8(i64::from(product) * i64::from(element), factor)))
         };
         reduce::fold(input.values::<T>()?, input.shape, folded, &mut products, None, step);
         for (value, product) in output.values::<T>()?.iter_mut().zip(products) {
-            let product = multiply_wide(product.unwrap_or(1).into(), factor);
+            let product = multiply_int16x8(product.unwrap_or(1).into(), factor);
             *value = T::saturate(product.saturating_add(to.zero_point));
         }
     });
     Ok(())
 }
 
-impl Op for Numbers {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        let types = match self.form {
-            Form::Product => &TYPES[..5],
-            Form::Same | Form::Sum => &TYPES,
-        };
-        self.folding.infer(inputs, types)
+impl Operator for Numbers {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        self.folding.infer(inputs)
     }
 
     fn check_scales(&self, inputs: &[Option<&Fact>], outputs: &[&Fact]) -> Result<(), OpError> {
         match self.form {
-            Form::Same => require_one_stored_scale(inputs, 0..1, outputs),
-            Form::Sum | Form::Product => Ok(()),
+            QuantizedReduction::Same => require_one_stored_scale(inputs, 0..1, outputs),
+            QuantizedReduction::Sum | QuantizedReduction::Product => Ok(()),
         }
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        if is_empty(eval) {
-            return Ok(());
-        }
         let (input, start) = (eval.input(0)?, self.integer.1);
         match input.data_type {
             data_type if is_stored(data_type) => return self.stored(eval),
@@ -182,13 +171,17 @@ impl Op for Numbers {
         Ok(())
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         match self.form {
-            Form::Sum if is_exact(lowering, 0) => return self.folding.lower_sum(lowering, false),
-            Form::Product if is_exact(lowering, 0) => {
-                return Err(Refusal::new("products of stored numbers are rescaled one after the other, in 64 bits"));
+            QuantizedReduction::Sum if is_exact(lowering, 0) => return self.folding.lower_sum(lowering, false),
+            QuantizedReduction::Product if is_exact(lowering, 0) => {
+                return Err(Unsupported::new(
+                    "products of stored numbers are rescaled one after the other, in 64 bits",
+                ));
             }
-            Form::Same if is_exact(lowering, 0) => return self.folding.lower_extremum(lowering, self.reduction),
+            QuantizedReduction::Same if is_exact(lowering, 0) => {
+                return self.folding.lower_extremum(lowering, self.reduction);
+            }
             _ => {}
         }
         let input = lowering.float_input(0)?;
@@ -199,38 +192,25 @@ impl Op for Numbers {
 /// A reduction of booleans; any byte other than 0 is true.
 #[derive(Debug)]
 struct Truths {
-    name: &'static str,
     folding: Folding,
     function: fn(bool, bool) -> bool,
     /// The result for no elements.
     start: bool,
     /// The equivalent reduction on a device, with 1 for true and 0 for false.
-    reduction: Reduction,
+    reduction: ReduceOp,
 }
 
-fn truths(
-    declaration: &Declaration<'_>,
-    function: fn(bool, bool) -> bool,
-    start: bool,
-    reduction: Reduction,
-) -> Parsed {
-    let (name, folding) = (declaration.builtin_name(), Folding::parse(declaration)?);
-    Ok(Arc::new(Truths { name, folding, function, start, reduction }))
+fn truths(declaration: &Declaration<'_>, function: fn(bool, bool) -> bool, start: bool, reduction: ReduceOp) -> Parsed {
+    let folding = Folding::parse(declaration)?;
+    Ok(Box::new(Truths { folding, function, start, reduction }))
 }
 
-impl Op for Truths {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        self.folding.infer(inputs, &[DataType::Bool])
+impl Operator for Truths {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        self.folding.infer(inputs)
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        if is_empty(eval) {
-            return Ok(());
-        }
         let (input, folded) = (eval.input(0)?, self.folding.axes(eval)?);
         let step = |folded: u8, element: u8| u8::from((self.function)(folded != 0, element != 0));
         let output = elements_mut::<u8>(eval.outputs[0].bytes)?;
@@ -238,7 +218,7 @@ impl Op for Truths {
         Ok(())
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let input = lowering.input(0)?;
         self.folding.lower(lowering, self.reduction, input)
     }
@@ -252,14 +232,15 @@ mod tests {
     fn numbers_and_truths_are_folded_apart() {
         let (folding, axes) = (Folding { keep_dims: false }, Fact::new(DataType::Int32, [1]));
         let function: fn(bool, bool) -> bool = |a, b| a && b;
-        let all = Truths { name: "", folding, function, start: true, reduction: Reduction::Minimum };
+        let all = Truths { folding, function, start: true, reduction: ReduceOp::Minimum };
         let integer: (fn(i64, i64) -> i64, i64) = (i64::wrapping_add, 0);
         let sum =
-            Numbers { name: "", folding, kernel: Kernel::Sum, integer, reduction: Reduction::Sum, form: Form::Sum };
+            Numbers { folding, kernel: Kernel::Sum, integer, reduction: ReduceOp::Sum, form: QuantizedReduction::Sum };
         for (data_type, is_number) in [(DataType::Float32, true), (DataType::Int64, true), (DataType::Bool, false)] {
             let input = Fact::new(data_type, [2, 3]);
             let inputs = [Some(&input), Some(&axes)];
-            assert_eq!((sum.infer(&inputs).is_ok(), all.infer(&inputs).is_ok()), (is_number, !is_number));
+            let [all, sum] = [DEFINITIONS[0].infer(&all, &inputs), DEFINITIONS[5].infer(&sum, &inputs)];
+            assert_eq!((sum.is_ok(), all.is_ok()), (is_number, !is_number));
         }
     }
 }

@@ -1,16 +1,18 @@
 //! RESHAPE: the same elements in another shape.
 
-use std::sync::Arc;
-
 use attache_base::{DataType, Shape};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::support::{arity, countable, known_integers, movable, required};
-use crate::{Code, Declaration, Definition};
+use crate::shared::support::countable;
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::RESHAPE), versions: 1..=1, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::RESHAPE),
+    versions: 1..=1,
+    inputs: &[input("input").movable(), input("shape").optional()],
+    parse,
+}];
 
 #[derive(Debug)]
 struct Reshape {
@@ -18,10 +20,10 @@ struct Reshape {
     new_shape: Option<Vec<i64>>,
 }
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+fn parse(declaration: &Declaration<'_>) -> Parsed {
     let options = declaration.options.builtin_options_as_reshape_options();
     let new_shape = options.and_then(|options| options.new_shape());
-    Ok(Arc::new(Reshape { new_shape: new_shape.map(|shape| shape.iter().map(i64::from).collect()) }))
+    Ok(Box::new(Reshape { new_shape: new_shape.map(|shape| shape.iter().map(i64::from).collect()) }))
 }
 
 /// Resolves the requested shape: one extent of -1 is inferred from `elements`.
@@ -46,23 +48,17 @@ impl Reshape {
     }
 }
 
-impl Op for Reshape {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 1..=2)?;
-        let input = required(inputs, 0)?;
-        movable(0, input)?;
+impl Operator for Reshape {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let input = inputs.fact(0);
         let unknown = Ok(vec![Inferred::unknown(input.data_type)]);
         let Some(elements) = input.shape.as_ref().map(|shape| shape.elements()) else { return unknown };
         // As in TensorFlow Lite, a shape input of a type other than int32 is ignored.
-        let shape = match inputs.get(1).copied().flatten().filter(|shape| shape.data_type == DataType::Int32) {
+        let shape = match inputs.optional(1).filter(|shape| shape.data_type == DataType::Int32) {
             Some(fact) if fact.shape.as_ref().is_some_and(|shape| shape.rank() != 1) => {
                 return Err(OpError::invalid("input 1 is not a list"));
             }
-            Some(fact) => match known_integers(1, fact)? {
+            Some(_) => match inputs.integers(1)? {
                 Some(wanted) => resolve(&wanted, elements)?,
                 None => return unknown,
             },
@@ -77,7 +73,7 @@ impl Op for Reshape {
         Ok(())
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let input = lowering.input(0)?;
         let shape = lowering.output_shape(0)?.clone();
         let output = lowering.reshape(input, &shape)?;
@@ -92,6 +88,7 @@ impl Op for Reshape {
 #[cfg(test)]
 mod tests {
     use attache_base::Constant;
+    use attache_graph::Fact;
 
     use super::*;
 
@@ -108,8 +105,9 @@ mod tests {
     fn a_list_of_32_bit_integers_wins_over_the_options() {
         let reshape = Reshape { new_shape: Some(vec![3, 2]) };
         let input = Fact::new(DataType::Float32, [6]);
-        let shape =
-            |new_shape: Fact| reshape.infer(&[Some(&input), Some(&new_shape)]).map(|made| made[0].shape.clone());
+        let shape = |new_shape: Fact| {
+            DEFINITIONS[0].infer(&reshape, &[Some(&input), Some(&new_shape)]).map(|made| made[0].shape.clone())
+        };
         let constant = |constant| Fact::constant(constant);
         assert_eq!(shape(constant(Constant::from_values([2], &[2i32, 3]))).unwrap(), Some([2, 3].into()));
         assert_eq!(shape(constant(Constant::from_values([2], &[2i64, 3]))).unwrap(), Some([3, 2].into()));

@@ -1,25 +1,24 @@
 //! RESIZE_NEAREST_NEIGHBOR: resizing with the nearest element.
 
-use std::sync::Arc;
-
 use attache_base::DataType::{Float32, Int8, Int16, Int32, UInt8};
 use attache_gpu_ir::Sampling;
-use attache_graph::{Op, OpError};
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::resize::Resize;
-use crate::{Code, Declaration, Definition};
+use crate::{Code, Declaration, Definition, Parsed, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::RESIZE_NEAREST_NEIGHBOR), versions: 1..=4, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::RESIZE_NEAREST_NEIGHBOR),
+    versions: 1..=4,
+    inputs: &[input("images").of(&[Float32, Int32, UInt8, Int8, Int16]), input("size").of(&[Int32])],
+    parse,
+}];
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+fn parse(declaration: &Declaration<'_>) -> Parsed {
     let options = declaration.options.builtin_options_as_resize_nearest_neighbor_options();
     let options = options.ok_or_else(|| declaration.no_options())?;
-    Ok(Arc::new(Resize {
-        name: DEFINITIONS[0].name(),
+    Ok(Box::new(Resize {
         sampling: Sampling::Nearest,
-        types: &[Float32, Int32, UInt8, Int8, Int16],
         align_corners: options.align_corners(),
         half_pixel_centers: options.half_pixel_centers(),
     }))

@@ -1,25 +1,22 @@
 //! REVERSE_V2: the input reversed along some axes.
 
-use std::sync::Arc;
-
 use attache_base::Shape;
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::support::{arity, axis_of, integral, known_integers, movable, refuse, required};
+use crate::shared::support::{axis_of, refuse};
 use crate::shared::view::{Along, View};
-use crate::{Code, Declaration, Definition};
+use crate::{Code, Definition, Facts, Operator, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::REVERSE_V2), versions: 1..=4, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::REVERSE_V2),
+    versions: 1..=4,
+    inputs: &[input("input").movable(), input("axes").integral()],
+    parse: |_| Ok(Box::new(ReverseV2)),
+}];
 
-/// Inputs: elements and the axes.
 #[derive(Debug)]
 struct ReverseV2;
-
-fn parse(_: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
-    Ok(Arc::new(ReverseV2))
-}
 
 fn view(shape: &Shape, axes: &[i64]) -> Result<View, OpError> {
     let mut coordinates: Vec<_> = (0..shape.rank()).map(Along::whole).collect();
@@ -33,20 +30,18 @@ fn view(shape: &Shape, axes: &[i64]) -> Result<View, OpError> {
     Ok(View { output: shape.clone(), coordinates })
 }
 
-impl Op for ReverseV2 {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 2..=2)?;
-        let (input, axes) = (required(inputs, 0)?, required(inputs, 1)?);
-        movable(0, input)?;
-        integral(1, axes)?;
-        if let (Some(shape), Some(axes)) = (&input.shape, known_integers(1, axes)?) {
+impl Operator for ReverseV2 {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let input = inputs.fact(0);
+        if let (Some(shape), Some(axes)) = (&input.shape, inputs.integers(1)?) {
             view(shape, &axes)?;
         }
         Ok(vec![Inferred { data_type: input.data_type, shape: input.shape.clone() }])
+    }
+
+    /// Axes that are known only at run time are checked when it runs.
+    fn runs_when_empty(&self) -> bool {
+        true
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
@@ -54,7 +49,7 @@ impl Op for ReverseV2 {
         view(input.shape, &eval.input(1)?.integers()?)?.copy(input, eval.outputs[0].bytes)
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let view = view(lowering.input_shape(0)?, &lowering.integers(1)?).map_err(refuse)?;
         let input = lowering.input(0)?;
         let output = view.lower(lowering, input)?;

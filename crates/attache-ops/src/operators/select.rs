@@ -2,41 +2,35 @@
 //! SELECT_V2 broadcasts all three by NumPy's rules. In SELECT the second and the third have one shape, and the
 //! condition has that shape too, is a scalar, or has one element for each outermost slice.
 
-use std::sync::Arc;
-
 use attache_base::{DataType, Shape};
 use attache_gpu_ir::Expression::Input;
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_kernels::elementwise::broadcast3;
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::support::{
-    arity, broadcast, elements, elements_mut, movable, one_of, required, same_type, with_element,
-};
-use crate::{Code, Declaration, Definition};
+use crate::shared::support::{broadcast, elements, elements_mut, same_type, with_element};
+use crate::{Code, Definition, Facts, Operator, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[
     Definition {
         code: Code::Builtin(BuiltinOperator::SELECT),
         versions: 1..=4,
-        parse: |declaration| select(declaration, false),
+        inputs: INPUTS,
+        parse: |_| Ok(Box::new(Select { broadcasts: false })),
     },
     Definition {
         code: Code::Builtin(BuiltinOperator::SELECT_V2),
         versions: 1..=2,
-        parse: |declaration| select(declaration, true),
+        inputs: INPUTS,
+        parse: |_| Ok(Box::new(Select { broadcasts: true })),
     },
 ];
 
-/// Inputs: condition and the two tensors to select from.
+const INPUTS: &[crate::Input] = &[input("condition").of(&[DataType::Bool]), input("x").movable(), input("y")];
+
 #[derive(Debug)]
 struct Select {
-    name: &'static str,
     broadcasts: bool,
-}
-
-fn select(declaration: &Declaration<'_>, broadcasts: bool) -> Result<Arc<dyn Op>, OpError> {
-    Ok(Arc::new(Select { name: declaration.builtin_name(), broadcasts }))
 }
 
 impl Select {
@@ -58,16 +52,9 @@ impl Select {
     }
 }
 
-impl Op for Select {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 3..=3)?;
-        let [condition, then, otherwise] = [required(inputs, 0)?, required(inputs, 1)?, required(inputs, 2)?];
-        one_of(0, condition, &[DataType::Bool])?;
-        movable(1, then)?;
+impl Operator for Select {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let [condition, then, otherwise] = inputs.required();
         same_type(then, otherwise)?;
         let shape = if self.broadcasts {
             broadcast(&[condition, then, otherwise])?
@@ -96,7 +83,7 @@ impl Op for Select {
         Ok(())
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let shape = lowering.output_shape(0)?.clone();
         let condition = self.condition(lowering.input_shape(0)?, &shape);
         let inputs = [lowering.input(0)?, lowering.input(1)?, lowering.input(2)?];
@@ -107,7 +94,7 @@ impl Op for Select {
             DataType::Bool | DataType::Int8 | DataType::UInt8 | DataType::Int16 => {
                 lowering.integer_map(chosen, &shape, &inputs)?
             }
-            other => return Err(Refusal::new(format!("a device may round integers of type {other}"))),
+            other => return Err(Unsupported::new(format!("a device may round integers of type {other}"))),
         };
         lowering.output(0, output)
     }
@@ -115,13 +102,19 @@ impl Op for Select {
 
 #[cfg(test)]
 mod tests {
+    use attache_graph::Fact;
+
     use super::*;
 
     fn infer(broadcasts: bool, [condition, then, otherwise]: [&[usize]; 3]) -> Result<Shape, OpError> {
         let condition = Fact::new(DataType::Bool, condition);
         let [then, otherwise] = [then, otherwise].map(|shape| Fact::new(DataType::Float32, shape));
-        let select = Select { name: "", broadcasts };
-        Ok(select.infer(&[Some(&condition), Some(&then), Some(&otherwise)])?.remove(0).shape.unwrap())
+        let select = Select { broadcasts };
+        Ok(DEFINITIONS[usize::from(broadcasts)]
+            .infer(&select, &[Some(&condition), Some(&then), Some(&otherwise)])?
+            .remove(0)
+            .shape
+            .unwrap())
     }
 
     #[test]

@@ -1,16 +1,13 @@
 //! SHAPE: the extents of the input.
 
-use std::sync::Arc;
-
 use attache_base::{Constant, DataType, Shape};
-use attache_graph::{Eval, Fact, Inferred, Op, OpError};
+use attache_graph::{Eval, Inferred, OpError};
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::support::{arity, required};
-use crate::{Code, Declaration, Definition};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
 pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::SHAPE), versions: 1..=1, parse }];
+    &[Definition { code: Code::Builtin(BuiltinOperator::SHAPE), versions: 1..=1, inputs: &[input("input")], parse }];
 
 /// The input may be of any type.
 #[derive(Debug)]
@@ -19,10 +16,10 @@ struct Extents {
     data_type: DataType,
 }
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+fn parse(declaration: &Declaration<'_>) -> Parsed {
     let options = declaration.options.builtin_options_as_shape_options().ok_or_else(|| declaration.no_options())?;
     match DataType::from_code(options.out_type().0) {
-        Some(data_type @ (DataType::Int32 | DataType::Int64)) => Ok(Arc::new(Extents { data_type })),
+        Some(data_type @ (DataType::Int32 | DataType::Int64)) => Ok(Box::new(Extents { data_type })),
         _ => Err(OpError::invalid("extents are neither of type INT32 nor of type INT64")),
     }
 }
@@ -42,14 +39,9 @@ impl Extents {
     }
 }
 
-impl Op for Extents {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 1..=1)?;
-        let shape = required(inputs, 0)?.shape.as_ref();
+impl Operator for Extents {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let shape = inputs.fact(0).shape.as_ref();
         Ok(vec![Inferred { data_type: self.data_type, shape: shape.map(|shape| [shape.rank()].into()) }])
     }
 
@@ -59,19 +51,22 @@ impl Op for Extents {
         Ok(())
     }
 
-    fn value_of_shapes(&self, inputs: &[Option<&Fact>]) -> Option<Constant> {
-        self.list(required(inputs, 0).ok()?.shape.as_ref()?).ok()
+    fn value_of_shapes(&self, inputs: Facts<'_>) -> Option<Constant> {
+        self.list(inputs.fact(0).shape.as_ref()?).ok()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use attache_graph::Fact;
+
     use super::*;
 
     #[test]
     fn extents_are_known_before_values() {
         let value = |data_type, shape: Shape| {
-            Extents { data_type }.value_of_shapes(&[Some(&Fact::new(DataType::Float32, shape))])
+            let input = Fact::new(DataType::Float32, shape);
+            Extents { data_type }.value_of_shapes(Facts::checked(DEFINITIONS[0].inputs, &[Some(&input)]).ok()?)
         };
         assert_eq!(value(DataType::Int32, [2, 0, 3].into()).unwrap().integers(), Some(vec![2, 0, 3]));
         assert_eq!(value(DataType::Int64, [7].into()).unwrap().values::<i64>().unwrap()[..], [7]);

@@ -1,25 +1,22 @@
 //! SLICE: a block of the input, `size[a]` elements from `begin[a]` along each axis; a size of -1 extends to the end.
 
-use std::sync::Arc;
-
 use attache_base::Shape;
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::support::{arity, integral, known_integers, movable, refuse, required};
+use crate::shared::support::refuse;
 use crate::shared::view::{Along, View};
-use crate::{Code, Declaration, Definition};
+use crate::{Code, Definition, Facts, Operator, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::SLICE), versions: 1..=8, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::SLICE),
+    versions: 1..=8,
+    inputs: &[input("input").movable(), input("begin").integral(), input("size").integral()],
+    parse: |_| Ok(Box::new(Slice)),
+}];
 
-/// Inputs: elements, begin and size.
 #[derive(Debug)]
 struct Slice;
-
-fn parse(_: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
-    Ok(Arc::new(Slice))
-}
 
 /// The view of the block; an error unless it is inside of the input.
 fn view(shape: &Shape, begins: &[i64], sizes: &[i64]) -> Result<View, OpError> {
@@ -40,18 +37,10 @@ fn view(shape: &Shape, begins: &[i64], sizes: &[i64]) -> Result<View, OpError> {
     Ok(View { output: output.into(), coordinates })
 }
 
-impl Op for Slice {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 3..=3)?;
-        let (input, begin, size) = (required(inputs, 0)?, required(inputs, 1)?, required(inputs, 2)?);
-        movable(0, input)?;
-        integral(1, begin)?;
-        integral(2, size)?;
-        let known = (known_integers(1, begin)?, known_integers(2, size)?);
+impl Operator for Slice {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let input = inputs.fact(0);
+        let known = (inputs.integers(1)?, inputs.integers(2)?);
         let (Some(shape), (Some(begin), Some(size))) = (&input.shape, known) else {
             return Ok(vec![Inferred::unknown(input.data_type)]);
         };
@@ -64,7 +53,7 @@ impl Op for Slice {
         view.copy(input, eval.outputs[0].bytes)
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let (begin, size) = (lowering.integers(1)?, lowering.integers(2)?);
         let view = view(lowering.input_shape(0)?, &begin, &size).map_err(refuse)?;
         let input = lowering.input(0)?;

@@ -1,11 +1,9 @@
 //! SOFTMAX: `exp(β × x) / Σ exp(β × x)` over the last axis.
 
-use std::sync::Arc;
-
 use attache_base::{DataType, Quantization, Shape};
 use attache_gpu_ir::Expression::{Constant, Input};
-use attache_gpu_ir::{Primitive, Reduction, Unary, Whole, WholeBinary, WholeRounding};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_gpu_ir::{IntBinaryOp, IntExpression, IntRounding, Primitive, ReduceOp, UnaryOp};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_kernels::quantized::Rounding;
 use attache_kernels::quantized::softmax as stored;
 use attache_kernels::{Engine, softmax};
@@ -14,22 +12,26 @@ use attache_model::schema::BuiltinOperator;
 use crate::shared::exact::{
     affine, below_largest, entries, functions, integers, is_exact, look_up, rescaled, sum_of_exponentials,
 };
-use crate::shared::quantized::{Affine, is_stored, range, require_symmetric};
-use crate::shared::support::{arity, is_empty, one_of, refuse, required};
-use crate::{Code, Declaration, Definition};
+use crate::shared::quantized::{QuantizationParameters, is_stored, range, require_symmetric};
+use crate::shared::support::refuse;
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::SOFTMAX), versions: 1..=4, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::SOFTMAX),
+    versions: 1..=4,
+    inputs: &[input("logits").of(&[DataType::Float32, DataType::Int8, DataType::UInt8, DataType::Int16])],
+    parse,
+}];
 
 #[derive(Debug)]
 struct Softmax {
     beta: f32,
 }
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+fn parse(declaration: &Declaration<'_>) -> Parsed {
     let options = declaration.options.builtin_options_as_softmax_options();
     let options = options.ok_or_else(|| declaration.no_options())?;
-    Ok(Arc::new(Softmax { beta: options.beta() }))
+    Ok(Box::new(Softmax { beta: options.beta() }))
 }
 
 /// The last axis and its extent.
@@ -41,7 +43,7 @@ fn last(shape: &Shape) -> Result<(usize, usize), OpError> {
 impl Softmax {
     fn eval_stored(&self, eval: &mut Eval<'_>, depth: usize) -> Result<(), OpError> {
         let (input, engine, output) = (eval.input(0)?, Engine::new(eval.parallel), &mut eval.outputs[0]);
-        let from = Affine::new(input.data_type, input.quantization)?;
+        let from = QuantizationParameters::new(input.data_type, input.quantization)?;
         check_scale(output.data_type, output.quantization)?;
         let scale = f64::from(from.scale) * f64::from(self.beta);
         match input.data_type {
@@ -50,7 +52,7 @@ impl Softmax {
             _ => {
                 // In float32, like TensorFlow Lite.
                 let scale = f64::from(from.scale * self.beta);
-                let softmax = eval.cache.get_or_make(|| stored::WideSoftmax::new(scale));
+                let softmax = eval.cache.get_or_make(|| stored::Int16Softmax::new(scale));
                 softmax.apply(engine, input.values()?, output.values()?, depth);
             }
         }
@@ -60,7 +62,7 @@ impl Softmax {
 
 /// An error unless the output has TensorFlow Lite's fixed scale for probabilities.
 fn check_scale(data_type: DataType, quantization: Option<&Quantization>) -> Result<(), OpError> {
-    let Affine { scale, zero_point } = Affine::new(data_type, quantization)?;
+    let QuantizationParameters { scale, zero_point } = QuantizationParameters::new(data_type, quantization)?;
     let (expected, zero) = match data_type {
         DataType::Int16 => (1.0 / 32768.0, 0),
         other => (1.0 / 256.0, range(other)?.0),
@@ -74,12 +76,12 @@ fn check_scale(data_type: DataType, quantization: Option<&Quantization>) -> Resu
 impl Softmax {
     /// Emits the quantized form: exponentials from a table are summed as integers, then multiplied by the sum's
     /// reciprocal.
-    fn lower_stored(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower_stored(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let (from, to, shape) = (lowering.input_fact(0)?, lowering.output_fact(0)?, lowering.input_shape(0)?.clone());
         let axis = last(&shape).map_err(refuse)?.0;
         check_scale(to.data_type, to.quantization.as_ref()).map_err(refuse)?;
         if from.data_type == DataType::Int16 {
-            return self.lower_wide(lowering, affine(from)?, axis);
+            return self.lower_int16(lowering, affine(from)?, axis);
         }
         let bounds = range(to.data_type).map_err(refuse)?;
         let mut exponentials = stored::exponentials(f64::from(affine(from)?.scale) * f64::from(self.beta));
@@ -90,56 +92,62 @@ impl Softmax {
         let (powers, sum_shape) = (entries(lowering, exponentials, below)?, lowering.shape(sums).clone());
         let reciprocal = functions::reciprocal().emit(lowering, sums)?;
         let (inverse, zeros) = (reciprocal[0], reciprocal[1]);
-        let digits = Whole::Constant(stored::SUM_BITS + 31 - 8).subtract(Whole::Input(0)).clamp((0, 31));
-        let digits = lowering.whole_map(digits, &sum_shape, &[zeros])?;
-        let digits_to_the_left = Whole::Constant(0).subtract(Whole::Input(2));
-        let share = Whole::Input(1).rescale(WholeRounding::Twice, Whole::Input(0), digits_to_the_left);
-        let output = lowering.whole_map(share.plus(bounds.0).clamp(bounds), &shape, &[powers, inverse, digits])?;
+        let digits =
+            IntExpression::Constant(stored::SUM_BITS + 31 - 8).subtract(IntExpression::Input(0)).clamp((0, 31));
+        let digits = lowering.int_map(digits, &sum_shape, &[zeros])?;
+        let digits_to_the_left = IntExpression::Constant(0).subtract(IntExpression::Input(2));
+        let share = IntExpression::Input(1).rescale(IntRounding::Twice, IntExpression::Input(0), digits_to_the_left);
+        let output = lowering.int_map(share.plus(bounds.0).clamp(bounds), &shape, &[powers, inverse, digits])?;
         lowering.output(0, output)
     }
 }
 
 impl Softmax {
     /// Emits the 16-bit form: exponentials and the reciprocal of their sum are from tables.
-    fn lower_wide(&self, lowering: &mut Lowering<'_>, from: Affine, axis: usize) -> Result<(), Refusal> {
-        let function = stored::WideSoftmax::new((from.scale * self.beta).into());
+    fn lower_int16(
+        &self,
+        lowering: &mut Lowering<'_>,
+        from: QuantizationParameters,
+        axis: usize,
+    ) -> Result<(), Unsupported> {
+        let function = stored::Int16Softmax::new((from.scale * self.beta).into());
         let (input, shape, types) = (lowering.input(0)?, lowering.input_shape(0)?.clone(), [DataType::Int16; 2]);
         let below = below_largest(lowering, input, axis)?;
         let most = i32::from(i16::MAX);
-        let difference = rescaled(Whole::Constant(0).subtract(Whole::Input(0)), function.factor(), Rounding::Twice);
+        let difference =
+            rescaled(IntExpression::Constant(0).subtract(IntExpression::Input(0)), function.factor(), Rounding::Twice);
         let place = difference.clamp((-2 * most - 1, 0)).plus(most);
-        let place = lowering.whole_map(place, &shape, &[below])?;
+        let place = lowering.int_map(place, &shape, &[below])?;
         let powers = look_up(lowering, place, types, |place| function.exponential(place as i16).into())?;
-        let sums = lowering.emit(Primitive::Reduce { reduction: Reduction::Sum, axes: vec![axis] }, &[powers])?;
+        let sums = lowering.emit(Primitive::Reduce { reduction: ReduceOp::Sum, axes: vec![axis] }, &[powers])?;
         let row_shape = lowering.shape(sums).clone();
-        let at_least_one = Whole::Input(0).binary(WholeBinary::Maximum, Whole::Constant(1));
-        let sums = lowering.whole_map(at_least_one, &row_shape, &[sums])?;
-        let zeros = lowering.whole_map(Whole::LeadingZeros(Box::new(Whole::Input(0))), &row_shape, &[sums])?;
+        let at_least_one = IntExpression::Input(0).binary(IntBinaryOp::Maximum, IntExpression::Constant(1));
+        let sums = lowering.int_map(at_least_one, &row_shape, &[sums])?;
+        let zeros =
+            lowering.int_map(IntExpression::LeadingZeros(Box::new(IntExpression::Input(0))), &row_shape, &[sums])?;
         // The 16 bits after the leading one, rounded.
-        let digits = Whole::Input(0).binary(WholeBinary::ShiftLeft, Whole::Input(1).plus(-1));
-        let digits = digits.binary(WholeBinary::Divide, Whole::Constant(1 << 13)).plus(1);
-        let place = digits.binary(WholeBinary::Divide, Whole::Constant(2)).plus(-(1 << 15) - (1 << 16));
-        let place = lowering.whole_map(place.clamp((-most - 1, most)), &row_shape, &[sums, zeros])?;
+        let digits = IntExpression::Input(0).binary(IntBinaryOp::ShiftLeft, IntExpression::Input(1).plus(-1));
+        let digits = digits.binary(IntBinaryOp::Divide, IntExpression::Constant(1 << 13)).plus(1);
+        let place = digits.binary(IntBinaryOp::Divide, IntExpression::Constant(2)).plus(-(1 << 15) - (1 << 16));
+        let place = lowering.int_map(place.clamp((-most - 1, most)), &row_shape, &[sums, zeros])?;
         let inverse = look_up(lowering, place, types, |place| function.inverse(place as i16).into())?;
         // A mantissa of 2³⁰ and an exponent of 1 are a factor of 1.
-        let product = Whole::Input(0).multiply(Whole::Input(1));
-        let share = product.rescale(WholeRounding::Once, Whole::Constant(1 << 30), Whole::Input(2).plus(-30));
-        let output = lowering.whole_map(share.clamp((0, most)), &shape, &[powers, inverse, zeros])?;
+        let product = IntExpression::Input(0).multiply(IntExpression::Input(1));
+        let share =
+            product.rescale(IntRounding::Once, IntExpression::Constant(1 << 30), IntExpression::Input(2).plus(-30));
+        let output = lowering.int_map(share.clamp((0, most)), &shape, &[powers, inverse, zeros])?;
         lowering.output(0, output)
     }
 }
 
-impl Op for Softmax {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 1..=1)?;
-        let input = required(inputs, 0)?;
-        one_of(0, input, &[DataType::Float32, DataType::Int8, DataType::UInt8, DataType::Int16])?;
+impl Operator for Softmax {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let input = inputs.fact(0);
         if is_stored(input.data_type) {
-            require_symmetric(input.data_type, Affine::new(input.data_type, input.quantization.as_ref())?)?;
+            require_symmetric(
+                input.data_type,
+                QuantizationParameters::new(input.data_type, input.quantization.as_ref())?,
+            )?;
         }
         if let Some(shape) = &input.shape {
             last(shape)?;
@@ -148,9 +156,6 @@ impl Op for Softmax {
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        if is_empty(eval) {
-            return Ok(());
-        }
         let (input, engine) = (eval.input(0)?, Engine::new(eval.parallel));
         let (_, depth) = last(input.shape)?;
         if is_stored(input.data_type) {
@@ -161,7 +166,7 @@ impl Op for Softmax {
     }
 
     /// Emits `exp(β × (x − max x))`, which can't overflow, divided by its sum.
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let shape = lowering.input_shape(0)?.clone();
         let (axis, _) = last(&shape).map_err(refuse)?;
         if is_exact(lowering, 0) {
@@ -169,10 +174,10 @@ impl Op for Softmax {
         }
         let input = lowering.float_input(0)?;
         let fold = |reduction| Primitive::Reduce { reduction, axes: vec![axis] };
-        let largest = lowering.emit(fold(Reduction::Maximum), &[input])?;
-        let power = Input(0).subtract(Input(1)).multiply(Constant(self.beta)).unary(Unary::Exponential);
+        let largest = lowering.emit(fold(ReduceOp::Maximum), &[input])?;
+        let power = Input(0).subtract(Input(1)).multiply(Constant(self.beta)).unary(UnaryOp::Exponential);
         let powers = lowering.map(power, &shape, &[input, largest])?;
-        let sum = lowering.emit(fold(Reduction::Sum), &[powers])?;
+        let sum = lowering.emit(fold(ReduceOp::Sum), &[powers])?;
         let output = lowering.map(Input(0).divide(Input(1)), &shape, &[powers, sum])?;
         lowering.output(0, output)
     }
@@ -180,11 +185,15 @@ impl Op for Softmax {
 
 #[cfg(test)]
 mod tests {
+    use attache_graph::Fact;
+
     use super::*;
 
     #[test]
     fn a_scalar_has_no_axis() {
-        let infer = |shape: &[usize]| Softmax { beta: 1.0 }.infer(&[Some(&Fact::new(DataType::Float32, shape))]);
+        let infer = |shape: &[usize]| {
+            DEFINITIONS[0].infer(&Softmax { beta: 1.0 }, &[Some(&Fact::new(DataType::Float32, shape))])
+        };
         assert!(matches!(infer(&[]), Err(OpError::Invalid(_))));
         assert_eq!(infer(&[2, 3]).unwrap()[0].shape, Some(Shape::from([2, 3])));
     }

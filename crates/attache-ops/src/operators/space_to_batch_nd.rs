@@ -2,29 +2,26 @@
 //!
 //! `out[i × N + n, o…, c…] = in[n, o × b + i - before…, c…]` for offsets `i` within blocks `b`, and N batches.
 
-use std::sync::Arc;
-
 use attache_base::Shape;
 use attache_gpu_ir::{Index, IndexMap, Primitive};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Fact, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::blocks::{self, Blocks};
 use crate::shared::exact::affine;
 use crate::shared::quantized::{is_stored, require_one_stored_scale, zero};
-use crate::shared::support::{countable, is_empty, refuse, required};
-use crate::{Code, Declaration, Definition};
+use crate::shared::support::{countable, refuse};
+use crate::{Code, Definition, Facts, Operator, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::SPACE_TO_BATCH_ND), versions: 1..=4, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::SPACE_TO_BATCH_ND),
+    versions: 1..=4,
+    inputs: &[input("input").movable(), input("block_shape").integral(), input("paddings").like(1)],
+    parse: |_| Ok(Box::new(SpaceToBatchNd)),
+}];
 
-/// Inputs: elements, block extents and paddings.
 #[derive(Debug)]
 struct SpaceToBatchNd;
-
-fn parse(_: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
-    Ok(Arc::new(SpaceToBatchNd))
-}
 
 fn output(shape: &Shape, blocks: &Blocks) -> Result<Shape, OpError> {
     let wrong =
@@ -50,14 +47,10 @@ fn map(blocks: &Blocks, batches: usize, output: &Shape) -> IndexMap {
     blocks::map(output, coordinates, Some(0.0))
 }
 
-impl Op for SpaceToBatchNd {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+impl Operator for SpaceToBatchNd {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
         let blocks = blocks::known(inputs)?;
-        let input = required(inputs, 0)?;
+        let input = inputs.fact(0);
         let (Some(blocks), Some(shape)) = (blocks, &input.shape) else {
             return Ok(vec![Inferred::unknown(input.data_type)]);
         };
@@ -69,9 +62,6 @@ impl Op for SpaceToBatchNd {
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        if is_empty(eval) {
-            return Ok(());
-        }
         let input = eval.input(0)?;
         let blocks = Blocks::new(input.shape, &eval.input(1)?.integers()?, &eval.input(2)?.integers()?)?;
         let map = map(&blocks, input.shape[0], eval.outputs[0].shape);
@@ -79,7 +69,7 @@ impl Op for SpaceToBatchNd {
         blocks::copy(&map, blocks.extents.len() + 1, input, eval.outputs[0].bytes, fill)
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let (extents, margins) = (lowering.integers(1)?, lowering.integers(2)?);
         let blocks = Blocks::new(lowering.input_shape(0)?, &extents, &margins).map_err(refuse)?;
         let mut map = map(&blocks, lowering.input_shape(0)?[0], lowering.output_shape(0)?);

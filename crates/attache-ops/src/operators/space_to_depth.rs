@@ -2,22 +2,22 @@
 //!
 //! `out[b, y, x, (i × n + j) × C + c] = in[b, y × n + i, x × n + j, c]` for blocks of n × n and C input channels.
 
-use std::sync::Arc;
-
 use attache_base::Shape;
 use attache_gpu_ir::{Index, IndexMap, Primitive};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_kernels::movement::space_to_depth;
 use attache_model::schema::BuiltinOperator;
 
 use crate::definition::positive;
-use crate::shared::support::{
-    arity, countable, elements, elements_mut, image, is_empty, movable, required, with_element,
-};
-use crate::{Code, Declaration, Definition};
+use crate::shared::support::{countable, elements, elements_mut, image, with_element};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::SPACE_TO_DEPTH), versions: 1..=2, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::SPACE_TO_DEPTH),
+    versions: 1..=2,
+    inputs: &[input("input").movable()],
+    parse,
+}];
 
 #[derive(Debug)]
 struct SpaceToDepth {
@@ -25,10 +25,10 @@ struct SpaceToDepth {
     block: usize,
 }
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+fn parse(declaration: &Declaration<'_>) -> Parsed {
     let options = declaration.options.builtin_options_as_space_to_depth_options();
     let block = options.ok_or_else(|| declaration.no_options())?.block_size();
-    Ok(Arc::new(SpaceToDepth { block: positive("block_size", block)? }))
+    Ok(Box::new(SpaceToDepth { block: positive("block_size", block)? }))
 }
 
 impl SpaceToDepth {
@@ -42,23 +42,14 @@ impl SpaceToDepth {
     }
 }
 
-impl Op for SpaceToDepth {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 1..=1)?;
-        let input = required(inputs, 0)?;
-        movable(0, input)?;
+impl Operator for SpaceToDepth {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let input = inputs.fact(0);
         let shape = input.shape.as_ref().map(|shape| self.output(shape)).transpose()?;
         Ok(vec![Inferred { data_type: input.data_type, shape }])
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        if is_empty(eval) {
-            return Ok(());
-        }
         let input = eval.input(0)?;
         let (shape, output) = (image(0, input.shape)?, &mut *eval.outputs[0].bytes);
         with_element!(input.data_type, T => {
@@ -67,7 +58,7 @@ impl Op for SpaceToDepth {
         Ok(())
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let (input, shape) = (lowering.input(0)?, lowering.output_shape(0)?);
         let (block, channels) = (self.block as i64, lowering.shape(input)[3] as i64);
         let place = || Index::Axis(3).divided_by(channels);

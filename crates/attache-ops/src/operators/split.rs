@@ -1,29 +1,30 @@
 //! SPLIT: the input split along an axis into pieces of equal length.
 
-use std::sync::Arc;
-
 use attache_base::Shape;
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::pieces::{self, Pieces};
-use crate::shared::support::{arity, axis_of, integral, known_integers, movable, refuse, required, single};
-use crate::{Code, Declaration, Definition};
+use crate::shared::support::{axis_of, refuse, single};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::SPLIT), versions: 1..=5, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::SPLIT),
+    versions: 1..=5,
+    inputs: &[input("axis").integral(), input("value").movable()],
+    parse,
+}];
 
-/// Inputs: the axis and elements.
 #[derive(Debug)]
 struct Split {
     /// Number of pieces.
     count: usize,
 }
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+fn parse(declaration: &Declaration<'_>) -> Parsed {
     let options = declaration.options.builtin_options_as_split_options();
     let options = options.ok_or_else(|| declaration.no_options())?;
-    Ok(Arc::new(Split { count: pieces::count(declaration, options.num_splits())? }))
+    Ok(Box::new(Split { count: pieces::count(declaration, options.num_splits())? }))
 }
 
 impl Split {
@@ -36,17 +37,10 @@ impl Split {
     }
 }
 
-impl Op for Split {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 2..=2)?;
-        let (axis, input) = (required(inputs, 0)?, required(inputs, 1)?);
-        integral(0, axis)?;
-        movable(1, input)?;
-        let (Some(axis), Some(shape)) = (known_integers(0, axis)?, &input.shape) else {
+impl Operator for Split {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let input = inputs.fact(1);
+        let (Some(axis), Some(shape)) = (inputs.integers(0)?, &input.shape) else {
             return Ok(vec![Inferred::unknown(input.data_type); self.count]);
         };
         let views = self.pieces(shape, &axis)?.views(shape);
@@ -58,7 +52,7 @@ impl Op for Split {
         self.pieces(input.shape, &eval.input(0)?.integers()?)?.copy(input, eval)
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let axis = lowering.integers(0)?;
         self.pieces(lowering.input_shape(1)?, &axis).map_err(refuse)?.lower(lowering, 1)
     }

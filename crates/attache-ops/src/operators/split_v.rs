@@ -1,29 +1,30 @@
 //! SPLIT_V: the input split along an axis into pieces of given lengths; a length of -1 takes the rest.
 
-use std::sync::Arc;
-
 use attache_base::Shape;
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::pieces::{self, Pieces};
-use crate::shared::support::{arity, axis_of, integral, known_integers, movable, refuse, required, single};
-use crate::{Code, Declaration, Definition};
+use crate::shared::support::{axis_of, refuse, single};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::SPLIT_V), versions: 1..=3, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::SPLIT_V),
+    versions: 1..=3,
+    inputs: &[input("value").movable(), input("size_splits").integral(), input("axis").integral()],
+    parse,
+}];
 
-/// Inputs: elements, lengths of the pieces and the axis.
 #[derive(Debug)]
 struct SplitV {
     /// Number of pieces.
     count: usize,
 }
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+fn parse(declaration: &Declaration<'_>) -> Parsed {
     let options = declaration.options.builtin_options_as_split_voptions();
     let options = options.ok_or_else(|| declaration.no_options())?;
-    Ok(Arc::new(SplitV { count: pieces::count(declaration, options.num_splits())? }))
+    Ok(Box::new(SplitV { count: pieces::count(declaration, options.num_splits())? }))
 }
 
 impl SplitV {
@@ -42,18 +43,10 @@ impl SplitV {
     }
 }
 
-impl Op for SplitV {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 3..=3)?;
-        let (input, lengths, axis) = (required(inputs, 0)?, required(inputs, 1)?, required(inputs, 2)?);
-        movable(0, input)?;
-        integral(1, lengths)?;
-        integral(2, axis)?;
-        let known = (known_integers(1, lengths)?, known_integers(2, axis)?);
+impl Operator for SplitV {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let input = inputs.fact(0);
+        let known = (inputs.integers(1)?, inputs.integers(2)?);
         let (Some(shape), (Some(lengths), Some(axis))) = (&input.shape, known) else {
             return Ok(vec![Inferred::unknown(input.data_type); self.count]);
         };
@@ -67,7 +60,7 @@ impl Op for SplitV {
         self.pieces(input.shape, &lengths, &axis)?.copy(input, eval)
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let (lengths, axis) = (lowering.integers(1)?, lowering.integers(2)?);
         self.pieces(lowering.input_shape(0)?, &lengths, &axis).map_err(refuse)?.lower(lowering, 0)
     }

@@ -1,16 +1,17 @@
 //! SQUEEZE: removes axes of extent 1.
 
-use std::sync::Arc;
-
 use attache_base::Shape;
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::support::{arity, movable, required};
-use crate::{Code, Declaration, Definition};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::SQUEEZE), versions: 1..=2, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::SQUEEZE),
+    versions: 1..=2,
+    inputs: &[input("input").movable()],
+    parse,
+}];
 
 #[derive(Debug)]
 struct Squeeze {
@@ -18,10 +19,10 @@ struct Squeeze {
     axes: Vec<i64>,
 }
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+fn parse(declaration: &Declaration<'_>) -> Parsed {
     let options = declaration.options.builtin_options_as_squeeze_options();
     let axes = options.and_then(|options| options.squeeze_dims());
-    Ok(Arc::new(Squeeze { axes: axes.map(|axes| axes.iter().map(i64::from).collect()).unwrap_or_default() }))
+    Ok(Box::new(Squeeze { axes: axes.map(|axes| axes.iter().map(i64::from).collect()).unwrap_or_default() }))
 }
 
 /// The shape without the given axes, or without all axes of extent 1 where none is given.
@@ -34,15 +35,9 @@ fn squeeze(shape: &Shape, axes: &[i64]) -> Result<Shape, OpError> {
     Ok(shape.iter().zip(dropped).filter(|(_, dropped)| !dropped).map(|(extent, _)| *extent).collect())
 }
 
-impl Op for Squeeze {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 1..=1)?;
-        let input = required(inputs, 0)?;
-        movable(0, input)?;
+impl Operator for Squeeze {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let input = inputs.fact(0);
         let shape = input.shape.as_ref().map(|shape| squeeze(shape, &self.axes)).transpose()?;
         Ok(vec![Inferred { data_type: input.data_type, shape }])
     }
@@ -53,7 +48,7 @@ impl Op for Squeeze {
         Ok(())
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let (input, shape) = (lowering.input(0)?, lowering.output_shape(0)?.clone());
         let output = lowering.reshape(input, &shape)?;
         lowering.output(0, output)

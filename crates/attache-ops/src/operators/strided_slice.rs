@@ -1,20 +1,22 @@
 //! STRIDED_SLICE: NumPy's basic slicing, one range per axis, with ellipsis, new axes and single indices.
 
-use std::sync::Arc;
-
 use attache_base::{DataType, Shape, strides};
 use attache_gpu_ir::{Index, IndexMap, Primitive};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_kernels::movement::copy_strided;
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::support::{
-    arity, elements, elements_mut, is_empty, known_integers, movable, one_of, refuse, required, with_element,
-};
-use crate::{Code, Declaration, Definition};
+use crate::shared::support::{elements, elements_mut, refuse, with_element};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::STRIDED_SLICE), versions: 1..=8, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::STRIDED_SLICE),
+    versions: 1..=8,
+    inputs: &[input("input").movable(), input("begin").of(INDEX), input("end").of(INDEX), input("strides").of(INDEX)],
+    parse,
+}];
+
+const INDEX: &[DataType] = &[DataType::Int32];
 
 /// The options: masks with one bit per entry of `begin`, `end` and `strides`.
 #[derive(Debug, Default)]
@@ -33,10 +35,10 @@ struct StridedSlice {
     offset: bool,
 }
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+fn parse(declaration: &Declaration<'_>) -> Parsed {
     let options = declaration.options.builtin_options_as_strided_slice_options();
     let options = options.ok_or_else(|| declaration.no_options())?;
-    Ok(Arc::new(StridedSlice {
+    Ok(Box::new(StridedSlice {
         begin_mask: options.begin_mask(),
         end_mask: options.end_mask(),
         ellipsis_mask: options.ellipsis_mask(),
@@ -155,23 +157,14 @@ impl StridedSlice {
     }
 }
 
-impl Op for StridedSlice {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 4..=4)?;
-        let input = required(inputs, 0)?;
-        movable(0, input)?;
-        let mut values = Vec::new();
+impl Operator for StridedSlice {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let (input, mut values) = (inputs.fact(0), Vec::new());
         for index in 1..=3 {
-            let fact = required(inputs, index)?;
-            one_of(index, fact, &[DataType::Int32])?;
-            if fact.shape.as_ref().is_some_and(|shape| shape.rank() != 1) {
+            if inputs.fact(index).shape.as_ref().is_some_and(|shape| shape.rank() != 1) {
                 return Err(OpError::invalid(format!("input {index} is not a list")));
             }
-            values.extend(known_integers(index, fact)?);
+            values.extend(inputs.integers(index)?);
         }
         let (Ok([begin, end, strides]), Some(shape)) = (<[_; 3]>::try_from(values), &input.shape) else {
             return Ok(vec![Inferred::unknown(input.data_type)]);
@@ -181,9 +174,6 @@ impl Op for StridedSlice {
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        if is_empty(eval) {
-            return Ok(());
-        }
         let input = eval.input(0)?;
         let integers = |index| eval.input(index)?.integers();
         let plan =
@@ -198,7 +188,7 @@ impl Op for StridedSlice {
         Ok(())
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let entries =
             Entries { begin: lowering.integers(1)?, end: lowering.integers(2)?, strides: lowering.integers(3)? };
         let shape = lowering.input_shape(0)?;

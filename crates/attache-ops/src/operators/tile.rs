@@ -1,28 +1,23 @@
 //! TILE: the input repeated along each axis.
 
-use std::sync::Arc;
-
 use attache_base::Shape;
 use attache_gpu_ir::{Index, IndexMap, Primitive};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_kernels::movement;
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::support::{
-    arity, countable, elements, elements_mut, integral, is_empty, known_integers, movable, required, with_element,
-};
-use crate::{Code, Declaration, Definition};
+use crate::shared::support::{countable, elements, elements_mut, with_element};
+use crate::{Code, Definition, Facts, Operator, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::TILE), versions: 1..=3, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::TILE),
+    versions: 1..=3,
+    inputs: &[input("input").movable(), input("multiples").integral()],
+    parse: |_| Ok(Box::new(Tile)),
+}];
 
-/// Inputs: elements, and the number of repetitions along each axis.
 #[derive(Debug)]
 struct Tile;
-
-fn parse(_: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
-    Ok(Arc::new(Tile))
-}
 
 /// The number of repetitions along each axis.
 fn multiples(shape: &Shape, values: &[i64]) -> Result<Vec<usize>, OpError> {
@@ -37,26 +32,16 @@ fn output(shape: &Shape, multiples: &[usize]) -> Result<Shape, OpError> {
     countable(shape.ok_or_else(|| OpError::invalid(format!("multiples {multiples:?} are too large")))?)
 }
 
-impl Op for Tile {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 2..=2)?;
-        let (input, values) = (required(inputs, 0)?, required(inputs, 1)?);
-        movable(0, input)?;
-        integral(1, values)?;
-        let (Some(shape), Some(values)) = (&input.shape, known_integers(1, values)?) else {
+impl Operator for Tile {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let input = inputs.fact(0);
+        let (Some(shape), Some(values)) = (&input.shape, inputs.integers(1)?) else {
             return Ok(vec![Inferred::unknown(input.data_type)]);
         };
         Ok(vec![Inferred::new(input.data_type, output(shape, &multiples(shape, &values)?)?)])
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        if is_empty(eval) {
-            return Ok(());
-        }
         let input = eval.input(0)?;
         let (multiples, output) = (multiples(input.shape, &eval.input(1)?.integers()?)?, &mut *eval.outputs[0].bytes);
         with_element!(input.data_type, T => {
@@ -65,7 +50,7 @@ impl Op for Tile {
         Ok(())
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let (input, shape) = (lowering.input(0)?, lowering.output_shape(0)?);
         let extents = lowering.shape(input).iter().zip(shape.iter()).enumerate();
         let coordinate = |(axis, (from, to)): (usize, (&usize, &usize))| match from == to {

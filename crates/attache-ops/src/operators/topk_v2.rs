@@ -1,18 +1,21 @@
 //! TOPK_V2: the largest elements of the last axis in descending order, the first of equals first, and their indices.
 
 use std::cmp::Ordering;
-use std::sync::Arc;
 
 use attache_base::{DataType, Shape};
 use attache_gpu_ir::Primitive;
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal, TensorMut};
+use attache_graph::{Eval, Inferred, Lowering, OpError, TensorMut, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::support::{arity, integral, is_empty, known_integers, one_of, required, single};
-use crate::{Code, Declaration, Definition};
+use crate::shared::support::single;
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::TOPK_V2), versions: 1..=3, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::TOPK_V2),
+    versions: 1..=3,
+    inputs: &[input("input").of(&TYPES), input("k").integral()],
+    parse,
+}];
 
 /// Supported element types.
 const TYPES: [DataType; 6] =
@@ -22,9 +25,9 @@ const TYPES: [DataType; 6] =
 #[derive(Debug)]
 struct TopKV2;
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+fn parse(declaration: &Declaration<'_>) -> Parsed {
     match declaration.outputs.get(1).map(|places| places.data_type) {
-        Some(DataType::Int32) | None => Ok(Arc::new(TopKV2)),
+        Some(DataType::Int32) | None => Ok(Box::new(TopKV2)),
         Some(other) => Err(OpError::unsupported(format!("places of type {other} are not implemented"))),
     }
 }
@@ -78,17 +81,10 @@ macro_rules! run {
     }};
 }
 
-impl Op for TopKV2 {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 2..=2)?;
-        let (input, count) = (required(inputs, 0)?, required(inputs, 1)?);
-        one_of(0, input, &TYPES)?;
-        integral(1, count)?;
-        let shape = match (&input.shape, known_integers(1, count)?) {
+impl Operator for TopKV2 {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let input = inputs.fact(0);
+        let shape = match (&input.shape, inputs.integers(1)?) {
             (Some(shape), Some(count)) => Some(output(shape, &count)?),
             _ => None,
         };
@@ -97,9 +93,6 @@ impl Op for TopKV2 {
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        if is_empty(eval) {
-            return Ok(());
-        }
         let input = eval.input(0)?;
         let outputs: &mut [TensorMut<'_>] = &mut eval.outputs;
         let [values, places] = outputs else { return Err(OpError::invalid("it has two outputs")) };
@@ -114,9 +107,9 @@ impl Op for TopKV2 {
         Ok(())
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let (input, shape) = (lowering.float_input(0)?, lowering.output_shape(0)?);
-        let count = shape.last().copied().ok_or_else(|| Refusal::new("a scalar has no axis to sort"))?;
+        let count = shape.last().copied().ok_or_else(|| Unsupported::new("a scalar has no axis to sort"))?;
         for (index, value) in lowering.emit_all(Primitive::TopK { count }, &[input])?.into_iter().enumerate() {
             lowering.output(index, value)?;
         }

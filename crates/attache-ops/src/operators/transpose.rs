@@ -1,25 +1,22 @@
 //! TRANSPOSE: axis `a` of the output is axis `permutation[a]` of the input.
 
-use std::sync::Arc;
-
 use attache_base::Shape;
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::support::{arity, axis_of, integral, known_integers, movable, refuse, required};
+use crate::shared::support::{axis_of, refuse};
 use crate::shared::view::{Along, View};
-use crate::{Code, Declaration, Definition};
+use crate::{Code, Definition, Facts, Operator, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::TRANSPOSE), versions: 1..=9, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::TRANSPOSE),
+    versions: 1..=9,
+    inputs: &[input("input").movable(), input("permutation").integral()],
+    parse: |_| Ok(Box::new(Transpose)),
+}];
 
-/// Inputs: elements and the permutation.
 #[derive(Debug)]
 struct Transpose;
-
-fn parse(_: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
-    Ok(Arc::new(Transpose))
-}
 
 /// The view of the input with permuted axes.
 fn view(shape: &Shape, permutation: &[i64]) -> Result<View, OpError> {
@@ -38,17 +35,10 @@ fn view(shape: &Shape, permutation: &[i64]) -> Result<View, OpError> {
     Ok(View { output: output.into(), coordinates })
 }
 
-impl Op for Transpose {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 2..=2)?;
-        let (input, permutation) = (required(inputs, 0)?, required(inputs, 1)?);
-        movable(0, input)?;
-        integral(1, permutation)?;
-        let (Some(shape), Some(permutation)) = (&input.shape, known_integers(1, permutation)?) else {
+impl Operator for Transpose {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let input = inputs.fact(0);
+        let (Some(shape), Some(permutation)) = (&input.shape, inputs.integers(1)?) else {
             return Ok(vec![Inferred::unknown(input.data_type)]);
         };
         Ok(vec![Inferred::new(input.data_type, view(shape, &permutation)?.output)])
@@ -59,7 +49,7 @@ impl Op for Transpose {
         view(input.shape, &eval.input(1)?.integers()?)?.copy(input, eval.outputs[0].bytes)
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let view = view(lowering.input_shape(0)?, &lowering.integers(1)?).map_err(refuse)?;
         let input = lowering.input(0)?;
         let output = view.lower(lowering, input)?;

@@ -1,32 +1,34 @@
 //! TRANSPOSE_CONV: transposed convolution to an image whose shape is given by an input.
 
-use std::sync::Arc;
-
 use attache_base::{Activation, DataType, Shape};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal, WorkingMemory};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported, WorkingMemory};
 use attache_kernels::Engine;
 use attache_kernels::convolution::Convolution;
-use attache_kernels::quantized::{PackedIntegerTransposeFilter, wide_transpose_convolve};
+use attache_kernels::quantized::{PackedIntegerTransposeFilter, int16x8_transpose_convolve};
 use attache_model::schema::BuiltinOperator;
 
 use crate::definition::{activation, padding, positive};
-use crate::shared::contraction::{Arithmetic, Laid, eval_bytes, lower_stored, wide_parts};
-use crate::shared::convolution::{Spreading, check_bias, inferred, transposed_memory};
+use crate::shared::contraction::{Arithmetic, OperandLayout, eval_bytes, int16x8_parts, lower_stored};
+use crate::shared::convolution::{TransposeConvolutionParameters, check_bias, inferred, transposed_memory};
 use crate::shared::exact::is_exact;
-use crate::shared::support::{arity, image, is_empty, known_integers, one_of, product, refuse, required};
-use crate::{Code, Declaration, Definition};
+use crate::shared::support::{image, product, refuse};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::TRANSPOSE_CONV), versions: 1..=5, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::TRANSPOSE_CONV),
+    versions: 1..=5,
+    inputs: &[input("output_shape").of(&[DataType::Int32]), input("filter"), input("input"), input("bias").optional()],
+    parse,
+}];
 
 /// Inputs: the output's shape, filter `[output, height, width, channel]`, image and an optional bias.
 #[derive(Debug)]
-struct TransposeConv(Spreading);
+struct TransposeConv(TransposeConvolutionParameters);
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+fn parse(declaration: &Declaration<'_>) -> Parsed {
     let options = declaration.options.builtin_options_as_transpose_conv_options();
     let options = options.ok_or_else(|| declaration.no_options())?;
-    Ok(Arc::new(TransposeConv(Spreading {
+    Ok(Box::new(TransposeConv(TransposeConvolutionParameters {
         padding: padding(options.padding())?,
         strides: [positive("stride_h", options.stride_h())?, positive("stride_w", options.stride_w())?],
         activation: activation(options.fused_activation_function())?,
@@ -54,32 +56,26 @@ const OPERANDS: [usize; 3] = [2, 1, 3];
 const AXIS: usize = 0;
 
 /// Computes the convolution of 16-bit elements.
-fn eval_wide(eval: &mut Eval<'_>, convolution: &Convolution, activation: Activation) -> Result<(), OpError> {
-    let (stage, filter, bias) = wide_parts(eval, OPERANDS, AXIS, activation)?;
+fn eval_int16x8(eval: &mut Eval<'_>, convolution: &Convolution, activation: Activation) -> Result<(), OpError> {
+    let (epilogue, filter, bias) = int16x8_parts(eval, OPERANDS, AXIS, activation)?;
     let (engine, input) = (Engine::new(eval.parallel), eval.input(OPERANDS[0])?.values()?);
     let (filter, output) = (bytemuck::cast_slice(&filter), eval.outputs[0].values()?);
-    wide_transpose_convolve(engine, convolution, input, filter, bias.as_deref(), &stage, output);
+    int16x8_transpose_convolve(engine, convolution, input, filter, bias.as_deref(), &epilogue, output);
     Ok(())
 }
 
-impl Op for TransposeConv {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 3..=4)?;
-        let (wanted, filter, data) = (required(inputs, 0)?, required(inputs, 1)?, required(inputs, 2)?);
-        one_of(0, wanted, &[DataType::Int32])?;
+impl Operator for TransposeConv {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let [_, filter, data] = inputs.required();
         let (arithmetic, data_type) = Arithmetic::check(inputs, OPERANDS, AXIS)?;
         if arithmetic == Arithmetic::Dynamic {
             return Err(OpError::unsupported("quantized weights with float activations"));
         }
-        let (Some(wanted), Some(filter), Some(data)) = (known_integers(0, wanted)?, &filter.shape, &data.shape) else {
+        let (Some(wanted), Some(filter), Some(data)) = (inputs.integers(0)?, &filter.shape, &data.shape) else {
             return Ok(vec![Inferred::unknown(data_type)]);
         };
         let convolution = self.convolution(&wanted, filter, data)?;
-        check_bias(3, inputs.get(3).copied().flatten(), convolution.output[2])?;
+        check_bias(3, inputs.optional(3), convolution.output[2])?;
         inferred(data_type, &convolution)
     }
 
@@ -90,18 +86,11 @@ impl Op for TransposeConv {
         Some(product(filter).saturating_mul(product(places)))
     }
 
-    fn working_memory(&self, inputs: &[Option<&Fact>], _: &[&Shape]) -> WorkingMemory {
-        let [wanted, filter, image] = [0, 1, 2].map(|index| inputs.get(index).copied().flatten());
-        let (Some(wanted), Some(filter), Some(image)) = (wanted, filter, image) else {
-            return WorkingMemory::default();
-        };
-        let (Ok(Some(wanted)), Some(shape), Some(from)) = (known_integers(0, wanted), &filter.shape, &image.shape)
-        else {
-            return WorkingMemory::default();
-        };
-        let convolution = self.convolution(&wanted, shape, from);
-        convolution
-            .map_or_else(|_| WorkingMemory::default(), |convolution| transposed_memory([image, filter], &convolution))
+    fn working_memory(&self, inputs: Facts<'_>, _: &[&Shape]) -> Option<WorkingMemory> {
+        let [_, filter, image] = inputs.required();
+        let wanted = inputs.integers(0).ok()??;
+        let convolution = self.convolution(&wanted, filter.shape.as_ref()?, image.shape.as_ref()?).ok()?;
+        Some(transposed_memory([image, filter], &convolution))
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
@@ -109,38 +98,42 @@ impl Op for TransposeConv {
         let convolution = self.convolution(&wanted, eval.input(1)?.shape, eval.input(2)?.shape)?;
         let (data, filter, activation) = (eval.input(2)?, eval.input(1)?, self.0.activation);
         match Arithmetic::of(data.data_type, filter.data_type)? {
-            _ if is_empty(eval) => Ok(()),
             Arithmetic::Float => self.0.eval(eval, &convolution, OPERANDS),
-            Arithmetic::Wide => eval_wide(eval, &convolution, activation),
+            Arithmetic::Wide => eval_int16x8(eval, &convolution, activation),
             Arithmetic::Bytes | Arithmetic::Dynamic => {
                 eval_bytes::<PackedIntegerTransposeFilter>(eval, &convolution, OPERANDS, AXIS, activation)
             }
         }
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let (wanted, filter, data) = (lowering.integers(0)?, lowering.input_shape(1)?, lowering.input_shape(2)?);
         let convolution = self.convolution(&wanted, filter, data).map_err(refuse)?;
-        let laid = Laid { operands: OPERANDS, axis: AXIS, transposed: true, is_depthwise: false };
+        let layout = OperandLayout { operands: OPERANDS, axis: AXIS, transposed: true, is_depthwise: false };
         if is_exact(lowering, OPERANDS[0]) {
-            let output = lower_stored(lowering, &convolution, &laid, self.0.activation)?;
+            let output = lower_stored(lowering, &convolution, &layout, self.0.activation)?;
             return lowering.output(0, output);
         }
-        self.0.lower(lowering, &convolution, &laid)
+        self.0.lower(lowering, &convolution, &layout)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use attache_base::{Constant, Padding};
+    use attache_graph::Fact;
 
     use super::*;
 
     fn output(wanted: &[i32]) -> Result<Shape, OpError> {
-        let op = TransposeConv(Spreading { padding: Padding::Same, strides: [2, 2], activation: Activation::None });
+        let op = TransposeConv(TransposeConvolutionParameters {
+            padding: Padding::Same,
+            strides: [2, 2],
+            activation: Activation::None,
+        });
         let wanted = Fact::constant(Constant::from_values([wanted.len()], wanted));
         let [filter, data] = [[5, 3, 3, 2], [1, 3, 4, 2]].map(|shape| Fact::new(DataType::Float32, shape));
-        Ok(op.infer(&[Some(&wanted), Some(&filter), Some(&data)])?.remove(0).shape.unwrap())
+        Ok(DEFINITIONS[0].infer(&op, &[Some(&wanted), Some(&filter), Some(&data)])?.remove(0).shape.unwrap())
     }
 
     #[test]
@@ -153,10 +146,14 @@ mod tests {
 
     #[test]
     fn a_shape_that_a_run_tells_is_unknown_before() {
-        let op = TransposeConv(Spreading { padding: Padding::Same, strides: [2, 2], activation: Activation::None });
+        let op = TransposeConv(TransposeConvolutionParameters {
+            padding: Padding::Same,
+            strides: [2, 2],
+            activation: Activation::None,
+        });
         let wanted = Fact::new(DataType::Int32, [4]);
         let [filter, data] = [[5, 3, 3, 2], [1, 3, 4, 2]].map(|shape| Fact::new(DataType::Float32, shape));
-        let inferred = op.infer(&[Some(&wanted), Some(&filter), Some(&data)]).unwrap();
+        let inferred = DEFINITIONS[0].infer(&op, &[Some(&wanted), Some(&filter), Some(&data)]).unwrap();
         assert_eq!(inferred, [Inferred::unknown(DataType::Float32)]);
     }
 }

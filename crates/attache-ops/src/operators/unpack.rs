@@ -1,18 +1,20 @@
 //! UNPACK: splits the input into the slices of an axis, and removes the axis.
 
-use std::sync::Arc;
-
 use attache_base::Shape;
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Fact, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::pieces::{self, Pieces};
 use crate::shared::quantized::require_one_scale;
-use crate::shared::support::{arity, axis_of, movable, refuse, required};
-use crate::{Code, Declaration, Definition};
+use crate::shared::support::{axis_of, refuse};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::UNPACK), versions: 1..=6, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::UNPACK),
+    versions: 1..=6,
+    inputs: &[input("value").movable()],
+    parse,
+}];
 
 #[derive(Debug)]
 struct Unpack {
@@ -22,11 +24,11 @@ struct Unpack {
     count: usize,
 }
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+fn parse(declaration: &Declaration<'_>) -> Parsed {
     let options = declaration.options.builtin_options_as_unpack_options();
     let options = options.ok_or_else(|| declaration.no_options())?;
     let count = pieces::count(declaration, options.num())?;
-    Ok(Arc::new(Unpack { axis: i64::from(options.axis()), count }))
+    Ok(Box::new(Unpack { axis: i64::from(options.axis()), count }))
 }
 
 impl Unpack {
@@ -39,15 +41,9 @@ impl Unpack {
     }
 }
 
-impl Op for Unpack {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 1..=1)?;
-        let input = required(inputs, 0)?;
-        movable(0, input)?;
+impl Operator for Unpack {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let input = inputs.fact(0);
         let Some(shape) = &input.shape else { return Ok(vec![Inferred::unknown(input.data_type); self.count]) };
         let mut extents = shape.to_vec();
         extents.remove(self.pieces(shape)?.axis);
@@ -63,7 +59,7 @@ impl Op for Unpack {
         self.pieces(input.shape)?.copy(input, eval)
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         self.pieces(lowering.input_shape(0)?).map_err(refuse)?.lower(lowering, 0)
     }
 }
@@ -76,7 +72,8 @@ mod tests {
 
     #[test]
     fn there_is_an_output_for_each_slice() {
-        let infer = |axis, count| Unpack { axis, count }.infer(&[Some(&Fact::new(DataType::Float32, [2, 3]))]);
+        let infer =
+            |axis, count| DEFINITIONS[0].infer(&Unpack { axis, count }, &[Some(&Fact::new(DataType::Float32, [2, 3]))]);
         assert_eq!(infer(-1, 3).unwrap(), vec![Inferred::new(DataType::Float32, [2]); 3]);
         assert!(infer(0, 3).is_err());
         assert!(infer(2, 3).is_err());

@@ -1,16 +1,13 @@
 //! VAR_HANDLE: the handle of the resource variable with a given name.
 
-use std::sync::Arc;
-
 use attache_base::DataType;
-use attache_graph::{Eval, Fact, Inferred, Op, OpError, VariableUse};
+use attache_graph::{Eval, Inferred, OpError, VariableUse};
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::support::arity;
-use crate::{Code, Declaration, Definition};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed};
 
 pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::VAR_HANDLE), versions: 1..=1, parse }];
+    &[Definition { code: Code::Builtin(BuiltinOperator::VAR_HANDLE), versions: 1..=1, inputs: &[], parse }];
 
 /// The variable is identified by both names.
 #[derive(Debug)]
@@ -19,20 +16,15 @@ struct VarHandle {
     shared_name: String,
 }
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+fn parse(declaration: &Declaration<'_>) -> Parsed {
     let options = declaration.options.builtin_options_as_var_handle_options();
     let options = options.ok_or_else(|| declaration.no_options())?;
     let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
-    Ok(Arc::new(VarHandle { container: text(options.container()), shared_name: text(options.shared_name()) }))
+    Ok(Box::new(VarHandle { container: text(options.container()), shared_name: text(options.shared_name()) }))
 }
 
-impl Op for VarHandle {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 0..=0)?;
+impl Operator for VarHandle {
+    fn infer(&self, _: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
         Ok(vec![Inferred::new(DataType::Resource, [])])
     }
 

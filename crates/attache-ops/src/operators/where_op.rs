@@ -1,16 +1,18 @@
 //! WHERE: the coordinates of all nonzero elements, `[count, rank]`, in memory order.
 
-use std::sync::Arc;
-
 use attache_base::{DataType, Shape};
-use attache_graph::{Eval, Fact, Inferred, Op, OpError};
+use attache_graph::{Eval, Inferred, OpError};
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::support::{arity, countable, one_of, required};
-use crate::{Code, Definition};
+use crate::shared::support::countable;
+use crate::{Code, Definition, Facts, Operator, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::WHERE), versions: 1..=2, parse: |_| Ok(Arc::new(Where)) }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::WHERE),
+    versions: 1..=2,
+    inputs: &[input("condition").of(&TYPES)],
+    parse: |_| Ok(Box::new(Where)),
+}];
 
 /// Supported element types.
 const TYPES: [DataType; 7] = [
@@ -47,15 +49,9 @@ fn coordinates(shape: &Shape, place: usize, into: &mut [i64]) {
     }
 }
 
-impl Op for Where {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 1..=1)?;
-        let input = required(inputs, 0)?;
-        one_of(0, input, &TYPES)?;
+impl Operator for Where {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let input = inputs.fact(0);
         if input.shape.as_ref().is_some_and(|shape| shape.rank() == 0) {
             return Err(OpError::invalid("a scalar has no coordinates"));
         }
@@ -81,12 +77,13 @@ impl Op for Where {
 #[cfg(test)]
 mod tests {
     use attache_base::Constant;
+    use attache_graph::Fact;
 
     use super::*;
 
     #[test]
     fn the_value_tells_the_shape() {
-        let shape = |fact: Fact| Where.infer(&[Some(&fact)]).map(|outputs| outputs[0].shape.clone());
+        let shape = |fact: Fact| DEFINITIONS[0].infer(&Where, &[Some(&fact)]).map(|outputs| outputs[0].shape.clone());
         let value = Constant::from_values([2, 2], &[0.0f32, -0.0, f32::NAN, -1.0]);
         assert_eq!(shape(Fact::constant(value)).unwrap(), Some([2, 2].into()));
         assert_eq!(

@@ -1,16 +1,18 @@
 //! WHILE: runs a subgraph of the model on its own outputs while a condition subgraph returns true.
 
-use std::sync::Arc;
-
 use attache_base::{DataType, Shape};
-use attache_graph::{Eval, Fact, Inferred, Op, OpError, TensorRef};
+use attache_graph::{Eval, Inferred, OpError, TensorRef};
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::callee::{Callee, arguments, deliver, shapes_of, stated_types, truth};
-use crate::{Code, Declaration, Definition};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::WHILE), versions: 1..=1, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::WHILE),
+    versions: 1..=1,
+    inputs: &[input("values").optional().repeated()],
+    parse,
+}];
 
 #[derive(Debug)]
 struct While {
@@ -21,14 +23,14 @@ struct While {
     values: Vec<DataType>,
 }
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+fn parse(declaration: &Declaration<'_>) -> Parsed {
     let options = declaration.options.builtin_options_as_while_options().ok_or_else(|| declaration.no_options())?;
     let (values, count) = (stated_types(declaration), declaration.operator.inputs.len());
     let condition = Callee::new(declaration, options.cond_subgraph_index(), (count, 1))?;
     condition.check_outputs(&[DataType::Bool])?;
     let body = Callee::new(declaration, options.body_subgraph_index(), (count, values.len()))?;
     body.check_outputs(&values)?;
-    Ok(Arc::new(While { condition, body, values }))
+    Ok(Box::new(While { condition, body, values }))
 }
 
 impl While {
@@ -54,13 +56,10 @@ fn as_inputs<'a>(values: &'a [(Shape, Vec<u8>)], like: &[TensorRef<'a>]) -> Vec<
     pairs.map(|((shape, bytes), like)| TensorRef { shape, bytes, is_constant: false, ..*like }).collect()
 }
 
-impl Op for While {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
+impl Operator for While {
     /// The shapes are those after the last step, which are known where no step changes them.
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let inputs = inputs.from(0);
         self.condition.check_inputs(inputs)?;
         self.body.check_inputs(inputs)?;
         if inputs.len() != self.values.len() {

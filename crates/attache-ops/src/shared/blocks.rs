@@ -6,11 +6,10 @@
 
 use attache_base::{Shape, strides};
 use attache_gpu_ir::{Index, IndexMap};
-use attache_graph::{Fact, OpError, TensorRef};
+use attache_graph::{OpError, TensorRef};
 
-use crate::shared::support::{
-    arity, elements, elements_mut, integral, known_integers, movable, narrow, one_of, required, with_element,
-};
+use crate::Facts;
+use crate::shared::support::{elements, elements_mut, narrow, with_element};
 
 /// Block extents, and for each axis the number of elements that are padded or cropped before and after.
 #[derive(Debug, PartialEq)]
@@ -43,16 +42,10 @@ impl Blocks {
     }
 }
 
-/// Checks the inputs of either operator: elements, block extents and margins. Returns the blocks, if both extents and
-/// margins are constant.
-pub(crate) fn known(inputs: &[Option<&Fact>]) -> Result<Option<Blocks>, OpError> {
-    arity(inputs, 3..=3)?;
-    let (input, extents, margins) = (required(inputs, 0)?, required(inputs, 1)?, required(inputs, 2)?);
-    movable(0, input)?;
-    integral(1, extents)?;
-    one_of(2, margins, &[extents.data_type])?;
-    let values = (known_integers(1, extents)?, known_integers(2, margins)?);
-    let (Some(shape), (Some(extents), Some(margins))) = (&input.shape, values) else { return Ok(None) };
+/// The blocks, if both extents and margins are constant. Inputs: elements, block extents and margins.
+pub(crate) fn known(inputs: Facts<'_>) -> Result<Option<Blocks>, OpError> {
+    let values = (inputs.integers(1)?, inputs.integers(2)?);
+    let (Some(shape), (Some(extents), Some(margins))) = (&inputs.fact(0).shape, values) else { return Ok(None) };
     Blocks::new(shape, &extents, &margins).map(Some)
 }
 

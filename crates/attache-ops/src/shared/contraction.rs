@@ -5,37 +5,38 @@
 //! are quantized at run time ("dynamic range"). Source: TensorFlow Lite's reference kernels.
 
 mod exact;
+mod int16x8_exact;
 mod primitive;
 mod view;
-mod wide_exact;
 
 use std::any::Any;
 use std::borrow::Cow;
 
 use attache_base::{Activation, DataType, Quantization};
 use attache_gpu_ir::ValueId;
-use attache_graph::{Cache, Eval, Fact, Lowering, OpError, Refusal, TensorMut, TensorRef};
+use attache_graph::{Cache, Eval, Lowering, OpError, TensorMut, TensorRef, Unsupported};
 use attache_kernels::convolution::Convolution;
 use attache_kernels::quantized::{
-    Multiplier, Operand, PackedIntegerDepthwise, PackedIntegerFilter, PackedIntegerTransposeFilter, Requantize,
-    Rescale, Rounding, Stage, WideRounding, WideStage, Zero, convolve, depthwise, quantize_asymmetrically,
+    GemmEpilogue, Int16x8Epilogue, Int16x8Rounding, Multiplier, Operand, PackedIntegerDepthwise, PackedIntegerFilter,
+    PackedIntegerTransposeFilter, Requantize, Rescale, Rounding, Zero, convolve, depthwise, quantize_asymmetrically,
     quantize_symmetrically, transpose_convolve,
 };
-use attache_kernels::{Engine, Level};
+use attache_kernels::{Engine, Isa};
 
+use crate::Facts;
+use crate::definition::one_of;
 use crate::shared::fused;
-use crate::shared::quantized::{Affine, activation_range, unpack_nibbles};
-use crate::shared::support::one_of;
+use crate::shared::quantized::{QuantizationParameters, activation_range, unpack_nibbles};
 
 use exact::lower_bytes;
-use wide_exact::lower_wide;
+use int16x8_exact::lower_int16x8;
 
-pub(crate) use exact::{Laid, bias_of};
+pub(crate) use exact::{OperandLayout, bias_of};
+pub(crate) use int16x8_exact::{finish_int16x8, int16x8_parameters, int16x8_sums};
 #[cfg(test)]
 pub(crate) use primitive::check_reach;
 pub(crate) use primitive::contract;
 pub(crate) use view::round_twice;
-pub(crate) use wide_exact::{finish_wide, wide_scheme, wide_sums};
 
 /// The arithmetic selected by the operand types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,26 +65,19 @@ impl Arithmetic {
 
     /// The arithmetic of an operator's inputs; `operands` are the indices of activations, weights and bias. An error
     /// where types or scales do not match. Weights with several scales have them along `axis`.
-    pub(crate) fn check(
-        inputs: &[Option<&Fact>],
-        operands: [usize; 3],
-        axis: usize,
-    ) -> Result<(Self, DataType), OpError> {
-        let [activations, weights] = [0, 1].map(|index| inputs[operands[index]]);
-        let (Some(activations), Some(weights)) = (activations, weights) else {
-            return Err(OpError::invalid("its activations or its weights are missing"));
-        };
+    pub(crate) fn check(inputs: Facts<'_>, operands: [usize; 3], axis: usize) -> Result<(Self, DataType), OpError> {
+        let (activations, weights) = (inputs.fact(operands[0]), inputs.fact(operands[1]));
         let arithmetic = Self::of(activations.data_type, weights.data_type)?;
-        if let Some(bias) = inputs.get(operands[2]).copied().flatten() {
+        if let Some(bias) = inputs.optional(operands[2]) {
             let allowed: &[DataType] = match arithmetic {
                 Self::Float | Self::Dynamic => &[DataType::Float32],
                 Self::Bytes => &[DataType::Int32],
                 Self::Wide => &[DataType::Int64, DataType::Int32],
             };
-            one_of(operands[2], bias, allowed)?;
+            one_of(format_args!("input {}", operands[2]), bias.data_type, allowed)?;
         }
         if let Self::Bytes | Self::Wide = arithmetic {
-            Affine::new(activations.data_type, activations.quantization.as_ref())?;
+            QuantizationParameters::new(activations.data_type, activations.quantization.as_ref())?;
         }
         if arithmetic != Self::Float {
             let outputs = weights.shape.as_ref().and_then(|shape| shape.get(axis).copied());
@@ -113,7 +107,7 @@ impl<'a> WeightScales<'a> {
         };
         let Quantization { scale: scales, zero_point, axis: stated } = quantization;
         if scales.len() == 1 {
-            let affine = Affine::new(data_type, Some(quantization))?;
+            let affine = QuantizationParameters::new(data_type, Some(quantization))?;
             return Ok(Self { scales, zero_point: affine.zero_point });
         }
         let wrong = |reason: String| Err(OpError::invalid(format!("the weights' scales: {reason}")));
@@ -156,30 +150,30 @@ fn zero(data_type: DataType, point: i32) -> Zero {
 }
 
 /// Scales and bounds that requantize the sums of products of quantized elements.
-pub(crate) struct Scheme<'a> {
+pub(crate) struct RequantizationParameters<'a> {
     data_type: DataType,
-    input: Affine,
+    input: QuantizationParameters,
     weights: WeightScales<'a>,
-    output: Affine,
+    output: QuantizationParameters,
     bounds: (i32, i32),
 }
 
 /// The precision in which the scales of activations and weights are multiplied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Product {
+pub(crate) enum ScalePrecision {
     Single,
     Double,
 }
 
-impl Product {
+impl ScalePrecision {
     /// The precision for a convolution with activations of this type. `UINT8` kernels predate the multiplication in
     /// double precision and use single precision.
     pub(crate) fn of(activations: DataType) -> Self {
-        if activations == DataType::UInt8 { Product::Single } else { Product::Double }
+        if activations == DataType::UInt8 { ScalePrecision::Single } else { ScalePrecision::Double }
     }
 }
 
-impl<'a> Scheme<'a> {
+impl<'a> RequantizationParameters<'a> {
     /// The scheme of these tensors with a fused activation.
     pub(crate) fn new(
         input: &TensorRef<'a>,
@@ -197,7 +191,8 @@ impl<'a> Scheme<'a> {
         output: (DataType, Option<&Quantization>),
         activation: Activation,
     ) -> Result<Self, OpError> {
-        let (from, to) = (Affine::new(input.0, input.1)?, Affine::new(output.0, output.1)?);
+        let (from, to) =
+            (QuantizationParameters::new(input.0, input.1)?, QuantizationParameters::new(output.0, output.1)?);
         let bounds = activation_range(activation, output.0, to)?;
         if bounds.0 > bounds.1 {
             return Err(OpError::invalid("its activation lets no number of its output through"));
@@ -216,26 +211,30 @@ impl<'a> Scheme<'a> {
     }
 
     /// The requantization factors of sums: one, or one for each output.
-    fn factors(&self, product: Product) -> Vec<Multiplier> {
+    fn factors(&self, product: ScalePrecision) -> Vec<Multiplier> {
         let (input, output) = (self.input.scale, f64::from(self.output.scale));
         let factor = |weight: &f32| match product {
-            Product::Single => f64::from(input * weight) / output,
-            Product::Double => f64::from(input) * f64::from(*weight) / output,
+            ScalePrecision::Single => f64::from(input * weight) / output,
+            ScalePrecision::Double => f64::from(input) * f64::from(*weight) / output,
         };
         self.weights.scales.iter().map(|weight| Multiplier::new(factor(weight))).collect()
     }
 
     /// The stage that requantizes sums to bytes.
-    pub(crate) fn requantize(&self, outputs: usize, rounding: Rounding, product: Product) -> Requantize {
+    pub(crate) fn requantize(&self, outputs: usize, rounding: Rounding, product: ScalePrecision) -> Requantize {
         Requantize::new(&self.factors(product), outputs, rounding, self.output.zero_point, self.bounds)
     }
 
     /// The stage that requantizes sums to 16-bit elements.
-    pub(crate) fn wide(&self, rounding: WideRounding, product: Product) -> Result<WideStage, OpError> {
+    pub(crate) fn int16x8(
+        &self,
+        rounding: Int16x8Rounding,
+        product: ScalePrecision,
+    ) -> Result<Int16x8Epilogue, OpError> {
         if self.input.zero_point != 0 || self.output.zero_point != 0 {
             return Err(OpError::invalid("a zero point of 16-bit numbers that is not 0"));
         }
-        Ok(WideStage { factors: self.factors(product), rounding, zero_point: 0, bounds: self.bounds })
+        Ok(Int16x8Epilogue { factors: self.factors(product), rounding, zero_point: 0, bounds: self.bounds })
     }
 
     /// The zero point of the weights.
@@ -248,14 +247,14 @@ impl<'a> Scheme<'a> {
 pub(crate) fn lower_stored<'a>(
     lowering: &mut Lowering<'a>,
     convolution: &Convolution,
-    laid: &Laid,
+    layout: &OperandLayout,
     activation: Activation,
-) -> Result<ValueId, Refusal> {
-    let lower = match lowering.input_fact(laid.operands[0])?.data_type {
-        DataType::Int16 => lower_wide,
+) -> Result<ValueId, Unsupported> {
+    let lower = match lowering.input_fact(layout.operands[0])?.data_type {
+        DataType::Int16 => lower_int16x8,
         _ => lower_bytes,
     };
-    lower(lowering, convolution, laid, activation)
+    lower(lowering, convolution, layout, activation)
 }
 
 /// A bias of 32-bit integers.
@@ -264,7 +263,7 @@ pub(crate) fn narrow_bias(bias: Option<TensorRef<'_>>) -> Result<Option<&[i32]>,
 }
 
 /// A bias of 32- or 64-bit integers.
-pub(crate) fn wide_bias(bias: Option<TensorRef<'_>>) -> Result<Option<Vec<i64>>, OpError> {
+pub(crate) fn int16x8_bias(bias: Option<TensorRef<'_>>) -> Result<Option<Vec<i64>>, OpError> {
     bias.map(|bias| bias.integers()).transpose()
 }
 
@@ -305,14 +304,14 @@ impl Quantized {
 
 /// The packed weights of any kind of convolution.
 pub(crate) trait Packed: Any + Send {
-    fn pack(level: Level, convolution: &Convolution, filter: Operand<'_>, bias: Option<&[i32]>, input: Zero) -> Self;
+    fn pack(isa: Isa, convolution: &Convolution, filter: Operand<'_>, bias: Option<&[i32]>, input: Zero) -> Self;
 
-    fn run<F: Stage>(
+    fn run<F: GemmEpilogue>(
         &self,
         engine: Engine<'_>,
         convolution: &Convolution,
         input: Operand<'_>,
-        stage: &F,
+        epilogue: &F,
         output: &mut [F::Output],
     );
 }
@@ -321,24 +320,24 @@ macro_rules! packed {
     ($($weights:ident by $kernel:ident),*) => {$(
         impl Packed for $weights {
             fn pack(
-                level: Level,
+                isa: Isa,
                 convolution: &Convolution,
                 filter: Operand<'_>,
                 bias: Option<&[i32]>,
                 input: Zero,
             ) -> Self {
-                $weights::pack(level, convolution, filter, bias, input)
+                $weights::pack(isa, convolution, filter, bias, input)
             }
 
-            fn run<F: Stage>(
+            fn run<F: GemmEpilogue>(
                 &self,
                 engine: Engine<'_>,
                 convolution: &Convolution,
                 input: Operand<'_>,
-                stage: &F,
+                epilogue: &F,
                 output: &mut [F::Output],
             ) {
-                $kernel(engine, convolution, input, self, stage, output);
+                $kernel(engine, convolution, input, self, epilogue, output);
             }
         }
     )*};
@@ -358,18 +357,18 @@ pub(crate) fn eval_bytes<P: Packed>(
 ) -> Result<(), OpError> {
     let (input, filter, bias) = (eval.input(operands[0])?, eval.input(operands[1])?, eval.optional(operands[2]));
     let scales = WeightScales::of(&filter, axis)?.symmetric(filter.data_type)?;
-    let scheme = Scheme::new(&input, scales, &eval.outputs[0], activation)?;
-    let product = Product::of(input.data_type);
+    let requantization = RequantizationParameters::new(&input, scales, &eval.outputs[0], activation)?;
+    let product = ScalePrecision::of(input.data_type);
     let (engine, integers) = (Engine::new(eval.parallel), narrow_bias(bias)?);
     let make = || {
         let bytes = weight_bytes(&filter);
-        let packed = P::pack(engine.level, convolution, scheme.weights(&bytes), integers, scheme.input());
-        (packed, scheme.requantize(convolution.output[2], Rounding::Twice, product))
+        let packed = P::pack(engine.isa, convolution, requantization.weights(&bytes), integers, requantization.input());
+        (packed, requantization.requantize(convolution.output[2], Rounding::Twice, product))
     };
-    let operand = Operand { bytes: input.bytes, zero: scheme.input() };
+    let operand = Operand { bytes: input.bytes, zero: requantization.input() };
     let output = &mut *eval.outputs[0].bytes;
-    with_kept(eval.cache, &[Some(filter), bias], make, |(packed, stage)| {
-        packed.run(engine, convolution, operand, stage, output)
+    with_kept(eval.cache, &[Some(filter), bias], make, |(packed, epilogue)| {
+        packed.run(engine, convolution, operand, epilogue, output)
     });
     Ok(())
 }
@@ -397,16 +396,16 @@ pub(crate) fn eval_dynamic<P: Packed>(
     let make = || {
         let (bytes, bias) = (weight_bytes(&filter), None);
         let weights = Operand { bytes: &bytes, zero: Zero { signed: true, point: 0 } };
-        P::pack(engine.level, convolution, weights, bias, Zero::UNKNOWN)
+        P::pack(engine.isa, convolution, weights, bias, Zero::UNKNOWN)
     };
     with_kept(eval.cache, &[Some(filter)], make, |packed| {
         let (rows, points) = (&quantized.scales[..1], &quantized.zero_points[..1]);
-        let mut stage = Rescale::new(scales.scales, bias, outputs, rows, points, fused::clamp(activation));
+        let mut epilogue = Rescale::new(scales.scales, bias, outputs, rows, points, fused::clamp(activation));
         for (batch, output) in output.chunks_exact_mut(size.max(1)).enumerate() {
-            stage.with_rows(&quantized.scales[batch..=batch], &quantized.zero_points[batch..=batch]);
+            epilogue.with_rows(&quantized.scales[batch..=batch], &quantized.zero_points[batch..=batch]);
             let zero = Zero { signed: true, point: quantized.zero_points[batch] };
             let input = Operand { bytes: &quantized.bytes[batch * image..][..image], zero };
-            packed.run(engine, &one, input, &stage, output);
+            packed.run(engine, &one, input, &epilogue, output);
         }
     });
     fused::finish(engine, activation, output);
@@ -414,20 +413,24 @@ pub(crate) fn eval_dynamic<P: Packed>(
 }
 
 /// The requantization stage, the filter and the bias of a convolution of 16-bit elements.
-pub(crate) type WideParts<'a> = (WideStage, Cow<'a, [u8]>, Option<Vec<i64>>);
+pub(crate) type Int16x8Parts<'a> = (Int16x8Epilogue, Cow<'a, [u8]>, Option<Vec<i64>>);
 
 /// The operands of a convolution of 16-bit elements other than its image. `operands` and `axis` are those of
 /// [`eval_bytes`].
-pub(crate) fn wide_parts<'a>(
+pub(crate) fn int16x8_parts<'a>(
     eval: &Eval<'a>,
     operands: [usize; 3],
     axis: usize,
     activation: Activation,
-) -> Result<WideParts<'a>, OpError> {
+) -> Result<Int16x8Parts<'a>, OpError> {
     let (input, filter, bias) = (eval.input(operands[0])?, eval.input(operands[1])?, eval.optional(operands[2]));
     let scales = WeightScales::of(&filter, axis)?.symmetric(filter.data_type)?;
-    let scheme = Scheme::new(&input, scales, &eval.outputs[0], activation)?;
-    Ok((scheme.wide(WideRounding::Short, Product::Double)?, weight_bytes(&filter), wide_bias(bias)?))
+    let requantization = RequantizationParameters::new(&input, scales, &eval.outputs[0], activation)?;
+    Ok((
+        requantization.int16x8(Int16x8Rounding::Short, ScalePrecision::Double)?,
+        weight_bytes(&filter),
+        int16x8_bias(bias)?,
+    ))
 }
 
 #[cfg(test)]

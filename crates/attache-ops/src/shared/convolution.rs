@@ -4,26 +4,26 @@ use std::any::Any;
 
 use attache_base::{Activation, Constant, DataType, Padding, Shape, WindowExtent};
 use attache_gpu_ir::ValueId;
-use attache_graph::{Cache, Eval, Fact, Inferred, Lowering, OpError, Refusal, TensorRef, WorkingMemory};
+use attache_graph::{Cache, Eval, Fact, Inferred, Lowering, OpError, TensorRef, Unsupported, WorkingMemory};
 use attache_kernels::Engine;
 use attache_kernels::convolution::Convolution;
 use attache_kernels::transpose_convolution::{PackedTransposeFilter, transpose_convolve};
 
-use crate::shared::contraction::{Laid, contract, round_twice};
+use crate::shared::contraction::{OperandLayout, contract, round_twice};
 use crate::shared::fused;
-use crate::shared::support::{countable, is_empty, product};
+use crate::shared::support::{countable, product};
 use crate::shared::working::{converted, of_weights, packed};
 
 /// Attributes of a convolution; pairs are `[vertical, horizontal]`.
 #[derive(Debug)]
-pub(crate) struct Sliding {
+pub(crate) struct ConvolutionParameters {
     pub(crate) padding: Padding,
     pub(crate) strides: [usize; 2],
     pub(crate) dilations: [usize; 2],
     pub(crate) activation: Activation,
 }
 
-impl Sliding {
+impl ConvolutionParameters {
     /// The convolution of `[batch, height, width, channel]` with a kernel of these extents and this number of output
     /// channels.
     pub(crate) fn convolution(
@@ -50,13 +50,13 @@ impl Sliding {
 
 /// Attributes of a transposed convolution; pairs are `[vertical, horizontal]`.
 #[derive(Debug)]
-pub(crate) struct Spreading {
+pub(crate) struct TransposeConvolutionParameters {
     pub(crate) padding: Padding,
     pub(crate) strides: [usize; 2],
     pub(crate) activation: Activation,
 }
 
-impl Spreading {
+impl TransposeConvolutionParameters {
     /// The transposed convolution that turns `data` into an image whose height and width are `output`.
     pub(crate) fn convolution(
         &self,
@@ -91,15 +91,12 @@ impl Spreading {
         convolution: &Convolution,
         operands: [usize; 3],
     ) -> Result<(), OpError> {
-        if is_empty(eval) {
-            return Ok(());
-        }
         let [data, filter, bias] = operands;
         let (engine, weights) = (Engine::new(eval.parallel), Weights::new(eval.input(filter)?, eval.optional(bias))?);
         let (input, output) = (eval.input(data)?.values()?, eval.outputs[0].values()?);
         weights.with_packed(
             eval.cache,
-            |weights| PackedTransposeFilter::pack(engine.level, convolution, weights.filter, weights.bias),
+            |weights| PackedTransposeFilter::pack(engine.isa, convolution, weights.filter, weights.bias),
             |packed| transpose_convolve(engine, convolution, input, packed, output),
         );
         fused::finish(engine, self.activation, output);
@@ -111,11 +108,11 @@ impl Spreading {
         &self,
         lowering: &mut Lowering<'_>,
         convolution: &Convolution,
-        laid: &Laid,
-    ) -> Result<(), Refusal> {
-        let [data, filter, _] = laid.operands;
+        layout: &OperandLayout,
+    ) -> Result<(), Unsupported> {
+        let [data, filter, _] = layout.operands;
         let operands = [lowering.float_input(data)?, lowering.float_input(filter)?];
-        let output = lower(lowering, convolution, laid, self.activation, operands)?;
+        let output = lower(lowering, convolution, layout, self.activation, operands)?;
         lowering.output(0, output)
     }
 }
@@ -236,7 +233,7 @@ impl<'a> Weights<'a> {
 }
 
 /// A float input reshaped to `shape`, which has as many elements. Constants are reshaped immediately.
-pub(crate) fn float_as(lowering: &mut Lowering<'_>, index: usize, shape: Shape) -> Result<ValueId, Refusal> {
+pub(crate) fn float_as(lowering: &mut Lowering<'_>, index: usize, shape: Shape) -> Result<ValueId, Unsupported> {
     let fact = lowering.input_fact(index)?;
     match &fact.constant {
         Some(constant) if constant.data_type == DataType::Float32 && constant.shape != shape => {
@@ -254,12 +251,12 @@ pub(crate) fn float_as(lowering: &mut Lowering<'_>, index: usize, shape: Shape) 
 pub(crate) fn lower(
     lowering: &mut Lowering<'_>,
     convolution: &Convolution,
-    laid: &Laid,
+    layout: &OperandLayout,
     activation: Activation,
     [data, filter]: [ValueId; 2],
-) -> Result<ValueId, Refusal> {
-    let sums = sums(lowering, convolution, laid, [data, filter])?;
-    let result = round_twice(lowering, sums, laid, convolution.output[2])?;
+) -> Result<ValueId, Unsupported> {
+    let sums = sums(lowering, convolution, layout, [data, filter])?;
+    let result = round_twice(lowering, sums, layout, convolution.output[2])?;
     fused::lower(lowering, activation, result)
 }
 
@@ -267,14 +264,14 @@ pub(crate) fn lower(
 pub(crate) fn sums(
     lowering: &mut Lowering<'_>,
     convolution: &Convolution,
-    laid: &Laid,
+    layout: &OperandLayout,
     [data, filter]: [ValueId; 2],
-) -> Result<ValueId, Refusal> {
-    let (mut operands, bias) = (vec![data, filter], laid.operands[2]);
+) -> Result<ValueId, Unsupported> {
+    let (mut operands, bias) = (vec![data, filter], layout.operands[2]);
     if lowering.has_input(bias) {
         operands.push(float_as(lowering, bias, Shape::from([convolution.output[2]]))?);
     }
-    contract(lowering, convolution, laid.transposed, &operands, [0; 2])
+    contract(lowering, convolution, layout.transposed, &operands, [0; 2])
 }
 
 #[cfg(test)]
@@ -285,7 +282,7 @@ mod tests {
     #[test]
     fn windows_that_reach_too_far_are_refused() {
         let reach = |padding, dilations| {
-            let sliding = Sliding { padding, strides: [1, 1], dilations, activation: Activation::None };
+            let sliding = ConvolutionParameters { padding, strides: [1, 1], dilations, activation: Activation::None };
             check_reach(&sliding.convolution([1, 4, 4, 1], [6, 1], 1, 1).unwrap())
         };
         assert!(reach(Padding::Same, [1, 1]).is_ok());

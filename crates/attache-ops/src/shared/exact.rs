@@ -5,14 +5,16 @@
 pub(crate) mod functions;
 
 use attache_base::{Constant, DataType, Shape};
-use attache_gpu_ir::{Expression, Gather, Primitive, Reduction, Scalar, ValueId, Whole, WholeBinary, WholeRounding};
-use attache_graph::{Fact, Grid, Lowering, Refusal};
+use attache_gpu_ir::{
+    Expression, Gather, IntBinaryOp, IntExpression, IntRounding, Primitive, ReduceOp, Scalar, ValueId,
+};
+use attache_graph::{AffineParameters, Fact, Lowering, Unsupported};
 use attache_kernels::quantized::elementwise::Finish;
 use attache_kernels::quantized::fixed_point::divide_by_power;
 use attache_kernels::quantized::softmax::SUM_BITS;
 use attache_kernels::quantized::{Multiplier, Rounding};
 
-use crate::shared::quantized::{Affine, is_stored, range};
+use crate::shared::quantized::{QuantizationParameters, is_stored, range};
 use crate::shared::support::refuse;
 
 /// Whether an input has quantized elements. In `Quantized::View` operators see floats instead.
@@ -21,14 +23,15 @@ pub(crate) fn is_exact(lowering: &Lowering<'_>, index: usize) -> bool {
 }
 
 /// The scale and zero point of a tensor.
-pub(crate) fn affine(fact: &Fact) -> Result<Affine, Refusal> {
-    Affine::new(fact.data_type, fact.quantization.as_ref()).map_err(refuse)
+pub(crate) fn affine(fact: &Fact) -> Result<QuantizationParameters, Unsupported> {
+    QuantizationParameters::new(fact.data_type, fact.quantization.as_ref()).map_err(refuse)
 }
 
 /// The floats that a quantized tensor can represent.
-pub(crate) fn grid(fact: &Fact) -> Result<Grid, Refusal> {
-    let (Affine { scale, zero_point }, (least, most)) = (affine(fact)?, range(fact.data_type).map_err(refuse)?);
-    Ok(Grid { scale, zero_point: zero_point as f32, stored: (least as f32, most as f32) })
+pub(crate) fn grid(fact: &Fact) -> Result<AffineParameters, Unsupported> {
+    let (QuantizationParameters { scale, zero_point }, (least, most)) =
+        (affine(fact)?, range(fact.data_type).map_err(refuse)?);
+    Ok(AffineParameters { scale, zero_point: zero_point as f32, stored: (least as f32, most as f32) })
 }
 
 /// Emits a constant of 32-bit integers.
@@ -36,7 +39,7 @@ pub(crate) fn integers(
     lowering: &mut Lowering<'_>,
     shape: impl Into<Shape>,
     values: &[i32],
-) -> Result<ValueId, Refusal> {
+) -> Result<ValueId, Unsupported> {
     lowering.constant(Constant::from_values(shape, values))
 }
 
@@ -47,20 +50,24 @@ pub(crate) fn known_integers(fact: &Fact) -> Option<Vec<i32>> {
 }
 
 /// `x × factor`, rounded as the CPU does.
-pub(crate) fn rescaled(x: Whole, factor: Multiplier, rounding: Rounding) -> Whole {
-    x.rescale(whole_rounding(rounding), Whole::Constant(factor.mantissa), Whole::Constant(factor.exponent))
+pub(crate) fn rescaled(x: IntExpression, factor: Multiplier, rounding: Rounding) -> IntExpression {
+    x.rescale(
+        int_rounding(rounding),
+        IntExpression::Constant(factor.mantissa),
+        IntExpression::Constant(factor.exponent),
+    )
 }
 
 /// The rounding mode of the GPU primitives.
-pub(crate) fn whole_rounding(rounding: Rounding) -> WholeRounding {
+pub(crate) fn int_rounding(rounding: Rounding) -> IntRounding {
     match rounding {
-        Rounding::Twice => WholeRounding::Twice,
-        Rounding::Once => WholeRounding::Once,
+        Rounding::Twice => IntRounding::Twice,
+        Rounding::Once => IntRounding::Once,
     }
 }
 
 /// `x × factor + zero point`, clamped to bounds.
-pub(crate) fn finished(x: Whole, finish: Finish) -> Whole {
+pub(crate) fn finished(x: IntExpression, finish: Finish) -> IntExpression {
     rescaled(x, finish.factor, Rounding::Twice).plus(finish.zero_point).clamp(finish.bounds)
 }
 
@@ -70,17 +77,17 @@ pub(crate) fn look_up(
     input: ValueId,
     [from, to]: [DataType; 2],
     function: impl Fn(i32) -> i32,
-) -> Result<ValueId, Refusal> {
+) -> Result<ValueId, Unsupported> {
     let ((least, most), (low, high)) = (range(from).map_err(refuse)?, range(to).map_err(refuse)?);
     let values: Vec<i32> = (least..=most).map(|x| function(x).clamp(low, high)).collect();
     let table = integers(lowering, [values.len()], &values)?;
     let shape = lowering.shape(input).clone();
-    let index = lowering.whole_map(Whole::Input(0).plus(-least), &shape, &[input])?;
+    let index = lowering.int_map(IntExpression::Input(0).plus(-least), &shape, &[input])?;
     entries(lowering, table, index)
 }
 
 /// Emits the entries of a table at the given indices.
-pub(crate) fn entries(lowering: &mut Lowering<'_>, table: ValueId, places: ValueId) -> Result<ValueId, Refusal> {
+pub(crate) fn entries(lowering: &mut Lowering<'_>, table: ValueId, places: ValueId) -> Result<ValueId, Unsupported> {
     let shape = lowering.shape(places).clone();
     let places = lowering.reshape(places, &shape.iter().copied().chain([1]).collect())?;
     lowering.emit(Primitive::Gather(Gather { batch: 0, axis: 0 }), &[table, places])
@@ -88,25 +95,25 @@ pub(crate) fn entries(lowering: &mut Lowering<'_>, table: ValueId, places: Value
 
 /// Emits quantized elements as floats of the same integer value: f32 represents all 16-bit integers exactly. Operators
 /// that only move or compare elements work on these floats and end with [`as_stored`].
-pub(crate) fn as_reals(lowering: &mut Lowering<'_>, input: ValueId) -> Result<ValueId, Refusal> {
+pub(crate) fn as_reals(lowering: &mut Lowering<'_>, input: ValueId) -> Result<ValueId, Unsupported> {
     let shape = lowering.shape(input).clone();
     lowering.map(Expression::Input(0), &shape, &[input])
 }
 
 /// Emits integer-valued floats as quantized elements of the same value.
-pub(crate) fn as_stored(lowering: &mut Lowering<'_>, reals: ValueId) -> Result<ValueId, Refusal> {
+pub(crate) fn as_stored(lowering: &mut Lowering<'_>, reals: ValueId) -> Result<ValueId, Unsupported> {
     let shape = lowering.shape(reals).clone();
     lowering.emit(Primitive::Map { expression: Expression::Input(0), shape, scalar: Scalar::I32 }, &[reals])
 }
 
 /// Emits the differences between the maximum along an axis and the quantized elements.
-pub(crate) fn below_largest(lowering: &mut Lowering<'_>, input: ValueId, axis: usize) -> Result<ValueId, Refusal> {
+pub(crate) fn below_largest(lowering: &mut Lowering<'_>, input: ValueId, axis: usize) -> Result<ValueId, Unsupported> {
     let shape = lowering.shape(input).clone();
     let reals = as_reals(lowering, input)?;
-    let largest = lowering.emit(Primitive::Reduce { reduction: Reduction::Maximum, axes: vec![axis] }, &[reals])?;
+    let largest = lowering.emit(Primitive::Reduce { reduction: ReduceOp::Maximum, axes: vec![axis] }, &[reals])?;
     let largest = as_stored(lowering, largest)?;
-    let below = Whole::Input(1).subtract(Whole::Input(0));
-    lowering.whole_map(below, &shape, &[input, largest])
+    let below = IntExpression::Input(1).subtract(IntExpression::Input(0));
+    lowering.int_map(below, &shape, &[input, largest])
 }
 
 /// Emits the differences between each row's maximum and its 8-bit quantized elements, and the rows' sums of
@@ -117,16 +124,16 @@ pub(crate) fn sum_of_exponentials(
     input: ValueId,
     axis: usize,
     exponentials: &[i32],
-) -> Result<[ValueId; 2], Refusal> {
+) -> Result<[ValueId; 2], Unsupported> {
     let below = below_largest(lowering, input, axis)?;
     let mut parts: Vec<i32> = exponentials.iter().map(|x| divide_by_power(*x, SUM_BITS as u32)).collect();
     parts.resize(256, 0);
     let parts = integers(lowering, [256], &parts)?;
     let parts = entries(lowering, parts, below)?;
-    let sums = lowering.emit(Primitive::Reduce { reduction: Reduction::Sum, axes: vec![axis] }, &[parts])?;
+    let sums = lowering.emit(Primitive::Reduce { reduction: ReduceOp::Sum, axes: vec![axis] }, &[parts])?;
     let shape = lowering.shape(sums).clone();
-    let at_least_one = Whole::Input(0).binary(WholeBinary::Maximum, Whole::Constant(1));
-    Ok([below, lowering.whole_map(at_least_one, &shape, &[sums])?])
+    let at_least_one = IntExpression::Input(0).binary(IntBinaryOp::Maximum, IntExpression::Constant(1));
+    Ok([below, lowering.int_map(at_least_one, &shape, &[sums])?])
 }
 
 #[cfg(test)]
@@ -146,7 +153,7 @@ mod tests {
             let real = f64::from(random()) * 2f64.powi((random() % 62) as i32 - 63);
             let factor = Multiplier::new(if random() % 2 == 0 { real } else { -real });
             for rounding in [Rounding::Once, Rounding::Twice] {
-                let made = rescaled(Whole::Input(0), factor, rounding).evaluate(&[x]);
+                let made = rescaled(IntExpression::Input(0), factor, rounding).evaluate(&[x]);
                 assert_eq!(made, factor.apply(x, rounding), "{x} × {factor:?}, {rounding:?}");
             }
         }

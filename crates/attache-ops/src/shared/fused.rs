@@ -2,7 +2,7 @@
 
 use attache_base::Activation;
 use attache_gpu_ir::{Expression, ValueId};
-use attache_graph::{Lowering, Refusal};
+use attache_graph::{Lowering, Unsupported};
 use attache_kernels::Engine;
 use attache_kernels::elementwise::{Unary, unary_in_place};
 
@@ -19,9 +19,10 @@ pub(crate) fn finish(engine: Engine<'_>, activation: Activation, output: &mut [f
 }
 
 /// Emits the activation of a value.
-pub(crate) fn lower(lowering: &mut Lowering<'_>, activation: Activation, id: ValueId) -> Result<ValueId, Refusal> {
+pub(crate) fn lower(lowering: &mut Lowering<'_>, activation: Activation, id: ValueId) -> Result<ValueId, Unsupported> {
     let expression = Expression::Input(0).activation(activation);
-    let expression = expression.ok_or_else(|| Refusal::new(format!("no GPU form of the activation {activation:?}")))?;
+    let expression =
+        expression.ok_or_else(|| Unsupported::new(format!("no GPU form of the activation {activation:?}")))?;
     let shape = lowering.shape(id).clone();
     lowering.map(expression, &shape, &[id])
 }

@@ -1,10 +1,11 @@
 //! Shared by PAD, PADV2 and MIRROR_PAD: the paddings of the second input, and the resulting shape.
 
-use attache_base::{DataType, Shape};
+use attache_base::Shape;
 use attache_gpu_ir::{Index, IndexMap, Primitive};
-use attache_graph::{Fact, Lowering, OpError, Refusal};
+use attache_graph::{Lowering, OpError, Unsupported};
 
-use crate::shared::support::{countable, known_integers, movable, one_of, refuse, required};
+use crate::Facts;
+use crate::shared::support::{countable, refuse};
 
 /// Padding elements before and after each axis, from the input `paddings` of shape `[rank, 2]`.
 pub(crate) fn paddings(shape: &Shape, values: &[i64]) -> Result<Vec<[usize; 2]>, OpError> {
@@ -25,23 +26,21 @@ pub(crate) fn padded(shape: &Shape, paddings: &[[usize; 2]]) -> Result<Shape, Op
     countable(shape.ok_or_else(|| OpError::invalid(format!("paddings {paddings:?} are too large")))?)
 }
 
-/// Checks the inputs of PAD and its variants; returns the paddings where they are constant.
-pub(crate) fn known_paddings(inputs: &[Option<&Fact>]) -> Result<Option<Vec<[usize; 2]>>, OpError> {
-    let (input, paddings_fact) = (required(inputs, 0)?, required(inputs, 1)?);
-    movable(0, input)?;
+/// Checks shapes of the inputs of PAD and its variants; returns the paddings where they are constant.
+pub(crate) fn known_paddings(inputs: Facts<'_>) -> Result<Option<Vec<[usize; 2]>>, OpError> {
+    let [input, paddings_fact] = inputs.required();
     if input.shape.as_ref().is_some_and(|shape| shape.rank() > 8) {
         return Err(OpError::unsupported("more than 8 axes are not implemented"));
     }
-    one_of(1, paddings_fact, &[DataType::Int32, DataType::Int64])?;
     if paddings_fact.shape.as_ref().is_some_and(|shape| shape.rank() != 2 || shape[1] != 2) {
         return Err(OpError::invalid("paddings do not come in pairs"));
     }
-    let (Some(values), Some(shape)) = (known_integers(1, paddings_fact)?, &input.shape) else { return Ok(None) };
+    let (Some(values), Some(shape)) = (inputs.integers(1)?, &input.shape) else { return Ok(None) };
     paddings(shape, &values).map(Some)
 }
 
 /// Emits the first input padded with `fill`.
-pub(crate) fn lower(lowering: &mut Lowering<'_>, fill: f32) -> Result<(), Refusal> {
+pub(crate) fn lower(lowering: &mut Lowering<'_>, fill: f32) -> Result<(), Unsupported> {
     let paddings = paddings(lowering.input_shape(0)?, &lowering.integers(1)?).map_err(refuse)?;
     let (input, output) = (lowering.input(0)?, lowering.output_shape(0)?.to_vec());
     let coordinate = |(axis, [before, _]): (usize, &[usize; 2])| Index::Axis(axis).plus(-(*before as i64));

@@ -2,7 +2,7 @@
 //! lengths of the pieces and in the shape of the outputs.
 
 use attache_base::Shape;
-use attache_graph::{Eval, Lowering, OpError, Refusal, TensorRef};
+use attache_graph::{Eval, Lowering, OpError, TensorRef, Unsupported};
 
 use crate::Declaration;
 use crate::shared::view::View;
@@ -36,7 +36,7 @@ impl Pieces {
     }
 
     /// Emits every piece of input `index`, in the shape of its output.
-    pub(crate) fn lower(&self, lowering: &mut Lowering<'_>, index: usize) -> Result<(), Refusal> {
+    pub(crate) fn lower(&self, lowering: &mut Lowering<'_>, index: usize) -> Result<(), Unsupported> {
         let (input, shape) = (lowering.input(index)?, lowering.input_shape(index)?);
         for (output, view) in self.views(shape).iter().enumerate() {
             let shape = lowering.output_shape(output)?.clone();

@@ -1,27 +1,28 @@
 //! Shared by the pooling operators. AVERAGE_POOL_2D and MAX_POOL_2D share everything except their name and the
 //! reduction of a window. MaxPoolingWithArgmax2D and MaxUnpooling2D share their options.
 
-use std::sync::Arc;
-
 use attache_base::{Activation, Constant, DataType, Padding, Quantization, Shape};
-use attache_gpu_ir::{Contraction, Expression, Primitive, ValueId, Whole, WholeBinary, Window, WindowKind};
-use attache_graph::{Eval, Fact, Grid, Inferred, Lowering, Op, OpError, Refusal};
+use attache_gpu_ir::{
+    ConvolutionGeometry, Expression, IntBinaryOp, IntExpression, Primitive, ValueId, Window, WindowKind,
+};
+use attache_graph::{AffineParameters, Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_kernels::Engine;
 use attache_kernels::pooling::{Pooling, average_pool, max_pool};
 use attache_kernels::quantized::pooling as stored;
 
-use crate::Declaration;
 use crate::definition::{activation, custom_padding, padding, positive};
 use crate::shared::convolution::windows;
 use crate::shared::exact::{as_reals, as_stored, integers, is_exact};
 use crate::shared::fused;
-use crate::shared::quantized::{Affine, SUMS_OF_64_BITS, activation_range, is_stored, range, with_stored};
-use crate::shared::support::{arity, countable, image, is_empty, one_of, product, refuse, required};
+use crate::shared::quantized::{
+    QuantizationParameters, SUMS_OF_64_BITS, activation_range, is_stored, range, with_stored,
+};
+use crate::shared::support::{countable, image, product, refuse};
+use crate::{Declaration, Facts, Input, Operator, Parsed, input};
 
 /// A pooling operator with a sliding window; pairs are `[vertical, horizontal]`.
 #[derive(Debug)]
 struct Pool {
-    name: &'static str,
     kind: WindowKind,
     padding: Padding,
     size: [usize; 2],
@@ -29,16 +30,15 @@ struct Pool {
     activation: Activation,
 }
 
-/// Parses the options of the operator with this name.
-pub(crate) fn parse(
-    declaration: &Declaration<'_>,
-    name: &'static str,
-    kind: WindowKind,
-) -> Result<Arc<dyn Op>, OpError> {
+/// The inputs of a pooling operator.
+pub(crate) const INPUTS: &[Input] =
+    &[input("input").of(&[DataType::Float32, DataType::Int8, DataType::UInt8, DataType::Int16])];
+
+/// Parses the options of a pooling operator.
+pub(crate) fn parse(declaration: &Declaration<'_>, kind: WindowKind) -> Parsed {
     let options = declaration.options.builtin_options_as_pool_2_doptions();
     let options = options.ok_or_else(|| declaration.no_options())?;
-    Ok(Arc::new(Pool {
-        name,
+    Ok(Box::new(Pool {
         kind,
         padding: padding(options.padding())?,
         size: [positive("filter_height", options.filter_height())?, positive("filter_width", options.filter_width())?],
@@ -69,13 +69,15 @@ impl Pool {
     fn bounds(&self, data_type: DataType, quantization: Option<&Quantization>) -> Result<(i32, i32), OpError> {
         match self.activation {
             Activation::None => range(data_type),
-            activation => activation_range(activation, data_type, Affine::new(data_type, quantization)?),
+            activation => {
+                activation_range(activation, data_type, QuantizationParameters::new(data_type, quantization)?)
+            }
         }
     }
 
     /// Emits the pooling of quantized elements. The maximum is computed on floats of the same integer value. The mean
     /// is a depthwise convolution with ones, divided with rounding by the number of elements that the window covers.
-    fn lower_stored(&self, lowering: &mut Lowering<'_>, pooling: &Pooling) -> Result<ValueId, Refusal> {
+    fn lower_stored(&self, lowering: &mut Lowering<'_>, pooling: &Pooling) -> Result<ValueId, Unsupported> {
         let output = lowering.output_fact(0)?;
         let bounds = self.bounds(output.data_type, output.quantization.as_ref()).map_err(refuse)?;
         let (input, shape) = (lowering.input(0)?, lowering.output_shape(0)?.clone());
@@ -85,7 +87,7 @@ impl Pool {
             let window = Window { kind: self.kind, size: kernel, strides, before, output };
             let largest = lowering.emit(Primitive::Window(window), &[reals])?;
             let largest = as_stored(lowering, largest)?;
-            return lowering.whole_map(Whole::Input(0).clamp(bounds), &shape, &[largest]);
+            return lowering.int_map(IntExpression::Input(0).clamp(bounds), &shape, &[largest]);
         }
         let fits = match lowering.input_fact(0)?.data_type {
             DataType::Int16 => stored::sums_fit_32_bits::<i16>(kernel),
@@ -93,18 +95,18 @@ impl Pool {
             _ => stored::sums_fit_32_bits::<u8>(kernel),
         };
         if !fits {
-            return Err(Refusal::new(SUMS_OF_64_BITS));
+            return Err(Unsupported::new(SUMS_OF_64_BITS));
         }
         let channels = pooling.input[2];
         let sizes = [vec![channels, kernel[0], kernel[1]], output.to_vec()];
         let fits = |size: &Vec<usize>| size.iter().try_fold(1usize, |all, extent| all.checked_mul(*extent));
         if !sizes.iter().all(|size| fits(size).is_some_and(|elements| elements <= MOST_ELEMENTS)) {
-            return Err(Refusal::new("its window or its output is too large for a table"));
+            return Err(Unsupported::new("its window or its output is too large for a table"));
         }
         let shape_of_ones = [channels, kernel[0], kernel[1], 1];
         let ones = Constant::from_values(shape_of_ones, &vec![1i8; channels * kernel[0] * kernel[1]]);
         let ones = lowering.constant(ones)?;
-        let contraction = Contraction {
+        let contraction = ConvolutionGeometry {
             strides,
             dilations: [1, 1],
             before,
@@ -113,17 +115,17 @@ impl Pool {
             transposed: false,
             zero_points: [0; 2],
         };
-        let sums = lowering.emit(Primitive::Contract(contraction), &[input, ones])?;
+        let sums = lowering.emit(Primitive::Convolution(contraction), &[input, ones])?;
         let covered = |axis: usize, place: usize| pooling.window(axis, place).0.len() as i32;
         let rows = (0..output[0]).flat_map(|y| (0..output[1]).map(move |x| covered(0, y) * covered(1, x)));
         let counts: Vec<i32> = rows.map(|count| count.max(1)).collect();
         let counts = integers(lowering, [1, output[0], output[1], 1], &counts)?;
-        let (sum, count) = (Whole::Input(0), Whole::Input(1));
-        let half = count.clone().binary(WholeBinary::Divide, Whole::Constant(2));
-        let is_positive = Whole::Constant(0).binary(WholeBinary::Less, sum.clone());
+        let (sum, count) = (IntExpression::Input(0), IntExpression::Input(1));
+        let half = count.clone().binary(IntBinaryOp::Divide, IntExpression::Constant(2));
+        let is_positive = IntExpression::Constant(0).binary(IntBinaryOp::Less, sum.clone());
         let nudged = is_positive.select(sum.clone().add(half.clone()), sum.subtract(half));
-        let mean = nudged.binary(WholeBinary::Divide, count).clamp(bounds);
-        lowering.whole_map(mean, &shape, &[sums, counts])
+        let mean = nudged.binary(IntBinaryOp::Divide, count).clamp(bounds);
+        lowering.int_map(mean, &shape, &[sums, counts])
     }
 
     fn pooling(&self, input: &Shape) -> Result<Pooling, OpError> {
@@ -153,15 +155,9 @@ fn trim(input: usize, size: usize, before: usize, last: usize) -> (usize, usize)
     (size.min(input + before) - idle, before - idle)
 }
 
-impl Op for Pool {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 1..=1)?;
-        let input = required(inputs, 0)?;
-        one_of(0, input, &[DataType::Float32, DataType::Int8, DataType::UInt8, DataType::Int16])?;
+impl Operator for Pool {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let input = inputs.fact(0);
         let Some(shape) = &input.shape else { return Ok(vec![Inferred::unknown(input.data_type)]) };
         let Pooling { batches, input: [.., channels], output: [height, width], .. } = self.pooling(shape)?;
         Ok(vec![Inferred::new(input.data_type, countable(Shape::from([batches, height, width, channels]))?)])
@@ -178,9 +174,6 @@ impl Op for Pool {
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        if is_empty(eval) {
-            return Ok(());
-        }
         let input = eval.input(0)?;
         let (engine, pooling) = (Engine::new(eval.parallel), self.pooling(input.shape)?);
         if is_stored(input.data_type) {
@@ -195,7 +188,7 @@ impl Op for Pool {
         Ok(())
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let pooling = self.pooling(lowering.input_shape(0)?).map_err(refuse)?;
         if is_exact(lowering, 0) {
             let output = self.lower_stored(lowering, &pooling)?;
@@ -205,7 +198,7 @@ impl Op for Pool {
         let input = lowering.float_input(0)?;
         let window = Window { kind: self.kind, size: kernel, strides, before, output };
         let mut result = lowering.emit(Primitive::Window(window), &[input])?;
-        if let (WindowKind::Average, Some(grid)) = (self.kind, Grid::of(lowering.stored_output(0)?)?) {
+        if let (WindowKind::Average, Some(grid)) = (self.kind, AffineParameters::of(lowering.stored_output(0)?)?) {
             let shape = lowering.shape(result).clone();
             result = lowering.map(grid.quotient(Expression::Input(0)), &shape, &[result])?;
         }
@@ -245,14 +238,17 @@ const MAXIMUM_SIZE: usize = 1 << 16;
 
 #[cfg(test)]
 mod tests {
+    use attache_graph::Fact;
+
     use super::*;
 
     fn pool(padding: Padding, size: [usize; 2], strides: [usize; 2]) -> Pool {
-        Pool { name: "?", kind: WindowKind::Maximum, padding, size, strides, activation: Activation::None }
+        Pool { kind: WindowKind::Maximum, padding, size, strides, activation: Activation::None }
     }
 
     fn output(op: &Pool, input: [usize; 4]) -> Result<Shape, OpError> {
-        Ok(op.infer(&[Some(&Fact::new(DataType::Float32, input))])?.remove(0).shape.unwrap())
+        let input = Fact::new(DataType::Float32, input);
+        Ok(op.infer(Facts::checked(INPUTS, &[Some(&input)])?)?.remove(0).shape.unwrap())
     }
 
     #[test]
@@ -260,7 +256,7 @@ mod tests {
         assert_eq!(output(&pool(Padding::Same, [3, 2], [2, 1]), [2, 5, 7, 3]).unwrap(), Shape::from([2, 3, 7, 3]));
         assert_eq!(output(&pool(Padding::Valid, [6, 2], [2, 1]), [2, 5, 7, 3]).unwrap(), Shape::from([2, 0, 6, 3]));
         let integers = Fact::new(DataType::Int32, [1, 2, 2, 1]);
-        let error = pool(Padding::Same, [1, 1], [1, 1]).infer(&[Some(&integers)]).unwrap_err();
+        let error = Facts::checked(INPUTS, &[Some(&integers)]).unwrap_err();
         assert!(matches!(error, OpError::Unsupported(_)));
     }
 

@@ -7,14 +7,14 @@ use attache_graph::{Fact, OpError, TensorMut};
 
 /// Quantization parameters of a tensor with one scale: `real = scale × (stored − zero_point)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Affine {
+pub(crate) struct QuantizationParameters {
     /// Positive and finite.
     pub(crate) scale: f32,
     /// Within the range of the tensor's type.
     pub(crate) zero_point: i32,
 }
 
-impl Affine {
+impl QuantizationParameters {
     /// The scale and zero point of a tensor with one of each; an error where there is none, several, or an invalid one.
     pub(crate) fn new(data_type: DataType, quantization: Option<&Quantization>) -> Result<Self, OpError> {
         let Some(Quantization { scale, zero_point, .. }) = quantization else {
@@ -45,7 +45,7 @@ impl Affine {
 /// The scales of a tensor: one, or one for each index of an axis.
 #[derive(Debug)]
 pub(crate) struct Channels {
-    affines: Vec<Affine>,
+    affines: Vec<QuantizationParameters>,
     /// Number of consecutive elements that share a scale.
     run: usize,
 }
@@ -59,11 +59,14 @@ impl Channels {
         shape: &Shape,
     ) -> Result<Self, OpError> {
         let Some(Quantization { scale, zero_point, axis }) = quantization.filter(|one| one.scale.len() > 1) else {
-            return Ok(Self { affines: vec![Affine::new(data_type, quantization)?], run: shape.elements().max(1) });
+            return Ok(Self {
+                affines: vec![QuantizationParameters::new(data_type, quantization)?],
+                run: shape.elements().max(1),
+            });
         };
         let affine = |(scale, zero_point): (&f32, &i64)| {
             let one = Quantization { scale: vec![*scale], zero_point: vec![*zero_point], axis: 0 };
-            Affine::new(data_type, Some(&one))
+            QuantizationParameters::new(data_type, Some(&one))
         };
         if shape.get(*axis) != Some(&scale.len()) || zero_point.len() != scale.len() {
             let reason = format!("{} scales along axis {axis} of a tensor of shape {shape}", scale.len());
@@ -74,17 +77,17 @@ impl Channels {
     }
 
     /// The scale of all elements, where there is only one.
-    pub(crate) fn only(&self) -> Option<Affine> {
+    pub(crate) fn only(&self) -> Option<QuantizationParameters> {
         if let [affine] = self.affines[..] { Some(affine) } else { None }
     }
 
     /// The scale of each index of the axis.
-    pub(crate) fn each(&self) -> &[Affine] {
+    pub(crate) fn each(&self) -> &[QuantizationParameters] {
         &self.affines
     }
 
     /// The ranges of consecutive elements that share a scale, in order, out of `count` elements.
-    pub(crate) fn runs(&self, count: usize) -> impl Iterator<Item = (Range<usize>, Affine)> {
+    pub(crate) fn runs(&self, count: usize) -> impl Iterator<Item = (Range<usize>, QuantizationParameters)> {
         let starts = (0..count).step_by(self.run).zip(self.affines.iter().cycle());
         starts.map(move |(start, affine)| (start..(start + self.run).min(count), *affine))
     }
@@ -111,13 +114,13 @@ pub(crate) fn is_stored(data_type: DataType) -> bool {
 /// The quantized element of 0: the zero point, or 0 where elements have no scale.
 pub(crate) fn zero(tensor: &TensorMut<'_>) -> Result<i32, OpError> {
     match tensor.quantization.filter(|_| is_stored(tensor.data_type)) {
-        Some(quantization) => Ok(Affine::new(tensor.data_type, Some(quantization))?.zero_point),
+        Some(quantization) => Ok(QuantizationParameters::new(tensor.data_type, Some(quantization))?.zero_point),
         None => Ok(0),
     }
 }
 
 /// An error where 16-bit elements have a zero point other than 0, which TensorFlow Lite does not implement.
-pub(crate) fn require_symmetric(data_type: DataType, affine: Affine) -> Result<(), OpError> {
+pub(crate) fn require_symmetric(data_type: DataType, affine: QuantizationParameters) -> Result<(), OpError> {
     if data_type != DataType::Int16 || affine.zero_point == 0 {
         return Ok(());
     }
@@ -221,7 +224,7 @@ pub(crate) fn range(data_type: DataType) -> Result<(i32, i32), OpError> {
 pub(crate) fn activation_range(
     activation: Activation,
     data_type: DataType,
-    output: Affine,
+    output: QuantizationParameters,
 ) -> Result<(i32, i32), OpError> {
     let (least, most) = range(data_type)?;
     Ok(match activation {
@@ -245,15 +248,16 @@ mod tests {
 
     #[test]
     fn one_scale_that_makes_sense() {
-        let affine =
-            |scale: &[f32], zero_point: &[i64]| Affine::new(DataType::Int8, Some(&quantization(scale, zero_point)));
-        assert_eq!(affine(&[0.5], &[-3]).unwrap(), Affine { scale: 0.5, zero_point: -3 });
+        let affine = |scale: &[f32], zero_point: &[i64]| {
+            QuantizationParameters::new(DataType::Int8, Some(&quantization(scale, zero_point)))
+        };
+        assert_eq!(affine(&[0.5], &[-3]).unwrap(), QuantizationParameters { scale: 0.5, zero_point: -3 });
         for (scale, zero_point) in [(0.0, 0), (-1.0, 0), (f32::NAN, 0), (f32::INFINITY, 0), (1.0, 128), (1.0, i64::MIN)]
         {
             assert!(matches!(affine(&[scale], &[zero_point]), Err(OpError::Invalid(_))), "{scale} {zero_point}");
         }
         assert!(affine(&[1.0, 1.0], &[0, 0]).is_err());
-        assert!(Affine::new(DataType::Int8, None).is_err());
+        assert!(QuantizationParameters::new(DataType::Int8, None).is_err());
     }
 
     #[test]
@@ -281,7 +285,7 @@ mod tests {
 
     #[test]
     fn activations_clamp_stored_numbers() {
-        let output = Affine { scale: 0.1, zero_point: -100 };
+        let output = QuantizationParameters { scale: 0.1, zero_point: -100 };
         let range = |activation| activation_range(activation, DataType::Int8, output).unwrap();
         assert_eq!(range(Activation::None), (-128, 127));
         assert_eq!(range(Activation::Relu), (-100, 127));

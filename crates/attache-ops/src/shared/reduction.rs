@@ -8,20 +8,20 @@
 use std::ops::Add;
 
 use attache_base::{DataType, Shape};
-use attache_gpu_ir::{Primitive, Reduction, ValueId, Whole, WholeBinary};
-use attache_graph::{Eval, Fact, Inferred, Lowering, OpError, Refusal};
+use attache_gpu_ir::{IntBinaryOp, IntExpression, Primitive, ReduceOp, ValueId};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 
 use attache_kernels::quantized::{Multiplier, Rounding, Stored};
 use attache_kernels::reduce;
 
-use crate::Declaration;
 use crate::shared::exact::{affine, as_reals, as_stored, entries, integers, rescaled};
-use crate::shared::quantized::{Affine, SUMS_OF_64_BITS, is_stored, range, require_symmetric, with_stored};
-use crate::shared::support::{
-    arity, axis_of, countable, elements, elements_mut, known_integers, one_of, refuse, required,
+use crate::shared::quantized::{
+    QuantizationParameters, SUMS_OF_64_BITS, is_stored, range, require_symmetric, with_stored,
 };
+use crate::shared::support::{axis_of, countable, elements, elements_mut, refuse};
+use crate::{Declaration, Facts};
 
-/// A reduction over the axes that an input names. Inputs: elements and axes.
+/// A reduction over the axes that the second input names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Folding {
     /// Whether a reduced axis is kept with extent 1.
@@ -40,8 +40,8 @@ fn folded(shape: &Shape, axes: &[i64]) -> Result<Vec<bool>, OpError> {
 /// Computes the sum or the mean of quantized elements at the output's scale. A sum out of the output's range saturates.
 pub(crate) fn rescaled_sum(eval: &mut Eval<'_>, folded: &[bool], is_mean: bool) -> Result<(), OpError> {
     let (input, output) = (eval.input(0)?, &eval.outputs[0]);
-    let from = Affine::new(input.data_type, input.quantization)?;
-    let to = Affine::new(output.data_type, output.quantization)?;
+    let from = QuantizationParameters::new(input.data_type, input.quantization)?;
+    let to = QuantizationParameters::new(output.data_type, output.quantization)?;
     let count = input.shape.elements() / output.shape.elements().max(1);
     let sum = StoredSum::new(input.data_type, [from, to], count, is_mean);
     with_stored!(input.data_type, T => match sum.fits_32_bits(range(input.data_type)?) {
@@ -52,8 +52,8 @@ pub(crate) fn rescaled_sum(eval: &mut Eval<'_>, folded: &[bool], is_mean: bool) 
 
 /// Rescales the sums of a number of quantized elements to another scale.
 struct StoredSum {
-    from: Affine,
-    to: Affine,
+    from: QuantizationParameters,
+    to: QuantizationParameters,
     count: usize,
     factor: Multiplier,
     /// Whether the rescaling is done in float32.
@@ -61,7 +61,7 @@ struct StoredSum {
 }
 
 impl StoredSum {
-    fn new(data_type: DataType, [from, to]: [Affine; 2], count: usize, is_mean: bool) -> Self {
+    fn new(data_type: DataType, [from, to]: [QuantizationParameters; 2], count: usize, is_mean: bool) -> Self {
         let factor = Multiplier::new(f64::from(from.scale) / f64::from(to.scale));
         let factor = if is_mean { divided(factor, count as i64) } else { factor };
         Self { from, to, count, factor, is_float: !is_mean && data_type != DataType::UInt8 }
@@ -97,16 +97,16 @@ impl StoredSum {
 
     /// The result of a 32-bit sum in fixed-point arithmetic; it can differ from [`stored`](Self::stored) where that is
     /// computed in float32.
-    fn guess(&self, bounds: (i32, i32)) -> Whole {
+    fn guess(&self, bounds: (i32, i32)) -> IntExpression {
         let zero = self.to.zero_point;
-        let less = Whole::Input(0).plus((self.offset() as i32).wrapping_neg());
+        let less = IntExpression::Input(0).plus((self.offset() as i32).wrapping_neg());
         // Clamp before the zero point is added, so that the addition cannot wrap.
         rescaled(less, self.factor, Rounding::Twice).clamp((bounds.0 - zero, bounds.1 - zero)).plus(zero)
     }
 
     /// Whether the guess is never wrong by more than one. Guess and exact result both increase with the sum, so it is
     /// enough to check the sums at which the exact result changes.
-    fn is_near(&self, guess: &Whole, thresholds: &[i32], (least, most): (i32, i32)) -> bool {
+    fn is_near(&self, guess: &IntExpression, thresholds: &[i32], (least, most): (i32, i32)) -> bool {
         let count = i32::try_from(self.count).unwrap_or(i32::MAX);
         let (first, last) = (count.saturating_mul(least), count.saturating_mul(most));
         let is_near = |sum: i32| {
@@ -118,27 +118,27 @@ impl StoredSum {
     }
 
     /// Emits the results of sums: the guess, corrected by the thresholds on either side where it may be wrong by one.
-    fn emit(&self, lowering: &mut Lowering<'_>, sums: ValueId, bounds: (i32, i32)) -> Result<ValueId, Refusal> {
+    fn emit(&self, lowering: &mut Lowering<'_>, sums: ValueId, bounds: (i32, i32)) -> Result<ValueId, Unsupported> {
         let (shape, guess) = (lowering.shape(sums).clone(), self.guess(bounds));
-        let guessed = lowering.whole_map(guess.clone(), &shape, &[sums])?;
+        let guessed = lowering.int_map(guess.clone(), &shape, &[sums])?;
         if !self.is_float {
             return Ok(guessed);
         }
         let thresholds = self.thresholds(bounds);
         if !self.is_near(&guess, &thresholds, bounds) {
-            return Err(Refusal::new("its sums lose digits in 32-bit floats"));
+            return Err(Unsupported::new("its sums lose digits in 32-bit floats"));
         }
         let around = [&[i32::MIN][..], &thresholds, &[i32::MAX]].concat();
         let table = integers(lowering, [around.len()], &around)?;
         let mut bound = |next: i32| {
-            let place = lowering.whole_map(Whole::Input(0).plus(next - bounds.0), &shape, &[guessed])?;
+            let place = lowering.int_map(IntExpression::Input(0).plus(next - bounds.0), &shape, &[guessed])?;
             entries(lowering, table, place)
         };
         let (low, high) = (bound(0)?, bound(1)?);
-        let is_lower = Whole::Input(1).binary(WholeBinary::Less, Whole::Input(2));
-        let is_higher = Whole::Input(1).binary(WholeBinary::Less, Whole::Input(3));
-        let right = Whole::Input(0).plus(1).subtract(is_lower).subtract(is_higher).clamp(bounds);
-        lowering.whole_map(right, &shape, &[guessed, sums, low, high])
+        let is_lower = IntExpression::Input(1).binary(IntBinaryOp::Less, IntExpression::Input(2));
+        let is_higher = IntExpression::Input(1).binary(IntBinaryOp::Less, IntExpression::Input(3));
+        let right = IntExpression::Input(0).plus(1).subtract(is_lower).subtract(is_higher).clamp(bounds);
+        lowering.int_map(right, &shape, &[guessed, sums, low, high])
     }
 
     /// The sum of `count` zero points.
@@ -206,16 +206,13 @@ impl Folding {
         axes.map(|(extent, folded)| if *folded { 1 } else { *extent }).collect()
     }
 
-    /// The inferred output. The elements' type must be one of `types`.
-    pub(crate) fn infer(self, inputs: &[Option<&Fact>], types: &[DataType]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 2..=2)?;
-        let (input, axes) = (required(inputs, 0)?, required(inputs, 1)?);
-        one_of(0, input, types)?;
+    /// The inferred output.
+    pub(crate) fn infer(self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let input = inputs.fact(0);
         if let Some(quantization) = input.quantization.as_ref().filter(|_| is_stored(input.data_type)) {
-            require_symmetric(input.data_type, Affine::new(input.data_type, Some(quantization))?)?;
+            require_symmetric(input.data_type, QuantizationParameters::new(input.data_type, Some(quantization))?)?;
         }
-        one_of(1, axes, &[DataType::Int32])?;
-        let (Some(shape), Some(axes)) = (&input.shape, known_integers(1, axes)?) else {
+        let (Some(shape), Some(axes)) = (&input.shape, inputs.integers(1)?) else {
             return Ok(vec![Inferred::unknown(input.data_type)]);
         };
         let output = countable(self.output(shape, &folded(shape, &axes)?))?;
@@ -228,22 +225,22 @@ impl Folding {
     }
 
     /// Emits the sum or the mean of quantized elements at the output's scale.
-    pub(crate) fn lower_sum(self, lowering: &mut Lowering<'_>, is_mean: bool) -> Result<(), Refusal> {
+    pub(crate) fn lower_sum(self, lowering: &mut Lowering<'_>, is_mean: bool) -> Result<(), Unsupported> {
         let (from, to) = (lowering.input_fact(0)?, lowering.output_fact(0)?);
         let bounds = range(from.data_type).map_err(refuse)?;
         let count = lowering.input_shape(0)?.elements() / lowering.output_shape(0)?.elements().max(1);
         let sum = StoredSum::new(from.data_type, [affine(from)?, affine(to)?], count, is_mean);
         if !sum.fits_32_bits(bounds) {
-            return Err(Refusal::new(SUMS_OF_64_BITS));
+            return Err(Unsupported::new(SUMS_OF_64_BITS));
         }
         let input = lowering.input(0)?;
-        let sums = self.fold(lowering, Reduction::Sum, input)?;
+        let sums = self.fold(lowering, ReduceOp::Sum, input)?;
         let output = sum.emit(lowering, sums, bounds)?;
         lowering.output(0, output)
     }
 
     /// Emits the maximum or minimum of quantized elements whose scale does not change.
-    pub(crate) fn lower_extremum(self, lowering: &mut Lowering<'_>, reduction: Reduction) -> Result<(), Refusal> {
+    pub(crate) fn lower_extremum(self, lowering: &mut Lowering<'_>, reduction: ReduceOp) -> Result<(), Unsupported> {
         let input = lowering.input(0)?;
         let reals = as_reals(lowering, input)?;
         let folded = self.fold(lowering, reduction, reals)?;
@@ -255,15 +252,15 @@ impl Folding {
     pub(crate) fn lower(
         self,
         lowering: &mut Lowering<'_>,
-        reduction: Reduction,
+        reduction: ReduceOp,
         input: ValueId,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Unsupported> {
         let output = self.fold(lowering, reduction, input)?;
         lowering.output(0, output)
     }
 
     /// Emits the reduction of `input` in the output's shape.
-    fn fold(self, lowering: &mut Lowering<'_>, reduction: Reduction, input: ValueId) -> Result<ValueId, Refusal> {
+    fn fold(self, lowering: &mut Lowering<'_>, reduction: ReduceOp, input: ValueId) -> Result<ValueId, Unsupported> {
         let folded = folded(lowering.input_shape(0)?, &lowering.integers(1)?).map_err(refuse)?;
         let axes: Vec<usize> = (0..folded.len()).filter(|axis| folded[*axis]).collect();
         let shape = lowering.output_shape(0)?.clone();
@@ -278,14 +275,19 @@ impl Folding {
 #[cfg(test)]
 mod tests {
     use attache_base::Constant;
+    use attache_graph::Fact;
 
     use super::*;
+    use crate::input;
+
+    fn infer(folding: Folding, inputs: [&Fact; 2]) -> Result<Vec<Inferred>, OpError> {
+        folding.infer(Facts::checked(&[input("input"), input("axes")], &inputs.map(Some))?)
+    }
 
     fn output(keep_dims: bool, axes: &[i32]) -> Result<Shape, OpError> {
         let axes = Fact::constant(Constant::from_values([axes.len()], axes));
         let input = Fact::new(DataType::Float32, [2, 3, 4]);
-        let inferred = Folding { keep_dims }.infer(&[Some(&input), Some(&axes)], &[DataType::Float32]);
-        Ok(inferred?.remove(0).shape.unwrap())
+        Ok(infer(Folding { keep_dims }, [&input, &axes])?.remove(0).shape.unwrap())
     }
 
     #[test]
@@ -299,7 +301,7 @@ mod tests {
 
     #[test]
     fn sums_beyond_32_bits_saturate() {
-        let affine = |scale| Affine { scale, zero_point: 0 };
+        let affine = |scale| QuantizationParameters { scale, zero_point: 0 };
         let sum = |count, to, is_mean| StoredSum::new(DataType::Int8, [affine(1.0), affine(to)], count, is_mean);
         let (bytes, words) = ((-128, 127), (-32_768, 32_767));
         assert!(sum(65_535, 1.0, true).fits_32_bits(words) && !sum(65_536, 1.0, true).fits_32_bits(words));
@@ -315,7 +317,7 @@ mod tests {
 
     #[test]
     fn sums_are_rounded_as_the_kernels_of_their_type_do() {
-        let affine = |scale| Affine { scale, zero_point: 0 };
+        let affine = |scale| QuantizationParameters { scale, zero_point: 0 };
         let of = |data_type, sum| StoredSum::new(data_type, [affine(0.5), affine(1.0)], 3, false).stored(sum);
         assert_eq!([-7, -1, 1, 7].map(|sum| of(DataType::Int8, sum)), [-4, -1, 1, 4], "halves away from zero");
         assert_eq!([-7, -1, 1, 7].map(|sum| of(DataType::UInt8, sum)), [-3, 0, 1, 4], "twice, up");
@@ -323,8 +325,9 @@ mod tests {
 
     #[test]
     fn thresholds_tell_what_is_stored() {
-        let from = Affine { scale: 0.07, zero_point: 3 };
-        let sum = StoredSum::new(DataType::Int8, [from, Affine { scale: 0.31, zero_point: -20 }], 40, false);
+        let from = QuantizationParameters { scale: 0.07, zero_point: 3 };
+        let sum =
+            StoredSum::new(DataType::Int8, [from, QuantizationParameters { scale: 0.31, zero_point: -20 }], 40, false);
         let thresholds = sum.thresholds((-128, 127));
         for total in -5120..5080 {
             let stored = -128 + thresholds.partition_point(|least| *least <= total) as i32;
@@ -341,7 +344,7 @@ mod tests {
     #[test]
     fn axes_that_a_run_tells_leave_the_shape_open() {
         let (input, axes) = (Fact::new(DataType::Float32, [2, 3]), Fact::new(DataType::Int32, [1]));
-        let inferred = Folding { keep_dims: false }.infer(&[Some(&input), Some(&axes)], &[DataType::Float32]);
+        let inferred = infer(Folding { keep_dims: false }, [&input, &axes]);
         assert_eq!(inferred.unwrap(), [Inferred::unknown(DataType::Float32)]);
     }
 }

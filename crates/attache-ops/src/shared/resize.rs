@@ -4,20 +4,19 @@ mod exact;
 
 use attache_base::{DataType, Element, Shape};
 use attache_gpu_ir::{Primitive, Resample, Sampling};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_kernels::Engine;
 use attache_kernels::quantized::resize as stored;
 use attache_kernels::resize::{Resize as Kernel, bilinear, nearest};
 
 use crate::shared::exact::{as_reals, as_stored, is_exact};
-use crate::shared::support::{arity, countable, image, is_empty, known_integers, one_of, refuse, required};
+use crate::shared::support::{countable, image, refuse};
+use crate::{Facts, Operator};
 
 /// A resize operator. Inputs: images, and the output's height and width.
 #[derive(Debug)]
 pub(crate) struct Resize {
-    pub(crate) name: &'static str,
     pub(crate) sampling: Sampling,
-    pub(crate) types: &'static [DataType],
     /// Whether the corner pixels of input and output are aligned.
     pub(crate) align_corners: bool,
     /// Whether sample positions are at the centres of pixels.
@@ -45,17 +44,10 @@ impl Resize {
     }
 }
 
-impl Op for Resize {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 2..=2)?;
-        let (input, size) = (required(inputs, 0)?, required(inputs, 1)?);
-        one_of(0, input, self.types)?;
-        one_of(1, size, &[DataType::Int32])?;
-        let (Some(shape), Some(size)) = (&input.shape, known_integers(1, size)?) else {
+impl Operator for Resize {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let input = inputs.fact(0);
+        let (Some(shape), Some(size)) = (&input.shape, inputs.integers(1)?) else {
             return Ok(vec![Inferred::unknown(input.data_type)]);
         };
         let Kernel { batches, input: [.., channels], output: [height, width], .. } = self.resize(shape, &size)?;
@@ -63,9 +55,6 @@ impl Op for Resize {
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        if is_empty(eval) {
-            return Ok(());
-        }
         let input = eval.input(0)?;
         let resize = self.resize(input.shape, &eval.input(1)?.integers()?)?;
         if self.sampling == Sampling::Bilinear {
@@ -87,7 +76,7 @@ impl Op for Resize {
         }
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let size = lowering.integers(1)?;
         let resize = self.resize(lowering.input_shape(0)?, &size).map_err(refuse)?;
         let Resize { sampling, align_corners, half_pixel_centers, .. } = *self;
@@ -115,14 +104,16 @@ impl Op for Resize {
 #[cfg(test)]
 mod tests {
     use attache_base::Constant;
+    use attache_graph::Fact;
 
     use super::*;
+    use crate::input;
 
-    fn output(input: [usize; 4], size: &[i32]) -> Result<Shape, OpError> {
-        let (sampling, types) = (Sampling::Nearest, &[DataType::Float32][..]);
-        let op = Resize { name: "?", sampling, types, align_corners: false, half_pixel_centers: false };
+    fn output(images: [usize; 4], size: &[i32]) -> Result<Shape, OpError> {
+        let op = Resize { sampling: Sampling::Nearest, align_corners: false, half_pixel_centers: false };
         let size = Fact::constant(Constant::from_values([size.len()], size));
-        Ok(op.infer(&[Some(&Fact::new(DataType::Float32, input)), Some(&size)])?.remove(0).shape.unwrap())
+        let inputs = [Some(&Fact::new(DataType::Float32, images)), Some(&size)];
+        Ok(op.infer(Facts::checked(&[input("images"), input("size")], &inputs)?)?.remove(0).shape.unwrap())
     }
 
     #[test]

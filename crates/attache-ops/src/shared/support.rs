@@ -1,54 +1,13 @@
 //! Checks of operands shared by many operators, with uniform error texts.
 
-use attache_base::{DataType, Shape};
-use attache_graph::{Eval, Fact, OpError, Refusal, TensorRef};
+use attache_base::Shape;
+use attache_graph::{Fact, OpError, TensorRef, Unsupported};
 use bytemuck::Pod;
-
-/// A required input.
-pub(crate) fn required<'a>(inputs: &[Option<&'a Fact>], index: usize) -> Result<&'a Fact, OpError> {
-    let input = inputs.get(index).copied().flatten();
-    input.ok_or_else(|| OpError::invalid(format!("input {index} is missing")))
-}
-
-/// An error unless the number of inputs is in `range`.
-pub(crate) fn arity(inputs: &[Option<&Fact>], range: std::ops::RangeInclusive<usize>) -> Result<(), OpError> {
-    if range.contains(&inputs.len()) {
-        return Ok(());
-    }
-    let (low, high) = (range.start(), range.end());
-    let expected = if low == high { low.to_string() } else { format!("{low} to {high}") };
-    Err(OpError::invalid(format!("{} inputs; it takes {expected}", inputs.len())))
-}
-
-/// An error unless the input has one of these types.
-pub(crate) fn one_of(index: usize, fact: &Fact, allowed: &[DataType]) -> Result<(), OpError> {
-    if allowed.contains(&fact.data_type) {
-        return Ok(());
-    }
-    let names: Vec<_> = allowed.iter().map(|data_type| data_type.name()).collect();
-    let reason = format!("input {index} is of type {}; implemented: {}", fact.data_type, names.join(", "));
-    Err(OpError::unsupported(reason))
-}
-
-/// An error unless input 0 is the handle of a resource variable.
-pub(crate) fn resource(inputs: &[Option<&Fact>]) -> Result<(), OpError> {
-    match required(inputs, 0)?.data_type {
-        DataType::Resource => Ok(()),
-        other => Err(OpError::invalid(format!("input 0 is of type {other}, not RESOURCE"))),
-    }
-}
 
 /// The shape of an input that must have rank 4, `[batch, height, width, channels]`.
 pub(crate) fn image(index: usize, shape: &Shape) -> Result<[usize; 4], OpError> {
     <[usize; 4]>::try_from(shape.extents())
         .map_err(|_| OpError::invalid(format!("input {index} of shape {shape} is not of rank 4")))
-}
-
-/// The value of an input that determines shapes: `None` where it is known only at run time.
-pub(crate) fn known_integers(index: usize, fact: &Fact) -> Result<Option<Vec<i64>>, OpError> {
-    let Some(constant) = &fact.constant else { return Ok(None) };
-    let integers = constant.integers();
-    integers.map(Some).ok_or_else(|| OpError::invalid(format!("input {index} does not hold integers")))
 }
 
 /// The integer of an input with exactly one element: an axis, a count.
@@ -62,11 +21,6 @@ pub(crate) fn single(values: &[i64]) -> Result<i64, OpError> {
 /// The axis of a shape; negative axes count from the end.
 pub(crate) fn axis_of(shape: &Shape, axis: i64) -> Result<usize, OpError> {
     shape.axis(axis).ok_or_else(|| OpError::invalid(format!("{shape} has no axis {axis}")))
-}
-
-/// An error unless the input has 32-bit or 64-bit integers.
-pub(crate) fn integral(index: usize, fact: &Fact) -> Result<(), OpError> {
-    one_of(index, fact, &[DataType::Int32, DataType::Int64])
 }
 
 /// The shape, unless its element count overflows or is too large.
@@ -96,15 +50,8 @@ pub(crate) fn same_type(left: &Fact, right: &Fact) -> Result<(), OpError> {
     Err(OpError::invalid(format!("its inputs are of types {} and {}", left.data_type, right.data_type)))
 }
 
-/// An error unless elements of the input can be copied as whole bytes.
-pub(crate) fn movable(index: usize, fact: &Fact) -> Result<(), OpError> {
-    match fact.data_type.bits() {
-        Some(8 | 16 | 32 | 64 | 128) => Ok(()),
-        _ => Err(OpError::unsupported(format!("input {index} of type {} is not implemented", fact.data_type))),
-    }
-}
-
-/// Evaluates an expression with `$element` bound to a type as wide as the elements of a [`movable`] type.
+/// Evaluates an expression with `$element` bound to a type as wide as the elements of a type that [`movable`](crate::Input::movable)
+/// inputs accept.
 macro_rules! with_element {
     ($data_type:expr, $element:ident => $body:expr) => {{
         macro_rules! with {
@@ -153,13 +100,8 @@ pub(crate) fn only<T: Pod>(tensor: TensorRef<'_>) -> Result<T, OpError> {
 }
 
 /// Converts an error about parameters to an unsupported reason.
-pub(crate) fn refuse(error: OpError) -> Refusal {
-    Refusal::new(error.to_string())
-}
-
-/// Whether the first output has no elements, so that there is nothing to compute.
-pub(crate) fn is_empty(eval: &Eval<'_>) -> bool {
-    eval.outputs[0].bytes.is_empty()
+pub(crate) fn refuse(error: OpError) -> Unsupported {
+    Unsupported::new(error.to_string())
 }
 
 /// The product of factors from a file, saturated.

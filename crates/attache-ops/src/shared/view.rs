@@ -4,7 +4,7 @@
 
 use attache_base::{Shape, strides};
 use attache_gpu_ir::{Index, IndexMap, Primitive, ValueId};
-use attache_graph::{Lowering, OpError, Refusal, TensorRef};
+use attache_graph::{Lowering, OpError, TensorRef, Unsupported};
 use attache_kernels::movement::copy_strided;
 
 use crate::shared::support::{elements, elements_mut, with_element};
@@ -73,7 +73,7 @@ impl View {
     }
 
     /// Emits the view of a value.
-    pub(crate) fn lower(&self, lowering: &mut Lowering<'_>, input: ValueId) -> Result<ValueId, Refusal> {
+    pub(crate) fn lower(&self, lowering: &mut Lowering<'_>, input: ValueId) -> Result<ValueId, Unsupported> {
         if self.is_whole(lowering.shape(input)) {
             return Ok(input);
         }

@@ -40,17 +40,17 @@ pub(crate) fn converted(shape: &Shape) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use attache_kernels::Level;
+    use attache_kernels::Isa;
     use attache_kernels::gemm::PackedMatrix;
 
     use super::*;
 
     #[test]
     fn bounds_are_never_exceeded() {
-        for level in Level::available() {
+        for isa in Isa::available() {
             for [outputs, depth] in [[1, 1], [1, 100], [17, 3], [64, 64]] {
                 let weights = vec![0.0; outputs * depth];
-                let actual = PackedMatrix::pack(level, outputs, depth, &weights, None).bytes();
+                let actual = PackedMatrix::pack(isa, outputs, depth, &weights, None).bytes();
                 let bound = packed(DataType::Float32, 1, [outputs, depth], depth);
                 assert!(actual as u64 <= bound && bound <= 16 * actual as u64 + EACH, "{outputs} × {depth}");
             }

@@ -1,5 +1,5 @@
-//! Arrays as numpy saves them: version 1.0, little-endian, row-major. What they become, a `Value`, is of whoever includes
-//! this module.
+//! Arrays as numpy saves them: version 1.0, little-endian, row-major. What they become, a `Value`, is of whoever
+//! includes this module.
 
 use std::path::Path;
 

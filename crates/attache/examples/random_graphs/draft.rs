@@ -155,11 +155,11 @@ impl Draft {
         self.add(Kind::Input, &shape, bound, elements)
     }
 
-    /// An input of places along an axis of this extent.
-    pub(crate) fn places(&mut self, shape: &[usize], extent: usize) -> Id {
+    /// An input of indices along an axis of this extent.
+    pub(crate) fn indices(&mut self, shape: &[usize], extent: usize) -> Id {
         let count = shape.iter().product();
-        let places = (0..count).map(|_| self.random.below(extent) as i32).collect();
-        self.add(Kind::Input, shape, extent as f32, Elements::Integers(places))
+        let indices = (0..count).map(|_| self.random.below(extent) as i32).collect();
+        self.add(Kind::Input, shape, extent as f32, Elements::Integers(indices))
     }
 
     /// A constant of uniform floats up to `bound`.

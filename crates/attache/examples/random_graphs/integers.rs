@@ -197,7 +197,7 @@ pub(crate) fn top(draft: &mut Draft, value: Id) -> Option<Id> {
     Some(found[draft.random.below(2)])
 }
 
-/// GATHER by places that only a run knows.
+/// GATHER by indices that only a run knows.
 pub(crate) fn gather(draft: &mut Draft, value: Id) -> Option<Id> {
     let shape = draft.shape(value);
     (1..=4).contains(&shape.len()).then_some(())?;
@@ -210,7 +210,7 @@ pub(crate) fn gather(draft: &mut Draft, value: Id) -> Option<Id> {
     let result = [&shape[..axis], &wanted, &shape[axis + 1..]].concat();
     let bound = draft.bound(value);
     draft.fits(value, &result, bound).then_some(())?;
-    let places = draft.places(&wanted, shape[axis]);
+    let indices = draft.indices(&wanted, shape[axis]);
     let options = O::GatherOptions(Box::new(schema::GatherOptionsT { axis: axis as i32, batch_dims: 0 }));
-    draft.node((B::GATHER, 1), &[value, places], options, &result, bound)
+    draft.node((B::GATHER, 1), &[value, indices], options, &result, bound)
 }

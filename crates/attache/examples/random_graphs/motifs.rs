@@ -8,7 +8,8 @@ use crate::integers::{self, arg_extremum, cast, choose, compare, gather, logical
 use crate::movement::{blocks, concatenate, join, pack, pad, replicate, reshape, slice, split, transpose};
 use crate::windows::{convolution, depthwise, fully_connected, multiply_matrices, pool, resize, transpose_convolution};
 
-/// The chains that start from a value of this type; drawn from with equal chances. A step that doesn't apply is left out.
+/// The chains that start from a value of this type; drawn from with equal chances. A step that doesn't apply is left
+/// out.
 pub(crate) fn motifs(of_type: Type) -> &'static [&'static [Step]] {
     match of_type {
         Type::Float => FLOATS,

@@ -111,8 +111,8 @@ pub(crate) fn transpose(draft: &mut Draft, value: Id) -> Option<Id> {
     let (shape, bound) = (draft.shape(value), draft.bound(value));
     (2..=5).contains(&shape.len()).then_some(())?;
     let mut axes: Vec<usize> = (0..shape.len()).collect();
-    for place in (1..axes.len()).rev() {
-        axes.swap(place, draft.random.within(0, place));
+    for last in (1..axes.len()).rev() {
+        axes.swap(last, draft.random.within(0, last));
     }
     let result: Vec<usize> = axes.iter().map(|axis| shape[*axis]).collect();
     let axes = draft.list(axes);
@@ -205,11 +205,11 @@ pub(crate) fn replicate(draft: &mut Draft, value: Id) -> Option<Id> {
     let axis = draft.random.below(shape.len());
     match draft.random.below(4) {
         0 => {
-            let places: Vec<usize> = (0..draft.random.within(1, 5)).map(|_| draft.random.below(shape[axis])).collect();
-            shape[axis] = places.len();
-            let places = draft.list(places);
+            let indices: Vec<usize> = (0..draft.random.within(1, 5)).map(|_| draft.random.below(shape[axis])).collect();
+            shape[axis] = indices.len();
+            let indices = draft.list(indices);
             let options = O::GatherOptions(Box::new(schema::GatherOptionsT { axis: axis as i32, batch_dims: 0 }));
-            draft.node((B::GATHER, 1), &[value, places], options, &shape, bound)
+            draft.node((B::GATHER, 1), &[value, indices], options, &shape, bound)
         }
         1 => {
             let times: Vec<usize> = shape.iter().map(|_| draft.random.pick(&[1, 1, 2])).collect();

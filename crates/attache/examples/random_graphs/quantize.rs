@@ -1,10 +1,10 @@
-//! A draft as a model of 8-bit integers, by post-training quantization: the float model runs on the CPU, and the range of
-//! each of its values gives that value's scale and zero point.
+//! A draft as a model of 8-bit integers, by post-training quantization: the float model runs on the CPU, and the range
+//! of each of its values gives that value's scale and zero point.
 //!
 //! Operators follow TensorFlow Lite's quantization specification: some share their input's parameters, some have fixed
-//! ones, and int8 weights of convolutions have a scale for each channel. Inputs of a join that came with other parameters
-//! go through a QUANTIZE, but for uint8's CONCATENATION, which rescales by itself. Operators without an 8-bit kernel keep
-//! to floats, between DEQUANTIZE and QUANTIZE.
+//! ones, and int8 weights of convolutions have a scale for each channel. Inputs of a join that came with other
+//! parameters go through a QUANTIZE, but for uint8's CONCATENATION, which rescales by itself. Operators without an
+//! 8-bit kernel keep to floats, between DEQUANTIZE and QUANTIZE.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -143,7 +143,8 @@ impl Writer<'_> {
 
     /// Parameters for a range.
     fn parameters(&self, [least, most]: [f32; 2]) -> Parameters {
-        // Less than this is what rounding leaves of zero; kernels of TensorFlow Lite don't allow for factors that large.
+        // Less than this is what rounding leaves of zero; kernels of TensorFlow Lite don't allow for factors that
+        // large.
         let most = if most - least > 1e-3 { most } else { least + 1.0 };
         let scale = (most - least) / 255.0;
         let lowest = if self.is_signed { -128 } else { 0 };
@@ -181,7 +182,8 @@ impl Writer<'_> {
         self.add(tensor)
     }
 
-    /// An input: its tensor, and its elements after numpy's name for their type. Some are floats that are quantized first.
+    /// An input: its tensor, and its elements after numpy's name for their type. Some are floats that are quantized
+    /// first.
     fn input(&mut self, id: Id) -> (usize, &'static str, Vec<u8>) {
         let value = &self.draft.values[id];
         let elements = value.elements.as_ref().expect("inputs have elements");
@@ -330,7 +332,8 @@ impl Writer<'_> {
         }
     }
 
-    /// The parameters of the first float that isn't constant, for all of it; of several such inputs those of the result.
+    /// The parameters of the first float that isn't constant, for all of it; of several such inputs those of the
+    /// result.
     fn shared(&mut self, node: &Node) {
         let floats: Vec<Id> = node.inputs.iter().copied().filter(|id| self.draft.of_type(*id) == Type::Float).collect();
         let made: Vec<Id> = floats.iter().copied().filter(|id| self.draft.values[*id].kind != Kind::Constant).collect();
@@ -373,10 +376,10 @@ impl Writer<'_> {
         let source = self.tensor(node.inputs[data]).parameters.expect("the data are floats");
         let (filter, scales) = self.weights(node.inputs[weights], axis);
         let mut inputs = Vec::new();
-        for (place, id) in node.inputs.iter().enumerate() {
-            inputs.push(match place {
-                _ if place == weights => filter,
-                _ if self.draft.of_type(*id) == Type::Float && place != data => self.bias(*id, source.scale, &scales),
+        for (input, id) in node.inputs.iter().enumerate() {
+            inputs.push(match input {
+                _ if input == weights => filter,
+                _ if self.draft.of_type(*id) == Type::Float && input != data => self.bias(*id, source.scale, &scales),
                 _ => self.tensor(*id).index,
             });
         }
@@ -393,14 +396,14 @@ impl Writer<'_> {
             return (self.constant(id, parameters).index, vec![parameters.scale]);
         }
         let inner: usize = value.shape[axis + 1..].iter().product();
-        let channel = |place: usize| place / inner % value.shape[axis];
+        let channel = |element: usize| element / inner % value.shape[axis];
         let mut scales = vec![1e-3f32; value.shape[axis]];
-        for (place, float) in floats.iter().enumerate() {
-            scales[channel(place)] = scales[channel(place)].max(float.abs());
+        for (element, float) in floats.iter().enumerate() {
+            scales[channel(element)] = scales[channel(element)].max(float.abs());
         }
         scales.iter_mut().for_each(|scale| *scale /= 127.0);
         let stored =
-            |(place, float): (usize, &f32)| (float / scales[channel(place)]).round().clamp(-127.0, 127.0) as i8;
+            |(element, float): (usize, &f32)| (float / scales[channel(element)]).round().clamp(-127.0, 127.0) as i8;
         let stored: Vec<i8> = floats.iter().enumerate().map(stored).collect();
         let name = self.name("weights");
         let zero_point = vec![0; scales.len()];
@@ -414,9 +417,9 @@ impl Writer<'_> {
         let value = &self.draft.values[id];
         let Some(Elements::Floats(floats)) = &value.elements else { unreachable!("biases are constant floats") };
         let steps: Vec<f32> = scales.iter().map(|scale| scale * source).collect();
-        let step = |place: usize| steps[place.min(steps.len() - 1)];
+        let step = |element: usize| steps[element.min(steps.len() - 1)];
         let stored: Vec<i32> =
-            floats.iter().enumerate().map(|(place, float)| (float / step(place)).round() as i32).collect();
+            floats.iter().enumerate().map(|(element, float)| (float / step(element)).round() as i32).collect();
         let name = self.name("bias");
         let zero_point = vec![0; steps.len()];
         let tensor = TensorBuilder::values(&name, value.shape.clone(), &stored);

@@ -174,10 +174,10 @@ impl Kernel {
         self.call_mut("take_input", |inner| Ok(inner.take_input(input, &*shared))).unwrap_or(false)
     }
 
-    /// As [`DelegateKernel::keep_outputs`].
-    pub(crate) fn keep_outputs(&mut self, outputs: &[usize]) {
-        drop(self.call_mut("keep_outputs", |inner| {
-            inner.keep_outputs(outputs);
+    /// As [`DelegateKernel::keep_on_device`].
+    pub(crate) fn keep_on_device(&mut self, outputs: &[usize]) {
+        drop(self.call_mut("keep_on_device", |inner| {
+            inner.keep_on_device(outputs);
             Ok(())
         }));
     }

@@ -1,7 +1,7 @@
 //! The interface between the interpreter and an accelerator. Anyone can implement it.
 //!
 //! The interpreter asks a delegate about each node. The delegate either claims the node or gives the reason why it
-//! cannot run it. Claimed nodes are clustered into partitions ([`Island`]). The delegate receives each accepted
+//! cannot run it. Claimed nodes are clustered into partitions ([`Partition`]). The delegate receives each accepted
 //! partition and prepares a kernel that runs it. If a delegate fails to prepare a partition, its nodes run elsewhere.
 
 pub(crate) mod guard;
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use attache_base::copy;
-use attache_graph::{Graph, NodeId, Refusal, TensorId, TensorMut, TensorRef};
+use attache_graph::{Graph, NodeId, TensorId, TensorMut, TensorRef, Unsupported};
 
 use self::guard::discard;
 use crate::KernelProfile;
@@ -32,7 +32,7 @@ pub trait Delegate: Send + Sync {
     /// # Errors
     ///
     /// The reason why the delegate does not support the node.
-    fn claim(&self, graph: &Graph, node: NodeId) -> Result<Claim, Refusal>;
+    fn claim(&self, graph: &Graph, node: NodeId) -> Result<Claim, Unsupported>;
 
     /// Prepares the kernel that runs a partition.
     ///
@@ -41,21 +41,21 @@ pub trait Delegate: Send + Sync {
     /// If the delegate cannot prepare the partition. The delegate is then not used at all. An error of kind
     /// [`DelegateErrorKind::OutOfMemory`] or [`DelegateErrorKind::DeviceLost`] also makes the build of the interpreter
     /// fail, unless [`InterpreterBuilder::cpu_fallback`](crate::InterpreterBuilder::cpu_fallback) is set.
-    fn prepare(&self, island: Island<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError>;
+    fn prepare(&self, partition: Partition<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError>;
 }
 
 /// Data that a delegate attaches to a node it claims and receives back in [`Delegate::prepare`].
 pub struct Claim(Option<Box<dyn Any + Send>>);
 
 impl Claim {
-    /// A claim that carries `work`.
-    pub fn new(work: impl Any + Send) -> Self {
-        Self(Some(Box::new(work)))
+    /// A claim that carries `data`.
+    pub fn new(data: impl Any + Send) -> Self {
+        Self(Some(Box::new(data)))
     }
 
     /// The data of the claim, if it is of type `T`.
     pub fn downcast<T: Any>(mut self) -> Option<Box<T>> {
-        self.0.take_if(|work| work.is::<T>())?.downcast().ok()
+        self.0.take_if(|data| data.is::<T>())?.downcast().ok()
     }
 
     /// A reference to the data of the claim, if it is of type `T`.
@@ -66,8 +66,8 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        if let Some(work) = self.0.take() {
-            discard("a", work);
+        if let Some(data) = self.0.take() {
+            discard("a", data);
         }
     }
 }
@@ -104,7 +104,7 @@ impl Default for Partitioning {
 
 /// A partition: nodes that run together on a delegate.
 #[derive(Debug)]
-pub struct Island<'a> {
+pub struct Partition<'a> {
     /// The graph that contains the nodes.
     pub graph: &'a Graph,
     /// The nodes in execution order, each with the delegate's own claim.
@@ -117,8 +117,8 @@ pub struct Island<'a> {
 
 /// A prepared partition.
 pub trait DelegateKernel: Send {
-    /// Runs the partition and returns when the outputs are written. Tensors are in the order of [`Island::inputs`] and
-    /// [`Island::outputs`].
+    /// Runs the partition and returns when the outputs are written. Tensors are in the order of [`Partition::inputs`]
+    /// and [`Partition::outputs`].
     ///
     /// # Errors
     ///
@@ -165,7 +165,7 @@ pub trait DelegateKernel: Send {
 
     /// Declares that only kernels that share them on the device read these outputs. `invoke` need not write them to the
     /// host.
-    fn keep_outputs(&mut self, _outputs: &[usize]) {}
+    fn keep_on_device(&mut self, _outputs: &[usize]) {}
 
     /// Statistics about the prepared kernel.
     fn report(&self) -> KernelReport {
@@ -188,7 +188,7 @@ pub trait DelegateQueue {
     /// Number of slots, that is, of runs that can be in progress at the same time.
     fn slots(&self) -> usize;
 
-    /// Writes an input of a slot, by its index in [`Island::inputs`]. Waits for runs in the slot that still read it.
+    /// Writes an input of a slot, by its index in [`Partition::inputs`]. Waits for runs in the slot that still read it.
     ///
     /// # Errors
     ///
@@ -231,7 +231,7 @@ pub trait DelegateQueue {
     /// If the run failed.
     fn wait(&mut self, slot: usize) -> Result<(), DelegateError>;
 
-    /// The bytes of an output of the slot's last run, by its index in [`Island::outputs`]. The slice starts at the
+    /// The bytes of an output of the slot's last run, by its index in [`Partition::outputs`]. The slice starts at the
     /// first byte and contains what has arrived so far, at least `least` bytes. It refers to the memory that the device
     /// wrote if the host can see that memory. `None` unless the run was waited for.
     ///

@@ -14,8 +14,8 @@ use tolerance::STEPS;
 
 pub use case::{Array, Case};
 pub use numbers::{is_float, is_stepped, numbers};
-pub use tolerance::{Steps, Tolerance};
-pub use trace::{Alone, Departure, Trace, TraceInput};
+pub use tolerance::{QuantizationSteps, Tolerance};
+pub use trace::{FirstDivergence, OperatorComparison, Trace, TraceInput};
 
 /// How much a tensor differs from its reference. Elements are compared only if both sides are finite.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -132,7 +132,7 @@ mod tests {
     fn integers_must_be_equal() {
         let difference = Difference::of(DataType::UInt8, &[200, 7], &[200, 8]).unwrap();
         assert_eq!((difference.relative(), difference.average), (1.0, 0.5));
-        let steps = |most| Tolerance { relative: 9.0, steps: Steps { most, usual: None } };
+        let steps = |most| Tolerance { relative: 9.0, steps: QuantizationSteps { most, usual: None } };
         assert!(difference.is_within(&steps(1)) && !difference.is_within(&steps(0)));
         let counts = Difference::of(DataType::Int32, &[200, 7, 0, 0], &[200, 8, 0, 0]).unwrap();
         assert!(!counts.is_within(&steps(9000)), "only quantized numbers have steps");

@@ -35,7 +35,7 @@ impl Trace {
             }
         }
         for node in 0..self.nodes() {
-            for (id, bytes) in self.run_alone(node, &values)? {
+            for (id, bytes) in self.run_node(node, &values)? {
                 values.insert(id, rounded(self.graph.fact(id).data_type, &bytes));
             }
         }

@@ -13,27 +13,27 @@ pub struct Tolerance {
     /// For floats: the maximum difference relative to the largest reference.
     pub relative: f64,
     /// For 8-bit and 16-bit integers: the maximum difference in quantization steps.
-    pub steps: Steps,
+    pub steps: QuantizationSteps,
 }
 
 impl Tolerance {
     /// A tolerance for floats. Integers must be equal.
     pub fn relative(relative: f64) -> Self {
-        Self { relative, steps: Steps::default() }
+        Self { relative, steps: QuantizationSteps::default() }
     }
 }
 
 /// How many quantization steps elements may differ by: a maximum for all elements, and optionally a smaller one for a
 /// percentage of them. By default no difference is allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Steps {
+pub struct QuantizationSteps {
     /// Maximum number of steps for every element.
     pub most: usize,
     /// A percentage of the elements, and the maximum number of steps for at least that many of them.
     pub usual: Option<(f64, usize)>,
 }
 
-impl Steps {
+impl QuantizationSteps {
     /// Whether a difference is allowed. `counts` has the number of elements that differ by 0, 1, … steps; its last
     /// entry counts all larger differences.
     pub(super) fn allow(&self, counts: &[usize; STEPS], largest: f64) -> bool {
@@ -44,7 +44,7 @@ impl Steps {
     }
 }
 
-impl FromStr for Steps {
+impl FromStr for QuantizationSteps {
     type Err = String;
 
     /// Parses `N` or `N:P:M`: at most N steps for all elements, and at most M steps for P percent of them.
@@ -69,7 +69,7 @@ impl FromStr for Steps {
     }
 }
 
-impl fmt::Display for Steps {
+impl fmt::Display for QuantizationSteps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.most)?;
         self.usual.map_or(Ok(()), |(share, steps)| write!(f, ":{share}:{steps}"))
@@ -79,7 +79,7 @@ impl fmt::Display for Steps {
 impl fmt::Display for Tolerance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:e}", self.relative)?;
-        if self.steps == Steps::default() { Ok(()) } else { write!(f, ", {} steps", self.steps) }
+        if self.steps == QuantizationSteps::default() { Ok(()) } else { write!(f, ", {} steps", self.steps) }
     }
 }
 
@@ -89,11 +89,11 @@ mod tests {
 
     #[test]
     fn steps_are_read() {
-        assert_eq!("2".parse(), Ok(Steps { most: 2, usual: None }));
-        assert_eq!("2:99.5:1".parse(), Ok(Steps { most: 2, usual: Some((99.5, 1)) }));
-        assert_eq!("2:99.5:1".parse::<Steps>().unwrap().to_string(), "2:99.5:1");
+        assert_eq!("2".parse(), Ok(QuantizationSteps { most: 2, usual: None }));
+        assert_eq!("2:99.5:1".parse(), Ok(QuantizationSteps { most: 2, usual: Some((99.5, 1)) }));
+        assert_eq!("2:99.5:1".parse::<QuantizationSteps>().unwrap().to_string(), "2:99.5:1");
         for text in ["", "-1", "2:", "2:101:1", "2:99.5", "2:NaN:1", "2:99.5:15", "1:2:3:4", "x"] {
-            assert!(text.parse::<Steps>().is_err(), "{text}");
+            assert!(text.parse::<QuantizationSteps>().is_err(), "{text}");
         }
     }
 
@@ -101,7 +101,7 @@ mod tests {
     fn a_share_of_the_elements_counts() {
         let mut counts = [0; STEPS];
         (counts[0], counts[1], counts[2]) = (990, 6, 4);
-        let allows = |text: &str, largest| text.parse::<Steps>().unwrap().allow(&counts, largest);
+        let allows = |text: &str, largest| text.parse::<QuantizationSteps>().unwrap().allow(&counts, largest);
         assert!(allows("2:99.5:1", 2.0) && allows("2", 2.0));
         assert!(!allows("2:99.7:1", 2.0) && !allows("1", 2.0) && !allows("0", 2.0) && !allows("2:99.5:0", 2.0));
     }

@@ -11,9 +11,11 @@ use attache_graph::{Fact, Graph, Node, TensorId};
 use attache_model::Model;
 
 use super::{Difference, Tolerance};
-use crate::partition::assign::{Assignment, Work, assign};
-use crate::runtime::Options;
-use crate::runtime::{Environment, Executor, Moment, check_implemented, import, plan};
+use crate::partition::assign::{Assignment, PlacedStep, assign};
+use crate::runtime::executor::Executor;
+use crate::runtime::plan::plan;
+use crate::runtime::prepare::check_implemented;
+use crate::runtime::{Environment, Options, PrepareMode, import};
 use crate::{Delegate, Error, ErrorKind, Limits};
 
 /// The value of an input.
@@ -38,7 +40,7 @@ pub struct Trace {
 
 /// The result of running one operator alone on delegates, on the CPU's tensors.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Alone {
+pub struct OperatorComparison {
     /// Index of the operator in the file.
     pub operator: usize,
     /// TensorFlow Lite's name of the operator.
@@ -49,7 +51,7 @@ pub struct Alone {
 
 /// The first tensor in which delegates differ from the CPU.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Departure {
+pub struct FirstDivergence {
     /// Index of the node in the [`Trace`].
     pub node: usize,
     /// Index of its operator in the file.
@@ -85,7 +87,7 @@ impl Trace {
         }
         let shapes: Vec<_> = inputs.iter().map(|input| Some(input.shape.clone())).collect();
         limits.check_operators(subgraph, source.operators.len())?;
-        let mut graph = import(model, subgraph, &shapes, Moment::First)?;
+        let mut graph = import(model, subgraph, &shapes, PrepareMode::First)?;
         limits.check_graph(&graph, subgraph)?;
         attache_passes::run(&mut graph);
         limits.check_graph(&graph, subgraph)?;
@@ -112,16 +114,16 @@ impl Trace {
     ///
     /// If the node does not exist, or if a delegate panics, fails to prepare or fails to run. A node that no delegate
     /// supports is not an error.
-    pub fn alone(&self, node: usize, delegates: &[Arc<dyn Delegate>]) -> Result<Alone, Error> {
+    pub fn compare_operator(&self, node: usize, delegates: &[Arc<dyn Delegate>]) -> Result<OperatorComparison, Error> {
         let node = self.node(node)?;
         let graph = self.graph_of(node);
-        let refusal = |reasons: &[(String, String)]| {
+        let joined = |reasons: &[(String, String)]| {
             let reasons: Vec<_> = reasons.iter().map(|(_, reason)| reason.as_str()).collect();
             if reasons.is_empty() { "there is no delegate".to_owned() } else { reasons.join("; ") }
         };
         let assignment = assign(&graph, delegates);
         check_panics(&assignment)?;
-        let is_taken = assignment.work.iter().any(|work| matches!(work, Work::Island(_)));
+        let is_taken = assignment.steps.iter().any(|step| matches!(step, PlacedStep::Partition(_)));
         let outcome = if is_taken {
             let outputs = graph.outputs.clone();
             let inputs: Vec<_> = graph.inputs.iter().filter_map(|id| Some(self.value(*id)?.1)).collect();
@@ -130,9 +132,9 @@ impl Trace {
                 |(index, id)| Ok(self.difference(id, executor.output(index)?).unwrap_or_else(incomparable));
             Ok(outputs.into_iter().enumerate().map(difference).collect::<Result<_, Error>>()?)
         } else {
-            Err(refusal(&assignment.reasons[0]))
+            Err(joined(&assignment.reasons[0]))
         };
-        Ok(Alone { operator: origin(node), name: node.op.name().to_owned(), outcome })
+        Ok(OperatorComparison { operator: origin(node), name: node.op.name().to_owned(), outcome })
     }
 
     /// The first operator, in execution order, with an output that differs from the CPU's by more than the tolerance
@@ -147,21 +149,21 @@ impl Trace {
     ///
     /// If a delegate panics, fails to prepare or fails to run, or if an operator that no delegate takes is not
     /// implemented.
-    pub fn first_departure(
+    pub fn first_divergence(
         &self,
         delegates: &[Arc<dyn Delegate>],
         tolerance: &Tolerance,
-    ) -> Result<Option<Departure>, Error> {
-        let (mut agrees, mut departs) = (0, self.nodes());
-        let mut found = self.departure(departs, self.frontier(departs), delegates, tolerance)?;
-        while found.is_some() && departs - agrees > 1 {
-            let middle = agrees.midpoint(departs);
-            match self.departure(middle, self.frontier(middle), delegates, tolerance)? {
+    ) -> Result<Option<FirstDivergence>, Error> {
+        let (mut agrees, mut differs) = (0, self.nodes());
+        let mut found = self.divergence(differs, self.frontier(differs), delegates, tolerance)?;
+        while found.is_some() && differs - agrees > 1 {
+            let middle = agrees.midpoint(differs);
+            match self.divergence(middle, self.frontier(middle), delegates, tolerance)? {
                 None => agrees = middle,
-                earlier => (departs, found) = (middle, earlier),
+                earlier => (differs, found) = (middle, earlier),
             }
         }
-        let earliest = self.departure(departs, self.made_by(departs), delegates, tolerance)?;
+        let earliest = self.divergence(differs, self.made_by(differs), delegates, tolerance)?;
         Ok(earliest.or(found))
     }
 
@@ -171,7 +173,7 @@ impl Trace {
     }
 
     /// Runs a node on the CPU on these values. Returns its outputs.
-    pub(super) fn run_alone(
+    pub(super) fn run_node(
         &self,
         node: usize,
         values: &HashMap<TensorId, Vec<u8>>,
@@ -190,13 +192,13 @@ impl Trace {
     }
 
     /// The first of `tensors` that differs when the first `nodes` nodes run on delegates.
-    fn departure(
+    fn divergence(
         &self,
         nodes: usize,
         tensors: Vec<TensorId>,
         delegates: &[Arc<dyn Delegate>],
         tolerance: &Tolerance,
-    ) -> Result<Option<Departure>, Error> {
+    ) -> Result<Option<FirstDivergence>, Error> {
         if tensors.is_empty() {
             return Ok(None);
         }
@@ -207,16 +209,16 @@ impl Trace {
         let producers = self.graph.producers();
         let difference = |(index, id): (usize, &TensorId)| Ok(self.difference(*id, executor.output(index)?));
         let differences: Vec<_> = tensors.iter().enumerate().map(difference).collect::<Result<_, Error>>()?;
-        let departure = |(id, difference): (TensorId, Option<Difference>)| {
+        let divergence = |(id, difference): (TensorId, Option<Difference>)| {
             if difference.as_ref().is_some_and(|difference| difference.is_within(tolerance)) {
                 return None;
             }
             let (node, tensor) = (producers[id.index()]?.index(), self.graph.tensor(id).name.clone());
             let made_by = &self.graph.nodes[node];
             let (operator, name) = (origin(made_by), made_by.op.name().to_owned());
-            Some(Departure { node, operator, name, tensor, difference })
+            Some(FirstDivergence { node, operator, name, tensor, difference })
         };
-        Ok(tensors.into_iter().zip(differences).filter_map(departure).min_by_key(|departure| departure.node))
+        Ok(tensors.into_iter().zip(differences).filter_map(divergence).min_by_key(|divergence| divergence.node))
     }
 
     /// The tensors that the first `nodes` nodes make, in execution order.
@@ -312,9 +314,9 @@ fn run(
         return Err(Error::new(ErrorKind::Device, failure.to_string()));
     }
     check_implemented(&graph, subgraph, &assignment)?;
-    let mut work = assignment.work;
-    let plan = plan(&graph, subgraph, &mut work, &options.limits)?;
-    let mut executor = Executor::new(graph, subgraph, work, &plan, options)?;
+    let mut steps = assignment.steps;
+    let plan = plan(&graph, subgraph, &mut steps, &options.limits)?;
+    let mut executor = Executor::new(graph, subgraph, steps, &plan, options)?;
     for (index, bytes) in inputs.iter().enumerate() {
         // An input without memory is not read by any node.
         let Some(into) = executor.input_mut(index)? else { continue };

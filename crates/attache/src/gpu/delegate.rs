@@ -1,16 +1,16 @@
 //! The GPU delegate. A claim carries the lowered program of its node until the partition is prepared.
 
 use attache_gpu::{
-    Adapter, Ceilings, Device, DeviceOptions, GpuError, GpuErrorKind, Matrices, Needs, Precision, Submission, Variants,
-    wgpu,
+    Adapter, Device, DeviceOptions, DevicePeaks, GpuError, GpuErrorKind, Matrices, Precision, Submission,
+    VariantChoice, VariantRequirement, wgpu,
 };
-use attache_graph::{Graph, Lowered, Lowering, NodeId, Quantized, Refusal};
+use attache_graph::{Graph, Lowered, Lowering, NodeId, Quantized, Unsupported};
 
 use super::kernel::{GpuKernel, failure};
 use super::options::GpuDelegateOptions;
 use super::program::stitch;
 use crate::delegate::guard::guarded;
-use crate::{Claim, Delegate, DelegateError, DelegateKernel, Error, ErrorKind, Island, Partitioning};
+use crate::{Claim, Delegate, DelegateError, DelegateKernel, Error, ErrorKind, Partition, Partitioning};
 
 /// Size in bytes of a buffer binding that every device supports.
 const COMMON_BINDING_BYTES: u64 = 128 << 20;
@@ -81,20 +81,22 @@ impl GpuDelegate {
     }
 
     /// The same delegate on the same device with another choice of kernel variants.
-    pub fn with_variants(&self, variants: Variants) -> Self {
+    pub fn with_variants(&self, variants: VariantChoice) -> Self {
         Self { device: self.device.with_variants(variants), ..self.clone() }
     }
 
     /// What this delegate lacks for a variant with these needs, as text; `None` if it lacks nothing.
-    pub fn lacks(&self, needs: Needs) -> Option<&'static str> {
+    pub fn lacks(&self, needs: VariantRequirement) -> Option<&'static str> {
         match needs {
-            Needs::Nothing => None,
-            Needs::Binary32 => (self.precision != Precision::F32).then_some("a precision of 32 bits"),
-            Needs::Matrices if self.device.limits().matrices == Matrices::Absent => {
+            VariantRequirement::Nothing => None,
+            VariantRequirement::F32Storage => (self.precision != Precision::F32).then_some("a precision of 32 bits"),
+            VariantRequirement::Matrices if self.device.limits().matrices == Matrices::Absent => {
                 Some("a device with cooperative matrices, or with these emulated")
             }
-            Needs::Matrices => (self.precision == Precision::F32).then_some("a precision of 16 bits"),
-            Needs::Bytes => (self.quantized != Quantized::Exact).then_some("integers, contracted as they are stored"),
+            VariantRequirement::Matrices => (self.precision == Precision::F32).then_some("a precision of 16 bits"),
+            VariantRequirement::Bytes => {
+                (self.quantized != Quantized::Exact).then_some("integers, multiplied as they are stored")
+            }
         }
     }
 
@@ -116,8 +118,8 @@ impl GpuDelegate {
     /// # Errors
     ///
     /// If the device fails.
-    pub fn ceilings(&self) -> Result<Ceilings, Error> {
-        Ceilings::measure(&self.device, self.usual_submission()).map_err(failed)
+    pub fn peaks(&self) -> Result<DevicePeaks, Error> {
+        DevicePeaks::measure(&self.device, self.usual_submission()).map_err(failed)
     }
 
     /// The requested way to submit commands, or else the default one. By default, partitions whose buffers are too
@@ -147,9 +149,9 @@ impl GpuDelegate {
     /// # Errors
     ///
     /// The reason why the node is not supported.
-    pub fn supports(graph: &Graph, node: NodeId, quantized: Quantized) -> Result<(), Refusal> {
+    pub fn supports(graph: &Graph, node: NodeId, quantized: Quantized) -> Result<(), Unsupported> {
         let lowered = guarded("GPU", "claim", || lower(graph, node, quantized, COMMON_BINDING_BYTES).map(drop));
-        lowered.unwrap_or_else(|panic| Err(Refusal::new(panic.to_string())))
+        lowered.unwrap_or_else(|panic| Err(Unsupported::new(panic.to_string())))
     }
 
     pub(super) fn device(&self) -> &Device {
@@ -166,13 +168,16 @@ fn failed(error: GpuError) -> Error {
 }
 
 /// Lowers the node to a program, and checks that every value of it fits into one binding.
-fn lower(graph: &Graph, node: NodeId, quantized: Quantized, max_binding_bytes: u64) -> Result<Lowered, Refusal> {
+fn lower(graph: &Graph, node: NodeId, quantized: Quantized, max_binding_bytes: u64) -> Result<Lowered, Unsupported> {
     let lowered = Lowering::lower(graph, graph.node(node), quantized)?;
     for value in &lowered.program.values {
         let bytes = value.shape.checked_elements().and_then(|elements| elements.checked_mul(4));
         if bytes.is_none_or(|bytes| bytes as u64 > max_binding_bytes.min(i32::MAX as u64)) {
             let limit = max_binding_bytes >> 20;
-            return Err(Refusal::new(format!("a tensor of shape {} is over the device's {limit} MiB", value.shape)));
+            return Err(Unsupported::new(format!(
+                "a tensor of shape {} is over the device's {limit} MiB",
+                value.shape
+            )));
         }
     }
     Ok(lowered)
@@ -187,13 +192,13 @@ impl Delegate for GpuDelegate {
         self.partitioning.clone()
     }
 
-    fn claim(&self, graph: &Graph, node: NodeId) -> Result<Claim, Refusal> {
+    fn claim(&self, graph: &Graph, node: NodeId) -> Result<Claim, Unsupported> {
         let lowered = lower(graph, node, self.quantized, self.device.adapter().max_binding_bytes)?;
         Ok(Claim::new(super::fault::plant(graph.node(node), lowered)))
     }
 
-    fn prepare(&self, island: Island<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
-        let stitched = stitch(island)?;
+    fn prepare(&self, partition: Partition<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
+        let stitched = stitch(partition)?;
         let prepared =
             |stitched, submission| GpuKernel::new(&self.device, stitched, self.precision, submission, self.profiled);
         let kernel = match self.submission {

@@ -3,20 +3,20 @@
 use std::borrow::Cow;
 
 use attache_base::DataType;
-use attache_gpu::Storage;
-use attache_gpu_ir::{Bytes, Scalar};
+use attache_gpu::StorageFormat;
+use attache_gpu_ir::{ByteType, Scalar};
 use half::f16;
 
 /// Whether the device stores elements of this type in the same representation as the tensor.
-pub(super) fn is_stored(data_type: DataType, storage: Storage) -> bool {
+pub(super) fn is_stored(data_type: DataType, storage: StorageFormat) -> bool {
     match storage {
-        Storage::Bytes(_) => matches!(data_type, DataType::Int8 | DataType::UInt8),
+        StorageFormat::Bytes(_) => matches!(data_type, DataType::Int8 | DataType::UInt8),
         _ => matches!(data_type, DataType::Float32 | DataType::Int32),
     }
 }
 
 /// Whether the device accepts elements of this type as an input without conversion.
-pub(super) fn is_taken(data_type: DataType, scalar: Scalar, storage: Storage) -> bool {
+pub(super) fn is_taken(data_type: DataType, scalar: Scalar, storage: StorageFormat) -> bool {
     is_stored(data_type, storage) && !(data_type == DataType::Int32 && scalar == Scalar::F32)
 }
 
@@ -28,13 +28,13 @@ fn mapped<const N: usize, const M: usize>(bytes: &[u8], map: impl Fn([u8; N]) ->
 
 /// Converts integers of `N` bytes to 32-bit words of this scalar type, or to bytes if the device stores bytes.
 fn integers_to_device<const N: usize>(
-    (scalar, storage): (Scalar, Storage),
+    (scalar, storage): (Scalar, StorageFormat),
     bytes: &[u8],
     integer: impl Fn([u8; N]) -> i64,
 ) -> Vec<u8> {
     let clamped = |integer: i64| integer.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
     match scalar {
-        _ if matches!(storage, Storage::Bytes(_)) => mapped(bytes, |element| [integer(element) as u8]),
+        _ if matches!(storage, StorageFormat::Bytes(_)) => mapped(bytes, |element| [integer(element) as u8]),
         Scalar::F32 => mapped(bytes, |element| (integer(element) as f32).to_le_bytes()),
         Scalar::I32 => mapped(bytes, |element| clamped(integer(element)).to_le_bytes()),
     }
@@ -43,19 +43,19 @@ fn integers_to_device<const N: usize>(
 /// Converts the elements of a tensor to 32-bit words of this scalar type, or to bytes if the device stores bytes.
 /// Integers outside the 32-bit range are clamped. Inputs are converted before every run, so there is one loop for each
 /// type.
-pub(super) fn to_device(data_type: DataType, scalar: Scalar, storage: Storage, bytes: &[u8]) -> Cow<'_, [u8]> {
+pub(super) fn to_device(data_type: DataType, scalar: Scalar, storage: StorageFormat, bytes: &[u8]) -> Cow<'_, [u8]> {
     if is_taken(data_type, scalar, storage) {
         return Cow::Borrowed(bytes);
     }
-    let form = (scalar, storage);
+    let representation = (scalar, storage);
     Cow::Owned(match data_type {
         DataType::Float16 => mapped(bytes, |half| f16::from_le_bytes(half).to_f32().to_le_bytes()),
-        DataType::Int32 => integers_to_device(form, bytes, |bytes| i32::from_le_bytes(bytes).into()),
-        DataType::Int8 => integers_to_device(form, bytes, |bytes| i8::from_le_bytes(bytes).into()),
-        DataType::UInt8 => integers_to_device(form, bytes, |bytes| u8::from_le_bytes(bytes).into()),
-        DataType::Bool => integers_to_device(form, bytes, |[truth]| (truth != 0).into()),
-        DataType::Int16 => integers_to_device(form, bytes, |bytes| i16::from_le_bytes(bytes).into()),
-        DataType::Int64 => integers_to_device(form, bytes, i64::from_le_bytes),
+        DataType::Int32 => integers_to_device(representation, bytes, |bytes| i32::from_le_bytes(bytes).into()),
+        DataType::Int8 => integers_to_device(representation, bytes, |bytes| i8::from_le_bytes(bytes).into()),
+        DataType::UInt8 => integers_to_device(representation, bytes, |bytes| u8::from_le_bytes(bytes).into()),
+        DataType::Bool => integers_to_device(representation, bytes, |[truth]| (truth != 0).into()),
+        DataType::Int16 => integers_to_device(representation, bytes, |bytes| i16::from_le_bytes(bytes).into()),
+        DataType::Int64 => integers_to_device(representation, bytes, i64::from_le_bytes),
         _ => return Cow::Borrowed(bytes),
     })
 }
@@ -68,13 +68,17 @@ fn put<const N: usize, const M: usize>(from: &[u8], to: &mut [u8], map: impl Fn(
 
 /// Converts a device's words, or bytes if it stores bytes, to the elements of a tensor whose type the device does not
 /// store.
-pub(super) fn from_device(data_type: DataType, storage: Storage, words: &[u8], bytes: &mut [u8]) {
+pub(super) fn from_device(data_type: DataType, storage: StorageFormat, words: &[u8], bytes: &mut [u8]) {
     if data_type == DataType::Float16 {
         return put(words, bytes, |word| f16::from_f32(f32::from_le_bytes(word)).to_le_bytes());
     }
     match storage {
-        Storage::Bytes(Bytes::Signed) => integers_from_device(data_type, words, bytes, |[byte]| i32::from(byte as i8)),
-        Storage::Bytes(Bytes::Unsigned) => integers_from_device(data_type, words, bytes, |[byte]| i32::from(byte)),
+        StorageFormat::Bytes(ByteType::Signed) => {
+            integers_from_device(data_type, words, bytes, |[byte]| i32::from(byte as i8))
+        }
+        StorageFormat::Bytes(ByteType::Unsigned) => {
+            integers_from_device(data_type, words, bytes, |[byte]| i32::from(byte))
+        }
         _ => integers_from_device(data_type, words, bytes, i32::from_le_bytes),
     }
 }
@@ -112,16 +116,16 @@ mod tests {
             ),
         ] {
             let scalar = if data_type == DataType::Float16 { Scalar::F32 } else { Scalar::I32 };
-            let words = to_device(data_type, scalar, Storage::I32, &bytes).into_owned();
+            let words = to_device(data_type, scalar, StorageFormat::I32, &bytes).into_owned();
             let mut back = vec![0; bytes.len()];
-            from_device(data_type, Storage::I32, &words, &mut back);
+            from_device(data_type, StorageFormat::I32, &words, &mut back);
             assert_eq!(back, bytes, "{data_type}");
         }
     }
 
     #[test]
     fn bytes_stay_bytes_and_become_other_integers() {
-        let (storage, stored) = (Storage::Bytes(Bytes::Signed), [0xff, 0x05]);
+        let (storage, stored) = (StorageFormat::Bytes(ByteType::Signed), [0xff, 0x05]);
         assert_eq!(&*to_device(DataType::Int8, Scalar::I32, storage, &stored), stored);
         let mut wide = [0; 8];
         from_device(DataType::Int32, storage, &stored, &mut wide);
@@ -131,9 +135,9 @@ mod tests {
     #[test]
     fn integers_can_be_read_as_reals() {
         let bytes = (-3i64).to_le_bytes();
-        assert_eq!(&*to_device(DataType::Int64, Scalar::F32, Storage::F32, &bytes), (-3f32).to_le_bytes());
+        assert_eq!(&*to_device(DataType::Int64, Scalar::F32, StorageFormat::F32, &bytes), (-3f32).to_le_bytes());
         assert_eq!(
-            &*to_device(DataType::Int64, Scalar::I32, Storage::I32, &i64::MAX.to_le_bytes()),
+            &*to_device(DataType::Int64, Scalar::I32, StorageFormat::I32, &i64::MAX.to_le_bytes()),
             i32::MAX.to_le_bytes()
         );
     }

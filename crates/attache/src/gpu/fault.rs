@@ -15,7 +15,7 @@ use attache_graph::{Lowered, Node};
 /// The device fault that the environment asks for.
 #[cfg(feature = "fault")]
 pub(super) fn of_device() -> Option<Fault> {
-    use attache_gpu::{FaultMoment, GpuErrorKind};
+    use attache_gpu::{FaultPoint, GpuErrorKind};
 
     let text = std::env::var("ATTACHE_FAULT_DEVICE").ok()?;
     let mut words = text.split(',');
@@ -24,14 +24,14 @@ pub(super) fn of_device() -> Option<Fault> {
         "memory" => GpuErrorKind::OutOfMemory,
         other => panic!("ATTACHE_FAULT_DEVICE: {other} is neither lost nor memory"),
     };
-    let moment = match words.next()? {
-        "record" => FaultMoment::Record,
-        "submit" => FaultMoment::Submit,
-        "wait" => FaultMoment::Wait,
-        "read" => FaultMoment::Read,
-        other => panic!("ATTACHE_FAULT_DEVICE: {other} is no moment"),
+    let point = match words.next()? {
+        "record" => FaultPoint::Record,
+        "submit" => FaultPoint::Submit,
+        "wait" => FaultPoint::Wait,
+        "read" => FaultPoint::Read,
+        other => panic!("ATTACHE_FAULT_DEVICE: {other} is neither record, submit, wait nor read"),
     };
-    Some(Fault { kind, moment, after: words.next().map_or(0, |count| count.parse().expect("a number of times")) })
+    Some(Fault { kind, point, after: words.next().map_or(0, |count| count.parse().expect("a number of times")) })
 }
 
 /// No device fault.

@@ -3,7 +3,9 @@
 use std::any::Any;
 
 use attache_base::{DataType, Stopwatch};
-use attache_gpu::{Device, GpuError, GpuErrorKind, PlanReport, Precision, Session, SharedValue, Storage, Submission};
+use attache_gpu::{
+    Device, GpuError, GpuErrorKind, PlanReport, Precision, Session, SharedValue, StorageFormat, Submission,
+};
 use attache_gpu_ir::{Scalar, ValueId};
 use attache_graph::{NodeId, TensorMut, TensorRef};
 
@@ -20,7 +22,7 @@ const SLOTS: usize = 3;
 struct Port {
     data_type: DataType,
     scalar: Scalar,
-    storage: Storage,
+    storage: StorageFormat,
     elements: usize,
 }
 
@@ -171,7 +173,7 @@ fn bytes_of(ports: &[Port], stay: &[bool]) -> usize {
 struct Handed {
     value: SharedValue,
     scalar: Scalar,
-    storage: Storage,
+    storage: StorageFormat,
     elements: usize,
 }
 
@@ -184,13 +186,13 @@ fn failed(error: GpuError) -> DelegateError {
 }
 
 /// Converts a device error to a delegate error.
-pub(super) fn failure(moment: &str, error: &GpuError) -> DelegateError {
+pub(super) fn failure(phase: &str, error: &GpuError) -> DelegateError {
     let kind = match error.kind() {
         GpuErrorKind::OutOfMemory => DelegateErrorKind::OutOfMemory,
         GpuErrorKind::DeviceLost => DelegateErrorKind::DeviceLost,
         _ => DelegateErrorKind::Failed,
     };
-    DelegateError::new(format!("TfLiteGpuDelegate {moment}: {error}")).with_kind(kind)
+    DelegateError::new(format!("TfLiteGpuDelegate {phase}: {error}")).with_kind(kind)
 }
 
 impl DelegateKernel for GpuKernel {
@@ -257,8 +259,8 @@ impl DelegateKernel for GpuKernel {
         self.taken[input]
     }
 
-    fn keep_outputs(&mut self, outputs: &[usize]) {
-        if self.session.keep_back(outputs).is_ok() {
+    fn keep_on_device(&mut self, outputs: &[usize]) {
+        if self.session.keep_on_device(outputs).is_ok() {
             outputs.iter().for_each(|output| self.kept[*output] = true);
         }
     }
@@ -289,7 +291,7 @@ impl DelegateKernel for GpuKernel {
         }
         let times = self.session.times().map_err(failed)?;
         let plan = self.session.plan_report();
-        let work = self.session.work();
+        let work = self.session.dispatch_costs();
         let timed = plan.dispatches.iter().zip(&times.spans).zip(&work);
         let dispatches = timed.map(|((dispatch, span), work)| DispatchProfile {
             name: dispatch.shader.variant,

@@ -1,6 +1,6 @@
 //! Options of the GPU delegate, named as in `TfLiteGpuDelegateOptionsV2`.
 
-use attache_gpu::{Backend, Fault, Precision, Submission, Variants};
+use attache_gpu::{Backend, Fault, Precision, Submission, VariantChoice};
 use attache_graph::Quantized;
 
 use crate::{Error, Partitioning};
@@ -50,7 +50,7 @@ pub struct GpuDelegateOptions {
     pub(crate) as_hardware: bool,
     pub(crate) emulate_matrices: bool,
     pub(crate) fault: Option<Fault>,
-    pub(crate) variants: Variants,
+    pub(crate) variants: VariantChoice,
 }
 
 impl Default for GpuDelegateOptions {
@@ -70,7 +70,7 @@ impl Default for GpuDelegateOptions {
             as_hardware: false,
             emulate_matrices: false,
             fault: None,
-            variants: Variants::default(),
+            variants: VariantChoice::default(),
         }
     }
 }
@@ -200,7 +200,7 @@ impl GpuDelegateOptions {
     }
 
     /// Which kernel variant is used if several apply. The default is the one with the lowest cost.
-    pub fn variants(mut self, variants: Variants) -> Self {
+    pub fn variants(mut self, variants: VariantChoice) -> Self {
         self.variants = variants;
         self
     }
@@ -211,8 +211,8 @@ impl GpuDelegateOptions {
         if let Some(precision) = self.precision {
             return Ok(precision);
         }
-        let place = complete(self.priorities)?.iter().position(|priority| *priority == MaxPrecision);
-        Ok(match place {
+        let position = complete(self.priorities)?.iter().position(|priority| *priority == MaxPrecision);
+        Ok(match position {
             Some(0) => Precision::F32,
             Some(1) => Precision::F32F16,
             _ => Precision::F16,

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 
 use attache_base::{DataType, Shape};
 use attache_gpu_ir::{Expression, Primitive, Program, Scalar, ValueId};
-use attache_graph::{Graph, Grid, Lowered, NodeId, TensorId};
+use attache_graph::{AffineParameters, Graph, Lowered, NodeId, TensorId};
 
-use crate::{DelegateError, Island};
+use crate::{DelegateError, Partition};
 
 /// A partition as one program. The origin of each step is the index of its node in `nodes`.
 #[derive(Clone)]
@@ -22,23 +22,23 @@ pub(super) struct Stitched {
 }
 
 /// Joins the programs of a partition's nodes. Inputs and outputs are in the partition's order.
-pub(super) fn stitch(island: Island<'_>) -> Result<Stitched, DelegateError> {
-    let mut claims = Vec::with_capacity(island.nodes.len());
-    for (id, claim) in island.nodes {
+pub(super) fn stitch(partition: Partition<'_>) -> Result<Stitched, DelegateError> {
+    let mut claims = Vec::with_capacity(partition.nodes.len());
+    for (id, claim) in partition.nodes {
         let lowered =
             claim.downcast::<Lowered>().ok_or_else(|| DelegateError::new("the claim is another delegate's"))?;
         claims.push((id, *lowered));
     }
-    let (graph, mut program) = (island.graph, Program::default());
+    let (graph, mut program) = (partition.graph, Program::default());
     let mut values: HashMap<TensorId, ValueId> = HashMap::new();
-    for tensor in &island.inputs {
+    for tensor in &partition.inputs {
         // A node may have an input that its program does not use, for example an empty part of a concatenation.
         let (scalar, shape) = first_read(graph, &claims, *tensor).unwrap_or((Scalar::F32, [0].into()));
-        let value = match grid(graph, *tensor, scalar)? {
-            Some(grid) => {
+        let value = match affine_parameters(graph, *tensor, scalar)? {
+            Some(parameters) => {
                 let stored = program.input(Scalar::I32, shape);
-                program.hold(stored, graph.fact(*tensor).data_type);
-                convert(&mut program, stored, grid.dequantize(Expression::Input(0)), Scalar::F32, 0)?
+                program.store_as(stored, graph.fact(*tensor).data_type);
+                convert(&mut program, stored, parameters.dequantize(Expression::Input(0)), Scalar::F32, 0)?
             }
             None => {
                 let data_type = graph.fact(*tensor).data_type;
@@ -46,7 +46,7 @@ pub(super) fn stitch(island: Island<'_>) -> Result<Stitched, DelegateError> {
                 // cost. On the host, converting an image would take longer than running a small network.
                 let is_integer = matches!(data_type, DataType::Int8 | DataType::UInt8 | DataType::Int32);
                 let value = program.input(if is_integer { Scalar::I32 } else { scalar }, shape);
-                program.hold(value, data_type);
+                program.store_as(value, data_type);
                 value
             }
         };
@@ -63,31 +63,35 @@ pub(super) fn stitch(island: Island<'_>) -> Result<Stitched, DelegateError> {
         let outputs = program.append(&lowered.program, &inputs, origin);
         values.extend(node.outputs.iter().copied().zip(outputs));
     }
-    for tensor in &island.outputs {
+    for tensor in &partition.outputs {
         let value = values.get(tensor).copied();
-        let value = value.ok_or_else(|| DelegateError::new("the island does not make all of its outputs"))?;
-        let output = match grid(graph, *tensor, program.value(value).scalar)? {
-            Some(grid) => {
-                convert(&mut program, value, grid.quantize(Expression::Input(0)), Scalar::I32, claims.len() - 1)?
+        let value = value.ok_or_else(|| DelegateError::new("the partition does not make all of its outputs"))?;
+        let output = match affine_parameters(graph, *tensor, program.value(value).scalar)? {
+            Some(parameters) => {
+                convert(&mut program, value, parameters.quantize(Expression::Input(0)), Scalar::I32, claims.len() - 1)?
             }
             None => value,
         };
-        program.hold(output, graph.fact(*tensor).data_type);
+        program.store_as(output, graph.fact(*tensor).data_type);
         program.outputs.push(output);
     }
     program.validate().map_err(|error| DelegateError::new(error.to_string()))?;
     let types = |tensors: &[TensorId]| tensors.iter().map(|tensor| graph.fact(*tensor).data_type).collect();
-    let (inputs, outputs) = (types(&island.inputs), types(&island.outputs));
+    let (inputs, outputs) = (types(&partition.inputs), types(&partition.outputs));
     let is_whole = claims.len() == graph.nodes.len();
     Ok(Stitched { program, nodes: claims.into_iter().map(|(id, _)| id).collect(), inputs, outputs, is_whole })
 }
 
 /// The quantization parameters of a tensor whose value is a float in the program; `None` if no conversion is needed.
-fn grid(graph: &Graph, tensor: TensorId, scalar: Scalar) -> Result<Option<Grid>, DelegateError> {
+fn affine_parameters(
+    graph: &Graph,
+    tensor: TensorId,
+    scalar: Scalar,
+) -> Result<Option<AffineParameters>, DelegateError> {
     if scalar == Scalar::I32 {
         return Ok(None);
     }
-    Grid::of(graph.fact(tensor)).map_err(|refusal| DelegateError::new(refusal.to_string()))
+    AffineParameters::of(graph.fact(tensor)).map_err(|unsupported| DelegateError::new(unsupported.to_string()))
 }
 
 /// Adds a step that maps one value.
@@ -117,7 +121,7 @@ fn as_read(
         inputs.push(if program.value(*value).scalar == scalar {
             *value
         } else if *data_type == DataType::Float32 {
-            return Err(DelegateError::new("places in windows are read as something else"));
+            return Err(DelegateError::new("indices in windows are read as something else"));
         } else {
             convert(program, *value, Expression::Input(0), scalar, origin)?
         });

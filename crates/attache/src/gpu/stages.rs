@@ -3,14 +3,14 @@
 use std::fmt::Write;
 use std::sync::{Arc, Mutex};
 
-use attache_gpu::{Epilogue, Kernel, PlanReport};
+use attache_gpu::{Epilogue, GpuError, Kernel, PlanReport, interface};
 use attache_gpu_ir::{Primitive, Step, ValueId};
-use attache_graph::{Graph, NodeId, Refusal, TensorMut, TensorRef};
+use attache_graph::{Graph, NodeId, TensorMut, TensorRef, Unsupported};
 use attache_model::Model;
 
 use super::delegate::GpuDelegate;
 use super::program::stitch;
-use crate::{Claim, Delegate, DelegateError, DelegateKernel, Error, ErrorKind, Island, Limits, Partitioning};
+use crate::{Claim, Delegate, DelegateError, DelegateKernel, Error, ErrorKind, Limits, Partition, Partitioning};
 
 /// A stage between a partition and its recorded commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,14 +55,15 @@ struct Printer {
 }
 
 impl Printer {
-    fn print(&self, island: Island<'_>) -> Result<String, DelegateError> {
-        let program = stitch(island)?.program;
+    fn print(&self, partition: Partition<'_>) -> Result<String, DelegateError> {
+        let program = stitch(partition)?.program;
         if self.stage == GpuStage::Program {
             return Ok(program.to_string());
         }
-        let (device, submission) = (self.delegate.device(), self.delegate.usual_submission());
-        let plan = PlanReport::new(program, self.delegate.precision(), device.limits(), submission.keeps_apart());
-        let plan = plan.map_err(|error| DelegateError::new(error.to_string()))?;
+        let failed = |error: GpuError| DelegateError::new(error.to_string());
+        let interface = interface(self.delegate.device(), self.delegate.usual_submission()).map_err(failed)?;
+        let (precision, limits) = (self.delegate.precision(), interface.limits());
+        let plan = PlanReport::new(program, precision, limits, interface.keeps_apart()).map_err(failed)?;
         if self.stage == GpuStage::Plan {
             return Ok(plan.to_string());
         }
@@ -102,8 +103,8 @@ fn line(plan: &PlanReport, (index, kernel): (usize, &Kernel)) -> String {
     line += &format!(" -> {}  # {:?}: {}", shapes.join(", "), kernel.origins, kernel.primitive.parameters());
     let epilogue = match &kernel.epilogue {
         _ if kernel.epilogue.is_identity() => None,
-        Epilogue::Real(expression) => Some(expression.to_string()),
-        Epilogue::Whole(expression) => Some(expression.to_string()),
+        Epilogue::Float(expression) => Some(expression.to_string()),
+        Epilogue::Int(expression) => Some(expression.to_string()),
     };
     if let Some(epilogue) = epilogue {
         line += &format!(", epilogue {epilogue} of ({})", values(&kernel.operands));
@@ -133,12 +134,12 @@ impl Delegate for Printer {
         self.delegate.partitioning()
     }
 
-    fn claim(&self, graph: &Graph, node: NodeId) -> Result<Claim, Refusal> {
+    fn claim(&self, graph: &Graph, node: NodeId) -> Result<Claim, Unsupported> {
         self.delegate.claim(graph, node)
     }
 
-    fn prepare(&self, island: Island<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
-        let printed = self.print(island)?;
+    fn prepare(&self, partition: Partition<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
+        let printed = self.print(partition)?;
         let _ = writeln!(self.text.lock().unwrap_or_else(|poisoned| poisoned.into_inner()), "{printed}");
         Ok(Box::new(Printed))
     }

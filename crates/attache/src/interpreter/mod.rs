@@ -8,7 +8,7 @@ use attache_graph::{Graph, TensorId};
 use attache_model::{Model, Tensor};
 
 use crate::delegate::guard::Delegates;
-use crate::runtime::{Environment, Moment, Options, Prepared, Run, State, prepare};
+use crate::runtime::{Environment, Options, PrepareMode, Prepared, Run, State, prepare};
 use crate::{Error, Placement, Profile, Report};
 
 pub use builder::InterpreterBuilder;
@@ -72,7 +72,7 @@ impl Interpreter {
             *slot.ok_or_else(|| Error::usage(format!("a shape for input {input}; the model has {count}")))? =
                 Some(shape);
         }
-        let prepared = prepare(&model, subgraph, &options, &shapes, Moment::First)?;
+        let prepared = prepare(&model, subgraph, &options, &shapes, PrepareMode::First)?;
         let (inputs, outputs) = infos(&model, subgraph, prepared.executor.graph());
         let environment = Environment::new(&model, subgraph, &options);
         Ok(Self { model, subgraph, options, shapes, inputs, outputs, prepared, environment, started: 0, ended: None })
@@ -270,7 +270,8 @@ impl Interpreter {
         }
         let stays = |input: &usize| shapes[*input].as_ref().is_none_or(|shape| *shape == self.inputs[*input].shape);
         (0..self.inputs.len()).filter(stays).try_for_each(|input| self.prepared.executor.keep_input(input))?;
-        let mut prepared = prepare(&self.model, self.subgraph, &self.options, &shapes, self.environment.moment())?;
+        let mut prepared =
+            prepare(&self.model, self.subgraph, &self.options, &shapes, self.environment.prepare_mode())?;
         prepared.executor.keep_values_of(&self.prepared.executor);
         prepared.remember(&self.prepared);
         (self.inputs, self.outputs) = infos(&self.model, self.subgraph, prepared.executor.graph());
@@ -379,7 +380,7 @@ impl Interpreter {
         }
         let mut left = times;
         while left > 0 {
-            let now = if self.prepared.executor.is_whole_island() { left } else { 1 };
+            let now = if self.prepared.executor.is_whole_partition() { left } else { 1 };
             let state = State::of(&self.prepared.executor, &self.environment);
             let run = self.prepared.executor.run(now, &mut self.environment);
             match run.and_then(|()| self.prepared.executor.settle()) {
@@ -403,11 +404,11 @@ impl Interpreter {
         let also = |other: Error| Error::new(other.kind(), format!("{error}; and the CPU cannot take over: {other}"));
         let options = Options { delegates: Delegates::default(), required: false, ..self.options.clone() };
         state.restore(&mut self.prepared.executor, &mut self.environment);
-        let moment = self.environment.moment();
-        let mut prepared = prepare(&self.model, self.subgraph, &options, &self.shapes, moment).map_err(also)?;
+        let mode = self.environment.prepare_mode();
+        let mut prepared = prepare(&self.model, self.subgraph, &options, &self.shapes, mode).map_err(also)?;
         self.environment.leave_delegates().map_err(also)?;
         prepared.executor.keep_values_of(&self.prepared.executor);
-        prepared.blame(&self.prepared, error);
+        prepared.record_fallback(&self.prepared, error);
         (self.prepared, self.options) = (prepared, options);
         Ok(())
     }

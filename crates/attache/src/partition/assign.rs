@@ -3,19 +3,19 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use attache_graph::{Graph, NodeId, Refusal, TensorId};
+use attache_graph::{Graph, NodeId, TensorId, Unsupported};
 use attache_passes::has_side_effects;
 
 use crate::delegate::guard::{Kernel, guarded};
 use crate::partition::{Readers, Unit, cluster};
-use crate::{Claim, Delegate, DelegateError, DelegateErrorKind, Error, Island, Partitioning};
+use crate::{Claim, Delegate, DelegateError, DelegateErrorKind, Error, Partition, Partitioning};
 
 /// One step of the interpreter.
-pub(crate) enum Work {
+pub(crate) enum PlacedStep {
     /// A node on the CPU.
     Node(NodeId),
     /// A partition on a delegate.
-    Island(Delegated),
+    Partition(Delegated),
 }
 
 /// A partition on a delegate.
@@ -39,35 +39,37 @@ impl Delegated {
     }
 }
 
-impl Work {
+impl PlacedStep {
     /// The node, if it runs on the CPU.
     fn node(&self) -> Option<NodeId> {
         match self {
-            Work::Node(id) => Some(*id),
-            Work::Island(_) => None,
+            PlacedStep::Node(id) => Some(*id),
+            PlacedStep::Partition(_) => None,
         }
     }
 }
 
-impl Unit for Work {
+impl Unit for PlacedStep {
     fn inputs(&self, graph: &Graph) -> Vec<TensorId> {
         match self {
-            Work::Node(id) => graph.node(*id).inputs.iter().flatten().copied().collect(),
-            Work::Island(island) => island.inputs.clone(),
+            PlacedStep::Node(id) => graph.node(*id).inputs.iter().flatten().copied().collect(),
+            PlacedStep::Partition(partition) => partition.inputs.clone(),
         }
     }
 
     fn outputs(&self, graph: &Graph) -> Vec<TensorId> {
         match self {
-            Work::Node(id) => graph.node(*id).outputs.clone(),
-            Work::Island(island) => island.outputs.clone(),
+            PlacedStep::Node(id) => graph.node(*id).outputs.clone(),
+            PlacedStep::Partition(partition) => partition.outputs.clone(),
         }
     }
 
     fn has_side_effects(&self, graph: &Graph) -> bool {
         match self {
-            Work::Node(id) => has_side_effects(graph, graph.node(*id)),
-            Work::Island(island) => island.nodes.iter().any(|id| has_side_effects(graph, graph.node(*id))),
+            PlacedStep::Node(id) => has_side_effects(graph, graph.node(*id)),
+            PlacedStep::Partition(partition) => {
+                partition.nodes.iter().any(|id| has_side_effects(graph, graph.node(*id)))
+            }
         }
     }
 }
@@ -75,11 +77,11 @@ impl Unit for Work {
 /// The result of the assignment: the steps, and the reasons why nodes are not delegated.
 pub(crate) struct Assignment {
     /// All steps in execution order.
-    pub(crate) work: Vec<Work>,
+    pub(crate) steps: Vec<PlacedStep>,
     /// For each node, the names of the delegates that do not run it and their reasons.
     pub(crate) reasons: Vec<Vec<(String, String)>>,
     /// For each delegate, the unsupported nodes as `OPERATOR: reason`.
-    pub(crate) refused: Vec<BTreeSet<String>>,
+    pub(crate) unsupported: Vec<BTreeSet<String>>,
     /// For each delegate, the error because of which it is not used at all.
     pub(crate) failures: Vec<Option<DelegateError>>,
     /// The delegates' names.
@@ -90,10 +92,10 @@ pub(crate) struct Assignment {
 
 /// Asks the delegates in order.
 pub(crate) fn assign(graph: &Graph, delegates: &[Arc<dyn Delegate>]) -> Assignment {
-    let work = (0..graph.nodes.len()).map(|index| Work::Node(NodeId(index as u32))).collect();
+    let steps = (0..graph.nodes.len()).map(|index| PlacedStep::Node(NodeId(index as u32))).collect();
     let reasons = vec![Vec::new(); graph.nodes.len()];
-    let (refused, failures, names, panics) = Default::default();
-    let mut assignment = Assignment { work, reasons, refused, failures, names, panics };
+    let (unsupported, failures, names, panics) = Default::default();
+    let mut assignment = Assignment { steps, reasons, unsupported, failures, names, panics };
     delegates.iter().for_each(|delegate| assignment.take(graph, &**delegate));
     assignment
 }
@@ -114,14 +116,14 @@ struct Asked<'a> {
 impl Assignment {
     /// Gives a delegate the nodes that it takes. If the delegate fails, it gets none.
     fn take(&mut self, graph: &Graph, delegate: &dyn Delegate) {
-        self.refused.push(BTreeSet::new());
+        self.unsupported.push(BTreeSet::new());
         let named = guarded("a", "name", || delegate.name().to_owned());
         let name = named.as_ref().map_or("nameless", String::as_str).to_owned();
         let presented = named.and_then(|_| guarded(&name, "partitioning", || delegate.partitioning()));
         let taken = match presented {
             Ok(partitioning) => self.offer(graph, &Asked { delegate, name: &name, partitioning }),
             Err(failure) => {
-                let left: Vec<_> = self.work.iter().filter_map(Work::node).collect();
+                let left: Vec<_> = self.steps.iter().filter_map(PlacedStep::node).collect();
                 self.note_failure(&left, &name, &failure);
                 Err(failure)
             }
@@ -138,8 +140,8 @@ impl Assignment {
 
     fn offer(&mut self, graph: &Graph, asked: &Asked<'_>) -> Result<(), DelegateError> {
         let mut claims = self.ask(graph, asked);
-        let islands = self.choose(graph, asked, &mut claims);
-        self.prepare(graph, asked, claims, islands)
+        let partitions = self.choose(graph, asked, &mut claims);
+        self.prepare(graph, asked, claims, partitions)
     }
 
     /// Records for these nodes that the delegate failed.
@@ -154,9 +156,9 @@ impl Assignment {
         let Asked { delegate, name, partitioning } = asked;
         let (first, last) = (partitioning.first_delegate_node_index, partitioning.last_delegate_node_index);
         let mut claims: Claims = (0..graph.nodes.len()).map(|_| None).collect();
-        let (mut refused, mut panics) = (BTreeSet::new(), Vec::new());
-        for work in &self.work {
-            let Work::Node(id) = work else { continue };
+        let (mut unsupported, mut panics) = (BTreeSet::new(), Vec::new());
+        for step in &self.steps {
+            let PlacedStep::Node(id) = step else { continue };
             let node = graph.node(*id);
             if node.origins.iter().any(|origin| !(first..=last).contains(origin)) {
                 let reason = format!("it is not among the operators {first} to {last} that the delegate may take");
@@ -165,23 +167,23 @@ impl Assignment {
             }
             let answer = if has_known_shapes(graph, *id) {
                 guarded(name, "claim", || delegate.claim(graph, *id)).unwrap_or_else(|panic| {
-                    let refusal = Refusal::new(panic.to_string());
+                    let reason = Unsupported::new(panic.to_string());
                     panics.push((node.op.name(), panic));
-                    Err(refusal)
+                    Err(reason)
                 })
             } else {
-                Err(Refusal::new("its shapes are known only at run time"))
+                Err(Unsupported::new("its shapes are known only at run time"))
             };
             match answer {
                 Ok(claim) => claims[id.index()] = Some(claim),
-                Err(Refusal(reason)) => {
-                    refused.insert(format!("{}: {reason}", node.op.name()));
+                Err(Unsupported(reason)) => {
+                    unsupported.insert(format!("{}: {reason}", node.op.name()));
                     self.reasons[id.index()].push(((*name).to_owned(), reason));
                 }
             }
         }
-        if let Some(last) = self.refused.last_mut() {
-            *last = refused;
+        if let Some(last) = self.unsupported.last_mut() {
+            *last = unsupported;
         }
         self.panics.extend(panics.iter().map(|(operator, panic)| format!("{name} delegate, {operator}: {panic}")));
         claims
@@ -193,13 +195,13 @@ impl Assignment {
         let Partitioning { max_delegated_partitions, min_nodes_per_partition, .. } = asked.partitioning;
         let mut rounds = 0;
         loop {
-            let islands = self.islands(graph, claims);
-            let mut by_size: Vec<&Vec<NodeId>> = islands.iter().collect();
+            let partitions = self.partitions(graph, claims);
+            let mut by_size: Vec<&Vec<NodeId>> = partitions.iter().collect();
             by_size.sort_by_key(|nodes| std::cmp::Reverse(nodes.len()));
             let large = by_size.partition_point(|nodes| nodes.len() >= min_nodes_per_partition);
             let kept = large.min(max_delegated_partitions.unwrap_or(usize::MAX));
-            if kept == islands.len() {
-                return islands;
+            if kept == partitions.len() {
+                return partitions;
             }
             // Giving back other nodes never splits a single partition, but several partitions may split further.
             let kept = if rounds < MOST_ROUNDS { kept } else { kept.min(1) };
@@ -219,12 +221,12 @@ impl Assignment {
         }
     }
 
-    fn islands(&self, graph: &Graph, claims: &Claims) -> Vec<Vec<NodeId>> {
-        let clusters = cluster(graph, &self.work, &self.wanted(claims));
+    fn partitions(&self, graph: &Graph, claims: &Claims) -> Vec<Vec<NodeId>> {
+        let clusters = cluster(graph, &self.steps, &self.wanted(claims));
         let nodes = |units: Vec<usize>| {
-            let nodes = units.into_iter().filter_map(|unit| match &self.work[unit] {
-                Work::Node(id) => Some(*id),
-                Work::Island(_) => None,
+            let nodes = units.into_iter().filter_map(|unit| match &self.steps[unit] {
+                PlacedStep::Node(id) => Some(*id),
+                PlacedStep::Partition(_) => None,
             });
             nodes.collect()
         };
@@ -232,9 +234,9 @@ impl Assignment {
     }
 
     fn wanted(&self, claims: &Claims) -> Vec<bool> {
-        let wanted = self.work.iter().map(|work| match work {
-            Work::Node(id) => claims[id.index()].is_some(),
-            Work::Island(_) => false,
+        let wanted = self.steps.iter().map(|step| match step {
+            PlacedStep::Node(id) => claims[id.index()].is_some(),
+            PlacedStep::Partition(_) => false,
         });
         wanted.collect()
     }
@@ -245,34 +247,34 @@ impl Assignment {
         graph: &Graph,
         Asked { delegate, name, .. }: &Asked<'_>,
         mut claims: Claims,
-        islands: Vec<Vec<NodeId>>,
+        partitions: Vec<Vec<NodeId>>,
     ) -> Result<(), DelegateError> {
         let (wanted, readers) = (self.wanted(&claims), Readers::new(graph));
-        let mut prepared = Vec::with_capacity(islands.len());
-        for nodes in &islands {
+        let mut prepared = Vec::with_capacity(partitions.len());
+        for nodes in &partitions {
             let (inputs, outputs) = readers.border(graph, nodes);
             let claimed = nodes.iter().filter_map(|id| Some((*id, claims[id.index()].take()?))).collect();
-            let island = Island { graph, nodes: claimed, inputs: inputs.clone(), outputs: outputs.clone() };
-            match Kernel::prepare(name, || delegate.prepare(island)) {
+            let partition = Partition { graph, nodes: claimed, inputs: inputs.clone(), outputs: outputs.clone() };
+            match Kernel::prepare(name, || delegate.prepare(partition)) {
                 Ok(kernel) => {
                     let (delegate, nodes) = ((*name).to_owned(), nodes.clone());
                     let kernel = Box::new(kernel);
                     prepared.push(Delegated { delegate, nodes, inputs, outputs, kernel });
                 }
                 Err(error) => {
-                    self.note_failure(&islands.concat(), name, &error);
+                    self.note_failure(&partitions.concat(), name, &error);
                     return Err(error);
                 }
             }
         }
-        let clusters = cluster(graph, &self.work, &wanted);
-        let mut work: Vec<_> = self.work.drain(..).map(Some).collect();
+        let clusters = cluster(graph, &self.steps, &wanted);
+        let mut steps: Vec<_> = self.steps.drain(..).map(Some).collect();
         let mut prepared = prepared.into_iter();
         for cluster in clusters {
             if cluster.wanted {
-                self.work.extend(prepared.next().map(Work::Island));
+                self.steps.extend(prepared.next().map(PlacedStep::Partition));
             } else {
-                self.work.extend(cluster.units.into_iter().filter_map(|unit| work[unit].take()));
+                self.steps.extend(cluster.units.into_iter().filter_map(|unit| steps[unit].take()));
             }
         }
         Ok(())

@@ -6,7 +6,7 @@ use attache_graph::{Graph, NodeId};
 use attache_model::Model;
 use attache_passes::Log;
 
-use crate::partition::assign::{Assignment, Work};
+use crate::partition::assign::{Assignment, PlacedStep};
 
 /// Where an operator of the file runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,19 +119,19 @@ pub(crate) fn placement(
             placement.nodes[*origin].outcome = Outcome::Folded { into: removal.fate.to_owned() };
         }
     }
-    for work in &assignment.work {
-        match work {
-            Work::Node(id) => placement.at(graph, *id, |node| {
+    for step in &assignment.steps {
+        match step {
+            PlacedStep::Node(id) => placement.at(graph, *id, |node| {
                 node.reason = reason(&assignment.reasons[id.index()], assignment.names.len());
             }),
-            Work::Island(island) => {
-                let partition = placement.partitions;
+            PlacedStep::Partition(partition) => {
+                let index = placement.partitions;
                 placement.partitions += 1;
-                for id in &island.nodes {
-                    let outcome = Outcome::On { delegate: island.delegate.clone(), partition };
+                for id in &partition.nodes {
+                    let outcome = Outcome::On { delegate: partition.delegate.clone(), partition: index };
                     placement.at(graph, *id, |node| node.outcome = outcome.clone());
                 }
-                for (id, into) in &island.kernel.report().merged {
+                for (id, into) in &partition.kernel.report().merged {
                     placement.at(graph, *id, |node| node.merged = Some(into.clone()));
                 }
             }
@@ -173,10 +173,12 @@ impl Placement {
         let total = self.nodes.len();
         let mut delegated = 0;
         self.log.extend(assignment.panics.iter().cloned());
-        for ((name, refused), failure) in assignment.names.iter().zip(&assignment.refused).zip(&assignment.failures) {
-            if !refused.is_empty() {
+        for ((name, unsupported), failure) in
+            assignment.names.iter().zip(&assignment.unsupported).zip(&assignment.failures)
+        {
+            if !unsupported.is_empty() {
                 self.log.push(format!("Following operations are not supported by {name} delegate:"));
-                self.log.extend(refused.iter().cloned());
+                self.log.extend(unsupported.iter().cloned());
             }
             if let Some(failure) = failure {
                 self.log.push(format!("{name} delegate: {failure}; its operations will run elsewhere."));
@@ -194,8 +196,9 @@ impl Placement {
                     "{taken} operations will run on the {name}, and the remaining {left} operations will run on the CPU."
                 ),
             });
-            let is_own = |work: &&Work| matches!(work, Work::Island(island) if island.delegate == *name);
-            let kernels = assignment.work.iter().filter(is_own).count();
+            let is_own =
+                |step: &&PlacedStep| matches!(step, PlacedStep::Partition(partition) if partition.delegate == *name);
+            let kernels = assignment.steps.iter().filter(is_own).count();
             if kernels > 0 {
                 self.log.push(format!("Created TensorFlow Lite delegate for {name}."));
                 self.log.push(format!("Created {kernels} {name} delegate kernels."));

@@ -12,7 +12,7 @@ use attache_model::Model;
 use super::executor::Executor;
 use super::host::Subgraphs;
 use super::options::Options;
-use super::prepare::{MOST_PANICS, Moment, prepare};
+use super::prepare::{MOST_PANICS, PrepareMode, prepare};
 use crate::delegate::guard::Delegates;
 use crate::limits::exceeded;
 use crate::{Error, ErrorKind};
@@ -76,9 +76,9 @@ impl Environment {
     }
 
     /// The prepare mode for the interpreter's own subgraph.
-    pub(crate) fn moment(&self) -> Moment {
+    pub(crate) fn prepare_mode(&self) -> PrepareMode {
         let is_empty = self.resources.values.iter().all(Option::is_none);
-        if is_empty { Moment::First } else { Moment::Later }
+        if is_empty { PrepareMode::First } else { PrepareMode::Later }
     }
 
     /// Restores the state before the first run.
@@ -128,7 +128,7 @@ impl Environment {
             let Some(executor) = executor else { continue };
             let shapes: Vec<_> =
                 executor.graph().inputs.iter().map(|id| executor.graph().fact(*id).shape.clone()).collect();
-            let mut made = prepare(&self.model, *index, &options, &shapes, Moment::Later)?.executor;
+            let mut made = prepare(&self.model, *index, &options, &shapes, PrepareMode::Later)?.executor;
             made.keep_values_of(executor);
             prepared.insert(*index, Some(made));
         }
@@ -175,8 +175,8 @@ impl Environment {
             return Err(OpError::invalid(format!("there is no subgraph {subgraph} of {} inputs", inputs.len())));
         }
         let shapes: Vec<_> = inputs.iter().map(|input| Some(input.shape.clone())).collect();
-        let prepared =
-            prepare(&self.model, subgraph, &self.options, &shapes, Moment::Later).map_err(|error| self.fail(error))?;
+        let prepared = prepare(&self.model, subgraph, &self.options, &shapes, PrepareMode::Later)
+            .map_err(|error| self.fail(error))?;
         self.note_panics(prepared.report.panics);
         if !fits(prepared.executor.graph(), inputs) {
             return Err(OpError::invalid(format!("the inputs are not of the types of subgraph {subgraph}")));

@@ -6,17 +6,17 @@
 
 use attache_base::{Parallel, Pool, Serial, Shape, Stopwatch, copy};
 use attache_graph::{Cache, Graph, Node, NodeId, TensorId, WorkingMemory};
-use attache_model::Place;
+use attache_model::ModelLocation;
 
-use super::flight::{Flight, Run, gone};
 use super::host::{NodeHost, Subgraphs};
 use super::memory::{Memory, writable};
 use super::node::{keep_states, run_node, run_resized};
 use super::options::Options;
 use super::plan::Plan;
+use super::run_queue::{Run, RunQueue, gone};
 use crate::limits::{require_memory, working_memory};
 use crate::partition::Unit;
-use crate::partition::assign::{Delegated, Work};
+use crate::partition::assign::{Delegated, PlacedStep};
 use crate::{Error, ErrorKind, KernelProfile, Limits};
 
 /// Maximum number of threads of an interpreter, because each thread has a stack.
@@ -27,7 +27,7 @@ enum Step {
     /// A node on the CPU, with its cache and the working memory that its next run allocates.
     Node { id: NodeId, cache: Cache, working: WorkingMemory, runtime_shapes: Option<Vec<Shape>> },
     /// A partition on a delegate.
-    Island(Delegated),
+    Partition(Delegated),
 }
 
 /// The steps with their memory.
@@ -37,7 +37,7 @@ pub(crate) struct Executor {
     steps: Vec<Step>,
     memory: Memory,
     /// The run queue, if one partition is the whole graph and its kernel is a queue.
-    flight: Option<Flight>,
+    run_queue: Option<RunQueue>,
     /// Whether the last run succeeded, so that the memory contains its outputs.
     made: bool,
     parallel: Box<dyn Parallel + Send>,
@@ -49,21 +49,21 @@ impl Executor {
     pub(crate) fn new(
         graph: Graph,
         subgraph: usize,
-        work: Vec<Work>,
+        placed: Vec<PlacedStep>,
         plan: &Plan,
         options: &Options,
     ) -> Result<Self, Error> {
         let mut touched = vec![false; graph.tensors.len()];
-        let ids = work.iter().flat_map(|work| work.inputs(&graph).into_iter().chain(work.outputs(&graph)));
+        let ids = placed.iter().flat_map(|step| step.inputs(&graph).into_iter().chain(step.outputs(&graph)));
         ids.chain(graph.outputs.iter().copied()).for_each(|id| touched[id.index()] = true);
         let memory = Memory::new(&graph, plan, &touched)?;
-        let on_cpu = work.iter().any(|work| matches!(work, Work::Node(_)));
+        let on_cpu = placed.iter().any(|step| matches!(step, PlacedStep::Node(_)));
         let threads = options.threads.min(MAX_THREADS);
         let parallel: Box<dyn Parallel + Send> =
             if on_cpu && threads > 1 { Box::new(Pool::new(threads)) } else { Box::new(Serial) };
-        let step = |work| match work {
-            Work::Island(island) => Step::Island(island),
-            Work::Node(id) => {
+        let step = |step| match step {
+            PlacedStep::Partition(partition) => Step::Partition(partition),
+            PlacedStep::Node(id) => {
                 let node = graph.node(id);
                 let mut tensors = node.inputs.iter().flatten().chain(&node.outputs);
                 let unknown = tensors.any(|id| memory.is_own(*id));
@@ -71,14 +71,14 @@ impl Executor {
                 Step::Node { id, cache: Cache::default(), working, runtime_shapes: unknown.then(Vec::new) }
             }
         };
-        let steps: Vec<Step> = work.into_iter().map(step).collect();
-        let flight = match &steps[..] {
+        let steps: Vec<Step> = placed.into_iter().map(step).collect();
+        let run_queue = match &steps[..] {
             // With the CPU fallback, the inputs must be in the arena when the device is lost.
-            [Step::Island(island)] => Flight::new(&graph, island, options.cpu_fallback),
+            [Step::Partition(partition)] => RunQueue::new(&graph, partition, options.cpu_fallback),
             _ => None,
         };
         let limits = plan.limits.clone();
-        let mut executor = Self { graph, subgraph, steps, memory, flight, made: false, parallel, limits };
+        let mut executor = Self { graph, subgraph, steps, memory, run_queue, made: false, parallel, limits };
         executor.reset_variables();
         Ok(executor)
     }
@@ -91,17 +91,17 @@ impl Executor {
     /// The bytes of an input, for writing.
     pub(crate) fn input_mut(&mut self, input: usize) -> Result<Option<&mut [u8]>, Error> {
         self.keep_input(input)?;
-        if let Some(flight) = &mut self.flight {
-            flight.touch(input);
+        if let Some(run_queue) = &mut self.run_queue {
+            run_queue.touch(input);
         }
         Ok(self.graph.inputs.get(input).and_then(|id| self.memory.bytes_mut(*id)))
     }
 
     /// Copies an input to the arena if only the device has it; [`Executor::keep_values_of`] reads it there.
     pub(crate) fn keep_input(&mut self, input: usize) -> Result<(), Error> {
-        let Self { graph, steps, memory, flight, .. } = self;
-        match (flight, &mut steps[..]) {
-            (Some(flight), [Step::Island(island)]) => flight.keep(input, graph, memory, island),
+        let Self { graph, steps, memory, run_queue, .. } = self;
+        match (run_queue, &mut steps[..]) {
+            (Some(run_queue), [Step::Partition(partition)]) => run_queue.keep(input, graph, memory, partition),
             _ => Ok(()),
         }
     }
@@ -114,9 +114,11 @@ impl Executor {
 
     /// Writes an input. `bytes` must have the size of the input.
     pub(crate) fn write(&mut self, input: usize, bytes: &[u8]) {
-        let Self { graph, steps, memory, flight, .. } = self;
-        match (flight, &mut steps[..]) {
-            (Some(flight), [Step::Island(island)]) => flight.write((input, bytes), graph, memory, island),
+        let Self { graph, steps, memory, run_queue, .. } = self;
+        match (run_queue, &mut steps[..]) {
+            (Some(run_queue), [Step::Partition(partition)]) => {
+                run_queue.write((input, bytes), graph, memory, partition)
+            }
             _ => {
                 if let Some(into) = memory.bytes_mut(graph.inputs[input]) {
                     copy(into, bytes);
@@ -142,7 +144,7 @@ impl Executor {
     pub(crate) fn output(&self, output: usize) -> Result<Option<(&Shape, &[u8])>, Error> {
         let Some((shape, size)) = self.output_size(output) else { return Ok(None) };
         let bytes = match self.maker(output) {
-            Some((flight, island)) => flight.output(output, size, island)?,
+            Some((run_queue, partition)) => run_queue.output(output, size, partition)?,
             None => self.memory.tensor(&self.graph, self.graph.outputs[output]).map(|(_, bytes)| bytes),
         };
         Ok(bytes.map(|bytes| (shape, bytes)))
@@ -150,8 +152,8 @@ impl Executor {
 
     /// Copies an output, or as much of it as `into` has room for. False if it has no value.
     pub(crate) fn read(&self, output: usize, into: &mut [u8]) -> Result<bool, Error> {
-        if let Some((flight, island)) = self.maker(output) {
-            return flight.read(output, into, island);
+        if let Some((run_queue, partition)) = self.maker(output) {
+            return run_queue.read(output, into, partition);
         }
         let made = self.output(output)?;
         made.iter().for_each(|(_, bytes)| copy(into, bytes));
@@ -161,21 +163,23 @@ impl Executor {
     /// Whether the last run, or the run that was waited for last, succeeded. Otherwise no output has a value, not even
     /// one that is a constant or an input.
     fn has_outputs(&self) -> bool {
-        self.flight.as_ref().map_or(self.made, Flight::is_shown)
+        self.run_queue.as_ref().map_or(self.made, RunQueue::has_outputs)
     }
 
     /// Makes all outputs have no value until the next run.
     pub(crate) fn forget_outputs(&mut self) {
         self.made = false;
-        if let Some(flight) = &mut self.flight {
-            flight.forget_shown();
+        if let Some(run_queue) = &mut self.run_queue {
+            run_queue.forget_outputs();
         }
     }
 
     /// The run queue and the partition that makes an output; `None` without a run queue or if the output is a constant.
-    fn maker(&self, output: usize) -> Option<(&Flight, &Delegated)> {
-        match (&self.flight, &self.steps[..]) {
-            (Some(flight), [Step::Island(island)]) => flight.makes(output).then_some((flight, island)),
+    fn maker(&self, output: usize) -> Option<(&RunQueue, &Delegated)> {
+        match (&self.run_queue, &self.steps[..]) {
+            (Some(run_queue), [Step::Partition(partition)]) => {
+                run_queue.makes(output).then_some((run_queue, partition))
+            }
             _ => None,
         }
     }
@@ -187,27 +191,29 @@ impl Executor {
 
     /// Number of runs that can be in progress at the same time; 1 without a run queue.
     pub(crate) fn depth(&self) -> usize {
-        self.flight.as_ref().map_or(1, Flight::depth)
+        self.run_queue.as_ref().map_or(1, RunQueue::depth)
     }
 
     /// Whether every slot of the run queue has a run that was not waited for.
     pub(crate) fn is_full(&self) -> bool {
-        self.flight.as_ref().is_some_and(Flight::is_full)
+        self.run_queue.as_ref().is_some_and(RunQueue::is_full)
     }
 
     /// Starts a run in the run queue; `None` without a run queue.
     pub(crate) fn start(&mut self, run: Run, times: usize) -> Option<Result<(), Error>> {
-        let Self { graph, steps, memory, flight, .. } = self;
-        match (flight, &mut steps[..]) {
-            (Some(flight), [Step::Island(island)]) => Some(flight.start((run, times), graph, memory, island)),
+        let Self { graph, steps, memory, run_queue, .. } = self;
+        match (run_queue, &mut steps[..]) {
+            (Some(run_queue), [Step::Partition(partition)]) => {
+                Some(run_queue.start((run, times), graph, memory, partition))
+            }
             _ => None,
         }
     }
 
     /// Waits for a run that was started.
     pub(crate) fn wait(&mut self, run: Run) -> Result<(), Error> {
-        match (&mut self.flight, &mut self.steps[..]) {
-            (Some(flight), [Step::Island(island)]) => flight.wait(run, island),
+        match (&mut self.run_queue, &mut self.steps[..]) {
+            (Some(run_queue), [Step::Partition(partition)]) => run_queue.wait(run, partition),
             _ => Err(gone(run)),
         }
     }
@@ -237,8 +243,8 @@ impl Executor {
     }
 
     /// Whether a single partition is the only step. Its runs change nothing but outputs.
-    pub(crate) fn is_whole_island(&self) -> bool {
-        matches!(self.steps[..], [Step::Island(_)])
+    pub(crate) fn is_whole_partition(&self) -> bool {
+        matches!(self.steps[..], [Step::Partition(_)])
     }
 
     /// Copies inputs and variables from `other` if their shapes are the same. `other` runs the same subgraph, and its
@@ -258,7 +264,7 @@ impl Executor {
     /// Messages of delegates whose kernels panicked.
     pub(crate) fn panics(&self) -> Vec<String> {
         let panicked = self.steps.iter().filter_map(|step| match step {
-            Step::Island(island) => island.kernel.panicked(),
+            Step::Partition(partition) => partition.kernel.panicked(),
             Step::Node { .. } => None,
         });
         panicked.collect()
@@ -266,12 +272,12 @@ impl Executor {
 
     /// Timing of the last run of each partition, in execution order.
     pub(crate) fn profile(&mut self) -> Result<Vec<KernelProfile>, Error> {
-        let islands = self.steps.iter_mut().filter_map(|step| match step {
-            Step::Island(island) => Some(island),
+        let partitions = self.steps.iter_mut().filter_map(|step| match step {
+            Step::Partition(partition) => Some(partition),
             Step::Node { .. } => None,
         });
-        islands
-            .map(|island| island.kernel.profile().map_err(|error| Error::delegate(&island.delegate, &error)))
+        partitions
+            .map(|partition| partition.kernel.profile().map_err(|error| Error::delegate(&partition.delegate, &error)))
             .collect()
     }
 
@@ -286,8 +292,8 @@ impl Executor {
         }
         self.made = false;
         let Self { graph, steps, memory, .. } = self;
-        if let [Step::Island(island)] = &mut steps[..] {
-            run_island(graph, memory, island, times)?;
+        if let [Step::Partition(partition)] = &mut steps[..] {
+            run_partition(graph, memory, partition, times)?;
             self.made = true;
             return Ok(());
         }
@@ -303,7 +309,7 @@ impl Executor {
 
     /// Runs everything once on the threads of the caller.
     pub(crate) fn run_with(&mut self, parallel: &dyn Parallel, environment: &mut dyn Subgraphs) -> Result<(), Error> {
-        if self.flight.is_some() {
+        if self.run_queue.is_some() {
             return self.run(1, environment);
         }
         self.made = false;
@@ -311,7 +317,7 @@ impl Executor {
         let Self { graph, subgraph, steps, memory, limits, .. } = self;
         for step in steps {
             match step {
-                Step::Island(island) => run_island(graph, memory, island, 1)?,
+                Step::Partition(partition) => run_partition(graph, memory, partition, 1)?,
                 Step::Node { id, cache, working, runtime_shapes } => {
                     let node = graph.node(*id);
                     // The clock is read only for tracing: reading it takes longer than a small node.
@@ -324,7 +330,7 @@ impl Executor {
                     };
                     let states = std::mem::take(&mut host.states);
                     let result = result.and_then(|()| keep_states(graph, node, memory, &states));
-                    let failure = |error| Error::operator(place(*subgraph, node), &error);
+                    let failure = |error| Error::operator(location(*subgraph, node), &error);
                     result.map_err(|error| environment.failure().unwrap_or_else(|| failure(error)))?;
                     if let Some(start) = start {
                         tracing::trace!(operator = node.op.name(), us = (1e3 * start.milliseconds()) as u64, "node");
@@ -342,21 +348,21 @@ fn variables(graph: &Graph) -> impl Iterator<Item = TensorId> {
     variables.map(|(index, _)| TensorId(index as u32))
 }
 
-fn place(subgraph: usize, node: &Node) -> Place {
+fn location(subgraph: usize, node: &Node) -> ModelLocation {
     let operator = node.origins.first().map(|origin| (*origin, node.op.name().to_owned()));
-    Place { subgraph: Some(subgraph), operator, tensor: None }
+    ModelLocation { subgraph: Some(subgraph), operator, tensor: None }
 }
 
 /// Runs a partition. All of its inputs and outputs have known shapes.
-fn run_island(graph: &Graph, memory: &mut Memory, island: &mut Delegated, times: usize) -> Result<(), Error> {
-    let (readable, outputs) = memory.split(&island.outputs);
-    let inputs = island.inputs.iter().map(|id| readable.tensor(graph, *id)).collect::<Option<Vec<_>>>();
-    let outputs = island.outputs.iter().zip(outputs).map(|(id, bytes)| {
+fn run_partition(graph: &Graph, memory: &mut Memory, partition: &mut Delegated, times: usize) -> Result<(), Error> {
+    let (readable, outputs) = memory.split(&partition.outputs);
+    let inputs = partition.inputs.iter().map(|id| readable.tensor(graph, *id)).collect::<Option<Vec<_>>>();
+    let outputs = partition.outputs.iter().zip(outputs).map(|(id, bytes)| {
         let shape = graph.fact(*id).shape.as_ref()?;
         Some(writable(graph, *id, shape, bytes))
     });
     let (Some(inputs), Some(mut outputs)) = (inputs, outputs.collect::<Option<Vec<_>>>()) else {
         return Err(Error::new(ErrorKind::Device, "a tensor that crosses to a delegate has no value"));
     };
-    island.kernel.invoke(times, &inputs, &mut outputs).map_err(|error| island.failed(&error))
+    partition.kernel.invoke(times, &inputs, &mut outputs).map_err(|error| partition.failed(&error))
 }

@@ -31,7 +31,7 @@ mod tests {
     use attache_model::Model;
 
     use crate::Limits;
-    use crate::runtime::{Environment, Moment, Options, prepare};
+    use crate::runtime::{Environment, Options, PrepareMode, prepare};
 
     use super::*;
 
@@ -41,7 +41,7 @@ mod tests {
             concat!(env!("CARGO_MANIFEST_DIR"), "/../../conformance/cases/f32_UNIDIRECTIONAL_SEQUENCE_LSTM_goes_on");
         let model = Model::from_path(format!("{folder}/model.tflite")).unwrap();
         let options = Options::new(1, &Limits::default());
-        let mut executor = prepare(&model, 0, &options, &[], Moment::First).unwrap().executor;
+        let mut executor = prepare(&model, 0, &options, &[], PrepareMode::First).unwrap().executor;
         let mut environment = Environment::new(&model, 0, &options);
         executor.input_mut(0).unwrap().unwrap().fill(0x3f);
         let run = |executor: &mut Executor, environment: &mut Environment| {

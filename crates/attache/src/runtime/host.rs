@@ -1,7 +1,7 @@
 //! Services for a running operator: the interpreter's other subgraphs, its variables, and storage for outputs that only
 //! the operator itself can size.
 
-use attache_base::{Buffer, Constant, Parallel, Shape};
+use attache_base::{AlignedBuffer, Constant, Parallel, Shape};
 use attache_graph::{Handle, Host, OpError, TensorRef};
 
 use crate::Error;
@@ -40,7 +40,7 @@ pub(crate) struct NodeHost<'a> {
     pub(crate) subgraphs: &'a mut dyn Subgraphs,
     pub(crate) parallel: &'a dyn Parallel,
     /// Values of outputs that only the operator itself could size, by output.
-    pub(crate) made: Vec<Option<(Shape, Buffer)>>,
+    pub(crate) made: Vec<Option<(Shape, AlignedBuffer)>>,
     /// New values of inputs that are variables, with the index of the input.
     pub(crate) states: Vec<(usize, Vec<u8>)>,
 }
@@ -59,7 +59,7 @@ impl Host for NodeHost<'_> {
     fn set_output(&mut self, output: usize, shape: Shape, bytes: &[u8]) -> Result<(), OpError> {
         let slot = self.made.get_mut(output);
         let slot = slot.ok_or_else(|| OpError::invalid(format!("output {output} is set; there is no such output")))?;
-        let mut buffer = Buffer::zeroed(bytes.len()).map_err(|error| OpError::unsupported(error.to_string()))?;
+        let mut buffer = AlignedBuffer::zeroed(bytes.len()).map_err(|error| OpError::unsupported(error.to_string()))?;
         buffer.copy_from_slice(bytes);
         *slot = Some((shape, buffer));
         Ok(())

@@ -4,7 +4,7 @@
 use std::mem;
 use std::ops::Range;
 
-use attache_base::{Buffer, Bytes, Shape};
+use attache_base::{AlignedBuffer, Bytes, Shape};
 use attache_graph::{Graph, TensorId, TensorMut, TensorRef};
 
 use super::plan::Plan;
@@ -19,12 +19,12 @@ enum Slot {
     /// In the file, or in a copy if the file does not align the constant.
     Constant(Bytes),
     /// In a separate buffer, which exists after a run has made it.
-    Own(Option<(Shape, Buffer)>),
+    Own(Option<(Shape, AlignedBuffer)>),
 }
 
 /// The memory of an interpreter.
 pub(crate) struct Memory {
-    arena: Buffer,
+    arena: AlignedBuffer,
     slots: Vec<Slot>,
 }
 
@@ -33,8 +33,8 @@ impl Memory {
     pub(crate) fn new(graph: &Graph, plan: &Plan, touched: &[bool]) -> Result<Self, Error> {
         let no_memory = |error: &dyn std::fmt::Display| Error::new(ErrorKind::Unsupported, format!("tensors: {error}"));
         let mut slots = Vec::with_capacity(graph.tensors.len());
-        for ((tensor, place), touched) in graph.tensors.iter().zip(&plan.places).zip(touched) {
-            slots.push(match (&tensor.fact.constant, place, touched) {
+        for ((tensor, range), touched) in graph.tensors.iter().zip(&plan.ranges).zip(touched) {
+            slots.push(match (&tensor.fact.constant, range, touched) {
                 (Some(constant), _, true) => Slot::Constant(constant.aligned_bytes().ok_or_else(|| {
                     no_memory(&format!("constant \"{}\" of type {}", tensor.name, constant.data_type))
                 })?),
@@ -43,7 +43,7 @@ impl Memory {
                 _ => Slot::None,
             });
         }
-        let arena = Buffer::zeroed(plan.size).map_err(|error| no_memory(&error))?;
+        let arena = AlignedBuffer::zeroed(plan.size).map_err(|error| no_memory(&error))?;
         Ok(Self { arena, slots })
     }
 
@@ -71,7 +71,7 @@ impl Memory {
     }
 
     /// Stores a value in the tensor's separate buffer.
-    pub(crate) fn set_own(&mut self, id: TensorId, value: Option<(Shape, Buffer)>) {
+    pub(crate) fn set_own(&mut self, id: TensorId, value: Option<(Shape, AlignedBuffer)>) {
         if let Slot::Own(slot) = &mut self.slots[id.index()] {
             *slot = value;
         }

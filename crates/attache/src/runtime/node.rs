@@ -1,6 +1,6 @@
 //! Runs one node on the CPU, with planned shapes or with shapes that are known only at run time.
 
-use attache_base::{Buffer, Bytes, Constant, Shape};
+use attache_base::{AlignedBuffer, Bytes, Constant, Shape};
 use attache_graph::{Cache, Eval, Fact, Graph, Inferred, Node, OpError, TensorId, TensorRef};
 
 use super::host::NodeHost;
@@ -57,7 +57,7 @@ fn evaluate(node: &Node, mut eval: Eval<'_>) -> Result<(), OpError> {
     Ok(())
 }
 
-/// Runs a node with a shape that is known only at run time. The shapes are inferred again. Outputs that have no place
+/// Runs a node with a shape that is known only at run time. The shapes are inferred again. Outputs that are not
 /// in the plan get new buffers.
 pub(crate) fn run_resized(
     graph: &Graph,
@@ -84,7 +84,7 @@ pub(crate) fn run_resized(
     for (id, shape) in node.outputs.iter().zip(&shapes).filter(|(id, _)| memory.is_own(**id)) {
         let size = graph.fact(*id).byte_size_as(shape).unwrap_or(usize::MAX);
         let no_memory = |reason: String| OpError::unsupported(format!("an output of shape {shape}: {reason}"));
-        own.push((*id, Buffer::zeroed(size).map_err(|error| no_memory(error.to_string()))?));
+        own.push((*id, AlignedBuffer::zeroed(size).map_err(|error| no_memory(error.to_string()))?));
     }
     let planned: Vec<_> = node.outputs.iter().copied().filter(|id| !memory.is_own(*id)).collect();
     {

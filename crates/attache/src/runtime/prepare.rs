@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use attache_base::{Shape, Stopwatch};
 use attache_graph::{Graph, Node};
-use attache_model::{Model, Place};
+use attache_model::{Model, ModelLocation};
 
 use super::Options;
 use super::executor::Executor;
 use super::plan::plan;
-use crate::partition::assign::{Assignment, Work, assign};
+use crate::partition::assign::{Assignment, PlacedStep, assign};
 use crate::partition::link::link;
 use crate::partition::placement::{NodePlacement, Placement};
 use crate::{DelegateError, DelegateErrorKind, Error, ErrorKind, Report};
@@ -26,7 +26,7 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     /// Records that the CPU now runs what delegates ran before, and why.
-    pub(crate) fn blame(&mut self, before: &Self, error: &Error) {
+    pub(crate) fn record_fallback(&mut self, before: &Self, error: &Error) {
         tracing::warn!("{error}; the CPU takes over");
         self.placement.fall_back(&before.placement, &error.to_string());
         self.remember(before);
@@ -49,7 +49,7 @@ impl Prepared {
 
 /// The prepare mode of a subgraph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Moment {
+pub(crate) enum PrepareMode {
     /// For an interpreter in which no resource variable has a value yet.
     First,
     /// For an interpreter in which one has a value, or for a subgraph that another one calls.
@@ -62,11 +62,11 @@ pub(crate) fn prepare(
     subgraph: usize,
     options: &Options,
     shapes: &[Option<Shape>],
-    moment: Moment,
+    mode: PrepareMode,
 ) -> Result<Prepared, Error> {
     let start = Stopwatch::start();
     options.limits.check_operators(subgraph, model.subgraphs()[subgraph].operators.len())?;
-    let mut graph = import(model, subgraph, shapes, moment)?;
+    let mut graph = import(model, subgraph, shapes, mode)?;
     check_inputs(&graph, subgraph)?;
     // Checked before constants are folded, and again afterwards because folding may make more shapes known.
     options.limits.check_graph(&graph, subgraph)?;
@@ -84,11 +84,11 @@ pub(crate) fn prepare(
     }
     let mut report = delegates_report(&assignment);
     report.fallback = fault.map(|fault| fault.to_string());
-    let mut work = assignment.work;
+    let mut steps = assignment.steps;
     // Before the plan removes reshapes, because the links still depend on them as readers.
-    link(&graph, &mut work);
-    let plan = plan(&graph, subgraph, &mut work, &options.limits)?;
-    let executor = Executor::new(graph, subgraph, work, &plan, options)?;
+    link(&graph, &mut steps);
+    let plan = plan(&graph, subgraph, &mut steps, &options.limits)?;
+    let executor = Executor::new(graph, subgraph, steps, &plan, options)?;
     report.nodes = placement.nodes.len();
     report.nodes_delegated = placement.delegated();
     report.partitions = placement.partitions;
@@ -99,24 +99,29 @@ pub(crate) fn prepare(
 }
 
 /// The graph of a subgraph, or an error that lists all problems in it.
-pub(crate) fn import(model: &Model, subgraph: usize, shapes: &[Option<Shape>], moment: Moment) -> Result<Graph, Error> {
+pub(crate) fn import(
+    model: &Model,
+    subgraph: usize,
+    shapes: &[Option<Shape>],
+    mode: PrepareMode,
+) -> Result<Graph, Error> {
     check_shapes(shapes)?;
-    let (graph, errors) = match moment {
-        Moment::First => attache_ops::import_first(model, subgraph, shapes),
-        Moment::Later => attache_ops::import(model, subgraph, shapes),
+    let (graph, errors) = match mode {
+        PrepareMode::First => attache_ops::import_first(model, subgraph, shapes),
+        PrepareMode::Later => attache_ops::import(model, subgraph, shapes),
     };
     if !errors.is_empty() {
         let problem = |error: attache_ops::ImportError| {
             let operator = Some((error.operator, error.name));
-            (Place { subgraph: Some(error.subgraph), operator, tensor: None }, error.error.to_string())
+            (ModelLocation { subgraph: Some(error.subgraph), operator, tensor: None }, error.error.to_string())
         };
         let heading = format!("{} operators are wrong", errors.len());
         return Err(Error::list(ErrorKind::Model, &heading, errors.into_iter().map(problem).collect()));
     }
     if let Err(error) = graph.validate() {
         let operator = graph.nodes.get(error.node).map(|node| (error.node, node.op.name().to_owned()));
-        let place = Place { subgraph: Some(subgraph), operator, tensor: None };
-        return Err(Error::list(ErrorKind::Model, "", vec![(place, error.reason)]));
+        let location = ModelLocation { subgraph: Some(subgraph), operator, tensor: None };
+        return Err(Error::list(ErrorKind::Model, "", vec![(location, error.reason)]));
     }
     Ok(graph)
 }
@@ -125,8 +130,8 @@ pub(crate) fn import(model: &Model, subgraph: usize, shapes: &[Option<Shape>], m
 fn check_inputs(graph: &Graph, subgraph: usize) -> Result<(), Error> {
     let Some(id) = graph.inputs.iter().find(|id| graph.fact(**id).constant.is_some()) else { return Ok(()) };
     let tensor = Some((id.index(), graph.tensor(*id).name.clone()));
-    let place = Place { subgraph: Some(subgraph), operator: None, tensor };
-    Err(Error::list(ErrorKind::Unsupported, "", vec![(place, "an input that holds data".to_owned())]))
+    let location = ModelLocation { subgraph: Some(subgraph), operator: None, tensor };
+    Err(Error::list(ErrorKind::Unsupported, "", vec![(location, "an input that holds data".to_owned())]))
 }
 
 /// Returns an error if the caller asks for a shape that no file could state.
@@ -145,24 +150,24 @@ fn check_shapes(shapes: &[Option<Shape>]) -> Result<(), Error> {
 
 /// Returns an error that lists all nodes that neither the CPU nor a delegate can run.
 pub(crate) fn check_implemented(graph: &Graph, subgraph: usize, assignment: &Assignment) -> Result<(), Error> {
-    let missing = assignment.work.iter().filter_map(|work| match work {
-        Work::Node(id) => {
+    let unresolved = assignment.steps.iter().filter_map(|step| match step {
+        PlacedStep::Node(id) => {
             let node = graph.node(*id);
-            Some((place(subgraph, node), node.op.missing()?.to_owned()))
+            Some((location(subgraph, node), node.op.missing()?.to_owned()))
         }
-        Work::Island(_) => None,
+        PlacedStep::Partition(_) => None,
     });
-    let missing: Vec<_> = missing.collect();
-    if missing.is_empty() {
+    let unresolved: Vec<_> = unresolved.collect();
+    if unresolved.is_empty() {
         return Ok(());
     }
-    let heading = format!("{} operators are not implemented", missing.len());
-    Err(Error::list(ErrorKind::Unsupported, &heading, missing))
+    let heading = format!("{} operators are not implemented", unresolved.len());
+    Err(Error::list(ErrorKind::Unsupported, &heading, unresolved))
 }
 
-fn place(subgraph: usize, node: &Node) -> Place {
+fn location(subgraph: usize, node: &Node) -> ModelLocation {
     let operator = node.origins.first().map(|origin| (*origin, node.op.name().to_owned()));
-    Place { subgraph: Some(subgraph), operator, tensor: None }
+    ModelLocation { subgraph: Some(subgraph), operator, tensor: None }
 }
 
 /// Returns an error that lists all operators that were left to the CPU.
@@ -170,7 +175,7 @@ fn check_delegated(subgraph: usize, placement: &Placement) -> Result<(), Error> 
     let problem = |node: &NodePlacement| {
         let operator = Some((node.index, node.operator.clone()));
         let reason = node.reason.clone().unwrap_or_else(|| "there is no delegate".into());
-        (Place { subgraph: Some(subgraph), operator, tensor: None }, reason)
+        (ModelLocation { subgraph: Some(subgraph), operator, tensor: None }, reason)
     };
     let left: Vec<_> = placement.left_behind().map(problem).collect();
     if left.is_empty() {
@@ -197,9 +202,9 @@ fn fault(assignment: &Assignment) -> Option<Error> {
 
 fn delegates_report(assignment: &Assignment) -> Report {
     let mut sum = Report { panics: assignment.panics.clone(), ..Report::default() };
-    for work in &assignment.work {
-        let Work::Island(island) = work else { continue };
-        let report = island.kernel.report();
+    for step in &assignment.steps {
+        let PlacedStep::Partition(partition) = step else { continue };
+        let report = partition.kernel.report();
         sum.dispatches += report.dispatches;
         sum.variants.extend(&report.variants);
         sum.alternatives.extend(&report.alternatives);

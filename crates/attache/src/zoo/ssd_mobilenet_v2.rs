@@ -179,17 +179,17 @@ fn head(network: &mut Network, map: &Value, scope: &str, [near, weights]: [&Weig
 /// per pixel.
 fn anchors() -> Vec<f32> {
     let mut anchors = Vec::new();
-    for (index, places) in [20, 10, 5, 3, 2, 1].into_iter().enumerate() {
+    for (index, extent) in [20, 10, 5, 3, 2, 1].into_iter().enumerate() {
         let (size, next) = (SIZES[index], SIZES[index + 1]);
         let coarse =
             [(size, 1.0), (size, 2.0), (size, 0.5), (size, 3.0), (size, 1.0 / 3.0), ((size * next).sqrt(), 1.0)];
         let fine = [(0.1, 1.0), (size, 2.0), (size, 0.5)];
         let shapes = if index == 0 { &fine[..] } else { &coarse[..] };
-        for place in 0..places * places {
-            let centre = |step: usize| (step as f32 + 0.5) / places as f32;
+        for cell in 0..extent * extent {
+            let centre = |step: usize| (step as f32 + 0.5) / extent as f32;
             for &(size, ratio) in shapes {
                 let (height, width) = (size / f32::sqrt(ratio), size * f32::sqrt(ratio));
-                anchors.extend([centre(place / places), centre(place % places), height, width]);
+                anchors.extend([centre(cell / extent), centre(cell % extent), height, width]);
             }
         }
     }

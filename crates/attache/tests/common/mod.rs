@@ -1,10 +1,10 @@
-//! Small models, written on the spot.
+//! Builder of small models for tests.
 #![allow(dead_code)] // each test file uses a part
 
 use attache::model::schema::BuiltinOperator;
 use attache::{DataType, Interpreter, Model, ModelBuilder, OperatorBuilder, TensorBuilder};
 
-/// A model of one subgraph, tensor by tensor.
+/// Builds a model of one subgraph.
 pub(crate) struct Net {
     pub(crate) builder: ModelBuilder,
 }
@@ -42,7 +42,7 @@ impl Net {
         self.apply(BuiltinOperator::RELU, &[a], shape)
     }
 
-    /// An operator that nothing implements.
+    /// An operator without an implementation.
     pub(crate) fn unknown(&mut self, a: usize, shape: &[usize]) -> usize {
         let output = self.tensor("", shape);
         self.builder.operator(0, OperatorBuilder::custom("Nobody", *b"", [a], [output]));
@@ -54,7 +54,7 @@ impl Net {
         self.apply(BuiltinOperator::RESHAPE, &[a, wanted], shape_now)
     }
 
-    /// A reshape by a tensor that the caller fills.
+    /// A RESHAPE whose shape is a tensor that the caller writes.
     pub(crate) fn reshape_by(&mut self, a: usize, wanted: usize, shape_now: &[usize]) -> usize {
         self.apply(BuiltinOperator::RESHAPE, &[a, wanted], shape_now)
     }

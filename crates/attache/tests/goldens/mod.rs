@@ -1,5 +1,5 @@
-//! The golden cases of `conformance/cases` and the random graphs of `conformance/graphs`, run by an interpreter and
-//! compared with what LiteRT computed.
+//! Runs the golden cases of `conformance/cases` and the random graphs of `conformance/graphs`, and compares the results
+//! with LiteRT's.
 
 #[path = "../../../attache-ops/tests/npy/mod.rs"]
 mod npy;
@@ -10,14 +10,14 @@ use std::sync::Arc;
 use attache::diff::{Difference, Tolerance, Trace, TraceInput};
 use attache::{DataType, Delegate, Error, Interpreter, InterpreterBuilder, Limits, Model, Shape};
 
-/// How many cases there are at least: cases that get lost are a failure.
+/// Minimum number of cases, so that missing cases are a failure.
 const COUNT: usize = 810;
 
-/// The random graphs by what their floats are stored as, and how many there are of each: those of seed 7 of at most 7000
-/// bytes, by `conformance/graphs.py`.
+/// The kinds of random graphs by the type that stores their floats, each with the number of graphs. They are the graphs
+/// of seed 7 with at most 7000 bytes, written by `conformance/graphs.py`.
 const GRAPHS: [(&str, usize); 3] = [("f32", 30), ("int8", 20), ("uint8", 20)];
 
-/// Whether what the CPU's kernels compute is overwritten.
+/// Whether the results of the CPU's kernels are overwritten.
 const POISONED: bool = cfg!(feature = "poison");
 
 /// A tensor's value; elements are little-endian.
@@ -33,15 +33,15 @@ impl Value {
     }
 }
 
-/// A case as its folder holds it.
+/// A case, read from its folder.
 pub(crate) struct Case {
     pub(crate) name: String,
-    /// The largest number that occurs on the way to the outputs, as `case.json` has it.
+    /// The largest magnitude that occurs in the computation, from `case.json`.
     scale: f32,
     model: Model,
     inputs: Vec<Value>,
     outputs: Vec<Value>,
-    /// The outputs where weights are the floats that they stand for, of models whose activations are floats.
+    /// The outputs with dequantized weights, for models with float activations.
     dequantized: Vec<Value>,
 }
 
@@ -63,33 +63,34 @@ impl Case {
         }
     }
 
-    /// Its model.
-    #[allow(dead_code)] // Not every suite looks at models.
+    /// The model of the case.
+    #[allow(dead_code)] // Not used by every test binary.
     pub(crate) fn model(&self) -> &Model {
         &self.model
     }
 
-    /// Makes an interpreter for the case's shapes, configured by `configure`.
+    /// Builds an interpreter for the shapes of the case, configured by `configure`.
     pub(crate) fn interpreter(
         &self,
         configure: impl Fn(InterpreterBuilder) -> InterpreterBuilder,
     ) -> Result<Interpreter, Error> {
         let shapes = self.inputs.iter().map(|input| &input.shape).enumerate();
-        // What a poisoned operator makes may be read as extents or steps: garbage must end in an error, soon.
+        // Poisoned results may be used as extents or as numbers of iterations. The limits turn those into errors
+        // quickly.
         let limits = Limits { tensor_bytes: 64 << 20, arena_bytes: 64 << 20, loop_steps: 1000, ..Limits::default() };
         let builder = Interpreter::builder(&self.model).threads(1).limits(limits);
         let builder = shapes.fold(builder, |builder, (index, shape)| builder.input_shape(index, shape));
         configure(builder).build()
     }
 
-    /// Gives an interpreter the case's inputs.
+    /// Writes the inputs of the case to an interpreter.
     pub(crate) fn write(&self, interpreter: &mut Interpreter) -> Result<(), String> {
         let mut inputs = self.inputs.iter().enumerate();
         inputs.try_for_each(|(index, input)| interpreter.write_bytes(index, &input.bytes).map_err(|e| e.to_string()))
     }
 
-    /// What is wrong with outputs of an interpreter, as bytes, against others.
-    #[allow(dead_code)] // One suite compares interpreters.
+    /// Compares the bytes of an interpreter's outputs with expected values.
+    #[allow(dead_code)] // Used by a single test binary.
     pub(crate) fn compare_all(
         &self,
         interpreter: &Interpreter,
@@ -108,14 +109,15 @@ impl Case {
         Ok(())
     }
 
-    /// Runs the case twice, so that what an interpreter keeps from its first run is used, though not the values of
-    /// variables; what is wrong, if anything.
+    /// Runs the case twice, so that the second run uses the state that the interpreter keeps, except the values of
+    /// variables. Returns an error if the outputs differ from the expected ones.
     pub(crate) fn check(&self, interpreter: &mut Interpreter, tolerance: f32) -> Result<(), String> {
         self.check_each(interpreter, &self.outputs, |made, expected| compare(made, expected, self.scale, tolerance))
     }
 
-    /// As [`Case::check`], with quantized outputs that may be some steps off, and activations that are floats and stay so.
-    #[allow(dead_code)] // One suite sees stored numbers as reals.
+    /// The same as [`Case::check`], with a tolerance in steps for quantized outputs, and with dequantized weights for
+    /// models with float activations.
+    #[allow(dead_code)] // Used by a single test binary.
     pub(crate) fn check_in_steps(&self, interpreter: &mut Interpreter, tolerance: &Tolerance) -> Result<(), String> {
         let outputs = if self.dequantized.is_empty() { &self.outputs } else { &self.dequantized };
         self.check_each(interpreter, outputs, |made, expected| {
@@ -152,24 +154,26 @@ impl Case {
         no_panics(interpreter)
     }
 
-    /// Whether it is a random graph.
-    #[allow(dead_code)] // One suite takes those apart.
+    /// Whether the case is a random graph.
+    #[allow(dead_code)] // Used by a single test binary.
     pub(crate) fn is_graph(&self) -> bool {
         self.name.contains("_graph_")
     }
 
-    /// Runs each operator alone on delegates, on what the CPU feeds it; what is wrong, if anything.
-    #[allow(dead_code)] // One suite sees stored numbers as reals.
+    /// Runs each operator alone on a delegate, with inputs from the CPU. Returns an error if the outputs differ from
+    /// the CPU's.
+    #[allow(dead_code)] // Used by a single test binary.
     pub(crate) fn check_alone(&self, delegate: &Arc<dyn Delegate>, tolerance: &Tolerance) -> Result<(), String> {
         let inputs = self.inputs.iter();
         let inputs: Vec<TraceInput> =
             inputs.map(|input| TraceInput { shape: input.shape.clone(), bytes: input.bytes.clone() }).collect();
         let trace = Trace::new(&self.model, 0, &inputs, 1, &Limits::default()).map_err(|error| error.to_string())?;
         for node in 0..trace.nodes() {
-            let alone = trace.alone(node, std::slice::from_ref(delegate)).map_err(|error| error.to_string())?;
-            let differences = alone.outcome.unwrap_or_default();
+            let comparison =
+                trace.compare_operator(node, std::slice::from_ref(delegate)).map_err(|error| error.to_string())?;
+            let differences = comparison.outcome.unwrap_or_default();
             if let Some(far) = differences.iter().find(|difference| !difference.is_within(tolerance)) {
-                let (operator, name) = (alone.operator, alone.name);
+                let (operator, name) = (comparison.operator, comparison.name);
                 return Err(format!(
                     "operator {operator} ({name}): off by {:e}, {:?} by steps",
                     far.relative(),
@@ -180,20 +184,20 @@ impl Case {
         Ok(())
     }
 
-    /// Whether any tensor of its model is quantized.
-    #[allow(dead_code)] // One suite sees stored numbers as reals.
+    /// Whether any tensor of the model is quantized.
+    #[allow(dead_code)] // Used by a single test binary.
     pub(crate) fn is_quantized(&self) -> bool {
         let subgraphs = self.model.subgraphs().iter();
         subgraphs.flat_map(|subgraph| &subgraph.tensors).any(|tensor| tensor.quantization.is_some())
     }
 
-    /// As [`Case::check`], for an interpreter that may leave operators to the CPU: with the feature `poison` a case has to
-    /// fail in which the CPU has anything to compute.
+    /// The same as [`Case::check`], for an interpreter that may leave operators to the CPU. With the feature `poison`,
+    /// a case must fail if the CPU computes anything.
     pub(crate) fn check_with_cpu(&self, interpreter: &mut Interpreter, tolerance: f32) -> Result<(), String> {
         let has_elements = self.outputs.iter().any(|output| !output.bytes.is_empty());
         let mut left = interpreter.placement().left_behind().map(|node| node.operator.clone()).collect::<Vec<_>>();
         let may_be_spoiled = POISONED && has_elements && !left.is_empty();
-        // Those that only choose what runs may find all of that on a GPU.
+        // These only select subgraphs, all of whose operators may run on the GPU.
         left.retain(|operator| !matches!(operator.as_str(), "IF" | "WHILE"));
         let is_spoiled = may_be_spoiled && !left.is_empty();
         no_panics(interpreter)?;
@@ -205,14 +209,14 @@ impl Case {
     }
 }
 
-/// An error where a delegate panicked, and the CPU did its work.
+/// Returns an error if a delegate panicked and the CPU took over.
 pub(crate) fn no_panics(interpreter: &Interpreter) -> Result<(), String> {
     let panics = interpreter.report().panics;
     if panics.is_empty() { Ok(()) } else { Err(panics.join("; ")) }
 }
 
-/// What is wrong with an output, if anything. Floats may differ by `tolerance` times the largest number of the case, but
-/// what isn't finite must be the same; all else must be the same to the bit.
+/// Compares an output with the expected one. Floats may differ by `tolerance` times the largest magnitude of the case;
+/// infinities and NaN must be the same. All other types must have the same bits.
 fn compare(actual: &[u8], expected: &Value, scale: f32, tolerance: f32) -> Result<(), String> {
     if expected.data_type != DataType::Float32 {
         return if actual == expected.bytes { Ok(()) } else { Err("other elements than expected".into()) };
@@ -238,13 +242,13 @@ fn conformance() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance")
 }
 
-/// Every case and every random graph.
+/// All cases and all random graphs.
 pub(crate) fn cases() -> Vec<Case> {
     let cases = cases_in(&conformance().join("cases"), COUNT);
     cases.into_iter().chain(graphs()).collect()
 }
 
-/// Every random graph, named after its kind and its folder.
+/// All random graphs, named after their kind and their folder.
 pub(crate) fn graphs() -> Vec<Case> {
     let of_kind = |(kind, count): (&str, usize)| {
         let mut cases = cases_in(&conformance().join("graphs").join(kind), count);
@@ -254,12 +258,12 @@ pub(crate) fn graphs() -> Vec<Case> {
     GRAPHS.into_iter().flat_map(of_kind).collect()
 }
 
-/// The cases in the folders within a folder, at least `count`, sorted by name.
+/// The cases in the subfolders of a folder, at least `count`, sorted by name.
 pub(crate) fn cases_in(folder: &Path, count: usize) -> Vec<Case> {
     folders(folder, count).iter().map(|folder| Case::load(folder)).collect()
 }
 
-/// The folders within a folder, at least `count`, sorted.
+/// The sorted subfolders of a folder, at least `count`.
 fn folders(folder: &Path, count: usize) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut folders: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect();
@@ -268,7 +272,11 @@ fn folders(folder: &Path, count: usize) -> Vec<PathBuf> {
     folders
 }
 
-/// Panics with a list of what fails, if anything does.
+/// Asserts that there are no failures.
+///
+/// # Panics
+///
+/// Panics with a list of the failures if there are any.
 pub(crate) fn assert_none(failures: &[String]) {
     assert!(failures.is_empty(), "{} cases fail:\n{}", failures.len(), failures.join("\n"));
 }

@@ -1,4 +1,4 @@
-//! A device that the caller opened, a model on it, and islands between nodes that stay on the CPU.
+//! A model on a device that the caller opened, and partitions between nodes that stay on the CPU.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! Integers that come in at a run, as indices, axes, extents and counts do, with values that lie outside of every tensor:
-//! each golden case that has such an input runs with all of them extreme, on the CPU and on a GPU.
+//! Integer inputs (indices, axes, extents, counts) with values that are out of range for every tensor. Each golden case
+//! with integer inputs runs with extreme values of all of them, on the CPU and on a GPU.
 //!
-//! The CPU refuses or computes; it never panics. A GPU takes the nearest element for an index, as nobody could tell it
-//! otherwise; where the CPU computes something, it computes the same.
+//! The CPU returns results or an error, and never panics. The GPU cannot report errors during a run, so it clamps
+//! indices to the nearest element. If the CPU returns results, the GPU returns the same.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::goldens::{Case, assert_none, cases};
 
 const EXTREMES: [i64; 8] = [i64::MIN, i32::MIN as i64, -(1 << 20), -1, 1 << 20, i32::MAX as i64, 1 << 32, i64::MAX];
 
-/// Fills every integer input with one number. Whether there is any.
+/// Fills all integer inputs with one number. Returns whether there are any.
 fn fill(interpreter: &mut Interpreter, number: i64) -> bool {
     let inputs: Vec<_> = interpreter.inputs().iter().map(|info| info.data_type).enumerate().collect();
     let mut filled = false;
@@ -31,21 +31,21 @@ fn fill(interpreter: &mut Interpreter, number: i64) -> bool {
     filled
 }
 
-/// The bytes of all outputs, where the run takes these numbers.
+/// The bytes of all outputs after a run, or the error of the run.
 fn outputs(interpreter: &mut Interpreter) -> Result<Vec<Vec<u8>>, attache::Error> {
     interpreter.reset_variables();
     interpreter.invoke()?;
     (0..interpreter.outputs().len()).map(|index| Ok(interpreter.read_bytes(index)?.to_vec())).collect()
 }
 
-/// Both devices with every extreme; how often the CPU refused.
+/// Runs a case on both devices with each extreme value. Returns how often the CPU returned an error.
 fn run(case: &Case, gpu: &Arc<dyn Delegate>) -> Result<Option<usize>, String> {
     let build = |delegate: Option<&Arc<dyn Delegate>>| {
         let made = case.interpreter(|builder| delegate.into_iter().fold(builder, |b, gpu| b.delegate(gpu.clone())));
         made.map_err(|error| error.to_string())
     };
     let (mut on_cpu, mut on_gpu) = (build(None)?, build(Some(gpu))?);
-    let mut refusals = 0;
+    let mut errors = 0;
     for number in EXTREMES {
         for interpreter in [&mut on_cpu, &mut on_gpu] {
             case.write(interpreter)?;
@@ -58,17 +58,17 @@ fn run(case: &Case, gpu: &Arc<dyn Delegate>) -> Result<Option<usize>, String> {
             (Ok(expected), Ok(made)) => {
                 case.compare_all(&on_gpu, &expected, &made, 2e-5).map_err(|error| format!("{number}: {error}"))?;
             }
-            (Ok(_), Err(error)) => return Err(format!("{number}: only the GPU refuses: {error}")),
+            (Ok(_), Err(error)) => return Err(format!("{number}: only the GPU fails: {error}")),
             (Err(error), _) if !matches!(error.kind(), ErrorKind::Model | ErrorKind::Unsupported) => {
                 return Err(format!("{number}: {error}"));
             }
-            (Err(_), _) => refusals += 1,
+            (Err(_), _) => errors += 1,
         }
     }
-    Ok(Some(refusals))
+    Ok(Some(errors))
 }
 
-/// A GPU that gives the CPU's bits for quantized tensors, so that what differs is due to an index.
+/// A GPU delegate with exact quantized arithmetic, so that any difference from the CPU is due to an index.
 fn gpu() -> Arc<dyn Delegate> {
     let options = GpuDelegateOptions::default().quantized(Quantized::Exact);
     Arc::new(GpuDelegate::new(options).expect("a device to test on"))
@@ -77,19 +77,19 @@ fn gpu() -> Arc<dyn Delegate> {
 #[test]
 fn no_integer_leads_outside_of_a_tensor() {
     let gpu = gpu();
-    let (mut failures, mut tried, mut refused) = (Vec::new(), 0, 0);
+    let (mut failures, mut tried, mut rejected) = (Vec::new(), 0, 0);
     for case in cases() {
         match run(&case, &gpu) {
             Ok(None) => {}
-            Ok(Some(refusals)) => {
+            Ok(Some(errors)) => {
                 tried += 1;
-                refused += refusals;
+                rejected += errors;
             }
             Err(error) => failures.push(format!("{}: {error}", case.name)),
         }
     }
     assert_none(&failures);
-    assert!(tried >= 50 && refused >= 100, "{tried} cases with integers, {refused} refusals");
+    assert!(tried >= 50 && rejected >= 100, "{tried} cases with integers, {rejected} errors");
 }
 
 #[test]

@@ -1,10 +1,10 @@
-//! A device that is lost or out of memory, when a model is prepared and in the middle of runs: a clear error, or the CPU
-//! with the right answer where it may take over.
+//! A device that is lost or out of memory while a model is prepared or run. The result is a clear error, or the correct
+//! outputs of the CPU if fallback is enabled.
 
 use std::sync::Arc;
 
 use attache::DataType::{Float32, Resource};
-use attache::gpu::{Backend, Fault, FaultMoment, GpuErrorKind, Submission};
+use attache::gpu::{Backend, Fault, FaultPoint, GpuErrorKind, Submission};
 use attache::model::schema::{BuiltinOperator, BuiltinOptionsT, CallOnceOptionsT, VarHandleOptionsT};
 use attache::{
     Error, ErrorKind, GpuDelegate, GpuDelegateOptions, Interpreter, Model, ModelBuilder, OperatorBuilder, Outcome,
@@ -15,9 +15,9 @@ const KINDS: [(GpuErrorKind, ErrorKind); 2] =
     [(GpuErrorKind::DeviceLost, ErrorKind::DeviceLost), (GpuErrorKind::OutOfMemory, ErrorKind::OutOfMemory)];
 
 /// A delegate whose device fails.
-fn delegate(submission: Submission, kind: GpuErrorKind, moment: FaultMoment, after: usize) -> Arc<GpuDelegate> {
+fn delegate(submission: Submission, kind: GpuErrorKind, point: FaultPoint, after: usize) -> Arc<GpuDelegate> {
     let options = GpuDelegateOptions::default().backend(Backend::Vulkan).submission(submission);
-    let delegate = GpuDelegate::new(options.fault(Fault { kind, moment, after }));
+    let delegate = GpuDelegate::new(options.fault(Fault { kind, point, after }));
     Arc::new(delegate.expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on"))
 }
 
@@ -36,7 +36,7 @@ fn stateless() -> Model {
     Model::from_bytes(builder.finish()).unwrap()
 }
 
-/// One more run of [`stateless`] and what it must give.
+/// Runs [`stateless`] once more and checks its outputs.
 fn check_stateless(interpreter: &mut Interpreter, first: f32) -> Result<(), Error> {
     let x = [first, 2.0, -3.0, 0.5];
     interpreter.write(0, &x)?;
@@ -45,7 +45,7 @@ fn check_stateless(interpreter: &mut Interpreter, first: f32) -> Result<(), Erro
     Ok(())
 }
 
-/// Whether nothing is left to the GPU, and the reports say why.
+/// Asserts that the GPU runs no operators any more, and that the reports give this reason.
 fn assert_fallen_back(interpreter: &Interpreter, text: &str) {
     let (report, placement) = (interpreter.report(), interpreter.placement());
     assert!(report.fallback.as_ref().is_some_and(|reason| reason.contains(text)), "{:?}", report.fallback);
@@ -61,12 +61,12 @@ fn a_run_that_fails_is_an_error_or_done_on_the_cpu() {
     let model = stateless();
     for (kind, error) in KINDS {
         for submission in [Submission::Replay, Submission::Encoder] {
-            for moment in [FaultMoment::Submit, FaultMoment::Wait] {
-                let interpreter = |fallback| builder(&model, delegate(submission, kind, moment, 2), fallback).unwrap();
-                let mut alone = interpreter(false);
-                (0..2).for_each(|run| check_stateless(&mut alone, run as f32).unwrap());
+            for point in [FaultPoint::Submit, FaultPoint::Wait] {
+                let interpreter = |fallback| builder(&model, delegate(submission, kind, point, 2), fallback).unwrap();
+                let mut unaided = interpreter(false);
+                (0..2).for_each(|run| check_stateless(&mut unaided, run as f32).unwrap());
                 for _ in 0..2 {
-                    assert_eq!(check_stateless(&mut alone, 2.0).unwrap_err().kind(), error, "and so it stays");
+                    assert_eq!(check_stateless(&mut unaided, 2.0).unwrap_err().kind(), error, "and so it stays");
                 }
                 let mut helped = interpreter(true);
                 (0..2).for_each(|run| check_stateless(&mut helped, run as f32).unwrap());
@@ -89,11 +89,11 @@ fn outputs_that_fail_to_come_are_an_error_or_made_on_the_cpu() {
     let model = stateless();
     for (kind, error) in KINDS {
         for submission in [Submission::Replay, Submission::Encoder] {
-            let gpu = || delegate(submission, kind, FaultMoment::Read, 2);
-            let mut alone = builder(&model, gpu(), false).unwrap();
-            (0..2).for_each(|run| check_stateless(&mut alone, run as f32).unwrap());
+            let gpu = || delegate(submission, kind, FaultPoint::Read, 2);
+            let mut unaided = builder(&model, gpu(), false).unwrap();
+            (0..2).for_each(|run| check_stateless(&mut unaided, run as f32).unwrap());
             for _ in 0..2 {
-                assert_eq!(check_stateless(&mut alone, 2.0).unwrap_err().kind(), error, "and so it stays");
+                assert_eq!(check_stateless(&mut unaided, 2.0).unwrap_err().kind(), error, "and so it stays");
             }
             let mut helped = builder(&model, gpu(), true).unwrap();
             (0..2).for_each(|run| check_stateless(&mut helped, run as f32).unwrap());
@@ -111,9 +111,9 @@ fn a_device_that_fails_at_first_is_an_error_or_left_alone() {
     let model = stateless();
     for (kind, error) in KINDS {
         for submission in [Submission::Replay, Submission::Encoder] {
-            let interpreter = |fallback| builder(&model, delegate(submission, kind, FaultMoment::Record, 0), fallback);
-            let refused = interpreter(false).err().expect("no interpreter");
-            assert_eq!(refused.kind(), error, "{refused}");
+            let interpreter = |fallback| builder(&model, delegate(submission, kind, FaultPoint::Record, 0), fallback);
+            let failed = interpreter(false).err().expect("no interpreter");
+            assert_eq!(failed.kind(), error, "{failed}");
             let mut helped = interpreter(true).unwrap();
             assert_fallen_back(&helped, "a planted fault");
             check_stateless(&mut helped, 1.0).unwrap();
@@ -121,8 +121,8 @@ fn a_device_that_fails_at_first_is_an_error_or_left_alone() {
     }
 }
 
-/// A resource variable `s` that begins at 10: `s = s + x` on the GPU, then `y = s · s` there, with the assignment on the
-/// CPU between them.
+/// A resource variable `s` with the initial value 10. `s = s + x` and `y = s · s` run on the GPU, and the assignment
+/// between them on the CPU.
 fn stateful() -> Model {
     let mut builder = ModelBuilder::new("stateful");
     let graphs = ["main", "setup"].map(|name| builder.subgraph(name));
@@ -152,10 +152,10 @@ fn stateful() -> Model {
 #[test]
 fn variables_are_as_before_when_a_run_is_done_again() {
     let model = stateful();
-    // With two islands to a run, the first or the second one fails in one of the first three runs.
+    // Each run has two partitions. The first or the second one fails in one of the first three runs.
     for after in 0..6 {
         for (kind, _) in KINDS {
-            let gpu = delegate(Submission::Replay, kind, FaultMoment::Wait, after);
+            let gpu = delegate(Submission::Replay, kind, FaultPoint::Wait, after);
             let mut interpreter = builder(&model, gpu, true).unwrap();
             assert_eq!(interpreter.report().partitions, 2);
             let mut state = 10.0f32;

@@ -4,7 +4,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
-#[allow(dead_code)] // of what is there, these tests use a part
+#[allow(dead_code)] // These tests use only a part of it.
 #[path = "../goldens/mod.rs"]
 mod goldens;
 #[path = "../../../attache-gpu/tests/shaders/mod.rs"]
@@ -12,10 +12,10 @@ mod shaders;
 #[path = "../../../attache-gpu/tests/validation/mod.rs"]
 mod validation;
 
+mod async_runs;
 mod device;
 mod extreme_integers;
 mod faults;
-mod flight;
 mod flow;
 mod partitions;
 mod profile;

@@ -1,5 +1,5 @@
-//! What crosses between the host and a GPU at the borders of partitions: tensors that only the GPU reads stay there, and
-//! integers cross as they are. Under the validation layer, against the CPU.
+//! Transfers between the host and a GPU at the boundaries of partitions: tensors that only the GPU reads stay on the
+//! device, and integers are transferred unchanged. The results are compared with the CPU's, under the validation layer.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 
 use attache::DataType::{self, Float32, Int32, UInt8};
 use attache::gpu::{Backend, GpuStage, Submission, stage};
-use attache::graph::{Graph, NodeId, Refusal, TensorMut, TensorRef};
+use attache::graph::{Graph, NodeId, TensorMut, TensorRef, Unsupported};
 use attache::model::schema::{BuiltinOperator, BuiltinOptionsT, CastOptionsT, TensorType};
 use attache::{
-    Claim, Delegate, DelegateError, DelegateKernel, GpuDelegate, GpuDelegateOptions, Interpreter, Island, Limits,
-    Model, ModelBuilder, OperatorBuilder, TensorBuilder,
+    Claim, Delegate, DelegateError, DelegateKernel, GpuDelegate, GpuDelegateOptions, Interpreter, Limits, Model,
+    ModelBuilder, OperatorBuilder, Partition, TensorBuilder,
 };
 
 use crate::validation;
@@ -22,8 +22,8 @@ fn gpu(submission: Submission) -> GpuDelegate {
     GpuDelegate::new(options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on")
 }
 
-/// The GPU's delegate, which leaves RELU to the CPU. It counts inputs that are taken on the device, and lists the outputs
-/// that stay there.
+/// The GPU delegate without RELU, which is left to the CPU. Counts the inputs that are passed on the device, and lists
+/// the outputs that stay there.
 struct Cut {
     gpu: GpuDelegate,
     taken: Arc<AtomicUsize>,
@@ -35,15 +35,15 @@ impl Delegate for Cut {
         "GPU"
     }
 
-    fn claim(&self, graph: &Graph, node: NodeId) -> Result<Claim, Refusal> {
+    fn claim(&self, graph: &Graph, node: NodeId) -> Result<Claim, Unsupported> {
         match graph.node(node).op.name() {
-            "RELU" => Err(Refusal::new("the CPU is to have it")),
+            "RELU" => Err(Unsupported::new("the CPU is to have it")),
             _ => self.gpu.claim(graph, node),
         }
     }
 
-    fn prepare(&self, island: Island<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
-        Ok(Box::new(Watched(self.gpu.prepare(island)?, self.taken.clone(), self.kept.clone())))
+    fn prepare(&self, partition: Partition<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
+        Ok(Box::new(Watched(self.gpu.prepare(partition)?, self.taken.clone(), self.kept.clone())))
     }
 }
 
@@ -64,9 +64,9 @@ impl DelegateKernel for Watched {
         taken
     }
 
-    fn keep_outputs(&mut self, outputs: &[usize]) {
+    fn keep_on_device(&mut self, outputs: &[usize]) {
         self.2.lock().unwrap().extend(outputs);
-        self.0.keep_outputs(outputs);
+        self.0.keep_on_device(outputs);
     }
 }
 
@@ -84,8 +84,8 @@ impl Net {
     }
 }
 
-/// Three partitions with a RELU of the CPU between them. Of the first, `large` and `both` go to later ones, `both` to the
-/// CPU as well; `large` has several parts and goes to both.
+/// Three partitions, separated by a RELU on the CPU. Later partitions read `large` and `both` of the first one, and the
+/// CPU also reads `both`. `large` is copied in several parts, and both later partitions read it.
 fn cut(count: usize) -> Model {
     use BuiltinOperator as Op;
     let mut net = Net(ModelBuilder::new("cut"));
@@ -107,7 +107,7 @@ fn cut(count: usize) -> Model {
 
 fn fill(interpreter: &mut Interpreter, count: usize, round: usize) {
     for input in 0..2 {
-        let value = |place: usize| ((place * 7 + 3 * input + 5 * round) % 23) as f32 / 16.0 - 0.6;
+        let value = |index: usize| ((index * 7 + 3 * input + 5 * round) % 23) as f32 / 16.0 - 0.6;
         interpreter.write(input, &(0..count).map(value).collect::<Vec<f32>>()).unwrap();
     }
 }
@@ -125,7 +125,8 @@ fn tensors_that_only_the_gpu_reads_stay_there() {
             assert_eq!(device.report().partitions, 3, "{}", device.placement());
             let taken = taken.load(Ordering::Relaxed);
             match submission {
-                // `large` twice, `both`, `seen`; `large` and `second` are for the GPU alone where nobody else reads them.
+                // `large` twice, `both` and `seen` are passed. `large` and `second` stay on the GPU if nothing else
+                // reads them.
                 Submission::Replay => assert!(taken >= 3 && !kept.lock().unwrap().is_empty(), "{taken} {kept:?}"),
                 Submission::Encoder => assert_eq!((taken, kept.lock().unwrap().len()), (0, 0)),
             }

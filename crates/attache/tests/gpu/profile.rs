@@ -1,4 +1,4 @@
-//! Where the time of a run went: each dispatch with the operators behind it.
+//! Profiles of runs: the time of each dispatch, with its operators.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! The shaders of every golden case, in every precision and storage, through naga's validator and its writers for Metal and DX12.
+//! Checks the shaders of all golden cases, in each precision and storage, with naga's validator and its writers for
+//! Metal and DX12.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +21,7 @@ fn every_shader_can_be_written_for_every_interface() {
         let delegate = GpuDelegate::new(options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on");
         for case in cases() {
             let text = stage(case.model(), 0, &delegate, GpuStage::Wgsl, &Limits::default()).unwrap_or_default();
-            // Each shader follows a line with its variant's name.
+            // A line with the name of the variant precedes each shader.
             for shader in text.split("\n// ").map(|part| part.split_once('\n').map_or("", |(_, shader)| shader)) {
                 if !shader.trim().is_empty() && seen.insert(shader.to_owned()) {
                     failures.extend(shaders::check(shader).err().map(|error| format!("{}: {error}", case.name)));

@@ -1,20 +1,20 @@
-//! Delegates that panic: wherever that is, the process lives on, the message is told, the CPU does the work where it may,
-//! and a kernel that panicked is not called again.
+//! Delegates that panic: the process continues, the message is reported, the CPU takes over if fallback is enabled, and
+//! a kernel that panicked is not called again.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use attache::graph::{Graph, NodeId, Refusal, TensorMut, TensorRef};
+use attache::graph::{Graph, NodeId, TensorMut, TensorRef, Unsupported};
 use attache::{
-    Delegate, DelegateError, DelegateKernel, DelegateQueue, Error, ErrorKind, Interpreter, Island, KernelProfile,
-    KernelReport, Model,
+    Delegate, DelegateError, DelegateKernel, DelegateQueue, Error, ErrorKind, Interpreter, KernelProfile, KernelReport,
+    Model, Partition,
 };
 
 use crate::common::Net;
 
-/// Where a delegate panics.
+/// The method in which a delegate panics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Moment {
+enum PanicPoint {
     Never,
     Name,
     Partitioning,
@@ -35,31 +35,31 @@ enum Moment {
     DelegateDrop,
 }
 
-use Moment::*;
+use PanicPoint::*;
 
-/// What all parts of a delegate share.
+/// State that all parts of a delegate share.
 #[derive(Clone)]
 struct Shared {
-    moment: Moment,
+    point: PanicPoint,
     /// Whether kernels are queues.
     queue: bool,
     calls: Arc<AtomicUsize>,
-    /// Held by every call that panics, so that it is poisoned then.
+    /// A lock that each panicking call holds, so that the panic poisons it.
     lock: Arc<Mutex<()>>,
 }
 
 impl Shared {
-    /// Panics where it is this moment's turn.
-    fn pass(&self, moment: Moment) {
+    /// Panics if this is the chosen point.
+    fn pass(&self, point: PanicPoint) {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        if self.moment == moment {
+        if self.point == point {
             let _held = self.lock.lock();
-            panic!("a planted panic in {moment:?}");
+            panic!("a planted panic in {point:?}");
         }
     }
 }
 
-/// Doubles: claims every ADD, which must be of a tensor with itself.
+/// A delegate that claims every ADD, which must be of a tensor with itself.
 struct Doubler(Shared);
 
 impl Delegate for Doubler {
@@ -69,19 +69,19 @@ impl Delegate for Doubler {
     }
 
     fn partitioning(&self) -> attache::Partitioning {
-        self.0.pass(Moment::Partitioning);
+        self.0.pass(PanicPoint::Partitioning);
         attache::Partitioning::default()
     }
 
-    fn claim(&self, graph: &Graph, node: NodeId) -> Result<attache::Claim, Refusal> {
-        self.0.pass(Moment::Claim);
+    fn claim(&self, graph: &Graph, node: NodeId) -> Result<attache::Claim, Unsupported> {
+        self.0.pass(PanicPoint::Claim);
         match graph.node(node).op.name() {
             "ADD" => Ok(attache::Claim::new(Tripwire(self.0.clone(), ClaimDrop))),
-            other => Err(Refusal::new(format!("it is no ADD but {other}"))),
+            other => Err(Unsupported::new(format!("it is no ADD but {other}"))),
         }
     }
 
-    fn prepare(&self, _: Island<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
+    fn prepare(&self, _: Partition<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
         self.0.pass(Prepare);
         Ok(Box::new(Kernel { shared: self.0.clone(), input: vec![0; 8], output: vec![0; 8] }))
     }
@@ -93,8 +93,8 @@ impl Drop for Doubler {
     }
 }
 
-/// Panics when it is dropped, at this moment.
-struct Tripwire(Shared, Moment);
+/// Panics when it is dropped, if that is the chosen point.
+struct Tripwire(Shared, PanicPoint);
 
 impl Drop for Tripwire {
     fn drop(&mut self) {
@@ -185,7 +185,7 @@ impl Drop for Kernel {
     }
 }
 
-/// `y = x + x`, which one island can have, or `y = relu(x + x) + relu(x + x)`, which it can't.
+/// `y = x + x`, which is a single partition, or `y = relu(x + x) + relu(x + x)`, which is not.
 fn model(whole: bool) -> Model {
     let mut net = Net::new();
     let x = net.tensor("x", &[2]);
@@ -205,15 +205,15 @@ struct Way {
     fallback: bool,
 }
 
-fn build(moment: Moment, way: Way, required: bool) -> (Result<Interpreter, Error>, Shared) {
+fn build(point: PanicPoint, way: Way, required: bool) -> (Result<Interpreter, Error>, Shared) {
     let (calls, lock) = Default::default();
-    let shared = Shared { moment, queue: way.queue, calls, lock };
+    let shared = Shared { point, queue: way.queue, calls, lock };
     let builder = Interpreter::builder(&model(way.whole)).threads(1).cpu_fallback(way.fallback);
     let builder = builder.delegate(Arc::new(Doubler(shared.clone()))).require_delegation(required);
     (builder.build(), shared)
 }
 
-/// Runs once on 3 and 4 and reads in both ways.
+/// Runs once on 3 and 4, and reads the output in both ways.
 fn once(interpreter: &mut Interpreter) -> Result<Vec<f32>, Error> {
     interpreter.write(0, &[3.0f32, 4.0])?;
     interpreter.invoke()?;
@@ -224,7 +224,7 @@ fn once(interpreter: &mut Interpreter) -> Result<Vec<f32>, Error> {
     Ok(read)
 }
 
-/// What is right: with the feature `poison` only delegates compute anything else than NaN.
+/// Asserts the correct outputs. With the feature `poison`, everything that the CPU computes is NaN.
 fn assert_right(values: &[f32], way: Way, by_delegates: bool) {
     let expected = if way.whole { [6.0, 8.0] } else { [12.0, 16.0] };
     let is_poisoned = cfg!(feature = "poison") && !(by_delegates && way.whole);
@@ -237,67 +237,67 @@ fn ways() -> impl Iterator<Item = Way> {
     })
 }
 
-fn told(interpreter: &Interpreter, moment: Moment) -> bool {
-    let said = |text: &String| text.contains(&format!("a planted panic in {moment:?}"));
+fn told(interpreter: &Interpreter, point: PanicPoint) -> bool {
+    let said = |text: &String| text.contains(&format!("a planted panic in {point:?}"));
     interpreter.report().panics.iter().any(said)
 }
 
 #[test]
 fn a_panic_before_the_first_run_leaves_all_to_the_cpu() {
-    for moment in [Name, Moment::Partitioning, Moment::Claim, Prepare, Report, Slots] {
-        for way in ways().filter(|way| moment != Slots || way.queue) {
-            let (interpreter, _) = build(moment, way, false);
-            let mut interpreter = interpreter.unwrap_or_else(|error| panic!("{moment:?}, {way:?}: {error}"));
-            assert!(told(&interpreter, moment), "{moment:?}: {:?}", interpreter.report().panics);
-            let text = format!("a planted panic in {moment:?}");
+    for point in [Name, PanicPoint::Partitioning, PanicPoint::Claim, Prepare, Report, Slots] {
+        for way in ways().filter(|way| point != Slots || way.queue) {
+            let (interpreter, _) = build(point, way, false);
+            let mut interpreter = interpreter.unwrap_or_else(|error| panic!("{point:?}, {way:?}: {error}"));
+            assert!(told(&interpreter, point), "{point:?}: {:?}", interpreter.report().panics);
+            let text = format!("a planted panic in {point:?}");
             let placement = interpreter.placement();
             assert!(placement.log.iter().any(|line| line.contains(&text)), "{placement}");
             assert!(placement.nodes[0].reason.as_ref().is_some_and(|reason| reason.contains(&text)), "{placement}");
-            assert_eq!(interpreter.report().partitions, 0, "{moment:?}");
+            assert_eq!(interpreter.report().partitions, 0, "{point:?}");
             assert_right(&once(&mut interpreter).unwrap(), way, false);
 
-            let error = build(moment, way, true).0.err().expect("delegation is required");
+            let error = build(point, way, true).0.err().expect("delegation is required");
             assert_eq!(error.kind(), ErrorKind::NotDelegated);
-            assert!(error.to_string().contains(&text), "{moment:?}: {error}");
+            assert!(error.to_string().contains(&text), "{point:?}: {error}");
         }
     }
 }
 
 #[test]
 fn a_panic_in_a_run_is_its_error_or_the_cpus_turn_and_the_kernel_is_left_alone() {
-    for moment in [Invoke, Write, Submit, Wait, InputMut, Output, Read] {
-        for way in ways().filter(|way| (moment != Invoke) == (way.whole && way.queue)) {
-            let (interpreter, shared) = build(moment, way, way.whole);
-            let mut interpreter = interpreter.unwrap_or_else(|error| panic!("{moment:?}, {way:?}: {error}"));
+    for point in [Invoke, Write, Submit, Wait, InputMut, Output, Read] {
+        for way in ways().filter(|way| (point != Invoke) == (way.whole && way.queue)) {
+            let (interpreter, shared) = build(point, way, way.whole);
+            let mut interpreter = interpreter.unwrap_or_else(|error| panic!("{point:?}, {way:?}: {error}"));
             assert!(interpreter.report().panics.is_empty());
-            if way.fallback && moment == Read {
+            if way.fallback && point == Read {
                 assert!(once(&mut interpreter).is_err(), "a read after the run has no CPU to turn to");
             }
             if way.fallback {
                 assert_right(&once(&mut interpreter).unwrap(), way, false);
-                assert!(told(&interpreter, moment), "{moment:?}, {way:?}");
+                assert!(told(&interpreter, point), "{point:?}, {way:?}");
                 assert!(interpreter.report().fallback.is_some_and(|text| text.contains("a planted panic")));
                 let calls = shared.calls.load(Ordering::Relaxed);
                 assert_right(&once(&mut interpreter).unwrap(), way, false);
-                assert_eq!(shared.calls.load(Ordering::Relaxed), calls, "{moment:?}: it is called no more");
+                assert_eq!(shared.calls.load(Ordering::Relaxed), calls, "{point:?}: it is called no more");
                 interpreter.resize_input(0, &[1]).unwrap();
-                assert!(told(&interpreter, moment), "a resize forgets nothing");
+                assert!(told(&interpreter, point), "a resize forgets nothing");
                 assert!(interpreter.report().fallback.is_some());
                 continue;
             }
             let error = once(&mut interpreter).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Device);
-            assert!(error.to_string().contains(&format!("a planted panic in {moment:?}")), "{error}");
-            assert!(told(&interpreter, moment), "{moment:?}, {way:?}");
+            assert!(error.to_string().contains(&format!("a planted panic in {point:?}")), "{error}");
+            assert!(told(&interpreter, point), "{point:?}, {way:?}");
             let calls = shared.calls.load(Ordering::Relaxed);
             for _ in 0..2 {
                 let error = once(&mut interpreter).unwrap_err();
-                assert!(error.to_string().contains("failed earlier"), "{moment:?}: {error}");
+                assert!(error.to_string().contains("failed earlier"), "{point:?}: {error}");
                 assert!(interpreter.read::<f32>(0).is_err());
             }
-            assert_eq!(shared.calls.load(Ordering::Relaxed), calls, "{moment:?}: it is called no more");
+            assert_eq!(shared.calls.load(Ordering::Relaxed), calls, "{point:?}: it is called no more");
             interpreter.resize_input(0, &[3]).expect("new shapes are new kernels");
-            assert!(told(&interpreter, moment), "a resize forgets nothing");
+            assert!(told(&interpreter, point), "a resize forgets nothing");
         }
     }
 }
@@ -315,9 +315,9 @@ fn a_panic_in_a_profile_is_an_error() {
 
 #[test]
 fn a_panic_in_a_drop_goes_no_further() {
-    for moment in [ClaimDrop, KernelDrop, DelegateDrop] {
+    for point in [ClaimDrop, KernelDrop, DelegateDrop] {
         for way in ways() {
-            let (interpreter, _) = build(moment, way, false);
+            let (interpreter, _) = build(point, way, false);
             let mut interpreter = interpreter.unwrap();
             assert_right(&once(&mut interpreter).unwrap(), way, true);
             drop(interpreter);
@@ -335,7 +335,7 @@ fn nothing_panics_where_nothing_is_planted() {
     }
 }
 
-/// Were panics to abort, none of this would hold.
+/// The handling of panics requires that they unwind.
 #[test]
 fn no_profile_aborts_at_a_panic() {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml");

@@ -1,14 +1,16 @@
-//! Differences between the CPU and a delegate that is wrong on purpose, found operator by operator.
+//! Finds the differences between the CPU and a deliberately wrong delegate, operator by operator.
 
 use std::sync::Arc;
 
 use attache::diff::{Tolerance, Trace, TraceInput};
-use attache::graph::{Cache, Eval, Fact, Graph, Host, Node, NodeId, OpError, Refusal, TensorId, TensorMut, TensorRef};
-use attache::{Claim, Delegate, DelegateError, DelegateKernel, Island, Model, Shape};
+use attache::graph::{
+    Cache, Eval, Fact, Graph, Host, Node, NodeId, OpError, TensorId, TensorMut, TensorRef, Unsupported,
+};
+use attache::{Claim, Delegate, DelegateError, DelegateKernel, Model, Partition, Shape};
 
 use crate::common::Net;
 
-/// Computes as the CPU does, but for one operator of the file, whose outputs it scales.
+/// A delegate that computes the same as the CPU, except that it scales the outputs of one operator of the file.
 struct Scaled {
     operator: Option<usize>,
     by: f32,
@@ -26,16 +28,16 @@ impl Delegate for Scaled {
         "Scaled"
     }
 
-    fn claim(&self, graph: &Graph, node: NodeId) -> Result<Claim, Refusal> {
+    fn claim(&self, graph: &Graph, node: NodeId) -> Result<Claim, Unsupported> {
         let node = graph.node(node).clone();
         let by = if self.operator.is_some_and(|index| node.origins.contains(&index)) { self.by } else { 1.0 };
         Ok(Claim::new((node, by)))
     }
 
-    fn prepare(&self, island: Island<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
-        let nodes = island.nodes.into_iter().map(|(_, claim)| *claim.downcast::<(Node, f32)>().unwrap()).collect();
-        let facts = island.graph.tensors.iter().map(|tensor| tensor.fact.clone()).collect();
-        Ok(Box::new(Kernel { nodes, facts, inputs: island.inputs, outputs: island.outputs }))
+    fn prepare(&self, partition: Partition<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
+        let nodes = partition.nodes.into_iter().map(|(_, claim)| *claim.downcast::<(Node, f32)>().unwrap()).collect();
+        let facts = partition.graph.tensors.iter().map(|tensor| tensor.fact.clone()).collect();
+        Ok(Box::new(Kernel { nodes, facts, inputs: partition.inputs, outputs: partition.outputs }))
     }
 }
 
@@ -90,7 +92,7 @@ impl DelegateKernel for Kernel {
     }
 }
 
-/// Two branches that meet: 0: a = x + x, 1: b = relu(x), 2: c = a + x, 3: d = relu(b), 4: y = c × d, 5: z = y + x.
+/// Two branches that join: 0: a = x + x, 1: b = relu(x), 2: c = a + x, 3: d = relu(b), 4: y = c × d, 5: z = y + x.
 fn branches() -> Model {
     let mut net = Net::new();
     let x = net.tensor("x", &[2]);
@@ -117,7 +119,7 @@ fn a_trace_keeps_to_the_limits_of_its_caller() {
         ("multiply_adds", attache::Limits { multiply_adds: 1, ..Default::default() }),
         ("arena_bytes", attache::Limits { arena_bytes: 7, ..Default::default() }),
     ] {
-        let error = Trace::new(&model, 0, &[input()], 1, &limits).err().expect("a refusal");
+        let error = Trace::new(&model, 0, &[input()], 1, &limits).err().expect("an error");
         assert!(error.to_string().contains(&format!("the limit {name} is")), "{error}");
     }
 }
@@ -130,14 +132,14 @@ fn delegates(operator: Option<usize>) -> Vec<Arc<dyn Delegate>> {
 fn what_computes_alike_does_not_differ() {
     let trace = trace(&branches(), &[1.5, -2.0]);
     assert_eq!(trace.nodes(), 6);
-    assert_eq!(trace.first_departure(&delegates(None), &Tolerance::relative(0.0)).unwrap(), None);
-    assert_eq!(trace.first_departure(&[], &Tolerance::relative(0.0)).unwrap(), None);
+    assert_eq!(trace.first_divergence(&delegates(None), &Tolerance::relative(0.0)).unwrap(), None);
+    assert_eq!(trace.first_divergence(&[], &Tolerance::relative(0.0)).unwrap(), None);
     for node in 0..6 {
-        let alone = trace.alone(node, &delegates(None)).unwrap();
-        let differences = alone.outcome.unwrap();
-        assert_eq!((alone.operator, differences.len()), (node, 1));
+        let comparison = trace.compare_operator(node, &delegates(None)).unwrap();
+        let differences = comparison.outcome.unwrap();
+        assert_eq!((comparison.operator, differences.len()), (node, 1));
         assert!(differences[0].is_within(&Tolerance::relative(0.0)), "{node}");
-        assert_eq!(trace.alone(node, &[]).unwrap().outcome, Err("there is no delegate".into()));
+        assert_eq!(trace.compare_operator(node, &[]).unwrap().outcome, Err("there is no delegate".into()));
     }
 }
 
@@ -146,18 +148,18 @@ fn a_fault_is_found_wherever_it_is() {
     let trace = trace(&branches(), &[1.5, 2.0]);
     for faulty in 0..6 {
         let delegates = delegates(Some(faulty));
-        let departure = trace.first_departure(&delegates, &Tolerance::relative(1e-4)).unwrap().expect("a departure");
-        assert_eq!((departure.node, departure.operator), (faulty, faulty));
-        let relative = departure.difference.unwrap().relative();
+        let divergence = trace.first_divergence(&delegates, &Tolerance::relative(1e-4)).unwrap().expect("a divergence");
+        assert_eq!((divergence.node, divergence.operator), (faulty, faulty));
+        let relative = divergence.difference.unwrap().relative();
         assert!((relative - 0.01).abs() < 1e-5, "{relative}");
         for node in 0..6 {
-            let differences = trace.alone(node, &delegates).unwrap().outcome.unwrap();
+            let differences = trace.compare_operator(node, &delegates).unwrap().outcome.unwrap();
             assert_eq!(differences[0].is_within(&Tolerance::relative(1e-4)), node != faulty, "{faulty} {node}");
         }
     }
 }
 
-/// Of a negative input nothing is left after the RELU, so that no later tensor tells of a fault before it.
+/// RELU turns negative inputs into 0, so that a fault before it does not show in later tensors.
 #[test]
 fn a_fault_that_fades_is_found() {
     let mut net = Net::new();
@@ -167,9 +169,9 @@ fn a_fault_that_fades_is_found() {
         y = net.relu(y, &[1]);
     }
     let trace = trace(&net.finish(&[x], &[y]), &[-1.0]);
-    let departure =
-        trace.first_departure(&delegates(Some(0)), &Tolerance::relative(1e-4)).unwrap().expect("a departure");
-    assert_eq!(departure.operator, 0);
+    let divergence =
+        trace.first_divergence(&delegates(Some(0)), &Tolerance::relative(1e-4)).unwrap().expect("a divergence");
+    assert_eq!(divergence.operator, 0);
 }
 
 #[test]

@@ -1,18 +1,18 @@
-//! Subgraphs that run each other, and variables that they share.
+//! Subgraphs that call each other, and the variables that they share.
 
 use std::sync::Arc;
 
 use attache::DataType::{self, Bool, Float32, Int32, Resource};
-use attache::graph::{Graph, NodeId, Refusal};
+use attache::graph::{Graph, NodeId, Unsupported};
 use attache::model::schema::{
     BuiltinOperator, BuiltinOptionsT, CallOnceOptionsT, IfOptionsT, VarHandleOptionsT, WhileOptionsT,
 };
 use attache::{
-    Claim, Delegate, DelegateError, DelegateKernel, Error, ErrorKind, Interpreter, Island, Model, ModelBuilder,
-    OperatorBuilder, TensorBuilder,
+    Claim, Delegate, DelegateError, DelegateKernel, Error, ErrorKind, Interpreter, Model, ModelBuilder,
+    OperatorBuilder, Partition, TensorBuilder,
 };
 
-/// A model in the making, of several subgraphs.
+/// Builds a model of several subgraphs.
 struct Flow(ModelBuilder);
 
 impl Flow {
@@ -32,7 +32,7 @@ impl Flow {
         self.0.tensor(subgraph, TensorBuilder::values("", [values.len()], values))
     }
 
-    /// An operator with one result.
+    /// Adds an operator with one result.
     fn apply(&mut self, subgraph: usize, builtin: BuiltinOperator, inputs: &[usize], data_type: DataType) -> usize {
         let output = self.tensor(subgraph, data_type, &[1]);
         self.0.operator(subgraph, OperatorBuilder::new(builtin, inputs.iter().copied(), [output]));
@@ -102,14 +102,14 @@ impl Flow {
     }
 }
 
-/// A condition at the model's door, and a number for the branches.
+/// Adds an IF whose condition and operand are inputs of the model.
 fn conditional(flow: &mut Flow, branches: [i32; 2]) {
     let (condition, x, y) = (flow.tensor(0, Bool, &[]), flow.tensor(0, Float32, &[2]), flow.tensor(0, Float32, &[]));
     flow.branch(0, &[condition, x], &[y], branches);
     flow.ends(0, &[condition, x], &[y]);
 }
 
-/// `x + x`, or `x` by itself alone: a branch of another shape.
+/// Two branches with results of different shapes.
 fn branches(flow: &mut Flow) {
     let x = flow.tensor(1, Float32, &[2]);
     let twice = flow.apply(1, BuiltinOperator::ADD, &[x, x], Float32);
@@ -118,7 +118,7 @@ fn branches(flow: &mut Flow) {
     flow.ends(2, &[x], &[more]);
 }
 
-/// Counts in steps of 1 from its input while it is less than `end`; the sum so far goes along.
+/// A loop that counts in steps of 1 from its input while it is less than `end`, and computes the sum.
 fn counting(end: f32) -> Flow {
     let mut flow = Flow::new(3);
     let start: Vec<_> = (0..2).map(|_| flow.tensor(0, Float32, &[1])).collect();
@@ -135,7 +135,8 @@ fn counting(end: f32) -> Flow {
     flow
 }
 
-/// Adds its input to a variable that begins at 10, in a branch that is always taken and of which nothing is read.
+/// Adds its input to a variable with the initial value 10, in a branch that is always taken and whose outputs are not
+/// read.
 fn accumulator() -> Flow {
     let mut flow = Flow::new(4);
     let (x, yes) = (flow.tensor(0, Float32, &[1]), flow.tensor(0, Bool, &[]));
@@ -297,14 +298,14 @@ fn a_variable_that_nobody_set_is_an_error() {
     fails(&mut flow.build().unwrap(), ErrorKind::Model, "a handle that no variable has");
 }
 
-/// How many operators after the first one a delegate could not take for want of a shape.
+/// Number of operators that a delegate could not claim because their shapes are unknown.
 fn unsized_operators(interpreter: &Interpreter) -> usize {
     interpreter.placement().nodes.iter().filter(|node| node.reason.as_deref() == Some(UNSIZED)).count()
 }
 
 const UNSIZED: &str = "its shapes are known only at run time";
 
-/// Takes nothing, and so makes the placement say why.
+/// A delegate that claims nothing, so that the placement gives the reasons.
 struct Nothing;
 
 impl Delegate for Nothing {
@@ -312,11 +313,11 @@ impl Delegate for Nothing {
         "nothing"
     }
 
-    fn claim(&self, _: &Graph, _: NodeId) -> Result<Claim, Refusal> {
-        Err(Refusal::new("no"))
+    fn claim(&self, _: &Graph, _: NodeId) -> Result<Claim, Unsupported> {
+        Err(Unsupported::new("no"))
     }
 
-    fn prepare(&self, _: Island<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
+    fn prepare(&self, _: Partition<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
         Err(DelegateError::new("never asked"))
     }
 }
@@ -326,7 +327,7 @@ fn placed(flow: &Flow) -> Interpreter {
     Interpreter::builder(&model).delegate(Arc::new(Nothing)).build().unwrap()
 }
 
-/// A variable that begins as a constant of so many elements and is read, summed with the input and assigned again.
+/// A variable whose initial value is a constant. It is read, added to the input and assigned again.
 fn stateful(start: &[f32]) -> Flow {
     let mut flow = Flow::new(2);
     let x = flow.tensor(0, Float32, &[2]);
@@ -351,7 +352,8 @@ fn a_variable_is_of_the_shape_that_all_assignments_give_it() {
     interpreter.invoke().unwrap();
     assert_eq!(interpreter.read::<f32>(0).unwrap(), [21.0, 42.0]);
 
-    // Begins with one element and has two from then on: READ_VARIABLE, ADD and ASSIGN_VARIABLE are sized at each run.
+    // The variable has one element at first and two later, so READ_VARIABLE, ADD and ASSIGN_VARIABLE get their sizes in
+    // each run.
     let mut interpreter = placed(&stateful(&[1.0]));
     assert_eq!(unsized_operators(&interpreter), 3);
     interpreter.write(0, &[10.0f32, 20.0]).unwrap();

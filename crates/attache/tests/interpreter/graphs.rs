@@ -1,4 +1,4 @@
-//! Graphs of every awkward kind, run on the CPU.
+//! Unusual graphs on the CPU.
 
 use attache::model::schema::BuiltinOperator;
 use attache::{DataType, ErrorKind, Interpreter, Model, OperatorBuilder, Outcome, TensorBuilder};

@@ -1,11 +1,11 @@
-//! What asks for more than a limit is refused by its name, and runs where the limit allows it.
+//! A model that exceeds a limit results in an error that names the limit. It runs if the limit is high enough.
 
 use attache::model::schema::BuiltinOperator;
 use attache::{DataType, ErrorKind, Interpreter, Limits, Model, OperatorBuilder, TensorBuilder};
 
 use crate::common::Net;
 
-/// Two chained additions of a thousand elements: 4,000 bytes a tensor, 2,000 multiply-adds.
+/// Two chained additions of a thousand elements: 4,000 bytes per tensor, 2,000 multiply-adds.
 fn model() -> Model {
     let mut net = Net::new();
     let x = net.tensor("x", &[1000]);
@@ -14,8 +14,8 @@ fn model() -> Model {
     net.finish(&[x], &[y])
 }
 
-/// The error that a build within these limits ends with.
-fn refusal(model: &Model, limits: Limits) -> Option<String> {
+/// The error of building an interpreter with these limits; `None` if there is none.
+fn limit_error(model: &Model, limits: Limits) -> Option<String> {
     let error = Interpreter::builder(model).threads(1).limits(limits).build().err()?;
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     Some(error.to_string())
@@ -35,12 +35,12 @@ fn each_limit_is_named() {
         ),
     ];
     for (name, too_small, enough) in cases {
-        let text = refusal(&model(), too_small).unwrap_or_else(|| panic!("{name} is not limited"));
+        let text = limit_error(&model(), too_small).unwrap_or_else(|| panic!("{name} is not limited"));
         assert!(
             text.contains(&format!("the limit {name} is")) && text.contains("InterpreterBuilder::limits"),
             "{text}"
         );
-        assert_eq!(refusal(&model(), enough), None);
+        assert_eq!(limit_error(&model(), enough), None);
     }
 }
 
@@ -54,8 +54,8 @@ fn contractions_count_their_depth() {
     net.builder.operator(0, operator.with(|written| written.builtin_options = options()));
     let model = net.finish(&[x], &[y]);
     let limits = |multiply_adds| Limits { multiply_adds, ..Limits::default() };
-    assert!(refusal(&model, limits(8 * 16 * 32 - 1)).is_some_and(|text| text.contains("it takes 4096,")));
-    assert_eq!(refusal(&model, limits(8 * 16 * 32)), None);
+    assert!(limit_error(&model, limits(8 * 16 * 32 - 1)).is_some_and(|text| text.contains("it takes 4096,")));
+    assert_eq!(limit_error(&model, limits(8 * 16 * 32)), None);
 }
 
 fn options() -> attache::model::schema::BuiltinOptionsT {
@@ -83,7 +83,7 @@ fn what_a_run_sizes_is_limited_at_that_run() {
     run(1000).unwrap();
 }
 
-/// One operator between `x` and constant weights of these shapes.
+/// A model of one operator with the input `x` and constant weights of these shapes.
 fn contraction(code: BuiltinOperator, x: &[usize], weights: &[usize], y: &[usize]) -> Model {
     let mut net = Net::new();
     let input = net.tensor("x", x);
@@ -102,20 +102,21 @@ fn contraction(code: BuiltinOperator, x: &[usize], weights: &[usize], y: &[usize
 #[test]
 fn packed_weights_are_counted() {
     let depth = 1 << 20;
-    // One output fills no vector: kernels pad it to one, which takes up to sixteen times the weights.
+    // A single output does not fill a vector. Kernels pad it to a vector, which needs up to sixteen times the memory of
+    // the weights.
     let model = contraction(BuiltinOperator::FULLY_CONNECTED, &[1, depth], &[1, depth], &[1, 1]);
     let limits = |arena_bytes| Limits { arena_bytes, ..Limits::default() };
-    let text = refusal(&model, limits(32 << 20)).expect("weights that take 64 MiB");
+    let text = limit_error(&model, limits(32 << 20)).expect("weights that take 64 MiB");
     assert!(text.contains("FULLY_CONNECTED") && text.contains("packed weights and scratch"), "{text}");
     assert!(text.contains("the limit arena_bytes is 33554432"), "{text}");
-    assert_eq!(refusal(&model, limits(128 << 20)), None);
+    assert_eq!(limit_error(&model, limits(128 << 20)), None);
 }
 
 #[test]
 fn many_small_matrices_are_not_packed_all_at_once() {
     let count = 1 << 20;
     let model = contraction(BuiltinOperator::BATCH_MATMUL, &[count, 1, 1], &[count, 1, 1], &[count, 1, 1]);
-    // Packed together they would take hundreds of bytes each.
+    // If they were packed together, each would need hundreds of bytes.
     let limits = Limits { arena_bytes: 32 << 20, ..Limits::default() };
     let mut interpreter = Interpreter::builder(&model).threads(1).limits(limits).build().unwrap();
     let numbers: Vec<f32> = (0..count).map(|number| number as f32).collect();

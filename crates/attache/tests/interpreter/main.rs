@@ -1,4 +1,4 @@
-//! The interpreter on the CPU, and with delegates that are written here.
+//! The interpreter on the CPU and with test delegates.
 
 #![cfg(not(feature = "poison"))]
 

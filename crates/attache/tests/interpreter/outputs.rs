@@ -1,17 +1,18 @@
-//! When outputs have a value: after a run that ended well, and neither before the first run, nor after a resize, nor after a
-//! run that failed. Wherever they lie, and whoever makes them.
+//! Outputs have a value after a successful run, but not before the first run, after a resize, or after a failed run.
+//! This holds for outputs in any memory, computed by the CPU or by a delegate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use attache::graph::{Graph, NodeId, Refusal, TensorMut, TensorRef};
+use attache::graph::{Graph, NodeId, TensorMut, TensorRef, Unsupported};
 use attache::{
-    Claim, Delegate, DelegateError, DelegateKernel, DelegateQueue, ErrorKind, Interpreter, Island, Model, TensorBuilder,
+    Claim, Delegate, DelegateError, DelegateKernel, DelegateQueue, ErrorKind, Interpreter, Model, Partition,
+    TensorBuilder,
 };
 
 use crate::common::Net;
 
-/// Computes ADD of a tensor with itself, unless it is told to fail.
+/// A delegate that computes ADD of a tensor with itself, or fails if requested.
 #[derive(Clone)]
 struct Doubler {
     fails: Arc<AtomicBool>,
@@ -29,14 +30,14 @@ impl Delegate for Doubler {
         "Doubler"
     }
 
-    fn claim(&self, graph: &Graph, node: NodeId) -> Result<Claim, Refusal> {
+    fn claim(&self, graph: &Graph, node: NodeId) -> Result<Claim, Unsupported> {
         match graph.node(node).op.name() {
             "ADD" => Ok(Claim::new(())),
-            other => Err(Refusal::new(format!("it is no ADD but {other}"))),
+            other => Err(Unsupported::new(format!("it is no ADD but {other}"))),
         }
     }
 
-    fn prepare(&self, _: Island<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
+    fn prepare(&self, _: Partition<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
         Ok(Box::new(Kernel { doubler: self.clone(), input: Vec::new(), output: Vec::new() }))
     }
 }
@@ -96,7 +97,8 @@ impl DelegateQueue for Kernel {
     }
 }
 
-/// Outputs: a sum, or what the CPU makes of it; the input; a constant. The CPU's part fails where `wanted` is negative.
+/// A model with three outputs: a sum, or the CPU's result for it; the input; a constant. The CPU's part fails if
+/// `wanted` is negative.
 fn model(mixed: bool) -> Model {
     let mut net = Net::new();
     let x = net.tensor("x", &[2]);
@@ -112,7 +114,7 @@ fn model(mixed: bool) -> Model {
     net.finish(&inputs, &outputs)
 }
 
-/// An interpreter, whether it has a CPU part, and what makes its delegate fail.
+/// An interpreter, and the flag that makes its delegate fail.
 fn interpreter(mixed: bool, delegated: Option<bool>, fallback: bool) -> (Interpreter, Arc<AtomicBool>) {
     let fails: Arc<AtomicBool> = Arc::default();
     let builder = Interpreter::builder(&model(mixed)).threads(1).cpu_fallback(fallback);
@@ -157,7 +159,8 @@ fn write(interpreter: &mut Interpreter, x: f32) {
     }
 }
 
-/// CPU, a kernel that is no queue, one that is; with a part on the CPU or without.
+/// All configurations: the CPU, a delegate whose kernel is not a queue, and one whose kernel is, each with and without
+/// a part on the CPU.
 fn forms() -> impl Iterator<Item = (bool, Option<bool>, bool)> {
     let delegated = [None, Some(false), Some(true)];
     let forms = [false, true].into_iter().flat_map(move |mixed| delegated.map(|delegated| (mixed, delegated)));
@@ -233,7 +236,7 @@ fn runs_that_are_waited_for_are_seen_then() {
         if !ends_at_once {
             assert_no_values(&interpreter, "under way");
         }
-        // No runs leave a run that ended to be waited for.
+        // Zero repetitions do not invalidate an earlier run, which can still be waited for.
         interpreter.invoke_repeatedly(0).unwrap();
         interpreter.wait(run).unwrap();
         assert_values(&interpreter, 3.0);

@@ -1,25 +1,25 @@
-//! A delegate from outside: written against the public interface alone, it claims element-wise operators of two inputs
-//! and computes them by itself.
+//! An external delegate, which uses only the public interface. It claims element-wise operators of two inputs and
+//! computes them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use attache::graph::{
-    Cache, Eval, Fact, Graph, Host, Lowering, Node, NodeId, OpError, Quantized, Refusal, TensorMut, TensorRef,
+    Cache, Eval, Fact, Graph, Host, Lowering, Node, NodeId, OpError, Quantized, TensorMut, TensorRef, Unsupported,
 };
 use attache::{
-    Claim, Delegate, DelegateError, DelegateKernel, ErrorKind, Interpreter, Island, KernelReport, Outcome,
+    Claim, Delegate, DelegateError, DelegateKernel, ErrorKind, Interpreter, KernelReport, Outcome, Partition,
     Partitioning, Shape,
 };
 use attache_gpu_ir::Primitive;
 
 use crate::common::{Net, floats, run};
 
-/// Claims every operator whose work is one function of two values.
+/// A delegate that claims every operator that applies one function to pairs of elements.
 struct Pairs {
     name: &'static str,
     partitioning: Partitioning,
-    /// Fails to prepare the island of this number.
+    /// The number of the partition whose preparation fails.
     fails_at: Option<usize>,
     prepared: AtomicUsize,
     alive: Arc<AtomicUsize>,
@@ -41,24 +41,24 @@ impl Delegate for Pairs {
         self.partitioning.clone()
     }
 
-    fn claim(&self, graph: &Graph, node: NodeId) -> Result<Claim, Refusal> {
+    fn claim(&self, graph: &Graph, node: NodeId) -> Result<Claim, Unsupported> {
         let lowered = Lowering::lower(graph, graph.node(node), Quantized::default())?;
         match &lowered.program.steps[..] {
             [step] if matches!(step.primitive, Primitive::Map { .. }) && step.inputs.len() == 2 => {
                 Ok(Claim::new(graph.node(node).clone()))
             }
-            _ => Err(Refusal::new("it is not a function of two values")),
+            _ => Err(Unsupported::new("it is not a function of two values")),
         }
     }
 
-    fn prepare(&self, island: Island<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
+    fn prepare(&self, partition: Partition<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
         if Some(self.prepared.fetch_add(1, Ordering::Relaxed)) == self.fails_at {
             return Err(DelegateError::new("out of luck"));
         }
-        let nodes = island.nodes.into_iter().map(|(_, claim)| *claim.downcast::<Node>().unwrap()).collect();
+        let nodes = partition.nodes.into_iter().map(|(_, claim)| *claim.downcast::<Node>().unwrap()).collect();
         self.alive.fetch_add(1, Ordering::Relaxed);
-        let facts: Vec<Fact> = island.graph.tensors.iter().map(|tensor| tensor.fact.clone()).collect();
-        let (inputs, outputs) = (island.inputs, island.outputs);
+        let facts: Vec<Fact> = partition.graph.tensors.iter().map(|tensor| tensor.fact.clone()).collect();
+        let (inputs, outputs) = (partition.inputs, partition.outputs);
         let ids = |ids: Vec<attache::graph::TensorId>| ids.into_iter().map(|id| id.index()).collect();
         Ok(Box::new(Kernel { nodes, facts, inputs: ids(inputs), outputs: ids(outputs), alive: self.alive.clone() }))
     }
@@ -158,19 +158,19 @@ fn build(delegates: Vec<Pairs>) -> Interpreter {
     builder.build().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Where each operator is: a partition's number or `-` for the CPU.
-fn places(interpreter: &Interpreter) -> String {
-    let place = |node: &attache::NodePlacement| match &node.outcome {
+/// The placement of each operator: the number of its partition, or `-` for the CPU.
+fn placements(interpreter: &Interpreter) -> String {
+    let placement = |node: &attache::NodePlacement| match &node.outcome {
         Outcome::On { partition, .. } => partition.to_string(),
         Outcome::Cpu => "-".to_owned(),
         Outcome::Folded { .. } => "f".to_owned(),
     };
-    interpreter.placement().nodes.iter().map(place).collect()
+    interpreter.placement().nodes.iter().map(placement).collect()
 }
 
 #[cfg(not(feature = "poison"))]
 fn check(mut interpreter: Interpreter, expected: &str) -> Interpreter {
-    assert_eq!(places(&interpreter), expected, "{}", interpreter.placement());
+    assert_eq!(placements(&interpreter), expected, "{}", interpreter.placement());
     run(&mut interpreter, &[&[1.0, -1.0]]);
     assert_eq!(floats(&interpreter, 0), [7.0, -2.0]);
     interpreter.invoke_repeatedly(3).unwrap();
@@ -178,17 +178,17 @@ fn check(mut interpreter: Interpreter, expected: &str) -> Interpreter {
     interpreter
 }
 
-/// Where the CPU's kernels are poisoned only the placement is right.
+/// If the CPU's kernels are poisoned, only the placement can be checked.
 #[cfg(feature = "poison")]
 fn check(mut interpreter: Interpreter, expected: &str) -> Interpreter {
-    assert_eq!(places(&interpreter), expected, "{}", interpreter.placement());
+    assert_eq!(placements(&interpreter), expected, "{}", interpreter.placement());
     run(&mut interpreter, &[&[1.0, -1.0]]);
     assert!(floats(&interpreter, 0).iter().all(|value| value.is_nan()));
     interpreter
 }
 
 #[test]
-fn every_island_is_taken() {
+fn every_partition_is_taken() {
     let interpreter = check(build(vec![Pairs::new("Pairs", Partitioning::default())]), "0-111-22");
     let report = interpreter.report();
     assert_eq!((report.nodes, report.nodes_delegated, report.partitions, report.dispatches), (8, 6, 3, 6));
@@ -205,7 +205,7 @@ fn every_island_is_taken() {
 }
 
 #[test]
-fn the_largest_islands_are_taken_first() {
+fn the_largest_partitions_are_taken_first() {
     let partitioning = |max| Partitioning { max_delegated_partitions: Some(max), ..Partitioning::default() };
     let interpreter = check(build(vec![Pairs::new("Pairs", partitioning(1))]), "--000---");
     let reason = interpreter.placement().nodes[7].reason.clone().unwrap();
@@ -222,7 +222,7 @@ fn the_largest_islands_are_taken_first() {
 }
 
 #[test]
-fn small_islands_are_left() {
+fn small_partitions_are_left() {
     let partitioning = Partitioning { min_nodes_per_partition: 2, ..Partitioning::default() };
     check(build(vec![Pairs::new("Pairs", partitioning)]), "--000-11");
 }
@@ -251,7 +251,7 @@ fn a_later_delegate_gets_what_is_left() {
 }
 
 #[test]
-fn independent_nodes_join_one_island() {
+fn independent_nodes_join_one_partition() {
     let mut net = Net::new();
     let x = net.tensor("x", &[2]);
     let a = net.add(x, x, &[2]);
@@ -261,11 +261,11 @@ fn independent_nodes_join_one_island() {
     let model = net.finish(&[x], &[c, a]);
     let delegate = Arc::new(Pairs::new("Pairs", Partitioning::default()));
     let interpreter = Interpreter::builder(&model).delegate(delegate).build().unwrap();
-    assert_eq!(places(&interpreter), "0-01", "c waits for r, which the CPU makes after the first island");
+    assert_eq!(placements(&interpreter), "0-01", "c waits for r, which the CPU makes after the first partition");
 }
 
 #[test]
-fn constants_and_shared_reshapes_cross_to_islands() {
+fn constants_and_shared_reshapes_cross_to_partitions() {
     let mut net = Net::new();
     let x = net.tensor("x", &[2, 1]);
     let flat = net.reshape(x, &[2], &[2]);
@@ -276,7 +276,7 @@ fn constants_and_shared_reshapes_cross_to_islands() {
     let delegate = Arc::new(Pairs::new("Pairs", Partitioning::default()));
     let model = net.finish(&[x], &[y, back]);
     let mut interpreter = Interpreter::builder(&model).delegate(delegate).build().unwrap();
-    assert_eq!(places(&interpreter), "-0-1");
+    assert_eq!(placements(&interpreter), "-0-1");
     run(&mut interpreter, &[&[1.0, -1.0]]);
     assert_eq!((floats(&interpreter, 0), floats(&interpreter, 1)), (vec![2.0, 2.0], vec![2.0, 1.0]));
 }

@@ -1,4 +1,4 @@
-//! Real models. They are in the folder `models` of `$ATTACHE_SHARED`, by default of `../shared` beside the workspace.
+//! Real models. They are in the folder `models` of `$ATTACHE_SHARED`, by default `../shared` beside the workspace.
 
 mod models;
 mod plans;

@@ -1,10 +1,10 @@
-//! Real float models, on the CPU and on a GPU, against samples of what LiteRT computed (`conformance/models`, written by
-//! `conformance/models.py`).
+//! Compares the results of real float models on the CPU and on a GPU with samples of LiteRT's results
+//! (`conformance/models`, written by `conformance/models.py`).
 //!
-//! The models themselves are in the folder `models` of `$ATTACHE_SHARED`, by default of `../shared` beside the workspace.
-//! The GPU has to take every operator in a single partition, of models that have a GPU form; its outputs are also compared
-//! with those of the CPU, element by element. EDSR, tens of seconds on a software device, goes to the GPU only where
-//! `ATTACHE_ALL_MODELS` is 1; on the CPU it always runs.
+//! The models are in the folder `models` of `$ATTACHE_SHARED`, by default `../shared` beside the workspace. The GPU has
+//! to run all operators in a single partition if it supports them. Its outputs are also compared with the CPU's,
+//! element by element. EDSR takes tens of seconds on a software device, so it runs on the GPU only if
+//! `ATTACHE_ALL_MODELS` is 1.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,19 +14,19 @@ use attache::gpu::Backend;
 use attache::{Delegate, GpuDelegate, GpuDelegateOptions, Interpreter, Model, Outcome};
 use serde_json::Value;
 
-/// Errors that are allowed, relative to the largest element of the output: the CPU's from LiteRT ...
+/// Maximum difference between the CPU and LiteRT, relative to the largest element of the output.
 const CPU_TOLERANCE: f32 = 3e-5;
-/// ... and the GPU's from LiteRT and from the CPU.
+/// Maximum difference between the GPU and LiteRT and between the GPU and the CPU, relative to the largest element.
 const GPU_TOLERANCE: f32 = 1e-4;
 
-/// A model, and what is particular about it.
+/// A model and its special requirements.
 struct Case {
     name: &'static str,
-    /// Part of the elements that have to agree between GPU and CPU.
+    /// Minimum fraction of the elements for which the GPU and the CPU agree.
     agreeing: f64,
-    /// Takes tens of seconds on a software device.
+    /// Whether the model takes tens of seconds on a software device.
     slow: bool,
-    /// Whether the GPU has all of its operators.
+    /// Whether the GPU supports all of its operators.
     has_gpu_form: bool,
 }
 
@@ -36,13 +36,14 @@ impl Case {
     }
 }
 
-/// Every model.
+/// All models.
 static CASES: [Case; 10] = [
     Case::new("blazeface_short_range"),
     Case::new("deeplabv3_257_mv_gpu"),
     Case { slow: true, ..Case::new("edsr_f32b5_fp32") },
     Case::new("face_landmark"),
-    // It pools by the place of the largest element: where two are all but equal, rounding decides which place that is.
+    // The model pools by the index of the largest element. If two elements are almost equal, rounding determines the
+    // index.
     Case { agreeing: 0.999, ..Case::new("hair_segmentation") },
     Case::new("mlperf_tiny_resnet8_float"),
     Case::new("mlperf_tiny_vww_float"),
@@ -51,16 +52,16 @@ static CASES: [Case; 10] = [
     Case::new("style_transfer_f16_384"),
 ];
 
-/// An output as LiteRT computed it.
+/// An output of LiteRT.
 struct Expected {
     shape: Vec<usize>,
     /// The greatest magnitude of all its elements.
     largest: f32,
-    /// Places of some elements, and their values.
+    /// Indices of some elements, and their values.
     samples: Vec<(usize, f32)>,
 }
 
-/// What `conformance/models` holds about a model.
+/// The contents of `conformance/models` about a model.
 struct Golden {
     /// Shape and hash of each input.
     inputs: Vec<(Vec<usize>, u64)>,
@@ -108,9 +109,9 @@ fn model(case: &Case) -> Model {
     Model::from_path(&path).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Element `place` of input `index`, as `conformance/models.py` has it.
-fn ramp(place: usize, index: usize) -> f32 {
-    let step = (place as u64 * 7919 + index as u64 * 104_729) % 2003;
+/// Element `element` of input `input`, as in `conformance/models.py`.
+fn ramp(element: usize, input: usize) -> f32 {
+    let step = (element as u64 * 7919 + input as u64 * 104_729) % 2003;
     (step as f64 / 1001.0 - 1.0) as f32
 }
 
@@ -119,13 +120,13 @@ fn hash(values: &[f32]) -> u64 {
     terms.fold(0, u64::wrapping_add)
 }
 
-/// Runs a model on the inputs that LiteRT had; every output.
+/// Runs a model on the inputs of LiteRT's run, and returns all outputs.
 fn run(interpreter: &mut Interpreter, golden: &Golden) -> Vec<Vec<f32>> {
     assert_eq!(interpreter.inputs().len(), golden.inputs.len());
     for (index, (shape, expected)) in golden.inputs.iter().enumerate() {
         assert_eq!(interpreter.inputs()[index].shape.extents(), shape, "input {index}");
         let input = interpreter.input_mut::<f32>(index).unwrap();
-        input.iter_mut().enumerate().for_each(|(place, value)| *value = ramp(place, index));
+        input.iter_mut().enumerate().for_each(|(element, value)| *value = ramp(element, index));
         assert_eq!(hash(input), *expected, "input {index} isn't the one that LiteRT had");
     }
     interpreter.invoke().unwrap_or_else(|error| panic!("{error}"));
@@ -133,28 +134,28 @@ fn run(interpreter: &mut Interpreter, golden: &Golden) -> Vec<Vec<f32>> {
     outputs.map(|output| interpreter.read(output).unwrap().to_vec()).collect()
 }
 
-/// The error of one element, relative to the largest; infinite where it isn't a number.
+/// The error of one element relative to the largest; infinite if it is NaN.
 fn error(actual: f32, expected: f32, largest: f32) -> f32 {
     let error = (actual - expected).abs() / largest;
     if error.is_nan() { f32::INFINITY } else { error }
 }
 
-/// The worst error of an interpreter's outputs from the samples.
+/// The largest difference between an interpreter's outputs and the samples.
 fn worst_sample(interpreter: &Interpreter, outputs: &[Vec<f32>], golden: &Golden) -> f32 {
     assert_eq!(outputs.len(), golden.outputs.len());
     let mut worst = 0.0_f32;
     for (index, (output, expected)) in outputs.iter().zip(&golden.outputs).enumerate() {
         assert_eq!(interpreter.outputs()[index].shape.extents(), expected.shape, "output {index}");
-        let errors = expected.samples.iter().map(|(place, value)| error(output[*place], *value, expected.largest));
+        let errors = expected.samples.iter().map(|(element, value)| error(output[*element], *value, expected.largest));
         worst = errors.fold(worst, f32::max);
     }
     worst
 }
 
-/// How two runs compare, element by element.
+/// The result of comparing two runs element by element.
 struct Agreement {
     worst: f32,
-    /// Part of the elements that are within the tolerance, in the output where it is least.
+    /// The fraction of the elements that are within the tolerance, for the output with the smallest fraction.
     agreeing: f64,
 }
 
@@ -181,7 +182,7 @@ fn on_gpu(model: &Model, delegate: &Arc<dyn Delegate>) -> Interpreter {
     builder.build().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Every operator is in the one partition, unless nothing of it was left to run.
+/// Asserts that all operators are in one partition, except those that were folded.
 fn assert_one_partition(case: &Case, interpreter: &Interpreter) {
     let (placement, report) = (interpreter.placement(), interpreter.report());
     assert_eq!((placement.partitions, report.partitions), (1, 1), "{}: {placement}", case.name);

@@ -1,14 +1,14 @@
-//! What becomes of whole models on a GPU: how many dispatches, and how much memory beyond what no plan can save. Plans are
-//! made, not run.
+//! Plans of whole models for a GPU: the number of dispatches, and the memory relative to its lower bound. The plans are
+//! not run.
 //!
-//! The shared models are in the folder `models` of `$ATTACHE_SHARED`, by default of `../shared` beside the workspace.
+//! The shared models are in the folder `models` of `$ATTACHE_SHARED`, by default `../shared` beside the workspace.
 
 use std::path::PathBuf;
 
 use attache::gpu::{Backend, GpuStage, Precision, stage};
 use attache::{GpuDelegate, GpuDelegateOptions, Limits, Model, zoo};
 
-/// Dispatches that a model may take at most, in binary32.
+/// Maximum number of dispatches of each model in f32.
 static DISPATCHES: [(&str, usize); 10] = [
     ("blazeface_short_range", 26),
     ("deeplabv3_257_mv_gpu", 43),
@@ -22,10 +22,10 @@ static DISPATCHES: [(&str, usize); 10] = [
     ("style_transfer_f16_384", 100),
 ];
 
-/// Bytes that an arena may take for each byte of its lower bound, but for those that the device's alignment asks for.
+/// Maximum ratio of an arena's size to its lower bound, apart from the padding for the device's alignment.
 const MOST: f64 = 1.1;
 
-/// Every shared and every built-in model, by name.
+/// All shared and all built-in models with their names.
 fn models() -> Vec<(String, Model)> {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared");
     let shared = std::env::var_os("ATTACHE_SHARED").map_or_else(|| PathBuf::from(beside), PathBuf::from);
@@ -42,7 +42,7 @@ fn models() -> Vec<(String, Model)> {
     models
 }
 
-/// The number after a word of a plan's text, added up over all islands.
+/// The sum of the numbers after each occurrence of a word in a plan's text, over all partitions.
 fn sum(plan: &str, word: &str) -> f64 {
     let after = plan.split(word).skip(1).map(|rest| rest.trim_start().split([' ', ',', '\n']).next().unwrap());
     after.map(|number| number.parse::<f64>().unwrap()).sum()

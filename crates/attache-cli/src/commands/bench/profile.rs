@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Caller;
 use crate::console::Console;
-use crate::device::{Ceilings, Device};
+use crate::device::{Device, DevicePeaks};
 use crate::failure::Failure;
 use crate::measure::timing::{Durations, Stop};
 
@@ -63,7 +63,7 @@ pub(super) struct Total {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Profile {
     pub(super) runs: usize,
-    pub(super) ceilings: Ceilings,
+    pub(super) peaks: DevicePeaks,
     /// From the start of the first dispatch to the end of the last, without the time between partitions.
     pub(super) gpu_us: f64,
     /// The time in dispatches.
@@ -97,11 +97,11 @@ pub(super) fn measure(device: &Device, interpreter: Interpreter, placed: usize) 
         runs.push(caller.interpreter.profile()?);
         Ok(())
     })?;
-    Ok(Profile::of(&runs, device.ceilings()?))
+    Ok(Profile::of(&runs, device.peaks()?))
 }
 
 impl Profile {
-    fn of(runs: &[attache::Profile], ceilings: Ceilings) -> Self {
+    fn of(runs: &[attache::Profile], peaks: DevicePeaks) -> Self {
         let count = runs.iter().map(|run| run.dispatches.len()).min().unwrap_or(0);
         let timed: Vec<(f64, f64)> = (0..count)
             .map(|index| {
@@ -115,11 +115,11 @@ impl Profile {
         let gpu_us = between_us + dispatches_us;
         let made = runs.first().map_or(&[][..], |run| &run.dispatches[..count]);
         let dispatches: Vec<Dispatch> = (made.iter().zip(&timed))
-            .map(|(made, (wait_us, us))| dispatch(made, *wait_us, *us, percent(*us, gpu_us), &ceilings))
+            .map(|(made, (wait_us, us))| dispatch(made, *wait_us, *us, percent(*us, gpu_us), &peaks))
             .collect();
         Self {
             runs: runs.len(),
-            ceilings,
+            peaks,
             gpu_us,
             dispatches_us,
             between_us,
@@ -154,11 +154,11 @@ impl Profile {
 
     /// The tables as text.
     pub(super) fn text(&self, console: &Console) -> String {
-        let Ceilings { bytes_per_second, operations_per_second, matrix_operations_per_second } = self.ceilings;
+        let DevicePeaks { bytes_per_second, operations_per_second, matrix_operations_per_second } = self.peaks;
         let matrices = matrix_operations_per_second.map_or(String::new(), |rate| {
             format!(", {:.1} with matrices of f16 (kernels that use these, marked *, are held to it)", rate / 1e9)
         });
-        let ceilings = format!(
+        let peaks = format!(
             "at best the device copies {:.1} GB/s and does {:.1} Gop/s in f32{matrices}",
             bytes_per_second / 1e9,
             operations_per_second / 1e9
@@ -185,7 +185,7 @@ impl Profile {
         };
         let totals: Vec<Vec<String>> = self.totals.iter().map(total).collect();
         let totals = console.table(&["operators", "dispatches", "µs", "% time"], &totals);
-        [console.table(&heading, &rows), totals, self.summary(), ceilings].join("\n")
+        [console.table(&heading, &rows), totals, self.summary(), peaks].join("\n")
     }
 }
 
@@ -236,12 +236,12 @@ fn percent(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { 100.0 * part / whole } else { 0.0 }
 }
 
-fn dispatch(made: &ProfiledDispatch, wait_us: f64, us: f64, time_percent: f64, ceilings: &Ceilings) -> Dispatch {
+fn dispatch(made: &ProfiledDispatch, wait_us: f64, us: f64, time_percent: f64, peaks: &DevicePeaks) -> Dispatch {
     let attache::DispatchProfile { name, operations, on_matrices, bytes_read, bytes_written, .. } = made.dispatch;
     let seconds = us / 1e6;
-    let of_matrices = ceilings.matrix_operations_per_second.filter(|_| on_matrices);
-    let operations_per_second = of_matrices.unwrap_or(ceilings.operations_per_second);
-    let bandwidth_percent = percent((bytes_read + bytes_written) as f64, ceilings.bytes_per_second * seconds);
+    let of_matrices = peaks.matrix_operations_per_second.filter(|_| on_matrices);
+    let operations_per_second = of_matrices.unwrap_or(peaks.operations_per_second);
+    let bandwidth_percent = percent((bytes_read + bytes_written) as f64, peaks.bytes_per_second * seconds);
     let arithmetic_percent = percent(operations as f64, operations_per_second * seconds);
     let operator = |(index, name): &(usize, String)| Operator { index: *index, name: name.clone() };
     Dispatch {
@@ -302,11 +302,11 @@ pub(super) mod tests {
             ],
             barriers: Some(1),
         };
-        Profile::of(&[run(0.0), run(-500.0), run(900.0)], CEILINGS)
+        Profile::of(&[run(0.0), run(-500.0), run(900.0)], PEAKS)
     }
 
-    const CEILINGS: Ceilings =
-        Ceilings { bytes_per_second: 4e8, operations_per_second: 4e9, matrix_operations_per_second: Some(8e9) };
+    const PEAKS: DevicePeaks =
+        DevicePeaks { bytes_per_second: 4e8, operations_per_second: 4e9, matrix_operations_per_second: Some(8e9) };
 
     #[test]
     fn times_are_medians_and_add_up() {
@@ -322,13 +322,13 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_dispatch_is_held_to_the_ceilings() {
+    fn a_dispatch_is_compared_with_the_peaks() {
         let first = &profile().dispatches[0];
         // 400 bytes and 2,000 operations in 2 µs; the device moves 800 bytes and does 8,000 operations in that time.
         assert_eq!((first.bandwidth_percent, first.arithmetic_percent, first.roofline_percent), (50.0, 25.0, 50.0));
         let mut made = profiled(&[], 0.0, 2000.0);
         made.dispatch.on_matrices = true;
-        assert_eq!(dispatch(&made, 0.0, 2.0, 100.0, &CEILINGS).arithmetic_percent, 12.5);
+        assert_eq!(dispatch(&made, 0.0, 2.0, 100.0, &PEAKS).arithmetic_percent, 12.5);
         assert_eq!(percent(1.0, 0.0), 0.0);
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use attache::diff::{Alone, Difference, Tolerance, Trace, TraceInput};
+use attache::diff::{Difference, OperatorComparison, Tolerance, Trace, TraceInput};
 use attache::{Interpreter, Limits, Model};
 use clap::ValueEnum;
 
@@ -73,7 +73,7 @@ pub(super) fn operators(
     let delegates = device.delegates();
     let (mut mismatches, mut taken) = (Vec::new(), 0);
     for node in 0..trace.nodes() {
-        let Alone { operator, name, outcome } = trace.alone(node, &delegates)?;
+        let OperatorComparison { operator, name, outcome } = trace.compare_operator(node, &delegates)?;
         let Ok(differences) = outcome else { continue };
         taken += 1;
         let wrong = differences.iter().enumerate().filter(|(_, difference)| !difference.is_within(tolerance));

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use attache::diff::{Array as Made, Case, Departure, Difference, Tolerance, Trace};
+use attache::diff::{Array as Made, Case, Difference, FirstDivergence, Tolerance, Trace};
 use serde_json::{Value, json};
 
 use super::Delegates;
@@ -13,7 +13,7 @@ use crate::io::npy::{self, Array};
 
 /// The first difference, if there is one, and the folder of its case.
 pub(super) struct Bisection {
-    departure: Option<Departure>,
+    divergence: Option<FirstDivergence>,
     case: Option<PathBuf>,
 }
 
@@ -24,32 +24,34 @@ impl Bisection {
         tolerance: &Tolerance,
         folder: Option<&Path>,
     ) -> Result<Self, Failure> {
-        let departure = trace.first_departure(delegates, tolerance)?;
+        let divergence = trace.first_divergence(delegates, tolerance)?;
         let mut case = None;
-        if let (Some(departure), Some(folder)) = (&departure, folder) {
-            write(folder, trace.case(departure.node)?)?;
+        if let (Some(divergence), Some(folder)) = (&divergence, folder) {
+            write(folder, trace.case(divergence.node)?)?;
             case = Some(folder.to_owned());
         }
-        Ok(Self { departure, case })
+        Ok(Self { divergence, case })
     }
 
     pub(super) fn passes(&self) -> bool {
-        self.departure.is_none()
+        self.divergence.is_none()
     }
 
     pub(super) fn text(&self) -> String {
-        let Some(Departure { operator, name, tensor, difference, .. }) = &self.departure else {
-            return "no operator departs".to_owned();
+        let Some(FirstDivergence { operator, name, tensor, difference, .. }) = &self.divergence else {
+            return "no operator diverges".to_owned();
         };
         let far = difference.as_ref().map_or("has another shape".to_owned(), |difference| {
             format!("is off by {:.3e} ({:.3e} of the largest)", difference.largest, difference.relative())
         });
         let case = self.case.as_ref().map_or(String::new(), |folder| format!("; case in {}", folder.display()));
-        format!("the first to depart is operator {operator} ({name}): tensor \"{tensor}\" {far}{case}")
+        format!("the first to diverge is operator {operator} ({name}): tensor \"{tensor}\" {far}{case}")
     }
 
     pub(super) fn json(&self) -> Value {
-        let Some(Departure { operator, name, tensor, difference, .. }) = &self.departure else { return Value::Null };
+        let Some(FirstDivergence { operator, name, tensor, difference, .. }) = &self.divergence else {
+            return Value::Null;
+        };
         json!({
             "index": operator,
             "operator": name,

@@ -1,6 +1,6 @@
 //! Comparison of every operator alone on the delegate.
 
-use attache::diff::{Alone, Difference, Tolerance, Trace};
+use attache::diff::{Difference, OperatorComparison, Tolerance, Trace};
 use serde_json::{Value, json};
 
 use super::Delegates;
@@ -8,14 +8,14 @@ use crate::console::Console;
 use crate::failure::Failure;
 
 /// The result for each operator.
-pub(super) struct Operators(Vec<Alone>);
+pub(super) struct Operators(Vec<OperatorComparison>);
 
 impl Operators {
     pub(super) fn compare(console: &Console, trace: &Trace, delegates: &Delegates) -> Result<Self, Failure> {
         let progress = console.progress(trace.nodes());
         let mut all = Vec::with_capacity(trace.nodes());
         for node in 0..trace.nodes() {
-            all.push(trace.alone(node, delegates)?);
+            all.push(trace.compare_operator(node, delegates)?);
             progress.inc(1);
         }
         progress.finish_and_clear();
@@ -29,7 +29,7 @@ impl Operators {
 
     pub(super) fn text(&self, console: &Console, limit: &Tolerance) -> String {
         let heading = ["operator", "name", "average", "largest", "relative", "passes"];
-        let row = |operator: &Alone| {
+        let row = |operator: &OperatorComparison| {
             let mut row = vec![operator.operator.to_string(), console.name(&operator.name)];
             match worst(operator) {
                 Some(Difference { average, largest, .. }) => {
@@ -49,7 +49,7 @@ impl Operators {
     }
 
     pub(super) fn json(&self, limit: &Tolerance) -> Value {
-        let object = |operator: &Alone| {
+        let object = |operator: &OperatorComparison| {
             let worst = worst(operator);
             json!({
                 "index": operator.operator,
@@ -68,13 +68,13 @@ impl Operators {
 }
 
 /// Whether all outputs are within the tolerance; `None` if the delegate does not take the operator.
-fn passes(operator: &Alone, limit: &Tolerance) -> Option<bool> {
+fn passes(operator: &OperatorComparison, limit: &Tolerance) -> Option<bool> {
     let differences = operator.outcome.as_ref().ok()?;
     Some(differences.iter().all(|difference| difference.is_within(limit)))
 }
 
 /// The output with the largest difference.
-fn worst(operator: &Alone) -> Option<&Difference> {
+fn worst(operator: &OperatorComparison) -> Option<&Difference> {
     let key = |difference: &Difference| (difference.contradictions, difference.relative());
     let differences = operator.outcome.as_ref().ok()?.iter();
     differences.max_by(|a, b| {

@@ -1,9 +1,9 @@
 //! The outputs of a detector: which classes, how likely, and where in the picture.
 //!
 //! A detector is recognized by the four outputs of TensorFlow Lite's detectors, all from one operator, in this order:
-//! boxes `[1, places, 4]` as top, left, bottom and right, as fractions of the picture's height and width; classes and
-//! scores `[1, places]`; and the number of filled places, `[1]`. All of them are floats. A graph may return them in any
-//! order.
+//! boxes `[1, count, 4]` as top, left, bottom and right, as fractions of the picture's height and width; classes and
+//! scores `[1, count]`; and the number of valid detections, `[1]`. All of them are floats. A graph may return them
+//! in any order.
 
 use attache::model::Subgraph;
 use attache::{DataType, Shape};
@@ -26,24 +26,24 @@ pub(crate) struct Detection {
 /// The indices of the boxes, classes, scores and count among the outputs of a graph, whose types and shapes are those
 /// of a run; `None` if it is no detector.
 pub(crate) fn outputs(graph: &Subgraph, forms: &[(DataType, Shape)]) -> Option<[usize; 4]> {
-    let place = |tensor: &usize| graph.outputs.iter().position(|output| output == tensor);
+    let index = |tensor: &usize| graph.outputs.iter().position(|output| output == tensor);
     graph.operators.iter().rev().find_map(|operator| {
-        let places: Option<Vec<usize>> = operator.outputs.iter().map(place).collect();
-        let places: [usize; 4] = places?.try_into().ok()?;
-        let [boxes, classes, scores, count] = places.map(|place| forms.get(place));
-        is_detector([boxes?, classes?, scores?, count?]).then_some(places)
+        let indices: Option<Vec<usize>> = operator.outputs.iter().map(index).collect();
+        let indices: [usize; 4] = indices?.try_into().ok()?;
+        let [boxes, classes, scores, count] = indices.map(|index| forms.get(index));
+        is_detector([boxes?, classes?, scores?, count?]).then_some(indices)
     })
 }
 
 /// The number of classes of a detector, including the background: the last extent of the input of its last operator
-/// that follows boxes of as many places. `None` if the shapes do not tell.
+/// that follows as many boxes. `None` if the shapes do not tell.
 pub(crate) fn classes(graph: &Subgraph) -> Option<usize> {
     let is_last = |operator: &&attache::model::Operator| operator.outputs.iter().any(|it| graph.outputs.contains(it));
     let operator = graph.operators.iter().rev().find(is_last)?;
     let shapes: Vec<&[usize]> =
         operator.inputs.iter().flatten().map(|index| graph.tensors[*index].shape.extents()).collect();
     shapes.windows(2).find_map(|pair| match (pair[0], pair[1]) {
-        ([1, places, 4], [1, others, classes]) if places == others && *classes > 1 => Some(*classes),
+        ([1, boxes, 4], [1, scores, classes]) if boxes == scores && *classes > 1 => Some(*classes),
         _ => None,
     })
 }
@@ -51,21 +51,21 @@ pub(crate) fn classes(graph: &Subgraph) -> Option<usize> {
 fn is_detector(forms: [&(DataType, Shape); 4]) -> bool {
     let [boxes, classes, scores, count] = forms.map(|(_, shape)| shape.extents());
     let all_floats = forms.iter().all(|(data_type, _)| *data_type == DataType::Float32);
-    let [1, places, 4] = *boxes else { return false };
-    all_floats && classes == [1, places] && scores == [1, places] && count == [1]
+    let [1, most, 4] = *boxes else { return false };
+    all_floats && classes == [1, most] && scores == [1, most] && count == [1]
 }
 
-/// The detections of at least this score, in the outputs' order; `labels` begin with class 0. Places with values that
-/// are not finite are skipped.
+/// The detections of at least this score, in the outputs' order; `labels` begin with class 0. Detections with values
+/// that are not finite are skipped.
 pub(crate) fn detections(
     [boxes, classes, scores, count]: [&[f64]; 4],
     labels: &[String],
     threshold: f64,
 ) -> Vec<Detection> {
     // A NaN counts as 0.
-    let filled = count.first().map_or(0, |count| *count as usize);
+    let valid = count.first().map_or(0, |count| *count as usize);
     let (boxes, _) = boxes.as_chunks::<4>();
-    let places = boxes.iter().zip(classes).zip(scores).take(filled);
+    let rows = boxes.iter().zip(classes).zip(scores).take(valid);
     let is_right = |edges: &[f64; 4], class: f64, score: f64| {
         edges.iter().all(|edge| edge.is_finite()) && class >= 0.0 && class.is_finite() && score >= threshold
     };
@@ -76,7 +76,7 @@ pub(crate) fn detections(
             Detection { class, label: labels.get(class).cloned(), score, edges }
         })
     };
-    places.filter_map(detection).collect()
+    rows.filter_map(detection).collect()
 }
 
 #[cfg(test)]

@@ -40,11 +40,11 @@ pub(super) struct Question<'a> {
 }
 
 /// Type, shape and name of an output.
-pub(super) type Form = (DataType, Shape, String);
+pub(super) type OutputForm = (DataType, Shape, String);
 
 /// Which outputs have the answer.
 #[derive(Debug, PartialEq)]
-pub(super) enum Place {
+pub(super) enum AnswerOutputs {
     /// None, and it is not asked for.
     Nowhere,
     /// The output with the scores of classes, and the classes' names if there are any.
@@ -61,22 +61,27 @@ impl Question<'_> {
 
     /// Which outputs have the answer; an error if it is asked for and there is none. If the model's own labels do not
     /// fit, the command warns and continues without them.
-    pub(super) fn place(&self, console: &Console, model: &Model, forms: &[Form]) -> Result<Place, Failure> {
+    pub(super) fn answer_outputs(
+        &self,
+        console: &Console,
+        model: &Model,
+        forms: &[OutputForm],
+    ) -> Result<AnswerOutputs, Failure> {
         match self.found(&model.subgraphs()[0], forms) {
             Err(text) if self.labels.are_asked_for() || self.labels.is_empty() => Err(Failure::usage(text)),
             Err(text) => {
                 console.warn(&format!("classes have no names: {text}"));
-                Question { labels: &Labels::default(), ..*self }.place(console, model, forms)
+                Question { labels: &Labels::default(), ..*self }.answer_outputs(console, model, forms)
             }
-            Ok(place) => Ok(place),
+            Ok(found) => Ok(found),
         }
     }
 
-    fn found(&self, graph: &Subgraph, forms: &[Form]) -> Result<Place, String> {
+    fn found(&self, graph: &Subgraph, forms: &[OutputForm]) -> Result<AnswerOutputs, String> {
         let plain: Vec<_> = forms.iter().map(|(data_type, shape, _)| (*data_type, shape.clone())).collect();
-        let Some(places) = detections::outputs(graph, &plain) else { return self.scores(forms) };
+        let Some(indices) = detections::outputs(graph, &plain) else { return self.scores(forms) };
         self.check_detector(detections::classes(graph))?;
-        Ok(Place::Detections(places, self.labels.of_detections().to_vec()))
+        Ok(AnswerOutputs::Detections(indices, self.labels.of_detections().to_vec()))
     }
 
     /// An error unless there are as many labels as a detector has classes, with or without the background.
@@ -90,23 +95,23 @@ impl Question<'_> {
     }
 
     /// The output with scores of classes: the first with one element for each label, else the first vector.
-    fn scores(&self, forms: &[Form]) -> Result<Place, String> {
+    fn scores(&self, forms: &[OutputForm]) -> Result<AnswerOutputs, String> {
         if self.labels.is_empty() && !self.is_asked() {
-            return Ok(Place::Nowhere);
+            return Ok(AnswerOutputs::Nowhere);
         }
         let fitting =
             forms.iter().enumerate().find_map(|(index, form)| Some((index, self.labels.of(form.1.elements())?)));
         if let Some((index, names)) = fitting {
-            return Ok(Place::Scores(index, names.to_vec()));
+            return Ok(AnswerOutputs::Scores(index, names.to_vec()));
         }
-        let is_vector = |form: &&(usize, &Form)| form.1.1.iter().filter(|extent| **extent != 1).count() == 1;
+        let is_vector = |form: &&(usize, &OutputForm)| form.1.1.iter().filter(|extent| **extent != 1).count() == 1;
         match forms.iter().enumerate().find(|form| is_vector(&form)) {
-            Some((index, _)) if self.labels.is_empty() => Ok(Place::Scores(index, Vec::new())),
+            Some((index, _)) if self.labels.is_empty() => Ok(AnswerOutputs::Scores(index, Vec::new())),
             Some((index, (_, shape, name))) => {
                 let output = format!("output {index} (\"{}\", {shape})", Console::plain().name(name));
                 Err(self.labels.mismatch(shape.elements(), &output))
             }
-            None if !self.is_asked() => Ok(Place::Nowhere),
+            None if !self.is_asked() => Ok(AnswerOutputs::Nowhere),
             None => {
                 let shapes: Vec<_> = forms.iter().map(|(_, shape, _)| shape.to_string()).collect();
                 let shapes = shapes.join(", ");
@@ -129,12 +134,12 @@ impl Question<'_> {
     }
 
     /// Extracts the answer from the outputs.
-    pub(super) fn answer(&self, place: Place, outputs: &[Output]) -> Meaning {
-        match place {
-            Place::Nowhere => Meaning::Nothing,
-            Place::Scores(index, names) => Meaning::Classes(self.classes(&outputs[index], &names)),
-            Place::Detections(places, names) => {
-                let values = places.map(|place| outputs[place].values.as_slice());
+    pub(super) fn answer(&self, found: AnswerOutputs, outputs: &[Output]) -> Meaning {
+        match found {
+            AnswerOutputs::Nowhere => Meaning::Nothing,
+            AnswerOutputs::Scores(index, names) => Meaning::Classes(self.classes(&outputs[index], &names)),
+            AnswerOutputs::Detections(indices, names) => {
+                let values = indices.map(|index| outputs[index].values.as_slice());
                 let threshold = self.threshold.unwrap_or(DEFAULT_THRESHOLD);
                 let mut found = detections(values, &names, threshold);
                 if let Some(top) = self.top {
@@ -180,8 +185,8 @@ impl Meaning {
             }
             Self::Detections(detections) if detections.is_empty() => Some("nothing is detected".to_owned()),
             Self::Detections(detections) => {
-                let place = |edges: [f64; 4]| edges.map(|edge| format!("{edge:.3}"));
-                let row = |it: &Detection| [row(it.class, it.score, &it.label), place(it.edges).to_vec()].concat();
+                let rounded = |edges: [f64; 4]| edges.map(|edge| format!("{edge:.3}"));
+                let row = |it: &Detection| [row(it.class, it.score, &it.label), rounded(it.edges).to_vec()].concat();
                 let rows: Vec<_> = detections.iter().map(row).collect();
                 Some(console.table(&["class", "score", "label", "top", "left", "bottom", "right"], &rows))
             }
@@ -205,7 +210,7 @@ mod tests {
         Output { info, array, summary: Summary::of(&values), values }
     }
 
-    fn form(shape: &[usize]) -> Form {
+    fn form(shape: &[usize]) -> OutputForm {
         (DataType::UInt8, shape.into(), "y".to_owned())
     }
 
@@ -219,8 +224,8 @@ mod tests {
         let outputs = [output(&[9, 9, 9], None), output(&[4, 8], Some(quantization))];
         let forms = [form(&[1, 3]), form(&[1, 2])];
         let labels = Labels::of_names(&["cat", "dog"]);
-        let place = ask(&labels, None, None, |question| question.scores(&forms)).unwrap();
-        let Place::Scores(1, names) = place else { panic!("{place:?}") };
+        let found = ask(&labels, None, None, |question| question.scores(&forms)).unwrap();
+        let AnswerOutputs::Scores(1, names) = found else { panic!("{found:?}") };
         let dog = || Class { index: 1, label: Some("dog".into()), score: 3.0 };
         let cat = Class { index: 0, label: Some("cat".into()), score: 1.0 };
         let classes = |threshold| ask(&labels, None, threshold, |question| question.classes(&outputs[1], &names));
@@ -239,10 +244,13 @@ mod tests {
         assert!(text.contains("labels.txt: 2 labels for the 4 classes of output 0"), "{text}");
         let text = ask(&none, Some(3), None, |question| question.scores(&[form(&[1, 9, 9, 2])])).unwrap_err();
         assert!(text.contains("[1, 9, 9, 2]") && text.ends_with("leave out --top"), "{text}");
-        assert_eq!(ask(&none, None, None, |question| question.scores(&[form(&[1, 9, 9, 2])])), Ok(Place::Nowhere));
+        assert_eq!(
+            ask(&none, None, None, |question| question.scores(&[form(&[1, 9, 9, 2])])),
+            Ok(AnswerOutputs::Nowhere)
+        );
         assert_eq!(
             ask(&none, None, Some(0.5), |question| question.scores(&[form(&[7])])),
-            Ok(Place::Scores(0, vec![]))
+            Ok(AnswerOutputs::Scores(0, vec![]))
         );
     }
 

@@ -1,11 +1,12 @@
-//! Timestamps around each dispatch through wgpu: a pass each, since not every device can take them within one.
+//! Timestamps around each dispatch through wgpu. Each dispatch is a pass of its own, since not every device supports
+//! timestamps inside a pass.
 
-use super::Command;
+use super::{Command, poll};
 use crate::device::{Device, Submission};
 use crate::execute::{Span, no_timestamps};
 use crate::kernel::{GpuError, GpuErrorKind};
 
-/// Room for a timestamp at the begin and the end of each dispatch.
+/// The query set and the buffers for two timestamps of each dispatch, at its begin and its end.
 pub(super) struct Clock {
     queries: wgpu::QuerySet,
     count: u32,
@@ -14,7 +15,7 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// For so many dispatches.
+    /// Creates the query set and the buffers for this many dispatches.
     pub(super) fn new(device: &Device, dispatches: usize) -> Result<Self, GpuError> {
         use wgpu::BufferUsages as Usages;
         if !device.has_timestamps(Submission::Encoder) {
@@ -38,7 +39,7 @@ impl Clock {
         Ok(Self { queries, count, resolved, staging: buffer(Usages::MAP_READ | Usages::COPY_DST) })
     }
 
-    /// Encodes the dispatches of a slot's run with their timestamps, and the way of these to the host.
+    /// Encodes the dispatches of a slot's run with their timestamps, and the copy of the timestamps to the host.
     pub(super) fn encode(&self, encoder: &mut wgpu::CommandEncoder, commands: &[Command], slot: usize) {
         for (command, at) in commands.iter().zip((0..).step_by(2)) {
             let timestamp_writes = Some(wgpu::ComputePassTimestampWrites {
@@ -55,14 +56,14 @@ impl Clock {
         }
     }
 
-    /// Waits until then, the end of the last run, and reads its timestamps.
+    /// Waits with `until` for the end of the last run, and reads its timestamps.
     pub(super) fn read(&self, device: &Device, until: wgpu::PollType) -> Result<Vec<Span>, GpuError> {
         let failed = |error: &dyn std::fmt::Display| {
             GpuError::new(GpuErrorKind::Failed, format!("the timestamps cannot be read: {error}"))
         };
         let (sender, receiver) = std::sync::mpsc::channel();
         self.staging.map_async(wgpu::MapMode::Read, .., move |result| drop(sender.send(result)));
-        device.wgpu().poll(until).map_err(|error| failed(&error))?;
+        poll(device, until)?;
         receiver.recv().map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
         let mut ticks: Vec<u64> = {
             let mapped = self.staging.get_mapped_range(..).map_err(|error| failed(&error))?;

@@ -1,4 +1,5 @@
-//! The portable way: one wgpu encoder, one pass and one submit at each run, over buffers and bindings made once.
+//! The interface through wgpu: each run encodes one pass and makes one submission. Buffers and bind groups are made
+//! once.
 
 mod clock;
 
@@ -8,14 +9,13 @@ use std::sync::Arc;
 use attache_base::{Stopwatch, copy};
 
 use self::clock::Clock;
-use super::{Cost, MAX_PENDING, Recorder, Recording, Runs, Times, no_timestamps, params};
-use crate::device::Device;
-use crate::kernel::{GpuError, GpuErrorKind};
-use crate::plan::{Buffer, BufferRange, Plan, WeightSource, padded};
+use super::{Interface, MAX_PENDING, Recording, RecordingCost, Runs, Times, no_timestamps, params};
+use crate::device::{Device, Submission};
+use crate::kernel::{DeviceLimits, GpuError, GpuErrorKind};
+use crate::plan::{BufferRange, Plan, PlanBuffer, WeightSource, padded};
 
-/// Records for the ordinary wgpu encoder.
-#[derive(Debug)]
-pub struct Encoder;
+/// The interface through wgpu, for every device.
+pub(super) struct Encoder(pub(super) Device);
 
 /// A range of a buffer.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ struct Slice {
 
 pub(super) struct Command {
     pipeline: Arc<wgpu::ComputePipeline>,
-    /// For the runs of each slot.
+    /// The bind group of each slot.
     bindings: Vec<wgpu::BindGroup>,
     groups: [u32; 3],
 }
@@ -41,21 +41,23 @@ impl Command {
     }
 }
 
-/// What the runs of one slot need for themselves.
+/// The memory of the runs of one slot, and the state of the last run.
 struct Slot {
     inputs: Vec<Slice>,
     outputs: Vec<Slice>,
     staging: wgpu::Buffer,
-    /// The staged bytes of the last run, once it was waited for.
+    /// A copy of the staging buffer, updated when a run is waited for.
     read: Vec<u8>,
     state: State,
 }
 
-/// Where the last run of a slot is.
+/// The state of the last run of a slot.
 enum State {
+    /// There was none, or it ended and its outputs were not copied.
     None,
-    /// Handed over as this submission.
-    Started(wgpu::SubmissionIndex),
+    /// Submitted, and not waited for; and whether its outputs are copied to the staging buffer.
+    Started(wgpu::SubmissionIndex, bool),
+    /// Ended, and its outputs are on the host.
     Read,
 }
 
@@ -63,21 +65,34 @@ struct Encoded {
     device: Device,
     slots: Vec<Slot>,
     commands: Vec<Command>,
-    /// Where each output is staged.
+    /// The offset of each output in the staging buffers.
     staged: Vec<u64>,
     clock: Option<Clock>,
-    /// The last runs, of which no more may be under way.
+    /// The submissions of the last runs, at most [`MAX_PENDING`].
     pending: VecDeque<wgpu::SubmissionIndex>,
 }
 
-impl Recorder for Encoder {
+impl Interface for Encoder {
+    fn limits(&self) -> &DeviceLimits {
+        self.0.limits()
+    }
+
+    /// wgpu does not let a dispatch bind a buffer both for reading and for writing.
+    fn keeps_apart(&self) -> bool {
+        true
+    }
+
+    fn has_timestamps(&self) -> bool {
+        self.0.has_timestamps(Submission::Encoder)
+    }
+
     fn record(
         &self,
-        device: &Device,
         plan: &Plan,
         weights: &dyn WeightSource,
         runs: Runs,
-    ) -> Result<(Box<dyn Recording>, Cost), GpuError> {
+    ) -> Result<(Box<dyn Recording>, RecordingCost), GpuError> {
+        let device = &self.0;
         device.check()?;
         device.scoped(|| Builder { device, plan, weights, runs }.build())?
     }
@@ -91,7 +106,7 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    fn build(&self) -> Result<(Box<dyn Recording>, Cost), GpuError> {
+    fn build(&self) -> Result<(Box<dyn Recording>, RecordingCost), GpuError> {
         use wgpu::BufferUsages as Usages;
         let plan = self.plan;
         let start = Stopwatch::start();
@@ -113,12 +128,12 @@ impl Builder<'_> {
         let upload_ms = start.milliseconds();
 
         let place = |slot: usize, range: &BufferRange| match range.buffer {
-            Buffer::Input(index) => inputs[slot][index].clone(),
-            Buffer::Bank(bank) => {
+            PlanBuffer::Input(index) => inputs[slot][index].clone(),
+            PlanBuffer::Bank(bank) => {
                 Slice { buffer: banks[bank].clone(), offset: range.offset as u64, size: padded(range.size) as u64 }
             }
-            // Each range is of one weight, since those may lie in several buffers.
-            Buffer::Weights => {
+            // Each range is within one weight, since the weights may be in several buffers.
+            PlanBuffer::Weights => {
                 let index = plan.weights.partition_point(|weight| weight.offset < range.offset);
                 Slice { size: padded(range.size) as u64, ..weights[index].clone() }
             }
@@ -149,10 +164,10 @@ impl Builder<'_> {
         let clock = if self.runs.timed { Some(Clock::new(self.device, commands.len())?) } else { None };
         let device = self.device.clone();
         let encoded = Encoded { device, slots: all, commands, staged, clock, pending: VecDeque::new() };
-        Ok((Box::new(encoded), Cost { compile_ms, upload_ms, weights_bytes }))
+        Ok((Box::new(encoded), RecordingCost { compile_ms, upload_ms, weights_bytes }))
     }
 
-    /// Memory for the inputs of a slot.
+    /// Allocates the inputs of a slot.
     fn inputs(&self) -> Result<Vec<Slice>, GpuError> {
         use wgpu::BufferUsages as Usages;
         let usage = Usages::STORAGE | Usages::COPY_SRC | Usages::COPY_DST;
@@ -174,7 +189,7 @@ impl Builder<'_> {
         Ok(Slice { buffer: self.buffer(size, usage)?, offset: 0, size })
     }
 
-    /// The ranges of a block in as few buffers as the device's limit allows.
+    /// Uploads the ranges of a block into as few buffers as the device's limit on their size allows.
     fn upload(
         &self,
         block: &[u8],
@@ -200,7 +215,7 @@ impl Builder<'_> {
         Ok(slices)
     }
 
-    /// The slices at their bindings.
+    /// Creates a bind group of slices, each with the number of its binding.
     fn bind(&self, pipeline: &wgpu::ComputePipeline, slices: &[(u32, Slice)]) -> wgpu::BindGroup {
         let entries: Vec<wgpu::BindGroupEntry<'_>> = (slices.iter())
             .map(|(binding, slice)| wgpu::BindGroupEntry {
@@ -220,23 +235,19 @@ impl Builder<'_> {
     }
 }
 
-/// To wait for a submission and those ahead of it; without one for everything so far.
+/// A wait for a submission and all earlier ones; without a submission, for all submissions so far.
 fn end_of(submission_index: Option<wgpu::SubmissionIndex>) -> wgpu::PollType {
     wgpu::PollType::Wait { submission_index, timeout: None }
 }
 
-impl Encoded {
-    /// Waits for a submission and those ahead of it, not for what others handed over since.
-    fn wait_for(&self, submission: wgpu::SubmissionIndex) -> Result<(), GpuError> {
-        // Where the device is lost meanwhile, wgpu panics.
-        let poll = || self.device.wgpu().poll(end_of(Some(submission)));
-        let waited = std::panic::catch_unwind(std::panic::AssertUnwindSafe(poll));
-        self.device.check()?;
-        match waited {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(GpuError::new(GpuErrorKind::Failed, format!("the device stopped: {error}"))),
-            Err(_) => self.device.noted(Err(GpuError::lost("a run"))),
-        }
+/// Waits on a device. If the device is lost during the wait, wgpu panics; that becomes an error.
+fn poll(device: &Device, until: wgpu::PollType) -> Result<(), GpuError> {
+    let waited = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| device.wgpu().poll(until)));
+    device.check()?;
+    match waited {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => Err(GpuError::new(GpuErrorKind::Failed, format!("the device stopped: {error}"))),
+        Err(_) => device.noted(Err(GpuError::lost("a run"))),
     }
 }
 
@@ -265,7 +276,7 @@ impl Recording for Encoded {
         if self.pending.len() == MAX_PENDING
             && let Some(first) = self.pending.pop_front()
         {
-            self.wait_for(first)?;
+            poll(&self.device, end_of(Some(first)))?;
         }
         let descriptor = wgpu::CommandEncoderDescriptor { label: None };
         let mut encoder = self.device.wgpu().create_command_encoder(&descriptor);
@@ -284,21 +295,25 @@ impl Recording for Encoded {
         let alone = self.device.vulkan().map(|vulkan| vulkan.queue(0));
         let submission = self.device.queue().submit([commands]);
         drop(alone);
-        *state = State::Started(submission.clone());
+        *state = State::Started(submission.clone(), is_read);
         self.pending.push_back(submission);
         self.device.check()
     }
 
     fn wait(&mut self, slot: usize) -> Result<(), GpuError> {
-        let State::Started(submission) = &self.slots[slot].state else { return self.device.check() };
-        let submission = submission.clone();
+        let State::Started(submission, is_read) = &self.slots[slot].state else { return self.device.check() };
+        let until = end_of(Some(submission.clone()));
+        if !is_read {
+            self.slots[slot].state = State::None;
+            return poll(&self.device, until);
+        }
         let failed = |error: &dyn std::fmt::Display| {
             GpuError::new(GpuErrorKind::Failed, format!("the outputs cannot be read: {error}"))
         };
         let (sender, receiver) = std::sync::mpsc::channel();
         let staging = self.slots[slot].staging.clone();
         staging.map_async(wgpu::MapMode::Read, .., move |result| drop(sender.send(result)));
-        self.wait_for(submission)?;
+        poll(&self.device, until)?;
         receiver.recv().map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
         {
             let mapped = staging.get_mapped_range(..).map_err(|error| failed(&error))?;

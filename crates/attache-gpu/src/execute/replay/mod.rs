@@ -1,12 +1,13 @@
-//! Vulkan's own way: everything is recorded once into a command buffer, which each run hands to the queue again.
+//! The interface through Vulkan: the commands of a run are recorded once and submitted again for each run.
 //!
-//! A run allocates nothing, writes no descriptor and validates nothing. The host writes inputs where the device reads them
-//! and reads outputs from memory that it sees; barriers stand only where one dispatch needs what another did.
+//! A run allocates no device memory, writes no descriptors and validates nothing, unless it is the first one on a
+//! further stream, which is recorded then. The host writes inputs to memory that the shaders read. Outputs are copied
+//! on the device to memory that the host reads. There are barriers only where one dispatch depends on another.
 #![allow(unsafe_code)]
 
-mod lane;
-mod owned;
+mod resources;
 mod shared;
+mod stream;
 mod submissions;
 
 use std::ops::Range;
@@ -17,28 +18,29 @@ use ash::vk;
 use attache_base::copy;
 use attache_base::parallel::both;
 
-use self::lane::{Bound, Lane, Script, Scripted};
-use self::owned::Owned;
+use self::resources::ReplayResources;
 use self::shared::{Links, Shared};
-use super::{Cost, Recorder, Recording, Runs, SharedValue, Span, Times, no_timestamps, params};
-use crate::device::Device;
+use self::stream::{Bindings, CommandList, ListedDispatch, Stream};
+use super::{Interface, Recording, RecordingCost, Runs, SharedValue, Span, Times, no_timestamps, params};
 use crate::device::vulkan::{Pipeline, Use, Vulkan, failed};
-use crate::kernel::{GpuError, GpuErrorKind};
+use crate::device::{Device, Submission};
+use crate::kernel::{DeviceLimits, GpuError, GpuErrorKind};
 use crate::layout::ALIGNMENT;
-use crate::plan::{Buffer, BufferRange, Dispatch, Plan, WeightSource, padded};
+use crate::plan::{BufferRange, Dispatch, Plan, PlanBuffer, WeightSource, padded};
 
-/// Bytes of outputs from which on two parts come one after the other, so that the host has the first while the second comes.
+/// Minimum number of bytes of a part of the outputs, unless there is only one part. The parts are copied one after the
+/// other, so that the host can process the first one while the next one is copied.
 const PART: usize = 512 << 10;
 
-/// Most parts.
+/// Maximum number of parts.
 const PARTS: usize = 4;
 
-/// Bytes of all arenas together, but for the first: who needs more keeps a device busy by himself.
+/// Maximum number of bytes of all arenas except the first. A larger network keeps the device busy without concurrent
+/// runs.
 const MAX_ARENAS: usize = 256 << 20;
 
-/// Records command buffers for devices that were opened here through Vulkan.
-#[derive(Debug)]
-pub(super) struct Replay;
+/// The interface through Vulkan. It requires a device that was opened by this crate.
+pub(super) struct Replay(pub(super) Device);
 
 /// A range of one of the recording's buffers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,58 +49,73 @@ struct Slice {
     range: Range<usize>,
 }
 
-/// What the runs of one slot need for themselves.
+/// The memory of the runs of one slot, and their submissions.
 #[derive(Default)]
 struct Slot {
     inputs: Vec<Slice>,
     outputs: Vec<Slice>,
-    /// The lane and the submission of the last run; that takes the first part of the outputs along, and others follow it.
+    /// The stream of the last run and the number of its submission, which also copies the first part of the outputs.
+    /// The submissions that copy the other parts follow it.
     last: Option<(usize, usize)>,
-    /// In each lane the submission of the last run there.
+    /// For each stream, the number of the submission of the slot's last run in it. 0 if there was none.
     lasts: Vec<usize>,
-    /// How many parts were submitted.
+    /// Number of parts of the outputs that the last run copies.
     submitted: usize,
-    /// The lane and the submission that wrote outputs last.
+    /// The stream and the number of the last submission that copies outputs.
     written: Option<(usize, usize)>,
 }
 
 struct Replayed {
-    /// Before what they use: their submissions are waited for as they go.
-    lanes: Vec<Lane>,
-    /// How many there may be.
-    most_lanes: usize,
-    owned: Owned,
-    script: Script,
+    /// Declared before the resources that they use, so that they are dropped first: dropping them waits for their
+    /// submissions.
+    streams: Vec<Stream>,
+    /// Maximum number of streams.
+    max_streams: usize,
+    resources: ReplayResources,
+    command_list: CommandList,
     slots: Vec<Slot>,
-    /// What comes from other recordings and goes to them.
+    /// The values that are shared with other recordings.
     links: Links,
 }
 
-impl Recorder for Replay {
+impl Interface for Replay {
+    fn limits(&self) -> &DeviceLimits {
+        self.0.limits()
+    }
+
+    /// Recorded barriers order the accesses to a buffer.
+    fn keeps_apart(&self) -> bool {
+        false
+    }
+
+    fn has_timestamps(&self) -> bool {
+        self.0.has_timestamps(Submission::Replay)
+    }
+
     fn record(
         &self,
-        device: &Device,
         plan: &Plan,
         weights: &dyn WeightSource,
         runs: Runs,
-    ) -> Result<(Box<dyn Recording>, Cost), GpuError> {
+    ) -> Result<(Box<dyn Recording>, RecordingCost), GpuError> {
+        let device = &self.0;
         device.check()?;
         let unsupported =
             || GpuError::new(GpuErrorKind::Unsupported, "replay needs a device of its own through Vulkan");
         let vulkan = device.vulkan().ok_or_else(unsupported)?;
         let start = Instant::now();
         let elapsed = || start.elapsed().as_secs_f64() * 1e3;
-        let owned = Owned::new(device);
-        let mut builder = Builder { vulkan, plan, weights, owned, runs };
-        // Constants are packed and uploaded while the driver compiles.
+        let resources = ReplayResources::new(device);
+        let mut builder = Builder { vulkan, plan, weights, resources, runs };
+        // Constants are packed and uploaded while the driver compiles shaders.
         let compile = || vulkan.pipelines(&plan.sources()).map(|pipelines| (pipelines, elapsed()));
         let (compiled, allocated) = both(compile, || builder.allocate());
-        let (pipelines, compile_ms) = compiled?;
-        builder.owned.pipelines = pipelines;
+        let (pipelines, compile_ms) = device.noted(compiled)?;
+        builder.resources.pipelines = pipelines;
         let (map, weights_bytes) = device.noted(allocated)?;
         let recording = device.noted(builder.build(map))?;
         let upload_ms = elapsed() - compile_ms;
-        Ok((Box::new(recording), Cost { compile_ms, upload_ms, weights_bytes }))
+        Ok((Box::new(recording), RecordingCost { compile_ms, upload_ms, weights_bytes }))
     }
 }
 
@@ -106,27 +123,27 @@ struct Builder<'a> {
     vulkan: &'a Vulkan,
     plan: &'a Plan,
     weights: &'a dyn WeightSource,
-    owned: Owned,
+    resources: ReplayResources,
     runs: Runs,
 }
 
-/// The buffers, by their place in what the recording owns.
+/// Indices of the buffers in the recording's resources. Arenas of further streams follow them.
 const ARENA: usize = 0;
 const CONSTANTS: usize = 1;
 const INPUTS: usize = 2;
 const OUTPUTS: usize = 3;
 
-/// Where each buffer of the plan and each dispatch's parameters lie.
+/// The locations of the plan's buffers and of the parameters of each dispatch.
 struct Map {
     arena_bytes: usize,
     banks: Vec<usize>,
     params: Vec<Slice>,
-    /// Of every slot.
+    /// The inputs of each slot.
     inputs: Vec<Vec<Slice>>,
     outputs: Vec<Vec<Slice>>,
 }
 
-/// Ranges one after the other in a buffer, each aligned, for every slot; and the end of the last.
+/// Consecutive, aligned ranges of these sizes in a buffer for each slot. Also returns the end of the last range.
 fn in_order(buffer: usize, slots: usize, sizes: &[usize]) -> (Vec<Vec<Slice>>, usize) {
     let mut end = 0;
     let mut slice = |size: &usize| {
@@ -138,7 +155,7 @@ fn in_order(buffer: usize, slots: usize, sizes: &[usize]) -> (Vec<Vec<Slice>>, u
     (slices, end)
 }
 
-/// What comes together of outputs that lie one after the other.
+/// Splits consecutive outputs into the ranges that are copied together.
 fn in_parts(outputs: &[Slice]) -> Vec<Range<usize>> {
     let start = outputs.first().map_or(0, |slice| slice.range.start);
     let end = outputs.last().map_or(start, |slice| slice.range.end);
@@ -149,30 +166,31 @@ fn in_parts(outputs: &[Slice]) -> Vec<Range<usize>> {
 
 impl Builder<'_> {
     fn build(mut self, map: Map) -> Result<Replayed, GpuError> {
-        let script = self.script(&map)?;
+        let command_list = self.command_list(&map)?;
         if self.runs.timed {
             self.query_pool()?;
         }
-        let first = script.record(&mut self.owned, (0, ARENA))?;
+        let first = command_list.record(&mut self.resources, (0, ARENA))?;
         let slots = map.inputs.iter().zip(&map.outputs);
         let slots =
             slots.map(|(inputs, outputs)| Slot { inputs: inputs.clone(), outputs: outputs.clone(), ..Slot::default() });
-        // Who has one slot doesn't start a run before the last one ended.
-        let more = if self.runs.slots > 1 { MAX_ARENAS / map.arena_bytes.max(1) } else { 0 };
-        let most_lanes = self.vulkan.lanes().min(1 + more);
+        // With a single slot, a run usually starts after the previous one has ended, so one stream suffices. Timestamps
+        // have one query pool, so that timed runs must not overlap.
+        let more = if self.runs.slots > 1 && !self.runs.timed { MAX_ARENAS / map.arena_bytes.max(1) } else { 0 };
+        let max_streams = self.vulkan.streams().min(1 + more);
         Ok(Replayed {
-            lanes: vec![first],
-            most_lanes,
-            owned: self.owned,
-            script,
+            streams: vec![first],
+            max_streams,
+            resources: self.resources,
+            command_list,
             slots: slots.collect(),
             links: Links::default(),
         })
     }
 
-    fn script(&self, map: &Map) -> Result<Script, GpuError> {
-        let scripted = |(dispatch, pipeline): (&Dispatch, &Arc<Pipeline>)| {
-            Ok(Scripted {
+    fn command_list(&self, map: &Map) -> Result<CommandList, GpuError> {
+        let listed = |(dispatch, pipeline): (&Dispatch, &Arc<Pipeline>)| {
+            Ok(ListedDispatch {
                 pipeline: pipeline.raw,
                 layout: self.vulkan.layout(dispatch.bindings.len())?,
                 groups: dispatch.groups,
@@ -182,11 +200,11 @@ impl Builder<'_> {
         let bound = |slot: usize| {
             let outputs = self.plan.outputs.iter().zip(&map.outputs[slot]);
             let outputs = outputs.map(|(range, to)| [self.place(map, slot, range), to.clone()]).collect();
-            Bound { dispatches: self.bound(map, slot), outputs }
+            Bindings { dispatches: self.bound(map, slot), outputs }
         };
-        let dispatches = self.plan.dispatches.iter().zip(&self.owned.pipelines);
-        Ok(Script {
-            dispatches: dispatches.map(scripted).collect::<Result<_, GpuError>>()?,
+        let dispatches = self.plan.dispatches.iter().zip(&self.resources.pipelines);
+        Ok(CommandList {
+            dispatches: dispatches.map(listed).collect::<Result<_, GpuError>>()?,
             slots: (0..self.runs.slots).map(bound).collect(),
             parts: map.outputs.iter().map(|outputs| in_parts(outputs)).collect(),
             arena: ARENA,
@@ -195,20 +213,20 @@ impl Builder<'_> {
         })
     }
 
-    /// Makes room for two timestamps for each dispatch.
+    /// Creates a query pool with two timestamps for each dispatch.
     fn query_pool(&mut self) -> Result<(), GpuError> {
         self.vulkan.ticks.ok_or_else(no_timestamps)?;
         let stamps = 2 * self.plan.dispatches.len() as u32;
         if stamps > 0 {
             let info = vk::QueryPoolCreateInfo::default().query_type(vk::QueryType::TIMESTAMP).query_count(stamps);
-            // SAFETY: the device lives.
+            // SAFETY: the device exists.
             let pool = unsafe { self.vulkan.raw.create_query_pool(&info, None) };
-            self.owned.queries = pool.map_err(failed("timestamps"))?;
+            self.resources.queries = pool.map_err(failed("timestamps"))?;
         }
         Ok(())
     }
 
-    /// All memory, with the constants in it; where everything lies, and the bytes of constants.
+    /// Allocates all buffers and uploads the constants. Returns the locations and the number of bytes of constants.
     fn allocate(&mut self) -> Result<(Map, usize), GpuError> {
         let plan = self.plan;
         let mut end = 0;
@@ -218,35 +236,35 @@ impl Builder<'_> {
             end = (end + bytes).next_multiple_of(ALIGNMENT);
         }
         let arena_bytes = end;
-        self.owned.add(arena_bytes, Use::Device)?;
-        // Behind the weights come the parameters.
+        self.resources.add(arena_bytes, Use::Device)?;
+        // The parameters follow the weights.
         let start = plan.weight_bytes().next_multiple_of(ALIGNMENT);
         let (params, ranges) = params(plan);
-        self.owned.add(start + params.len(), Use::Device)?;
+        self.resources.add(start + params.len(), Use::Device)?;
         let weights = self.weights.block()?;
-        self.owned.upload(&[(0, &weights), (start, &params)], CONSTANTS)?;
+        self.resources.upload(&[(0, &weights), (start, &params)], CONSTANTS)?;
         let params = ranges.iter().map(|(offset, size)| start + offset..start + offset + size);
         let params = params.map(|range| Slice { buffer: CONSTANTS, range }).collect();
         let (inputs, end) = in_order(INPUTS, self.runs.slots, &plan.inputs);
-        self.owned.add(end, Use::Write)?;
+        self.resources.add(end, Use::Write)?;
         let sizes: Vec<usize> = plan.outputs.iter().map(|output| output.size).collect();
         let (outputs, end) = in_order(OUTPUTS, self.runs.slots, &sizes);
-        self.owned.add(end, Use::Read)?;
+        self.resources.add(end, Use::Read)?;
         let weights_bytes = plan.weights.iter().map(|weight| padded(weight.size)).sum();
         Ok((Map { arena_bytes, banks, params, inputs, outputs }, weights_bytes))
     }
 
     fn place(&self, map: &Map, slot: usize, range: &BufferRange) -> Slice {
         let (buffer, start) = match range.buffer {
-            Buffer::Input(index) => return map.inputs[slot][index].clone(),
-            Buffer::Bank(bank) => (ARENA, map.banks[bank]),
-            Buffer::Weights => (CONSTANTS, 0),
+            PlanBuffer::Input(index) => return map.inputs[slot][index].clone(),
+            PlanBuffer::Bank(bank) => (ARENA, map.banks[bank]),
+            PlanBuffer::Weights => (CONSTANTS, 0),
         };
         let start = start + range.offset;
         Slice { buffer, range: start..start + padded(range.size) }
     }
 
-    /// What each dispatch binds in a slot's runs, its parameters first.
+    /// The bindings of each dispatch in a slot's runs. The parameters come first.
     fn bound(&self, map: &Map, slot: usize) -> Vec<Vec<Slice>> {
         let dispatches = self.plan.dispatches.iter().zip(&map.params);
         let bound = |(dispatch, params): (&Dispatch, &Slice)| {
@@ -258,31 +276,34 @@ impl Builder<'_> {
 }
 
 impl Replayed {
-    /// The lane for another run: one that has nothing to do, another one where all are busy, or that which is least so.
-    fn lane(&mut self) -> Result<usize, GpuError> {
-        for (index, lane) in self.lanes.iter().enumerate() {
-            if lane.submissions.is_idle()? {
+    /// The stream for the next run: an idle one, otherwise a new one, otherwise the one with the fewest pending
+    /// submissions.
+    fn stream(&mut self) -> Result<usize, GpuError> {
+        for (index, stream) in self.streams.iter().enumerate() {
+            if stream.submissions.is_idle()? {
                 return Ok(index);
             }
         }
-        if self.lanes.len() < self.most_lanes {
-            match self.another_lane() {
-                Ok(lane) => self.lanes.push(lane),
-                Err(error) if error.kind() == GpuErrorKind::DeviceLost => return self.owned.device.noted(Err(error)),
+        if self.streams.len() < self.max_streams {
+            match self.another_stream() {
+                Ok(stream) => self.streams.push(stream),
+                Err(error) if error.kind() == GpuErrorKind::DeviceLost => {
+                    return self.resources.device.noted(Err(error));
+                }
                 Err(error) => {
                     tracing::debug!(%error, "no more runs beside each other");
-                    self.most_lanes = self.lanes.len();
+                    self.max_streams = self.streams.len();
                 }
             }
         }
-        let least = self.lanes.iter().enumerate().min_by_key(|(_, lane)| lane.submissions.pending());
+        let least = self.streams.iter().enumerate().min_by_key(|(_, stream)| stream.submissions.pending());
         Ok(least.map_or(0, |(index, _)| index))
     }
 
-    fn another_lane(&mut self) -> Result<Lane, GpuError> {
-        self.owned.add(self.script.arena_bytes, Use::Device)?;
-        let arena = self.owned.buffers.len() - 1;
-        self.script.record(&mut self.owned, (self.lanes.len(), arena))
+    fn another_stream(&mut self) -> Result<Stream, GpuError> {
+        self.resources.add(self.command_list.arena_bytes, Use::Device)?;
+        let arena = self.resources.buffers.len() - 1;
+        self.command_list.record(&mut self.resources, (self.streams.len(), arena))
     }
 }
 
@@ -295,38 +316,38 @@ impl Recording for Replayed {
     }
 
     fn input_mut(&mut self, slot: usize, input: usize) -> Result<Option<&mut [u8]>, GpuError> {
-        // A run under way still reads what was written before, and so do copies of outputs that are inputs.
+        // Pending runs still read the previous bytes, and so do pending copies of outputs that are inputs.
         self.wait(slot)?;
-        if let Some((lane, number)) = self.slots[slot].written {
-            self.lanes[lane].submissions.wait(number)?;
+        if let Some((stream, number)) = self.slots[slot].written {
+            self.streams[stream].submissions.wait(number)?;
         }
         let range = self.slots[slot].inputs[input].range.clone();
-        // SAFETY: neither a run of the slot nor a copy is under way, and others have other ranges.
-        Ok(Some(unsafe { self.owned.buffers[INPUTS].bytes_mut(range) }))
+        // SAFETY: no run of the slot and no copy of its outputs is pending, and other slots use other ranges.
+        Ok(Some(unsafe { self.resources.buffers[INPUTS].bytes_mut(range) }))
     }
 
     fn read_input(&mut self, slot: usize, input: usize, bytes: &mut [u8]) -> Result<(), GpuError> {
-        self.owned.download(&self.slots[slot].inputs[input], bytes)
+        self.resources.download(&self.slots[slot].inputs[input], bytes)
     }
 
     fn submit(&mut self, slot: usize, is_read: bool) -> Result<(), GpuError> {
-        self.owned.device.check()?;
-        let index = self.lane()?;
-        if let Some((lane, number)) = self.slots[slot].written.filter(|(lane, _)| is_read && *lane != index) {
-            self.lanes[lane].submissions.wait(number)?;
+        self.resources.device.check()?;
+        let index = self.stream()?;
+        if let Some((stream, number)) = self.slots[slot].written.filter(|(stream, _)| is_read && *stream != index) {
+            self.streams[stream].submissions.wait(number)?;
         }
-        let (count, lane) = (self.lanes.len(), &mut self.lanes[index]);
-        let [before, after] = self.links.commands(&mut self.owned)?;
-        let (recorded, slot) = (&lane.slots[slot], &mut self.slots[slot]);
+        let (count, stream) = (self.streams.len(), &mut self.streams[index]);
+        let [before, after] = self.links.commands(&mut self.resources)?;
+        let (recorded, slot) = (&stream.slots[slot], &mut self.slots[slot]);
         let first = if is_read { &recorded.copies[..1] } else { &[] };
         let run = before.into_iter().chain([recorded.commands]).chain(after);
-        let number = lane.submissions.submit(&run.chain(first.iter().copied()).collect::<Vec<_>>())?;
+        let number = stream.submissions.submit(&run.chain(first.iter().copied()).collect::<Vec<_>>())?;
         (slot.last, slot.submitted) = (Some((index, number)), first.len());
         slot.written = if is_read { slot.last } else { slot.written };
         slot.lasts.resize(count, 0);
         slot.lasts[index] = number;
         for copies in recorded.copies.iter().skip(1).filter(|_| is_read) {
-            slot.written = Some((index, lane.submissions.submit(&[*copies])?));
+            slot.written = Some((index, stream.submissions.submit(&[*copies])?));
             slot.submitted += 1;
         }
         Ok(())
@@ -334,13 +355,15 @@ impl Recording for Replayed {
 
     fn wait(&mut self, slot: usize) -> Result<(), GpuError> {
         let lasts = self.slots[slot].lasts.iter();
-        self.lanes.iter_mut().zip(lasts).try_for_each(|(lane, last)| lane.submissions.wait(*last))
+        self.streams.iter_mut().zip(lasts).try_for_each(|(stream, last)| stream.submissions.wait(*last))
     }
 
     fn output(&self, slot: usize, output: usize, least: usize) -> Result<Option<&[u8]>, GpuError> {
-        let (Some(parts), Some(slot)) = (self.script.parts.get(slot), self.slots.get(slot)) else { return Ok(None) };
-        let Some((lane, number)) = slot.last else { return Ok(None) };
-        let submissions = &self.lanes[lane].submissions;
+        let (Some(parts), Some(slot)) = (self.command_list.parts.get(slot), self.slots.get(slot)) else {
+            return Ok(None);
+        };
+        let Some((stream, number)) = slot.last else { return Ok(None) };
+        let submissions = &self.streams[stream].submissions;
         let Some(Slice { range, .. }) = slot.outputs.get(output).filter(|_| submissions.has_ended(number)) else {
             return Ok(None);
         };
@@ -351,51 +374,52 @@ impl Recording for Replayed {
         };
         submissions.look(number + part)?;
         let there = range.start..range.end.min(submitted[part].end);
-        self.owned.vulkan().invalidate(&self.owned.buffers[OUTPUTS], there.clone())?;
-        // SAFETY: the copies up to there have ended, and none starts while this is borrowed; others have other ranges.
-        Ok(Some(unsafe { self.owned.buffers[OUTPUTS].bytes(there) }))
+        let invalidated = self.resources.vulkan().invalidate(&self.resources.buffers[OUTPUTS], there.clone());
+        self.resources.device.noted(invalidated)?;
+        // SAFETY: the copies to this range have ended, and none starts during the borrow. Other slots use other ranges.
+        Ok(Some(unsafe { self.resources.buffers[OUTPUTS].bytes(there) }))
     }
 
     fn share(&mut self, output: usize) -> Result<Option<SharedValue>, GpuError> {
-        // Runs that go on beside each other have several arenas, and no order.
-        let bound = if self.most_lanes == 1 { &self.script.slots[..] } else { &[] };
-        let [Bound { outputs, .. }] = bound else { return Ok(None) };
+        // Concurrent runs use several arenas and have no order.
+        let bound = if self.max_streams == 1 { &self.command_list.slots[..] } else { &[] };
+        let [Bindings { outputs, .. }] = bound else { return Ok(None) };
         let Some([from, _]) = outputs.get(output) else { return Ok(None) };
-        let shared = self.links.leave(&self.owned, output, from);
-        Ok(Some(self.owned.device.noted(shared)?))
+        let shared = self.links.leave(&self.resources, output, from);
+        Ok(Some(self.resources.device.noted(shared)?))
     }
 
     fn take(&mut self, input: usize, shared: &SharedValue) -> Result<bool, GpuError> {
-        let slots = if self.most_lanes == 1 { &self.slots[..] } else { &[] };
+        let slots = if self.max_streams == 1 { &self.slots[..] } else { &[] };
         let ([slot], Ok(shared)) = (slots, shared.clone().downcast::<Shared>()) else { return Ok(false) };
-        Ok(slot.inputs.get(input).is_some_and(|to| self.links.take(&self.owned, &shared, to)))
+        Ok(slot.inputs.get(input).is_some_and(|to| self.links.take(&self.resources, &shared, to)))
     }
 
-    fn keep_back(&mut self, outputs: &[usize]) -> Result<(), GpuError> {
-        let ([bound], [lane]) = (&mut self.script.slots[..], &mut self.lanes[..]) else { return Ok(()) };
+    fn keep_on_device(&mut self, outputs: &[usize]) -> Result<(), GpuError> {
+        let ([bound], [stream]) = (&mut self.command_list.slots[..], &mut self.streams[..]) else { return Ok(()) };
         for (index, [_, to]) in bound.outputs.iter_mut().enumerate() {
             if outputs.contains(&index) {
                 to.range.end = to.range.start;
             }
         }
-        lane.slots[0].copies = self.script.copies(&mut self.owned, ARENA, 0)?;
+        stream.slots[0].copies = self.command_list.copies(&mut self.resources, ARENA, 0)?;
         Ok(())
     }
 
     fn times(&mut self) -> Result<Times, GpuError> {
-        let lane = &mut self.lanes[0];
-        lane.submissions.wait_for_all()?;
-        let vulkan = self.owned.vulkan();
-        let ticks = vulkan.ticks.filter(|_| self.script.timed).ok_or_else(no_timestamps)?;
-        let mut stamps = vec![0u64; 2 * self.script.dispatches.len()];
+        let stream = &mut self.streams[0];
+        stream.submissions.wait_for_all()?;
+        let vulkan = self.resources.vulkan();
+        let ticks = vulkan.ticks.filter(|_| self.command_list.timed).ok_or_else(no_timestamps)?;
+        let mut stamps = vec![0u64; 2 * self.command_list.dispatches.len()];
         if !stamps.is_empty() {
             let flags = vk::QueryResultFlags::TYPE_64;
-            // SAFETY: the pool is the recording's own, and no run is under way.
-            let got = unsafe { vulkan.raw.get_query_pool_results(self.owned.queries, 0, &mut stamps, flags) };
-            got.map_err(failed("timestamps"))?;
+            // SAFETY: the pool belongs to the recording, and no run is pending.
+            let got = unsafe { vulkan.raw.get_query_pool_results(self.resources.queries, 0, &mut stamps, flags) };
+            self.resources.device.noted(got.map_err(failed("timestamps")))?;
         }
         let spans = Span::of_ticks(&stamps, ticks.bits, ticks.nanoseconds);
-        Ok(Times { spans, barriers: Some(lane.barriers) })
+        Ok(Times { spans, barriers: Some(stream.barriers) })
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ash::vk;
 
 use super::Slice;
-use super::owned::Owned;
+use super::resources::ReplayResources;
 use crate::device::Device;
 use crate::device::vulkan::{Buffer, Use};
 use crate::kernel::GpuError;
@@ -52,13 +52,18 @@ pub(super) struct Links {
 
 impl Links {
     /// Shared memory to which the output at this slice is copied after each run from now on.
-    pub(super) fn leave(&mut self, owned: &Owned, output: usize, from: &Slice) -> Result<Arc<Shared>, GpuError> {
+    pub(super) fn leave(
+        &mut self,
+        resources: &ReplayResources,
+        output: usize,
+        from: &Slice,
+    ) -> Result<Arc<Shared>, GpuError> {
         if let Some((_, _, shared)) = self.left.iter().find(|(other, ..)| *other == output) {
             return Ok(shared.clone());
         }
         let bytes = from.range.len();
-        let buffer = Some(owned.vulkan().buffer(bytes, Use::Device)?);
-        let shared = Arc::new(Shared { device: owned.device.clone(), buffer, bytes });
+        let buffer = Some(resources.vulkan().buffer(bytes, Use::Device)?);
+        let shared = Arc::new(Shared { device: resources.device.clone(), buffer, bytes });
         self.left.push((output, from.clone(), shared.clone()));
         self.is_recorded = false;
         Ok(shared)
@@ -66,8 +71,8 @@ impl Links {
 
     /// Copies shared memory to the input at this slice before each run from now on. Returns `false` without doing so if
     /// the memory belongs to another device or has another size.
-    pub(super) fn take(&mut self, owned: &Owned, shared: &Arc<Shared>, to: &Slice) -> bool {
-        let own = shared.device.vulkan().map(|vulkan| vulkan.raw.handle()) == Some(owned.vulkan().raw.handle());
+    pub(super) fn take(&mut self, resources: &ReplayResources, shared: &Arc<Shared>, to: &Slice) -> bool {
+        let own = shared.device.vulkan().map(|vulkan| vulkan.raw.handle()) == Some(resources.vulkan().raw.handle());
         if !own || shared.bytes != to.range.len() {
             return false;
         }
@@ -78,14 +83,20 @@ impl Links {
     }
 
     /// The command buffers to submit before and after those of a run.
-    pub(super) fn commands(&mut self, owned: &mut Owned) -> Result<[Option<vk::CommandBuffer>; 2], GpuError> {
+    pub(super) fn commands(
+        &mut self,
+        resources: &mut ReplayResources,
+    ) -> Result<[Option<vk::CommandBuffer>; 2], GpuError> {
         if !self.is_recorded {
-            let copy = |owned: &Owned, from: &Slice| (owned.buffers[from.buffer].raw, from.range.start as u64);
-            let taken = self.taken.iter().map(|(shared, to)| ((shared.raw(), 0), copy(owned, to), shared.bytes));
+            let copy = |resources: &ReplayResources, from: &Slice| {
+                (resources.buffers[from.buffer].raw, from.range.start as u64)
+            };
+            let taken = self.taken.iter().map(|(shared, to)| ((shared.raw(), 0), copy(resources, to), shared.bytes));
             let taken: Vec<Copy> = taken.collect();
-            let left = self.left.iter().map(|(_, from, shared)| (copy(owned, from), (shared.raw(), 0), shared.bytes));
+            let left =
+                self.left.iter().map(|(_, from, shared)| (copy(resources, from), (shared.raw(), 0), shared.bytes));
             let left: Vec<Copy> = left.collect();
-            (self.before, self.after) = (record(owned, &taken)?, record(owned, &left)?);
+            (self.before, self.after) = (record(resources, &taken)?, record(resources, &left)?);
             self.is_recorded = true;
         }
         Ok([self.before, self.after])
@@ -97,23 +108,23 @@ type Copy = ((vk::Buffer, u64), (vk::Buffer, u64), usize);
 
 /// Records copies between barriers: after all earlier commands and before all later ones. `None` if there are no
 /// copies.
-fn record(owned: &mut Owned, copies: &[Copy]) -> Result<Option<vk::CommandBuffer>, GpuError> {
+fn record(resources: &mut ReplayResources, copies: &[Copy]) -> Result<Option<vk::CommandBuffer>, GpuError> {
     use vk::{AccessFlags as Access, PipelineStageFlags as Stage};
     if copies.is_empty() {
         return Ok(None);
     }
-    let commands = owned.command_buffer()?;
+    let commands = resources.command_buffer()?;
     let all = Stage::COMPUTE_SHADER | Stage::TRANSFER;
     let written = Access::SHADER_WRITE | Access::TRANSFER_WRITE;
     let copied = Access::TRANSFER_READ | Access::TRANSFER_WRITE;
-    owned.barrier(commands, (all, written), (Stage::TRANSFER, copied));
+    resources.barrier(commands, (all, written), (Stage::TRANSFER, copied));
     for ((from, src_offset), (to, dst_offset), bytes) in copies {
         let region = vk::BufferCopy { src_offset: *src_offset, dst_offset: *dst_offset, size: *bytes as u64 };
         // SAFETY: both ranges are inside their buffers, which exist as long as the recording.
-        unsafe { owned.vulkan().raw.cmd_copy_buffer(commands, *from, *to, &[region]) };
+        unsafe { resources.vulkan().raw.cmd_copy_buffer(commands, *from, *to, &[region]) };
     }
     let used = Access::SHADER_READ | Access::SHADER_WRITE | copied;
-    owned.barrier(commands, (Stage::TRANSFER, Access::TRANSFER_WRITE), (all, used));
-    owned.end(commands)?;
+    resources.barrier(commands, (Stage::TRANSFER, Access::TRANSFER_WRITE), (all, used));
+    resources.end(commands)?;
     Ok(Some(commands))
 }

@@ -1,4 +1,4 @@
-//! The submissions of a lane to its queue, in order, each with a fence that is signalled when it has ended.
+//! The submissions of a stream to its queue, in order, each with a fence that is signalled when it has ended.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ use crate::kernel::GpuError;
 /// small network.
 const SPIN: Duration = Duration::from_micros(500);
 
-/// Submissions of one lane. They are numbered from 1 and end in order.
+/// Submissions of one stream. They are numbered from 1 and end in order.
 pub(super) struct Submissions {
     device: Device,
     /// The number of the queue.

@@ -1,4 +1,4 @@
-//! How a program was planned: its kernels, shaders and places in memory, for people and for whoever costs dispatches.
+//! How a program was planned: its kernels, shaders and memory locations. For reports, and for the cost of dispatches.
 
 mod pack;
 mod validate;
@@ -7,62 +7,68 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
 use attache_base::Bytes;
-use attache_gpu_ir::{Expression, Primitive, Program, Source, Value, ValueId, Whole};
+use attache_gpu_ir::{Expression, IntExpression, Primitive, Program, Source, Value, ValueId};
 
 use self::pack::weights;
 use self::validate::validate_report;
 use super::hazards::Hazards;
 use super::weights::Weight;
-use super::{BoundRange, Buffer, BufferRange, Dispatch, Plan};
+use super::{BoundRange, BufferRange, Dispatch, Plan, PlanBuffer};
 use crate::fuse::{fuse, split};
 use crate::kernel::{
-    Epilogue, GpuError, GpuErrorKind, Kernel, Limits, Precision, Storage, Storages, broken, roots, validate,
+    DeviceLimits, Epilogue, GpuError, GpuErrorKind, Kernel, Precision, StorageFormat, StorageFormats, broken, roots,
+    validate,
 };
-use crate::layout::{Excess, Layout, Place, Rules};
+use crate::layout::{ArenaOverhead, Layout, LayoutConstraints, Location};
 use crate::variants::write;
 use crate::wgsl::{Binding, Shader};
 
 /// A dispatch with the kernel that it belongs to.
 #[derive(Clone, Debug)]
 pub struct PlannedDispatch {
-    /// What runs, and on what.
+    /// The shader and its bindings.
     pub shader: Shader,
-    /// The kernel, by its place in [`PlanReport::kernels`].
+    /// The kernel, as an index into [`PlanReport::kernels`].
     pub kernel: usize,
 }
 
-/// A planned program. [`PlanReport::plan`] is what a device runs of it.
+/// A planned program. [`PlanReport::plan`] returns the part that a device runs.
 #[derive(Clone, Debug)]
 pub struct PlanReport {
     /// The program.
     pub program: Program,
-    /// In which numbers it computes.
+    /// The precision of storage and arithmetic.
     pub precision: Precision,
-    /// How its values are stored.
-    pub storages: Storages,
+    /// The storage format of each value.
+    pub storages: StorageFormats,
     /// Its kernels.
     pub kernels: Vec<Kernel>,
     /// The dispatches, in order.
     pub dispatches: Vec<PlannedDispatch>,
-    /// Where values lie.
+    /// The memory location of each value.
     pub layout: Layout,
-    /// Variants that could have written some kernel that another wrote.
+    /// Variants that apply to some kernel for which another variant was chosen.
     pub alternatives: BTreeSet<&'static str>,
 }
 
 impl PlanReport {
-    /// Plans a program for a device of these limits. With `apart` no dispatch reads the buffer that it writes, as
-    /// [`Submission::keeps_apart`](crate::Submission::keeps_apart) asks for.
-    pub fn new(mut program: Program, precision: Precision, limits: &Limits, apart: bool) -> Result<Self, GpuError> {
+    /// Plans a program for a device of these limits. With `apart`, no dispatch reads the buffer that it writes, as an
+    /// interface may require (`Interface::keeps_apart`).
+    pub fn new(
+        mut program: Program,
+        precision: Precision,
+        limits: &DeviceLimits,
+        apart: bool,
+    ) -> Result<Self, GpuError> {
         program.validate().map_err(|error| GpuError::new(GpuErrorKind::Failed, error.to_string()))?;
         settle_reshapes(&mut program);
         let fused = fuse(&program, limits);
         validate(&program, &fused, "fusion")?;
         let mut kernels = split(&mut program, fused, limits.max_bindings);
         validate(&program, &kernels, "splitting")?;
-        let mut storages = Storages::new(&program, precision.storage(limits.shader_f16));
+        let mut storages = StorageFormats::new(&program, precision.storage(limits.shader_f16));
         let (mut dispatches, mut alternatives) = (Vec::new(), BTreeSet::new());
-        let mut add = |program: &Program, kernel: &Kernel, index: usize, storages: &mut Storages| {
+        let mut add = |program: &Program, kernel: &Kernel, index: usize, storages: &mut StorageFormats| {
             let written = write(program, kernel, storages, limits);
             settle(&written.shaders, storages);
             alternatives.extend(written.alternatives);
@@ -76,14 +82,14 @@ impl PlanReport {
             kernels.push(narrowing);
         }
         let constants = constants(&program, &dispatches);
-        let rules = Rules { alignment: limits.alignment, apart };
+        let rules = LayoutConstraints { alignment: limits.alignment, apart };
         let layout = Layout::new(&program, &kernels, constants, &storages, rules);
         let report = Self { program, precision, storages, kernels, dispatches, layout, alternatives };
         validate_report(&report)?;
         Ok(report)
     }
 
-    /// What a device runs, as plain data. An error where a dispatch binds what lies nowhere.
+    /// The part that a device runs, as plain data. Fails if a dispatch binds a value without memory.
     pub fn plan(&self) -> Result<Plan, GpuError> {
         let weights = weights(self);
         let mut packed = weights[self.layout.constants.len()..].iter();
@@ -101,7 +107,7 @@ impl PlanReport {
                 Ok(BoundRange { range, writes: matches!(binding, Binding::Write(..)) })
             });
             let bindings = bindings.collect::<Result<Vec<_>, GpuError>>()?;
-            let needs_barrier = hazards.meet(&bindings);
+            let needs_barrier = hazards.needs_barrier(&bindings);
             let (groups, params) = (shader.groups, shader.params.clone());
             dispatches.push(Dispatch {
                 shader: shaders.index(&shader.source),
@@ -113,17 +119,17 @@ impl PlanReport {
         }
         let inputs = self.program.inputs.iter().map(|id| self.bytes(*id)).collect();
         let outputs = self.program.outputs.iter().map(|id| self.range(*id, &weights)).collect::<Result<_, _>>()?;
-        Ok(Plan { shaders: shaders.texts, dispatches, inputs, outputs, banks: self.layout.banks.clone(), weights })
+        Ok(Plan { shaders: shaders.sources, dispatches, inputs, outputs, banks: self.layout.banks.clone(), weights })
     }
 
-    /// Where a value lies.
+    /// The memory range of a value.
     fn range(&self, id: ValueId, weights: &[Weight]) -> Result<BufferRange, GpuError> {
         let size = self.bytes(id);
-        match self.layout.places[id.index()] {
-            Place::Input(index) => Ok(BufferRange { buffer: Buffer::Input(index), offset: 0, size }),
-            Place::Constant(index) => Ok(BufferRange { size, ..weights[index].range() }),
-            Place::Bank { bank, offset } => Ok(BufferRange { buffer: Buffer::Bank(bank), offset, size }),
-            Place::Nowhere => Err(broken(format!("%{} lies nowhere", id.0))),
+        match self.layout.locations[id.index()] {
+            Location::Input(index) => Ok(BufferRange { buffer: PlanBuffer::Input(index), offset: 0, size }),
+            Location::Constant(index) => Ok(BufferRange { size, ..weights[index].range() }),
+            Location::Bank { bank, offset } => Ok(BufferRange { buffer: PlanBuffer::Bank(bank), offset, size }),
+            Location::Unallocated => Err(broken(format!("%{} has no memory", id.0))),
         }
     }
 
@@ -132,12 +138,12 @@ impl PlanReport {
         self.storages.bytes(&self.program, id)
     }
 
-    /// Bytes of all intermediate values' banks.
+    /// Bytes of all banks of intermediate values.
     pub fn arena_bytes(&self) -> usize {
         self.layout.banks.iter().sum()
     }
 
-    /// Bytes of constants that the host has for it, those that kernels packed for themselves among them.
+    /// Bytes of host memory for constants, including packed weights.
     pub fn host_constant_bytes(&self) -> usize {
         let constants = self.program.values.iter().map(|value| match &value.source {
             Source::Constant(constant) => constant.bytes.len(),
@@ -145,15 +151,15 @@ impl PlanReport {
         });
         let bindings = self.dispatches.iter().flat_map(|dispatch| &dispatch.shader.bindings);
         let packed = bindings.map(|binding| match binding {
-            Binding::Packed(numbers) => size_of_val(numbers.numbers()),
-            Binding::Words(words) => size_of_val(words.numbers()),
+            Binding::Packed(floats) => size_of_val(floats.elements()),
+            Binding::Words(words) => size_of_val(words.elements()),
             Binding::Read(_) | Binding::Write(..) => 0,
         });
         constants.chain(packed).sum()
     }
 
-    /// Gives up the host's memory for constants, once a recording has them: what is told of the plan stays true, but nothing
-    /// can be recorded of it any more.
+    /// Frees the host memory of constants, once a recording has uploaded them. The report stays valid, but no further
+    /// recording can be made from it.
     pub(crate) fn release_constants(&mut self) {
         for value in &mut self.program.values {
             if let Source::Constant(constant) = &mut value.source {
@@ -162,19 +168,19 @@ impl PlanReport {
         }
         for binding in self.dispatches.iter_mut().flat_map(|dispatch| &mut dispatch.shader.bindings) {
             match binding {
-                Binding::Packed(numbers) => numbers.release(),
+                Binding::Packed(floats) => floats.release(),
                 Binding::Words(words) => words.release(),
                 Binding::Read(_) | Binding::Write(..) => {}
             }
         }
     }
 
-    /// The variants that wrote its dispatches.
+    /// The variants that generated the dispatches.
     pub fn variants(&self) -> BTreeSet<&'static str> {
         self.dispatches.iter().map(|dispatch| dispatch.shader.variant).collect()
     }
 
-    /// For each step's origin that no longer runs by itself, into which origins' kernel it went.
+    /// For each origin whose steps were fused with those of others, the other origins of the same kernel.
     pub fn merged(&self) -> Vec<(usize, Vec<usize>)> {
         let mut merged = Vec::new();
         for kernel in self.kernels.iter().filter(|kernel| kernel.origins.len() > 1) {
@@ -187,25 +193,25 @@ impl PlanReport {
     }
 }
 
-/// Texts of shaders, each once.
+/// Sources of shaders, without duplicates.
 #[derive(Default)]
 struct Shaders<'a> {
-    texts: Vec<String>,
+    sources: Vec<String>,
     known: HashMap<&'a str, usize>,
 }
 
 impl<'a> Shaders<'a> {
     fn index(&mut self, source: &'a str) -> usize {
-        let texts = &mut self.texts;
+        let sources = &mut self.sources;
         *self.known.entry(source).or_insert_with(|| {
-            texts.push(source.to_owned());
-            texts.len() - 1
+            sources.push(source.to_owned());
+            sources.len() - 1
         })
     }
 }
 
-/// Settles how what shaders write is stored.
-fn settle(shaders: &[Shader], storages: &mut Storages) {
+/// Sets the final storage formats of the values that shaders write.
+fn settle(shaders: &[Shader], storages: &mut StorageFormats) {
     for binding in shaders.iter().flat_map(|shader| &shader.bindings) {
         if let Binding::Write(id, storage) = binding {
             storages.settle(*id, *storage);
@@ -213,29 +219,29 @@ fn settle(shaders: &[Shader], storages: &mut Storages) {
     }
 }
 
-/// Outputs whose elements fit bytes but which a kernel had to store wider become bytes after all, since those cross the
-/// bus: one more kernel each, in the place of the outputs that it narrows.
-fn narrow_outputs(program: &mut Program, storages: &mut Storages, made: &[Kernel]) -> Vec<Kernel> {
+/// Adds a kernel for each output whose elements fit bytes but are stored as 32-bit integers. The kernel converts the
+/// output to bytes, since outputs are copied to the host, and its result replaces the output.
+fn narrow_outputs(program: &mut Program, storages: &mut StorageFormats, planned: &[Kernel]) -> Vec<Kernel> {
     let mut kernels: Vec<Kernel> = Vec::new();
-    for place in 0..program.outputs.len() {
-        let wide = program.outputs[place];
-        if program.value(wide).bytes.is_none() || storages.of(wide) != Storage::I32 {
+    for output in 0..program.outputs.len() {
+        let wide = program.outputs[output];
+        if program.value(wide).bytes.is_none() || storages.of(wide) != StorageFormat::I32 {
             continue;
         }
         if let Some(known) = kernels.iter().find(|kernel| kernel.inputs == [wide]) {
-            program.outputs[place] = known.outputs[0];
+            program.outputs[output] = known.outputs[0];
             continue;
         }
         let root = roots(program)[wide.index()];
-        let maker = made.iter().find(|kernel| kernel.outputs.contains(&root));
+        let maker = planned.iter().find(|kernel| kernel.outputs.contains(&root));
         let origins: Vec<usize> = maker.and_then(|kernel| kernel.origins.last()).copied().into_iter().collect();
         let shape = program.shape(wide).clone();
-        let primitive = Primitive::WholeMap { expression: Whole::Input(0), shape };
+        let primitive = Primitive::IntMap { expression: IntExpression::Input(0), shape };
         let narrow = program.step(primitive.clone(), &[wide], 0).expect("integers map to themselves")[0];
         program.values[narrow.index()].bytes = program.value(wide).bytes;
         storages.extend(program);
-        program.outputs[place] = narrow;
-        let epilogue = Epilogue::Real(Expression::Input(0));
+        program.outputs[output] = narrow;
+        let epilogue = Epilogue::Float(Expression::Input(0));
         let operands = Vec::new();
         let (inputs, prologue, outputs, views) = (vec![wide], None, vec![narrow], Vec::new());
         kernels.push(Kernel { primitive, inputs, prologue, epilogue, operands, views, outputs, origins });
@@ -243,8 +249,8 @@ fn narrow_outputs(program: &mut Program, storages: &mut Storages, made: &[Kernel
     kernels
 }
 
-/// Values in one place are stored alike: one that isn't inner makes all that are reshaped from or to it the same, and so
-/// does one whose elements are bytes.
+/// Makes values that share memory through reshapes agree in their storage: if one of them is not inner, none is, and if
+/// one is stored as bytes, all are.
 fn settle_reshapes(program: &mut Program) {
     let reshapes: Vec<(ValueId, ValueId)> = (program.steps.iter())
         .filter(|step| matches!(step.primitive, Primitive::Reshape(_)))
@@ -254,7 +260,7 @@ fn settle_reshapes(program: &mut Program) {
         let Value { is_inner, bytes, .. } = program.values[to.index()];
         let value = &mut program.values[from.index()];
         value.is_inner &= is_inner;
-        // A constant tells by its own type how it is uploaded.
+        // The type of a constant determines how it is uploaded.
         if !matches!(value.source, Source::Constant(_)) {
             value.bytes = value.bytes.or(bytes);
         }
@@ -267,8 +273,8 @@ fn settle_reshapes(program: &mut Program) {
     }
 }
 
-/// The constants that shaders read as they are, and those that are outputs, each once, by the value in whose place they
-/// lie.
+/// The constants that shaders read unpacked, and those that are outputs, without duplicates. Each is identified by the
+/// root of its memory.
 fn constants(program: &Program, dispatches: &[PlannedDispatch]) -> Vec<ValueId> {
     let roots = roots(program);
     let read = dispatches.iter().flat_map(|dispatch| &dispatch.shader.bindings).filter_map(|binding| match binding {
@@ -288,7 +294,7 @@ impl fmt::Display for PlanReport {
         for (index, bytes) in self.layout.banks.iter().enumerate() {
             writeln!(f, "bank {index}: {bytes} bytes")?;
         }
-        let Excess { banks, alignment, planner } = self.layout.excess;
+        let ArenaOverhead { banks, alignment, planner } = self.layout.excess;
         let bound = self.layout.lower_bound;
         write!(f, "arena: {} bytes, lower bound {bound}, excess: ", self.arena_bytes())?;
         writeln!(f, "banks {banks}, alignment {alignment}, planner {planner}")?;
@@ -298,9 +304,9 @@ impl fmt::Display for PlanReport {
             write!(f, "{index}: {} [{x}, {y}, {z}]  # {:?}", dispatch.shader.variant, kernel.origins)?;
             for binding in &dispatch.shader.bindings {
                 match binding {
-                    Binding::Read(id) => write!(f, ", reads %{} {:?}", id.0, self.layout.places[id.index()])?,
-                    Binding::Write(id, _) => write!(f, ", writes %{} {:?}", id.0, self.layout.places[id.index()])?,
-                    Binding::Packed(numbers) => write!(f, ", {} packed numbers", numbers.count())?,
+                    Binding::Read(id) => write!(f, ", reads %{} {:?}", id.0, self.layout.locations[id.index()])?,
+                    Binding::Write(id, _) => write!(f, ", writes %{} {:?}", id.0, self.layout.locations[id.index()])?,
+                    Binding::Packed(floats) => write!(f, ", {} packed floats", floats.count())?,
                     Binding::Words(words) => write!(f, ", {} packed words", words.count())?,
                 }
             }

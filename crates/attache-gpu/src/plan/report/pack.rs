@@ -1,17 +1,17 @@
-//! Packs the weights of a planned program: constants, and what kernels packed of them, as the device stores them.
+//! Packs the weights of a planned program: constants and packed weights, in the format of the device.
 
 use std::borrow::Cow;
 
 use attache_gpu_ir::{Scalar, Source, ValueId};
 
 use super::PlanReport;
-use crate::kernel::{GpuError, GpuErrorKind, Storage};
+use crate::kernel::{GpuError, GpuErrorKind, StorageFormat};
 use crate::layout::ALIGNMENT;
 use crate::plan::weights::{Weight, WeightSource, padded};
 use crate::wgsl::Binding;
 
-/// The pieces: constants that shaders read as they are, in the order of the layout, then what kernels packed for themselves,
-/// in the order of the dispatches.
+/// The pieces of the block: constants that shaders read unpacked, in the order of the layout, then packed weights, in
+/// the order of the dispatches.
 pub(super) fn weights(report: &PlanReport) -> Vec<Weight> {
     let mut weights: Vec<Weight> = Vec::new();
     let mut add = |name: String, size: usize| {
@@ -30,7 +30,7 @@ pub(super) fn weights(report: &PlanReport) -> Vec<Weight> {
         let name = || format!("{} {}", of.join(" "), dispatch.shader.variant);
         for binding in &dispatch.shader.bindings {
             match binding {
-                Binding::Packed(numbers) => add(name(), numbers.count() * report.storages.packed().bytes()),
+                Binding::Packed(floats) => add(name(), floats.count() * report.storages.packed().bytes()),
                 Binding::Words(words) => add(name(), words.count() * size_of::<u32>()),
                 Binding::Read(_) | Binding::Write(..) => {}
             }
@@ -40,12 +40,12 @@ pub(super) fn weights(report: &PlanReport) -> Vec<Weight> {
 }
 
 impl WeightSource for PlanReport {
-    /// Packs them; good until the report's constants are released.
+    /// Packs the weights. Must not be called after the report's constants were released.
     fn block(&self) -> Result<Cow<'_, [u8]>, GpuError> {
         let weights = weights(self);
         let mut block = Vec::with_capacity(weights.last().map_or(0, |weight| weight.offset + padded(weight.size)));
         let mut pieces = weights.iter();
-        // The place of the next piece is made before it is written, and filled up afterwards.
+        // The block is padded to the offset of a piece before it is written, and to the piece's padded size afterwards.
         let mut start = |block: &mut Vec<u8>| {
             let offset = pieces.next().map_or(block.len(), |weight| weight.offset);
             block.resize(offset, 0);
@@ -59,14 +59,14 @@ impl WeightSource for PlanReport {
         }
         for binding in self.dispatches.iter().flat_map(|dispatch| &dispatch.shader.bindings) {
             match binding {
-                Binding::Packed(numbers) => {
+                Binding::Packed(floats) => {
                     let offset = start(&mut block);
-                    store(self.storages.packed(), numbers.numbers(), &mut block);
+                    store(self.storages.packed(), floats.elements(), &mut block);
                     end(&mut block, offset);
                 }
                 Binding::Words(words) => {
                     let offset = start(&mut block);
-                    block.extend_from_slice(bytemuck::cast_slice(words.numbers()));
+                    block.extend_from_slice(bytemuck::cast_slice(words.elements()));
                     end(&mut block, offset);
                 }
                 Binding::Read(_) | Binding::Write(..) => {}
@@ -77,14 +77,14 @@ impl WeightSource for PlanReport {
 }
 
 impl PlanReport {
-    /// Appends a constant's bytes as the device stores them.
+    /// Appends a constant's bytes in the format of the device.
     fn store_constant(&self, id: ValueId, block: &mut Vec<u8>) -> Result<(), GpuError> {
         let (value, storage) = (self.program.value(id), self.storages.of(id));
-        let unreadable = || GpuError::new(GpuErrorKind::Unsupported, "a constant holds no numbers");
+        let unreadable = || GpuError::new(GpuErrorKind::Unsupported, "a constant has no elements of its type");
         let Source::Constant(constant) = &value.source else { return Err(unreadable()) };
         match value.scalar {
             Scalar::F32 => store(storage, &constant.floats().ok_or_else(unreadable)?, block),
-            Scalar::I32 if matches!(storage, Storage::Bytes(_)) => {
+            Scalar::I32 if matches!(storage, StorageFormat::Bytes(_)) => {
                 block.extend_from_slice(&constant.aligned_bytes().ok_or_else(unreadable)?);
             }
             Scalar::I32 => {
@@ -97,12 +97,14 @@ impl PlanReport {
     }
 }
 
-/// Appends floats as the device stores them.
-fn store(storage: Storage, numbers: &[f32], block: &mut Vec<u8>) {
+/// Appends floats in the format of the device.
+fn store(storage: StorageFormat, floats: &[f32], block: &mut Vec<u8>) {
     match storage {
-        Storage::F32 | Storage::I32 | Storage::Bytes(_) => block.extend_from_slice(bytemuck::cast_slice(numbers)),
-        Storage::Half | Storage::HalfPairs => {
-            block.extend(numbers.iter().flat_map(|number| half::f16::from_f32(*number).to_le_bytes()));
+        StorageFormat::F32 | StorageFormat::I32 | StorageFormat::Bytes(_) => {
+            block.extend_from_slice(bytemuck::cast_slice(floats))
+        }
+        StorageFormat::Half | StorageFormat::HalfPairs => {
+            block.extend(floats.iter().flat_map(|float| half::f16::from_f32(*float).to_le_bytes()));
         }
     }
 }

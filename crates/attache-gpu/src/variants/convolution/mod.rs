@@ -1,18 +1,18 @@
 //! Convolutions and matrix products.
 
-pub(super) mod contract;
-pub(super) mod contract_blocked;
-pub(super) mod contract_bytes;
-pub(super) mod contract_dense;
-pub(super) mod contract_depthwise;
-pub(super) mod contract_depthwise_bytes;
-pub(super) mod contract_direct;
-pub(super) mod contract_held;
-pub(super) mod contract_held_bytes;
-pub(super) mod contract_held_matrix;
-pub(super) mod contract_matrix;
-pub(super) mod contract_winograd;
-mod held;
-pub(super) mod multiply;
-mod supply;
-mod tile;
+pub(super) mod conv;
+pub(super) mod conv_blocked;
+pub(super) mod conv_bytes;
+pub(super) mod conv_dense;
+pub(super) mod conv_depthwise;
+pub(super) mod conv_depthwise_bytes;
+pub(super) mod conv_direct;
+pub(super) mod conv_matrix;
+pub(super) mod conv_staged;
+pub(super) mod conv_staged_bytes;
+pub(super) mod conv_staged_matrix;
+pub(super) mod conv_winograd;
+mod input_loader;
+pub(super) mod matmul;
+mod staged;
+mod tiling;

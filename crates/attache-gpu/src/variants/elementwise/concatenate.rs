@@ -3,7 +3,7 @@
 
 use attache_gpu_ir::{Primitive, ValueId};
 
-use crate::kernel::{Kernel, lanes};
+use crate::kernel::{Kernel, vector_width};
 use crate::variants::Variant;
 use crate::wgsl::accessor::Array;
 use crate::wgsl::epilogue::store_anywhere;
@@ -13,7 +13,7 @@ pub(in crate::variants) const VARIANT: Variant = Variant {
     name: "concatenate",
     takes_prologues: false,
     applies: |_, kernel| matches!(kernel.primitive, Primitive::Concatenate { .. }),
-    cost: |_, _| 1,
+    priority: |_, _| 1,
     write,
 };
 
@@ -21,40 +21,41 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let Primitive::Concatenate { axis } = kernel.primitive else { unreachable!("applies") };
     let inner = |id: &ValueId| context.program.shape(*id)[axis..].iter().product::<usize>();
     let runs: Vec<usize> = kernel.inputs.iter().map(inner).collect();
-    let lanes = if runs.iter().all(|run| run.is_multiple_of(4)) { lanes(context.program, kernel) } else { 1 };
-    let runs: Vec<usize> = runs.iter().map(|run| run / lanes).collect();
+    let vector_width =
+        if runs.iter().all(|run| run.is_multiple_of(4)) { vector_width(context.program, kernel) } else { 1 };
+    let runs: Vec<usize> = runs.iter().map(|run| run / vector_width).collect();
     let at_once = (context.limits.max_bindings - 1).saturating_sub(kernel.operands.len()).max(1);
     let mut start = 0;
     let mut shaders = Vec::new();
     for (inputs, lengths) in kernel.inputs.chunks(at_once).zip(runs.chunks(at_once)) {
-        shaders.push(part(context, kernel, inputs, lengths, (start, runs.iter().sum()), lanes));
+        shaders.push(part(context, kernel, inputs, lengths, (start, runs.iter().sum()), vector_width));
         start += lengths.iter().sum::<usize>();
     }
     shaders
 }
 
-/// The dispatch that copies some of the inputs to their place: `start` units into each run of `whole` units of the
+/// The dispatch that copies some of the inputs to their offset: `start` units into each run of `total` units of the
 /// output.
 fn part(
     context: &Context<'_>,
     kernel: &Kernel,
     inputs: &[ValueId],
     lengths: &[usize],
-    (start, whole): (usize, usize),
-    lanes: usize,
+    (start, total): (usize, usize),
+    vector_width: usize,
 ) -> Shader {
     let mut writer = Writer::new(VARIANT.name, context);
-    let arrays: Vec<Array> = inputs.iter().map(|id| writer.read(*id, lanes)).collect();
-    store_anywhere(&mut writer, context, kernel, lanes);
+    let arrays: Vec<Array> = inputs.iter().map(|id| writer.read(*id, vector_width)).collect();
+    store_anywhere(&mut writer, context, kernel, vector_width);
     let length: usize = lengths.iter().sum();
-    let elements = context.program.shape(kernel.outputs[0]).elements() / lanes;
-    let runs = elements.checked_div(whole).unwrap_or(0);
-    let (within, from, all) = (writer.param(length), writer.param(start), writer.param(whole));
+    let elements = context.program.shape(kernel.outputs[0]).elements() / vector_width;
+    let runs = elements.checked_div(total).unwrap_or(0);
+    let (within, from, all) = (writer.param(length), writer.param(start), writer.param(total));
     let mut body =
         format!("    let run = g / {within};\n    var at = g % {within};\n    let to = run * {all} + {from} + at;\n");
     for (index, (array, length)) in arrays.iter().zip(lengths).enumerate() {
         let length = writer.param(*length);
-        let fetch = format!("store(to, {});", array.numbers(&format!("run * {length} + at")));
+        let fetch = format!("store(to, {});", array.elements(&format!("run * {length} + at")));
         body += &if index + 1 == arrays.len() {
             format!("    {fetch}\n")
         } else {

@@ -2,7 +2,7 @@
 
 use attache_gpu_ir::Primitive;
 
-use crate::kernel::{Kernel, lanes};
+use crate::kernel::{Kernel, vector_width};
 use crate::variants::Variant;
 use crate::wgsl::epilogue::store;
 use crate::wgsl::{Context, Shader, Writer};
@@ -11,7 +11,7 @@ pub(in crate::variants) const VARIANT: Variant = Variant {
     name: "gather",
     takes_prologues: false,
     applies: |_, kernel| matches!(kernel.primitive, Primitive::Gather(_)),
-    cost: |_, _| 1,
+    priority: |_, _| 1,
     write,
 };
 
@@ -19,28 +19,28 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let Primitive::Gather(gather) = &kernel.primitive else { unreachable!("applies") };
     let data = context.program.value(kernel.inputs[0]);
     let indices = context.program.shape(kernel.inputs[1]);
-    let named = indices[indices.rank() - 1];
-    let inner: usize = data.shape[gather.axis + named..].iter().product();
-    let lanes = if inner.is_multiple_of(4) { lanes(context.program, kernel) } else { 1 };
+    let indexed = indices[indices.rank() - 1];
+    let inner: usize = data.shape[gather.axis + indexed..].iter().product();
+    let vector_width = if inner.is_multiple_of(4) { vector_width(context.program, kernel) } else { 1 };
     let mut writer = Writer::new(VARIANT.name, context);
-    let array = writer.read(kernel.inputs[0], lanes);
-    let names = writer.read(kernel.inputs[1], 1);
-    store(&mut writer, context, kernel, lanes);
-    let each = writer.param(inner / lanes);
+    let array = writer.read(kernel.inputs[0], vector_width);
+    let index_array = writer.read(kernel.inputs[1], 1);
+    store(&mut writer, context, kernel, vector_width);
+    let each = writer.param(inner / vector_width);
     let listed = writer.param(indices[gather.batch..indices.rank() - 1].iter().product());
     let kept = writer.param(data.shape[gather.batch..gather.axis].iter().product());
     let mut body = format!(
         "    let slice = g / {each};
     let j = slice % {listed};
     let outer = slice / {listed};
-    let name = (outer / {kept} * {listed} + j) * {named}u;
+    let first = (outer / {kept} * {listed} + j) * {indexed}u;
     var at = outer;\n"
     );
-    for component in 0..named {
+    for component in 0..indexed {
         let extent = writer.param(data.shape[gather.axis + component]);
-        let name = names.integers(&format!("name + {component}u"));
-        body += &format!("    at = at * {extent} + u32(clamp({name}, 0, i32({extent}) - 1));\n");
+        let index = index_array.integers(&format!("first + {component}u"));
+        body += &format!("    at = at * {extent} + u32(clamp({index}, 0, i32({extent}) - 1));\n");
     }
-    body += &format!("    store(g, {});\n", array.numbers(&format!("at * {each} + g % {each}")));
-    vec![writer.linear(context.program.shape(kernel.outputs[0]).elements() / lanes, &body)]
+    body += &format!("    store(g, {});\n", array.elements(&format!("at * {each} + g % {each}")));
+    vec![writer.linear(context.program.shape(kernel.outputs[0]).elements() / vector_width, &body)]
 }

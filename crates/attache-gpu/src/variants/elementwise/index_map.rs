@@ -3,7 +3,7 @@
 
 use attache_gpu_ir::Primitive;
 
-use crate::kernel::{Kernel, lanes};
+use crate::kernel::{Kernel, vector_width};
 use crate::variants::Variant;
 use crate::wgsl::epilogue::store;
 use crate::wgsl::{Context, Shader, Writer, keeps_vectors};
@@ -12,17 +12,17 @@ pub(in crate::variants) const VARIANT: Variant = Variant {
     name: "index_map",
     takes_prologues: false,
     applies: |_, kernel| matches!(kernel.primitive, Primitive::IndexMap(_)),
-    cost: |_, _| 1,
+    priority: |_, _| 1,
     write,
 };
 
 fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let Primitive::IndexMap(map) = &kernel.primitive else { unreachable!("applies") };
     let together = keeps_vectors(map, context.program.shape(kernel.inputs[0]));
-    let lanes = if together { lanes(context.program, kernel) } else { 1 };
+    let vector_width = if together { vector_width(context.program, kernel) } else { 1 };
     let mut writer = Writer::new(VARIANT.name, context);
-    let array = writer.fetch(kernel.inputs[0], map, lanes);
-    store(&mut writer, context, kernel, lanes);
+    let array = writer.fetch(kernel.inputs[0], map, vector_width);
+    store(&mut writer, context, kernel, vector_width);
     let elements: usize = map.output.iter().product();
-    vec![writer.linear(elements / lanes, &format!("    store(g, {});\n", array.numbers("g")))]
+    vec![writer.linear(elements / vector_width, &format!("    store(g, {});\n", array.elements("g")))]
 }

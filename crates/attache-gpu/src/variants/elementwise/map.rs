@@ -2,7 +2,7 @@
 
 use attache_gpu_ir::Primitive;
 
-use crate::kernel::{Kernel, lanes};
+use crate::kernel::{Kernel, vector_width};
 use crate::variants::Variant;
 use crate::wgsl::epilogue::store_map;
 use crate::wgsl::{Context, Shader, Writer};
@@ -10,14 +10,14 @@ use crate::wgsl::{Context, Shader, Writer};
 pub(in crate::variants) const VARIANT: Variant = Variant {
     name: "map",
     takes_prologues: false,
-    applies: |_, kernel| matches!(kernel.primitive, Primitive::Map { .. } | Primitive::WholeMap { .. }),
-    cost: |_, _| 1,
+    applies: |_, kernel| matches!(kernel.primitive, Primitive::Map { .. } | Primitive::IntMap { .. }),
+    priority: |_, _| 1,
     write,
 };
 
 fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
-    let lanes = lanes(context.program, kernel);
+    let vector_width = vector_width(context.program, kernel);
     let mut writer = Writer::new(VARIANT.name, context);
-    store_map(&mut writer, context, kernel, lanes);
-    vec![writer.linear(context.program.shape(kernel.outputs[0]).elements() / lanes, "    store(g);\n")]
+    store_map(&mut writer, context, kernel, vector_width);
+    vec![writer.linear(context.program.shape(kernel.outputs[0]).elements() / vector_width, "    store(g);\n")]
 }

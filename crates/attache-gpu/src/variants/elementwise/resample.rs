@@ -2,7 +2,7 @@
 
 use attache_gpu_ir::{Primitive, Sampling};
 
-use crate::kernel::{Kernel, lanes};
+use crate::kernel::{Kernel, vector_width};
 use crate::variants::Variant;
 use crate::wgsl::epilogue::store;
 use crate::wgsl::expression::vector;
@@ -12,26 +12,26 @@ pub(in crate::variants) const VARIANT: Variant = Variant {
     name: "resample",
     takes_prologues: false,
     applies: |_, kernel| matches!(kernel.primitive, Primitive::Resample(_)),
-    cost: |_, _| 1,
+    priority: |_, _| 1,
     write,
 };
 
 fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let Primitive::Resample(resample) = &kernel.primitive else { unreachable!("applies") };
     let shape = context.program.shape(kernel.inputs[0]);
-    let lanes = if shape[3].is_multiple_of(4) { lanes(context.program, kernel) } else { 1 };
-    let real = vector("f32", lanes);
+    let vector_width = if shape[3].is_multiple_of(4) { vector_width(context.program, kernel) } else { 1 };
+    let float = vector("f32", vector_width);
     let mut writer = Writer::new(VARIANT.name, context);
-    let array = writer.read(kernel.inputs[0], lanes);
-    store(&mut writer, context, kernel, lanes);
-    let output = [shape[0], resample.output[0], resample.output[1], shape[3] / lanes];
+    let array = writer.read(kernel.inputs[0], vector_width);
+    store(&mut writer, context, kernel, vector_width);
+    let output = [shape[0], resample.output[0], resample.output[1], shape[3] / vector_width];
     let extents = output.map(|extent| writer.param(extent));
     let [height, width] = [writer.param(shape[1]), writer.param(shape[2])];
     let [sy, sx] = resample.scales([shape[1], shape[2]]).map(|scale| writer.float_param(scale));
     let half = if resample.half_pixel_centers { "0.5" } else { "0.0" };
-    let value = array.reals(&format!("((b * i32({height}) + y) * i32({width}) + x) * i32({}) + c", extents[3]));
+    let value = array.floats(&format!("((b * i32({height}) + y) * i32({width}) + x) * i32({}) + c", extents[3]));
     writer.function(&format!(
-        "fn element(b: i32, y: i32, x: i32, c: i32) -> {real} {{
+        "fn element(b: i32, y: i32, x: i32, c: i32) -> {float} {{
     return {value};
 }}\n"
     ));

@@ -11,7 +11,7 @@ pub(in crate::variants) const VARIANT: Variant = Variant {
     name: "arg_reduce",
     takes_prologues: false,
     applies: |_, kernel| matches!(kernel.primitive, Primitive::ArgReduce { .. }),
-    cost: |_, _| 1,
+    priority: |_, _| 1,
     write,
 };
 
@@ -23,17 +23,17 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     store(&mut writer, context, kernel, 1);
     let extent = writer.param(input.shape[axis]);
     let inner = writer.param(input.shape[axis + 1..].iter().product());
-    let (first, value) = (array.reals("base"), array.reals(&format!("base + at * {inner}")));
+    let (first, value) = (array.floats("base"), array.floats(&format!("base + at * {inner}")));
     let better = if largest { ">" } else { "<" };
     let body = format!(
         "    let base = g / {inner} * {extent} * {inner} + g % {inner};
     var best = {first};
-    var place = 0;
+    var best_at = 0;
     for (var at = 1u; at < {extent}; at++) {{
         let value = {value};
-        if (value {better} best) {{ best = value; place = i32(at); }}
+        if (value {better} best) {{ best = value; best_at = i32(at); }}
     }}
-    store(g, place);\n"
+    store(g, best_at);\n"
     );
     vec![writer.linear(context.program.shape(kernel.outputs[0]).elements(), &body)]
 }

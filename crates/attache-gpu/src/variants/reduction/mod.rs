@@ -5,7 +5,7 @@ pub(super) mod reduce;
 pub(super) mod reduce_group;
 pub(super) mod rows;
 pub(super) mod rows_group;
-pub(super) mod rows_held;
+pub(super) mod rows_staged;
 pub(super) mod scan;
 pub(super) mod top_k;
 pub(super) mod window;

@@ -2,14 +2,14 @@
 
 use attache_gpu_ir::Primitive;
 
-use super::reduce::{base, folding, share, walk};
+use super::reduce::{base, folding, mean_factor, walk};
 use crate::kernel::Kernel;
 use crate::variants::Variant;
-use crate::wgsl::epilogue::{carried, store_anywhere};
+use crate::wgsl::epilogue::{computed_type, store_anywhere};
 use crate::wgsl::{Context, Shader, Writer};
 
 pub(in crate::variants) const VARIANT: Variant =
-    Variant { name: "reduce_group", takes_prologues: false, applies, cost, write };
+    Variant { name: "reduce_group", takes_prologues: false, applies, priority, write };
 
 /// Invocations of a work group, a power of two.
 const GROUP: u32 = 128;
@@ -34,7 +34,7 @@ fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     matches!(kernel.primitive, Primitive::Reduce { .. }) && (1..=MANY_RESULTS).contains(&results) && elements > 0
 }
 
-fn cost(context: &Context<'_>, kernel: &Kernel) -> u32 {
+fn priority(context: &Context<'_>, kernel: &Kernel) -> u32 {
     if sizes(context, kernel)[1] > MANY_ELEMENTS { 1 } else { 50 }
 }
 
@@ -48,12 +48,12 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let (fold, start) = folding(&mut writer, *reduction);
     let base = base(&mut writer, shape, axes, 1);
     let (count, walk) = walk(&mut writer, shape, axes, 1);
-    let carried = carried(context.program, kernel);
-    let (share, count) = (share(&mut writer, carried, *reduction, count), writer.param(count));
-    let element = if carried == "i32" { array.integers("at") } else { array.reals("at") };
+    let computed_type = computed_type(context.program, kernel);
+    let (mean_factor, count) = (mean_factor(&mut writer, computed_type, *reduction, count), writer.param(count));
+    let element = if computed_type == "i32" { array.integers("at") } else { array.floats("at") };
     let body = format!(
         "    let g = group.x;
-{base}    var folded = {carried}({start});
+{base}    var folded = {computed_type}({start});
     for (var r = local.x; r < {count}; r += {GROUP}u) {{
         var at = base;
 {walk}        let value = {element};
@@ -68,10 +68,10 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
             shared_folded[local.x] = folded;
         }}
     }}
-    if (local.x == 0u) {{ store(g, folded{share}); }}\n",
+    if (local.x == 0u) {{ store(g, folded{mean_factor}); }}\n",
         half = GROUP / 2
     );
     let results = context.program.shape(kernel.outputs[0]).elements() as u32;
-    let declarations = format!("var<workgroup> shared_folded: array<{carried}, {GROUP}>;\n");
+    let declarations = format!("var<workgroup> shared_folded: array<{computed_type}, {GROUP}>;\n");
     vec![writer.finish([GROUP, 1, 1], [results, 1, 1], &declarations, &body)]
 }

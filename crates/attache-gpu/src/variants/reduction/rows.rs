@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use attache_gpu_ir::{Expression, Primitive, RowStep, Rows};
 
-use super::reduce::{folding, share};
+use super::reduce::{folding, mean_factor};
 use crate::kernel::Kernel;
 use crate::variants::Variant;
 use crate::wgsl::epilogue::{operand, store_anywhere};
@@ -15,7 +15,7 @@ pub(in crate::variants) const VARIANT: Variant = Variant {
     name: "rows",
     takes_prologues: false,
     applies: |_, kernel| matches!(kernel.primitive, Primitive::Rows(_)),
-    cost: |_, _| 2,
+    priority: |_, _| 2,
     write,
 };
 
@@ -49,8 +49,8 @@ impl<'a> Parts<'a> {
         let all = rows.expressions().map(|(expression, _)| expression.clone()).reduce(Expression::add);
         functions(&all.expect("there is a result"), 1).iter().for_each(|function| writer.function(function));
         let (extent, inner) = (rows.extent(), rows.shape[rows.axes.end..].iter().product::<usize>());
-        let numbers = [extent, inner, extent * inner, rows.parts()];
-        let [extent, inner, outer, parts] = numbers.map(|number| writer.param(number));
+        let sizes = [extent, inner, extent * inner, rows.parts()];
+        let [extent, inner, outer, parts] = sizes.map(|size| writer.param(size));
         Self { rows, varying, extent, inner, outer, parts }
     }
 
@@ -71,7 +71,7 @@ impl<'a> Parts<'a> {
     }
 
     /// The number of the variable that holds the result of step `step`.
-    pub(super) fn made(&self, step: usize) -> usize {
+    pub(super) fn variable(&self, step: usize) -> usize {
         self.varying.len() + step
     }
 
@@ -123,28 +123,28 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let each = parts.each("0u", "1u");
     let mut body = parts.start("g");
     for (index, step) in parts.rows.steps.iter().enumerate() {
-        let made = parts.made(index);
+        let variable = parts.variable(index);
         body += &match step {
-            RowStep::Map(of) => format!("    let x{made} = {};\n", expression(of, 1)),
+            RowStep::Map(of) => format!("    let x{variable} = {};\n", expression(of, 1)),
             RowStep::Fold(reduction, of) => {
                 let (fold, start) = folding(&mut writer, *reduction);
-                let share = share(&mut writer, "f32", *reduction, parts.rows.extent());
+                let mean_factor = mean_factor(&mut writer, "f32", *reduction, parts.rows.extent());
                 let (element, value) = (parts.element(of), expression(of, 1));
                 format!(
-                    "    var x{made}: f32;\n    {{
+                    "    var x{variable}: f32;\n    {{
     var folded = f32({start});
 {each}{element}        let value = {value};
         {fold}
     }}
-    x{made} = folded{share};\n    }}\n"
+    x{variable} = folded{mean_factor};\n    }}\n"
                 )
             }
             RowStep::Across(reduction, of) => {
                 let (fold, start) = folding(&mut writer, *reduction);
-                let share = share(&mut writer, "f32", *reduction, parts.rows.parts());
+                let mean_factor = mean_factor(&mut writer, "f32", *reduction, parts.rows.parts());
                 let folded = parts.across(of, "g", fold, ["0u", "1u"]);
                 format!(
-                    "    var x{made}: f32;\n    {{\n    var folded = f32({start});\n{folded}    x{made} = folded{share};\n    }}\n"
+                    "    var x{variable}: f32;\n    {{\n    var folded = f32({start});\n{folded}    x{variable} = folded{mean_factor};\n    }}\n"
                 )
             }
         };

@@ -1,8 +1,8 @@
 //! Rows with a work group per row, or per few rows whose elements are adjacent in memory. For few and long rows.
 
-use attache_gpu_ir::{Expression, Primitive, Reduction, RowStep, Rows};
+use attache_gpu_ir::{Expression, Primitive, ReduceOp, RowStep, Rows};
 
-use super::reduce::{folding, share};
+use super::reduce::{folding, mean_factor};
 use super::reduce_group::{MANY_ELEMENTS, MANY_RESULTS};
 use super::rows::Parts;
 use crate::kernel::Kernel;
@@ -11,7 +11,7 @@ use crate::wgsl::expression::expression;
 use crate::wgsl::{Context, Shader, Writer};
 
 pub(in crate::variants) const VARIANT: Variant =
-    Variant { name: "rows_group", takes_prologues: false, applies, cost, write };
+    Variant { name: "rows_group", takes_prologues: false, applies, priority, write };
 
 /// Minimum and, if the device allows it, maximum number of invocations of a work group.
 const GROUP: [usize; 2] = [64, 1024];
@@ -20,7 +20,7 @@ const GROUP: [usize; 2] = [64, 1024];
 const EACH: usize = 4;
 
 /// Rows per work group if elements of neighbouring rows are adjacent: together they use whole memory transactions.
-const ABREAST: usize = 8;
+const ROWS_PER_GROUP: usize = 8;
 
 /// Elements that are loaded before the first of them is added, where one invocation reduces a row in order. It then
 /// waits for memory once for all of them.
@@ -34,31 +34,31 @@ fn applies(_: &Context<'_>, kernel: &Kernel) -> bool {
     rows.extent() > 0 && rows.folded().elements() <= MANY_RESULTS
 }
 
-fn cost(_: &Context<'_>, kernel: &Kernel) -> u32 {
+fn priority(_: &Context<'_>, kernel: &Kernel) -> u32 {
     let Primitive::Rows(rows) = &kernel.primitive else { unreachable!("applies") };
     if rows.extent() > FEW_ELEMENTS { 1 } else { 50 }
 }
 
-/// How rows are distributed over a work group: `local.x % abreast` is the row, `local.x / abreast` the invocation among
-/// those that reduce it.
+/// How rows are distributed over a work group: `local.x % rows_per_group` is the row, `local.x / rows_per_group` the
+/// invocation among those that reduce it.
 #[derive(Clone, Copy)]
-pub(super) struct Team {
+pub(super) struct Tiling {
     /// Rows per work group.
-    pub(super) abreast: usize,
+    pub(super) rows_per_group: usize,
     /// Invocations per row, a power of two.
     pub(super) workers: usize,
 }
 
-impl Team {
-    /// A team for `abreast` rows if the number of adjacent rows is a multiple of that, else for one row.
-    pub(super) fn new(context: &Context<'_>, rows: &Rows, abreast: usize) -> Self {
+impl Tiling {
+    /// The tiling with `rows_per_group` rows if the number of adjacent rows is a multiple of that, else with one row.
+    pub(super) fn new(context: &Context<'_>, rows: &Rows, rows_per_group: usize) -> Self {
         let inner: usize = rows.shape[rows.axes.end..].iter().product();
-        let abreast = if inner.is_multiple_of(abreast) { abreast } else { 1 };
-        Self { abreast, workers: group(context, rows.extent() * abreast) as usize / abreast }
+        let rows_per_group = if inner.is_multiple_of(rows_per_group) { rows_per_group } else { 1 };
+        Self { rows_per_group, workers: group(context, rows.extent() * rows_per_group) as usize / rows_per_group }
     }
 
     pub(super) fn invocations(&self) -> usize {
-        self.abreast * self.workers
+        self.rows_per_group * self.workers
     }
 }
 
@@ -75,25 +75,25 @@ fn group(context: &Context<'_>, extent: usize) -> u32 {
 /// Whether the elements must be reduced in the input's order. They must if the order affects the result (products, and
 /// sums of terms that may be negative), for rows of up to the number of elements that `reduce` adds in order. Parts of
 /// a longer row are exempt.
-pub(super) fn is_in_order(rows: &Rows, reduction: Reduction, of: &Expression) -> bool {
+pub(super) fn is_in_order(rows: &Rows, reduction: ReduceOp, of: &Expression) -> bool {
     let differs = match reduction {
-        Reduction::Sum | Reduction::Mean => !of.is_never_negative(),
-        Reduction::Product => true,
-        Reduction::Maximum | Reduction::Minimum => false,
+        ReduceOp::Sum | ReduceOp::Mean => !of.is_never_negative(),
+        ReduceOp::Product => true,
+        ReduceOp::Maximum | ReduceOp::Minimum => false,
     };
     differs && !rows.is_part && rows.extent() <= MANY_ELEMENTS
 }
 
 /// WGSL of the tree reduction of the invocations' partial results, which leaves the result in the first shared element
 /// of the row.
-pub(super) fn meet(fold: &str, team: Team) -> String {
-    let Team { abreast, workers } = team;
+pub(super) fn tree_reduction(fold: &str, tiling: Tiling) -> String {
+    let Tiling { rows_per_group, workers } = tiling;
     format!(
         "    shared_folded[local.x] = folded;
     for (var half = {half}u; half > 0u; half = half / 2u) {{
         workgroupBarrier();
         if (worker < half) {{
-            let value = shared_folded[local.x + half * {abreast}u];
+            let value = shared_folded[local.x + half * {rows_per_group}u];
             {fold}
             shared_folded[local.x] = folded;
         }}
@@ -104,16 +104,17 @@ pub(super) fn meet(fold: &str, team: Team) -> String {
 }
 
 /// WGSL that reduces all elements of a row: each invocation reduces its own, then a tree reduction follows.
-fn halving(parts: &Parts<'_>, of: &Expression, fold: &str, team: Team) -> String {
-    let (each, element, value) = (each(parts, team), parts.element(of), expression(of, 1));
-    format!("{each}{element}        let value = {value};\n        {fold}\n    }}\n{}", meet(fold, team))
+fn in_parallel(parts: &Parts<'_>, of: &Expression, fold: &str, tiling: Tiling) -> String {
+    let (each, element, value) = (each(parts, tiling), parts.element(of), expression(of, 1));
+    format!("{each}{element}        let value = {value};\n        {fold}\n    }}\n{}", tree_reduction(fold, tiling))
 }
 
 /// WGSL that reduces all elements of a row in their order, by one invocation.
-fn one_by_one(parts: &Parts<'_>, of: &Expression, fold: &str, team: Team) -> String {
+fn in_order(parts: &Parts<'_>, of: &Expression, fold: &str, tiling: Tiling) -> String {
     let (extent, element, value) = (&parts.extent, parts.element(of), expression(of, 1));
-    let Team { abreast, workers } = team;
-    let read = |n: usize| format!("            let value{n} = shared_folded[(place + {n}u) * {abreast}u + local.x];\n");
+    let Tiling { rows_per_group, workers } = tiling;
+    let read =
+        |n: usize| format!("            let value{n} = shared_folded[(index + {n}u) * {rows_per_group}u + local.x];\n");
     let add = |n: usize| format!("            {{ let value = value{n}; {fold} }}\n");
     let at_once = (0..AT_ONCE).map(read).chain((0..AT_ONCE).map(add)).collect::<String>();
     format!(
@@ -122,11 +123,11 @@ fn one_by_one(parts: &Parts<'_>, of: &Expression, fold: &str, team: Team) -> Str
 {element}        shared_folded[local.x] = {value};
         workgroupBarrier();
         let count = select(0u, min({workers}u, {extent} - start), worker == 0u);
-        var place = 0u;
-        for (; place + {AT_ONCE}u <= count; place += {AT_ONCE}u) {{
+        var index = 0u;
+        for (; index + {AT_ONCE}u <= count; index += {AT_ONCE}u) {{
 {at_once}        }}
-        for (; place < count; place++) {{
-            let value = shared_folded[place * {abreast}u + local.x];
+        for (; index < count; index++) {{
+            let value = shared_folded[index * {rows_per_group}u + local.x];
             {fold}
         }}
         workgroupBarrier();
@@ -136,53 +137,53 @@ fn one_by_one(parts: &Parts<'_>, of: &Expression, fold: &str, team: Team) -> Str
     )
 }
 
-fn each(parts: &Parts<'_>, team: Team) -> String {
-    parts.each("worker", &format!("{}u", team.workers))
+fn each(parts: &Parts<'_>, tiling: Tiling) -> String {
+    parts.each("worker", &format!("{}u", tiling.workers))
 }
 
 fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let mut writer = Writer::new(VARIANT.name, context);
     let parts = Parts::new(&mut writer, context, kernel);
-    let team = Team::new(context, parts.rows, ABREAST);
-    let Team { abreast, workers } = team;
+    let tiling = Tiling::new(context, parts.rows, ROWS_PER_GROUP);
+    let Tiling { rows_per_group, workers } = tiling;
     let mut body = format!(
-        "    let worker = local.x / {abreast}u;\n    let row = group.x * {abreast}u + local.x % {abreast}u;\n{}",
+        "    let worker = local.x / {rows_per_group}u;\n    let row = group.x * {rows_per_group}u + local.x % {rows_per_group}u;\n{}",
         parts.start("row")
     );
     for (index, step) in parts.rows.steps.iter().enumerate() {
-        let made = parts.made(index);
+        let variable = parts.variable(index);
         body += &match step {
-            RowStep::Map(of) => format!("    let x{made} = {};\n", expression(of, 1)),
+            RowStep::Map(of) => format!("    let x{variable} = {};\n", expression(of, 1)),
             RowStep::Fold(reduction, of) => {
                 let extent = parts.rows.extent();
                 let (fold, start) = folding(&mut writer, *reduction);
-                let share = share(&mut writer, "f32", *reduction, extent);
-                let way = if is_in_order(parts.rows, *reduction, of) { one_by_one } else { halving };
-                let text = way(&parts, of, fold, team);
+                let mean_factor = mean_factor(&mut writer, "f32", *reduction, extent);
+                let reduce = if is_in_order(parts.rows, *reduction, of) { in_order } else { in_parallel };
+                let text = reduce(&parts, of, fold, tiling);
                 format!(
-                    "    var x{made}: f32;\n    {{
+                    "    var x{variable}: f32;\n    {{
     var folded = f32({start});
-{text}    x{made} = shared_folded[local.x % {abreast}u]{share};
+{text}    x{variable} = shared_folded[local.x % {rows_per_group}u]{mean_factor};
     workgroupBarrier();\n    }}\n"
                 )
             }
             RowStep::Across(reduction, of) => {
                 let (fold, start) = folding(&mut writer, *reduction);
-                let share = share(&mut writer, "f32", *reduction, parts.rows.parts());
+                let mean_factor = mean_factor(&mut writer, "f32", *reduction, parts.rows.parts());
                 let folded = parts.across(of, "row", fold, ["worker", &format!("{workers}u")]);
                 format!(
-                    "    var x{made}: f32;\n    {{
+                    "    var x{variable}: f32;\n    {{
     var folded = f32({start});
-{folded}{}    x{made} = shared_folded[local.x % {abreast}u]{share};
+{folded}{}    x{variable} = shared_folded[local.x % {rows_per_group}u]{mean_factor};
     workgroupBarrier();\n    }}\n",
-                    meet(fold, team)
+                    tree_reduction(fold, tiling)
                 )
             }
         };
     }
-    body += &parts.finish("row", &each(&parts, team));
-    let declarations = format!("var<workgroup> shared_folded: array<f32, {}>;\n", team.invocations());
-    // The number of adjacent rows is a multiple of `abreast`.
-    let groups = (parts.rows.folded().elements() / abreast) as u32;
-    vec![writer.finish([team.invocations() as u32, 1, 1], [groups, 1, 1], &declarations, &body)]
+    body += &parts.finish("row", &each(&parts, tiling));
+    let declarations = format!("var<workgroup> shared_folded: array<f32, {}>;\n", tiling.invocations());
+    // The number of adjacent rows is a multiple of `rows_per_group`.
+    let groups = (parts.rows.folded().elements() / rows_per_group) as u32;
+    vec![writer.finish([tiling.invocations() as u32, 1, 1], [groups, 1, 1], &declarations, &body)]
 }

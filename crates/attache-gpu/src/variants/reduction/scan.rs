@@ -11,7 +11,7 @@ pub(in crate::variants) const VARIANT: Variant = Variant {
     name: "scan",
     takes_prologues: false,
     applies: |_, kernel| matches!(kernel.primitive, Primitive::Scan { .. }),
-    cost: |_, _| 1,
+    priority: |_, _| 1,
     write,
 };
 
@@ -25,7 +25,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let inner = writer.param(shape[axis + 1..].iter().product());
     let at = if reverse { format!("({extent} - 1u - step)") } else { "step".to_owned() };
     let stored = if exclusive { "store(at, sum); sum += value;" } else { "sum += value; store(at, sum);" };
-    let value = array.reals("at");
+    let value = array.floats("at");
     let body = format!(
         "    let base = g / {inner} * {extent} * {inner} + g % {inner};
     var sum = 0.0;

@@ -11,7 +11,7 @@ pub(in crate::variants) const VARIANT: Variant = Variant {
     name: "top_k",
     takes_prologues: false,
     applies: |_, kernel| matches!(kernel.primitive, Primitive::TopK { .. }),
-    cost: |_, _| 1,
+    priority: |_, _| 1,
     write,
 };
 
@@ -22,12 +22,12 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let mut writer = Writer::new(VARIANT.name, context);
     let array = writer.read(kernel.inputs[0], 1);
     let values = writer.write(kernel.outputs[0], 1);
-    let places = writer.write(kernel.outputs[1], 1);
+    let indices = writer.write(kernel.outputs[1], 1);
     let (extent_text, count_text) = (writer.param(extent), writer.param(count));
-    let value = array.reals(&format!("g * {extent_text} + at"));
+    let value = array.floats(&format!("g * {extent_text} + at"));
     let to = format!("g * {count_text} + k");
     let put_value = values.write(&to, "best");
-    let put_place = places.write(&to, &format!("min(best_at, {extent_text} - 1u)"));
+    let put_index = indices.write(&to, &format!("min(best_at, {extent_text} - 1u)"));
     let body = format!(
         "    var last = 0.0;
     var last_at = 0u;
@@ -40,7 +40,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
             if (follows && (best_at == {extent_text} || value > best)) {{ best = value; best_at = at; }}
         }}
         {put_value}
-        {put_place}
+        {put_index}
         last = best;
         last_at = best_at;
     }}\n"

@@ -2,7 +2,7 @@
 
 use attache_gpu_ir::{Primitive, WindowKind};
 
-use crate::kernel::{Kernel, lanes};
+use crate::kernel::{Kernel, vector_width};
 use crate::variants::Variant;
 use crate::wgsl::epilogue::store;
 use crate::wgsl::expression::vector;
@@ -12,31 +12,31 @@ pub(in crate::variants) const VARIANT: Variant = Variant {
     name: "window",
     takes_prologues: false,
     applies: |_, kernel| matches!(kernel.primitive, Primitive::Window(_)),
-    cost: |_, _| 1,
+    priority: |_, _| 1,
     write,
 };
 
 fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let Primitive::Window(window) = &kernel.primitive else { unreachable!("applies") };
     let shape = context.program.shape(kernel.inputs[0]);
-    let lanes = if shape[3].is_multiple_of(4) { lanes(context.program, kernel) } else { 1 };
-    let (real, whole) = (vector("f32", lanes), vector("i32", lanes));
+    let vector_width = if shape[3].is_multiple_of(4) { vector_width(context.program, kernel) } else { 1 };
+    let (float, integer) = (vector("f32", vector_width), vector("i32", vector_width));
     let mut writer = Writer::new(VARIANT.name, context);
-    let array = writer.read(kernel.inputs[0], lanes);
-    store(&mut writer, context, kernel, lanes);
+    let array = writer.read(kernel.inputs[0], vector_width);
+    store(&mut writer, context, kernel, vector_width);
     let (fold, start, result) = match window.kind {
         WindowKind::Average => ("folded = folded + value; count += 1.0;", "0.0".to_owned(), "folded / count"),
         WindowKind::Maximum => ("folded = max(folded, value);", writer.float_param(f32::NEG_INFINITY), "folded"),
         WindowKind::ArgMaximum => (
-            "let larger = value > folded; folded = select(folded, value, larger); place = select(place, PLACE, larger);",
+            "let larger = value > folded; folded = select(folded, value, larger); best_at = select(best_at, INDEX, larger);",
             writer.float_param(f32::NEG_INFINITY),
             "folded",
         ),
     };
     let [rows, columns] = window.size.map(|extent| writer.param(extent));
-    let place = format!("{whole}(i32(j * {rows} + i))");
-    let fold = fold.replace("PLACE", &place);
-    let output = [shape[0], window.output[0], window.output[1], shape[3] / lanes];
+    let index = format!("{integer}(i32(j * {rows} + i))");
+    let fold = fold.replace("INDEX", &index);
+    let output = [shape[0], window.output[0], window.output[1], shape[3] / vector_width];
     let extents = output.map(|extent| writer.param(extent));
     let [height, width] = [writer.param(shape[1]), writer.param(shape[2])];
     let strides = window.strides.map(|stride| writer.param(stride));
@@ -44,9 +44,9 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let at = format!("((o0 * i32({height}) + y) * i32({width}) + x) * i32({}) + o3", extents[3]);
     let mut body = coordinates(&extents);
     body += &format!(
-        "    var folded = {real}({start});
+        "    var folded = {float}({start});
     var count = 0.0;
-    var place = {whole}(0);
+    var best_at = {integer}(0);
     let top = o1 * i32({sy}) - i32({by});
     let left = o2 * i32({sx}) - i32({bx});
     for (var j = 0u; j < {columns}; j++) {{
@@ -63,11 +63,11 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
         sx = strides[1],
         by = before[0],
         bx = before[1],
-        value = array.reals(&at),
+        value = array.floats(&at),
     );
-    if let Some(places) = kernel.outputs.get(1) {
-        let places = writer.write(*places, lanes);
-        body += &format!("    {}\n", places.write("g", "place"));
+    if let Some(indices) = kernel.outputs.get(1) {
+        let indices = writer.write(*indices, vector_width);
+        body += &format!("    {}\n", indices.write("g", "best_at"));
     }
     vec![writer.linear(output.iter().product(), &body)]
 }

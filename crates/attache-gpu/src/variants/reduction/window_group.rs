@@ -3,14 +3,14 @@
 
 use attache_gpu_ir::{Primitive, WindowKind};
 
-use crate::kernel::{Kernel, MAX_GROUPS, lanes};
+use crate::kernel::{Kernel, MAX_GROUPS, vector_width};
 use crate::variants::Variant;
 use crate::wgsl::epilogue::store_anywhere;
 use crate::wgsl::expression::vector;
 use crate::wgsl::{Context, Shader, Writer};
 
 pub(in crate::variants) const VARIANT: Variant =
-    Variant { name: "window_group", takes_prologues: false, applies, cost, write };
+    Variant { name: "window_group", takes_prologues: false, applies, priority, write };
 
 /// Elements of a window above which a work group reduces it.
 const MANY_ELEMENTS: usize = 48;
@@ -20,7 +20,7 @@ const MANY_RESULTS: usize = 16384;
 
 /// Output vectors per work group, and invocations that jointly reduce one of them (a power of two).
 const UNITS: usize = 8;
-const FOLDERS: usize = 32;
+const WORKERS: usize = 32;
 
 fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     let Primitive::Window(window) = &kernel.primitive else { return false };
@@ -29,13 +29,13 @@ fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     let has_elements = context.program.shape(kernel.outputs[0]).elements() > 0;
     matches!(window.kind, WindowKind::Average | WindowKind::Maximum)
         && has_elements
-        && UNITS * FOLDERS <= context.limits.max_invocations
+        && UNITS * WORKERS <= context.limits.max_invocations
         && positions <= MAX_GROUPS
         && channels.div_ceil(UNITS) <= MAX_GROUPS
 }
 
 /// Pays if few results cover many elements each.
-fn cost(context: &Context<'_>, kernel: &Kernel) -> u32 {
+fn priority(context: &Context<'_>, kernel: &Kernel) -> u32 {
     let Primitive::Window(window) = &kernel.primitive else { unreachable!("applies") };
     let is_large = window.size[0] * window.size[1] > MANY_ELEMENTS;
     if is_large && context.program.shape(kernel.outputs[0]).elements() <= MANY_RESULTS { 0 } else { 70 }
@@ -44,25 +44,25 @@ fn cost(context: &Context<'_>, kernel: &Kernel) -> u32 {
 fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let Primitive::Window(window) = &kernel.primitive else { unreachable!("applies") };
     let shape = context.program.shape(kernel.inputs[0]);
-    let lanes = if shape[3].is_multiple_of(4) { lanes(context.program, kernel) } else { 1 };
-    let real = vector("f32", lanes);
+    let vector_width = if shape[3].is_multiple_of(4) { vector_width(context.program, kernel) } else { 1 };
+    let float = vector("f32", vector_width);
     let mut writer = Writer::new(VARIANT.name, context);
-    let array = writer.read(kernel.inputs[0], lanes);
-    store_anywhere(&mut writer, context, kernel, lanes);
+    let array = writer.read(kernel.inputs[0], vector_width);
+    store_anywhere(&mut writer, context, kernel, vector_width);
     let (fold, start, result) = match window.kind {
         WindowKind::Average => ("folded + value", "0.0".to_owned(), "memory[local.x] / f32(count)"),
         _ => ("max(folded, value)", writer.float_param(f32::NEG_INFINITY), "memory[local.x]"),
     };
-    let units = shape[3] / lanes;
+    let units = shape[3] / vector_width;
     let [wide, height, width] = [units, shape[1], shape[2]].map(|extent| writer.param(extent));
     let [out_height, out_width] = window.output.map(|extent| writer.param(extent));
     let [rows, columns] = window.size.map(|extent| writer.param(extent));
     let [sy, sx] = window.strides.map(|stride| writer.param(stride));
     let [by, bx] = window.before.map(|before| writer.param(before));
-    let value = array.reals(&format!("((b * {height} + y) * {width} + x) * {wide} + min(unit, {wide} - 1u)"));
+    let value = array.floats(&format!("((b * {height} + y) * {width} + x) * {wide} + min(unit, {wide} - 1u)"));
     let body = format!(
         "    let unit = group.x * {UNITS}u + local.x % {UNITS}u;
-    let folder = local.x / {UNITS}u;
+    let worker = local.x / {UNITS}u;
     let b = group.y / {out_width} / {out_height};
     let top = i32(group.y / {out_width} % {out_height} * {sy}) - i32({by});
     let left = i32(group.y % {out_width} * {sx}) - i32({bx});
@@ -72,27 +72,27 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let x1 = u32(clamp(left + i32({columns}), 0, i32({width})));
     let across = max(x1 - x0, 1u);
     let count = (y1 - y0) * (x1 - x0);
-    var folded = {real}({start});
-    for (var place = folder; place < count; place += {FOLDERS}u) {{
-        let y = y0 + place / across;
-        let x = x0 + place % across;
+    var folded = {float}({start});
+    for (var element = worker; element < count; element += {WORKERS}u) {{
+        let y = y0 + element / across;
+        let x = x0 + element % across;
         let value = {value};
         folded = {fold};
     }}
     memory[local.x] = folded;
     for (var half = {half}u; half > 0u; half = half / 2u) {{
         workgroupBarrier();
-        if (folder < half) {{
+        if (worker < half) {{
             let value = memory[local.x + half * {UNITS}u];
             folded = {fold};
             memory[local.x] = folded;
         }}
     }}
-    if (folder == 0u && unit < {wide}) {{ store(group.y * {wide} + unit, {result}); }}\n",
-        half = FOLDERS / 2
+    if (worker == 0u && unit < {wide}) {{ store(group.y * {wide} + unit, {result}); }}\n",
+        half = WORKERS / 2
     );
     let positions = shape[0] * window.output[0] * window.output[1];
-    let declarations = format!("var<workgroup> memory: array<{real}, {}>;\n", UNITS * FOLDERS);
+    let declarations = format!("var<workgroup> memory: array<{float}, {}>;\n", UNITS * WORKERS);
     let groups = [units.div_ceil(UNITS), positions, 1].map(|count| count as u32);
-    vec![writer.finish([(UNITS * FOLDERS) as u32, 1, 1], groups, &declarations, &body)]
+    vec![writer.finish([(UNITS * WORKERS) as u32, 1, 1], groups, &declarations, &body)]
 }

@@ -39,16 +39,16 @@ fn mentions(index: &Index, axis: usize) -> bool {
     }
 }
 
-/// WGSL of the function `fetch_NAME(g)`, where NAME is the array's name. It returns unit `g`, of `lanes` elements, of
-/// the map's output. The array itself is read `width` elements at a time.
+/// WGSL of the function `fetch_NAME(g)`, where NAME is the array's name. It returns unit `g`, of `vector_width`
+/// elements, of the map's output. The array itself is read `width` elements at a time.
 pub(crate) fn fetching(
     writer: &mut Writer<'_>,
     array: &Array,
     (map, shape): (&IndexMap, &Shape),
-    [width, lanes]: [usize; 2],
+    [width, vector_width]: [usize; 2],
 ) -> String {
-    let element = if array.is_whole() { "i32" } else { "f32" };
-    let (name, one, all) = (array.name(), vector(element, width), vector(element, lanes));
+    let element = if array.is_integer() { "i32" } else { "f32" };
+    let (name, one, all) = (array.name(), vector(element, width), vector(element, vector_width));
     let last = map.output.len().saturating_sub(1);
     let innermost = shape.rank().saturating_sub(1);
     let units = |axis: usize, innermost: usize, number: usize| if axis == innermost { number / width } else { number };
@@ -71,10 +71,10 @@ pub(crate) fn fetching(
         }
     }
     let fill = writer.float_param(map.fill.unwrap_or(0.0));
-    let fill = if array.is_whole() { format!("i32({fill})") } else { fill };
-    let value = array.numbers("at");
+    let fill = if array.is_integer() { format!("i32({fill})") } else { fill };
+    let value = array.elements("at");
     let (mirror, unit) =
-        (if body.contains("mirror(") { MIRROR } else { "" }, if width < lanes { "unit" } else { "fetch" });
+        (if body.contains("mirror(") { MIRROR } else { "" }, if width < vector_width { "unit" } else { "fetch" });
     let mut text = writer.once(mirror);
     let _ = write!(
         text,
@@ -83,8 +83,9 @@ pub(crate) fn fetching(
     if (inside) {{ value = {value}; }}
     return value;\n}}\n"
     );
-    if width < lanes {
-        let parts: Vec<String> = (0..lanes).map(|lane| format!("unit_{name}(g * {lanes}u + {lane}u)")).collect();
+    if width < vector_width {
+        let parts: Vec<String> =
+            (0..vector_width).map(|component| format!("unit_{name}(g * {vector_width}u + {component}u)")).collect();
         let _ = write!(text, "fn fetch_{name}(g: u32) -> {all} {{\n    return {all}({});\n}}\n", parts.join(", "));
     }
     text

@@ -12,7 +12,7 @@ use attache_gpu_ir::{IndexMap, Program, ValueId};
 
 use self::indexed_load::fetching;
 pub(crate) use self::indexed_load::{coordinates, keeps_vectors};
-use crate::kernel::{Matrices, Storage, Storages, View};
+use crate::kernel::{Matrices, StorageFormat, StorageFormats, View};
 use crate::wgsl::Context;
 use crate::wgsl::accessor::Array;
 use crate::wgsl::expression::{FLOAT_OF, calls_float_of, literal, vector};
@@ -33,25 +33,25 @@ pub enum Binding {
     /// Words packed for this shader from constants of the program, read-only.
     Words(Packed<u32>),
     /// A value of the program that the shader writes, and its storage.
-    Write(ValueId, Storage),
+    Write(ValueId, StorageFormat),
 }
 
 /// Weights packed for a shader from constants. The host copy can be released once it has been uploaded; the count
 /// remains.
 #[derive(Clone, Debug)]
 pub struct Packed<T> {
-    numbers: Arc<[T]>,
+    elements: Arc<[T]>,
     count: usize,
 }
 
 impl<T> Packed<T> {
-    fn new(numbers: Arc<[T]>) -> Self {
-        Self { count: numbers.len(), numbers }
+    fn new(elements: Arc<[T]>) -> Self {
+        Self { count: elements.len(), elements }
     }
 
     /// The elements; empty once they were released.
-    pub fn numbers(&self) -> &[T] {
-        &self.numbers
+    pub fn elements(&self) -> &[T] {
+        &self.elements
     }
 
     /// The number of elements, whether or not the host copy was released.
@@ -61,7 +61,7 @@ impl<T> Packed<T> {
 
     /// Frees the host copy.
     pub(crate) fn release(&mut self) {
-        self.numbers = Arc::new([]);
+        self.elements = Arc::new([]);
     }
 }
 
@@ -90,14 +90,18 @@ impl Shader {
 /// Builds a [`Shader`].
 pub(crate) struct Writer<'a> {
     program: &'a Program,
-    storages: &'a Storages,
+    storages: &'a StorageFormats,
     views: &'a [View],
     variant: &'static str,
+    /// The buffers, each with the WGSL type of its elements.
     bindings: Vec<(Binding, String)>,
     params: Vec<u32>,
     functions: String,
+    /// The address space of the parameters' buffer, if there is one.
     space: Option<&'static str>,
+    /// Whether the shader uses the f16 type.
     halves: bool,
+    /// Whether the shader uses cooperative matrix operations.
     matrices: bool,
     /// The output, if each invocation computes four elements in sequence and collects their bytes in one word.
     collected: Option<Array>,
@@ -111,18 +115,18 @@ impl<'a> Writer<'a> {
         Self { program, storages, views, variant, bindings, params, functions, space, halves, matrices, collected }
     }
 
-    /// WGSL of a number of type `u32` that may differ between dispatches.
+    /// WGSL of a parameter of type `u32`, which may differ between dispatches.
     pub(crate) fn param(&mut self, value: usize) -> String {
         self.word(u32::try_from(value).expect("extents of checked values fit 32 bits"))
     }
 
-    /// WGSL of a number of type `i32` that may differ between dispatches.
+    /// WGSL of a parameter of type `i32`, which may differ between dispatches.
     pub(crate) fn signed_param(&mut self, value: i64) -> String {
         let word = self.word(i32::try_from(value).expect("offsets of checked values fit 32 bits") as u32);
         format!("i32({word})")
     }
 
-    /// WGSL of a number of type `f32` that may differ between dispatches.
+    /// WGSL of a parameter of type `f32`, which may differ between dispatches.
     pub(crate) fn float_param(&mut self, value: f32) -> String {
         if self.space.is_none() {
             return self.float(value);
@@ -149,47 +153,47 @@ impl<'a> Writer<'a> {
         format!("({text})")
     }
 
-    /// Binds a value of the program for reading, `lanes` elements at a time.
-    pub(crate) fn read(&mut self, id: ValueId, lanes: usize) -> Array {
+    /// Binds a value of the program for reading, `vector_width` elements at a time.
+    pub(crate) fn read(&mut self, id: ValueId, vector_width: usize) -> Array {
         let views = self.views;
         if let Some(view) = views.iter().find(|view| view.value == id) {
-            return self.fetch(view.source, &view.map, lanes);
+            return self.fetch(view.source, &view.map, vector_width);
         }
-        let array = self.bind(Binding::Read(id), self.storages.of(id), lanes);
+        let array = self.bind(Binding::Read(id), self.storages.of(id), vector_width);
         self.functions.push_str(&array.reader());
         array
     }
 
-    /// Binds a value of the program for reading the output of an index map over it, `lanes` elements at a time.
-    pub(crate) fn fetch(&mut self, source: ValueId, map: &IndexMap, lanes: usize) -> Array {
+    /// Binds a value of the program for reading the output of an index map over it, `vector_width` elements at a time.
+    pub(crate) fn fetch(&mut self, source: ValueId, map: &IndexMap, vector_width: usize) -> Array {
         let shape = self.program.shape(source);
-        let width = if keeps_vectors(map, shape) { lanes } else { 1 };
+        let width = if keeps_vectors(map, shape) { vector_width } else { 1 };
         let array = self.bind(Binding::Read(source), self.storages.of(source), width);
         self.functions.push_str(&array.reader());
-        let text = fetching(self, &array, (map, shape), [width, lanes]);
+        let text = fetching(self, &array, (map, shape), [width, vector_width]);
         self.functions.push_str(&text);
         let name = format!("fetch_{}", array.name());
-        array.fetched(name, lanes)
+        array.fetched(name, vector_width)
     }
 
-    /// Binds packed weights for reading, `lanes` elements at a time.
-    pub(crate) fn packed(&mut self, numbers: Arc<[f32]>, lanes: usize) -> Array {
-        let array = self.bind(Binding::Packed(Packed::new(numbers)), self.storages.packed(), lanes);
+    /// Binds packed weights for reading, `vector_width` elements at a time.
+    pub(crate) fn packed(&mut self, weights: Arc<[f32]>, vector_width: usize) -> Array {
+        let array = self.bind(Binding::Packed(Packed::new(weights)), self.storages.packed(), vector_width);
         self.functions.push_str(&array.reader());
         array
     }
 
-    /// Binds a value of the program for writing, `lanes` elements at a time.
-    pub(crate) fn write(&mut self, id: ValueId, lanes: usize) -> Array {
-        let storage = self.storages.written(id, lanes);
-        let array = self.bind(Binding::Write(id, storage), storage, lanes);
+    /// Binds a value of the program for writing, `vector_width` elements at a time.
+    pub(crate) fn write(&mut self, id: ValueId, vector_width: usize) -> Array {
+        let storage = self.storages.written(id, vector_width);
+        let array = self.bind(Binding::Write(id, storage), storage, vector_width);
         self.functions.push_str(&array.writer());
         array
     }
 
     /// Binds a value for writing, where unit `g` of [`Writer::linear`] writes element `g` and no other.
     pub(crate) fn write_own(&mut self, id: ValueId) -> Array {
-        let Storage::Bytes(_) = self.storages.of(id) else { return self.write(id, 1) };
+        let StorageFormat::Bytes(_) = self.storages.of(id) else { return self.write(id, 1) };
         let storage = self.storages.of(id);
         let array = self.bind(Binding::Write(id, storage), storage, 1);
         self.functions.push_str(&array.writer());
@@ -202,16 +206,16 @@ impl<'a> Writer<'a> {
         (self.halves, self.matrices) = (true, matrices == Matrices::Cooperative);
     }
 
-    /// Binds packed words for reading, `lanes` at a time. Returns the array's name.
-    pub(crate) fn words(&mut self, words: Arc<[u32]>, lanes: usize) -> String {
-        self.bindings.push((Binding::Words(Packed::new(words)), vector("u32", lanes)));
+    /// Binds packed words for reading, `vector_width` at a time. Returns the array's name.
+    pub(crate) fn words(&mut self, words: Arc<[u32]>, vector_width: usize) -> String {
+        self.bindings.push((Binding::Words(Packed::new(words)), vector("u32", vector_width)));
         format!("b{}", self.bindings.len())
     }
 
-    fn bind(&mut self, binding: Binding, storage: Storage, lanes: usize) -> Array {
-        self.halves |= storage == Storage::Half;
-        self.bindings.push((binding, storage.place(lanes)));
-        Array::new(format!("b{}", self.bindings.len()), storage, lanes)
+    fn bind(&mut self, binding: Binding, storage: StorageFormat, vector_width: usize) -> Array {
+        self.halves |= storage == StorageFormat::Half;
+        self.bindings.push((binding, storage.element_type(vector_width)));
+        Array::new(format!("b{}", self.bindings.len()), storage, vector_width)
     }
 
     /// The source of a function, or nothing if it was added before.
@@ -263,10 +267,10 @@ impl<'a> Writer<'a> {
         if let (Some(space), vectors @ 1..) = (self.space, self.params.len().div_ceil(4)) {
             let _ = writeln!(source, "@group(0) @binding(0) var<{space}> params: array<vec4<u32>, {vectors}>;");
         }
-        for (index, (binding, place)) in self.bindings.iter().enumerate() {
+        for (index, (binding, element)) in self.bindings.iter().enumerate() {
             let access = if matches!(binding, Binding::Write(..)) { "read_write" } else { "read" };
             let index = index + 1;
-            let _ = writeln!(source, "@group(0) @binding({index}) var<storage, {access}> b{index}: array<{place}>;");
+            let _ = writeln!(source, "@group(0) @binding({index}) var<storage, {access}> b{index}: array<{element}>;");
         }
         let [x, y, z] = group;
         let _ = write!(

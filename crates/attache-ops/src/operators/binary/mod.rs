@@ -3,83 +3,81 @@
 mod quantized;
 
 use std::cell::Cell;
-use std::sync::Arc;
 
 use attache_base::{Activation, DataType, Element};
 use attache_gpu_ir::Expression::Input;
-use attache_gpu_ir::{Binary, Expression};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_gpu_ir::{BinaryOp, Expression};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_kernels::Engine;
 use attache_kernels::elementwise::{self, Binary as Kernel, broadcast2};
 use attache_model::schema::{ActivationFunctionType, BuiltinOperator};
 
-use self::quantized::Form;
+use self::quantized::QuantizedBinary;
 use crate::definition::activation;
 use crate::shared::exact::is_exact;
-use crate::shared::support::{arity, broadcast, required, same_type};
-use crate::{Code, Declaration, Definition};
+use crate::shared::support::{broadcast, same_type};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[
     row(Code::Builtin(BuiltinOperator::ADD), 6, |declaration| {
         let options = declaration.options.builtin_options_as_add_options();
         let fused = options.map(|options| options.fused_activation_function());
-        let form = Form::Sum { subtract: false, shifted: options.is_some_and(|options| options.pot_scale_int16()) };
-        function(declaration, Kernel::Add, |a, b| Some(a.wrapping_add(b)), Expression::add).quantized(form).fused(fused)
+        let form =
+            QuantizedBinary::Sum { subtract: false, shifted: options.is_some_and(|options| options.pot_scale_int16()) };
+        function(Kernel::Add, |a, b| Some(a.wrapping_add(b)), Expression::add).quantized(form).fused(fused)
     }),
     row(Code::Builtin(BuiltinOperator::DIV), 2, |declaration| {
         let options = declaration.options.builtin_options_as_div_options();
         let fused = options.map(|options| options.fused_activation_function());
-        function(declaration, Kernel::Divide, quotient, Expression::divide).quantized(Form::Quotient).fused(fused)
+        function(Kernel::Divide, quotient, Expression::divide).quantized(QuantizedBinary::Quotient).fused(fused)
     }),
-    row(Code::Builtin(BuiltinOperator::FLOOR_DIV), 3, |declaration| {
-        function(declaration, Kernel::FloorDivide, floor_quotient, |a, b| a.binary(Binary::FloorDivide, b)).fused(None)
+    row(Code::Builtin(BuiltinOperator::FLOOR_DIV), 3, |_| {
+        function(Kernel::FloorDivide, floor_quotient, |a, b| a.binary(BinaryOp::FloorDivide, b)).fused(None)
     }),
-    row(Code::Builtin(BuiltinOperator::FLOOR_MOD), 2, |declaration| {
-        function(declaration, Kernel::FloorModulo, floor_rest, |a, b| a.binary(Binary::FloorModulo, b)).fused(None)
+    row(Code::Builtin(BuiltinOperator::FLOOR_MOD), 2, |_| {
+        function(Kernel::FloorModulo, floor_rest, |a, b| a.binary(BinaryOp::FloorModulo, b)).fused(None)
     }),
-    row(Code::Builtin(BuiltinOperator::MAXIMUM), 4, |declaration| {
-        function(declaration, Kernel::Maximum, |a, b| Some(a.max(b)), |a, b| a.binary(Binary::Maximum, b))
-            .quantized(Form::Maximum)
+    row(Code::Builtin(BuiltinOperator::MAXIMUM), 4, |_| {
+        function(Kernel::Maximum, |a, b| Some(a.max(b)), |a, b| a.binary(BinaryOp::Maximum, b))
+            .quantized(QuantizedBinary::Maximum)
             .fused(None)
     }),
-    row(Code::Builtin(BuiltinOperator::MINIMUM), 4, |declaration| {
-        function(declaration, Kernel::Minimum, |a, b| Some(a.min(b)), |a, b| a.binary(Binary::Minimum, b))
-            .quantized(Form::Minimum)
+    row(Code::Builtin(BuiltinOperator::MINIMUM), 4, |_| {
+        function(Kernel::Minimum, |a, b| Some(a.min(b)), |a, b| a.binary(BinaryOp::Minimum, b))
+            .quantized(QuantizedBinary::Minimum)
             .fused(None)
     }),
     row(Code::Builtin(BuiltinOperator::MUL), 8, |declaration| {
         let options = declaration.options.builtin_options_as_mul_options();
         let fused = options.map(|options| options.fused_activation_function());
-        function(declaration, Kernel::Multiply, |a, b| Some(a.wrapping_mul(b)), Expression::multiply)
-            .quantized(Form::Product)
+        function(Kernel::Multiply, |a, b| Some(a.wrapping_mul(b)), Expression::multiply)
+            .quantized(QuantizedBinary::Product)
             .fused(fused)
     }),
-    row(Code::Builtin(BuiltinOperator::POW), 1, |declaration| {
-        function(declaration, Kernel::Power, power, |a, b| a.binary(Binary::Power, b)).fused(None)
+    row(Code::Builtin(BuiltinOperator::POW), 1, |_| {
+        function(Kernel::Power, power, |a, b| a.binary(BinaryOp::Power, b)).fused(None)
     }),
-    row(Code::Builtin(BuiltinOperator::SQUARED_DIFFERENCE), 2, |declaration| {
+    row(Code::Builtin(BuiltinOperator::SQUARED_DIFFERENCE), 2, |_| {
         let integer: Integer = |a, b| Some(a.wrapping_sub(b).wrapping_mul(a.wrapping_sub(b)));
         let formula: Formula = |a, b| a.clone().subtract(b.clone()).multiply(a.subtract(b));
-        let form = Form::SquaredDifference;
-        function(declaration, Kernel::SquaredDifference, integer, formula).quantized(form).fused(None)
+        let form = QuantizedBinary::SquaredDifference;
+        function(Kernel::SquaredDifference, integer, formula).quantized(form).fused(None)
     }),
     row(Code::Builtin(BuiltinOperator::SUB), 5, |declaration| {
         let options = declaration.options.builtin_options_as_sub_options();
         let fused = options.map(|options| options.fused_activation_function());
-        let form = Form::Sum { subtract: true, shifted: options.is_some_and(|options| options.pot_scale_int16()) };
-        function(declaration, Kernel::Subtract, |a, b| Some(a.wrapping_sub(b)), Expression::subtract)
-            .quantized(form)
-            .fused(fused)
+        let form =
+            QuantizedBinary::Sum { subtract: true, shifted: options.is_some_and(|options| options.pot_scale_int16()) };
+        function(Kernel::Subtract, |a, b| Some(a.wrapping_sub(b)), Expression::subtract).quantized(form).fused(fused)
     }),
 ];
 
-type Parsed = Result<Arc<dyn Op>, OpError>;
 type Formula = fn(Expression, Expression) -> Expression;
 /// A function of integers, computed in 64 bits; `None` where it is undefined.
 type Integer = fn(i64, i64) -> Option<i64>;
 
 const fn row(code: Code, newest: i32, parse: fn(&Declaration<'_>) -> Parsed) -> Definition {
-    Definition { code, versions: 1..=newest, parse }
+    Definition { code, versions: 1..=newest, inputs: const { &[input("x"), input("y")] }, parse }
 }
 
 /// The quotient rounded towards zero.
@@ -105,26 +103,25 @@ fn power(a: i64, b: i64) -> Option<i64> {
 }
 
 #[derive(Debug)]
-struct Function {
-    name: &'static str,
+struct BinaryOperator {
     /// The CPU kernel for floats.
     function: Kernel,
     /// The function of integers; narrower types wrap.
     integer: Integer,
     /// The function of quantized elements, where it is defined.
-    quantized: Option<Form>,
+    quantized: Option<QuantizedBinary>,
     /// The GPU expression of the two inputs, with the activation.
     expression: Expression,
     activation: Activation,
 }
 
-fn function(declaration: &Declaration<'_>, function: Kernel, integer: Integer, formula: Formula) -> Function {
-    let (name, expression) = (declaration.builtin_name(), formula(Input(0), Input(1)));
-    Function { name, function, integer, quantized: None, expression, activation: Activation::None }
+fn function(function: Kernel, integer: Integer, formula: Formula) -> BinaryOperator {
+    let expression = formula(Input(0), Input(1));
+    BinaryOperator { function, integer, quantized: None, expression, activation: Activation::None }
 }
 
-impl Function {
-    fn quantized(self, form: Form) -> Self {
+impl BinaryOperator {
+    fn quantized(self, form: QuantizedBinary) -> Self {
         Self { quantized: Some(form), ..self }
     }
 
@@ -133,7 +130,7 @@ impl Function {
         let activation = fused.map_or(Ok(Activation::None), activation)?;
         let missing = || OpError::unsupported(format!("the fused activation {activation:?} is not implemented"));
         let expression = self.expression.activation(activation).ok_or_else(missing)?;
-        Ok(Arc::new(Self { expression, activation, ..self }))
+        Ok(Box::new(Self { expression, activation, ..self }))
     }
 
     /// Computes the function of integers, wrapped to the type and clamped to the activation's bounds.
@@ -159,14 +156,9 @@ impl Function {
     }
 }
 
-impl Op for Function {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 2..=2)?;
-        let (left, right) = (required(inputs, 0)?, required(inputs, 1)?);
+impl Operator for BinaryOperator {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let [left, right] = inputs.required();
         same_type(left, right)?;
         match (left.data_type, self.quantized) {
             (DataType::Float32 | DataType::Int32 | DataType::Int64, _) => {}
@@ -179,6 +171,11 @@ impl Op for Function {
             return Err(OpError::unsupported(reason));
         }
         Ok(vec![Inferred { data_type: left.data_type, shape: broadcast(&[left, right])? }])
+    }
+
+    /// The output's scale is checked only when it runs.
+    fn runs_when_empty(&self) -> bool {
+        true
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
@@ -200,7 +197,7 @@ impl Op for Function {
         Ok(())
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         if let Some(form) = self.quantized.filter(|_| is_exact(lowering, 0)) {
             return form.lower(lowering, self.activation);
         }
@@ -213,17 +210,20 @@ impl Op for Function {
 
 #[cfg(test)]
 mod tests {
+    use attache_graph::Fact;
+
     use super::*;
 
-    fn add(activation: Activation) -> Function {
+    fn add(activation: Activation) -> BinaryOperator {
         let (function, integer): (_, Integer) = (Kernel::Add, |a, b| Some(a.wrapping_add(b)));
         let expression = Input(0).add(Input(1)).activation(activation).unwrap();
-        Function { name: "", function, integer, quantized: None, expression, activation }
+        BinaryOperator { function, integer, quantized: None, expression, activation }
     }
 
     #[test]
     fn shapes_broadcast() {
-        let infer = |left: Fact, right: Fact| add(Activation::None).infer(&[Some(&left), Some(&right)]);
+        let infer =
+            |left: Fact, right: Fact| DEFINITIONS[0].infer(&add(Activation::None), &[Some(&left), Some(&right)]);
         let float = |shape: &[usize]| Fact::new(DataType::Float32, shape);
         let made = infer(float(&[2, 1, 3]), float(&[4, 1])).unwrap();
         assert_eq!(made, [Inferred::new(DataType::Float32, [2, 4, 3])]);
@@ -237,8 +237,8 @@ mod tests {
     #[test]
     fn integers_have_no_tanh() {
         let input = Fact::new(DataType::Int32, [2]);
-        assert!(add(Activation::Relu).infer(&[Some(&input), Some(&input)]).is_ok());
-        assert!(add(Activation::Tanh).infer(&[Some(&input), Some(&input)]).is_err());
+        assert!(DEFINITIONS[0].infer(&add(Activation::Relu), &[Some(&input), Some(&input)]).is_ok());
+        assert!(DEFINITIONS[0].infer(&add(Activation::Tanh), &[Some(&input), Some(&input)]).is_err());
     }
 
     #[test]

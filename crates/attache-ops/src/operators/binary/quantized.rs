@@ -1,22 +1,24 @@
 //! Elementwise functions of two quantized elements.
 
 use attache_base::{Activation, DataType, Quantization, Shape};
-use attache_gpu_ir::{ValueId, Whole, WholeBinary};
-use attache_graph::{Eval, Fact, Lowering, OpError, Refusal, TensorRef};
+use attache_gpu_ir::{IntBinaryOp, IntExpression, ValueId};
+use attache_graph::{Eval, Fact, Lowering, OpError, TensorRef, Unsupported};
 use attache_kernels::Engine;
 use attache_kernels::elementwise::broadcast2;
 use attache_kernels::quantized::elementwise::{
-    Finish, Function, Maximum, Minimum, Operand, Product, ShiftedSum, SquaredDifference, Sum, binary,
+    Finish, IntegerFunction, Maximum, Minimum, OperandScaling, Product, ShiftedSum, SquaredDifference, Sum, binary,
 };
 use attache_kernels::quantized::{Multiplier, Rounding, Stored, functions};
 
 use crate::shared::exact::{entries, finished, integers, rescaled};
-use crate::shared::quantized::{Affine, activation_range, power_of_two, range, require_symmetric, with_stored};
+use crate::shared::quantized::{
+    QuantizationParameters, activation_range, power_of_two, range, require_symmetric, with_stored,
+};
 use crate::shared::support::refuse;
 
 /// The kind of function of quantized elements.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Form {
+pub(super) enum QuantizedBinary {
     /// `l + r`, or `l − r`; `shifted` where 16-bit elements whose scales are powers of two are only shifted.
     Sum { subtract: bool, shifted: bool },
     /// `l × r`.
@@ -35,23 +37,24 @@ pub(super) enum Form {
 const SUM_DIGITS: [u32; 2] = [20, 15];
 const SQUARE_DIGITS: u32 = 7;
 
-impl Form {
+impl QuantizedBinary {
     /// The quantized types for which TensorFlow Lite has the function.
     fn types(self) -> &'static [DataType] {
         match self {
-            Form::SquaredDifference => &[DataType::Int8],
+            QuantizedBinary::SquaredDifference => &[DataType::Int8],
             _ => &[DataType::Int8, DataType::UInt8, DataType::Int16],
         }
     }
 
     /// Whether the function depends on scales; else it compares the stored integers.
     fn rescales(self) -> bool {
-        !matches!(self, Form::Maximum | Form::Minimum)
+        !matches!(self, QuantizedBinary::Maximum | QuantizedBinary::Minimum)
     }
 
     /// Whether 16-bit integers without a scale are treated as plain integers.
     pub(super) fn takes_plain(self, input: &Fact) -> bool {
-        input.quantization.is_none() && matches!(self, Form::Sum { subtract: false, .. } | Form::Product)
+        input.quantization.is_none()
+            && matches!(self, QuantizedBinary::Sum { subtract: false, .. } | QuantizedBinary::Product)
     }
 
     /// An error where the function is not implemented for quantized inputs of these types or scales.
@@ -61,7 +64,7 @@ impl Form {
             return Err(OpError::unsupported(format!("numbers of type {data_type} are not implemented")));
         }
         for input in inputs.iter().filter(|_| self.rescales()) {
-            require_symmetric(data_type, Affine::new(data_type, input.quantization.as_ref())?)?;
+            require_symmetric(data_type, QuantizationParameters::new(data_type, input.quantization.as_ref())?)?;
         }
         Ok(())
     }
@@ -83,7 +86,7 @@ impl Form {
     }
 
     /// Emits the function of quantized elements.
-    pub(super) fn lower(self, lowering: &mut Lowering<'_>, activation: Activation) -> Result<(), Refusal> {
+    pub(super) fn lower(self, lowering: &mut Lowering<'_>, activation: Activation) -> Result<(), Unsupported> {
         let affine = |fact: &Fact| self.affine(fact.data_type, fact.quantization.as_ref()).map_err(refuse);
         let inputs = [affine(lowering.input_fact(0)?)?, affine(lowering.input_fact(1)?)?];
         let output = lowering.output_fact(0)?;
@@ -91,17 +94,21 @@ impl Form {
         let operands = [lowering.input(0)?, lowering.input(1)?];
         let shape = lowering.output_shape(0)?.clone();
         let output = match arithmetic.expression() {
-            Ok(expression) => lowering.whole_map(expression, &shape, &operands)?,
+            Ok(expression) => lowering.int_map(expression, &shape, &operands)?,
             Err(quotient) => quotient.lower(lowering, output.data_type, &shape, operands)?,
         };
         lowering.output(0, output)
     }
 
     /// The scale and zero point, or 1 and 0 where the function does not depend on them.
-    fn affine(self, data_type: DataType, quantization: Option<&Quantization>) -> Result<Affine, OpError> {
+    fn affine(
+        self,
+        data_type: DataType,
+        quantization: Option<&Quantization>,
+    ) -> Result<QuantizationParameters, OpError> {
         match self.rescales() {
-            true => Affine::new(data_type, quantization),
-            false => Ok(Affine { scale: 1.0, zero_point: 0 }),
+            true => QuantizationParameters::new(data_type, quantization),
+            false => Ok(QuantizationParameters { scale: 1.0, zero_point: 0 }),
         }
     }
 
@@ -109,8 +116,8 @@ impl Form {
     fn arithmetic(
         self,
         data_type: DataType,
-        inputs: [Affine; 2],
-        output: Affine,
+        inputs: [QuantizationParameters; 2],
+        output: QuantizationParameters,
         activation: Activation,
     ) -> Result<Arithmetic, OpError> {
         require_symmetric(data_type, output)?;
@@ -119,16 +126,16 @@ impl Form {
         let scales = inputs.map(|input| f64::from(input.scale));
         let common = 2.0 * scales[0].max(scales[1]);
         let operands = |shift: u32| {
-            [0, 1].map(|index| Operand {
+            [0, 1].map(|index| OperandScaling {
                 zero_point: inputs[index].zero_point,
                 shift,
                 factor: Multiplier::new(scales[index] / common),
             })
         };
         Ok(match self {
-            Form::Maximum => Arithmetic::Maximum,
-            Form::Minimum => Arithmetic::Minimum,
-            Form::Sum { subtract, shifted } => {
+            QuantizedBinary::Maximum => Arithmetic::Maximum,
+            QuantizedBinary::Minimum => Arithmetic::Minimum,
+            QuantizedBinary::Sum { subtract, shifted } => {
                 if shifted && let Some(shifts) = shifts(data_type, inputs, output)? {
                     return Ok(Arithmetic::ShiftedSum(ShiftedSum { shifts, subtract, bounds }));
                 }
@@ -136,18 +143,18 @@ impl Form {
                 let factor = common / (f64::from(1 << shift) * f64::from(output.scale));
                 Arithmetic::Sum(Sum { operands: operands(shift), subtract, finish: finish(factor) })
             }
-            Form::SquaredDifference => {
+            QuantizedBinary::SquaredDifference => {
                 let factor = common * common / (f64::from(1 << (2 * SQUARE_DIGITS)) * f64::from(output.scale));
                 let (operands, finish) = (operands(SQUARE_DIGITS), finish(factor));
                 Arithmetic::SquaredDifference(SquaredDifference { operands, finish })
             }
             // In float32, like TensorFlow Lite.
-            Form::Product => {
+            QuantizedBinary::Product => {
                 let factor = inputs[0].scale * inputs[1].scale / output.scale;
                 let zero_points = inputs.map(|input| input.zero_point);
                 Arithmetic::Product(Product { zero_points, finish: finish(factor.into()) })
             }
-            Form::Quotient => {
+            QuantizedBinary::Quotient => {
                 let factor = Multiplier::new((inputs[0].scale / (inputs[1].scale * output.scale)).into());
                 let zero_points = [inputs[0].zero_point, inputs[1].zero_point, output.zero_point];
                 Arithmetic::Quotient(Quotient { zero_points, factor, bounds })
@@ -190,9 +197,9 @@ impl Quotient {
         data_type: DataType,
         shape: &Shape,
         operands: [ValueId; 2],
-    ) -> Result<ValueId, Refusal> {
+    ) -> Result<ValueId, Unsupported> {
         if data_type == DataType::Int16 {
-            return Err(Refusal::new("quotients of 16-bit numbers are too many for a table"));
+            return Err(Unsupported::new("quotients of 16-bit numbers are too many for a table"));
         }
         let (least, most) = range(data_type).map_err(refuse)?;
         let value = |l: i32, r: i32| match (l - self.zero_points[0]).signum() {
@@ -204,27 +211,27 @@ impl Quotient {
         let values: Vec<i32> =
             (least..=most).flat_map(|l| (least..=most).map(move |r| (l, r))).map(|(l, r)| value(l, r)).collect();
         let table = integers(lowering, [values.len()], &values)?;
-        let place = Whole::Input(0).plus(-least).shifted_left(8).add(Whole::Input(1).plus(-least));
-        let places = lowering.whole_map(place, shape, &operands)?;
+        let place = IntExpression::Input(0).plus(-least).shifted_left(8).add(IntExpression::Input(1).plus(-least));
+        let places = lowering.int_map(place, shape, &operands)?;
         entries(lowering, table, places)
     }
 }
 
 impl Arithmetic {
     /// The function as a device expression; the quotient has none.
-    fn expression(self) -> Result<Whole, Quotient> {
-        let [left, right] = [0, 1].map(Whole::Input);
-        let total = |left: Whole, right: Whole, subtract: bool| match subtract {
+    fn expression(self) -> Result<IntExpression, Quotient> {
+        let [left, right] = [0, 1].map(IntExpression::Input);
+        let total = |left: IntExpression, right: IntExpression, subtract: bool| match subtract {
             true => left.subtract(right),
             false => left.add(right),
         };
-        let operand = |input: Whole, operand: Operand| {
+        let operand = |input: IntExpression, operand: OperandScaling| {
             let digits = input.plus(-operand.zero_point).shifted_left(operand.shift);
             rescaled(digits, operand.factor, Rounding::Twice)
         };
         Ok(match self {
-            Arithmetic::Maximum => left.binary(WholeBinary::Maximum, right),
-            Arithmetic::Minimum => left.binary(WholeBinary::Minimum, right),
+            Arithmetic::Maximum => left.binary(IntBinaryOp::Maximum, right),
+            Arithmetic::Minimum => left.binary(IntBinaryOp::Minimum, right),
             Arithmetic::Sum(Sum { operands, subtract, finish }) => {
                 let (left, right) = (operand(left, operands[0]), operand(right, operands[1]));
                 finished(total(left, right, subtract), finish)
@@ -247,12 +254,16 @@ impl Arithmetic {
 
 /// A 16-bit element divided by `2^shift`, ties away from zero: rescaled by a factor of one, which is exact, and a
 /// shift.
-fn divided(x: Whole, shift: u32) -> Whole {
+fn divided(x: IntExpression, shift: u32) -> IntExpression {
     rescaled(x.shifted_left(1), Multiplier { mantissa: 1 << 30, exponent: -(shift as i32) }, Rounding::Twice)
 }
 
 /// The right shifts of 16-bit operands, where every scale is a power of two.
-fn shifts(data_type: DataType, inputs: [Affine; 2], output: Affine) -> Result<Option<[u32; 2]>, OpError> {
+fn shifts(
+    data_type: DataType,
+    inputs: [QuantizationParameters; 2],
+    output: QuantizationParameters,
+) -> Result<Option<[u32; 2]>, OpError> {
     let powers = [inputs[0], inputs[1], output].map(|affine| power_of_two(affine.scale));
     let [Some(left), Some(right), Some(to)] = powers else { return Ok(None) };
     if data_type != DataType::Int16 {
@@ -265,7 +276,7 @@ fn shifts(data_type: DataType, inputs: [Affine; 2], output: Affine) -> Result<Op
     Ok(Some(shifts.map(i32::unsigned_abs)))
 }
 
-fn run(eval: &mut Eval<'_>, function: impl Function) -> Result<(), OpError> {
+fn run(eval: &mut Eval<'_>, function: impl IntegerFunction) -> Result<(), OpError> {
     let (left, right, engine) = (eval.input(0)?, eval.input(1)?, Engine::new(eval.parallel));
     let output = &mut eval.outputs[0];
     let shape = output.shape;
@@ -298,7 +309,7 @@ mod tests {
 
     #[test]
     fn powers_of_two_are_shifted() {
-        let affine = |scale: f32| Affine { scale, zero_point: 0 };
+        let affine = |scale: f32| QuantizationParameters { scale, zero_point: 0 };
         let shifts =
             |left, right, output| super::shifts(DataType::Int16, [affine(left), affine(right)], affine(output));
         assert_eq!(shifts(0.5, 0.125, 0.5).unwrap(), Some([0, 2]));
@@ -313,11 +324,14 @@ mod tests {
             let quantization = Quantization { scale: scale.to_vec(), zero_point: vec![0; scale.len()], axis: 0 };
             Fact { quantization: Some(quantization), ..Fact::new(data_type, [2]) }
         };
-        let check = |form: Form, fact: Fact| form.check([&fact, &fact]);
-        assert!(check(Form::Product, fact(DataType::Int8, &[0.5])).is_ok());
-        assert!(matches!(check(Form::Product, fact(DataType::Int8, &[f32::NAN])), Err(OpError::Invalid(_))));
-        assert!(matches!(check(Form::Product, fact(DataType::Int8, &[0.5, 0.5])), Err(OpError::Unsupported(_))));
-        assert!(check(Form::SquaredDifference, fact(DataType::UInt8, &[0.5])).is_err());
-        assert!(check(Form::Maximum, Fact::new(DataType::Int16, [2])).is_ok());
+        let check = |form: QuantizedBinary, fact: Fact| form.check([&fact, &fact]);
+        assert!(check(QuantizedBinary::Product, fact(DataType::Int8, &[0.5])).is_ok());
+        assert!(matches!(check(QuantizedBinary::Product, fact(DataType::Int8, &[f32::NAN])), Err(OpError::Invalid(_))));
+        assert!(matches!(
+            check(QuantizedBinary::Product, fact(DataType::Int8, &[0.5, 0.5])),
+            Err(OpError::Unsupported(_))
+        ));
+        assert!(check(QuantizedBinary::SquaredDifference, fact(DataType::UInt8, &[0.5])).is_err());
+        assert!(check(QuantizedBinary::Maximum, Fact::new(DataType::Int16, [2])).is_ok());
     }
 }

@@ -3,118 +3,103 @@
 
 mod quantized;
 
-use std::sync::Arc;
-
 use attache_base::{DataType, Element};
 use attache_gpu_ir::Expression::{Constant, Input};
-use attache_gpu_ir::{Binary, Expression, Unary};
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Refusal};
+use attache_gpu_ir::{BinaryOp, Expression, UnaryOp};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_kernels::Engine;
 use attache_kernels::elementwise::{self, Unary as Kernel};
 use attache_model::schema::BuiltinOperator;
 
-use self::quantized::{BYTES, BYTES_AND_INT16, Form, INT8, INT8_AND_INT16, Quantized};
+use self::quantized::{BYTES, BYTES_AND_INT16, INT8, INT8_AND_INT16, Quantized, QuantizedFunction};
 use crate::shared::exact::is_exact;
-use crate::shared::support::{arity, required};
-use crate::{Code, Declaration, Definition};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[
-    row(Code::Builtin(BuiltinOperator::ABS), 5, |declaration| {
-        let function = plain(declaration, Kernel::Abs, Unary::Absolute);
-        function.quantized(Form::Absolute, INT8_AND_INT16).with_integers(i64::wrapping_abs)
+    row(Code::Builtin(BuiltinOperator::ABS), 5, |_| {
+        let function = plain(Kernel::Abs, UnaryOp::Absolute);
+        function.quantized(QuantizedFunction::Absolute, INT8_AND_INT16).with_integers(i64::wrapping_abs)
     }),
-    row(Code::Builtin(BuiltinOperator::CEIL), 1, |declaration| plain(declaration, Kernel::Ceil, Unary::Ceiling).done()),
-    row(Code::Builtin(BuiltinOperator::COS), 2, |declaration| plain(declaration, Kernel::Cos, Unary::Cosine).done()),
-    row(Code::Builtin(BuiltinOperator::ELU), 1, |declaration| {
-        Function::new(declaration, Kernel::Elu, elu()).quantized(Form::Reals(quantized::elu), INT8).done()
+    row(Code::Builtin(BuiltinOperator::CEIL), 1, |_| plain(Kernel::Ceil, UnaryOp::Ceiling).done()),
+    row(Code::Builtin(BuiltinOperator::COS), 2, |_| plain(Kernel::Cos, UnaryOp::Cosine).done()),
+    row(Code::Builtin(BuiltinOperator::ELU), 1, |_| {
+        UnaryOperator::new(Kernel::Elu, elu()).quantized(QuantizedFunction::Reals(quantized::elu), INT8).done()
     }),
-    row(Code::Builtin(BuiltinOperator::EXP), 2, |declaration| {
-        plain(declaration, Kernel::Exp, Unary::Exponential)
-            .quantized(Form::Reals(quantized::exponential), INT8_AND_INT16)
+    row(Code::Builtin(BuiltinOperator::EXP), 2, |_| {
+        plain(Kernel::Exp, UnaryOp::Exponential)
+            .quantized(QuantizedFunction::Reals(quantized::exponential), INT8_AND_INT16)
             .done()
     }),
-    row(Code::Builtin(BuiltinOperator::FLOOR), 1, |declaration| plain(declaration, Kernel::Floor, Unary::Floor).done()),
+    row(Code::Builtin(BuiltinOperator::FLOOR), 1, |_| plain(Kernel::Floor, UnaryOp::Floor).done()),
     row(Code::Builtin(BuiltinOperator::GELU), 3, |declaration| {
         let options = declaration.options.builtin_options_as_gelu_options();
         let (function, form): (_, fn(f32) -> f32) = match options.is_some_and(|options| options.approximate()) {
-            true => {
-                (Function::new(declaration, Kernel::GeluApproximate, gelu(tanh_of_gelu())), quantized::gelu_approximate)
-            }
-            false => (Function::new(declaration, Kernel::Gelu, gelu(error_function_of_gelu())), quantized::gelu),
+            true => (UnaryOperator::new(Kernel::GeluApproximate, gelu(tanh_of_gelu())), quantized::gelu_approximate),
+            false => (UnaryOperator::new(Kernel::Gelu, gelu(error_function_of_gelu())), quantized::gelu),
         };
-        function.quantized(Form::Reals(form), BYTES_AND_INT16).done()
+        function.quantized(QuantizedFunction::Reals(form), BYTES_AND_INT16).done()
     }),
-    row(Code::Builtin(BuiltinOperator::HARD_SWISH), 1, |declaration| {
+    row(Code::Builtin(BuiltinOperator::HARD_SWISH), 1, |_| {
         let gate = Input(0).add(Constant(3.0)).clamp(0.0, 6.0).multiply(Constant(1.0 / 6.0));
-        Function::new(declaration, Kernel::HardSwish, Input(0).multiply(gate)).quantized(Form::HardSwish, BYTES).done()
+        UnaryOperator::new(Kernel::HardSwish, Input(0).multiply(gate))
+            .quantized(QuantizedFunction::HardSwish, BYTES)
+            .done()
     }),
     row(Code::Builtin(BuiltinOperator::LEAKY_RELU), 2, |declaration| {
         let options = declaration.options.builtin_options_as_leaky_relu_options();
         let slope = options.map_or(0.0, |options| options.alpha());
         let expression = negative().select(Input(0).multiply(Constant(slope)), Input(0));
-        Function::new(declaration, Kernel::LeakyRelu(slope), expression)
-            .quantized(Form::LeakyRelu(slope), BYTES_AND_INT16)
+        UnaryOperator::new(Kernel::LeakyRelu(slope), expression)
+            .quantized(QuantizedFunction::LeakyRelu(slope), BYTES_AND_INT16)
             .done()
     }),
-    row(Code::Builtin(BuiltinOperator::LOG), 2, |declaration| {
-        plain(declaration, Kernel::Log, Unary::Logarithm).quantized(Form::Logarithm, INT8_AND_INT16).done()
+    row(Code::Builtin(BuiltinOperator::LOG), 2, |_| {
+        plain(Kernel::Log, UnaryOp::Logarithm).quantized(QuantizedFunction::Logarithm, INT8_AND_INT16).done()
     }),
-    row(Code::Builtin(BuiltinOperator::LOGISTIC), 3, |declaration| {
-        plain(declaration, Kernel::Logistic, Unary::Logistic)
-            .quantized(Form::Sigmoid { is_tanh: false }, BYTES_AND_INT16)
+    row(Code::Builtin(BuiltinOperator::LOGISTIC), 3, |_| {
+        plain(Kernel::Logistic, UnaryOp::Logistic)
+            .quantized(QuantizedFunction::Sigmoid { is_tanh: false }, BYTES_AND_INT16)
             .done()
     }),
-    row(Code::Builtin(BuiltinOperator::NEG), 1, |declaration| {
-        let function = plain(declaration, Kernel::Negate, Unary::Negate);
-        function.quantized(Form::Negative, INT8_AND_INT16).with_integers(i64::wrapping_neg)
+    row(Code::Builtin(BuiltinOperator::NEG), 1, |_| {
+        let function = plain(Kernel::Negate, UnaryOp::Negate);
+        function.quantized(QuantizedFunction::Negative, INT8_AND_INT16).with_integers(i64::wrapping_neg)
     }),
-    row(Code::Builtin(BuiltinOperator::RELU), 3, |declaration| {
-        clamp(declaration.builtin_name(), 0.0, f32::INFINITY, BYTES_AND_INT16).done()
-    }),
-    row(Code::Builtin(BuiltinOperator::RELU6), 3, |declaration| {
-        clamp(declaration.builtin_name(), 0.0, 6.0, BYTES_AND_INT16).done()
-    }),
-    row(Code::Builtin(BuiltinOperator::RELU_0_TO_1), 1, |declaration| {
-        clamp(declaration.builtin_name(), 0.0, 1.0, BYTES).done()
-    }),
-    row(Code::Builtin(BuiltinOperator::RELU_N1_TO_1), 1, |declaration| {
-        clamp(declaration.builtin_name(), -1.0, 1.0, BYTES).done()
-    }),
-    row(Code::Builtin(BuiltinOperator::ROUND), 1, |declaration| plain(declaration, Kernel::Round, Unary::Round).done()),
-    row(Code::Builtin(BuiltinOperator::RSQRT), 3, |declaration| {
-        plain(declaration, Kernel::Rsqrt, Unary::InverseSquareRoot)
-            .quantized(Form::InverseSquareRoot, INT8_AND_INT16)
+    row(Code::Builtin(BuiltinOperator::RELU), 3, |_| clamp(0.0, f32::INFINITY, BYTES_AND_INT16).done()),
+    row(Code::Builtin(BuiltinOperator::RELU6), 3, |_| clamp(0.0, 6.0, BYTES_AND_INT16).done()),
+    row(Code::Builtin(BuiltinOperator::RELU_0_TO_1), 1, |_| clamp(0.0, 1.0, BYTES).done()),
+    row(Code::Builtin(BuiltinOperator::RELU_N1_TO_1), 1, |_| clamp(-1.0, 1.0, BYTES).done()),
+    row(Code::Builtin(BuiltinOperator::ROUND), 1, |_| plain(Kernel::Round, UnaryOp::Round).done()),
+    row(Code::Builtin(BuiltinOperator::RSQRT), 3, |_| {
+        plain(Kernel::Rsqrt, UnaryOp::InverseSquareRoot)
+            .quantized(QuantizedFunction::InverseSquareRoot, INT8_AND_INT16)
             .done()
     }),
-    row(Code::Builtin(BuiltinOperator::SIGN), 2, |declaration| {
-        plain(declaration, Kernel::Sign, Unary::Sign).with_integers(i64::signum)
+    row(Code::Builtin(BuiltinOperator::SIGN), 2, |_| plain(Kernel::Sign, UnaryOp::Sign).with_integers(i64::signum)),
+    row(Code::Builtin(BuiltinOperator::SIN), 2, |_| plain(Kernel::Sin, UnaryOp::Sine).done()),
+    row(Code::Builtin(BuiltinOperator::SQRT), 2, |_| plain(Kernel::Sqrt, UnaryOp::SquareRoot).done()),
+    row(Code::Builtin(BuiltinOperator::SQUARE), 1, |_| {
+        UnaryOperator::new(Kernel::Square, Input(0).multiply(Input(0))).done()
     }),
-    row(Code::Builtin(BuiltinOperator::SIN), 2, |declaration| plain(declaration, Kernel::Sin, Unary::Sine).done()),
-    row(Code::Builtin(BuiltinOperator::SQRT), 2, |declaration| {
-        plain(declaration, Kernel::Sqrt, Unary::SquareRoot).done()
-    }),
-    row(Code::Builtin(BuiltinOperator::SQUARE), 1, |declaration| {
-        Function::new(declaration, Kernel::Square, Input(0).multiply(Input(0))).done()
-    }),
-    row(Code::Builtin(BuiltinOperator::TANH), 3, |declaration| {
-        plain(declaration, Kernel::Tanh, Unary::Tanh).quantized(Form::Sigmoid { is_tanh: true }, BYTES_AND_INT16).done()
+    row(Code::Builtin(BuiltinOperator::TANH), 3, |_| {
+        plain(Kernel::Tanh, UnaryOp::Tanh)
+            .quantized(QuantizedFunction::Sigmoid { is_tanh: true }, BYTES_AND_INT16)
+            .done()
     }),
 ];
 
-type Parsed = Result<Arc<dyn Op>, OpError>;
-
 const fn row(code: Code, newest: i32, parse: fn(&Declaration<'_>) -> Parsed) -> Definition {
-    Definition { code, versions: 1..=newest, parse }
+    Definition { code, versions: 1..=newest, inputs: const { &[input("x")] }, parse }
 }
 
 /// 1 where the input is negative, else 0.
 fn negative() -> Expression {
-    Input(0).binary(Binary::Less, Constant(0.0))
+    Input(0).binary(BinaryOp::Less, Constant(0.0))
 }
 
 /// `x` where it isn't negative, else `eˣ − 1`.
 fn elu() -> Expression {
-    negative().select(Input(0).unary(Unary::Exponential).subtract(Constant(1.0)), Input(0))
+    negative().select(Input(0).unary(UnaryOp::Exponential).subtract(Constant(1.0)), Input(0))
 }
 
 /// `x Φ(x)`, where `Φ(x) = (1 + odd) / 2`.
@@ -124,19 +109,18 @@ fn gelu(odd: Expression) -> Expression {
 
 /// `erf(x / √2)`.
 fn error_function_of_gelu() -> Expression {
-    Input(0).multiply(Constant(std::f32::consts::FRAC_1_SQRT_2)).unary(Unary::ErrorFunction)
+    Input(0).multiply(Constant(std::f32::consts::FRAC_1_SQRT_2)).unary(UnaryOp::ErrorFunction)
 }
 
 /// `tanh(√(2/π) (x + 0.044715 x³))`. Source: Hendrycks and Gimpel, "Gaussian Error Linear Units".
 fn tanh_of_gelu() -> Expression {
     let cube = Input(0).multiply(Input(0)).multiply(Input(0));
     let sum = Input(0).add(cube.multiply(Constant(0.044_715)));
-    sum.multiply(Constant(0.797_884_6)).unary(Unary::Tanh)
+    sum.multiply(Constant(0.797_884_6)).unary(UnaryOp::Tanh)
 }
 
 #[derive(Debug)]
-struct Function {
-    name: &'static str,
+struct UnaryOperator {
     /// The CPU kernel for floats.
     function: Kernel,
     /// The function of integers, computed in 64 bits and wrapped; `None` where only floats are supported.
@@ -148,25 +132,26 @@ struct Function {
 }
 
 /// A function that is a single GPU primitive.
-fn plain(declaration: &Declaration<'_>, function: Kernel, unary: Unary) -> Function {
-    Function::new(declaration, function, Input(0).unary(unary))
+fn plain(function: Kernel, unary: UnaryOp) -> UnaryOperator {
+    UnaryOperator::new(function, Input(0).unary(unary))
 }
 
-fn clamp(name: &'static str, low: f32, high: f32, types: &'static [DataType]) -> Function {
+fn clamp(low: f32, high: f32, types: &'static [DataType]) -> UnaryOperator {
     let (function, expression) = (Kernel::Clamp(low, high), Input(0).clamp(low, high));
-    Function { name, function, integer: None, quantized: None, expression }.quantized(Form::Clamp(low, high), types)
+    UnaryOperator { function, integer: None, quantized: None, expression }
+        .quantized(QuantizedFunction::Clamp(low, high), types)
 }
 
-impl Function {
-    fn new(declaration: &Declaration<'_>, function: Kernel, expression: Expression) -> Self {
-        Self { name: declaration.builtin_name(), function, integer: None, quantized: None, expression }
+impl UnaryOperator {
+    fn new(function: Kernel, expression: Expression) -> Self {
+        Self { function, integer: None, quantized: None, expression }
     }
 
     fn done(self) -> Parsed {
-        Ok(Arc::new(self))
+        Ok(Box::new(self))
     }
 
-    fn quantized(self, form: Form, types: &'static [DataType]) -> Self {
+    fn quantized(self, form: QuantizedFunction, types: &'static [DataType]) -> Self {
         Self { quantized: Some(Quantized { form, types }), ..self }
     }
 
@@ -184,14 +169,9 @@ impl Function {
     }
 }
 
-impl Op for Function {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        arity(inputs, 1..=1)?;
-        let input = required(inputs, 0)?;
+impl Operator for UnaryOperator {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let input = inputs.fact(0);
         let is_stored = |quantized: &&Quantized| quantized.types.contains(&input.data_type);
         match (input.data_type, self.quantized.as_ref().filter(is_stored)) {
             (DataType::Float32, _) => {}
@@ -200,6 +180,11 @@ impl Op for Function {
             (other, None) => return Err(OpError::unsupported(format!("elements of type {other} are not implemented"))),
         }
         Ok(vec![Inferred { data_type: input.data_type, shape: input.shape.clone() }])
+    }
+
+    /// The output's scale is checked only when it runs.
+    fn runs_when_empty(&self) -> bool {
+        true
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
@@ -214,7 +199,7 @@ impl Op for Function {
         Ok(())
     }
 
-    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         if let Some(quantized) = self.quantized.as_ref().filter(|_| is_exact(lowering, 0)) {
             return quantized.lower(lowering);
         }
@@ -227,6 +212,7 @@ impl Op for Function {
 #[cfg(test)]
 mod tests {
     use attache_base::Serial;
+    use attache_graph::Fact;
 
     use super::*;
 
@@ -241,7 +227,7 @@ mod tests {
 
     #[test]
     fn both_forms_of_a_function_are_one() {
-        let clamp = clamp("", 0.0, 6.0, BYTES);
+        let clamp = clamp(0.0, 6.0, BYTES);
         assert_eq!(difference(clamp.function, &clamp.expression), 0.0);
         assert!(difference(Kernel::Elu, &elu()) < 1e-6);
         assert!(difference(Kernel::Gelu, &gelu(error_function_of_gelu())) < 2e-6);
@@ -251,9 +237,9 @@ mod tests {
     #[test]
     fn integers_are_for_those_that_take_them() {
         let input = Fact::new(DataType::Int32, [2]);
-        let error = clamp("", 0.0, 6.0, BYTES).infer(&[Some(&input)]).unwrap_err();
+        let error = DEFINITIONS[0].infer(&clamp(0.0, 6.0, BYTES), &[Some(&input)]).unwrap_err();
         assert!(matches!(error, OpError::Unsupported(_)));
-        let sign = Function { integer: Some(i64::signum), ..clamp("", 0.0, 6.0, BYTES) };
-        assert_eq!(sign.infer(&[Some(&input)]).unwrap(), [Inferred::new(DataType::Int32, [2])]);
+        let sign = UnaryOperator { integer: Some(i64::signum), ..clamp(0.0, 6.0, BYTES) };
+        assert_eq!(DEFINITIONS[0].infer(&sign, &[Some(&input)]).unwrap(), [Inferred::new(DataType::Int32, [2])]);
     }
 }

@@ -1,7 +1,7 @@
 //! Functions of one quantized element: lookup tables of all 8-bit or 16-bit values, computed once.
 
 use attache_base::{DataType, Quantization};
-use attache_graph::{Eval, Fact, Lowering, OpError, Refusal};
+use attache_graph::{Eval, Fact, Lowering, OpError, Unsupported};
 use attache_kernels::Engine;
 use attache_kernels::quantized::functions::{HardSwish, Sigmoid, inverse_square_root_of_stored};
 use attache_kernels::quantized::lookup::{Interpolation, Table, of_reals};
@@ -9,12 +9,12 @@ use attache_kernels::quantized::rescale::requantized;
 use attache_kernels::quantized::{Multiplier, Rounding, Stored};
 
 use crate::shared::exact::look_up;
-use crate::shared::quantized::{Affine, range, require_symmetric};
+use crate::shared::quantized::{QuantizationParameters, range, require_symmetric};
 use crate::shared::support::refuse;
 
 /// The kind of function of quantized elements.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Form {
+pub(super) enum QuantizedFunction {
     /// A table of a function of floats.
     Reals(fn(f32) -> f32),
     /// `|x|`, rescaled to the output.
@@ -38,7 +38,7 @@ pub(super) enum Form {
 /// A function, and the quantized types for which TensorFlow Lite has it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quantized {
-    pub(super) form: Form,
+    pub(super) form: QuantizedFunction,
     pub(super) types: &'static [DataType],
 }
 
@@ -48,7 +48,7 @@ pub(super) const INT8_AND_INT16: &[DataType] = &[DataType::Int8, DataType::Int16
 pub(super) const BYTES_AND_INT16: &[DataType] = &[DataType::Int8, DataType::UInt8, DataType::Int16];
 
 /// A function of a quantized element, not saturated; `None` where it is undefined.
-type Function = Box<dyn Fn(i32) -> Option<i32>>;
+type UnaryOperator = Box<dyn Fn(i32) -> Option<i32>>;
 
 /// Computes a function such as `e^x` in float64, so that the results are the same on all platforms.
 fn in_double(function: fn(f64) -> f64) -> impl Fn(f32) -> f32 {
@@ -98,71 +98,81 @@ fn logistic(x: f32) -> f32 {
     1.0 / (1.0 + in_double(f64::exp)(-x))
 }
 
-impl Form {
+impl QuantizedFunction {
     /// The function from one scale to another, for 8-bit or 16-bit elements.
-    fn function(self, data_type: DataType, input: Affine, output: Affine) -> Result<Function, OpError> {
+    fn function(
+        self,
+        data_type: DataType,
+        input: QuantizationParameters,
+        output: QuantizationParameters,
+    ) -> Result<UnaryOperator, OpError> {
         let factor = input.scale / output.scale;
         let rescale =
             move |x: i32, real: f64| requantized(x, (input.zero_point, Multiplier::new(real), output.zero_point));
         let is_wide = data_type == DataType::Int16;
         Ok(match self {
-            Form::Reals(function) => table(is_wide, input, output, function),
-            Form::Absolute => Box::new(move |x| {
+            QuantizedFunction::Reals(function) => table(is_wide, input, output, function),
+            QuantizedFunction::Absolute => Box::new(move |x| {
                 let magnitude = (x - input.zero_point).abs();
                 let same = input.scale == output.scale;
                 let value =
                     if same { magnitude } else { Multiplier::new(factor.into()).apply(magnitude, Rounding::Twice) };
                 Some(value.wrapping_add(output.zero_point))
             }),
-            Form::Clamp(low, high) => {
+            QuantizedFunction::Clamp(low, high) => {
                 let (least, most) = range(data_type)?;
                 let low = least.max(output.stored(low));
                 let high = if high == f32::INFINITY { most } else { most.min(output.stored(high)) };
                 Box::new(move |x| Some(rescale(x, factor.into()).max(low).min(high)))
             }
-            Form::HardSwish => {
+            QuantizedFunction::HardSwish => {
                 let swish = HardSwish::new(input.pair(), output.pair());
                 let swish = swish.ok_or_else(|| OpError::unsupported("the output's scale is too fine"))?;
                 Box::new(move |x| Some(swish.apply(x)))
             }
-            Form::InverseSquareRoot if is_wide => {
+            QuantizedFunction::InverseSquareRoot if is_wide => {
                 let largest = f32::from(i16::MAX) * output.scale;
                 table(is_wide, input, output, move |x| if x <= 0.0 { largest } else { 1.0 / x.sqrt() })
             }
-            Form::InverseSquareRoot => {
+            QuantizedFunction::InverseSquareRoot => {
                 let factor = Multiplier::new(1.0 / f64::from(input.scale.sqrt() * output.scale));
                 Box::new(move |x| {
                     let root = inverse_square_root_of_stored(x, input.zero_point, factor)?;
                     Some(root.saturating_add(if root == i32::MAX { 0 } else { output.zero_point }))
                 })
             }
-            Form::LeakyRelu(slope) => {
+            QuantizedFunction::LeakyRelu(slope) => {
                 let negative = f64::from(input.scale * slope / output.scale);
                 Box::new(move |x| Some(rescale(x, if x >= input.zero_point { factor.into() } else { negative })))
             }
-            Form::Logarithm => {
+            QuantizedFunction::Logarithm => {
                 let least = (range(data_type)?.0 - output.zero_point) as f32 * output.scale;
                 table(is_wide, input, output, move |x| if x <= 0.0 { least } else { in_double(f64::ln)(x) })
             }
-            Form::Negative => {
+            QuantizedFunction::Negative => {
                 let (least, _) = range(data_type)?;
                 Box::new(move |x| Some(if x == least { x } else { -x }))
             }
-            Form::Sigmoid { is_tanh } if is_wide => {
+            QuantizedFunction::Sigmoid { is_tanh } if is_wide => {
                 if output.scale != 1.0 / 32768.0 {
                     return Err(OpError::unsupported("an output of 16 bits whose scale is not 1/32768"));
                 }
                 let sigmoid = Sigmoid::new(input.scale, is_tanh);
                 Box::new(move |x| Some(sigmoid.apply(x)))
             }
-            Form::Sigmoid { is_tanh: true } => table(is_wide, input, output, in_double(f64::tanh)),
-            Form::Sigmoid { is_tanh: false } => table(is_wide, input, output, logistic),
+            QuantizedFunction::Sigmoid { is_tanh: true } => table(is_wide, input, output, in_double(f64::tanh)),
+            QuantizedFunction::Sigmoid { is_tanh: false } => table(is_wide, input, output, logistic),
         })
     }
 }
 
 /// A float function of quantized elements: exact for 8 bits, by linear interpolation for 16.
-fn table(is_wide: bool, input: Affine, output: Affine, function: impl Fn(f32) -> f32 + 'static) -> Function {
+fn table(
+    is_wide: bool,
+    input: QuantizationParameters,
+    output: QuantizationParameters,
+    function: impl Fn(f32) -> f32 + 'static,
+) -> UnaryOperator {
     if is_wide {
         let lines = Interpolation::of_singles(input.pair(), output.pair(), function);
         return Box::new(move |x| Some(lines.at(x as i16).into()));
@@ -179,10 +189,14 @@ struct Known<T> {
 
 impl Quantized {
     /// The scale and zero point, or 1 and 0 where the function does not depend on them.
-    fn affine(&self, data_type: DataType, quantization: Option<&Quantization>) -> Result<Affine, OpError> {
+    fn affine(
+        &self,
+        data_type: DataType,
+        quantization: Option<&Quantization>,
+    ) -> Result<QuantizationParameters, OpError> {
         match self.form {
-            Form::Negative => Ok(Affine { scale: 1.0, zero_point: 0 }),
-            _ => Affine::new(data_type, quantization),
+            QuantizedFunction::Negative => Ok(QuantizationParameters { scale: 1.0, zero_point: 0 }),
+            _ => QuantizationParameters::new(data_type, quantization),
         }
     }
 
@@ -202,7 +216,7 @@ impl Quantized {
 
     /// Emits the function as a lookup table. Unlike the CPU, a device cannot report that a square root is undefined:
     /// the largest element is the result there, as for 0.
-    pub(super) fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Refusal> {
+    pub(super) fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let (input, output) = (lowering.input_fact(0)?, lowering.output_fact(0)?);
         let affine = |fact: &Fact| self.affine(fact.data_type, fact.quantization.as_ref()).map_err(refuse);
         let (from, to, types) = (affine(input)?, affine(output)?, [input.data_type, output.data_type]);
@@ -226,7 +240,7 @@ impl Quantized {
         });
         let values = input.values::<T>()?;
         let is_missing = |x: &T| known.missing[((*x).into() - T::LEAST) as usize];
-        if matches!(self.form, Form::InverseSquareRoot) && values.iter().any(is_missing) {
+        if matches!(self.form, QuantizedFunction::InverseSquareRoot) && values.iter().any(is_missing) {
             return Err(OpError::invalid("a negative number has no square root"));
         }
         known.table.apply(engine, values, output.values()?);
@@ -238,18 +252,21 @@ impl Quantized {
 mod tests {
     use super::*;
 
-    type Case = (Form, fn(f64) -> f64);
+    type Case = (QuantizedFunction, fn(f64) -> f64);
 
     #[test]
     fn forms_approximate_functions_of_reals() {
-        let (input, output) = (Affine { scale: 0.05, zero_point: 2 }, Affine { scale: 0.04, zero_point: -20 });
+        let (input, output) = (
+            QuantizationParameters { scale: 0.05, zero_point: 2 },
+            QuantizationParameters { scale: 0.04, zero_point: -20 },
+        );
         let forms: [Case; 6] = [
-            (Form::Absolute, f64::abs),
-            (Form::Clamp(0.0, f32::INFINITY), |x| x.max(0.0)),
-            (Form::Clamp(-1.0, 1.0), |x| x.clamp(-1.0, 1.0)),
-            (Form::LeakyRelu(0.25), |x| if x < 0.0 { x * 0.25 } else { x }),
-            (Form::HardSwish, |x| x * (x + 3.0).clamp(0.0, 6.0) / 6.0),
-            (Form::Reals(elu), |x| if x < 0.0 { x.exp_m1() } else { x }),
+            (QuantizedFunction::Absolute, f64::abs),
+            (QuantizedFunction::Clamp(0.0, f32::INFINITY), |x| x.max(0.0)),
+            (QuantizedFunction::Clamp(-1.0, 1.0), |x| x.clamp(-1.0, 1.0)),
+            (QuantizedFunction::LeakyRelu(0.25), |x| if x < 0.0 { x * 0.25 } else { x }),
+            (QuantizedFunction::HardSwish, |x| x * (x + 3.0).clamp(0.0, 6.0) / 6.0),
+            (QuantizedFunction::Reals(elu), |x| if x < 0.0 { x.exp_m1() } else { x }),
         ];
         for (form, real) in forms {
             let function = form.function(DataType::Int8, input, output).unwrap();
@@ -271,8 +288,8 @@ mod tests {
 
     #[test]
     fn roots_of_negative_numbers_are_missing() {
-        let affine = Affine { scale: 0.05, zero_point: 0 };
-        let function = Form::InverseSquareRoot.function(DataType::Int8, affine, affine).unwrap();
+        let affine = QuantizationParameters { scale: 0.05, zero_point: 0 };
+        let function = QuantizedFunction::InverseSquareRoot.function(DataType::Int8, affine, affine).unwrap();
         assert_eq!((function(-1), function(0), function(20)), (None, Some(i32::MAX), Some(20)));
     }
 }

@@ -7,7 +7,7 @@ use attache_kernels::quantized::{quantize_asymmetrically, quantize_symmetrically
 use super::{
     BIASES, Extents, GATES, INPUT_WEIGHTS, NORMS, PROJECTION, PROJECTION_BIAS, Products, RECURRENT_WEIGHTS, optional,
 };
-use crate::shared::quantized::Affine;
+use crate::shared::quantized::QuantizationParameters;
 
 /// 8-bit weights with one scale.
 struct Matrix<'a> {
@@ -36,9 +36,11 @@ impl<'a> Matrix<'a> {
 
 /// The scale of weights; an error unless their zero point is 0.
 fn scale_of(weights: &TensorRef<'_>) -> Result<f32, OpError> {
-    match Affine::new(weights.data_type, weights.quantization)? {
-        Affine { scale, zero_point: 0 } => Ok(scale),
-        Affine { zero_point, .. } => Err(OpError::unsupported(format!("weights with the zero point {zero_point}"))),
+    match QuantizationParameters::new(weights.data_type, weights.quantization)? {
+        QuantizationParameters { scale, zero_point: 0 } => Ok(scale),
+        QuantizationParameters { zero_point, .. } => {
+            Err(OpError::unsupported(format!("weights with the zero point {zero_point}")))
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
     BIASES, CELL_STATE, Extents, GATES, INPUT_WEIGHTS, NORMS, OUTPUT_STATE, PEEPHOLES, PROJECTION, PROJECTION_BIAS,
     RECURRENT_WEIGHTS, SequenceLstm,
 };
-use crate::shared::quantized::{Affine, power_of_two};
+use crate::shared::quantized::{QuantizationParameters, power_of_two};
 
 /// The gate whose activation is the hyperbolic tangent.
 const CANDIDATE: usize = 2;
@@ -25,7 +25,7 @@ const HIDDEN: usize = 4;
 const GATE_SCALE: f32 = 1.0 / 4096.0;
 
 /// A matrix to be multiplied with vectors of bytes, and the factor that rescales the sums.
-struct Product<'a> {
+struct QuantizedMatrix<'a> {
     weights: &'a [i8],
     depth: usize,
     /// The bias plus the contribution of the vectors' zero point to the sums.
@@ -33,7 +33,7 @@ struct Product<'a> {
     factor: Multiplier,
 }
 
-impl<'a> Product<'a> {
+impl<'a> QuantizedMatrix<'a> {
     /// `point` is added to each element of a vector.
     fn new(weights: &'a [i8], [rows, depth]: [usize; 2], point: i32, bias: Option<&[i32]>, factor: f32) -> Self {
         let rows = (0..rows).map(|row| &weights[row * depth..][..depth]);
@@ -97,8 +97,8 @@ impl Peephole<'_> {
 
 /// One gate.
 struct Gate<'a> {
-    input: Product<'a>,
-    recurrent: Product<'a>,
+    input: QuantizedMatrix<'a>,
+    recurrent: QuantizedMatrix<'a>,
     peephole: Option<Peephole<'a>>,
     norm: Option<Norm<'a>>,
     is_candidate: bool,
@@ -117,10 +117,15 @@ impl<'a> Gate<'a> {
         let to = if norm.is_some() { intermediates.affine(gate)?.scale } else { GATE_SCALE };
         let bias = norm.is_none().then_some(biases);
         let factor = scale_of(&weights)? * scales.input.scale / to;
-        let input =
-            Product::new(weights.values()?, [extents.cells, extents.depth], -scales.input.zero_point, bias, factor);
+        let input = QuantizedMatrix::new(
+            weights.values()?,
+            [extents.cells, extents.depth],
+            -scales.input.zero_point,
+            bias,
+            factor,
+        );
         let factor = scale_of(&recurrent)? * scales.output.scale / to;
-        let recurrent = Product::new(
+        let recurrent = QuantizedMatrix::new(
             recurrent.values()?,
             [extents.cells, extents.outputs],
             -scales.output.zero_point,
@@ -162,13 +167,13 @@ impl<'a> Gate<'a> {
 }
 
 fn scale_of(tensor: &TensorRef<'_>) -> Result<f32, OpError> {
-    Ok(Affine::new(tensor.data_type, tensor.quantization)?.scale)
+    Ok(QuantizationParameters::new(tensor.data_type, tensor.quantization)?.scale)
 }
 
 /// The scales shared by all gates.
 struct Scales {
-    input: Affine,
-    output: Affine,
+    input: QuantizationParameters,
+    output: QuantizationParameters,
     /// The exponent of the cells' scale, a power of two.
     cell: i32,
     /// Number of sequences processed together.
@@ -179,11 +184,11 @@ struct Scales {
 struct Intermediates<'a>(&'a [(DataType, Option<Quantization>)]);
 
 impl Intermediates<'_> {
-    fn affine(&self, index: usize) -> Result<Affine, OpError> {
+    fn affine(&self, index: usize) -> Result<QuantizationParameters, OpError> {
         let Some((data_type, quantization)) = self.0.get(index) else {
             return Err(OpError::invalid(format!("the file has no intermediate {index}, with a scale of its own")));
         };
-        Affine::new(*data_type, quantization.as_ref())
+        QuantizationParameters::new(*data_type, quantization.as_ref())
     }
 }
 
@@ -194,7 +199,7 @@ struct Memory<'a> {
     cell_exponent: i32,
     /// Factor and zero point of the product of the output gate and the cells' activation.
     hidden: (Multiplier, i32),
-    projection: Option<Product<'a>>,
+    projection: Option<QuantizedMatrix<'a>>,
     output_point: i32,
     /// Clipping magnitudes of cells and projections; 0 for no clipping.
     clips: (i16, i8),
@@ -202,9 +207,9 @@ struct Memory<'a> {
 
 impl<'a> Memory<'a> {
     fn new(lstm: &SequenceLstm, eval: &Eval<'a>, extents: &Extents) -> Result<Self, OpError> {
-        let affine = |input: TensorRef<'_>| Affine::new(input.data_type, input.quantization);
+        let affine = |input: TensorRef<'_>| QuantizationParameters::new(input.data_type, input.quantization);
         let (input, output) = (affine(eval.input(0)?)?, affine(eval.input(OUTPUT_STATE)?)?);
-        let written = Affine::new(eval.outputs[0].data_type, eval.outputs[0].quantization)?;
+        let written = QuantizationParameters::new(eval.outputs[0].data_type, eval.outputs[0].quantization)?;
         let cell_scale = scale_of(&eval.input(CELL_STATE)?)?;
         let cell = power_of_two(cell_scale).filter(|power| (-15..=-9).contains(power)).ok_or_else(|| {
             OpError::unsupported(format!("cells at the scale {cell_scale}, which is no power of two from 2⁻¹⁵ to 2⁻⁹"))
@@ -218,7 +223,7 @@ impl<'a> Memory<'a> {
         let projection = eval.optional(PROJECTION).map(|weights| {
             let bias = eval.optional(PROJECTION_BIAS).map(|bias| bias.values()).transpose()?;
             let factor = scale_of(&weights)? * hidden.scale / output.scale;
-            Ok::<_, OpError>(Product::new(
+            Ok::<_, OpError>(QuantizedMatrix::new(
                 weights.values()?,
                 [extents.outputs, extents.cells],
                 hidden.zero_point,

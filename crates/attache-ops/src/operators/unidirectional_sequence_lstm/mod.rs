@@ -15,22 +15,25 @@ mod dynamic;
 mod integers;
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use attache_base::{Activation, DataType, Quantization, Shape};
-use attache_graph::{Eval, Fact, Inferred, Op, OpError, WorkingMemory};
+use attache_graph::{Eval, Fact, Inferred, OpError, WorkingMemory};
 use attache_kernels::Engine;
 use attache_kernels::gemm::{PackedMatrix, gemm};
 use attache_model::schema::BuiltinOperator;
 
-use crate::definition::activation;
-use crate::shared::support::{arity, countable, is_empty, one_of, product, required};
+use crate::definition::{activation, one_of};
+use crate::shared::support::{countable, product};
 use crate::shared::working::{of_weights, packed};
-use crate::{Code, Declaration, Definition};
+use crate::{Code, Declaration, Definition, Facts, Input, Operator, Parsed, input};
 use dynamic::Dynamic;
 
-pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::UNIDIRECTIONAL_SEQUENCE_LSTM), versions: 1..=4, parse }];
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::UNIDIRECTIONAL_SEQUENCE_LSTM),
+    versions: 1..=4,
+    inputs: INPUTS,
+    parse,
+}];
 
 /// Index of the first input of each group with one input per gate, in the order of [`GATES`].
 const INPUT_WEIGHTS: usize = 1;
@@ -48,6 +51,33 @@ const NORMS: usize = 20;
 /// The gates: input, forget, cell and output. Without an input gate, the forget gate determines its value.
 const GATES: usize = 4;
 const INPUT_GATE: usize = 0;
+
+const INPUTS: &[Input] = &[
+    input("input"),
+    input("input_to_input_weights").optional(),
+    input("input_to_forget_weights").optional(),
+    input("input_to_cell_weights").optional(),
+    input("input_to_output_weights"),
+    input("recurrent_to_input_weights").optional(),
+    input("recurrent_to_forget_weights").optional(),
+    input("recurrent_to_cell_weights").optional(),
+    input("recurrent_to_output_weights").optional(),
+    input("cell_to_input_weights").optional(),
+    input("cell_to_forget_weights").optional(),
+    input("cell_to_output_weights").optional(),
+    input("input_gate_bias").optional(),
+    input("forget_gate_bias").optional(),
+    input("cell_gate_bias").optional(),
+    input("output_gate_bias").optional(),
+    input("projection_weights").optional(),
+    input("projection_bias").optional(),
+    input("output_state"),
+    input("cell_state"),
+    input("input_layer_norm_coefficients").optional(),
+    input("forget_layer_norm_coefficients").optional(),
+    input("cell_layer_norm_coefficients").optional(),
+    input("output_layer_norm_coefficients").optional(),
+];
 
 /// Added to a variance, like in TensorFlow Lite.
 const NORM_EPSILON: f32 = 1e-8;
@@ -97,7 +127,7 @@ impl Arithmetic {
     }
 }
 
-fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
+fn parse(declaration: &Declaration<'_>) -> Parsed {
     let options = declaration.options.builtin_options_as_unidirectional_sequence_lstmoptions();
     let options = options.ok_or_else(|| declaration.no_options())?;
     let clip = |clip: f32| match clip >= 0.0 {
@@ -107,7 +137,7 @@ fn parse(declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
     if options.diagonal_recurrent_tensors() {
         return Err(OpError::unsupported("diagonal recurrent weights are not implemented"));
     }
-    Ok(Arc::new(SequenceLstm {
+    Ok(Box::new(SequenceLstm {
         activation: activation(options.fused_activation_function())?,
         cell_clip: clip(options.cell_clip())?,
         projection_clip: clip(options.proj_clip())?,
@@ -211,10 +241,10 @@ impl Weights {
                 joined.extend(&recurrent[cell * outputs..][..outputs]);
             }
         }
-        let gates = PackedMatrix::pack(engine.level, extents.gates() * cells, columns, &joined, None);
+        let gates = PackedMatrix::pack(engine.isa, extents.gates() * cells, columns, &joined, None);
         let projection = optional(eval, PROJECTION)?;
         let bias = optional(eval, PROJECTION_BIAS)?;
-        let pack = |weights| PackedMatrix::pack(engine.level, outputs, cells, weights, bias);
+        let pack = |weights| PackedMatrix::pack(engine.isa, outputs, cells, weights, bias);
         Ok(Self { gates, projection: projection.map(pack) })
     }
 }
@@ -394,34 +424,32 @@ impl SequenceLstm {
     }
 
     /// The arithmetic selected by the types of the inputs.
-    fn arithmetic(inputs: &[Option<&Fact>]) -> Result<Arithmetic, OpError> {
-        let (input, weights) = (required(inputs, 0)?, required(inputs, INPUT_WEIGHTS + GATES - 1)?);
+    fn arithmetic(inputs: Facts<'_>) -> Result<Arithmetic, OpError> {
+        let (input, weights) = (inputs.fact(0), inputs.fact(INPUT_WEIGHTS + GATES - 1));
         let arithmetic = Arithmetic::of(input.data_type, weights.data_type)?;
-        for (index, input) in inputs.iter().enumerate() {
-            input.map_or(Ok(()), |input| one_of(index, input, &[arithmetic.data_type(index)]))?;
+        for (index, input) in inputs.from(0).iter().enumerate() {
+            let Some(input) = input else { continue };
+            one_of(format_args!("input {index}"), input.data_type, &[arithmetic.data_type(index)])?;
         }
         Ok(arithmetic)
     }
 }
 
-impl Op for SequenceLstm {
-    fn name(&self) -> &str {
-        DEFINITIONS[0].name()
-    }
-
-    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        if inputs.len() != NORMS {
-            arity(inputs, NORMS + GATES..=NORMS + GATES)?;
+impl Operator for SequenceLstm {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        if ![NORMS, NORMS + GATES].contains(&inputs.count()) {
+            return Err(OpError::invalid(format!("{} inputs; it takes {}", inputs.count(), NORMS + GATES)));
         }
         let data_type = match Self::arithmetic(inputs)? {
             Arithmetic::Integers => DataType::Int8,
             Arithmetic::Floats | Arithmetic::Dynamic => DataType::Float32,
         };
         for index in [OUTPUT_STATE, CELL_STATE] {
-            if !required(inputs, index)?.is_variable {
+            if !inputs.fact(index).is_variable {
                 return Err(OpError::invalid(format!("input {index} is no variable")));
             }
         }
+        let inputs = inputs.from(0);
         if inputs.iter().flatten().any(|input| input.shape.is_none()) {
             return Ok(vec![Inferred::unknown(data_type)]);
         }
@@ -432,26 +460,23 @@ impl Op for SequenceLstm {
         Ok(vec![Inferred::new(data_type, countable(shape.into())?)])
     }
 
-    fn working_memory(&self, inputs: &[Option<&Fact>], _: &[&Shape]) -> WorkingMemory {
+    fn working_memory(&self, inputs: Facts<'_>, _: &[&Shape]) -> Option<WorkingMemory> {
         // Each matrix is copied into a joint one and then packed.
         let matrix = |fact: &&Fact| {
             let &[rows, columns] = fact.shape.as_ref()?.extents() else { return None };
             Some(of_weights(fact, packed(DataType::Float32, 1, [rows, columns], columns).saturating_mul(2)))
         };
         let weights = (INPUT_WEIGHTS..RECURRENT_WEIGHTS + GATES).chain([PROJECTION]);
-        let weights = weights.filter_map(|index| inputs.get(index).copied().flatten());
-        weights.filter_map(|fact| matrix(&fact)).fold(WorkingMemory::default(), |sum, one| WorkingMemory {
+        let weights = weights.filter_map(|index| inputs.optional(index));
+        Some(weights.filter_map(|fact| matrix(&fact)).fold(WorkingMemory::default(), |sum, one| WorkingMemory {
             kept: sum.kept.saturating_add(one.kept),
             scratch: sum.scratch.saturating_add(one.scratch),
-        })
+        }))
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let shapes: Vec<_> = eval.inputs.iter().map(|input| input.map(|input| input.shape)).collect();
         let extents = Extents::new(&shapes, self.time_major)?;
-        if is_empty(eval) {
-            return Ok(());
-        }
         let (input, weights) = (eval.input(0)?, eval.input(INPUT_WEIGHTS + GATES - 1)?);
         match Arithmetic::of(input.data_type, weights.data_type)? {
             Arithmetic::Floats => self.run_floats(eval, &extents),
@@ -531,7 +556,8 @@ mod tests {
             Some(Fact { is_variable, ..Fact::new(DataType::Float32, shape?) })
         };
         let mut facts: Vec<_> = shapes().into_iter().enumerate().map(fact).collect();
-        let infer = |facts: &[Option<Fact>]| op.infer(&facts.iter().map(Option::as_ref).collect::<Vec<_>>());
+        let infer =
+            |facts: &[Option<Fact>]| DEFINITIONS[0].infer(&op, &facts.iter().map(Option::as_ref).collect::<Vec<_>>());
         assert_eq!(infer(&facts).unwrap(), [Inferred::new(DataType::Float32, [2, 3, 6])]);
         facts[CELL_STATE].as_mut().unwrap().is_variable = false;
         assert!(infer(&facts).is_err());

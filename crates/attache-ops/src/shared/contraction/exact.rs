@@ -1,29 +1,29 @@
 //! Sums of products of bytes on a device, in the arithmetic of the CPU: 32-bit sums, requantized with the factors of
-//! the CPU's [`Scheme`].
+//! the CPU's [`RequantizationParameters`].
 
 use attache_base::{Activation, Constant, DataType};
-use attache_gpu_ir::{Index, IndexMap, Primitive, ValueId, Whole};
-use attache_graph::{Fact, Lowering, Refusal};
+use attache_gpu_ir::{Index, IndexMap, IntExpression, Primitive, ValueId};
+use attache_graph::{Fact, Lowering, Unsupported};
 use attache_kernels::convolution::Convolution;
 use attache_kernels::quantized::Rounding;
 
 use super::primitive::contract;
-use super::{Arithmetic, Product, Scheme, WeightScales};
-use crate::shared::exact::{integers, known_integers, whole_rounding};
+use super::{Arithmetic, RequantizationParameters, ScalePrecision, WeightScales};
+use crate::shared::exact::{int_rounding, integers, known_integers};
 use crate::shared::support::refuse;
 
-impl<'a> Scheme<'a> {
+impl<'a> RequantizationParameters<'a> {
     /// The scheme of a node's inputs `[activations, weights]` and its output; a refusal unless they are bytes.
     pub(crate) fn of(
         lowering: &Lowering<'a>,
         operands: [usize; 2],
         weights: WeightScales<'a>,
         activation: Activation,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, Unsupported> {
         let [input, filter] = [lowering.input_fact(operands[0])?, lowering.input_fact(operands[1])?];
         if Arithmetic::of(input.data_type, filter.data_type).map_err(refuse)? != Arithmetic::Bytes {
             let types = format!("activations of type {} with weights of type {}", input.data_type, filter.data_type);
-            return Err(Refusal::new(format!("{types} have no form of bytes")));
+            return Err(Unsupported::new(format!("{types} have no form of bytes")));
         }
         let of = |fact: &'a Fact| (fact.data_type, fact.quantization.as_ref());
         Self::of_types(of(input), weights, of(lowering.output_fact(0)?), activation).map_err(refuse)
@@ -42,7 +42,7 @@ impl<'a> Scheme<'a> {
         index: usize,
         shape: [usize; 4],
         is_depthwise: bool,
-    ) -> Result<ValueId, Refusal> {
+    ) -> Result<ValueId, Unsupported> {
         let taps = shape[1] * shape[2];
         let fact = lowering.input_fact(index)?;
         if let Some(values) = known_integers(fact) {
@@ -69,21 +69,22 @@ impl<'a> Scheme<'a> {
         lowering: &mut Lowering<'a>,
         sums: ValueId,
         rounding: Rounding,
-        product: Product,
-    ) -> Result<ValueId, Refusal> {
+        product: ScalePrecision,
+    ) -> Result<ValueId, Unsupported> {
         let factors = self.factors(product);
         let mantissas: Vec<i32> = factors.iter().map(|factor| factor.mantissa).collect();
         let exponents: Vec<i32> = factors.iter().map(|factor| factor.exponent).collect();
         let operands =
             [sums, integers(lowering, [factors.len()], &mantissas)?, integers(lowering, [factors.len()], &exponents)?];
-        let scaled = Whole::Input(0).rescale(whole_rounding(rounding), Whole::Input(1), Whole::Input(2));
+        let scaled =
+            IntExpression::Input(0).rescale(int_rounding(rounding), IntExpression::Input(1), IntExpression::Input(2));
         let shape = lowering.shape(sums).clone();
-        lowering.whole_map(scaled.plus(self.output.zero_point).clamp(self.bounds), &shape, &operands)
+        lowering.int_map(scaled.plus(self.output.zero_point).clamp(self.bounds), &shape, &operands)
     }
 }
 
 /// The roles and layout of a convolution's operands in an operator.
-pub(crate) struct Laid {
+pub(crate) struct OperandLayout {
     /// Indices of image, filter and bias.
     pub(crate) operands: [usize; 3],
     /// The filter's axis of output channels.
@@ -98,36 +99,40 @@ pub(crate) struct Laid {
 pub(crate) fn lower_bytes<'a>(
     lowering: &mut Lowering<'a>,
     convolution: &Convolution,
-    laid: &Laid,
+    layout: &OperandLayout,
     activation: Activation,
-) -> Result<ValueId, Refusal> {
-    let [data, filter, bias] = laid.operands;
+) -> Result<ValueId, Unsupported> {
+    let [data, filter, bias] = layout.operands;
     let (image, weights) = (lowering.input_fact(data)?, lowering.input_fact(filter)?);
     let outputs = convolution.output[2];
-    let scales = WeightScales::new(weights.data_type, weights.quantization.as_ref(), laid.axis, Some(outputs));
+    let scales = WeightScales::new(weights.data_type, weights.quantization.as_ref(), layout.axis, Some(outputs));
     let scales = scales.and_then(|scales| scales.symmetric(weights.data_type)).map_err(refuse)?;
-    let scheme = Scheme::of(lowering, [data, filter], scales, activation)?;
+    let requantization = RequantizationParameters::of(lowering, [data, filter], scales, activation)?;
     let [height, width, channels] = convolution.input;
     let depth = channels / convolution.groups.max(1);
     let shape = [outputs, convolution.kernel[0], convolution.kernel[1], depth];
     let input = lowering.input(data)?;
     let mut operands = vec![
         lowering.reshape(input, &[convolution.batches, height, width, channels].into())?,
-        scheme.filter(lowering, filter, shape, laid.is_depthwise)?,
+        requantization.filter(lowering, filter, shape, layout.is_depthwise)?,
     ];
     operands.extend(bias_of(lowering, bias, outputs)?);
-    let sums = contract(lowering, convolution, laid.transposed, &operands, scheme.zero_points())?;
-    scheme.finish(lowering, sums, Rounding::Twice, Product::of(image.data_type))
+    let sums = contract(lowering, convolution, layout.transposed, &operands, requantization.zero_points())?;
+    requantization.finish(lowering, sums, Rounding::Twice, ScalePrecision::of(image.data_type))
 }
 
 /// An optional bias of 32-bit integers, in the shape `[outputs]`.
-pub(crate) fn bias_of(lowering: &mut Lowering<'_>, index: usize, outputs: usize) -> Result<Option<ValueId>, Refusal> {
+pub(crate) fn bias_of(
+    lowering: &mut Lowering<'_>,
+    index: usize,
+    outputs: usize,
+) -> Result<Option<ValueId>, Unsupported> {
     if !lowering.has_input(index) {
         return Ok(None);
     }
     let fact = lowering.input_fact(index)?;
     if fact.data_type != DataType::Int32 {
-        return Err(Refusal::new(format!("a bias of type {}", fact.data_type)));
+        return Err(Unsupported::new(format!("a bias of type {}", fact.data_type)));
     }
     if let Some(values) = known_integers(fact) {
         return integers(lowering, [outputs], &values).map(Some);

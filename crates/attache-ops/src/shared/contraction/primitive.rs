@@ -1,7 +1,7 @@
 //! The device primitive of convolutions.
 
-use attache_gpu_ir::{Contraction, Primitive, ValueId};
-use attache_graph::{Lowering, Refusal};
+use attache_gpu_ir::{ConvolutionGeometry, Primitive, ValueId};
+use attache_graph::{Lowering, Unsupported};
 use attache_kernels::convolution::Convolution;
 
 /// Emits the convolution of data, a filter and an optional bias; the zero points are those of data and filter.
@@ -11,10 +11,10 @@ pub(crate) fn contract(
     transposed: bool,
     operands: &[ValueId],
     zero_points: [i32; 2],
-) -> Result<ValueId, Refusal> {
+) -> Result<ValueId, Unsupported> {
     check_reach(convolution)?;
     let [height, width, _] = convolution.output;
-    let contraction = Contraction {
+    let contraction = ConvolutionGeometry {
         strides: convolution.strides,
         dilations: convolution.dilations,
         before: convolution.before,
@@ -23,11 +23,11 @@ pub(crate) fn contract(
         transposed,
         zero_points,
     };
-    lowering.emit(Primitive::Contract(contraction), operands)
+    lowering.emit(Primitive::Convolution(contraction), operands)
 }
 
 /// A refusal where the input coordinates that a window reads do not fit a device's 32-bit integers.
-pub(crate) fn check_reach(convolution: &Convolution) -> Result<(), Refusal> {
+pub(crate) fn check_reach(convolution: &Convolution) -> Result<(), Unsupported> {
     let reach = |axis: usize| {
         let window = convolution.kernel[axis].checked_mul(convolution.dilations[axis])?;
         // Transposed or not, the window moves over the larger image and has as many positions as the smaller one has
@@ -38,6 +38,6 @@ pub(crate) fn check_reach(convolution: &Convolution) -> Result<(), Refusal> {
     };
     match [reach(0), reach(1)].iter().all(|reach| reach.is_some_and(|reach| reach <= i32::MAX as usize)) {
         true => Ok(()),
-        false => Err(Refusal::new("its window reaches further than 32 bits count")),
+        false => Err(Unsupported::new("its window reaches further than 32 bits count")),
     }
 }

@@ -2,10 +2,10 @@
 //! so that differences of a single quantization step do not grow from one convolution to the next.
 
 use attache_base::{Activation, Constant};
-use attache_gpu_ir::{Expression, Unary, ValueId};
-use attache_graph::{Fact, Grid, Lowering, Refusal};
+use attache_gpu_ir::{Expression, UnaryOp, ValueId};
+use attache_graph::{AffineParameters, Fact, Lowering, Unsupported};
 
-use super::{Arithmetic, Laid, Product, Scheme, WeightScales};
+use super::{Arithmetic, OperandLayout, RequantizationParameters, ScalePrecision, WeightScales};
 use crate::shared::support::refuse;
 
 /// Emits the floats of a convolution's requantized sums, before the activation: rounded to a binary fraction of a
@@ -14,27 +14,28 @@ use crate::shared::support::refuse;
 pub(crate) fn round_twice(
     lowering: &mut Lowering<'_>,
     sums: ValueId,
-    laid: &Laid,
+    layout: &OperandLayout,
     outputs: usize,
-) -> Result<ValueId, Refusal> {
-    let [image, weights] = [laid.operands[0], laid.operands[1]].map(|index| lowering.stored_input(index));
+) -> Result<ValueId, Unsupported> {
+    let [image, weights] = [layout.operands[0], layout.operands[1]].map(|index| lowering.stored_input(index));
     let (image, weights, output) = (image?, weights?, lowering.stored_output(0)?);
     if Arithmetic::of(image.data_type, weights.data_type).ok() != Some(Arithmetic::Bytes) {
         return Ok(sums);
     }
-    let scales = WeightScales::new(weights.data_type, weights.quantization.as_ref(), laid.axis, Some(outputs));
+    let scales = WeightScales::new(weights.data_type, weights.quantization.as_ref(), layout.axis, Some(outputs));
     let of = |fact: &'_ Fact| (fact.data_type, fact.quantization.clone());
     let ((from, input), (to, stored)) = (of(image), of(output));
     let (from, to) = ((from, input.as_ref()), (to, stored.as_ref()));
-    let scheme = Scheme::of_types(from, scales.map_err(refuse)?, to, Activation::None).map_err(refuse)?;
-    let factors = scheme.factors(Product::of(image.data_type));
+    let requantization =
+        RequantizationParameters::of_types(from, scales.map_err(refuse)?, to, Activation::None).map_err(refuse)?;
+    let factors = requantization.factors(ScalePrecision::of(image.data_type));
     let units: Vec<f32> = factors.iter().map(|factor| 2f32.powi(factor.exponent.min(0))).collect();
-    let scale = Expression::Constant(scheme.output.scale);
-    let steps = Expression::Input(0).multiply(Expression::Constant(scheme.output.scale.recip()));
+    let scale = Expression::Constant(requantization.output.scale);
+    let steps = Expression::Input(0).multiply(Expression::Constant(requantization.output.scale.recip()));
     let shape = lowering.shape(sums).clone();
     let rounded = |inverse: Expression, unit: Expression| {
-        let fraction = steps.clone().multiply(inverse).unary(Unary::Round).multiply(unit);
-        Grid::away_from_zero(fraction).multiply(scale.clone())
+        let fraction = steps.clone().multiply(inverse).unary(UnaryOp::Round).multiply(unit);
+        AffineParameters::away_from_zero(fraction).multiply(scale.clone())
     };
     if units.iter().all(|unit| *unit == units[0]) {
         let expression = rounded(Expression::Constant(units[0].recip()), Expression::Constant(units[0]));

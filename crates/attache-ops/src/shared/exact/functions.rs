@@ -3,69 +3,69 @@
 //! A function is a list of short steps, because a device's shader evaluates one expression at a time and can read only
 //! a few values. Independent of the operators that use the functions.
 
-use attache_gpu_ir::{ValueId, Whole, WholeBinary, WholeRounding};
-use attache_graph::{Lowering, Refusal};
+use attache_gpu_ir::{IntBinaryOp, IntExpression, IntRounding, ValueId};
+use attache_graph::{Lowering, Unsupported};
 use attache_kernels::quantized::functions::{
     LogarithmDigits, RECIPROCAL_SLOPE, RECIPROCAL_START, RECIPROCAL_STEPS, ROOT_STEPS, RootDigits,
 };
 use attache_kernels::quantized::softmax::SUM_BITS;
 
-use Whole::{Constant, Input};
+use IntExpression::{Constant, Input};
 
 /// A function of one integer, as a list of steps.
-pub(crate) struct Function {
+pub(crate) struct IntFunction {
     /// The expression and the inputs of each step. Value 0 is the argument; step `k`, counted from 1, computes value
     /// `k`.
-    steps: Vec<(Whole, Vec<usize>)>,
+    steps: Vec<(IntExpression, Vec<usize>)>,
     /// The indices of the result values.
     results: Vec<usize>,
 }
 
-impl Function {
+impl IntFunction {
     fn new() -> Self {
         Self { steps: Vec::new(), results: Vec::new() }
     }
 
     /// Adds a step and returns the index of its value.
-    fn step(&mut self, expression: Whole, inputs: &[usize]) -> usize {
+    fn step(&mut self, expression: IntExpression, inputs: &[usize]) -> usize {
         self.steps.push((expression, inputs.to_vec()));
         self.steps.len()
     }
 
     /// Emits the function, applied elementwise, and returns its results.
-    pub(crate) fn emit(&self, lowering: &mut Lowering<'_>, argument: ValueId) -> Result<Vec<ValueId>, Refusal> {
+    pub(crate) fn emit(&self, lowering: &mut Lowering<'_>, argument: ValueId) -> Result<Vec<ValueId>, Unsupported> {
         let shape = lowering.shape(argument).clone();
         let mut values = vec![argument];
         for (expression, inputs) in &self.steps {
             let inputs: Vec<ValueId> = inputs.iter().map(|index| values[*index]).collect();
-            values.push(lowering.whole_map(expression.clone(), &shape, &inputs)?);
+            values.push(lowering.int_map(expression.clone(), &shape, &inputs)?);
         }
         Ok(self.results.iter().map(|index| values[*index]).collect())
     }
 }
 
 /// The upper 32 bits of `2ab`, rounded.
-fn product(a: Whole, b: Whole) -> Whole {
-    a.rescale(WholeRounding::Twice, b, Constant(0))
+fn product(a: IntExpression, b: IntExpression) -> IntExpression {
+    a.rescale(IntRounding::Twice, b, Constant(0))
 }
 
-fn zeros(x: Whole) -> Whole {
-    Whole::LeadingZeros(Box::new(x))
+fn zeros(x: IntExpression) -> IntExpression {
+    IntExpression::LeadingZeros(Box::new(x))
 }
 
-fn is_less(a: Whole, b: Whole) -> Whole {
-    a.binary(WholeBinary::Less, b)
+fn is_less(a: IntExpression, b: IntExpression) -> IntExpression {
+    a.binary(IntBinaryOp::Less, b)
 }
 
 /// `x × 2^bits` for nonnegative `x`, saturated to the largest integer.
-fn saturated_shift(x: Whole, bits: Whole) -> Whole {
+fn saturated_shift(x: IntExpression, bits: IntExpression) -> IntExpression {
     let fits = is_less(bits.clone(), zeros(x.clone()));
-    fits.select(x.binary(WholeBinary::ShiftLeft, bits), Constant(i32::MAX))
+    fits.select(x.binary(IntBinaryOp::ShiftLeft, bits), Constant(i32::MAX))
 }
 
 /// `x / 2^bits`, rounded, ties away from zero; `bits` is at most 30.
-pub(crate) fn divided_by_power(x: Whole, bits: u32) -> Whole {
-    let quotient = || x.clone().binary(WholeBinary::Divide, Constant(1 << bits));
+pub(crate) fn divided_by_power(x: IntExpression, bits: u32) -> IntExpression {
+    let quotient = || x.clone().binary(IntBinaryOp::Divide, Constant(1 << bits));
     let rest = || x.clone().subtract(quotient().shifted_left(bits));
     let half = 1 << (bits - 1);
     let (up, down) = (is_less(Constant(half - 1), rest()), is_less(rest(), Constant(1 - half)));
@@ -73,10 +73,10 @@ pub(crate) fn divided_by_power(x: Whole, bits: u32) -> Whole {
 }
 
 /// Adds `1 / (1 + x)` for a value `x` in [0, 1), both fixed-point without integer bits, by Newton's method.
-fn reciprocal_of_one_plus(function: &mut Function, x: usize) -> usize {
+fn reciprocal_of_one_plus(function: &mut IntFunction, x: usize) -> usize {
     // (1 + x) / 2, which is at most (2³⁰ − 1) + 2³⁰ and cannot reach the sign bit.
     let half =
-        Input(0).binary(WholeBinary::Maximum, Constant(0)).binary(WholeBinary::Divide, Constant(2)).plus(1 << 30);
+        Input(0).binary(IntBinaryOp::Maximum, Constant(0)).binary(IntBinaryOp::Divide, Constant(2)).plus(1 << 30);
     let half = function.step(half, &[x]);
     let start = product(Input(0), Constant(RECIPROCAL_SLOPE)).plus(RECIPROCAL_START);
     let mut y = function.step(start, &[half]);
@@ -88,9 +88,9 @@ fn reciprocal_of_one_plus(function: &mut Function, x: usize) -> usize {
 }
 
 /// The reciprocals of positive integers, and their numbers of leading zeros.
-pub(crate) fn reciprocal() -> Function {
-    let mut function = Function::new();
-    let rest = Input(0).binary(WholeBinary::ShiftLeft, zeros(Input(0))).subtract(Constant(i32::MIN));
+pub(crate) fn reciprocal() -> IntFunction {
+    let mut function = IntFunction::new();
+    let rest = Input(0).binary(IntBinaryOp::ShiftLeft, zeros(Input(0))).subtract(Constant(i32::MIN));
     let rest = function.step(rest, &[0]);
     let inverse = reciprocal_of_one_plus(&mut function, rest);
     let zeros = function.step(zeros(Input(0)), &[0]);
@@ -99,18 +99,18 @@ pub(crate) fn reciprocal() -> Function {
 }
 
 /// `1 / √x` of nonnegative integers, as mantissa and exponent of the factor.
-pub(crate) fn inverse_square_root() -> Function {
-    let mut function = Function::new();
+pub(crate) fn inverse_square_root() -> IntFunction {
+    let mut function = IntFunction::new();
     // Divided by 4 where there is no room for three integer bits.
     let large = || is_less(Constant((1 << 29) - 1), Input(0));
-    let some = function.step(Input(0).binary(WholeBinary::Maximum, Constant(2)), &[0]);
-    let quarter = large().select(Input(0).binary(WholeBinary::Divide, Constant(4)), Input(0));
+    let some = function.step(Input(0).binary(IntBinaryOp::Maximum, Constant(2)), &[0]);
+    let quarter = large().select(Input(0).binary(IntBinaryOp::Divide, Constant(4)), Input(0));
     let small = function.step(quarter, &[some]);
-    let pairs = zeros(Input(0)).plus(-1).binary(WholeBinary::Divide, Constant(2)).plus(-1);
+    let pairs = zeros(Input(0)).plus(-1).binary(IntBinaryOp::Divide, Constant(2)).plus(-1);
     let pairs = function.step(pairs, &[small]);
     let shift = function.step(large().plus(RootDigits::SHIFT).subtract(Input(1)), &[some, pairs]);
-    let half = Input(0).binary(WholeBinary::ShiftLeft, Input(1).shifted_left(1));
-    let half = half.binary(WholeBinary::Divide, Constant(2)).plus(1).binary(WholeBinary::Divide, Constant(2));
+    let half = Input(0).binary(IntBinaryOp::ShiftLeft, Input(1).shifted_left(1));
+    let half = half.binary(IntBinaryOp::Divide, Constant(2)).plus(1).binary(IntBinaryOp::Divide, Constant(2));
     let half = function.step(half, &[small, pairs]);
     let mut y = function.step(Constant(1 << 28), &[half]);
     for _ in 0..ROOT_STEPS {
@@ -119,11 +119,11 @@ pub(crate) fn inverse_square_root() -> Function {
         let next = product(Constant(RootDigits::THREE_HALVES), Input(0)).subtract(product(Input(1), Input(2)));
         y = function.step(saturated_shift(next, Constant(3)), &[y, half, cube]);
     }
-    let up = Constant(0).subtract(Input(1)).binary(WholeBinary::Maximum, Constant(0));
-    let mantissa = product(Input(0), Constant(RootDigits::HALF_ROOT_OF_TWO)).binary(WholeBinary::ShiftLeft, up);
+    let up = Constant(0).subtract(Input(1)).binary(IntBinaryOp::Maximum, Constant(0));
+    let mantissa = product(Input(0), Constant(RootDigits::HALF_ROOT_OF_TWO)).binary(IntBinaryOp::ShiftLeft, up);
     let is_small = || is_less(Input(2), Constant(2));
     let mantissa = function.step(is_small().select(Constant(i32::MAX), mantissa), &[y, shift, 0]);
-    let exponent = Constant(0).subtract(Input(0).binary(WholeBinary::Maximum, Constant(0)));
+    let exponent = Constant(0).subtract(Input(0).binary(IntBinaryOp::Maximum, Constant(0)));
     let is_small = is_less(Input(1), Constant(2));
     let exponent = function.step(is_small.select(Constant(0), exponent), &[shift, 0]);
     function.results = vec![mantissa, exponent];
@@ -131,27 +131,27 @@ pub(crate) fn inverse_square_root() -> Function {
 }
 
 /// `ln x` with five integer bits, for `x ≥ 1` with as many integer bits as sums of exponentials have.
-pub(crate) fn logarithm() -> Function {
+pub(crate) fn logarithm() -> IntFunction {
     type Digits = LogarithmDigits;
-    let mut function = Function::new();
-    let by_root = |x: Whole| product(x, Constant(Digits::ROOT_OF_HALF));
-    let power = |zeros: Whole| Constant(SUM_BITS).subtract(zeros).shifted_left(31 - Digits::BITS);
+    let mut function = IntFunction::new();
+    let by_root = |x: IntExpression| product(x, Constant(Digits::ROOT_OF_HALF));
+    let power = |zeros: IntExpression| Constant(SUM_BITS).subtract(zeros).shifted_left(31 - Digits::BITS);
     // Computed twice: for x between two powers of two, and for x times √½. The smaller remainder and the larger power
     // count.
     let first_zeros = function.step(zeros(Input(0)), &[0]);
     let second_zeros = function.step(zeros(by_root(Input(0))).plus(-1), &[0]);
-    let first = Input(0).binary(WholeBinary::ShiftLeft, Input(1).plus(-1));
+    let first = Input(0).binary(IntBinaryOp::ShiftLeft, Input(1).plus(-1));
     let first = function.step(saturated_shift(by_root(first), Constant(1)), &[0, first_zeros]);
-    let second = saturated_shift(Input(0), Input(1)).binary(WholeBinary::Minimum, Input(2));
+    let second = saturated_shift(Input(0), Input(1)).binary(IntBinaryOp::Minimum, Input(2));
     let rest = function.step(second, &[0, second_zeros, first]);
     let powers = power(Input(0)).plus(Digits::QUARTER);
-    let power = powers.binary(WholeBinary::Maximum, power(Input(1)).plus(-Digits::QUARTER));
+    let power = powers.binary(IntBinaryOp::Maximum, power(Input(1)).plus(-Digits::QUARTER));
     let power = function.step(power, &[first_zeros, second_zeros]);
     let q = || Input(0).plus(-Digits::FOURTH_ROOT_OF_HALF).shifted_left(1);
     let square = function.step(product(q(), q()), &[rest]);
     let above = product(q(), Input(0)).add(product(product(q(), Input(1)), Constant(Digits::NUMERATOR)));
     let above = function.step(divided_by_power(above, Digits::BITS), &[rest, square]);
-    let p = Input(0).binary(WholeBinary::Divide, Constant(2)).plus((Digits::FOURTH_ROOT_OF_HALF + 1) / 2);
+    let p = Input(0).binary(IntBinaryOp::Divide, Constant(2)).plus((Digits::FOURTH_ROOT_OF_HALF + 1) / 2);
     let below = Constant(Digits::CONSTANT).add(q()).add(product(Constant(Digits::SQUARE), Input(1)));
     let below = product(p, below).add(product(Constant(Digits::LINEAR), q()));
     let below = function.step(below, &[rest, square]);
@@ -169,7 +169,7 @@ mod tests {
 
     use super::*;
 
-    impl Function {
+    impl IntFunction {
         fn evaluate(&self, argument: i32) -> Vec<i32> {
             let mut values = vec![argument];
             for (expression, inputs) in &self.steps {

@@ -2,8 +2,8 @@
 //! the CPU's code. Nearest-neighbour resizing only moves elements and needs nothing from this module.
 
 use attache_base::{Constant, DataType};
-use attache_gpu_ir::{Expression, Gather, Primitive, ValueId, Whole, WholeBinary};
-use attache_graph::{Lowering, Refusal};
+use attache_gpu_ir::{Expression, Gather, IntBinaryOp, IntExpression, Primitive, ValueId};
+use attache_graph::{Lowering, Unsupported};
 use attache_kernels::quantized::resize as stored;
 use attache_kernels::resize::Resize;
 
@@ -16,7 +16,7 @@ const DIGITS: u32 = 2 * stored::DIGITS;
 const MOST_POSITIONS: usize = 1 << 20;
 
 /// Emits the resizing of input 0 as output 0.
-pub(super) fn lower_bilinear(lowering: &mut Lowering<'_>, resize: &Resize) -> Result<(), Refusal> {
+pub(super) fn lower_bilinear(lowering: &mut Lowering<'_>, resize: &Resize) -> Result<(), Unsupported> {
     let (input, data_type) = (lowering.input(0)?, lowering.input_fact(0)?.data_type);
     let output = sampled(lowering, resize, input, data_type)?;
     lowering.output(0, output)
@@ -25,7 +25,7 @@ pub(super) fn lower_bilinear(lowering: &mut Lowering<'_>, resize: &Resize) -> Re
 /// Emits the resizing of signed quantized elements that are computed as floats. They are converted to integers and
 /// resized there, because the ten-bit positions of the integer kernel differ from float positions, and neighbours may
 /// be many quantization steps apart.
-pub(super) fn lower_seen_bilinear(lowering: &mut Lowering<'_>, resize: &Resize) -> Result<(), Refusal> {
+pub(super) fn lower_seen_bilinear(lowering: &mut Lowering<'_>, resize: &Resize) -> Result<(), Unsupported> {
     let [from, to] = [lowering.stored_input(0)?, lowering.stored_output(0)?];
     let (reals, shape) = (lowering.float_input(0)?, lowering.input_shape(0)?.clone());
     let stored = lowering.integer_map(grid(from)?.quantize(Expression::Input(0)), &shape, &[reals])?;
@@ -41,27 +41,31 @@ fn sampled(
     resize: &Resize,
     input: ValueId,
     data_type: DataType,
-) -> Result<ValueId, Refusal> {
+) -> Result<ValueId, Unsupported> {
     if resize.output.iter().any(|extent| *extent > MOST_POSITIONS) {
-        return Err(Refusal::new(format!("an image of {:?} positions is too large for tables of them", resize.output)));
+        return Err(Unsupported::new(format!(
+            "an image of {:?} positions is too large for tables of them",
+            resize.output
+        )));
     }
     match data_type {
         DataType::UInt8 => in_reals(lowering, resize, input),
         DataType::Int16 => in_halves(lowering, resize, input),
         _ => {
             let sums = weighed(lowering, resize, input)?;
-            let is_positive = Whole::Constant(0).binary(WholeBinary::Less, Whole::Input(0));
+            let is_positive = IntExpression::Constant(0).binary(IntBinaryOp::Less, IntExpression::Input(0));
             let half = 1 << (DIGITS - 1);
-            let nudge = is_positive.select(Whole::Constant(half), Whole::Constant(-half));
-            let rounded = Whole::Input(0).add(nudge).binary(WholeBinary::Divide, Whole::Constant(1 << DIGITS));
+            let nudge = is_positive.select(IntExpression::Constant(half), IntExpression::Constant(-half));
+            let rounded =
+                IntExpression::Input(0).add(nudge).binary(IntBinaryOp::Divide, IntExpression::Constant(1 << DIGITS));
             let shape = lowering.shape(sums).clone();
-            lowering.whole_map(rounded, &shape, &[sums])
+            lowering.int_map(rounded, &shape, &[sums])
         }
     }
 }
 
 /// Emits the elements at the given indices along an axis of the image: 0 for the height, 1 for the width.
-fn taken(lowering: &mut Lowering<'_>, value: ValueId, axis: usize, places: &[usize]) -> Result<ValueId, Refusal> {
+fn taken(lowering: &mut Lowering<'_>, value: ValueId, axis: usize, places: &[usize]) -> Result<ValueId, Unsupported> {
     let places: Vec<i32> = places.iter().map(|place| *place as i32).collect();
     let places = integers(lowering, [places.len(), 1], &places)?;
     lowering.emit(Primitive::Gather(Gather { batch: 0, axis: 1 + axis }), &[value, places])
@@ -74,7 +78,7 @@ fn along(axis: usize, count: usize) -> Vec<usize> {
 
 /// Emits the interpolation of integers of at most 11 bits, along the width and then along the height, with all bits of
 /// the sums.
-fn weighed(lowering: &mut Lowering<'_>, resize: &Resize, mut value: ValueId) -> Result<ValueId, Refusal> {
+fn weighed(lowering: &mut Lowering<'_>, resize: &Resize, mut value: ValueId) -> Result<ValueId, Unsupported> {
     for axis in [1, 0] {
         let places: Vec<_> = (0..resize.output[axis]).map(|index| stored::neighbours(resize, axis, index)).collect();
         let lower: Vec<usize> = places.iter().map(|place| place.0).collect();
@@ -82,40 +86,41 @@ fn weighed(lowering: &mut Lowering<'_>, resize: &Resize, mut value: ValueId) -> 
         let weights: Vec<i32> = places.iter().map(|place| place.2 as i32).collect();
         let weights = integers(lowering, along(axis, places.len()), &weights)?;
         let (first, second) = (taken(lowering, value, axis, &lower)?, taken(lowering, value, axis, &upper)?);
-        let (weight, one) = (Whole::Input(2), Whole::Constant(1 << stored::DIGITS));
-        let first_part = Whole::Input(0).multiply(one.subtract(weight.clone()));
-        let sum = first_part.add(Whole::Input(1).multiply(weight));
+        let (weight, one) = (IntExpression::Input(2), IntExpression::Constant(1 << stored::DIGITS));
+        let first_part = IntExpression::Input(0).multiply(one.subtract(weight.clone()));
+        let sum = first_part.add(IntExpression::Input(1).multiply(weight));
         let shape = lowering.shape(first).clone();
-        value = lowering.whole_map(sum, &shape, &[first, second, weights])?;
+        value = lowering.int_map(sum, &shape, &[first, second, weights])?;
     }
     Ok(value)
 }
 
 /// `x / 2^bits`, rounded down.
-fn floored(x: Whole, bits: u32) -> Whole {
-    let is_negative = x.clone().binary(WholeBinary::Less, Whole::Constant(0));
-    let below = is_negative.multiply(Whole::Constant((1 << bits) - 1));
-    x.subtract(below).binary(WholeBinary::Divide, Whole::Constant(1 << bits))
+fn floored(x: IntExpression, bits: u32) -> IntExpression {
+    let is_negative = x.clone().binary(IntBinaryOp::Less, IntExpression::Constant(0));
+    let below = is_negative.multiply(IntExpression::Constant((1 << bits) - 1));
+    x.subtract(below).binary(IntBinaryOp::Divide, IntExpression::Constant(1 << bits))
 }
 
 /// Emits the resizing of 16-bit elements. Upper and lower bytes are interpolated separately, so that the sums fit 32
 /// bits; the results are combined as `2⁸ × upper + lower`.
-fn in_halves(lowering: &mut Lowering<'_>, resize: &Resize, input: ValueId) -> Result<ValueId, Refusal> {
-    let (x, shape) = (Whole::Input(0), lowering.shape(input).clone());
-    let upper = lowering.whole_map(floored(x.clone(), 8), &shape, &[input])?;
-    let lower = lowering.whole_map(x.clone().subtract(floored(x.clone(), 8).shifted_left(8)), &shape, &[input])?;
+fn in_halves(lowering: &mut Lowering<'_>, resize: &Resize, input: ValueId) -> Result<ValueId, Unsupported> {
+    let (x, shape) = (IntExpression::Input(0), lowering.shape(input).clone());
+    let upper = lowering.int_map(floored(x.clone(), 8), &shape, &[input])?;
+    let lower = lowering.int_map(x.clone().subtract(floored(x.clone(), 8).shifted_left(8)), &shape, &[input])?;
     let (upper, lower) = (weighed(lowering, resize, upper)?, weighed(lowering, resize, lower)?);
     let shape = lowering.shape(upper).clone();
     // The integer part of the combined sum, and the remaining fraction.
     let whole = floored(x.clone(), DIGITS - 8);
-    let digits = x.clone().subtract(whole.clone().shifted_left(DIGITS - 8)).shifted_left(8).add(Whole::Input(1));
-    let rest = lowering.whole_map(digits, &shape, &[upper, lower])?;
-    let whole = lowering.whole_map(whole.add(floored(Whole::Input(1), DIGITS)), &shape, &[upper, rest])?;
+    let digits =
+        x.clone().subtract(whole.clone().shifted_left(DIGITS - 8)).shifted_left(8).add(IntExpression::Input(1));
+    let rest = lowering.int_map(digits, &shape, &[upper, lower])?;
+    let whole = lowering.int_map(whole.add(floored(IntExpression::Input(1), DIGITS)), &shape, &[upper, rest])?;
     // Round with ties away from zero.
-    let fraction = Whole::Input(1).subtract(floored(Whole::Input(1), DIGITS).shifted_left(DIGITS));
-    let is_negative = x.clone().binary(WholeBinary::Less, Whole::Constant(0));
-    let most = is_negative.add(Whole::Constant((1 << (DIGITS - 1)) - 1));
-    lowering.whole_map(x.add(most.binary(WholeBinary::Less, fraction)), &shape, &[whole, rest])
+    let fraction = IntExpression::Input(1).subtract(floored(IntExpression::Input(1), DIGITS).shifted_left(DIGITS));
+    let is_negative = x.clone().binary(IntBinaryOp::Less, IntExpression::Constant(0));
+    let most = is_negative.add(IntExpression::Constant((1 << (DIGITS - 1)) - 1));
+    lowering.int_map(x.add(most.binary(IntBinaryOp::Less, fraction)), &shape, &[whole, rest])
 }
 
 /// Forces a result to be rounded to f32 before it is used. Products and sums round the same way on all devices, but a
@@ -126,7 +131,7 @@ fn rounded(x: Expression) -> Expression {
 }
 
 /// Emits the resizing of unsigned elements, interpolated in f32 in the CPU's order.
-fn in_reals(lowering: &mut Lowering<'_>, resize: &Resize, input: ValueId) -> Result<ValueId, Refusal> {
+fn in_reals(lowering: &mut Lowering<'_>, resize: &Resize, input: ValueId) -> Result<ValueId, Unsupported> {
     use Expression::{Constant as Number, Input};
     let value = as_reals(lowering, input)?;
     let product = |a, b| rounded(Expression::multiply(a, b));

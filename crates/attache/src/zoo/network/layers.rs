@@ -211,17 +211,17 @@ impl Network {
     }
 
     /// The postprocessing of a detector. It takes encodings `[1, count, 4]` and scores, and returns boxes, classes,
-    /// scores and number of the best detections. `places` is the maximum number of detections in `options`.
+    /// scores and number of the best detections. `most` is the maximum number of detections in `options`.
     pub(in super::super) fn detections(
         &mut self,
         [encodings, scores]: [&Value; 2],
         anchors: &[f32],
         options: &[(&str, FlexScalar)],
-        places: usize,
+        most: usize,
     ) -> [Value; 4] {
         let name = "TFLite_Detection_PostProcess";
         let anchors = self.constant("anchors", [anchors.len() / 4, 4], anchors);
-        let shapes: [Shape; 4] = [[1, places, 4].into(), [1, places].into(), [1, places].into(), [1].into()];
+        let shapes: [Shape; 4] = [[1, most, 4].into(), [1, most].into(), [1, most].into(), [1].into()];
         let names = [name.to_owned(), format!("{name}:1"), format!("{name}:2"), format!("{name}:3")];
         let mut names = names.iter();
         let results = shapes.map(|shape| self.value(names.next().expect("four names"), shape));

@@ -1,0 +1,162 @@
+//! Convolution with one group and a constant filter on cooperative matrices. A subgroup multiplies 16 pixels × 16
+//! channels of the data by 16 × 16 weights, in f16 with f32 sums.
+//!
+//! A work group stages a tile of the image, with the window's margin, in its memory once for several channels and reads
+//! it there for every tap. The rows of a matrix are 16 adjacent pixels of an image row; those of the next tap start one
+//! pixel further. A row of data serves every output row whose window covers it. In a pointwise convolution the pixels
+//! are treated as an image 16 wide.
+
+mod problem;
+mod text;
+
+use attache_gpu_ir::{Primitive, Source, ValueId};
+
+use self::problem::{EIGHT, Problem};
+use self::text::Text;
+use crate::kernel::{Kernel, Matrices, StorageFormat};
+use crate::variants::Variant;
+use crate::wgsl::cooperative_matrix::SIDE;
+use crate::wgsl::{Context, Shader, Writer};
+
+pub(in crate::variants) const VARIANT: Variant =
+    Variant { name: "conv_matrix", takes_prologues: false, applies, priority, write };
+
+/// Maximum number of rows of a window. Each row adds to the matrices that an invocation keeps in registers.
+const MAX_ROWS: usize = 5;
+
+fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
+    let Primitive::Convolution(convolution) = &kernel.primitive else { return false };
+    let [data, filter, output] =
+        [kernel.inputs[0], kernel.inputs[1], kernel.outputs[0]].map(|id| context.program.shape(id));
+    let constant = |id: &ValueId| matches!(context.program.value(*id).source, Source::Constant(_));
+    let is_view = context.views.iter().any(|view| view.value == kernel.inputs[0]);
+    let halves = [context.storages.of(kernel.inputs[0]), context.storages.packed()] == [StorageFormat::Half; 2];
+    context.limits.matrices != Matrices::Absent
+        && halves
+        && !is_view
+        && convolution.groups == 1
+        && !convolution.transposed
+        && kernel.inputs[1..].iter().all(constant)
+        && data[3].is_multiple_of(EIGHT)
+        && filter[0] >= SIDE / 2
+        && filter[1] <= MAX_ROWS
+        && data.elements() > 0
+        && filter.elements() > 0
+        && output.elements() > 0
+        && Problem::new(context, kernel).is_some()
+}
+
+/// For a strided convolution with one tap, a tile would stage pixels that no output reads. With few output pixels most
+/// rows of a matrix are empty.
+fn priority(context: &Context<'_>, kernel: &Kernel) -> u32 {
+    let Primitive::Convolution(convolution) = &kernel.primitive else { unreachable!("applies") };
+    let filter = context.program.shape(kernel.inputs[1]);
+    let positions: usize = context.program.shape(kernel.outputs[0])[..3].iter().product();
+    let skips = filter[1..3] == [1, 1] && convolution.strides != [1, 1];
+    if skips || positions < SIDE / 2 { 10 } else { 0 }
+}
+
+fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
+    let problem = Problem::new(context, kernel).expect("applies");
+    let mut writer = Writer::new(VARIANT.name, context);
+    writer.use_matrices(context.limits.matrices);
+    let text = Text::new(&mut writer, context, kernel, &problem);
+    let body = text.body(&mut writer, context, kernel);
+    let (invocations, groups) = (problem.tiling.invocations() as u32, problem.groups().map(|count| count as u32));
+    vec![writer.finish([invocations, 1, 1], groups, &text.declarations(), &body)]
+}
+
+/// Bias, then the filter as matrices, padded with zeros to `outputs` outputs and `depth` matrices of channels:
+/// `[outputs / 16][height × width][channels / 16][16 channels][16 outputs]`.
+pub(super) fn pack(context: &Context<'_>, kernel: &Kernel, [outputs, depth]: [usize; 2]) -> Vec<f32> {
+    let shape = context.program.shape(kernel.inputs[1]);
+    let (taps, channels) = (shape[1] * shape[2], shape[3]);
+    let mut packed = vec![0.0; outputs * (1 + taps * depth * SIDE)];
+    if let Some(bias) = kernel.inputs.get(2) {
+        packed[..shape[0]].copy_from_slice(&context.floats(*bias));
+    }
+    let filter = &mut packed[outputs..];
+    for (row, weights) in context.floats(kernel.inputs[1]).chunks_exact(channels.max(1)).enumerate() {
+        let (output, tap) = (row / taps, row % taps);
+        let start = (output / SIDE * taps + tap) * depth;
+        for (channel, weight) in weights.iter().enumerate() {
+            let matrix = (start + channel / SIDE) * SIDE * SIDE;
+            filter[matrix + channel % SIDE * SIDE + output % SIDE] = *weight;
+        }
+    }
+    packed
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use attache_base::{Constant, Shape};
+    use attache_gpu_ir::{ConvolutionGeometry, Expression, Program, Scalar, UnaryOp};
+    use wgpu::naga::{back::spv, front, valid};
+
+    use super::*;
+    use crate::kernel::{DeviceLimits, Precision};
+    use crate::plan::PlanReport;
+
+    /// The last shader of a program, for a device with cooperative matrices. Few devices have them, so the shader is
+    /// only validated and translated by naga, which requires a named index in every pointer expression.
+    pub(in super::super) fn last_shader(program: Program) -> Shader {
+        let limits = DeviceLimits {
+            max_invocations: 1024,
+            work_group_bytes: 49152,
+            shader_f16: true,
+            matrices: Matrices::Cooperative,
+            ..DeviceLimits::default()
+        };
+        let plan = PlanReport::new(program, Precision::F16, &limits, false).unwrap();
+        let shader = plan.dispatches.last().unwrap().shader.clone();
+        let module = front::wgsl::parse_str(&shader.source).map_err(|e| e.emit_to_string(&shader.source));
+        let module = module.unwrap_or_else(|error| panic!("{error}"));
+        let mut validator = valid::Validator::new(valid::ValidationFlags::all(), valid::Capabilities::all());
+        let info = validator.validate(&module).map_err(|error| error.emit_to_string(&shader.source));
+        let info = info.unwrap_or_else(|error| panic!("{error}"));
+        let options = spv::Options { lang_version: (1, 6), ..spv::Options::default() };
+        spv::write_vec(&module, &info, &options, None).unwrap();
+        shader
+    }
+
+    /// A convolution whose data another kernel computes, so that the data is stored as f16.
+    fn program(image: [usize; 4], filter: [usize; 3], stride: usize) -> Program {
+        let mut program = Program::default();
+        let input = program.input(Scalar::F32, image.into());
+        let (expression, shape) = (Expression::Input(0).unary(UnaryOp::Tanh), Shape::from(image));
+        let data = program.step(Primitive::Map { expression, shape, scalar: Scalar::F32 }, &[input], 0).unwrap()[0];
+        let shape = Shape::from([filter[0], filter[1], filter[2], image[3]]);
+        let weights = vec![0.5f32; shape.elements()];
+        let weights = program.constant(Scalar::F32, Constant::from_values(shape, &weights));
+        let convolution = ConvolutionGeometry {
+            strides: [stride; 2],
+            dilations: [1; 2],
+            before: [filter[1] / 2, filter[2] / 2],
+            output: [image[1].div_ceil(stride), image[2].div_ceil(stride)],
+            groups: 1,
+            transposed: false,
+            zero_points: [0; 2],
+        };
+        program.outputs = program.step(Primitive::Convolution(convolution), &[data, weights], 1).unwrap();
+        program
+    }
+
+    #[test]
+    fn shaders_are_valid() {
+        for (image, filter, stride, groups) in [
+            ([1, 540, 960, 32], [32, 3, 3], 1, [60, 135, 1]),
+            ([1, 540, 960, 32], [12, 3, 3], 1, [60, 135, 1]),
+            ([1, 96, 96, 128], [128, 3, 3], 1, [6, 24, 4]),
+            ([1, 56, 56, 64], [64, 3, 3], 1, [4, 14, 2]),
+            ([2, 7, 7, 512], [512, 3, 3], 2, [1, 4, 32]),
+            ([1, 56, 56, 64], [256, 1, 1], 1, [1, 98, 4]),
+            ([1, 14, 14, 1024], [256, 1, 1], 1, [1, 13, 8]),
+            ([1, 7, 7, 2048], [512, 1, 1], 1, [1, 4, 32]),
+            ([3, 9, 9, 24], [10, 1, 5], 1, [1, 15, 1]),
+            ([1, 24, 24, 32], [16, 5, 5], 1, [2, 12, 1]),
+        ] {
+            let shader = last_shader(program(image, filter, stride));
+            assert_eq!((shader.variant, shader.groups), (VARIANT.name, groups), "{image:?} {filter:?}");
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! The WGSL of a convolution on cooperative matrices.
+//!
+//! Loads from device memory are issued early: the weights before waiting for the data, the next chunk of the data
+//! before the current one is multiplied, and the epilogue's operands before the loop over chunks.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use super::problem::{EIGHT, Problem, Tiling, Window};
+use crate::kernel::{Kernel, Matrices, vector_width};
+use crate::wgsl::accessor::Array;
+use crate::wgsl::cooperative_matrix::{Products, Rows, SIDE, SUBGROUP};
+use crate::wgsl::epilogue::{store_anywhere, store_given};
+use crate::wgsl::{Context, Writer};
+
+/// The WGSL of one kernel, and its inputs.
+pub(super) struct Text<'a> {
+    problem: &'a Problem,
+    emulates: bool,
+    data: Array,
+    weights: Array,
+    /// WGSL of the number of matrices of input channels, and of the number of vec4s of padded output channels (where
+    /// the packed filter starts).
+    depth: String,
+    filter: String,
+}
+
+/// Every pair of an index below `rows` and one below `columns`.
+fn pairs(rows: usize, columns: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..rows).flat_map(move |row| (0..columns).map(move |column| (row, column)))
+}
+
+impl<'a> Text<'a> {
+    pub(super) fn new(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, problem: &'a Problem) -> Self {
+        let data = writer.read(kernel.inputs[0], 4);
+        let weights = writer.packed(problem.pack(context, kernel).into(), 4);
+        let [depth, filter] = [problem.depth, problem.padded_outputs() / 4].map(|extent| writer.param(extent));
+        Self { problem, emulates: context.limits.matrices == Matrices::Emulated, data, weights, depth, filter }
+    }
+
+    /// Declares the work-group memory.
+    pub(super) fn declarations(&self) -> String {
+        format!(
+            "const OUTSIDE = {}u;
+var<workgroup> tile: array<vec4<f16>, {}>;
+var<workgroup> sums: array<vec4<f32>, {}>;\n",
+            u32::MAX,
+            self.problem.vectors(),
+            self.problem.tiling.sums()
+        )
+    }
+
+    /// The operations that multiply the tile.
+    fn products(&self) -> Products<'_> {
+        let data = Rows { name: "tile", stride: self.problem.stride() * self.problem.window.strides[1] };
+        let sums = Rows { name: "sums", stride: self.problem.tiling.pitch() };
+        Products { is_emulated: self.emulates, data, weights: &self.weights, sums }
+    }
+
+    /// The main function.
+    pub(super) fn body(&self, writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel) -> String {
+        let Tiling { rows, blocks, wide, chunk, .. } = self.problem.tiling;
+        let down = writer.param(self.problem.down());
+        self.add_source(writer, context, kernel);
+        writer.function(&self.products().functions());
+        let results = Results::new(writer, context, kernel, self);
+        let mut body = format!(
+            "    let subgroup = local.x / {SUBGROUP}u;
+    let across = subgroup % {wide}u;
+    let split_part = subgroup / {wide}u;
+    let left = group.x * {SIDE}u;
+    let top = group.y % {down} * {rows}u;
+    let image = group.y / {down};
+    let block = group.z * {outputs}u + across * {blocks}u;\n",
+            outputs = self.problem.tiling.outputs(),
+        );
+        for (row, block) in pairs(rows, blocks) {
+            body += &self.products().zeros(&format!("sum{row}_{block}"));
+        }
+        body += &self.fetch("0u", "var ");
+        body += &results.prefetch();
+        if self.problem.depth == chunk {
+            let (load, stage, multiply) = (self.load(), self.stage(), self.multiply());
+            let _ = write!(body, "    let chunk = 0u;\n{load}{stage}    workgroupBarrier();\n{multiply}");
+        } else {
+            let _ = write!(
+                body,
+                "    for (var chunk = 0u; chunk < {}; chunk += {chunk}u) {{
+{}    workgroupBarrier();\n{}    workgroupBarrier();\n{}{}    }}\n",
+                self.depth,
+                self.load(),
+                self.stage(),
+                self.fetch(&format!("chunk + {chunk}u"), ""),
+                self.multiply(),
+            );
+        }
+        body + &results.store()
+    }
+
+    /// Adds the functions that locate the group of eight input channels numbered `at` under a tile, and write it to
+    /// work-group memory. Groups outside the image or beyond the channels are located at `OUTSIDE` and are 0.
+    fn add_source(&self, writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel) {
+        let shape = context.program.shape(kernel.inputs[0]);
+        let (under_columns, eights) = (self.problem.under()[1], self.problem.tiling.chunk * SIDE / EIGHT);
+        let all_eights = writer.param(shape[3] / EIGHT);
+        let Window { strides: [sy, sx], before, pointwise, .. } = self.problem.window;
+        let locate = if pointwise {
+            let positions = writer.param(shape[..3].iter().product());
+            format!(
+                "    let origin = top * {SIDE}u + pixel;
+    let is_inside = origin < {positions};\n"
+            )
+        } else {
+            let [height, width] = [1, 2].map(|axis| writer.param(shape[axis]));
+            let [above, before] = before.map(|before| writer.param(before));
+            format!(
+                "    let y = i32(top * {sy}u + pixel / {under_columns}u) - i32({above});
+    let x = i32(left * {sx}u + pixel % {under_columns}u) - i32({before});
+    let is_inside = y >= 0 && x >= 0 && y < i32({height}) && x < i32({width});
+    let origin = u32((i32(image * {height}) + y) * i32({width}) + x);\n"
+            )
+        };
+        writer.function(&format!(
+            "fn source(at: u32, chunk: u32, left: u32, top: u32, image: u32) -> u32 {{
+    let pixel = at / {eights}u;
+    let eight = chunk * {per_matrix}u + at % {eights}u;
+{locate}    return select(OUTSIDE, (origin * {all_eights} + eight) * 2u, is_inside && eight < {all_eights});\n}}
+fn clamped(at: u32) -> u32 {{\n    return select(at, 0u, at == OUTSIDE);\n}}
+fn stage(at: u32, origin: u32, first: vec4<f16>, second: vec4<f16>) {{
+    let to = at / {eights}u * {stride}u + at % {eights}u * 2u;
+    tile[to] = select(first, vec4<f16>(), origin == OUTSIDE);
+    tile[to + 1u] = select(second, vec4<f16>(), origin == OUTSIDE);\n}}\n",
+            per_matrix = SIDE / EIGHT,
+            stride = self.problem.stride(),
+        ));
+    }
+
+    /// Loads the data under the tile into registers, from matrix `chunk` of its channels on.
+    fn fetch(&self, chunk: &str, declare: &str) -> String {
+        let fetch = |(index, at): (usize, usize)| {
+            let [first, second] = ["", " + 1u"].map(|next| self.data.word(&format!("clamped(from{index}){next}")));
+            format!(
+                "    {declare}from{index} = source(local.x + {at}u, {chunk}, left, top, image);
+    {declare}first{index} = {first};
+    {declare}second{index} = {second};\n"
+            )
+        };
+        self.loads().map(fetch).collect()
+    }
+
+    /// Writes the loaded data to work-group memory.
+    fn stage(&self) -> String {
+        let count = self.problem.eights();
+        let stage = |(index, at): (usize, usize)| {
+            let stage = format!("stage(local.x + {at}u, from{index}, first{index}, second{index});");
+            match at + self.problem.tiling.invocations() > count {
+                true => format!("    if (local.x + {at}u < {count}u) {{ {stage} }}\n"),
+                false => format!("    {stage}\n"),
+            }
+        };
+        self.loads().map(stage).collect()
+    }
+
+    /// The loads of an invocation: their indices, and the first invocation's group of eight in each.
+    fn loads(&self) -> impl Iterator<Item = (usize, usize)> {
+        let invocations = self.problem.tiling.invocations();
+        (0..self.problem.fetches()).map(move |index| (index, index * invocations))
+    }
+
+    /// Loads the weights of a chunk. Columns of taps and matrices of channels are distributed over the split-K parts.
+    /// Rows of taps are unrolled, so that each data matrix is read once.
+    fn load(&self) -> String {
+        let Tiling { blocks, split, .. } = self.problem.tiling;
+        let [down, across] = self.problem.window.taps;
+        let mut text = String::new();
+        for step in 0..self.problem.steps() {
+            let unit = if split == 1 { format!("{step}u") } else { format!("(split_part + {}u)", step * split) };
+            let _ = write!(
+                text,
+                "    let tap{step} = {unit} % {across}u;
+    let slice{step} = {unit} / {across}u;\n"
+            );
+            for (tap, block) in pairs(down, blocks) {
+                let at = format!(
+                    "{filter} + (((block + {block}u) * {taps}u + {row}u + tap{step}) * {depth} + chunk + slice{step}) * {matrix}u",
+                    filter = self.filter,
+                    taps = down * across,
+                    row = tap * across,
+                    depth = self.depth,
+                    matrix = SIDE * SIDE / 4,
+                );
+                text += &self.products().load_weights(&format!("w{step}_{tap}_{block}"), &at);
+            }
+        }
+        text
+    }
+
+    /// Adds the products of the staged data.
+    fn multiply(&self) -> String {
+        let Tiling { rows, blocks, .. } = self.problem.tiling;
+        let Window { taps: [taps_down, _], strides, dilations, .. } = self.problem.window;
+        let (under_columns, stride) = (self.problem.under()[1], self.problem.stride());
+        let mut uses: BTreeMap<usize, Vec<(usize, usize)>> = BTreeMap::new();
+        for (row, tap) in pairs(rows, taps_down) {
+            uses.entry(row * strides[0] + tap * dilations[0]).or_default().push((row, tap));
+        }
+        let mut text = String::new();
+        for (step, (from, uses)) in (0..self.problem.steps()).flat_map(|step| uses.iter().map(move |uses| (step, uses)))
+        {
+            let name = format!("d{step}_{from}");
+            let at = format!(
+                "({first}u + tap{step} * {dilation}u) * {stride}u + slice{step} * {vec4s}u",
+                first = from * under_columns,
+                dilation = dilations[1],
+                vec4s = SIDE / 4,
+            );
+            text += &self.products().load_data(&name, &at);
+            for ((row, tap), block) in uses.iter().flat_map(|uses| (0..blocks).map(move |block| (uses, block))) {
+                text += &self.products().add(&format!("sum{row}_{block}"), &name, &format!("w{step}_{tap}_{block}"));
+            }
+        }
+        text
+    }
+}
+
+/// The WGSL that stores the results, one row at a time, through work-group memory, where the split-K parts are added.
+struct Results<'a> {
+    tiling: Tiling,
+    products: Products<'a>,
+    /// WGSL of the number of output channels.
+    outputs: String,
+    vector_width: usize,
+    /// Operands that are loaded early.
+    operands: usize,
+}
+
+impl<'a> Results<'a> {
+    /// Adds the functions that locate a result in the output, and store it.
+    fn new(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, text: &'a Text<'_>) -> Self {
+        let (tiling, window) = (text.problem.tiling, text.problem.window);
+        let output = context.program.shape(kernel.outputs[0]);
+        let vector_width = if output[3].is_multiple_of(4) { vector_width(context.program, kernel) } else { 1 };
+        let operands = match vector_width {
+            1 => {
+                store_anywhere(writer, context, kernel, 1);
+                0
+            }
+            _ => store_given(writer, context, kernel, vector_width),
+        };
+        let [height, width, outputs] = [1, 2, 3].map(|axis| writer.param(output[axis]));
+        let (position, is_there) = match window.pointwise {
+            true => (format!("y * {SIDE}u + x"), format!("at < {}", writer.param(output[..3].iter().product()))),
+            false => (format!("(image * {height} + y) * {width} + x"), format!("y < {height} && x < {width}")),
+        };
+        let (vec4s, unit) = (writer.param(output[3].div_ceil(4)), writer.param(output[3].div_ceil(vector_width)));
+        writer.function(&format!(
+            "fn result(index: u32, row: u32, vector: u32, left: u32, top: u32, image: u32) -> u32 {{
+    let x = left + index / {wide}u;
+    let y = top + row;
+    let at = {position};
+    return select(OUTSIDE, at * {unit} + vector * {each}u, {is_there} && vector < {vec4s} && index < {count}u);\n}}\n",
+            wide = tiling.outputs() * SIDE / 4,
+            each = 4 / vector_width,
+            count = tiling.row().0,
+        ));
+        Self { tiling, products: text.products(), outputs, vector_width, operands }
+    }
+
+    /// Locates each of an invocation's results in the output, and loads its bias and operands.
+    fn prefetch(&self) -> String {
+        let wide = self.tiling.outputs() * SIDE / 4;
+        let mut text = String::new();
+        for turn in 0..self.tiling.row().1 {
+            let _ = write!(
+                text,
+                "    let index{turn} = local.x + {at}u;
+    let vector{turn} = group.z * {wide}u + index{turn} % {wide}u;
+    let bias{turn} = {bias};\n",
+                at = turn * self.tiling.invocations(),
+                bias = self.products.weights.floats(&format!("vector{turn}")),
+            );
+        }
+        for (row, turn) in pairs(self.tiling.rows, self.tiling.row().1) {
+            let to = format!("to{row}_{turn}");
+            let _ = writeln!(text, "    let {to} = result(index{turn}, {row}u, vector{turn}, left, top, image);");
+            for index in 1..=self.operands {
+                let _ = writeln!(text, "    let x{index}_{row}_{turn} = operand{index}(clamped({to}));");
+            }
+        }
+        text
+    }
+
+    /// Adds the split-K parts and stores the results.
+    fn store(&self) -> String {
+        let Tiling { rows, blocks, split, .. } = self.tiling;
+        let (wide, pitch) = (self.tiling.outputs() * SIDE / 4, self.tiling.pitch());
+        let mut text = String::new();
+        for row in 0..rows {
+            text += if row > 0 { "    workgroupBarrier();\n" } else { "" };
+            for block in 0..blocks {
+                let at = format!(
+                    "split_part * {layer}u + (across * {blocks}u + {block}u) * {vec4s}u",
+                    layer = SIDE * pitch,
+                    vec4s = SIDE / 4,
+                );
+                let [sum, into] = ["sum", "into"].map(|kind| format!("{kind}{row}_{block}"));
+                text += &self.products.store(&sum, &into, &at);
+            }
+            text += "    workgroupBarrier();\n";
+            for turn in 0..self.tiling.row().1 {
+                let others: String =
+                    (1..split).map(|split_part| format!(" + sums[start + {}u]", split_part * SIDE * pitch)).collect();
+                let _ = writeln!(
+                    text,
+                    "    if (to{row}_{turn} != OUTSIDE) {{
+        let start = index{turn} / {wide}u * {pitch}u + index{turn} % {wide}u;
+        let sum = sums[start]{others} + bias{turn};
+        {}
+    }}",
+                    self.put(row, turn)
+                );
+            }
+        }
+        text
+    }
+
+    /// Stores one vector of results, or its channels one after the other.
+    fn put(&self, row: usize, turn: usize) -> String {
+        let to = format!("to{row}_{turn}");
+        if self.vector_width == 4 {
+            let operands: String = (1..=self.operands).map(|index| format!(", x{index}_{row}_{turn}")).collect();
+            return format!("store({to}, sum{operands});");
+        }
+        let one = |(k, part)| {
+            format!("if (vector{turn} * 4u + {k}u < {}) {{ store({to} + {k}u, sum.{part}); }} ", self.outputs)
+        };
+        ["x", "y", "z", "w"].into_iter().enumerate().map(one).collect()
+    }
+}

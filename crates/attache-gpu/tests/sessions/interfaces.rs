@@ -1,0 +1,104 @@
+//! The traits between plans and the interfaces that run them.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use attache_base::Shape;
+use attache_gpu::{
+    Backend, Device, DeviceLimits, DeviceOptions, GpuError, Interface, Plan, PlanReport, Precision, Recording,
+    RecordingCost, Runs, Session, Submission, WeightSource, interface,
+};
+use attache_gpu_ir::{Primitive, Program, Scalar};
+
+use crate::validation;
+
+fn device() -> Device {
+    validation::listen();
+    let options = DeviceOptions { backend: Some(Backend::Vulkan), validation: true, ..DeviceOptions::default() };
+    Device::open(&options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on")
+}
+
+/// Prefix sums of four elements.
+fn program() -> Program {
+    let mut program = Program::default();
+    let input = program.input(Scalar::F32, Shape::from([4]));
+    let scan = Primitive::Scan { axis: 0, exclusive: false, reverse: false };
+    program.outputs = program.step(scan, &[input], 0).unwrap();
+    program
+}
+
+fn bytes(elements: [f32; 4]) -> Vec<u8> {
+    elements.iter().flat_map(|element| element.to_le_bytes()).collect()
+}
+
+/// Timed runs in two slots: only those that are read have outputs.
+#[test]
+fn unread_runs_have_no_outputs() {
+    let _alone = validation::alone();
+    let device = device();
+    for submission in [Submission::Replay, Submission::Encoder] {
+        let interface = interface(&device, submission).unwrap();
+        assert!(interface.has_timestamps());
+        let report = PlanReport::new(program(), Precision::F32, interface.limits(), interface.keeps_apart());
+        let report = report.unwrap();
+        let plan = report.plan().unwrap();
+        let (mut recording, _) = interface.record(&plan, &report, Runs { slots: 2, timed: true }).unwrap();
+        for (slot, value) in [(0, 1.0), (1, 2.0), (0, 3.0)] {
+            recording.write(slot, 0, &bytes([value; 4])).unwrap();
+            recording.submit(slot, false).unwrap();
+            recording.wait(slot).unwrap();
+            assert!(recording.output(slot, 0, 0).unwrap().is_none(), "{submission:?}");
+            recording.submit(slot, true).unwrap();
+            recording.wait(slot).unwrap();
+            let output = recording.output(slot, 0, 16).unwrap().unwrap();
+            assert_eq!(output[..16], bytes([value, 2.0 * value, 3.0 * value, 4.0 * value]), "{submission:?}");
+        }
+        (0..2).for_each(|slot| recording.submit(slot, true).unwrap());
+        assert_eq!(recording.times().unwrap().spans.len(), plan.dispatches.len());
+    }
+    validation::assert_silent();
+}
+
+/// An interface of this test's own, which counts the recordings of another one.
+struct Counting {
+    inner: Box<dyn Interface>,
+    recordings: AtomicUsize,
+}
+
+impl Interface for Counting {
+    fn limits(&self) -> &DeviceLimits {
+        self.inner.limits()
+    }
+
+    fn keeps_apart(&self) -> bool {
+        self.inner.keeps_apart()
+    }
+
+    fn has_timestamps(&self) -> bool {
+        false
+    }
+
+    fn record(
+        &self,
+        plan: &Plan,
+        weights: &dyn WeightSource,
+        runs: Runs,
+    ) -> Result<(Box<dyn Recording>, RecordingCost), GpuError> {
+        self.recordings.fetch_add(1, Ordering::Relaxed);
+        self.inner.record(plan, weights, runs)
+    }
+}
+
+/// Public items suffice for a further interface.
+#[test]
+fn sessions_run_on_any_interface() {
+    let _alone = validation::alone();
+    let inner = interface(&device(), Submission::Encoder).unwrap();
+    let counting = Counting { inner, recordings: AtomicUsize::new(0) };
+    let mut session = Session::on(&counting, program(), Precision::F32, Runs { slots: 1, timed: false }).unwrap();
+    let mut sums = [0; 16];
+    session.write(0, &bytes([1.0, 2.0, 3.0, 4.0])).unwrap();
+    session.submit().unwrap();
+    session.read(&mut [&mut sums]).unwrap();
+    assert_eq!((sums.to_vec(), counting.recordings.into_inner()), (bytes([1.0, 3.0, 6.0, 10.0]), 1));
+    validation::assert_silent();
+}

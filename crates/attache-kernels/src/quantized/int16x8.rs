@@ -1,0 +1,275 @@
+//! Matrix products and convolutions of 16-bit activations with weights of at most 16 bits, with 64-bit sums. They have
+//! the structure of the float kernels and are computed by dot products.
+#![allow(unsafe_code)] // Rows and targets are pointers that a direct convolution passes.
+
+use std::ops::Range;
+
+use super::fixed_point::{Multiplier, multiply, multiply_int16x8};
+use crate::convolution::{Convolution, DirectConvolution};
+use crate::gemm::{Matrix, Rows, Split, Target};
+use crate::transpose_convolution::Phase;
+use crate::{Engine, engine::Shared};
+
+/// Minimum number of outputs per task.
+const PANEL: usize = 16;
+
+/// Rounding of 64-bit sums to 16-bit elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Int16x8Rounding {
+    /// The mantissa is first rounded to 16 bits; the product is rounded once.
+    Short,
+    /// The full mantissa is used; the product is rounded once.
+    Full,
+}
+
+/// Epilogue that multiplies sums with fixed-point factors.
+#[derive(Clone, Debug)]
+pub struct Int16x8Epilogue {
+    /// One factor per output, or one for all.
+    pub factors: Vec<Multiplier>,
+    /// How products are rounded.
+    pub rounding: Int16x8Rounding,
+    /// Added to the products.
+    pub zero_point: i32,
+    /// The range of the results, which must fit 16 bits.
+    pub bounds: (i32, i32),
+}
+
+impl Int16x8Epilogue {
+    fn finish(&self, sum: i64, output: usize) -> i16 {
+        let factor = self.factors[output.min(self.factors.len() - 1)];
+        let scaled = match self.rounding {
+            Int16x8Rounding::Full => multiply(sum, factor.mantissa, 31 - factor.exponent),
+            Int16x8Rounding::Short => multiply_int16x8(sum, factor),
+        };
+        scaled.wrapping_add(self.zero_point).clamp(self.bounds.0, self.bounds.1) as i16
+    }
+}
+
+/// Weights and bias: one row of 16-bit weights per output.
+#[derive(Clone)]
+pub struct Int16x8Matrix {
+    depth: usize,
+    weights: Vec<i16>,
+    bias: Vec<i64>,
+}
+
+impl Int16x8Matrix {
+    /// Creates a matrix from weights `[outputs, depth]` and one bias per output.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the lengths of `weights` or `bias` do not match.
+    pub fn new(outputs: usize, weights: Vec<i16>, bias: Option<&[i64]>) -> Self {
+        assert!(weights.len().is_multiple_of(outputs.max(1)), "as many weights for each output");
+        let bias = bias.map_or_else(|| vec![0; outputs], <[i64]>::to_vec);
+        assert_eq!(bias.len(), outputs, "a bias for each output");
+        Self { depth: weights.len().checked_div(outputs).unwrap_or(0), weights, bias }
+    }
+
+    /// Creates a matrix from 8-bit weights.
+    fn of_bytes(outputs: usize, weights: &[i8], bias: Option<&[i64]>) -> Self {
+        Self::new(outputs, weights.iter().map(|weight| i16::from(*weight)).collect(), bias)
+    }
+}
+
+/// A dot product. Wraps.
+fn dot(a: &[i16], b: &[i16]) -> i64 {
+    let products = a.iter().zip(b).map(|(a, b)| i64::from(i32::from(*a) * i32::from(*b)));
+    products.fold(0, i64::wrapping_add)
+}
+
+impl Matrix<i16, Int16x8Epilogue> for Int16x8Matrix {
+    type Output = i16;
+
+    fn outputs(&self) -> usize {
+        self.bias.len()
+    }
+
+    fn depth(&self) -> usize {
+        self.depth
+    }
+
+    fn panels(&self) -> usize {
+        self.bias.len().div_ceil(PANEL)
+    }
+
+    fn speed(&self) -> f64 {
+        8.0
+    }
+
+    unsafe fn multiply(
+        &self,
+        panels: Range<usize>,
+        a: Rows<i16>,
+        c: Target<i16>,
+        rows: usize,
+        epilogue: &Int16x8Epilogue,
+        position: [usize; 2],
+    ) {
+        assert_eq!(a.segments.len() * a.length, self.depth, "segments make up the depth");
+        for row in 0..rows {
+            for output in panels.start * PANEL..(panels.end * PANEL).min(self.bias.len()) {
+                let mut sum = self.bias[output];
+                let weights = &self.weights[output * self.depth..][..self.depth];
+                for (segment, weights) in a.segments.iter().zip(weights.chunks_exact(a.length.max(1))) {
+                    // SAFETY: the caller guarantees every element of A.
+                    let a = unsafe { std::slice::from_raw_parts(a.start.add(row * a.stride + segment), a.length) };
+                    sum = sum.wrapping_add(dot(a, weights));
+                }
+                // SAFETY: the caller guarantees the columns of C.
+                unsafe { *c.start.add(row * c.stride + output) = epilogue.finish(sum, position[1] + output) }
+            }
+        }
+    }
+}
+
+/// Computes dense rows of C from dense rows of A.
+///
+/// # Panics
+///
+/// Panics if `a` or `c` does not consist of whole rows.
+pub fn int16x8_gemm(engine: Engine, a: &[i16], matrix: &Int16x8Matrix, epilogue: &Int16x8Epilogue, c: &mut [i16]) {
+    let (outputs, depth) = (matrix.bias.len(), matrix.depth);
+    let rows = c.len().checked_div(outputs).unwrap_or(0);
+    assert!(c.len() == rows * outputs && a.len() == rows * depth, "whole rows");
+    let split = Split::new(&engine, rows, 1, matrix.panels(), (rows * depth * outputs) as f64 / matrix.speed());
+    let target = Shared(c.as_mut_ptr());
+    engine.for_each(split.tasks(), |task| {
+        let (rows, panels) = split.part(task);
+        if rows.is_empty() {
+            return;
+        }
+        let source = Rows { start: a[rows.start * depth..].as_ptr(), stride: depth, segments: &[0], length: depth };
+        // SAFETY: A and C were checked to contain these rows; tasks write disjoint rows or disjoint panels of C.
+        unsafe {
+            let c = Target { start: target.get().add(rows.start * outputs), stride: outputs };
+            matrix.multiply(panels, source, c, rows.len(), epilogue, [rows.start, 0]);
+        }
+    });
+}
+
+/// Splits a convolution's filter `[output channels, height, width, input channels / groups]` into one matrix per group.
+///
+/// # Panics
+///
+/// Panics if the length of `filter` or `bias` does not match, or if the groups do not divide the channels.
+pub fn int16x8_groups(convolution: &Convolution, filter: &[i8], bias: Option<&[i64]>) -> Vec<Int16x8Matrix> {
+    let [outputs, depth] = convolution.matrix(filter.len());
+    let group = |group: usize| {
+        let bias = bias.map(|bias| &bias[group * outputs..][..outputs]);
+        Int16x8Matrix::of_bytes(outputs, &filter[group * outputs * depth..][..outputs * depth], bias)
+    };
+    (0..convolution.groups).map(group).collect()
+}
+
+/// Convolves `input` with one matrix per group. The input's zero point is 0.
+///
+/// # Panics
+///
+/// Panics if the lengths of the slices do not match the convolution, or if a stride or dilation is 0.
+pub fn int16x8_convolve(
+    engine: Engine,
+    convolution: &Convolution,
+    input: &[i16],
+    groups: &[Int16x8Matrix],
+    epilogue: &Int16x8Epilogue,
+    output: &mut [i16],
+) {
+    convolution.check(input, output);
+    // SAFETY: the output holds every image, row and pixel that the direct convolution's pitches reach.
+    unsafe { DirectConvolution::new(convolution).run(engine, input, 0, groups, epilogue, output.as_mut_ptr()) }
+}
+
+/// Computes a transposed convolution with a filter `[output channels, height, width, input channels]`. The input's zero
+/// point is 0.
+///
+/// # Panics
+///
+/// Panics if the lengths of the slices do not match the convolution, or if a stride is 0.
+#[allow(clippy::too_many_arguments)] // the customary ones
+pub fn int16x8_transpose_convolve(
+    engine: Engine,
+    convolution: &Convolution,
+    input: &[i16],
+    filter: &[i8],
+    bias: Option<&[i64]>,
+    epilogue: &Int16x8Epilogue,
+    output: &mut [i16],
+) {
+    convolution.check(input, output);
+    let outputs = convolution.output[2];
+    for (index, value) in output.iter_mut().enumerate() {
+        *value = epilogue.finish(bias.map_or(0, |bias| bias[index % outputs]), index % outputs);
+    }
+    for phase in Phase::all(convolution).0 {
+        let matrix = Int16x8Matrix::of_bytes(outputs, &phase.weights(convolution, filter), bias);
+        let target = output[phase.first..].as_mut_ptr();
+        // SAFETY: the phase's pixels are the strides apart, starting at its first one, and inside of the output.
+        unsafe { phase.direct.run(engine, input, 0, &[matrix], epilogue, target) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_base::Serial;
+
+    use super::*;
+    use crate::testing::Random;
+
+    #[test]
+    fn sums_need_more_than_32_bits() {
+        let mut random = Random::new(61);
+        let numbers: Vec<i16> = (0..3000).map(|_| 32767 - random.below(3) as i16).collect();
+        let matrix = Int16x8Matrix::new(2, vec![-128; 6000], Some(&[1 << 40, 0]));
+        let epilogue = Int16x8Epilogue {
+            factors: vec![Multiplier::new(1e-8), Multiplier::new(1e-6)],
+            rounding: Int16x8Rounding::Full,
+            zero_point: 0,
+            bounds: (-32768, 32767),
+        };
+        let mut output = [0; 2];
+        int16x8_gemm(Engine::new(&Serial), &numbers, &matrix, &epilogue, &mut output);
+        let sum: i64 = numbers.iter().map(|number| i64::from(*number) * -128).sum();
+        assert_eq!(output, [(((1i64 << 40) + sum) as f64 * 1e-8).round() as i16, (sum as f64 * 1e-6).round() as i16]);
+    }
+
+    #[test]
+    fn short_mantissas_have_16_bits() {
+        let epilogue = |rounding| Int16x8Epilogue {
+            factors: vec![Multiplier { mantissa: 0x4000_7fff, exponent: 0 }],
+            rounding,
+            zero_point: 0,
+            bounds: (-32768, 32767),
+        };
+        assert_eq!(epilogue(Int16x8Rounding::Short).finish(32767, 0), 16384);
+        assert_eq!(epilogue(Int16x8Rounding::Full).finish(65535, 0), 32767);
+        assert_eq!(epilogue(Int16x8Rounding::Full).finish(32767, 0), 16384);
+    }
+
+    #[test]
+    fn groups_see_their_own_channels() {
+        let convolution = Convolution {
+            batches: 1,
+            input: [2, 2, 4],
+            output: [2, 2, 2],
+            kernel: [1, 1],
+            strides: [1, 1],
+            dilations: [1, 1],
+            before: [0, 0],
+            groups: 2,
+            clamp: (0.0, 0.0),
+        };
+        let groups = int16x8_groups(&convolution, &[1, 2, 3, 4], Some(&[10, 20]));
+        let epilogue = Int16x8Epilogue {
+            factors: vec![Multiplier::new(1.0)],
+            rounding: Int16x8Rounding::Short,
+            zero_point: 0,
+            bounds: (-32768, 32767),
+        };
+        let input: Vec<i16> = (0..16).collect();
+        let mut output = [0; 8];
+        int16x8_convolve(Engine::new(&Serial), &convolution, &input, &groups, &epilogue, &mut output);
+        assert_eq!(output, [12, 38, 24, 66, 36, 94, 48, 122]);
+    }
+}

@@ -1,0 +1,266 @@
+//! The declaration of an operator's inputs, the one check of a node's inputs against it, and access to checked inputs.
+
+use std::fmt::Display;
+
+use attache_base::DataType;
+use attache_graph::{Fact, OpError};
+
+/// An input of an operator, as declared by its [`Definition`](super::Definition). Made by [`input`].
+#[derive(Clone, Copy, Debug)]
+pub struct Input {
+    /// TensorFlow's name for it, such as `axis`.
+    pub name: &'static str,
+    /// The accepted element types.
+    pub types: Types,
+    /// Whether it may be absent. At the end of the list it may also be left out.
+    pub is_optional: bool,
+    /// Whether it stands for any number of inputs at the end of the list, or for none.
+    pub is_repeated: bool,
+}
+
+/// The element types that an input accepts.
+#[derive(Clone, Copy, Debug)]
+pub enum Types {
+    /// All of them, as far as the declaration says. The operator itself may accept fewer.
+    Any,
+    /// These.
+    OneOf(&'static [DataType]),
+    /// Those whose elements can be copied as whole bytes.
+    Movable,
+    /// `RESOURCE`: the handle of a variable.
+    Resource,
+    /// The type of the required input with this index.
+    Like(usize),
+}
+
+/// Declares a required input of any type.
+pub const fn input(name: &'static str) -> Input {
+    Input { name, types: Types::Any, is_optional: false, is_repeated: false }
+}
+
+impl Input {
+    /// Accepts these types only.
+    pub const fn of(self, types: &'static [DataType]) -> Self {
+        Self { types: Types::OneOf(types), ..self }
+    }
+
+    /// Accepts float32 only.
+    pub const fn float(self) -> Self {
+        self.of(&[DataType::Float32])
+    }
+
+    /// Accepts 32-bit and 64-bit integers only: axes, shapes, indices.
+    pub const fn integral(self) -> Self {
+        self.of(&[DataType::Int32, DataType::Int64])
+    }
+
+    /// Accepts types whose elements can be copied as whole bytes.
+    pub const fn movable(self) -> Self {
+        Self { types: Types::Movable, ..self }
+    }
+
+    /// Accepts handles of variables only.
+    pub const fn resource(self) -> Self {
+        Self { types: Types::Resource, ..self }
+    }
+
+    /// Accepts the type of the required input with this index only.
+    pub const fn like(self, index: usize) -> Self {
+        Self { types: Types::Like(index), ..self }
+    }
+
+    /// Allows it to be absent.
+    pub const fn optional(self) -> Self {
+        Self { is_optional: true, ..self }
+    }
+
+    /// Declares any number of such inputs at the end of the list.
+    pub const fn repeated(self) -> Self {
+        Self { is_repeated: true, ..self }
+    }
+
+    /// An error unless the input with this index has an accepted type.
+    fn check(&self, index: usize, fact: &Fact, inputs: Facts<'_>) -> Result<(), OpError> {
+        let (name, data_type) = (self.name, fact.data_type);
+        match self.types {
+            Types::Any => Ok(()),
+            Types::OneOf(allowed) => one_of(format_args!("input {index} ({name})"), data_type, allowed),
+            Types::Like(other) => {
+                one_of(format_args!("input {index} ({name})"), data_type, &[inputs.fact(other).data_type])
+            }
+            Types::Movable if matches!(data_type.bits(), Some(8 | 16 | 32 | 64 | 128)) => Ok(()),
+            Types::Movable => {
+                Err(OpError::unsupported(format!("input {index} ({name}) of type {data_type} is not implemented")))
+            }
+            Types::Resource if data_type == DataType::Resource => Ok(()),
+            Types::Resource => {
+                Err(OpError::invalid(format!("input {index} ({name}) is of type {data_type}, not RESOURCE")))
+            }
+        }
+    }
+}
+
+/// An error unless a tensor has one of these types. For inputs whose types depend on the arithmetic of others.
+pub(crate) fn one_of(what: impl Display, data_type: DataType, allowed: &[DataType]) -> Result<(), OpError> {
+    if allowed.contains(&data_type) {
+        return Ok(());
+    }
+    let names: Vec<_> = allowed.iter().map(|data_type| data_type.name()).collect();
+    Err(OpError::unsupported(format!("{what} is of type {data_type}; implemented: {}", names.join(", "))))
+}
+
+/// The inputs of a node, of which those that the operator's declaration requires are present.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts<'a>(&'a [Option<&'a Fact>]);
+
+impl<'a> Facts<'a> {
+    /// The inputs, if they meet the declaration in number, presence and types.
+    pub(crate) fn checked(declared: &[Input], inputs: &'a [Option<&'a Fact>]) -> Result<Self, OpError> {
+        let facts = Self::present(declared, inputs)?;
+        for (index, fact) in inputs.iter().enumerate() {
+            if let (Some(fact), Some(input)) = (fact, at(declared, index)) {
+                input.check(index, fact, facts)?;
+            }
+        }
+        Ok(facts)
+    }
+
+    /// The inputs, if they meet the declaration in number and presence.
+    pub(super) fn present(declared: &[Input], inputs: &'a [Option<&'a Fact>]) -> Result<Self, OpError> {
+        check_count(declared, inputs.len())?;
+        for index in 0..declared.len().max(inputs.len()) {
+            let Some(input) = at(declared, index) else { continue };
+            let may_be_absent = input.is_optional || input.is_repeated && index >= inputs.len();
+            if !may_be_absent && inputs.get(index).copied().flatten().is_none() {
+                return Err(OpError::invalid(format!("input {index} ({}) is missing", input.name)));
+            }
+        }
+        Ok(Self(inputs))
+    }
+
+    /// The number of inputs, including absent ones.
+    pub(crate) fn count(self) -> usize {
+        self.0.len()
+    }
+
+    /// A required input.
+    ///
+    /// # Panics
+    ///
+    /// Panics where the declaration does not require the input.
+    pub(crate) fn fact(self, index: usize) -> &'a Fact {
+        self.optional(index).expect("the declaration requires the input")
+    }
+
+    /// The first `N` inputs, all of them required.
+    ///
+    /// # Panics
+    ///
+    /// Panics where the declaration does not require one of them.
+    pub(crate) fn required<const N: usize>(self) -> [&'a Fact; N] {
+        std::array::from_fn(|index| self.fact(index))
+    }
+
+    /// An input that may be absent.
+    pub(crate) fn optional(self, index: usize) -> Option<&'a Fact> {
+        self.0.get(index).copied().flatten()
+    }
+
+    /// The inputs from `first` on.
+    pub(crate) fn from(self, first: usize) -> &'a [Option<&'a Fact>] {
+        &self.0[first..]
+    }
+
+    /// The value of a required input that determines shapes: `None` where it is known only at run time.
+    pub(crate) fn integers(self, index: usize) -> Result<Option<Vec<i64>>, OpError> {
+        let Some(constant) = &self.fact(index).constant else { return Ok(None) };
+        let integers = constant.integers();
+        integers.map(Some).ok_or_else(|| OpError::invalid(format!("input {index} does not hold integers")))
+    }
+}
+
+/// The declaration of the input with this index.
+fn at(declared: &[Input], index: usize) -> Option<&Input> {
+    declared.get(index).or_else(|| declared.last().filter(|last| last.is_repeated))
+}
+
+/// An error unless an operator takes so many inputs. With a repeated input, any number is taken.
+fn check_count(declared: &[Input], count: usize) -> Result<(), OpError> {
+    let least = declared.iter().rposition(|input| !input.is_optional).map_or(0, |last| last + 1);
+    let most = declared.len();
+    if declared.last().is_some_and(|last| last.is_repeated) || (least..=most).contains(&count) {
+        return Ok(());
+    }
+    let expected = if least == most { most.to_string() } else { format!("{least} to {most}") };
+    Err(OpError::invalid(format!("{count} inputs; it takes {expected}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn float() -> Fact {
+        Fact::new(DataType::Float32, [2])
+    }
+
+    /// The error for inputs of these types, or an empty text.
+    fn error(declared: &[Input], types: &[Option<DataType>]) -> String {
+        let facts: Vec<_> =
+            types.iter().map(|data_type| data_type.map(|data_type| Fact::new(data_type, [2]))).collect();
+        let inputs: Vec<_> = facts.iter().map(Option::as_ref).collect();
+        Facts::checked(declared, &inputs).map_or_else(|error| error.to_string(), |_| String::new())
+    }
+
+    const FLOAT: Option<DataType> = Some(DataType::Float32);
+    const INTEGER: Option<DataType> = Some(DataType::Int32);
+
+    #[test]
+    fn optional_inputs_are_absent_or_left_out_at_the_end() {
+        let declared = [input("input"), input("gate").optional(), input("filter"), input("bias").optional()];
+        for taken in [&[FLOAT; 4][..], &[FLOAT; 3], &[FLOAT, None, FLOAT, None]] {
+            assert_eq!(error(&declared, taken), "", "{taken:?}");
+        }
+        assert!(error(&declared, &[FLOAT; 2]).ends_with("2 inputs; it takes 3 to 4"));
+        assert!(error(&declared, &[FLOAT; 5]).ends_with("5 inputs; it takes 3 to 4"));
+        assert!(error(&declared, &[FLOAT, FLOAT, None]).ends_with("input 2 (filter) is missing"));
+        assert!(error(&[], &[FLOAT]).ends_with("1 inputs; it takes 0"));
+    }
+
+    #[test]
+    fn repeated_inputs_come_in_any_number() {
+        let declared = [input("first").integral(), input("rest").of(&[DataType::Float32]).repeated()];
+        for taken in [&[INTEGER][..], &[INTEGER, FLOAT, FLOAT]] {
+            assert_eq!(error(&declared, taken), "", "{taken:?}");
+        }
+        assert!(error(&declared, &[]).ends_with("input 0 (first) is missing"));
+        assert!(error(&declared, &[INTEGER, FLOAT, None]).ends_with("input 2 (rest) is missing"));
+        assert!(
+            error(&declared, &[INTEGER, FLOAT, INTEGER])
+                .ends_with("input 2 (rest) is of type INT32; implemented: FLOAT32")
+        );
+        assert_eq!(error(&[input("any").optional().repeated()], &[None, FLOAT]), "");
+    }
+
+    #[test]
+    fn types_are_those_declared() {
+        let declared = [input("data").movable(), input("same").like(0), input("variable").resource().optional()];
+        assert_eq!(error(&declared, &[INTEGER, INTEGER, Some(DataType::Resource)]), "");
+        assert!(error(&declared, &[INTEGER, FLOAT]).ends_with("input 1 (same) is of type FLOAT32; implemented: INT32"));
+        assert!(
+            error(&declared, &[FLOAT, FLOAT, FLOAT]).ends_with("input 2 (variable) is of type FLOAT32, not RESOURCE")
+        );
+        let text = Some(DataType::String);
+        assert!(error(&declared, &[text, text]).ends_with("input 0 (data) of type STRING is not implemented"));
+    }
+
+    #[test]
+    fn checked_inputs_are_read_by_index() {
+        let (data, axis) = (float(), Fact::constant(attache_base::Constant::from_values([1], &[7i32])));
+        let inputs = [Some(&data), Some(&axis)];
+        let facts = Facts::checked(&[input("data"), input("axis"), input("bias").optional()], &inputs).unwrap();
+        let [first, second] = facts.required();
+        assert_eq!((first.data_type, second.data_type, facts.count()), (DataType::Float32, DataType::Int32, 2));
+        assert!(facts.optional(2).is_none() && facts.from(1).len() == 1);
+        assert_eq!((facts.integers(0).unwrap(), facts.integers(1).unwrap()), (None, Some(vec![7])));
+    }
+}

@@ -1,0 +1,229 @@
+//! What an operator's file implements, and the adapter that makes it an [`Op`] by its definition.
+
+use std::fmt;
+
+use attache_base::{Constant, Shape};
+use attache_graph::{Conversion, Eval, Fact, Inferred, Lowering, Op, OpError, Unsupported, VariableUse, WorkingMemory};
+
+use super::inputs::{Facts, Input};
+
+/// An operator with its attributes. The methods are those of [`Op`], without what the definition already says: the name,
+/// and the number, presence and types of inputs.
+pub(crate) trait Operator: fmt::Debug + Send + Sync {
+    /// Types and shapes of the outputs; see [`Op::infer`].
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError>;
+
+    /// Checks scales of inputs and outputs; see [`Op::check_scales`].
+    fn check_scales(&self, inputs: &[Option<&Fact>], outputs: &[&Fact]) -> Result<(), OpError> {
+        let _ = (inputs, outputs);
+        Ok(())
+    }
+
+    /// The output's value, where shapes determine it; see [`Op::value_of_shapes`].
+    fn value_of_shapes(&self, inputs: Facts<'_>) -> Option<Constant> {
+        let _ = inputs;
+        None
+    }
+
+    /// Computes the outputs on the CPU; see [`Op::eval`]. Not called where all outputs are empty, unless
+    /// [`runs_when_empty`](Self::runs_when_empty).
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError>;
+
+    /// Whether `eval` has to run even where all outputs are empty: because of side effects, or to report errors that
+    /// `infer` and `check_scales` do not see.
+    fn runs_when_empty(&self) -> bool {
+        self.has_side_effects()
+    }
+
+    /// Emits the operator as device primitives; see [`Op::lower`].
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        let _ = lowering;
+        Err(Unsupported::new("it has no GPU form"))
+    }
+
+    /// See [`Op::is_reshape`].
+    fn is_reshape(&self) -> bool {
+        false
+    }
+
+    /// See [`Op::conversion`].
+    fn conversion(&self) -> Option<Conversion> {
+        None
+    }
+
+    /// See [`Op::has_side_effects`].
+    fn has_side_effects(&self) -> bool {
+        false
+    }
+
+    /// See [`Op::variable_use`].
+    fn variable_use(&self) -> Option<VariableUse<'_>> {
+        None
+    }
+
+    /// See [`Op::multiply_adds`].
+    fn multiply_adds(&self, inputs: &[Option<&Shape>], outputs: &[&Shape]) -> Option<u64> {
+        let _ = (inputs, outputs);
+        None
+    }
+
+    /// See [`Op::operations`].
+    fn operations(&self, inputs: &[Option<&Shape>], outputs: &[&Shape]) -> Option<u64> {
+        Some(self.multiply_adds(inputs, outputs)?.saturating_mul(2))
+    }
+
+    /// Upper bound of the memory of one evaluation, where the shapes it depends on are known; see
+    /// [`Op::working_memory`].
+    fn working_memory(&self, inputs: Facts<'_>, outputs: &[&Shape]) -> Option<WorkingMemory> {
+        let _ = (inputs, outputs);
+        None
+    }
+}
+
+/// An operator behind its definition, which names it and checks its inputs.
+pub(crate) struct Declared {
+    pub(super) name: &'static str,
+    pub(super) inputs: &'static [Input],
+    pub(super) operator: Box<dyn Operator>,
+}
+
+impl fmt::Debug for Declared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.operator.fmt(f)
+    }
+}
+
+impl Op for Declared {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        self.operator.infer(Facts::checked(self.inputs, inputs)?)
+    }
+
+    fn check_scales(&self, inputs: &[Option<&Fact>], outputs: &[&Fact]) -> Result<(), OpError> {
+        self.operator.check_scales(inputs, outputs)
+    }
+
+    fn value_of_shapes(&self, inputs: &[Option<&Fact>]) -> Option<Constant> {
+        self.operator.value_of_shapes(Facts::present(self.inputs, inputs).ok()?)
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        // Outputs of unknown shape, which the operator itself returns, are not in the list.
+        let is_empty = !eval.outputs.is_empty() && eval.outputs.iter().all(|output| output.bytes.is_empty());
+        if is_empty && !self.operator.runs_when_empty() {
+            return Ok(());
+        }
+        self.operator.eval(eval)
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        self.operator.lower(lowering)
+    }
+
+    fn is_reshape(&self) -> bool {
+        self.operator.is_reshape()
+    }
+
+    fn conversion(&self) -> Option<Conversion> {
+        self.operator.conversion()
+    }
+
+    fn has_side_effects(&self) -> bool {
+        self.operator.has_side_effects()
+    }
+
+    fn variable_use(&self) -> Option<VariableUse<'_>> {
+        self.operator.variable_use()
+    }
+
+    fn multiply_adds(&self, inputs: &[Option<&Shape>], outputs: &[&Shape]) -> Option<u64> {
+        self.operator.multiply_adds(inputs, outputs)
+    }
+
+    fn operations(&self, inputs: &[Option<&Shape>], outputs: &[&Shape]) -> Option<u64> {
+        self.operator.operations(inputs, outputs)
+    }
+
+    fn working_memory(&self, inputs: &[Option<&Fact>], outputs: &[&Shape]) -> WorkingMemory {
+        let inputs = Facts::present(self.inputs, inputs);
+        inputs.ok().and_then(|inputs| self.operator.working_memory(inputs, outputs)).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_base::{DataType, Serial};
+    use attache_graph::{Cache, Host, TensorMut, TensorRef};
+
+    use super::*;
+    use crate::input;
+
+    /// Fails where it is evaluated.
+    #[derive(Debug)]
+    struct Failing {
+        has_side_effects: bool,
+    }
+
+    impl Operator for Failing {
+        fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+            Ok(vec![Inferred::unknown(inputs.fact(0).data_type)])
+        }
+
+        fn eval(&self, _: &mut Eval<'_>) -> Result<(), OpError> {
+            Err(OpError::invalid("it ran"))
+        }
+
+        fn has_side_effects(&self) -> bool {
+            self.has_side_effects
+        }
+
+        fn working_memory(&self, inputs: Facts<'_>, _: &[&Shape]) -> Option<WorkingMemory> {
+            Some(WorkingMemory { kept: inputs.fact(0).byte_size()? as u64, scratch: 0 })
+        }
+    }
+
+    struct NoHost;
+
+    impl Host for NoHost {
+        fn run_subgraph(&mut self, _: usize, _: &[TensorRef<'_>]) -> Result<Vec<(Shape, Vec<u8>)>, OpError> {
+            Err(OpError::unsupported("no subgraphs here"))
+        }
+    }
+
+    fn declared(has_side_effects: bool) -> Declared {
+        let inputs = const { &[input("x").float()] };
+        Declared { name: "FAILING", inputs, operator: Box::new(Failing { has_side_effects }) }
+    }
+
+    /// Whether an operator runs that writes outputs of these numbers of bytes.
+    fn runs(has_side_effects: bool, sizes: &[usize]) -> bool {
+        let (shape, mut buffers): (_, Vec<_>) = (Shape::default(), sizes.iter().map(|size| vec![0; *size]).collect());
+        let output = |bytes| TensorMut { data_type: DataType::UInt8, shape: &shape, bytes, quantization: None };
+        let outputs = buffers.iter_mut().map(|buffer| output(&mut buffer[..])).collect();
+        let (cache, host) = (&mut Cache::default(), &mut NoHost);
+        let mut eval = Eval { inputs: Vec::new(), outputs, cache, parallel: &Serial, host };
+        declared(has_side_effects).eval(&mut eval).is_err()
+    }
+
+    #[test]
+    fn without_elements_only_side_effects_run() {
+        assert!(!runs(false, &[0]) && !runs(false, &[0, 0]));
+        assert!(runs(true, &[0]) && runs(true, &[0, 0]));
+        assert!(runs(false, &[0, 1]) && runs(false, &[]), "outputs that have or may get elements");
+    }
+
+    #[test]
+    fn inputs_are_those_declared() {
+        let (op, float, integer) =
+            (declared(false), Fact::new(DataType::Float32, [3]), Fact::new(DataType::Int32, [3]));
+        assert_eq!(op.name(), "FAILING");
+        assert_eq!(op.infer(&[Some(&float)]).unwrap(), [Inferred::unknown(DataType::Float32)]);
+        assert!(matches!(op.infer(&[Some(&integer)]), Err(OpError::Unsupported(_))));
+        assert!(matches!(op.infer(&[None]), Err(OpError::Invalid(_))));
+        assert_eq!(op.working_memory(&[Some(&float)], &[]).kept, 12);
+        assert_eq!(op.working_memory(&[None], &[]), WorkingMemory::default());
+    }
+}

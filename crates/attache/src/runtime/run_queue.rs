@@ -1,0 +1,293 @@
+//! The run queue: runs in progress, if one delegate runs the whole graph and its kernel is a queue.
+//!
+//! The arena contains the inputs. As an exception, if a slot is free and the kernel exposes the slot's memory, an input
+//! that the caller writes goes directly to the slot of the next run and not to the arena. When this input is needed in
+//! the arena, it is read back from the slot, and later writes of it go to both. Before a run starts, its slot receives
+//! the inputs that changed since it last had them. Outputs stay in the memory that the device wrote. A slot whose run
+//! was not waited for is reused only if no other slot is free.
+
+use attache_base::{copy, copy_to_all};
+use attache_graph::{Graph, TensorId};
+
+use super::memory::Memory;
+use crate::partition::assign::Delegated;
+use crate::{DelegateError, Error};
+
+/// A run that was started by [`Interpreter::invoke_async`](crate::Interpreter::invoke_async). It identifies the run in
+/// [`Interpreter::wait`](crate::Interpreter::wait).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Run(pub(crate) u64);
+
+impl Run {
+    /// A synchronous run, which is waited for immediately.
+    pub(crate) const UNCOUNTED: Self = Self(0);
+}
+
+/// State of one of the partition's inputs.
+#[derive(Clone)]
+struct Input {
+    /// Incremented by each write.
+    version: u64,
+    /// The version in the arena.
+    arena_version: u64,
+    /// Whether writes go to the arena as well as to the slot.
+    writes_arena: bool,
+}
+
+impl Input {
+    /// Records that the arena contains a new value.
+    fn touch(&mut self) {
+        self.version += 1;
+        self.arena_version = self.version;
+    }
+}
+
+/// A slot of the queue.
+#[derive(Clone, Default)]
+struct Slot {
+    /// The version of each input in the slot.
+    inputs: Vec<u64>,
+    /// The run in the slot that is in progress or was not waited for.
+    run: Option<Run>,
+}
+
+/// The run queue.
+pub(crate) struct RunQueue {
+    /// For each input of the graph, its index among the partition's inputs; `outputs` likewise.
+    inputs: Vec<Option<usize>>,
+    outputs: Vec<Option<usize>>,
+    /// The partition's inputs, in its order.
+    partition_inputs: Vec<Input>,
+    slots: Vec<Slot>,
+    /// The slot of the last run that was started.
+    last: usize,
+    /// The run that was waited for last, and its slot.
+    waited: Option<(usize, Run)>,
+}
+
+impl RunQueue {
+    /// The run queue of a partition that is the whole graph. `None` if its kernel has no queue, if it reads anything
+    /// but inputs of the graph, or if an output of the graph is neither the partition's nor a constant. With
+    /// `writes_arena`, the arena always contains all inputs.
+    pub(crate) fn new(graph: &Graph, partition: &Delegated, writes_arena: bool) -> Option<Self> {
+        let slots = partition.kernel.slots();
+        let is_input = |id: &TensorId| graph.inputs.contains(id) && !graph.fact(*id).is_variable;
+        let is_made = |id: &TensorId| partition.outputs.contains(id) || graph.fact(*id).constant.is_some();
+        if slots == 0 || !partition.inputs.iter().all(is_input) || !graph.outputs.iter().all(is_made) {
+            return None;
+        }
+        let indices = |ids: &[TensorId], among: &[TensorId]| {
+            ids.iter().map(|id| among.iter().position(|other| other == id)).collect()
+        };
+        let count = partition.inputs.len();
+        Some(Self {
+            inputs: indices(&graph.inputs, &partition.inputs),
+            outputs: indices(&graph.outputs, &partition.outputs),
+            partition_inputs: vec![Input { version: 1, arena_version: 1, writes_arena }; count],
+            slots: vec![Slot { inputs: vec![0; count], run: None }; slots],
+            last: 0,
+            waited: None,
+        })
+    }
+
+    /// Number of runs that can be in progress at the same time.
+    pub(crate) fn depth(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Records that the caller is about to change an input of the graph in the arena, which contains its current value.
+    pub(crate) fn touch(&mut self, input: usize) {
+        if let Some(Some(index)) = self.inputs.get(input) {
+            self.partition_inputs[*index].touch();
+        }
+    }
+
+    /// Copies an input of the graph to the arena if only a slot contains it.
+    pub(crate) fn keep(
+        &mut self,
+        input: usize,
+        graph: &Graph,
+        memory: &mut Memory,
+        partition: &mut Delegated,
+    ) -> Result<(), Error> {
+        match self.inputs.get(input) {
+            Some(Some(index)) => self.keep_partition_input(*index, graph.inputs[input], memory, partition),
+            _ => Ok(()),
+        }
+    }
+
+    fn keep_partition_input(
+        &mut self,
+        index: usize,
+        id: TensorId,
+        memory: &mut Memory,
+        partition: &mut Delegated,
+    ) -> Result<(), Error> {
+        let input = &mut self.partition_inputs[index];
+        if input.arena_version == input.version {
+            return Ok(());
+        }
+        let slot = self.slots.iter().position(|slot| slot.inputs[index] == input.version);
+        let (slot, bytes) = slot.zip(memory.bytes_mut(id)).ok_or_else(|| Error::usage("an input has no value"))?;
+        let read = partition.kernel.read_input(slot, index, bytes);
+        read.map_err(|error| partition.failed(&error))?;
+        (input.arena_version, input.writes_arena) = (input.version, true);
+        Ok(())
+    }
+
+    /// The slot for the next run: the last one used if it is free, else another free one, else the one with the oldest
+    /// run.
+    fn next(&self) -> usize {
+        let count = self.slots.len();
+        let in_turn = || (0..count).map(|step| (self.last + step) % count);
+        let free = in_turn().find(|slot| self.slots[*slot].run.is_none());
+        free.or_else(|| in_turn().min_by_key(|slot| self.slots[*slot].run.map(|run| run.0))).unwrap_or(self.last)
+    }
+
+    /// Whether every slot has a run that was not waited for.
+    pub(crate) fn is_full(&self) -> bool {
+        self.slots[self.next()].run.is_some()
+    }
+
+    /// Writes an input of the graph, directly to the next slot if that is free. Doing this before the run is requested
+    /// hides the time of the transfer.
+    pub(crate) fn write(
+        &mut self,
+        (input, bytes): (usize, &[u8]),
+        graph: &Graph,
+        memory: &mut Memory,
+        partition: &mut Delegated,
+    ) {
+        let Some(arena) = memory.bytes_mut(graph.inputs[input]) else { return };
+        let (slot, size) = (self.next(), arena.len());
+        let there = self.inputs[input].filter(|_| !self.is_full()).and_then(|index| {
+            let memory = partition.kernel.input_mut(slot, index).ok()??;
+            (memory.len() == size).then_some((index, memory))
+        });
+        match there {
+            Some((index, there)) => {
+                let input = &mut self.partition_inputs[index];
+                input.version += 1;
+                match input.writes_arena {
+                    true => {
+                        copy_to_all([arena, there], bytes);
+                        input.arena_version = input.version;
+                    }
+                    false => copy(there, bytes),
+                }
+                self.slots[slot].inputs[index] = input.version;
+            }
+            None => {
+                copy(arena, bytes);
+                self.touch(input);
+            }
+        }
+        if !self.is_full() {
+            // An error here is ignored: the same transfer fails again when the run starts.
+            drop(self.hand_over(slot, |input| input.arena_version == input.version, graph, memory, partition));
+        }
+    }
+
+    /// Copies to a slot those inputs that changed since it last had them and for which `wanted` is true.
+    fn hand_over(
+        &mut self,
+        slot: usize,
+        wanted: impl Fn(&Input) -> bool,
+        graph: &Graph,
+        memory: &mut Memory,
+        partition: &mut Delegated,
+    ) -> Result<(), Error> {
+        for index in 0..self.partition_inputs.len() {
+            let version = self.partition_inputs[index].version;
+            if self.slots[slot].inputs[index] == version || !wanted(&self.partition_inputs[index]) {
+                continue;
+            }
+            let id = partition.inputs[index];
+            self.keep_partition_input(index, id, memory, partition)?;
+            let no_value = || DelegateError::new("a tensor that crosses to it has no value");
+            let written = memory.tensor(graph, id).ok_or_else(no_value);
+            let written = written.and_then(|(_, bytes)| partition.kernel.write(slot, index, bytes));
+            written.map_err(|error| partition.failed(&error))?;
+            self.slots[slot].inputs[index] = version;
+        }
+        Ok(())
+    }
+
+    /// Starts `times` runs on the current inputs. If the queue is full, the outputs of the oldest run are discarded.
+    pub(crate) fn start(
+        &mut self,
+        (run, times): (Run, usize),
+        graph: &Graph,
+        memory: &mut Memory,
+        partition: &mut Delegated,
+    ) -> Result<(), Error> {
+        let slot = self.next();
+        self.slots[slot].run = None;
+        self.waited = self.waited.filter(|(other, _)| *other != slot);
+        let handed_over = self.hand_over(slot, |_| true, graph, memory, partition);
+        let submitted =
+            handed_over.and_then(|()| partition.kernel.submit(slot, times).map_err(|error| partition.failed(&error)));
+        submitted.inspect_err(|_| self.forget_outputs())?;
+        self.last = slot;
+        self.slots[slot].run = Some(run);
+        Ok(())
+    }
+
+    /// Waits for a run. Reads then return its outputs.
+    pub(crate) fn wait(&mut self, run: Run, partition: &mut Delegated) -> Result<(), Error> {
+        let Some(slot) = self.slots.iter().position(|slot| slot.run == Some(run)) else {
+            let was_waited_for = self.waited.is_some_and(|(_, other)| other == run);
+            return if was_waited_for { Ok(()) } else { Err(gone(run)) };
+        };
+        let waited = partition.kernel.wait(slot);
+        self.slots[slot].run = None;
+        self.forget_outputs();
+        waited.map_err(|error| partition.failed(&error))?;
+        self.waited = Some((slot, run));
+        Ok(())
+    }
+
+    /// Whether a run was waited for, succeeded, and its outputs are still available.
+    pub(crate) fn has_outputs(&self) -> bool {
+        self.waited.is_some()
+    }
+
+    /// Makes all outputs have no value until another run is waited for.
+    pub(crate) fn forget_outputs(&mut self) {
+        self.waited = None;
+    }
+
+    /// Whether the partition makes an output of the graph. Otherwise the output is a constant.
+    pub(crate) fn makes(&self, output: usize) -> bool {
+        self.outputs.get(output).is_some_and(Option::is_some)
+    }
+
+    /// The bytes of an output of the run that was waited for last, after all of them have arrived.
+    pub(crate) fn output<'a>(
+        &self,
+        output: usize,
+        size: usize,
+        partition: &'a Delegated,
+    ) -> Result<Option<&'a [u8]>, Error> {
+        let Some((slot, index)) = self.output_slot(output) else { return Ok(None) };
+        let bytes = partition.kernel.output(slot, index, size).map_err(|error| partition.failed(&error))?;
+        Ok(bytes.and_then(|bytes| bytes.get(..size)))
+    }
+
+    /// Copies an output of the run that was waited for last. False if there is none.
+    pub(crate) fn read(&self, output: usize, into: &mut [u8], partition: &Delegated) -> Result<bool, Error> {
+        let Some((slot, index)) = self.output_slot(output) else { return Ok(false) };
+        partition.kernel.read(slot, index, into).map_err(|error| partition.failed(&error))
+    }
+
+    /// The slot of the run that was waited for last, and the index of an output among the partition's outputs.
+    fn output_slot(&self, output: usize) -> Option<(usize, usize)> {
+        Some((self.waited?.0, (*self.outputs.get(output)?)?))
+    }
+}
+
+/// The error for a run that can no longer be waited for.
+pub(crate) fn gone(run: Run) -> Error {
+    let remedy = "wait for runs before as many others are started as may be under way, and before inputs are resized";
+    Error::usage(format!("the outputs of run {} are gone: {remedy}", run.0))
+}
