@@ -180,7 +180,7 @@ fn test_targets() -> Result<Vec<String>> {
     let packages = packages()?;
     let targets = packages.iter().flat_map(|package| package["targets"].as_array().into_iter().flatten());
     // Tests that require a feature that is off by default have their own checks.
-    let default = |feature: &serde_json::Value| feature == "gpu";
+    let default = |feature: &serde_json::Value| ["gpu", "diff", "zoo"].iter().any(|name| feature == name);
     let usual = |target: &&serde_json::Value| {
         target["required-features"].as_array().is_none_or(|features| features.iter().all(default))
     };
@@ -235,6 +235,7 @@ mod tests {
         let targets = test_targets().unwrap();
         assert!(targets.iter().any(|name| name == "goldens"), "{targets:?}");
         assert!(targets.iter().any(|name| needs_shared(name)), "{targets:?}");
+        assert!(targets.iter().any(|name| name == "interpreter"), "features that are on by default: {targets:?}");
         assert!(DEEP.iter().chain(&DRAWN).all(|name| targets.iter().any(|target| target == name)), "{targets:?}");
     }
 }

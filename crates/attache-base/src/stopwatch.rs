@@ -31,7 +31,7 @@ pub struct Stopwatch(clock::Start);
 
 impl Stopwatch {
     /// Starts measuring.
-    #[allow(clippy::unit_arg)] // without a clock a moment is nothing
+    #[allow(clippy::unit_arg)] // `clock::Start` is `()` on targets without a clock
     pub fn start() -> Self {
         Self(clock::now())
     }

@@ -61,15 +61,15 @@ impl Given {
         Self { inputs, seed }
     }
 
-    /// The inputs without a file, which are filled with random numbers.
-    pub(crate) fn open(&self) -> Vec<usize> {
+    /// The indices of the inputs for which no file was given. They are filled with random numbers.
+    pub(crate) fn random(&self) -> Vec<usize> {
         (0..self.inputs.len()).filter(|index| self.inputs[*index].1.is_none()).collect()
     }
 
     /// A description in one line; `None` for a model without inputs.
     pub(crate) fn text(&self, console: &Console) -> Option<String> {
         let random = format!("random numbers, seed {}", self.seed);
-        if self.open().len() == self.inputs.len() {
+        if self.random().len() == self.inputs.len() {
             return (!self.inputs.is_empty()).then(|| format!("inputs: {random}"));
         }
         let input = |(name, file): &(String, Option<String>)| {
@@ -120,7 +120,7 @@ impl InputArguments {
         if self.std.is_some() && pictures == 0 {
             return Err(Failure::usage("--mean and --std are for pictures, and no --input is one"));
         }
-        if self.seed.is_some() && given.open().is_empty() {
+        if self.seed.is_some() && given.random().is_empty() {
             console.warn("--seed changes nothing: no input is random");
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! `attache`: runs, checks, measures and explains TensorFlow Lite models from the command line.
 //!
-//! The crate `attache` does the work. This crate adds words, keys and exit statuses, which are a contract with users.
+//! The crate `attache` implements the runtime. This crate adds text output, JSON keys and exit statuses, on which users
+//! and scripts rely.
 
 mod arguments;
 mod commands;

@@ -1,4 +1,5 @@
-//! The primitives, a closed set. A new primitive is a new variant here, and its meaning is defined in `interpret`.
+//! The primitives: the operations into which operators are lowered for a device. The set is closed. A new one is a case
+//! of the enum [`Primitive`], with its shapes in [`Primitive::infer`] and its meaning in `interpret`.
 
 use attache_base::Shape;
 
@@ -99,7 +100,8 @@ pub enum ReduceOp {
     Product,
 }
 
-/// A pooling window. Padding is not counted.
+/// A pooling window. Elements outside of the input are left out: they are neither candidates for the maximum nor
+/// counted in the mean's divisor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Window {
     /// How the elements in the window are reduced.

@@ -183,7 +183,8 @@ impl fmt::Display for Graph {
             let outputs: Vec<_> = node.outputs.iter().map(describe).collect();
             let inputs: Vec<_> = node.inputs.iter().map(|id| id.as_ref().map_or("-".to_owned(), describe)).collect();
             let origins: Vec<_> = node.origins.iter().map(|origin| origin.to_string()).collect();
-            writeln!(f, "{} = {:?}({})  # {}", outputs.join(", "), node.op, inputs.join(", "), origins.join(", "))?;
+            let (outputs, inputs, origins) = (outputs.join(", "), inputs.join(", "), origins.join(", "));
+            writeln!(f, "{outputs} = {} {:?}({inputs})  # {origins}", node.op.name(), node.op)?;
         }
         for id in &self.outputs {
             writeln!(f, "output {} \"{}\"", describe(id), self.tensor(*id).name)?;

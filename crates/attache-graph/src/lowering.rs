@@ -232,7 +232,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// A constant as a value.
+    /// Adds a constant to the program and returns its value.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! Prints the throughput of the float32 kernels: on one thread with every instruction set, then on all threads with
-//! the best one. Medians of many rounds.
+//! Prints the throughput of the f32 kernels: on one thread with each instruction set, then on all threads with the best
+//! instruction set. Times are medians over many calls.
 
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ use attache_kernels::softmax::softmax;
 use attache_kernels::transpose_convolution::{PackedTransposeFilter, transpose_convolve};
 use attache_kernels::{AlignedFloats, Engine, Isa};
 
-/// Median seconds of a call.
+/// Median duration of a call in seconds.
 fn median(mut call: impl FnMut()) -> f64 {
     call();
     let start = Instant::now();
@@ -234,7 +234,8 @@ fn measure(engine: Engine, wanted: &[String]) {
     groups.iter().filter(|(name, _)| !any || chosen(name)).for_each(|(_, group)| group(engine));
 }
 
-/// Arguments name groups of kernels (all where none is named); `best` leaves out all instruction sets but the best.
+/// Arguments name groups of kernels; without a group, all groups are measured. `best` restricts the single-threaded
+/// measurements to the best instruction set.
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     for isa in Isa::available().into_iter().rev() {

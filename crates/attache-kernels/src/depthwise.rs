@@ -190,7 +190,8 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Computes all columns: tiles of windows that are horizontally inside of the input, the others one by one.
+    /// Computes all output columns: several at once where their windows lie horizontally inside the input, the
+    /// remaining ones one at a time.
     #[inline(always)]
     fn columns<S: Simd, const KERNEL: usize, const STRIDE: usize>(&mut self, simd: S) {
         let covered = (self.kernel.max(1) - 1) * self.dilation + 1;
@@ -327,10 +328,11 @@ impl<const PIXELS: usize, const KERNEL: usize, const STRIDE: usize> Tile<'_, '_,
         }
     }
 
-    /// Computes `count` channels; a whole vector of them if `WHOLE`.
+    /// Computes `count` channels of adjacent output pixels. With `WHOLE`, `count` is a full vector.
     ///
     /// # Safety
-    /// The windows must be readable, as many pixels writable, and the weights of the block readable.
+    /// The channels of the windows must be readable at the block's source, those of the output pixels writable at its
+    /// target, and the weights of the block readable.
     #[inline(always)]
     unsafe fn block<S: Simd, const FULL: bool, const WHOLE: bool>(simd: S, block: &Block<S>, count: usize) {
         // SAFETY: guaranteed by the caller.

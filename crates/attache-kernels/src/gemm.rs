@@ -202,7 +202,8 @@ pub(crate) struct Target<T> {
     pub(crate) stride: usize,
 }
 
-/// Packed weights for elements of type `T`. Sums are converted to outputs by `F`: clamping or requantization.
+/// The packed matrix B (weights) of a product A × B = C. `T` is the type of the elements of A. `F` converts sums to
+/// elements of C: clamping or requantization.
 pub(crate) trait Matrix<T, F>: Sync {
     type Output;
 
@@ -212,7 +213,7 @@ pub(crate) trait Matrix<T, F>: Sync {
     fn depth(&self) -> usize;
     /// Number of panels.
     fn panels(&self) -> usize;
-    /// Approximate multiply-adds per nanosecond.
+    /// Approximate multiply-adds per nanosecond of one thread, from which the work is split.
     fn speed(&self) -> f64;
 
     /// Computes `rows` rows of C in the columns of `panels`. `c` points at column 0 of the first row. `position` gives

@@ -43,7 +43,8 @@ impl Part {
     }
 }
 
-/// The ordinary convolution that computes the output pixels of one phase.
+/// One phase of a transposed convolution: the output pixels with equal coordinates modulo the strides, which an
+/// ordinary convolution computes.
 pub(crate) struct Phase {
     pub(crate) direct: DirectConvolution,
     /// Offset of the first pixel in the output, in elements.

@@ -1,8 +1,8 @@
-//! Every golden case of `conformance/cases`, on the CPU and as interpreted primitives, against what LiteRT computed.
+//! Compares every golden case of `conformance/cases` with LiteRT's outputs, on the CPU and as interpreted primitives.
 //!
-//! Nodes run one by one in the graph's order. In the second run each node that lowers is interpreted; the cases in
-//! which a node doesn't are those of `conformance/expectations/gpu_f32.txt`, and no others. The list is the GPU's, with
-//! the interpreter's reasons: what lowers, a device takes.
+//! Nodes run one at a time, in graph order. The second run interprets each node that can be lowered. The cases with a
+//! node that cannot must be exactly those listed in `conformance/expectations/gpu_f32.txt`. The list is also that of
+//! the GPU, because a device accepts every node that can be lowered. The reasons in the list are not compared here.
 
 mod npy;
 
@@ -16,10 +16,10 @@ use attache_graph::{
 };
 use attache_model::Model;
 
-/// Error that is allowed, relative to the case's scale: what LiteRT's own kernels differ by.
+/// Maximum error, relative to the case's scale. LiteRT's own kernels differ from each other by about this much.
 const TOLERANCE: f32 = 1e-5;
 
-/// A tensor's value; its bytes are aligned for every element type.
+/// The value of a tensor. Its bytes are aligned for every element type.
 #[derive(Clone)]
 struct Value {
     data_type: DataType,
@@ -57,12 +57,12 @@ impl Value {
         Constant { data_type: self.data_type, shape: self.shape.clone(), bytes }
     }
 
-    /// As the interpreter of primitives has it.
+    /// Converts the value to a tensor of the primitives' interpreter.
     fn tensor(&self, scalar: Scalar) -> HostTensor {
         let constant = self.constant();
         let integers = |values: Vec<i64>| values.into_iter().map(|value| value as f64).collect();
         let elements = match (scalar, constant.floats()) {
-            // Places in a window are integers in a tensor that is called float.
+            // Positions within a pooling window are stored as 32-bit integers in a tensor of type float32.
             (Scalar::I32, Some(_)) => {
                 integers(bytemuck::cast_slice(self.bytes()).iter().map(|v: &i32| (*v).into()).collect())
             }
@@ -85,7 +85,7 @@ impl Value {
     }
 }
 
-/// Keeps what a node sets its variables to, by input.
+/// Records the values that a node assigns to variables, with the index of the input.
 #[derive(Default)]
 struct States(Vec<(usize, Vec<u8>)>);
 
@@ -100,7 +100,7 @@ impl Host for States {
     }
 }
 
-/// How nodes are computed.
+/// The way in which nodes are computed.
 #[derive(Clone, Copy, PartialEq)]
 enum Runtime {
     Cpu,
@@ -111,7 +111,7 @@ enum Runtime {
 struct Run<'a> {
     graph: &'a Graph,
     values: Vec<Option<Value>>,
-    /// Why nodes were not lowered.
+    /// Reasons for which nodes were not lowered.
     refusals: Vec<String>,
 }
 
@@ -154,7 +154,7 @@ impl<'a> Run<'a> {
         node.inputs.iter().map(|id| id.map(value)).collect()
     }
 
-    /// The outputs' shapes, with the inputs' values where those decide them.
+    /// Infers the outputs' types and shapes. The inputs' values are used if the shapes depend on them.
     fn infer(&self, node: &Node) -> Result<Vec<Inferred>, OpError> {
         let inferred = node.op.infer(&self.graph.input_facts(node))?;
         if inferred.iter().all(|output| output.shape.is_some()) {
@@ -185,7 +185,7 @@ impl<'a> Run<'a> {
         });
         let inputs: Vec<_> = inputs.collect();
         let (mut cache, mut states) = (Cache::default(), States::default());
-        // Twice, so that what an operator keeps from its first run is used.
+        // The second evaluation uses the data that the operator cached in the first.
         for _ in 0..2 {
             let outputs = made.iter_mut().zip(&inferred).zip(&node.outputs).map(|((value, output), id)| TensorMut {
                 data_type: output.data_type,
@@ -207,7 +207,7 @@ impl<'a> Run<'a> {
     }
 
     fn interpret(&mut self, node: &Node) -> Result<Vec<Value>, OpError> {
-        // It is gone before anything is lowered.
+        // Constant folding removes such a node before lowering.
         if node.op.value_of_shapes(&self.graph.input_facts(node)).is_some() {
             return self.eval(node);
         }
@@ -232,7 +232,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The largest error relative to `scale`, or what is wrong.
+/// The largest error relative to `scale`, or a description of the mismatch.
 fn compare(actual: &Value, expected: &Value, scale: f32) -> Result<f32, String> {
     if (actual.data_type, &actual.shape) != (expected.data_type, &expected.shape) {
         let (made, wanted) = (&actual.shape, &expected.shape);
@@ -256,7 +256,7 @@ fn compare(actual: &Value, expected: &Value, scale: f32) -> Result<f32, String> 
     Ok(worst)
 }
 
-/// A case as its folder holds it.
+/// A golden case, as read from its folder.
 struct Case {
     name: String,
     operator: String,
@@ -292,14 +292,14 @@ impl Case {
         })
     }
 
-    /// Whether a node runs other subgraphs or keeps resources. The suite of the interpreter has these cases; no node of
-    /// that kind lowers.
+    /// Whether a node has side effects, as control flow has, or a tensor is a resource. The interpreter's tests run
+    /// these cases. Such nodes are not lowered.
     fn needs_interpreter(&self) -> bool {
         let is_resource = |tensor: &attache_graph::Tensor| tensor.fact.data_type == DataType::Resource;
         self.graph.nodes.iter().any(|node| node.op.has_side_effects()) || self.graph.tensors.iter().any(is_resource)
     }
 
-    /// The largest relative error of a run, and why nodes of it were not lowered.
+    /// The largest relative error of a run, and the reasons for which nodes were not lowered.
     fn run(&self, runtime: Runtime) -> Result<(f32, Vec<String>), String> {
         if self.needs_interpreter() {
             return Ok((0.0, vec!["it needs an interpreter".to_owned()]));
@@ -321,12 +321,12 @@ fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The folder of cases that a developer asks for in place of the goldens.
+/// The folder of cases that `ATTACHE_CASES` names instead of the golden cases.
 fn other_cases() -> Option<PathBuf> {
     std::env::var_os("ATTACHE_CASES").map(PathBuf::from)
 }
 
-/// Runs every case; why nodes were not lowered, by case. Panics where one fails.
+/// Runs every case. Returns the reasons for which nodes were not lowered, by case. Panics if a case fails.
 fn run_all(runtime: Runtime) -> BTreeMap<String, String> {
     let folder = other_cases().unwrap_or_else(|| workspace().join("conformance/cases"));
     let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));

@@ -1,5 +1,6 @@
-//! Operators given what no sane file holds: the golden cases with shapes, types and parameters replaced at random. They
-//! may refuse; they must neither panic nor write outside of what they are given.
+//! Fuzzes operators: runs golden cases with shapes, types, values and quantization replaced at random. Operators may
+//! return errors, but must neither panic nor write out of bounds. The test detects panics, which include those of
+//! bounds checks.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -8,9 +9,9 @@ use attache_base::{Bytes, Constant, DataType, Quantization, Serial, Shape};
 use attache_graph::{Cache, Eval, Fact, Graph, Host, Inferred, Lowering, OpError, Quantized, TensorMut, TensorRef};
 use attache_model::Model;
 
-/// Changes of each case.
+/// Number of rounds per case. Each round changes one or two inputs of the original case.
 const ROUNDS: usize = 60;
-/// Tensors with more elements are not computed.
+/// Maximum number of elements of a tensor. Nodes with larger tensors are not evaluated.
 const MOST: usize = 1 << 14;
 
 const EXTENTS: [usize; 14] = [0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 8, 16, 1 << 31, usize::MAX / 2];
@@ -25,7 +26,7 @@ const TYPES: [DataType; 7] = [
     DataType::String,
 ];
 
-/// Marsaglia's xorshift.
+/// Marsaglia's xorshift generator.
 struct Random(u64);
 
 impl Random {
@@ -40,7 +41,8 @@ impl Random {
         values[self.below(values.len())]
     }
 
-    /// A constant of numbers that no sane file holds, now and then of sane ones.
+    /// A random constant: half of the time with small elements only, otherwise also with extreme ones. `None` if it
+    /// would be too large or its type has no such elements.
     fn constant(&mut self, data_type: DataType, shape: &Shape) -> Option<Constant> {
         let count = shape.checked_elements().filter(|count| *count <= MOST)?;
         let limit = if self.below(2) == 0 { 9 } else { NUMBERS.len() };
@@ -56,14 +58,15 @@ impl Random {
                 _ => return None,
             }
         }
-        // Constants are aligned here as an interpreter aligns them.
+        // The bytes are copied into a vector of their own. The interpreter guarantees alignment; here the allocator
+        // provides it.
         let words: Vec<u64> = bytes.chunks(8).map(word).collect();
         let size = bytes.len();
         let bytes = Bytes::from_vec(bytemuck::cast_slice(&words)[..size].to_vec());
         Some(Constant { data_type, shape: shape.clone(), bytes })
     }
 
-    /// Scales and zero points of any kind, or none.
+    /// Random scales and zero points, which may be invalid, or none.
     fn quantization(&mut self) -> Option<Quantization> {
         let scale: Vec<f32> = (0..self.below(4)).map(|_| self.pick(&SCALES)).collect();
         let zero_point = scale.iter().map(|_| self.pick(&ZERO_POINTS)).collect();
@@ -71,7 +74,7 @@ impl Random {
         (self.below(4) > 0).then_some(Quantization { scale, zero_point, axis })
     }
 
-    /// Another shape, type, scale or value of a tensor.
+    /// Changes the shape, type, quantization or value of a tensor.
     fn change(&mut self, fact: &mut Fact) {
         match self.below(5) {
             4 => fact.quantization = self.quantization(),
@@ -86,7 +89,7 @@ impl Random {
             }
             _ => {}
         }
-        // A model's shapes are checked before operators see them.
+        // The import of a model rejects shapes that are too large, so operators never see them.
         let bytes = fact.shape.as_ref().and_then(Shape::checked_elements).and_then(|count| count.checked_mul(64));
         if bytes.is_none_or(|bytes| bytes > isize::MAX as usize) {
             fact.shape = Some(Shape::default());
@@ -97,7 +100,7 @@ impl Random {
     }
 }
 
-/// Scales from useful to nonsense.
+/// Valid and invalid scales.
 const SCALES: [f32; 10] = [1.0, 0.5, 0.007, 3e-39, 3e38, 1e-12, 0.0, -1.0, f32::NAN, f32::INFINITY];
 const ZERO_POINTS: [i64; 6] = [0, 127, -128, 255, 1 << 20, i64::MIN];
 
@@ -115,14 +118,14 @@ impl Host for NoHost {
     }
 }
 
-/// The words of a tensor with so many elements, where it is small.
+/// Zeroed memory for a tensor and its size in bytes; `None` if the tensor is too large.
 fn room(data_type: DataType, shape: &Shape) -> Option<(Vec<u64>, usize)> {
     let elements = shape.checked_elements().filter(|elements| *elements <= MOST)?;
     let size = data_type.byte_size(elements)?;
     Some((vec![0; size.div_ceil(8)], size))
 }
 
-/// Computes a node of facts that it accepted; `None` where a tensor is large or not known.
+/// Evaluates the node after its inference succeeded; `None` if a tensor is too large or its shape is unknown.
 fn eval(graph: &Graph, inferred: &[Inferred], random: &mut Random) -> Option<Result<(), OpError>> {
     let node = &graph.nodes[0];
     let mut inputs = Vec::new();
@@ -166,7 +169,8 @@ fn eval(graph: &Graph, inferred: &[Inferred], random: &mut Random) -> Option<Res
     Some(node.op.eval(&mut Eval { inputs, outputs, cache, parallel: &Serial, host }))
 }
 
-/// Changes a case's only node and runs all its facets; how often it was accepted and computed.
+/// Infers, evaluates and lowers a case's only node after random changes. Returns how many times inference and
+/// evaluation succeeded.
 fn torment(graph: &Graph, random: &mut Random) -> (usize, usize) {
     let (mut accepted, mut computed) = (0, 0);
     for _ in 0..ROUNDS {
@@ -181,7 +185,7 @@ fn torment(graph: &Graph, random: &mut Random) -> (usize, usize) {
             graph.tensors[output].fact.quantization = random.quantization();
         }
         let node = &graph.nodes[0];
-        // Parameters that a run tells are inferred again once they are known.
+        // Inference runs only once here. At run time, it runs again when parameters become known.
         let Ok(inferred) = node.op.infer(&graph.input_facts(node)) else { continue };
         accepted += 1;
         for (id, output) in node.outputs.clone().iter().zip(&inferred) {

@@ -22,15 +22,15 @@ that LiteRT computed for them, in `conformance/cases`.
 |---|---|---|---|---|
 ";
 
-/// What became of an operator's golden cases.
+/// Results of lowering an operator's golden cases.
 #[derive(Debug, Default)]
 struct Cases {
     count: usize,
-    /// How many of them compute with floats.
+    /// Number of cases that count as float cases; see [`lower`].
     floats: usize,
-    /// How many of those were refused.
+    /// Number of float cases that cannot be lowered.
     refused: usize,
-    /// Why.
+    /// The reasons.
     reasons: BTreeSet<String>,
 }
 
@@ -47,12 +47,12 @@ impl Cases {
     }
 }
 
-/// The root of the workspace.
+/// The root folder of the workspace.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The manual as the operators and the golden cases are now.
+/// The text of the manual, generated from the current operators and golden cases.
 fn text() -> String {
     let cases = lower_cases(&root().join("conformance/cases"));
     let mut definitions: Vec<_> = attache_ops::definitions().collect();
@@ -68,7 +68,7 @@ fn text() -> String {
     text
 }
 
-/// What becomes of every case in a folder, by the operator that the case is about.
+/// Lowers every case in a folder. Returns the results by the operator under test.
 fn lower_cases(folder: &Path) -> BTreeMap<String, Cases> {
     let mut cases = BTreeMap::<String, Cases>::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -88,19 +88,20 @@ fn lower_cases(folder: &Path) -> BTreeMap<String, Cases> {
     cases
 }
 
-/// The operator that a case is about.
+/// The operator under test of a case.
 fn operator(folder: &Path) -> String {
     let description = std::fs::read(folder.join("case.json")).unwrap();
     let description: serde_json::Value = serde_json::from_slice(&description).unwrap();
     description["op"].as_str().unwrap_or_else(|| panic!("{}: no operator", folder.display())).to_owned()
 }
 
-/// Why nodes of the operator in a case's model are refused; `None` where they don't compute with floats.
+/// The reasons for which nodes of the operator in a case's model cannot be lowered; `None` if no such node counts as
+/// a float node.
 fn lower(folder: &Path, operator: &str) -> Option<Vec<String>> {
     let model = Model::from_path(folder.join("model.tflite")).unwrap();
     let (graph, errors) = attache_ops::import(&model, 0, &[]);
     assert!(errors.is_empty(), "{}: {errors:?}", folder.display());
-    // In floats: whatever reads or makes reals or truth, or has to do with neither.
+    // A float node has a float32, boolean or resource tensor, or no tensors at all.
     let is_float = |node: &&Node| {
         let mut tensors = node.inputs.iter().flatten().chain(&node.outputs).peekable();
         let counts = |name: &str| matches!(name, "FLOAT32" | "BOOL" | "RESOURCE");
@@ -129,7 +130,7 @@ fn every_operator_has_a_row() {
     for definition in attache_ops::definitions() {
         assert!(text.contains(&format!("| `{}` |", definition.name())), "{}", definition.name());
     }
-    // These two stand in the cases of the operator that gives a variable its value.
+    // The cases of ASSIGN_VARIABLE cover these two operators.
     let elsewhere = ["| `READ_VARIABLE` |", "| `VAR_HANDLE` |"];
     let untried = text.lines().filter(|line| line.contains("no golden case"));
     let untried: Vec<&str> = untried.filter(|line| !elsewhere.iter().any(|row| line.starts_with(row))).collect();

@@ -1,5 +1,5 @@
-//! Constant folding: nodes whose inputs are all constant are computed once by their own CPU form. So are nodes that
-//! only depend on known shapes.
+//! Constant folding: nodes whose inputs are all constant are computed once by their CPU implementation. Nodes that
+//! depend only on known shapes are folded too.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,18 +11,19 @@ use crate::{Found, Rule, has_side_effects, visits};
 
 pub(crate) const RULE: Rule = Rule { name: "fold_constants", fate: "constant", find };
 
-/// A result of at most this many bytes is always folded.
+/// Results of at most this many bytes in total may be folded whatever the size of the inputs.
 const SMALL: usize = 1 << 20;
-/// A larger result is folded only if it takes at most this many times the bytes of its inputs. Operators that expand a
-/// few elements into many run again at each run instead of filling memory.
+/// Larger results are folded only if they take at most this many times the bytes of the inputs. Operators that expand a
+/// few elements into many are computed in each run, because their results would fill memory.
 const GROWTH: usize = 8;
 
 /// An operator that takes more than this many bytes besides its inputs and outputs is not folded: it runs at run time,
 /// under the run's limits.
 const MOST_WORKING: u64 = 256 << 20;
 
-/// Folding stops where all constants together would take this many bytes: in a chain, every result may be larger than
-/// the one before.
+/// A node is not folded if all constants together would then take more than this many bytes: in a chain, every result
+/// may be larger than the one before. The limit does not apply to values that depend only on shapes, nor to reshapes,
+/// which share their input's bytes.
 const MOST: u64 = 8 << 30;
 
 fn find(graph: &Graph) -> Found {

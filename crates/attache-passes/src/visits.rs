@@ -18,7 +18,7 @@ pub(crate) mod counter {
         VISITS.set(VISITS.get() + visits);
     }
 
-    /// Visited nodes, and tensors that they name, since the last call on this thread.
+    /// Number of visited nodes plus their inputs and outputs, since the last call on this thread.
     pub(crate) fn take() -> usize {
         VISITS.take()
     }

@@ -1,8 +1,8 @@
-//! Runs a classifier on the GPU where there is one, else on the CPU, and prints its five highest scores.
+//! Runs a classifier on a hardware GPU if there is one, else on the CPU, and prints the five highest scores.
 //!
 //!     cargo run --release -p attache --example classify [MODEL]
 //!
-//! Without a file it takes a built-in model, whose weights are synthetic: what it sees means nothing.
+//! Without a file it uses a built-in model with synthetic weights, whose scores are meaningless.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let mut interpreter = builder.build()?;
 
-    // A picture goes here: height × width × channels, scaled to [-1, 1].
+    // Replace this gradient with a picture: height × width × channels, scaled to [-1, 1].
     let pixels = interpreter.input_mut::<f32>(0)?;
     let last = pixels.len().max(2) - 1;
     pixels.iter_mut().enumerate().for_each(|(index, pixel)| *pixel = 2.0 * index as f32 / last as f32 - 1.0);

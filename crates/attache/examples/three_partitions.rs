@@ -1,12 +1,13 @@
-//! Writes a model whose CPU nodes cut the GPU's work into three partitions, as those of networks that look for points in
-//! images do: a backbone with four heads, then twice a largest element, its index as row and column on the CPU (integers
-//! that are divided), and values gathered from there. What the second half reads of the heads crosses every cut.
+//! Writes a model whose CPU nodes split the GPU's work into three partitions, as in networks that detect keypoints in
+//! images. A backbone with four heads is followed by two rounds of three steps: ARG_MAX, conversion of the index to a
+//! row and a column on the CPU (an integer division), and a gather at that position. The outputs of the heads that the
+//! later partitions read cross the partition boundaries.
 //!
 //! ```text
 //! cargo run -p attache --example three_partitions -- OUT_FILE
 //! ```
 //!
-//! `attache bench OUT_FILE --profile` then tells what the cuts cost: the time end to end less what the GPU computes.
+//! `attache bench OUT_FILE --profile` then shows the cost of the splits: the end-to-end time minus the GPU's time.
 
 use std::error::Error;
 
@@ -16,21 +17,21 @@ use attache::model::schema::{
 };
 use attache::{DataType, Element, ModelBuilder, OperatorBuilder, TensorBuilder};
 
-/// Extent of the image, and of what the heads make of it.
+/// Height and width of the image, and of the heads' outputs.
 const IMAGE: usize = 192;
 const GRID: usize = 48;
 
-/// Points that are looked for.
+/// Number of keypoints.
 const POINTS: usize = 17;
 
-/// A network in the making.
+/// A network under construction.
 struct Network {
     builder: ModelBuilder,
-    /// What the next weight is made from.
+    /// State of the generator of random weights.
     seed: u64,
 }
 
-/// A tensor and its extents.
+/// Index and shape of a tensor.
 #[derive(Clone)]
 struct Value {
     tensor: usize,
@@ -48,7 +49,7 @@ impl Network {
         Value { tensor, shape: shape.to_vec() }
     }
 
-    /// Weights that keep the size of what a layer reads.
+    /// Random weights, scaled so that a layer preserves the magnitude of its input (He initialization).
     fn weights(&mut self, shape: &[usize], fan_in: usize) -> Value {
         let limit = (6.0 / fan_in as f32).sqrt();
         let count = shape.iter().product();
@@ -142,7 +143,7 @@ impl Network {
         self.floats(BuiltinOperator::ADD, &[&narrow, input], &input.shape)
     }
 
-    /// Pixels of bytes, as reals around zero.
+    /// Converts u8 pixels to floats in [-1, 1].
     fn image(&mut self, input: &Value) -> Value {
         let reals = self.cast(input, TensorType::UINT8);
         let [scale, one] = [1.0 / 127.5, 1.0].map(|number: f32| self.constant(&[1], &[number]));
@@ -166,7 +167,7 @@ impl Network {
         self.convolution(&wide, channels, 1, false)
     }
 
-    /// Row and column of cells of the grid: integers, which the CPU divides.
+    /// Row and column of grid cells, from their indices. The division is on integers, which run on the CPU.
     fn row_and_column(&mut self, cell: &Value) -> [Value; 2] {
         let width = self.constant(&[1], &[GRID as i32]);
         let row = self.integers(BuiltinOperator::FLOOR_DIV, &[cell, &width], &cell.shape);
@@ -187,7 +188,7 @@ impl Network {
         self.apply(BuiltinOperator::PACK, values, Some(options), (DataType::Int32, &[count, values.len()]))
     }
 
-    /// How far each cell of the grid is from where a point should be, along one axis, squared.
+    /// Squared distance of each grid cell from the estimated position of each keypoint, along one axis.
     fn distance(&mut self, along: usize, from: &Value) -> Value {
         let cells = (0..GRID * GRID).map(|cell| if along == 0 { cell / GRID } else { cell % GRID } as f32);
         let cells: Vec<f32> = cells.flat_map(|cell| [cell; POINTS]).collect();
@@ -201,7 +202,7 @@ fn activation(is_rectified: bool) -> ActivationFunctionType {
     if is_rectified { ActivationFunctionType::RELU6 } else { ActivationFunctionType::NONE }
 }
 
-/// The model, as a file's bytes.
+/// The bytes of the model file.
 fn model() -> Vec<u8> {
     let mut builder = ModelBuilder::new("three partitions");
     builder.subgraph("main");
@@ -212,7 +213,7 @@ fn model() -> Vec<u8> {
     let [center, regression, heat, offsets] =
         [1, 2 * POINTS, POINTS, 2 * POINTS].map(|channels| net.head(&features, channels));
 
-    // The cell of the object, and from there roughly where its points are.
+    // The grid cell of the object's center, and the estimated positions of the keypoints gathered there.
     let center = net.floats(BuiltinOperator::LOGISTIC, &[&center], &center.shape.clone());
     let center = net.reshape(&center, DataType::Float32, &[GRID * GRID, 1]);
     let cell = net.largest(&center, 1);
@@ -222,7 +223,7 @@ fn model() -> Vec<u8> {
     let rough = net.floats(BuiltinOperator::GATHER_ND, &[&regression, &cell], &[1, 2 * POINTS]);
     let [rows, columns] = [0, POINTS].map(|start| slice(&mut net, &rough, start));
 
-    // The points themselves: where the heat is greatest near there.
+    // The keypoints: cells with the largest quotient of the heatmap and the distance from the estimated position.
     let heat = net.floats(BuiltinOperator::LOGISTIC, &[&heat], &heat.shape.clone());
     let heat = net.reshape(&heat, DataType::Float32, &[GRID * GRID, POINTS]);
     let (down, across) = (net.distance(0, &rows), net.distance(1, &columns));
@@ -249,7 +250,7 @@ fn model() -> Vec<u8> {
     net.builder.finish()
 }
 
-/// One coordinate of each point.
+/// One coordinate of each keypoint.
 fn slice(net: &mut Network, values: &Value, start: usize) -> Value {
     let begin = net.constant(&[2], &[0i32, start as i32]);
     let size = net.constant(&[2], &[1i32, POINTS as i32]);

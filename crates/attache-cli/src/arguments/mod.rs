@@ -275,7 +275,7 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
-    /// The word on the command line.
+    /// The name on the command line.
     pub(crate) fn word(self) -> String {
         format!("{self:?}").to_lowercase()
     }

@@ -23,9 +23,11 @@ use crate::io::compare::{self, compare};
 use crate::io::golden::{self, Case};
 use crate::io::npy::Array;
 
-/// Default limits of the error of floats, relative to the largest golden value.
+/// The default of the largest error of float outputs that passes on the CPU, relative to the largest golden value.
 const CPU_LIMIT: f64 = 1e-5;
+/// The same on the GPU in f32.
 const GPU_LIMIT: f64 = 2e-5;
+/// The same on the GPU in 16 bits.
 const GPU_LIMIT_16_BITS: f64 = 2e-3;
 
 #[derive(Args, Debug)]

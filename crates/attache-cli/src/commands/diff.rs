@@ -35,7 +35,7 @@ pub(super) struct Diff {
     /// Number of runs, each on other inputs [default: 10, or 1 if all inputs are given]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     runs: Option<u32>,
-    /// Compare every operator alone, on the CPU's tensors
+    /// Run every operator alone on the delegate, with the CPU's values as inputs, and compare its outputs
     #[arg(long)]
     per_operator: bool,
     /// Find the first operator whose output differs from the CPU's
@@ -106,7 +106,7 @@ impl Diff {
         tolerance: &Tolerance,
     ) -> Result<(Outputs, Vec<TraceInput>, Option<String>, Given), Failure> {
         let given = self.inputs.fill(setting, &mut reference)?;
-        let open = given.open();
+        let open = given.random();
         let runs = self.runs.unwrap_or(if open.is_empty() { 1 } else { 10 });
         let mut random = Random::new(self.inputs.seed());
         let mut outputs = Outputs::new(&reference);

@@ -225,7 +225,8 @@ impl Total {
     }
 }
 
-/// The total in words. It does not promise a GPU, because the answers do not depend on whether there is one.
+/// The number of operators that a GPU would run, in words. The text does not state that a GPU is present, because the
+/// result does not depend on that.
 fn operations(answers: &[Answer]) -> String {
     let (taken, all) = (answers.iter().filter(|answer| answer.delegated).count(), answers.len());
     format!(

@@ -80,7 +80,7 @@ impl Command for Run {
         let setting = Setting { console, model: &model, device: &device, shapes: &self.shapes };
         let given = self.inputs.fill(setting, &mut interpreter)?;
         let mut random = Random::new(self.inputs.seed());
-        for index in given.open() {
+        for index in given.random() {
             fill_at_random(&mut interpreter, index, &mut random)?;
         }
         interpreter.invoke()?;

@@ -228,7 +228,7 @@ impl Device {
         let as_hardware = opened.as_ref().is_some_and(|opened| opened.as_hardware);
         let as_software = adapter.is_software && storage_buffers > 4 && !as_hardware;
         let (max_bindings, params) = match as_software {
-            true => (storage_buffers - 1, Params::StorageFormat),
+            true => (storage_buffers - 1, Params::Storage),
             false => (storage_buffers, Params::Text),
         };
         let emulates = adapter.shader_f16 && opened.as_ref().is_some_and(|opened| opened.emulate_matrices);

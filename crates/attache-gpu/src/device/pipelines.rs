@@ -32,8 +32,8 @@ impl<P> Default for Pipelines<P> {
 }
 
 impl<P: Send + Sync> Pipelines<P> {
-    /// The pipelines of the sources, each with the number of buffers that it binds after its parameters. Calls `make`
-    /// on several threads for those that are not in the cache.
+    /// One pipeline per source, in the order of the sources. A source comes with the number of buffers that its shader
+    /// binds after its parameters. Calls `make`, on several threads, for pipelines that are not in the cache.
     pub(crate) fn of(
         &self,
         sources: &[(&str, usize)],

@@ -276,7 +276,7 @@ impl Vulkan {
             queues: queues.into_iter().map(Mutex::new).collect(),
             params: match limits.params {
                 Params::Text | Params::Uniform => vk::DescriptorType::UNIFORM_BUFFER,
-                Params::StorageFormat => vk::DescriptorType::STORAGE_BUFFER,
+                Params::Storage => vk::DescriptorType::STORAGE_BUFFER,
             },
             spirv: options(version, limits, dot.shader_integer_dot_product == vk::TRUE),
             validation,

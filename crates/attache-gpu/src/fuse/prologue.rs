@@ -1,5 +1,5 @@
-//! Prologues: a small kernel that only a pointwise convolution reads is computed while its result is loaded, and the
-//! result is never stored.
+//! Prologues. If only a pointwise convolution reads the result of a small kernel, the convolution computes that result
+//! where it would have loaded it, and the result is never stored.
 
 use attache_gpu_ir::{Primitive, Scalar, Source, Step, ValueId, Window, WindowKind};
 

@@ -22,7 +22,7 @@ pub struct DeviceLimits {
     /// Whether variants may split the K sum of one result over the invocations of a work group (split-K). Software
     /// devices run invocations one after the other, so barriers cost more than split-K saves.
     pub splits_k: bool,
-    /// Which variant generates a kernel if several apply.
+    /// Which of the variants that apply to a kernel writes its shaders.
     pub variants: VariantChoice,
 }
 
@@ -59,7 +59,7 @@ pub enum Params {
     Uniform,
     /// In a storage buffer. If a loop bound comes from a uniform buffer, Mesa's software driver recompiles the shader
     /// at every dispatch and keeps every compiled version.
-    StorageFormat,
+    Storage,
 }
 
 impl Params {
@@ -68,7 +68,7 @@ impl Params {
         match self {
             Params::Text => None,
             Params::Uniform => Some("uniform"),
-            Params::StorageFormat => Some("storage, read"),
+            Params::Storage => Some("storage, read"),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Hazard tracking: a barrier is placed before a dispatch only if it depends on an earlier one.
+//! Hazard tracking: a barrier is placed before a dispatch if it depends on an earlier one, or if too many ranges were
+//! recorded since the last barrier.
 
 use super::{BoundRange, BufferRange};
 
@@ -14,7 +15,7 @@ pub(super) struct Hazards {
 
 impl Hazards {
     /// Records the bindings of a dispatch, and returns whether it needs a barrier before it.
-    pub(super) fn needs_barrier(&mut self, bindings: &[BoundRange]) -> bool {
+    pub(super) fn record(&mut self, bindings: &[BoundRange]) -> bool {
         let overlaps_any =
             |others: &[BufferRange], range: &BufferRange| others.iter().any(|other| other.overlaps(range));
         let conflict = |bound: &BoundRange| {
@@ -46,10 +47,10 @@ mod tests {
         let (a, b) = (|writes| bound(0, 0..16, writes), |writes| bound(0, 16..32, writes));
         let c = |writes| bound(1, 0..16, writes);
         let mut hazards = Hazards::default();
-        assert!(!hazards.needs_barrier(&[c(false), a(true)]));
-        assert!(!hazards.needs_barrier(&[c(false), b(true)]), "neighbours don't overlap");
-        assert!(hazards.needs_barrier(&[a(false), bound(1, 64..80, true)]), "read after write");
-        assert!(hazards.needs_barrier(&[c(false), bound(0, 8..24, true)]), "write after read");
-        assert!(hazards.needs_barrier(&[bound(0, 20..24, true)]), "write after write");
+        assert!(!hazards.record(&[c(false), a(true)]));
+        assert!(!hazards.record(&[c(false), b(true)]), "neighbours don't overlap");
+        assert!(hazards.record(&[a(false), bound(1, 64..80, true)]), "read after write");
+        assert!(hazards.record(&[c(false), bound(0, 8..24, true)]), "write after read");
+        assert!(hazards.record(&[bound(0, 20..24, true)]), "write after write");
     }
 }

@@ -46,8 +46,8 @@ pub struct Dispatch {
     pub params: Vec<u32>,
     /// The buffers, bound from 1 on.
     pub bindings: Vec<BoundRange>,
-    /// Whether a barrier must precede it: since the last barrier, a dispatch wrote memory that this one uses, or read
-    /// memory that this one writes.
+    /// Whether a barrier precedes it: since the last barrier, a dispatch wrote memory that this one uses, or read
+    /// memory that this one writes, or too many ranges were used to tell.
     pub needs_barrier: bool,
 }
 
@@ -111,7 +111,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Returns an error that names the first range outside of the plan's buffers, if there is one.
+    /// Returns an error if weights overlap, or if a dispatch or an output refers to a shader or a range that the plan
+    /// does not have.
     fn check(&self) -> Result<(), String> {
         let mut end = 0;
         for weight in &self.weights {

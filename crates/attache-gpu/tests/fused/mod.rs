@@ -165,7 +165,8 @@ fn separable_operators(random: &mut Random) -> Program {
     operators(random, &first, [batch, image[0], image[1], channels], [size, outputs])
 }
 
-/// The same with so many positions and channels that work groups compute large blocks.
+/// Programs like those of [`separable_operators`], of fixed sizes, with so many positions and channels that work groups
+/// compute large blocks.
 fn large_operators(random: &mut Random) -> Vec<Program> {
     let large = [([112, 32], [3, 64], 1), ([40, 64], [3, 126], 1), ([80, 40], [1, 126], 2), ([56, 128], [1, 254], 2)];
     let program = |([extent, channels], [size, outputs], stride): ([usize; 2], [usize; 2], usize)| {
@@ -251,8 +252,9 @@ pub(crate) fn small_window(random: &mut Random) -> Program {
     program
 }
 
-/// A depthwise convolution of bytes and a pointwise one that reads its result. Its input may be stored with one byte
-/// per word, like the result of a convolution with 6 output channels.
+/// A depthwise convolution of bytes, and a pointwise one that reads its result. In some programs the depthwise one
+/// reads the result of a convolution with 6 output channels, which is stored with one byte per word because 6 is not a
+/// multiple of 4.
 pub(crate) fn separable_bytes(random: &mut Random) -> Program {
     let mut program = Program::default();
     let channels = random.pick(&[3, 4, 12, 24, 36, 200]);

@@ -23,7 +23,7 @@ pub struct Finish {
 }
 
 impl Finish {
-    /// The quantized element for a result. Rounds with [`Rounding::Twice`].
+    /// `result × factor + zero point`, clamped. The product is rounded with [`Rounding::Twice`].
     #[inline(always)]
     pub fn apply(self, result: i32) -> i32 {
         let stored = self.factor.apply(result, Rounding::Twice).wrapping_add(self.zero_point);

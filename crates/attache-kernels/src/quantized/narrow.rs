@@ -81,7 +81,8 @@ pub fn logistic(x: i16) -> i16 {
     if x > 0 { positive } else { i16::MAX.wrapping_sub(positive) }
 }
 
-/// The hyperbolic tangent of a number with `bits` ≤ 6 integer bits. The result has none.
+/// The hyperbolic tangent of a fixed-point number with `bits` (at most 6) integer bits. The result is a fixed-point
+/// number without integer bits.
 pub fn tanh(x: i16, bits: u32) -> i16 {
     if x == 0 {
         return 0;

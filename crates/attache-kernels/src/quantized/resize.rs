@@ -7,7 +7,8 @@ use crate::resize::Resize;
 /// Fraction bits of a position between pixels.
 pub const DIGITS: u32 = 10;
 
-/// The two neighbours of an output position, and its distance from the first one in units of 2⁻¹⁰ pixels.
+/// The two input pixels around an output position along an axis, and the position minus the first one, in units of 2⁻¹⁰
+/// pixels.
 pub fn neighbours(resize: &Resize, axis: usize, index: usize) -> (usize, usize, i64) {
     let (input, output, index) = (resize.input[axis] as i64, resize.output[axis] as i64, index as i64);
     let ratio = |input: i64, output: i64| ((input << DIGITS) + output / 2) / output;

@@ -21,7 +21,7 @@ pub struct Input {
 /// The element types that an input accepts.
 #[derive(Clone, Copy, Debug)]
 pub enum Types {
-    /// All of them, as far as the declaration says. The operator itself may accept fewer.
+    /// Any type. The operator itself may accept fewer.
     Any,
     /// These.
     OneOf(&'static [DataType]),
@@ -100,7 +100,8 @@ impl Input {
     }
 }
 
-/// An error unless a tensor has one of these types. For inputs whose types depend on the arithmetic of others.
+/// Returns an error unless a tensor has one of these types. Used for inputs whose accepted types depend on the types of
+/// other inputs.
 pub(crate) fn one_of(what: impl Display, data_type: DataType, allowed: &[DataType]) -> Result<(), OpError> {
     if allowed.contains(&data_type) {
         return Ok(());
@@ -184,7 +185,7 @@ fn at(declared: &[Input], index: usize) -> Option<&Input> {
     declared.get(index).or_else(|| declared.last().filter(|last| last.is_repeated))
 }
 
-/// An error unless an operator takes so many inputs. With a repeated input, any number is taken.
+/// Returns an error unless the operator accepts `count` inputs. A repeated last input allows any number of inputs.
 fn check_count(declared: &[Input], count: usize) -> Result<(), OpError> {
     let least = declared.iter().rposition(|input| !input.is_optional).map_or(0, |last| last + 1);
     let most = declared.len();

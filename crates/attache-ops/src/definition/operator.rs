@@ -1,4 +1,5 @@
-//! What an operator's file implements, and the adapter that makes it an [`Op`] by its definition.
+//! The trait that each operator implements, and the adapter that combines an operator with its definition into an
+//! [`Op`].
 
 use std::fmt;
 
@@ -7,8 +8,8 @@ use attache_graph::{Conversion, Eval, Fact, Inferred, Lowering, Op, OpError, Uns
 
 use super::inputs::{Facts, Input};
 
-/// An operator with its attributes. The methods are those of [`Op`], without what the definition already says: the name,
-/// and the number, presence and types of inputs.
+/// An operator with its attributes. The methods are those of [`Op`], without those parts that the definition provides:
+/// the name, and the check of the number, presence and types of inputs.
 pub(crate) trait Operator: fmt::Debug + Send + Sync {
     /// Types and shapes of the outputs; see [`Op::infer`].
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError>;
@@ -80,7 +81,7 @@ pub(crate) trait Operator: fmt::Debug + Send + Sync {
     }
 }
 
-/// An operator behind its definition, which names it and checks its inputs.
+/// An operator with the name and the input declarations of its definition. Inference checks inputs against them.
 pub(crate) struct Declared {
     pub(super) name: &'static str,
     pub(super) inputs: &'static [Input],
@@ -161,7 +162,7 @@ mod tests {
     use super::*;
     use crate::input;
 
-    /// Fails where it is evaluated.
+    /// An operator whose evaluation always fails.
     #[derive(Debug)]
     struct Failing {
         has_side_effects: bool,
@@ -198,7 +199,7 @@ mod tests {
         Declared { name: "FAILING", inputs, operator: Box::new(Failing { has_side_effects }) }
     }
 
-    /// Whether an operator runs that writes outputs of these numbers of bytes.
+    /// Whether the adapter evaluates an operator whose outputs have these sizes in bytes.
     fn runs(has_side_effects: bool, sizes: &[usize]) -> bool {
         let (shape, mut buffers): (_, Vec<_>) = (Shape::default(), sizes.iter().map(|size| vec![0; *size]).collect());
         let output = |bytes| TensorMut { data_type: DataType::UInt8, shape: &shape, bytes, quantization: None };

@@ -82,7 +82,7 @@ fn rescaled(eval: &mut Eval<'_>, inputs: &[TensorRef<'_>], outer: usize) -> Resu
     Ok(())
 }
 
-/// Converts an element from one scale to another, without saturation.
+/// The conversion of elements from one scale to another, in f32, without saturation.
 fn change(from: QuantizationParameters, to: QuantizationParameters) -> impl Fn(i32) -> i32 {
     let factor = from.scale * (1.0 / to.scale);
     let offset = -(from.zero_point as f32) * factor;

@@ -1,7 +1,7 @@
 //! One file for each operator or family of similar operators, and the table of all of them.
 //!
-//! A file declares its operators' inputs in `DEFINITIONS` and implements [`Operator`](crate::Operator), whose methods may
-//! rely on that declaration.
+//! A file declares its operators' inputs in `DEFINITIONS` and implements [`Operator`](crate::Operator), whose methods
+//! may rely on that declaration.
 
 mod arg_extremum;
 mod assign_variable;

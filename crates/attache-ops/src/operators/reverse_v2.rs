@@ -39,7 +39,7 @@ impl Operator for ReverseV2 {
         Ok(vec![Inferred { data_type: input.data_type, shape: input.shape.clone() }])
     }
 
-    /// Axes that are known only at run time are checked when it runs.
+    /// True, because `eval` checks axes that are known only at run time, even if the output is empty.
     fn runs_when_empty(&self) -> bool {
         true
     }

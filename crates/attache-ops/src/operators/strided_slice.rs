@@ -127,7 +127,8 @@ impl StridedSlice {
         Ok(Plan { ranges, output: output.into() })
     }
 
-    /// The range of an entry on an axis: negative positions count from the end, then positions are clamped.
+    /// The range on an axis that the begin, end and stride with index `entry` select. Negative positions count from the
+    /// end. Positions are clamped to the axis, except on a shrunk axis, where a position outside is an error.
     fn range(&self, extent: usize, entry: usize, entries: &Entries) -> Result<Range, OpError> {
         let (begin, end, stride) = (entries.begin[entry], entries.end[entry], entries.strides[entry]);
         let extent = extent as i64;

@@ -171,8 +171,8 @@ pub(crate) fn working_memory(facts: [&Fact; 2], convolution: &Convolution) -> Wo
     WorkingMemory { scratch: memory.scratch.saturating_add(image), ..memory }
 }
 
-/// Working memory of a transposed convolution: a matrix for each phase of its strides, with the taps distributed among
-/// them, and the sums of quantized elements.
+/// Working memory of a transposed convolution: the packed weights, as one matrix for each residue of output positions
+/// modulo the strides, each with its part of the filter's taps; and the 32-bit sums of quantized outputs.
 pub(crate) fn transposed_memory(facts: [&Fact; 2], convolution: &Convolution) -> WorkingMemory {
     let Convolution { input: [.., channels], output: [.., outputs], kernel, strides, .. } = *convolution;
     let phases = [0, 1].map(|axis| kernel[axis].min(strides[axis]).min(convolution.output[axis]));

@@ -42,7 +42,7 @@ impl QuantizationParameters {
     }
 }
 
-/// The scales of a tensor: one, or one for each index of an axis.
+/// The scales and zero points of a tensor: one pair, or one for each index of an axis.
 #[derive(Debug)]
 pub(crate) struct Channels {
     affines: Vec<QuantizationParameters>,

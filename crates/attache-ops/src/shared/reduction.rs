@@ -1,9 +1,10 @@
 //! Shared by the reductions: the axes named by an input, the remaining shape, and the GPU form. Independent of the
 //! operators.
 //!
-//! Sums of INT8 and INT16 are those of TensorFlow Lite's optimized kernels, bit for bit where those do not wrap:
-//! rescaled to the output's scale in float32. Its reference kernels (LiteRT 2.3.0) read these bytes as unsigned. Sums
-//! of UINT8, and means, are those of the reference kernels, in fixed point.
+//! Sums of INT8 and INT16 are rescaled to the output's scale in float32. They have the bits of TensorFlow Lite's
+//! optimized kernels, as long as the sums there do not overflow. Its reference kernels are not followed here, because
+//! they (LiteRT 2.3.0) read the signed elements as unsigned. Sums of UINT8, and all means, have the bits of the
+//! reference kernels and are rescaled in fixed point.
 
 use std::ops::Add;
 

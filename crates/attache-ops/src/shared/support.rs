@@ -50,8 +50,8 @@ pub(crate) fn same_type(left: &Fact, right: &Fact) -> Result<(), OpError> {
     Err(OpError::invalid(format!("its inputs are of types {} and {}", left.data_type, right.data_type)))
 }
 
-/// Evaluates an expression with `$element` bound to a type as wide as the elements of a type that [`movable`](crate::Input::movable)
-/// inputs accept.
+/// Evaluates an expression with `$element` bound to a type as wide as the elements of a type that
+/// [`movable`](crate::Input::movable) inputs accept.
 macro_rules! with_element {
     ($data_type:expr, $element:ident => $body:expr) => {{
         macro_rules! with {

@@ -1,10 +1,10 @@
-//! Steps that compute element by element, and along axes.
+//! Steps that compute elementwise or along axes.
 
 use attache::model::schema::{self, BuiltinOperator as B, BuiltinOptionsT as O};
 
 use crate::draft::{Draft, Elements, Id};
 
-/// The shape of two shapes that broadcast to each other.
+/// The shape that two shapes broadcast to; `None` if they are incompatible.
 pub(crate) fn broadcast(a: &[usize], b: &[usize]) -> Option<Vec<usize>> {
     let rank = a.len().max(b.len());
     let extent = |shape: &[usize], axis: usize| (axis + shape.len()).checked_sub(rank).map_or(1, |axis| shape[axis]);
@@ -16,7 +16,8 @@ pub(crate) fn broadcast(a: &[usize], b: &[usize]) -> Option<Vec<usize>> {
     (0..rank).map(both).collect()
 }
 
-/// A shape that broadcasts with another: axes of 1 on either side, fewer of them or one more.
+/// A random shape that broadcasts with `shape`. Either shape may have extents of 1 where the other has not, and the
+/// ranks may differ.
 pub(crate) fn partner(draft: &mut Draft, shape: &[usize]) -> Vec<usize> {
     let random = &mut draft.random;
     if random.percent(15) {
@@ -40,7 +41,7 @@ pub(crate) fn partner(draft: &mut Draft, shape: &[usize]) -> Vec<usize> {
     other
 }
 
-/// The second operand: a value that is there (the same one included) or a constant.
+/// The second operand: an existing value, which may be the same one, or a new constant.
 fn operand(draft: &mut Draft, value: Id) -> Id {
     let shape = draft.shape(value);
     let there = draft.peers(value, |other| broadcast(&shape, other).is_some());
@@ -51,7 +52,7 @@ fn operand(draft: &mut Draft, value: Id) -> Id {
     draft.constant(&shape, 1.5)
 }
 
-/// ADD, SUB, MUL, DIV by what is far from 0, MINIMUM, MAXIMUM or SQUARED_DIFFERENCE.
+/// ADD, SUB, MUL, MINIMUM, MAXIMUM or SQUARED_DIFFERENCE.
 pub(crate) fn binary(draft: &mut Draft, value: Id) -> Option<Id> {
     let other = operand(draft, value);
     let operator =
@@ -59,7 +60,7 @@ pub(crate) fn binary(draft: &mut Draft, value: Id) -> Option<Id> {
     combine(draft, operator, value, other)
 }
 
-/// The sum with a value of the same shape: what ends a residual block.
+/// ADD of a value of the same shape, as at the end of a residual block.
 pub(crate) fn residual(draft: &mut Draft, value: Id) -> Option<Id> {
     let shape = draft.shape(value);
     let there = draft.peers(value, |other| other == shape);
@@ -67,14 +68,14 @@ pub(crate) fn residual(draft: &mut Draft, value: Id) -> Option<Id> {
     combine(draft, B::ADD, value, other)
 }
 
-/// The product with one factor a channel.
+/// MUL by a constant with one factor per channel.
 pub(crate) fn by_channel(draft: &mut Draft, value: Id) -> Option<Id> {
     let channels = *draft.shape(value).last()?;
     let other = draft.constant(&[channels], 1.5);
     combine(draft, B::MUL, value, other)
 }
 
-/// The quotient by a constant.
+/// DIV by a constant with elements between 1 and 2.
 pub(crate) fn divide(draft: &mut Draft, value: Id) -> Option<Id> {
     let shape = draft.shape(value);
     let shape = partner(draft, &shape);
@@ -107,7 +108,7 @@ fn combine(draft: &mut Draft, operator: B, value: Id, other: Id) -> Option<Id> {
     draft.node((operator, 1), &inputs, options, &shape, bound)
 }
 
-/// A function of one element.
+/// A unary elementwise operator.
 pub(crate) fn unary(draft: &mut Draft, value: Id) -> Option<Id> {
     let (shape, bound) = (draft.shape(value), draft.bound(value));
     let bare = O::NONE;
@@ -130,7 +131,7 @@ pub(crate) fn unary(draft: &mut Draft, value: Id) -> Option<Id> {
     draft.node((operator, 1), &[value], options, &shape, bound)
 }
 
-/// PRELU with a slope a channel, or one an element of the image.
+/// PRELU with one slope per channel or one per element of the image.
 pub(crate) fn prelu(draft: &mut Draft, value: Id) -> Option<Id> {
     let [_, height, width, channels] = draft.image(value)?;
     let alpha = if draft.random.percent(70) { [1, 1, channels] } else { [height, width, channels] };
@@ -147,7 +148,7 @@ pub(crate) fn softmax(draft: &mut Draft, value: Id) -> Option<Id> {
     draft.node((B::SOFTMAX, 1), &[value], O::SoftmaxOptions(Box::new(options)), &shape, 1.0)
 }
 
-/// MEAN, SUM, REDUCE_MAX or REDUCE_MIN along some axes.
+/// MEAN, SUM, REDUCE_MAX or REDUCE_MIN along random axes.
 pub(crate) fn reduce(draft: &mut Draft, value: Id) -> Option<Id> {
     let shape = draft.shape(value);
     let rank = shape.len();
@@ -173,7 +174,7 @@ pub(crate) fn reduce(draft: &mut Draft, value: Id) -> Option<Id> {
     draft.node((operator, 1), &[value, axes], options, &reduced, bound)
 }
 
-/// CUMSUM along some axis.
+/// CUMSUM along a random axis.
 pub(crate) fn running_sum(draft: &mut Draft, value: Id) -> Option<Id> {
     let shape = draft.shape(value);
     (!shape.is_empty()).then_some(())?;

@@ -1,22 +1,21 @@
-//! A graph in the making: its values with their types and shapes, its nodes, and how both are added.
+//! A graph under construction: its values with their types and shapes, its nodes, and methods that add them.
 //!
-//! Contract: steps see floats, 32-bit integers and booleans. What an operator wants beside them, as axes and sizes, are
-//! constants that no step gets to see. Integers and booleans come from inputs, never from floats: no rounding decides
-//! about one.
+//! Steps operate on floats, 32-bit integers and booleans. Other operands of an operator, such as axes and sizes, are
+//! constants that no step selects. Integers and booleans are computed from inputs and constants, never from floats, so
+//! that rounding cannot change their values.
 
 use attache::model::schema::{ActivationFunctionType, BuiltinOperator, BuiltinOptionsT};
 use attache::{Bytes, DataType, TensorBuilder};
 
 use crate::random::Random;
 
-/// The largest magnitude that a float is let grow to, as far as it is estimated. Contractions count with the root of
-/// their length, as random terms add up.
+/// Maximum estimated magnitude of a float. The estimate assumes that a sum of n random terms grows with √n.
 pub(crate) const MOST: f32 = 12.0;
 
-/// The largest magnitude that an integer is let grow to.
+/// Maximum estimated magnitude of an integer.
 const MOST_INTEGER: f32 = 4000.0;
 
-/// The most elements of a value.
+/// Maximum number of elements of a value.
 const MOST_ELEMENTS: usize = 6000;
 
 /// A value's index in the draft.
@@ -25,7 +24,7 @@ pub(crate) type Id = usize;
 /// An operator and its version.
 pub(crate) type Operator = (BuiltinOperator, i32);
 
-/// Adds nodes that use a value, and gives what is to be carried on with; `None` where it doesn't apply.
+/// Adds nodes that use a value and returns the value for the next step; `None` if the step does not apply.
 pub(crate) type Step = fn(&mut Draft, Id) -> Option<Id>;
 
 /// Where a value comes from.
@@ -34,11 +33,11 @@ pub(crate) enum Kind {
     Input,
     Constant,
     Result,
-    /// Axes, sizes and the like: nothing for steps.
+    /// Axes, sizes and similar operands. Steps do not select them.
     Setting,
 }
 
-/// What a value's elements are.
+/// Type of a value's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Type {
     Float,
@@ -56,7 +55,7 @@ impl Type {
     }
 }
 
-/// Elements of a constant, or of an input in the run that the graph is made for.
+/// Elements of a constant, or of an input in the run that the expected outputs are computed for.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Elements {
     Floats(Vec<f32>),
@@ -65,7 +64,7 @@ pub(crate) enum Elements {
 }
 
 impl Elements {
-    /// Uniform ones of this type and up to this magnitude.
+    /// Random elements of this type, uniform in ±`bound`.
     fn random(random: &mut Random, of: Type, count: usize, bound: f32) -> Self {
         let most = bound as usize;
         match of {
@@ -85,7 +84,7 @@ impl Elements {
         }
     }
 
-    /// A constant tensor.
+    /// A constant tensor with these elements.
     pub(crate) fn tensor(&self, name: &str, shape: &[usize]) -> TensorBuilder {
         match self {
             Elements::Floats(floats) => TensorBuilder::values(name, shape.to_vec(), floats),
@@ -102,9 +101,9 @@ pub(crate) struct Value {
     pub(crate) kind: Kind,
     pub(crate) of_type: Type,
     pub(crate) shape: Vec<usize>,
-    /// About the largest magnitude.
+    /// Estimate of the largest magnitude.
     pub(crate) bound: f32,
-    /// Those of inputs and constants.
+    /// Elements of inputs, constants and settings; `None` for results.
     pub(crate) elements: Option<Elements>,
     is_used: bool,
 }
@@ -136,7 +135,8 @@ impl Draft {
         self.values.len() - 1
     }
 
-    /// An input: mostly an image, else of rank 0 to 5; sometimes of an earlier input's shape.
+    /// Adds an input. Its shape is mostly that of an image, otherwise of rank 0 to 5, and sometimes that of the first
+    /// value.
     pub(crate) fn input(&mut self, of_type: Type) -> Id {
         let random = &mut self.random;
         let shape = match self.values.first() {
@@ -155,35 +155,35 @@ impl Draft {
         self.add(Kind::Input, &shape, bound, elements)
     }
 
-    /// An input of indices along an axis of this extent.
+    /// Adds an input of indices along an axis of this extent.
     pub(crate) fn indices(&mut self, shape: &[usize], extent: usize) -> Id {
         let count = shape.iter().product();
         let indices = (0..count).map(|_| self.random.below(extent) as i32).collect();
         self.add(Kind::Input, shape, extent as f32, Elements::Integers(indices))
     }
 
-    /// A constant of uniform floats up to `bound`.
+    /// Adds a constant of floats that are uniform in ±`bound`.
     pub(crate) fn constant(&mut self, shape: &[usize], bound: f32) -> Id {
         self.constant_of(Type::Float, shape, bound)
     }
 
-    /// A constant of uniform values up to `bound`.
+    /// Adds a constant of random elements, uniform in ±`bound`.
     pub(crate) fn constant_of(&mut self, of_type: Type, shape: &[usize], bound: f32) -> Id {
         let elements = Elements::random(&mut self.random, of_type, shape.iter().product(), bound);
         self.add(Kind::Constant, shape, bound, elements)
     }
 
-    /// A constant of these elements, none of them larger than `bound`.
+    /// Adds a constant with these elements, and records `bound` as the estimate of their largest magnitude.
     pub(crate) fn elements(&mut self, shape: &[usize], bound: f32, elements: Elements) -> Id {
         self.add(Kind::Constant, shape, bound, elements)
     }
 
-    /// A constant that tells an operator what to do.
+    /// Adds a constant that parameterizes an operator, such as axes or sizes.
     pub(crate) fn setting(&mut self, shape: &[usize], integers: &[i32]) -> Id {
         self.add(Kind::Setting, shape, 0.0, Elements::Integers(integers.to_vec()))
     }
 
-    /// As [`Draft::setting`], of rank 1.
+    /// Adds a setting of rank 1; see [`Draft::setting`].
     pub(crate) fn list(&mut self, integers: impl IntoIterator<Item = usize>) -> Id {
         let integers: Vec<i32> = integers.into_iter().map(|integer| integer as i32).collect();
         self.setting(&[integers.len()], &integers)
@@ -201,13 +201,13 @@ impl Draft {
         self.values[value].of_type
     }
 
-    /// Batch, height, width and channels of a float of rank 4.
+    /// Batch, height, width and channels of a float value of rank 4; `None` for other values.
     pub(crate) fn image(&self, value: Id) -> Option<[usize; 4]> {
         let image = self.values[value].shape.as_slice().try_into().ok();
         image.filter(|_| self.of_type(value) == Type::Float)
     }
 
-    /// Whether a result of the type of `like` may have this shape and about this magnitude.
+    /// Whether a result of the type of `like` may have this shape and this estimated magnitude.
     pub(crate) fn fits(&self, like: Id, shape: &[usize], bound: f32) -> bool {
         fits(self.of_type(like), shape, bound)
     }
@@ -232,7 +232,7 @@ impl Draft {
         outputs
     }
 
-    /// Adds a node with several results of the type of its first input that is no setting.
+    /// Adds a node with several results. Their type is that of the first input that is not a setting.
     pub(crate) fn split(
         &mut self,
         operator: Operator,
@@ -245,7 +245,8 @@ impl Draft {
         self.results(operator, inputs, options, shapes, (of_type, bound))
     }
 
-    /// Adds a node with one result of the type of its first input that is no setting, unless that gets too large.
+    /// Adds a node with one result; `None` if the result would be too large. Its type is that of the first input that
+    /// is not a setting.
     pub(crate) fn node(
         &mut self,
         operator: Operator,
@@ -258,7 +259,7 @@ impl Draft {
         self.typed(operator, inputs, options, shape, (of_type, bound))
     }
 
-    /// Adds a node with one result of this type and magnitude, unless that gets too large.
+    /// Adds a node with one result of this type and magnitude; `None` if the result would be too large.
     pub(crate) fn typed(
         &mut self,
         operator: Operator,
@@ -276,7 +277,8 @@ impl Draft {
         self.of_type(*carries.expect("a node reads a value"))
     }
 
-    /// Some value of a type that there is: mostly a late one, rarely a constant.
+    /// A random value of a random type that the draft has. The most recent value of that type is preferred; constants
+    /// are rare.
     pub(crate) fn any(&mut self) -> Id {
         let types = [Type::Float, Type::Float, Type::Float, Type::Integer, Type::Boolean];
         let there: Vec<Type> = types.into_iter().filter(|wanted| !self.all(*wanted, |_| true).is_empty()).collect();
@@ -289,18 +291,19 @@ impl Draft {
         if self.random.percent(50) { *found.last().expect("it is there") } else { self.random.pick(&found) }
     }
 
-    /// The values of this type that are so.
+    /// The values of a type for which `is_so` returns true, except settings.
     pub(crate) fn all(&self, of_type: Type, is_so: impl Fn(&Value) -> bool) -> Vec<Id> {
         let is_found = |value: &Value| value.kind != Kind::Setting && value.of_type == of_type && is_so(value);
         self.values.iter().enumerate().filter(|(_, value)| is_found(value)).map(|(id, _)| id).collect()
     }
 
-    /// The values of the type of `like` whose shapes are so.
+    /// The values of the type of `like` whose shapes satisfy `is_so`.
     pub(crate) fn peers(&self, like: Id, is_so: impl Fn(&[usize]) -> bool) -> Vec<Id> {
         self.all(self.of_type(like), |value| is_so(&value.shape))
     }
 
-    /// What no node uses is an output, but for a few; some of the rest are as well, and some outputs twice.
+    /// Selects the outputs: most results that no node reads, and some other values. One output is sometimes listed
+    /// twice.
     pub(crate) fn choose_outputs(&mut self) {
         for id in 0..self.values.len() {
             let Value { kind, is_used, .. } = self.values[id];
@@ -325,7 +328,7 @@ impl Draft {
         }
     }
 
-    /// What an operator may do to its result on the way out; LiteRT's CPU knows no more than these.
+    /// A random fused activation. LiteRT's CPU kernels support no others.
     pub(crate) fn activation(&mut self) -> ActivationFunctionType {
         use ActivationFunctionType as A;
         self.random.pick(&[A::NONE, A::NONE, A::NONE, A::RELU, A::RELU6, A::RELU_N1_TO_1])
@@ -338,7 +341,7 @@ fn fits(of_type: Type, shape: &[usize], bound: f32) -> bool {
     (1..=MOST_ELEMENTS).contains(&elements) && bound <= most
 }
 
-/// How many channels: odd numbers and multiples of 4.
+/// A random number of channels, which includes odd numbers and multiples of 4.
 pub(crate) fn channels(random: &mut Random) -> usize {
     random.pick(&[1, 2, 3, 4, 4, 5, 7, 8, 8, 12, 16])
 }

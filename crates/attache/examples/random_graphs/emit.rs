@@ -1,16 +1,16 @@
-//! A draft as a float model, and arrays as files.
+//! Serialization of a draft as a float model, and of arrays as `.npy` files.
 
 use attache::{ModelBuilder, OperatorBuilder, TensorBuilder};
 
 use crate::draft::{Draft, Elements, Id, Kind, Value};
 
-/// A model and the elements of its inputs: numpy's name for their type, the shape, the bytes.
+/// A model and its inputs: for each input NumPy's type code, the shape and the bytes.
 pub(crate) struct Written {
     pub(crate) model: Vec<u8>,
     pub(crate) inputs: Vec<(&'static str, Vec<usize>, Vec<u8>)>,
 }
 
-/// A model of the draft that gives these outputs. Tensors have the values' numbers.
+/// The float model of the draft with these outputs. The index of a tensor is the index of its value.
 pub(crate) fn model(draft: &Draft, outputs: &[Id]) -> Vec<u8> {
     let mut model = ModelBuilder::new("random graph");
     model.subgraph("main");
@@ -26,7 +26,7 @@ pub(crate) fn model(draft: &Draft, outputs: &[Id]) -> Vec<u8> {
     model.finish()
 }
 
-/// The inputs, in order.
+/// The inputs of the draft, in order.
 pub(crate) fn inputs(draft: &Draft) -> Vec<Id> {
     (0..draft.values.len()).filter(|id| draft.values[*id].kind == Kind::Input).collect()
 }
@@ -41,7 +41,7 @@ pub(crate) fn name(value: &Value, id: Id) -> String {
     format!("{stem}{id}")
 }
 
-/// The value as the float model has it.
+/// The tensor of a value in the float model.
 pub(crate) fn tensor(name: &str, value: &Value) -> TensorBuilder {
     match (&value.elements, value.kind) {
         (Some(elements), Kind::Constant | Kind::Setting) => elements.tensor(name, &value.shape),
@@ -49,11 +49,11 @@ pub(crate) fn tensor(name: &str, value: &Value) -> TensorBuilder {
     }
 }
 
-/// An array as numpy's files of version 1 have it. `kind` is numpy's name for the elements' type.
+/// Encodes an array as a `.npy` file of version 1.0. `kind` is NumPy's code for the element type.
 pub(crate) fn npy(kind: &str, shape: &[usize], bytes: &[u8]) -> Vec<u8> {
     let extents: String = shape.iter().map(|extent| format!("{extent},")).collect();
     let mut header = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': ({extents}), }}");
-    // The preamble has 10 bytes, the line its end; together they fill blocks of 64.
+    // The preamble has 10 bytes, and the header ends with a newline. Their total length is a multiple of 64.
     header.push_str(&" ".repeat((header.len() + 11).next_multiple_of(64) - header.len() - 11));
     header.push('\n');
     let mut file = b"\x93NUMPY\x01\x00".to_vec();
@@ -64,7 +64,7 @@ pub(crate) fn npy(kind: &str, shape: &[usize], bytes: &[u8]) -> Vec<u8> {
 }
 
 impl Elements {
-    /// Little-endian, after numpy's name for their type.
+    /// NumPy's code for the element type, and the elements as little-endian bytes.
     pub(crate) fn bytes(&self) -> (&'static str, Vec<u8>) {
         match self {
             Elements::Floats(floats) => ("<f4", floats.iter().flat_map(|float| float.to_le_bytes()).collect()),

@@ -1,11 +1,12 @@
-//! Steps between integers, booleans and floats.
+//! Steps on integers and booleans, which may also produce floats.
 
 use attache::model::schema::{self, BuiltinOperator as B, BuiltinOptionsT as O, TensorType};
 
 use crate::arithmetic::{broadcast, partner};
 use crate::draft::{Draft, Elements, Id, MOST, Operator, Type};
 
-/// CAST to another type that holds the values exactly.
+/// CAST of integers or booleans to another type. Integers whose magnitude is too large for a float value become
+/// booleans. Floats are not cast, because rounding could change the result.
 pub(crate) fn cast(draft: &mut Draft, value: Id) -> Option<Id> {
     let (from, bound) = (draft.of_type(value), draft.bound(value));
     let to = match from {
@@ -32,7 +33,7 @@ fn cast_to(draft: &mut Draft, value: Id, to: Type) -> Option<Id> {
     draft.typed((B::CAST, 1), &[value], O::CastOptions(Box::new(options)), &shape, (to, bound))
 }
 
-/// An integer that broadcasts with the value, there or constant.
+/// An integer operand that broadcasts with the value: an existing value or a new constant.
 fn integer(draft: &mut Draft, value: Id, bound: f32) -> Id {
     let shape = draft.shape(value);
     let there = draft.peers(value, |other| broadcast(&shape, other).is_some());
@@ -43,7 +44,7 @@ fn integer(draft: &mut Draft, value: Id, bound: f32) -> Id {
     draft.constant_of(Type::Integer, &shape, bound)
 }
 
-/// A binary operator of integers.
+/// ADD, SUB, MUL, MINIMUM or MAXIMUM of integers.
 pub(crate) fn combine(draft: &mut Draft, value: Id) -> Option<Id> {
     (draft.of_type(value) == Type::Integer).then_some(())?;
     let other = integer(draft, value, 9.0);
@@ -59,7 +60,7 @@ pub(crate) fn combine(draft: &mut Draft, value: Id) -> Option<Id> {
     draft.node((operator, 1), &[value, other], options, &shape, bound)
 }
 
-/// FLOOR_DIV or FLOOR_MOD by constants other than 0.
+/// FLOOR_DIV or FLOOR_MOD of integers by nonzero constants.
 pub(crate) fn divide(draft: &mut Draft, value: Id) -> Option<Id> {
     (draft.of_type(value) == Type::Integer).then_some(())?;
     let shape = draft.shape(value);
@@ -75,7 +76,7 @@ pub(crate) fn divide(draft: &mut Draft, value: Id) -> Option<Id> {
     draft.node((operator, 1), &[value, other], options, &shape, bound)
 }
 
-/// ABS, NEG or a clamp by constants.
+/// ABS or NEG of integers.
 pub(crate) fn unary(draft: &mut Draft, value: Id) -> Option<Id> {
     (draft.of_type(value) == Type::Integer).then_some(())?;
     let (shape, bound) = (draft.shape(value), draft.bound(value));
@@ -85,7 +86,7 @@ pub(crate) fn unary(draft: &mut Draft, value: Id) -> Option<Id> {
     }
 }
 
-/// SUM, REDUCE_MAX or REDUCE_MIN of integers, REDUCE_ANY or REDUCE_ALL of booleans.
+/// SUM, REDUCE_MAX or REDUCE_MIN of integers; REDUCE_ANY or REDUCE_ALL of booleans.
 pub(crate) fn reduce(draft: &mut Draft, value: Id) -> Option<Id> {
     let shape = draft.shape(value);
     let axes: Vec<usize> = (0..shape.len()).filter(|_| draft.random.percent(40)).collect();
@@ -145,7 +146,7 @@ pub(crate) fn logical(draft: &mut Draft, value: Id) -> Option<Id> {
     draft.node((operator, 1), &[value, other], options, &shape, 1.0)
 }
 
-/// SELECT_V2 among floats or integers.
+/// SELECT_V2 of floats or integers, with the boolean value as the condition.
 pub(crate) fn choose(draft: &mut Draft, value: Id) -> Option<Id> {
     (draft.of_type(value) == Type::Boolean).then_some(())?;
     let of_type = draft.random.pick(&[Type::Float, Type::Float, Type::Integer]);
@@ -184,7 +185,7 @@ pub(crate) fn arg_extremum(draft: &mut Draft, value: Id) -> Option<Id> {
     draft.node((operator, 1), &[value, along], options, &shape, extent as f32)
 }
 
-/// TOPK_V2 of integers: the values.
+/// TOPK_V2 of integers. Returns either the values or the indices.
 pub(crate) fn top(draft: &mut Draft, value: Id) -> Option<Id> {
     (draft.of_type(value) == Type::Integer).then_some(())?;
     let mut shape = draft.shape(value);
@@ -197,7 +198,7 @@ pub(crate) fn top(draft: &mut Draft, value: Id) -> Option<Id> {
     Some(found[draft.random.below(2)])
 }
 
-/// GATHER by indices that only a run knows.
+/// GATHER with indices from an input, which are known only at run time.
 pub(crate) fn gather(draft: &mut Draft, value: Id) -> Option<Id> {
     let shape = draft.shape(value);
     (1..=4).contains(&shape.len()).then_some(())?;

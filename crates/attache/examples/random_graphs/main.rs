@@ -1,13 +1,13 @@
-//! Writes random graphs: small models that combine operators in every way that a converter might, and some that none would,
-//! of floats, integers and booleans. `conformance/graphs.py` adds what LiteRT computes for them and compares.
+//! Writes random graphs: small models that combine operators on floats, integers and booleans at random, including in
+//! ways that no converter produces. `conformance/graphs.py` adds the outputs that LiteRT computes and compares them.
 //!
 //! ```text
 //! cargo run --release -p attache --example random_graphs -- OUT_DIR --count N --seed S --kind f32|int8|uint8
 //! ```
 //!
-//! Graph N goes to `OUT_DIR/graph_NNNN`, as `model.tflite` and `in_K.npy`. The same seed gives the same files; graph N is
-//! the same whatever the count, and of each kind the quantized form of the same floats. Values stay small (see
-//! [`draft::MOST`]), and nothing among floats has a jump: rounding may not decide a result.
+//! Graph N is written to `OUT_DIR/graph_NNNN` as `model.tflite` and `in_K.npy`. The same seed gives the same files, and
+//! graph N does not depend on the count. The integer kinds are quantized forms of the float graph. Values stay small
+//! (see [`draft::MOST`]), and all functions of floats are continuous, so that rounding cannot cause a large error.
 
 mod arithmetic;
 mod draft;
@@ -29,13 +29,13 @@ use motifs::motifs;
 use quantize::quantize;
 use random::Random;
 
-/// Fewest and most operators of a graph. A motif that is under way may add a few.
+/// Minimum and maximum target number of operators of a graph. A step that adds several operators may exceed the target.
 const OPERATORS: [usize; 2] = [3, 16];
 
-/// Attempts to add something before a graph stays as short as it is.
+/// Maximum number of attempts to add a motif. After that, a graph with fewer operators than its target is kept.
 const ATTEMPTS: usize = 80;
 
-/// What a graph's floats are stored as.
+/// The type in which a graph's floats are stored.
 #[derive(Clone, Copy)]
 enum Form {
     Float,
@@ -82,7 +82,7 @@ fn arguments() -> Option<Arguments> {
     Some(Arguments { folder: folder?, count, seed, form })
 }
 
-/// One graph.
+/// Generates one graph.
 fn graph(random: Random) -> Draft {
     let mut draft = Draft::new(random);
     for _ in 0..draft.random.pick(&[1, 1, 2, 3]) {

@@ -1,4 +1,4 @@
-//! Chains of steps: single ones, and those that invite a fusion.
+//! Motifs: single steps, and chains of steps that kernels may fuse.
 
 use attache::model::schema::{self, BuiltinOperator as B, BuiltinOptionsT as O};
 
@@ -8,8 +8,8 @@ use crate::integers::{self, arg_extremum, cast, choose, compare, gather, logical
 use crate::movement::{blocks, concatenate, join, pack, pad, replicate, reshape, slice, split, transpose};
 use crate::windows::{convolution, depthwise, fully_connected, multiply_matrices, pool, resize, transpose_convolution};
 
-/// The chains that start from a value of this type; drawn from with equal chances. A step that doesn't apply is left
-/// out.
+/// The motifs that start from a value of this type. One is drawn at random with equal probability; steps that do not
+/// apply are skipped.
 pub(crate) fn motifs(of_type: Type) -> &'static [&'static [Step]] {
     match of_type {
         Type::Float => FLOATS,
@@ -136,7 +136,8 @@ static BOOLEANS: &[&[Step]] = &[
     &[transpose, to_float, resize],
 ];
 
-/// A diamond: two functions of one value, joined.
+/// Two operators that read the same value, then a binary operator on the first result. Its other operand is random,
+/// and may be the second result, which makes a diamond.
 fn two_uses(draft: &mut Draft, value: Id) -> Option<Id> {
     let one = unary(draft, value).unwrap_or(value);
     let other = binary(draft, value).unwrap_or(value);
@@ -144,7 +145,8 @@ fn two_uses(draft: &mut Draft, value: Id) -> Option<Id> {
     joined.or(Some(other))
 }
 
-/// Slices of one value, concatenated again, perhaps in another order.
+/// SPLIT of a value and CONCATENATION of the parts, along a random axis and in either order. After an UNPACK, which
+/// changes the rank, there is no CONCATENATION.
 fn halves(draft: &mut Draft, value: Id) -> Option<Id> {
     let rank = draft.shape(value).len();
     let first = split(draft, value)?;
@@ -161,7 +163,8 @@ fn halves(draft: &mut Draft, value: Id) -> Option<Id> {
     join(draft, &pieces, axis)
 }
 
-/// An image times a function of its means.
+/// A reduction of an image, a fully connected layer and a unary operator, then a binary operator on the image. Its
+/// other operand is random, and may be the result of the reduction branch.
 fn squeeze_and_excite(draft: &mut Draft, value: Id) -> Option<Id> {
     draft.image(value)?;
     let squeezed = reduce(draft, value)?;
@@ -170,7 +173,7 @@ fn squeeze_and_excite(draft: &mut Draft, value: Id) -> Option<Id> {
     binary(draft, value).or(Some(excited))
 }
 
-/// A normalisation over height and width, by the operators that converters write.
+/// A normalization over height and width, made of the operators that converters emit.
 fn normalize(draft: &mut Draft, value: Id) -> Option<Id> {
     let [batch, height, width, channels] = draft.image(value)?;
     let (shape, folded) = ([batch, height, width, channels], [batch, 1, 1, channels]);
@@ -192,7 +195,7 @@ fn normalize(draft: &mut Draft, value: Id) -> Option<Id> {
     let options = O::AddOptions(Default::default());
     let variance = draft.node((B::ADD, 1), &[variance, epsilon], options, &folded, 12.0)?;
     let factor = draft.node((B::RSQRT, 1), &[variance], O::NONE, &folded, 1.5)?;
-    // What is divided by its own deviation is small, whatever it was.
+    // A value divided by its own standard deviation is small, whatever its range was.
     let scaled = draft.node((B::MUL, 1), &[centred, factor], O::MulOptions(Default::default()), &shape, 4.0)?;
     if draft.random.percent(60) { by_channel(draft, scaled).or(Some(scaled)) } else { Some(scaled) }
 }

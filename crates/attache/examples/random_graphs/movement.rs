@@ -1,4 +1,4 @@
-//! Steps that move elements and compute nothing.
+//! Steps that move elements without arithmetic.
 
 use attache::model::schema::{self, BuiltinOperator as B, BuiltinOptionsT as O, MirrorPadMode};
 
@@ -34,7 +34,7 @@ pub(crate) fn pad(draft: &mut Draft, value: Id) -> Option<Id> {
     draft.node((B::PAD, 1), &[value, sides], O::PadOptions(Default::default()), &padded, bound)
 }
 
-/// RESHAPE to a shape of rank 1 to 5, SQUEEZE or EXPAND_DIMS.
+/// RESHAPE, SQUEEZE or EXPAND_DIMS, to a rank of at most 5.
 pub(crate) fn reshape(draft: &mut Draft, value: Id) -> Option<Id> {
     let (mut shape, bound) = (draft.shape(value), draft.bound(value));
     let ones: Vec<usize> = (0..shape.len()).filter(|axis| shape[*axis] == 1).collect();
@@ -58,7 +58,8 @@ pub(crate) fn reshape(draft: &mut Draft, value: Id) -> Option<Id> {
     draft.node((B::RESHAPE, 1), &[value, target], O::ReshapeOptions(Box::new(options)), &shape, bound)
 }
 
-/// Another shape with as many elements: neighbouring extents multiplied, or even ones halved.
+/// Another shape with the same number of elements. Adjacent axes are merged, or an axis is split by a factor of 4, 3, 2
+/// or 1.
 fn regrouped(draft: &mut Draft, shape: &[usize]) -> Vec<usize> {
     let mut shape = shape.to_vec();
     for _ in 0..draft.random.within(1, 3) {
@@ -119,7 +120,7 @@ pub(crate) fn transpose(draft: &mut Draft, value: Id) -> Option<Id> {
     draft.node((B::TRANSPOSE, 1), &[value, axes], O::TransposeOptions(Default::default()), &result, bound)
 }
 
-/// CONCATENATION with values that are there, with itself and with constants.
+/// CONCATENATION with existing values, which may include the value itself, and with constants.
 pub(crate) fn concatenate(draft: &mut Draft, value: Id) -> Option<Id> {
     let shape = draft.shape(value);
     (1..=5).contains(&shape.len()).then_some(())?;
@@ -144,7 +145,7 @@ pub(crate) fn concatenate(draft: &mut Draft, value: Id) -> Option<Id> {
     join(draft, &pieces, axis)
 }
 
-/// CONCATENATION of pieces that match.
+/// CONCATENATION of values whose extents are equal on all other axes.
 pub(crate) fn join(draft: &mut Draft, pieces: &[Id], axis: usize) -> Option<Id> {
     let mut shape = draft.shape(pieces[0]);
     shape[axis] = pieces.iter().map(|piece| draft.values[*piece].shape[axis]).sum();
@@ -153,7 +154,7 @@ pub(crate) fn join(draft: &mut Draft, pieces: &[Id], axis: usize) -> Option<Id> 
     draft.node((B::CONCATENATION, 1), pieces, O::ConcatenationOptions(Box::new(options)), &shape, bound)
 }
 
-/// PACK of a value with others of its shape.
+/// PACK of a value and a value of the same shape, which may be the same one.
 pub(crate) fn pack(draft: &mut Draft, value: Id) -> Option<Id> {
     let mut shape = draft.shape(value);
     (shape.len() <= 3).then_some(())?;
@@ -184,7 +185,7 @@ pub(crate) fn split(draft: &mut Draft, value: Id) -> Option<Id> {
     draft.split((B::SPLIT, 1), &[along, value], options, &vec![shape; parts], bound).first().copied()
 }
 
-/// DEPTH_TO_SPACE or SPACE_TO_DEPTH with blocks of 2.
+/// DEPTH_TO_SPACE or SPACE_TO_DEPTH with a block size of 2.
 pub(crate) fn blocks(draft: &mut Draft, value: Id) -> Option<Id> {
     let [batch, height, width, depth]: [usize; 4] = draft.shape(value).try_into().ok()?;
     let bound = draft.bound(value);
@@ -198,7 +199,7 @@ pub(crate) fn blocks(draft: &mut Draft, value: Id) -> Option<Id> {
     draft.node((B::SPACE_TO_DEPTH, 1), &[value], options, &[batch, height / 2, width / 2, 4 * depth], bound)
 }
 
-/// GATHER, TILE, REVERSE_V2 or BROADCAST_TO.
+/// GATHER with constant indices, TILE, REVERSE_V2 or BROADCAST_TO.
 pub(crate) fn replicate(draft: &mut Draft, value: Id) -> Option<Id> {
     let (mut shape, bound) = (draft.shape(value), draft.bound(value));
     (1..=4).contains(&shape.len()).then_some(())?;

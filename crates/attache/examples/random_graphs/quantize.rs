@@ -1,10 +1,11 @@
-//! A draft as a model of 8-bit integers, by post-training quantization: the float model runs on the CPU, and the range
-//! of each of its values gives that value's scale and zero point.
+//! Post-training quantization of a draft to 8-bit integers. The float model runs on the CPU, and the range of each
+//! value determines that value's scale and zero point.
 //!
-//! Operators follow TensorFlow Lite's quantization specification: some share their input's parameters, some have fixed
-//! ones, and int8 weights of convolutions have a scale for each channel. Inputs of a join that came with other
-//! parameters go through a QUANTIZE, but for uint8's CONCATENATION, which rescales by itself. Operators without an
-//! 8-bit kernel keep to floats, between DEQUANTIZE and QUANTIZE.
+//! Operators follow TensorFlow Lite's quantization specification: the outputs of some have their input's parameters,
+//! those of others have fixed parameters, and int8 weights of convolutions have one scale per channel. If an operator
+//! requires equal parameters, inputs with other parameters pass through a QUANTIZE. CONCATENATION in uint8 is an
+//! exception, because its kernel rescales its inputs. Operators without an 8-bit kernel compute in floats, between
+//! DEQUANTIZE and QUANTIZE.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -18,15 +19,15 @@ use crate::random::Random;
 
 /// How an operator is quantized.
 enum Scheme {
-    /// Its result has the parameters of its input; several inputs have the same.
+    /// The result and all float inputs have the same parameters.
     Shared,
-    /// Its result has its own.
+    /// The result has parameters of its own, from its range.
     Own,
-    /// Its result has these: the scale, and the zero point of int8.
+    /// The result has a fixed scale and zero point. The zero point is that of int8.
     Fixed(f32, i64),
-    /// A convolution or the like, whose weights have a scale for each index along this axis.
+    /// A contraction with weights, such as a convolution. Int8 weights have one scale per index along this axis.
     Weighted(usize),
-    /// It has no 8-bit kernel.
+    /// The operator has no 8-bit kernel.
     Float,
 }
 
@@ -63,14 +64,14 @@ struct Parameters {
     zero_point: i64,
 }
 
-/// A tensor of the model, and the parameters that it has where its elements are 8-bit integers.
+/// Index of a tensor in the model, and its quantization parameters if its elements are 8-bit integers.
 #[derive(Clone, Copy)]
 struct Tensor {
     index: usize,
     parameters: Option<Parameters>,
 }
 
-/// Quantizes a draft to int8, or else to uint8.
+/// Quantizes a draft to int8 if `is_signed`, else to uint8.
 pub(crate) fn quantize(draft: &Draft, is_signed: bool) -> Result<Written, Box<dyn Error>> {
     let mut model = ModelBuilder::new("random quantized graph");
     model.subgraph("main");
@@ -92,7 +93,7 @@ pub(crate) fn quantize(draft: &Draft, is_signed: bool) -> Result<Written, Box<dy
     Ok(Written { model: writer.model.finish(), inputs: given })
 }
 
-/// The least and the largest element of each float, with 0 between them.
+/// Minimum and maximum element of each float value. The range is extended to include 0.
 fn ranges(draft: &Draft) -> Result<HashMap<Id, [f32; 2]>, Box<dyn Error>> {
     let is_made = |id: &Id| draft.values[*id].kind == Kind::Result && draft.of_type(*id) == Type::Float;
     let made: Vec<Id> = (0..draft.values.len()).filter(is_made).collect();
@@ -124,9 +125,9 @@ struct Writer<'a> {
     random: Random,
     is_signed: bool,
     ranges: HashMap<Id, [f32; 2]>,
-    /// Values that are there, quantized where they are floats in the draft.
+    /// Tensors written so far, by value. Floats of the draft are quantized.
     tensors: HashMap<Id, Tensor>,
-    /// Those of them that are there as floats too.
+    /// Float tensors written so far, by value.
     floats: HashMap<Id, usize>,
     count: usize,
 }
@@ -141,10 +142,10 @@ impl Writer<'_> {
         format!("{stem}{}", self.count)
     }
 
-    /// Parameters for a range.
+    /// Quantization parameters for a range.
     fn parameters(&self, [least, most]: [f32; 2]) -> Parameters {
-        // Less than this is what rounding leaves of zero; kernels of TensorFlow Lite don't allow for factors that
-        // large.
+        // A smaller range is rounding error around zero. Its scale would lead to rescaling factors that TensorFlow
+        // Lite's kernels do not support.
         let most = if most - least > 1e-3 { most } else { least + 1.0 };
         let scale = (most - least) / 255.0;
         let lowest = if self.is_signed { -128 } else { 0 };
@@ -166,7 +167,7 @@ impl Writer<'_> {
         self.model.operator(0, operator.options(options).version(version));
     }
 
-    /// A result of 8 bits.
+    /// Adds an 8-bit tensor.
     fn quantized(&mut self, shape: &[usize], parameters: Parameters) -> Tensor {
         let name = self.name("value");
         let tensor = TensorBuilder::new(&name, self.data_type(), shape.to_vec());
@@ -174,7 +175,7 @@ impl Writer<'_> {
         Tensor { index, parameters: Some(parameters) }
     }
 
-    /// A result as it is in the float model.
+    /// Adds a tensor with the type and shape that the value has in the float model.
     fn plain(&mut self, id: Id) -> usize {
         let name = self.name("plain");
         let value = &self.draft.values[id];
@@ -182,8 +183,8 @@ impl Writer<'_> {
         self.add(tensor)
     }
 
-    /// An input: its tensor, and its elements after numpy's name for their type. Some are floats that are quantized
-    /// first.
+    /// Adds an input. Returns its tensor, NumPy's code for its element type, and its elements. Some float inputs stay
+    /// floats and are followed by a QUANTIZE.
     fn input(&mut self, id: Id) -> (usize, &'static str, Vec<u8>) {
         let value = &self.draft.values[id];
         let elements = value.elements.as_ref().expect("inputs have elements");
@@ -204,13 +205,13 @@ impl Writer<'_> {
         (tensor.index, if self.is_signed { "|i1" } else { "|u1" }, self.stored(floats, parameters))
     }
 
-    /// An output: some are turned into floats last.
+    /// The tensor of an output. Some quantized outputs are followed by a DEQUANTIZE.
     fn output(&mut self, id: Id) -> usize {
         let tensor = self.tensor(id);
         if tensor.parameters.is_some() && self.random.percent(20) { self.float(id) } else { tensor.index }
     }
 
-    /// The value as the model has it; a constant is written where it is first asked for.
+    /// The tensor of a value. A constant is written on first use.
     fn tensor(&mut self, id: Id) -> Tensor {
         if let Some(tensor) = self.tensors.get(&id) {
             return *tensor;
@@ -227,7 +228,7 @@ impl Writer<'_> {
         tensor
     }
 
-    /// A float constant with these parameters.
+    /// Writes a float constant, quantized with these parameters.
     fn constant(&mut self, id: Id, parameters: Parameters) -> Tensor {
         let value = &self.draft.values[id];
         let Some(Elements::Floats(floats)) = &value.elements else { unreachable!("a constant of floats") };
@@ -243,7 +244,7 @@ impl Writer<'_> {
         Tensor { index, parameters: Some(parameters) }
     }
 
-    /// The value as floats.
+    /// The value as a float tensor, dequantized if necessary.
     fn float(&mut self, id: Id) -> usize {
         if let Some(float) = self.floats.get(&id) {
             return *float;
@@ -262,7 +263,8 @@ impl Writer<'_> {
         float
     }
 
-    /// The value with these parameters: as it is, or through a QUANTIZE.
+    /// The value with these parameters. A constant is quantized with them; another value passes through a QUANTIZE if
+    /// its parameters differ.
     fn rescaled(&mut self, id: Id, parameters: Parameters) -> usize {
         let is_constant = self.draft.values[id].kind == Kind::Constant;
         if is_constant {
@@ -310,7 +312,7 @@ impl Writer<'_> {
         index
     }
 
-    /// The node among floats; what it makes is quantized.
+    /// Writes the node with float tensors, and quantizes its float results.
     fn in_floats(&mut self, node: &Node) {
         let input = |writer: &mut Self, id: &Id| match writer.draft.of_type(*id) {
             Type::Float => writer.float(*id),
@@ -332,8 +334,8 @@ impl Writer<'_> {
         }
     }
 
-    /// The parameters of the first float that isn't constant, for all of it; of several such inputs those of the
-    /// result.
+    /// Writes a node whose result and float inputs all have the same parameters: those of the non-constant float inputs
+    /// if these are equal, else those for the range of the first result.
     fn shared(&mut self, node: &Node) {
         let floats: Vec<Id> = node.inputs.iter().copied().filter(|id| self.draft.of_type(*id) == Type::Float).collect();
         let made: Vec<Id> = floats.iter().copied().filter(|id| self.draft.values[*id].kind != Kind::Constant).collect();
@@ -366,7 +368,8 @@ impl Writer<'_> {
         self.operator(node.operator, inputs, &outputs, node.options.clone());
     }
 
-    /// The data, the weights and the bias of a contraction, wherever they stand among its inputs.
+    /// Writes a contraction with quantized data, weights and bias. It computes in floats if the weights are not
+    /// constant.
     fn weighted(&mut self, node: &Node, axis: usize) {
         let [data, weights] = if node.operator.0 == B::TRANSPOSE_CONV { [2, 1] } else { [0, 1] };
         let is_known = self.draft.values[node.inputs[weights]].kind == Kind::Constant;
@@ -387,7 +390,8 @@ impl Writer<'_> {
         self.finish(node, &inputs, parameters);
     }
 
-    /// Weights, symmetric and with a scale for each channel in int8, with one scale and zero point in uint8.
+    /// Writes weights: in int8 symmetric with one scale per channel, in uint8 with one scale and zero point. Returns
+    /// the tensor and the scales.
     fn weights(&mut self, id: Id, axis: usize) -> (usize, Vec<f32>) {
         let value = &self.draft.values[id];
         let Some(Elements::Floats(floats)) = &value.elements else { unreachable!("weights are constant floats") };
@@ -412,7 +416,7 @@ impl Writer<'_> {
         (index, scales)
     }
 
-    /// A bias of 32 bits, in the products' own steps.
+    /// Writes a 32-bit bias, whose scale is the product of the scales of the data and the weights.
     fn bias(&mut self, id: Id, source: f32, scales: &[f32]) -> usize {
         let value = &self.draft.values[id];
         let Some(Elements::Floats(floats)) = &value.elements else { unreachable!("biases are constant floats") };

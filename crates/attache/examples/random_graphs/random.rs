@@ -1,6 +1,6 @@
 //! Random numbers, the same on every machine: SplitMix64 (Steele, Lea and Flood 2014).
 
-/// What one step of the generator adds to its state.
+/// Increment of the generator's state per step.
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// A stream of random numbers.
@@ -12,7 +12,7 @@ impl Random {
         Self(seed)
     }
 
-    /// Stream `index` of those that start here.
+    /// An independent generator for stream `index`, seeded from this generator's state.
     pub(crate) fn fork(mut self, index: u64) -> Self {
         let base = self.next();
         Self(Self(base ^ index.wrapping_mul(STEP)).next())
@@ -25,17 +25,17 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// 0 to `count` − 1.
+    /// A uniform integer from 0 to `count` − 1.
     pub(crate) fn below(&mut self, count: usize) -> usize {
         ((self.next() >> 32) as usize * count) >> 32
     }
 
-    /// `least` to `most`.
+    /// A uniform integer from `least` to `most`, both inclusive.
     pub(crate) fn within(&mut self, least: usize, most: usize) -> usize {
         least + self.below(most + 1 - least)
     }
 
-    /// True in so many of 100 cases.
+    /// True with a probability of `chance` percent.
     pub(crate) fn percent(&mut self, chance: usize) -> bool {
         self.below(100) < chance
     }
@@ -44,7 +44,7 @@ impl Random {
         choices[self.below(choices.len())]
     }
 
-    /// Uniform in [−1, 1).
+    /// A uniform float in [−1, 1).
     pub(crate) fn float(&mut self) -> f32 {
         (self.next() >> 40) as f32 / (1u32 << 23) as f32 - 1.0
     }

@@ -1,10 +1,10 @@
-//! Steps that contract, or that slide a window over an image.
+//! Steps that compute contractions, or that slide a window over an image.
 
 use attache::model::schema::{self, BuiltinOperator as B, BuiltinOptionsT as O, Padding};
 
 use crate::draft::{Draft, Id, channels};
 
-/// How a window slides along one axis.
+/// Size, stride and dilation of a sliding window along one axis.
 #[derive(Clone, Copy)]
 struct Window {
     size: usize,
@@ -13,7 +13,7 @@ struct Window {
 }
 
 impl Window {
-    /// How many positions it takes along an axis; `None` where there is none.
+    /// Number of window positions along an axis; `None` if the window does not fit.
     fn positions(self, extent: usize, padding: Padding) -> Option<usize> {
         let reach = (self.size - 1) * self.dilation + 1;
         match padding {
@@ -23,7 +23,7 @@ impl Window {
     }
 }
 
-/// Windows along height and width, and the image they leave.
+/// Random windows along height and width, their padding, and the height and width of the result.
 fn windows(
     draft: &mut Draft,
     [height, width]: [usize; 2],
@@ -42,13 +42,13 @@ fn windows(
     Some(([y, x], padding, [y.positions(height, padding)?, x.positions(width, padding)?]))
 }
 
-/// A filter of which each of its rows sums `terms` products.
+/// A constant filter for sums of `terms` products.
 fn filter(draft: &mut Draft, shape: &[usize], terms: usize) -> Id {
     // Uniform in ±√(3/n): the sum of n products with values of variance 1 has variance 1.
     draft.constant(shape, (3.0 / terms as f32).sqrt())
 }
 
-/// About the largest magnitude of such a sum with a bias up to 1.
+/// Estimate of the largest magnitude of such a sum plus a bias of at most 1.
 fn contracted(draft: &Draft, value: Id) -> f32 {
     draft.bound(value) + 1.0
 }
@@ -79,7 +79,7 @@ pub(crate) fn convolution(draft: &mut Draft, value: Id) -> Option<Id> {
 pub(crate) fn depthwise(draft: &mut Draft, value: Id) -> Option<Id> {
     let [batch, height, width, depth] = draft.image(value)?;
     let ([y, mut x], padding, [rows, mut columns]) = windows(draft, [height, width], &[1, 2, 3, 3, 5])?;
-    // One stride for both axes: LiteRT's default kernels know no other.
+    // Both axes have the same stride, because LiteRT's default kernels support no other.
     if x.stride != y.stride {
         x.stride = y.stride;
         columns = x.positions(width, padding)?;
@@ -166,7 +166,7 @@ pub(crate) fn fully_connected(draft: &mut Draft, value: Id) -> Option<Id> {
     draft.node((B::FULLY_CONNECTED, version), &[value, filter, bias], options, &result, bound)
 }
 
-/// BATCH_MATMUL with a value whose rows fit, the same one transposed included.
+/// BATCH_MATMUL by the transpose of a value with the same batch axes and row length, which may be the value itself.
 pub(crate) fn multiply_matrices(draft: &mut Draft, value: Id) -> Option<Id> {
     let shape = draft.shape(value);
     let (rank, depth) = (shape.len(), *shape.last()?);

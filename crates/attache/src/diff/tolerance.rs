@@ -34,8 +34,8 @@ pub struct QuantizationSteps {
 }
 
 impl QuantizationSteps {
-    /// Whether a difference is allowed. `counts` has the number of elements that differ by 0, 1, … steps; its last
-    /// entry counts all larger differences.
+    /// Whether differences are allowed. `counts[n]` is the number of elements that differ by `n` quantization steps;
+    /// the last entry also counts all larger differences. `largest` is the largest difference in steps.
     pub(super) fn allow(&self, counts: &[usize; STEPS], largest: f64) -> bool {
         let all: usize = counts.iter().sum();
         let within = |steps: usize| counts[..=steps].iter().sum::<usize>() as f64;

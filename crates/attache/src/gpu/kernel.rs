@@ -15,7 +15,8 @@ use crate::{
     DelegateError, DelegateErrorKind, DelegateKernel, DelegateQueue, DispatchProfile, KernelProfile, KernelReport,
 };
 
-/// Number of runs in progress at the same time, if the partition is the whole graph.
+/// Maximum number of runs in progress at the same time, if the partition is the whole graph and is not profiled. It is
+/// 1 otherwise.
 const SLOTS: usize = 3;
 
 /// A tensor that is copied to the device or back.

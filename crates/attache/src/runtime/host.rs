@@ -25,7 +25,7 @@ pub(crate) trait Subgraphs {
     /// Runs a subgraph without inputs, unless it ran before.
     fn call_once(&mut self, subgraph: usize, parallel: &dyn Parallel) -> Result<(), OpError>;
 
-    /// The handle of a resource variable, which initially has no value.
+    /// The handle of the resource variable with this name. Creates the variable, without a value, if there is none yet.
     fn variable_handle(&mut self, container: &str, name: &str) -> Handle;
 
     /// The value of a resource variable.

@@ -18,7 +18,8 @@ enum Slot {
     Arena(Range<usize>),
     /// In the file, or in a copy if the file does not align the constant.
     Constant(Bytes),
-    /// In a separate buffer, which exists after a run has made it.
+    /// In a buffer outside of the arena, because its size is known only at run time. `None` until a run makes the
+    /// tensor.
     Own(Option<(Shape, AlignedBuffer)>),
 }
 
@@ -65,7 +66,7 @@ impl Memory {
         }
     }
 
-    /// Whether the tensor has a separate buffer.
+    /// Whether the tensor has a buffer outside of the arena.
     pub(crate) fn is_own(&self, id: TensorId) -> bool {
         matches!(self.slots[id.index()], Slot::Own(_))
     }

@@ -6,7 +6,6 @@
 
 mod environment;
 pub(crate) mod executor;
-mod fallback;
 mod host;
 mod memory;
 mod node;
@@ -15,9 +14,10 @@ pub(crate) mod plan;
 mod poison;
 pub(crate) mod prepare;
 mod run_queue;
+mod saved_state;
 
 pub(crate) use environment::Environment;
-pub(crate) use fallback::State;
 pub(crate) use options::Options;
 pub(crate) use prepare::{PrepareMode, Prepared, import, prepare};
 pub use run_queue::Run;
+pub(crate) use saved_state::State;

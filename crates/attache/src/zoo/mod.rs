@@ -1,9 +1,9 @@
 //! Built-in models: the published architectures of well-known networks, with synthetic weights.
 //!
 //! Contract: a name always gives the same bytes on every machine. Operators, shapes and tensor names are those of the
-//! published files. Activations stay in a healthy range for inputs that are uniform in [-1, 1). The models are not
-//! trained, so their classes are meaningless. They serve to measure a device and to test a runtime where no file can be
-//! downloaded.
+//! published files. Activations have a standard deviation between 0.1 and 10 for inputs that are uniform in [-1, 1).
+//! The models are not trained, so their classes are meaningless. They serve to measure a device and to test a runtime
+//! where no file can be downloaded.
 //!
 //! Each network has its own file and an entry in the table `MODELS`.
 

@@ -53,7 +53,7 @@ const THRESHOLD: f64 = 0.25;
 const MIDDLE: f32 = 3.0;
 const SLOPE: f32 = 0.5;
 
-/// Scores of all other anchors and classes, before the logistic function: this value ± 1.
+/// Scores of anchors and classes that are not leaders, before the logistic function: within 1 of this value.
 const IDLE: f32 = -6.0;
 
 /// Gain of the image's contribution to scores and to encodings.

@@ -17,7 +17,8 @@ const COUNT: usize = 810;
 /// of seed 7 with at most 7000 bytes, written by `conformance/graphs.py`.
 const GRAPHS: [(&str, usize); 3] = [("f32", 30), ("int8", 20), ("uint8", 20)];
 
-/// Whether the results of the CPU's kernels are overwritten.
+/// Whether the feature `poison` overwrites the results of CPU kernels, so that only what a delegate computed can be
+/// right.
 const POISONED: bool = cfg!(feature = "poison");
 
 /// A tensor's value; elements are little-endian.
@@ -89,7 +90,7 @@ impl Case {
         inputs.try_for_each(|(index, input)| interpreter.write_bytes(index, &input.bytes).map_err(|e| e.to_string()))
     }
 
-    /// Compares the bytes of an interpreter's outputs with expected values.
+    /// Compares outputs, as bytes, with the expected ones. Types and shapes are those of the interpreter's outputs.
     #[allow(dead_code)] // Used by a single test binary.
     pub(crate) fn compare_all(
         &self,

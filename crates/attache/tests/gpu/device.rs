@@ -25,6 +25,8 @@ fn model() -> Model {
 fn own_device() -> (wgpu::Device, wgpu::Queue) {
     let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
     descriptor.backends = wgpu::Backends::VULKAN;
+    // Other tests of this process listen to the validation layer, which does not know wgpu's debugging information.
+    descriptor.flags = wgpu::InstanceFlags::empty();
     let instance = wgpu::Instance::new(descriptor);
     let adapters = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::VULKAN));
     let adapter = adapters.first().expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on");

@@ -35,8 +35,9 @@ pub(crate) fn outputs(graph: &Subgraph, forms: &[(DataType, Shape)]) -> Option<[
     })
 }
 
-/// The number of classes of a detector, including the background: the last extent of the input of its last operator
-/// that follows as many boxes. `None` if the shapes do not tell.
+/// The number of classes of a detector, including the background. It is the last extent of the input
+/// `[1, count, classes]` that directly follows the input `[1, count, 4]` of the last operator that produces an output
+/// of the graph. `None` if there are no such inputs.
 pub(crate) fn classes(graph: &Subgraph) -> Option<usize> {
     let is_last = |operator: &&attache::model::Operator| operator.outputs.iter().any(|it| graph.outputs.contains(it));
     let operator = graph.operators.iter().rev().find(is_last)?;

@@ -1,4 +1,5 @@
-//! How a program was planned: its kernels, shaders and memory locations. For reports, and for the cost of dispatches.
+//! Plans a program: fuses it to kernels, generates their shaders, and assigns memory. Keeps what it decided, for
+//! reports and for the cost of dispatches.
 
 mod pack;
 mod validate;
@@ -107,7 +108,7 @@ impl PlanReport {
                 Ok(BoundRange { range, writes: matches!(binding, Binding::Write(..)) })
             });
             let bindings = bindings.collect::<Result<Vec<_>, GpuError>>()?;
-            let needs_barrier = hazards.needs_barrier(&bindings);
+            let needs_barrier = hazards.record(&bindings);
             let (groups, params) = (shader.groups, shader.params.clone());
             dispatches.push(Dispatch {
                 shader: shaders.index(&shader.source),

@@ -1,4 +1,5 @@
-//! A reduction with one invocation per result, which adds the elements in order.
+//! A reduction along axes (sum, mean, maximum, minimum or product) with one invocation per result. Each invocation
+//! combines its elements in the input's order.
 
 use attache_base::{Shape, strides};
 use attache_gpu_ir::{Primitive, ReduceOp};

@@ -280,7 +280,7 @@ impl Network {
     }
 }
 
-/// TensorFlow's name for the tensor with this index among several. The first has no number.
+/// TensorFlow's names for tensors that would have the same name: `name`, `name_1`, `name_2`, ….
 fn numbered(name: &str, index: usize) -> String {
     if index == 0 { name.to_owned() } else { format!("{name}_{index}") }
 }
