@@ -46,7 +46,8 @@ static TABLE: &[Variant] = &[
     reduction::window_group::VARIANT,
 ];
 
-/// The variants with a precondition.
+/// The variants that no kernel can use on some devices or in some precisions. [`variants`] reports it to callers; the
+/// choice itself depends on [`Variant::applies`] and [`Variant::takes_prologues`].
 static NEEDS: &[(Variant, VariantRequirement)] = &[
     (convolution::conv_bytes::VARIANT, VariantRequirement::Bytes),
     (convolution::conv_depthwise_bytes::VARIANT, VariantRequirement::Bytes),

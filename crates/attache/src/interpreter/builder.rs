@@ -54,8 +54,9 @@ impl InterpreterBuilder {
         self.require_delegation(required)
     }
 
-    /// Lets the CPU take over permanently if a device is lost or out of memory or if a delegate fails otherwise.
-    /// Without this option these are errors. A run that fails is repeated on the CPU from the inputs and variables it
+    /// Lets the CPU take over permanently if a device is lost or out of memory, or if a delegate fails in a run. Without
+    /// this option these are errors. A delegate that fails otherwise while the interpreter is built is left out in either
+    /// case, and its nodes run elsewhere. A run that fails is repeated on the CPU from the inputs and variables it
     /// started with. The fallback is reported in [`Interpreter::report`], in [`Interpreter::placement`] and as a
     /// warning in the log.
     pub fn cpu_fallback(mut self, fallback: bool) -> Self {

@@ -55,6 +55,10 @@ pub struct PlanReport {
 impl PlanReport {
     /// Plans a program for a device of these limits. With `apart`, no dispatch reads the buffer that it writes, as an
     /// interface may require (`Interface::keeps_apart`).
+    ///
+    /// # Errors
+    ///
+    /// If the program is invalid, or if a stage breaks an invariant, which is a bug of this crate.
     pub fn new(
         mut program: Program,
         precision: Precision,
@@ -90,7 +94,11 @@ impl PlanReport {
         Ok(report)
     }
 
-    /// The part that a device runs, as plain data. Fails if a dispatch binds a value without memory.
+    /// The part that a device runs, as plain data.
+    ///
+    /// # Errors
+    ///
+    /// If a dispatch binds a value without memory.
     pub fn plan(&self) -> Result<Plan, GpuError> {
         let weights = weights(self);
         let mut packed = weights[self.layout.constants.len()..].iter();
