@@ -8,15 +8,15 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::{cargo, generate, root, setup, structure};
 
-/// One check.
+/// One check of the gate.
 struct Step {
     name: &'static str,
-    /// Whether only the deep check runs this check.
+    /// Whether the check runs only with `--deep`.
     is_deep: bool,
     run: fn() -> Result<()>,
 }
 
-/// All checks, the quick ones first.
+/// All checks in the order in which they run, the quick ones first.
 static STEPS: &[Step] = &[
     Step { name: "format", is_deep: false, run: || run_cargo(&["fmt", "--all", "--check"]) },
     Step { name: "structure", is_deep: false, run: structure::run },
@@ -36,16 +36,17 @@ static STEPS: &[Step] = &[
     Step { name: "tests in the documentation", is_deep: true, run: || run_tests(&["--doc"]) },
 ];
 
-/// Integration tests that take minutes. Only the deep check runs them.
+/// Names of the integration tests that take minutes. They run only with `--deep`.
 const DEEP: [&str; 2] = ["gpu_ways", "shared_endurance"];
 
-/// Integration tests that do more in the deep check.
+/// Names of the integration tests that run in every check, on more cases with `--deep`.
 const DRAWN: [&str; 2] = ["gpu_goldens", "primitives"];
 
-/// The environment variable that makes these tests generate and compare all of their cases.
+/// The environment variable that makes the tests in [`DRAWN`] generate and compare all of their cases.
 const DEEP_VARIABLE: &str = "ATTACHE_DEEP";
 
-/// Runs the checks and reports those that failed. With `--deep`, includes the deep ones.
+/// Runs the checks and prints a summary; returns an error if any of them failed. With `--deep`, includes the
+/// deep checks.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let is_deep = match arguments {
         [] => false,
@@ -87,24 +88,26 @@ fn document() -> Result<()> {
     finish(command(&arguments).env("RUSTDOCFLAGS", "--deny warnings"))
 }
 
-/// Runs all tests except the deep ones and the documentation's. Names each test target, so that those that need the
-/// shared models can be omitted if the models are missing. The end of the run reports that.
+/// Runs all tests except the deep ones and the documentation's. Names each test target, so that those that
+/// need the shared models can be omitted if the models are missing. The summary at the end lists the omitted
+/// ones.
 fn test() -> Result<()> {
     let targets =
         test_targets()?.into_iter().filter(|name| !is_deep(name) && (shared().is_some() || !needs_shared(name)));
     run_side_by_side(&["--lib", "--bins"], &targets.collect::<Vec<_>>(), None)
 }
 
-/// Runs the tests that take minutes, and those that do more in the deep check.
+/// Runs the tests that take minutes, and with all of their cases the tests that do more with `--deep`.
 fn test_deep() -> Result<()> {
     let targets = test_targets()?.into_iter().filter(|name| is_deep(name) || DRAWN.contains(&name.as_str()));
     let targets = targets.filter(|name| shared().is_some() || !needs_shared(name));
     run_side_by_side(&[], &targets.collect::<Vec<_>>(), Some(DEEP_VARIABLE))
 }
 
-/// Builds tests, then runs them in two concurrent processes, since a GPU test occupies one core with the driver's
-/// shader compiler. Sets the environment variable `variable`, if any, to 1. The output of the second process follows
-/// that of the first.
+/// Builds tests, then runs them in two concurrent processes, since a GPU test occupies one core with the
+/// driver's shader compiler. `kinds` are options of cargo that select further tests, `targets` are names of
+/// integration tests. Sets the environment variable `variable`, if any, to 1. The output of the second
+/// process follows that of the first.
 fn run_side_by_side(kinds: &[&str], targets: &[String], variable: Option<&str>) -> Result<()> {
     let (first, second): (Vec<String>, Vec<String>) = targets.iter().cloned().partition(|name| is_first(name));
     let command = |more: &[&str], targets: &[String]| -> Result<Command> {
@@ -133,20 +136,20 @@ fn is_first(target: &str) -> bool {
     matches!(target, "gpu_goldens" | "gpu_ways" | "shared_models" | "shared_endurance")
 }
 
-/// Arguments of cargo that select these integration tests.
+/// Returns the arguments of cargo that select these integration tests.
 fn selection(targets: &[String]) -> Vec<&str> {
     targets.iter().flat_map(|name| ["--test", name.as_str()]).collect()
 }
 
-/// Whether only the deep check runs this integration test.
+/// Whether an integration test runs only with `--deep`.
 fn is_deep(target: &str) -> bool {
     DEEP.contains(&target)
 }
 
-/// Runs the golden cases with a feature that overwrites everything that the CPU computes during a run. They pass on the
-/// GPU, which shows that the GPU did the work. They fail on the CPU, which shows that the overwriting works;
-/// `cpu_goldens` then asserts that they fail. Selects the whole workspace, as [`test`] does, so that no dependency is
-/// rebuilt with other features.
+/// Runs the golden cases with a feature that overwrites everything that the CPU computes during a run. They
+/// pass on the GPU, which shows that the GPU did the work. They fail on the CPU, which shows that the
+/// overwriting works; `cpu_goldens` then asserts that they fail. Selects the whole workspace, as [`test`]
+/// does, so that no dependency is rebuilt with other features.
 fn test_poisoned() -> Result<()> {
     run_tests(&["--features", "attache/poison", "--test", "cpu_goldens", "--test", "gpu_goldens"])
 }
@@ -167,7 +170,8 @@ fn run_tests(selection: &[&str]) -> Result<()> {
     finish(&mut tests(selection)?)
 }
 
-/// The command that runs the selected tests of the whole workspace, in the environment that they need.
+/// Returns the command that runs the selected tests of the whole workspace, in the environment that they
+/// need.
 fn tests(selection: &[&str]) -> Result<Command> {
     setup::verify()?;
     let mut command = command(&[&["test", "--workspace", "--no-fail-fast"], selection].concat());
@@ -175,7 +179,7 @@ fn tests(selection: &[&str]) -> Result<Command> {
     Ok(command)
 }
 
-/// Names of the integration tests.
+/// Returns the names of the integration tests that run with the default features.
 fn test_targets() -> Result<Vec<String>> {
     let packages = packages()?;
     let targets = packages.iter().flat_map(|package| package["targets"].as_array().into_iter().flatten());
@@ -188,18 +192,18 @@ fn test_targets() -> Result<Vec<String>> {
     Ok(tests.filter_map(|target| target["name"].as_str().map(str::to_owned)).collect())
 }
 
-/// Whether an integration test needs the shared models, which its name tells.
+/// Whether an integration test needs the shared models, which the prefix of its name says.
 fn needs_shared(target: &str) -> bool {
     target.starts_with("shared_")
 }
 
-/// The folder of the shared models; `None` if it does not exist.
+/// Returns the folder of the shared models; `None` if it does not exist.
 fn shared() -> Option<PathBuf> {
     let folder = std::env::var_os("ATTACHE_SHARED").map_or_else(|| root().join("../shared"), PathBuf::from);
     folder.is_dir().then_some(folder)
 }
 
-/// The workspace's packages, as `cargo metadata` describes them.
+/// Returns the packages of the workspace, as `cargo metadata` describes them.
 pub(crate) fn packages() -> Result<Vec<serde_json::Value>> {
     let output = command(&["metadata", "--no-deps", "--format-version", "1"]).output()?;
     ensure!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));

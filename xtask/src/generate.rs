@@ -7,20 +7,20 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::{cargo, root};
 
-/// The version of `flatc` whose code fits the `flatbuffers` crate of the workspace.
+/// The version of `flatc` whose generated code fits the `flatbuffers` crate of the workspace.
 const FLATC: &str = "25.12.19";
 
-/// A FlatBuffers schema.
+/// A FlatBuffers schema from which code is generated.
 struct Schema {
     /// The name of `schema/NAME.fbs` and of the code that is generated from it.
     name: &'static str,
-    /// Further arguments of `flatc`.
+    /// Arguments of `flatc` in addition to those for every schema.
     arguments: &'static [&'static str],
 }
 
 const SCHEMAS: [Schema; 2] = [
     Schema { name: "metadata", arguments: &[] },
-    // The writer needs the owned structs.
+    // The model writer needs the structs with owned fields.
     Schema { name: "tflite", arguments: &["--gen-object-api"] },
 ];
 
@@ -51,7 +51,7 @@ impl Schema {
         ensure!(status.success(), "{flatc:?}: {status}");
         let path = self.generated("_generated.rs");
         let code = std::fs::read_to_string(&path)?;
-        // Other crates construct the structs with literals.
+        // Removes the attribute, because other crates construct the structs with literals.
         let lines = code.split_inclusive('\n').filter(|line| line.trim_end() != "#[non_exhaustive]");
         std::fs::write(&path, lines.collect::<String>())?;
         Ok(std::fs::write(self.generated(".hash"), format!("{}\n", self.hash()?))?)
@@ -103,7 +103,7 @@ fn flatc_version() -> Option<String> {
     text.split_whitespace().last().map(str::to_owned)
 }
 
-/// The 64-bit FNV-1a hash, as 16 hexadecimal digits.
+/// Returns the 64-bit FNV-1a hash as 16 hexadecimal digits.
 fn fnv1a(bytes: &[u8]) -> String {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     format!("{:016x}", bytes.iter().fold(0xcbf2_9ce4_8422_2325, step))

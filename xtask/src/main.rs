@@ -1,6 +1,6 @@
-//! The tasks of the project: `cargo xtask TASK`.
+//! The tasks of the project, which `cargo xtask TASK` runs: checks, generated files and setup.
 //!
-//! Contributors and machines run the same tasks. None of them is part of the library.
+//! Contributors and continuous integration run the same tasks. None of them is part of the library.
 
 mod check;
 mod generate;
@@ -13,7 +13,8 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Result, ensure};
 
-/// A task.
+/// A task of `cargo xtask`: its name, a line of help, and the function that runs it with the arguments after
+/// its name.
 struct Task {
     name: &'static str,
     about: &'static str,
@@ -73,7 +74,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The folder of the workspace.
+/// Returns the folder of the workspace.
 fn root() -> PathBuf {
     // Cargo sets the variable at run time. Checkouts that share a build folder also share this program, so the path at
     // compile time may be that of another checkout.
@@ -81,7 +82,7 @@ fn root() -> PathBuf {
     Path::new(&package).parent().expect("this crate lies in the workspace").to_owned()
 }
 
-/// The cargo that runs this program, in the folder of the workspace.
+/// Returns a command for the cargo that runs this program, with the workspace as its working directory.
 fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());

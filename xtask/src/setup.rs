@@ -1,5 +1,5 @@
-//! The gate's requirements: components of the toolchain, a software Vulkan driver, the validation layer, and
-//! environment variables.
+//! Installs and verifies what the gate requires: components of the toolchain, a software Vulkan driver, the
+//! validation layer, and environment variables.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -16,10 +16,11 @@ const PACKAGES: [&str; 6] =
 /// Components of the Rust toolchain that the gate needs, each with the cargo command that it provides.
 const COMPONENTS: [(&str, &str); 2] = [("clippy", "clippy"), ("rustfmt", "fmt")];
 
-/// Folders in which the Vulkan loader looks for manifests.
+/// Folders in which the Vulkan loader looks for the manifests of drivers and layers.
 const MANIFESTS: [&str; 3] = ["/etc/vulkan", "/usr/local/share/vulkan", "/usr/share/vulkan"];
 
-/// Installs what is missing. Systems other than Linux include the drivers that their tests need.
+/// Installs the required components and packages that are missing. Packages are only installed on Debian;
+/// systems other than Linux include the drivers that their tests need.
 pub(crate) fn run() -> Result<()> {
     add_components()?;
     if cfg!(target_os = "linux") && is_there("dpkg-query") {
@@ -53,7 +54,8 @@ fn install_packages() -> Result<()> {
     apt_get(&[&["install", "--yes", "--no-install-recommends"], missing.as_slice()].concat())
 }
 
-/// Checks that the software driver and the validation layer are installed. Without them, the GPU tests prove nothing.
+/// Checks that the software Vulkan driver and the validation layer are installed. Without them, the GPU tests
+/// prove nothing.
 pub(crate) fn verify() -> Result<()> {
     if !cfg!(target_os = "linux") {
         return Ok(());
@@ -65,7 +67,8 @@ pub(crate) fn verify() -> Result<()> {
     Ok(())
 }
 
-/// The environment variables of the tests.
+/// Returns the environment variables with which tests run. If needed, creates the runtime folder that one of
+/// them names.
 pub(crate) fn environment() -> Result<Vec<(&'static str, String)>> {
     let mut variables = vec![
         // Disables the threads of Mesa's software driver, which are slower for small work and clutter profiles.
@@ -83,7 +86,7 @@ pub(crate) fn environment() -> Result<Vec<(&'static str, String)>> {
     Ok(variables)
 }
 
-/// Gives only the user access to a folder, which is required of a runtime folder.
+/// Makes a folder accessible to the user only, which is required of a runtime folder.
 #[cfg(unix)]
 fn restrict(folder: &Path) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;

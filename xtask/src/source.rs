@@ -1,4 +1,5 @@
-//! Rust source for the structure rules: without comments and tests.
+//! Reads the workspace's Rust source for the structure rules, with comments, strings and tests masked by
+//! spaces.
 //!
 //! This is a scanner, not a parser. It recognises only comments, strings, characters and brackets.
 
@@ -13,9 +14,9 @@ use crate::root;
 pub(crate) struct Source {
     /// The path relative to the root of the workspace, with `/`.
     pub(crate) path: String,
-    /// The file with comments and tests replaced by spaces, so that line numbers are unchanged.
+    /// The text of the file with comments and tests replaced by spaces, so that line numbers are unchanged.
     pub(crate) code: String,
-    /// The same as `code` with strings also replaced by spaces.
+    /// The text of the file with comments, tests and strings replaced by spaces.
     pub(crate) bare: String,
 }
 
@@ -27,14 +28,15 @@ impl Source {
         Self { path: path.into(), code, bare }
     }
 
-    /// The name of the file without its extension; for `mod.rs`, the name of the folder.
+    /// Returns the name of the file without its extension; for `mod.rs`, the name of the folder.
     pub(crate) fn stem(&self) -> &str {
         let path = self.path.trim_end_matches("/mod.rs").trim_end_matches(".rs");
         path.rsplit('/').next().unwrap_or(path)
     }
 }
 
-/// All hand-written source files of the crates, without generated code and without files of tests.
+/// Reads all hand-written source files in the crates' `src` folders, without generated code and without files
+/// of tests.
 pub(crate) fn sources() -> Result<Vec<Source>> {
     let paths = tracked()?.into_iter().filter(|path| {
         let is_source = path.ends_with(".rs") && path.starts_with("crates/") && path.contains("/src/");
@@ -43,13 +45,13 @@ pub(crate) fn sources() -> Result<Vec<Source>> {
     paths.map(|path| Ok(Source::new(path.clone(), read(&path)?))).collect()
 }
 
-/// Reads a file of the workspace.
+/// Reads a text file of the workspace, given by its path relative to the root.
 pub(crate) fn read(path: &str) -> Result<String> {
     std::fs::read_to_string(root().join(path)).with_context(|| path.to_owned())
 }
 
-/// The sorted paths of all files of the workspace except build outputs, relative to the root, with `/`. Lists the
-/// folders rather than asking git, so that git is not required.
+/// Returns the sorted paths of all files of the workspace except build outputs, relative to the root, with
+/// `/`. Lists the folders rather than asking git, so that git is not required.
 pub(crate) fn tracked() -> Result<Vec<String>> {
     let mut found = Vec::new();
     walk(&root(), &mut found)?;
@@ -64,7 +66,7 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
         let entry = entry?;
         let name = entry.file_name();
-        // A folder, or a file with its path in a further working tree.
+        // `.git` is a folder, or a file in a further working tree of the repository.
         if name == ".git" {
             continue;
         }
@@ -80,12 +82,12 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// The text of a file, including tests, with comments and strings replaced by spaces.
+/// Returns the text of a file, including tests, with comments and strings replaced by spaces.
 pub(crate) fn bare(text: &str) -> String {
     mask(text).1
 }
 
-/// The positions at which `text` occurs as whole words.
+/// Returns an iterator over the byte positions at which `text` occurs in `line` as whole words.
 pub(crate) fn words<'a>(line: &'a str, text: &'a str) -> impl Iterator<Item = usize> + 'a {
     let is_part = |character: char| character.is_alphanumeric() || character == '_';
     line.match_indices(text).map(|(start, _)| start).filter(move |start| {
@@ -94,8 +96,8 @@ pub(crate) fn words<'a>(line: &'a str, text: &'a str) -> impl Iterator<Item = us
     })
 }
 
-/// The text with comments replaced by spaces, and the same with strings also replaced. Both have the length and the
-/// lines of the text.
+/// Returns the text with comments replaced by spaces, and the text with comments and strings replaced by
+/// spaces. Both have the length and the lines of the original.
 fn mask(text: &str) -> (String, String) {
     let bytes = text.as_bytes();
     let (mut code, mut bare) = (bytes.to_vec(), bytes.to_vec());
@@ -122,7 +124,7 @@ fn mask(text: &str) -> (String, String) {
     (text(code), text(bare))
 }
 
-/// Length of the block comment at the start of the text, including nested ones.
+/// Returns the length in bytes of the block comment at the start of the text, including nested ones.
 fn block_comment(text: &[u8]) -> usize {
     let (mut depth, mut at) = (0, 0);
     while at < text.len() {
@@ -138,7 +140,8 @@ fn block_comment(text: &[u8]) -> usize {
     text.len()
 }
 
-/// Length of the string or character literal at a position; `None` if there is no literal.
+/// Returns the length in bytes of the string or character literal at a position; `None` if no literal begins
+/// there.
 fn literal(text: &[u8], at: usize) -> Option<usize> {
     let rest = &text[at..];
     let follows_word = at > 0 && (text[at - 1].is_ascii_alphanumeric() || text[at - 1] == b'_');
@@ -163,7 +166,8 @@ fn literal(text: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// Length of a literal with backslash escapes.
+/// Returns the length in bytes of the literal with backslash escapes at the start of the text, including its
+/// quotes.
 fn quoted(text: &[u8], quote: u8) -> usize {
     let mut at = 1;
     while at < text.len() && text[at] != quote {
@@ -172,7 +176,7 @@ fn quoted(text: &[u8], quote: u8) -> usize {
     (at + 1).min(text.len())
 }
 
-/// The ranges of items marked `#[cfg(test)]`.
+/// Returns the byte ranges of items marked `#[cfg(test)]`.
 fn test_ranges(bare: &str) -> Vec<(usize, usize)> {
     const MARK: &str = "#[cfg(test)]";
     let mut ranges = Vec::new();

@@ -1,4 +1,4 @@
-//! Checks of the source for the structure rules in `ARCHITECTURE.md` and `CONTRIBUTING.md`.
+//! Checks the source for the structure rules in `ARCHITECTURE.md` and `CONTRIBUTING.md`.
 
 mod edges;
 mod mentions;
@@ -11,15 +11,15 @@ mod unsafety;
 
 use anyhow::{Result, ensure};
 
-/// A structure rule.
+/// A structure rule, with the function that finds where it is broken.
 pub(crate) struct Rule {
-    /// The statement of the rule.
+    /// The statement of the rule, as it is printed.
     pub(crate) about: &'static str,
-    /// Finds the places that break the rule.
+    /// Returns the places that break the rule, one text per place.
     find: fn() -> Result<Vec<String>>,
 }
 
-/// All rules.
+/// All structure rules, in the order in which they are checked.
 pub(crate) static RULES: &[Rule] = &[
     Rule { about: "crates depend only on the crates that the architecture allows", find: edges::find },
     Rule { about: "an operator is mentioned outside its own file in at most two lines", find: mentions::find },
@@ -34,7 +34,8 @@ pub(crate) static RULES: &[Rule] = &[
     },
 ];
 
-/// Checks all rules. If any is broken, returns an error that lists all places.
+/// Checks all rules and prints whether each is kept. If any is broken, returns an error that lists all
+/// places.
 pub(crate) fn run() -> Result<()> {
     rooms::print()?;
     let mut broken = Vec::new();

@@ -5,8 +5,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// Number of lifetimes above which [`plan`] uses an algorithm of near-linear instead of quadratic time. Networks have
-/// far fewer tensors.
+/// Number of lifetimes above which [`plan`] places them by [`place_in_time`], in near-linear time, instead of
+/// by the quadratic greedy search. Networks have far fewer tensors.
 const MANY: usize = 8192;
 
 /// The memory requirement of one tensor: `size` bytes from step `first` to step `last`, both inclusive.
@@ -21,27 +21,31 @@ pub struct Lifetime {
 }
 
 impl Lifetime {
-    /// Whether both tensors are live at some common step.
+    /// Whether the tensors of `self` and `other` are both live at some step, so that they must not share
+    /// memory.
     fn meets(&self, other: &Self) -> bool {
         self.first <= other.last && other.first <= self.last
     }
 }
 
-/// Result of [`plan`].
+/// A memory layout, as computed by [`plan`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arena {
-    /// Byte offset of each lifetime, in the order in which they were given.
+    /// Byte offset of each tensor in the memory block, in the order in which the lifetimes were passed to
+    /// [`plan`].
     pub offsets: Vec<usize>,
-    /// Total bytes. Saturates at `usize::MAX` on overflow; the offsets are meaningless then.
+    /// Size of the memory block in bytes. `usize::MAX` if it overflows; the offsets are meaningless then.
     pub size: usize,
 }
 
-/// The first aligned offset after a block of `size` bytes at `offset`, saturating at `usize::MAX`.
+/// Returns the first multiple of `alignment` at or after the end of a block of `size` bytes at `offset`, or
+/// `usize::MAX` on overflow.
 fn behind(offset: usize, size: usize, alignment: usize) -> usize {
     offset.saturating_add(size).checked_next_multiple_of(alignment).unwrap_or(usize::MAX)
 }
 
-/// The maximum over all steps of the bytes live at that step. No plan can be smaller.
+/// Returns the maximum over all steps of the number of bytes that are live at that step. No layout can be
+/// smaller.
 pub fn lower_bound(lifetimes: &[Lifetime]) -> usize {
     let mut by_first: Vec<&Lifetime> = lifetimes.iter().collect();
     by_first.sort_unstable_by_key(|lifetime| lifetime.first);
@@ -61,19 +65,23 @@ pub fn lower_bound(lifetimes: &[Lifetime]) -> usize {
     usize::try_from(most).unwrap_or(usize::MAX)
 }
 
-/// Limit on the number of lifetime pairs that [`plan`] compares while it searches for a better order.
+/// Maximum number of pairs of lifetimes that [`improved`] compares over all orders that it tries after the
+/// first one.
 const MAX_PAIRS: usize = 4 << 20;
 
-/// Maximum number of orders tried after the first one.
+/// Maximum number of orders that [`improved`] tries after the first one.
 const MAX_TRIES: usize = 64;
 
-/// Assigns each lifetime an offset that is a multiple of `alignment`. Lifetimes that overlap in time never overlap in
-/// memory.
+/// Assigns each lifetime a byte offset that is a multiple of `alignment`. Lifetimes that overlap in time
+/// never overlap in memory.
 ///
-/// Takes the best of three greedy orders: by size, by breadth (the tensors of the step with the most live bytes first),
-/// and by first step. Each places a tensor into the smallest sufficient gap between the tensors that are live at the
-/// same time. Source: Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020. If a plan
-/// does not reach the lower bound, the search repeats with the topmost tensor moved to the front of the order.
+/// Returns the smallest layout that greedy best-fit placement finds with three orders of the tensors: by
+/// size, by breadth (the tensors of the step with the most live bytes first), and by first step. Each tensor
+/// is placed into the smallest sufficient gap between the tensors that are live at the same time. Source:
+/// Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020. While the layout of
+/// an order is larger than [`lower_bound`], the placement is repeated with the tensor that ends at the
+/// highest offset moved to the front of the order. More than 8192 lifetimes are placed in the order of their
+/// first steps only, into free blocks that are neither split nor merged.
 pub fn plan(lifetimes: &[Lifetime], alignment: usize) -> Arena {
     if lifetimes.len() > MANY {
         return place_in_time(lifetimes, alignment);
@@ -89,7 +97,9 @@ pub fn plan(lifetimes: &[Lifetime], alignment: usize) -> Arena {
     best
 }
 
-/// The best plan found from `order` by repeatedly moving the topmost tensor to the front of the order.
+/// Places the lifetimes in `order`, then repeatedly moves the tensor that ends at the highest offset to the
+/// front of the order and places all of them again. Returns the smallest layout found; stops early at `bound`
+/// bytes.
 fn improved(lifetimes: &[Lifetime], alignment: usize, bound: usize, mut order: Vec<usize>) -> Arena {
     let mut best = place(lifetimes, alignment, &order);
     let mut last = best.clone();
@@ -109,22 +119,23 @@ fn improved(lifetimes: &[Lifetime], alignment: usize, bound: usize, mut order: V
     best
 }
 
-/// Indices of the lifetimes, largest first.
+/// Returns the indices of the lifetimes, largest size first.
 fn size_order(lifetimes: &[Lifetime]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..lifetimes.len()).collect();
     order.sort_by_key(|&index| std::cmp::Reverse(lifetimes[index].size));
     order
 }
 
-/// Indices of the lifetimes by first step; largest first within a step.
+/// Returns the indices of the lifetimes, earliest first step first; largest size first among those of the
+/// same first step.
 fn time_order(lifetimes: &[Lifetime]) -> Vec<usize> {
     let mut order = size_order(lifetimes);
     order.sort_by_key(|&index| lifetimes[index].first);
     order
 }
 
-/// Indices of the lifetimes grouped by step: the step with the most live bytes first, largest tensor first in each
-/// step.
+/// Returns the indices of the lifetimes grouped by step: the lifetimes that are live at the step with the
+/// most live bytes first, largest size first within each step.
 fn breadth_order(lifetimes: &[Lifetime]) -> Vec<usize> {
     let is_live = |lifetime: &&Lifetime, step: usize| lifetime.first <= step && step <= lifetime.last;
     let live = |step: usize| lifetimes.iter().filter(|l| is_live(l, step)).map(|l| l.size as u128).sum::<u128>();
@@ -147,10 +158,11 @@ fn breadth_order(lifetimes: &[Lifetime]) -> Vec<usize> {
     order
 }
 
-/// Greedy best fit: places the lifetimes in `order`, each into the smallest sufficient gap, or at the end.
+/// Places the lifetimes in `order` (indices into `lifetimes`), each into the smallest sufficient gap between
+/// those that are live at the same time, or after the last of them.
 fn place(lifetimes: &[Lifetime], alignment: usize, order: &[usize]) -> Arena {
     let mut arena = Arena { offsets: vec![0; lifetimes.len()], size: 0 };
-    let mut placed: Vec<usize> = Vec::with_capacity(order.len()); // sorted by offset
+    let mut placed: Vec<usize> = Vec::with_capacity(order.len()); // indices, sorted by offset
     for &index in order {
         let lifetime = &lifetimes[index];
         let (mut end, mut best) = (0usize, None::<(usize, usize)>);
@@ -179,7 +191,7 @@ fn place_in_time(lifetimes: &[Lifetime], alignment: usize) -> Arena {
     let mut arena = Arena { offsets: vec![0; lifetimes.len()], size: 0 };
     let mut by_first: Vec<usize> = (0..lifetimes.len()).collect();
     by_first.sort_by_key(|&index| lifetimes[index].first);
-    let mut free: BTreeMap<usize, Vec<usize>> = BTreeMap::new(); // offsets by size
+    let mut free: BTreeMap<usize, Vec<usize>> = BTreeMap::new(); // offsets of free blocks, by block size
     let mut busy = BinaryHeap::new(); // last step, offset, size
     for index in by_first {
         let lifetime = &lifetimes[index];

@@ -1,4 +1,4 @@
-//! Zeroed and aligned memory for tensors. Allocation failure is an error, not an abort.
+//! Aligned, zero-initialized memory for tensors, whose allocation fails with an error instead of an abort.
 
 use std::collections::TryReserveError;
 use std::ops::{Deref, DerefMut};
@@ -12,17 +12,17 @@ pub struct AlignedBuffer {
 }
 
 impl AlignedBuffer {
-    /// Alignment in bytes: a cache line, and the widest vector register of any processor that the kernels support.
+    /// Alignment in bytes: the size of a cache line and of the widest vector register that the kernels use.
     pub const ALIGNMENT: usize = 64;
 
-    /// A buffer of `length` zero bytes.
+    /// Allocates a buffer of `length` zero bytes.
     ///
     /// # Errors
     ///
     /// Returns an error if the memory cannot be allocated.
     pub fn zeroed(length: usize) -> Result<Self, TryReserveError> {
-        // The reservation tests whether there is memory. Only a new `vec![0; _]` gets zeroed pages from the system for
-        // free.
+        // The reservation tests whether the memory can be allocated. The buffer itself is a new `vec![0; _]`,
+        // because only that gets pages that the system has already zeroed.
         let size = length.saturating_add(Self::ALIGNMENT);
         Vec::<u8>::new().try_reserve_exact(size)?;
         let storage = vec![0; size];

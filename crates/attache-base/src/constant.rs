@@ -1,5 +1,5 @@
-//! Constant tensors. Their bytes are reference-counted slices, so weights stay in the mapped file and are shared, not
-//! copied.
+//! Constant tensors: [`Constant`], and [`Bytes`] for its elements, a range of bytes with a reference-counted
+//! owner. Weights can therefore stay in the mapped model file and be shared by all users without a copy.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use crate::{AlignedBuffer, DataType, Element, Shape};
 
-/// A range of bytes, kept alive by a shared owner (a mapped file or a vector). Cheap to clone.
+/// A range of bytes of a reference-counted owner (a mapped file or a vector). Clones share the owner and copy
+/// no bytes.
 #[derive(Clone)]
 pub struct Bytes {
     owner: Arc<dyn AsRef<[u8]> + Send + Sync>,
@@ -16,18 +17,19 @@ pub struct Bytes {
 }
 
 impl Bytes {
-    /// All bytes of `owner`.
+    /// Creates a range of all bytes of `owner`.
     pub fn new(owner: Arc<dyn AsRef<[u8]> + Send + Sync>) -> Self {
         let range = 0..(*owner).as_ref().len();
         Self { owner, range }
     }
 
-    /// The bytes of a vector.
+    /// Takes ownership of a vector and returns the range of all its bytes.
     pub fn from_vec(bytes: Vec<u8>) -> Self {
         Self::new(Arc::new(bytes))
     }
 
-    /// A subrange of these bytes with the same owner; `None` if it extends past the end.
+    /// Returns the subrange `range`, relative to the start of these bytes, with the same owner; `None` if it
+    /// extends past the end.
     pub fn slice(&self, range: Range<usize>) -> Option<Self> {
         let start = self.range.start.checked_add(range.start)?;
         let end = self.range.start.checked_add(range.end)?;
@@ -53,14 +55,15 @@ impl fmt::Debug for Bytes {
 pub struct Constant {
     /// Type of the elements.
     pub data_type: DataType,
-    /// Extents per axis, outermost first.
+    /// Extents per axis, in elements, outermost first.
     pub shape: Shape,
-    /// Little-endian elements; at least as many bytes as the shape requires. The address may be unaligned.
+    /// The elements in row-major order, little-endian. At least as many bytes as the shape requires, possibly
+    /// more. The address may be unaligned for the element type.
     pub bytes: Bytes,
 }
 
 impl Constant {
-    /// Creates a constant from values.
+    /// Creates a constant with a copy of `values`, in row-major order.
     ///
     /// # Panics
     ///
@@ -71,10 +74,11 @@ impl Constant {
         Self { data_type: T::DATA_TYPE, shape, bytes: Bytes::from_vec(bytemuck::cast_slice(values).to_vec()) }
     }
 
-    /// Exactly the bytes that the shape requires, aligned for their elements; copied only if they are unaligned.
+    /// Returns exactly the bytes that the shape requires, at an address aligned for the element type. They
+    /// are copied only if they are unaligned.
     ///
-    /// `None` if there are too few bytes, if elements have no fixed size, or if memory for the copy cannot be
-    /// allocated.
+    /// `None` if there are too few bytes, if elements have no fixed size, if the size overflows, or if memory
+    /// for the copy cannot be allocated.
     pub fn aligned_bytes(&self) -> Option<Bytes> {
         let size = self.data_type.byte_size(self.shape.checked_elements()?)?;
         let bytes = self.bytes.slice(0..size)?;
@@ -87,8 +91,8 @@ impl Constant {
         Some(Bytes::new(Arc::new(copy)))
     }
 
-    /// The elements, copied only if they are unaligned; `None` if `T` is not the element type or there are too few
-    /// bytes.
+    /// Returns the elements, copied only if they are unaligned. `None` if `T` does not correspond to the
+    /// element type or if there are too few bytes.
     pub fn values<T: Element>(&self) -> Option<Cow<'_, [T]>> {
         if T::DATA_TYPE != self.data_type {
             return None;
@@ -100,7 +104,8 @@ impl Constant {
         })
     }
 
-    /// The elements as f32, converted from f16 where necessary; `None` for other types.
+    /// Returns the elements of a `FLOAT32` or `FLOAT16` constant as f32. `None` for other types or if there
+    /// are too few bytes.
     pub fn floats(&self) -> Option<Cow<'_, [f32]>> {
         match self.data_type {
             DataType::Float16 => {
@@ -110,13 +115,15 @@ impl Constant {
         }
     }
 
-    /// Integer elements of 4 to 64 bits widened to `i64`, with `true` as 1; `None` for other types.
+    /// Returns the elements of an `INT4`, `INT8`, `UINT8`, `BOOL`, `INT16`, `INT32`, `UINT32` or `INT64`
+    /// constant widened to `i64`, with `true` as 1. `None` for other types or if there are too few bytes.
     pub fn integers(&self) -> Option<Vec<i64>> {
         fn widen<T: Element + Into<i64>>(constant: &Constant) -> Option<Vec<i64>> {
             Some(constant.values::<T>()?.iter().map(|value| (*value).into()).collect())
         }
         match self.data_type {
-            // Two elements per byte, the first in the low half.
+            // Two elements per byte, the first in the low four bits. Shifting each element to the high four
+            // bits and back down sign-extends it.
             DataType::Int4 => {
                 let elements = self.shape.elements();
                 let halves = self.bytes.get(..elements.div_ceil(2))?.iter().flat_map(|byte| [byte << 4, *byte]);

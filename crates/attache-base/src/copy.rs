@@ -1,19 +1,21 @@
-//! Multithreaded copies of large buffers. A single thread saturates neither memory nor the bus to a device.
+//! Multithreaded copies of large buffers, in memory and to or from mapped device memory, where a single
+//! thread does not reach the full bandwidth.
 //!
-//! The threads belong to the process. They start at the first large copy and sleep between copies. There are half as
-//! many as cores, because callers have work for the other cores.
+//! All copies of the process share one thread pool. It starts at the first large copy, has half as many
+//! threads as the machine has cores, so that the callers can use the other cores, and sleeps between copies.
 
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use crate::{Parallel, Pool};
 
-/// Maximum number of copy threads; more do not raise memory throughput.
+/// Maximum number of threads that copy, including the caller; more do not raise memory throughput.
 const THREADS: usize = 8;
 
 /// Bytes that a thread copies per task.
 const BLOCK: usize = 64 << 10;
 
-/// Minimum size in bytes for which waking the threads pays off.
+/// Minimum number of bytes that are copied on several threads; for fewer, waking the threads takes longer
+/// than it saves.
 const LARGE: usize = 512 << 10;
 
 static THREADED: LazyLock<Pool> = LazyLock::new(|| {
@@ -21,7 +23,7 @@ static THREADED: LazyLock<Pool> = LazyLock::new(|| {
     Pool::new((cores / 2).clamp(1, THREADS))
 });
 
-/// Copies `from` to `to`, on several threads if it is large.
+/// Copies `from` to `to`, on several threads if there are at least 512 KiB.
 ///
 /// # Panics
 ///
@@ -30,7 +32,8 @@ pub fn copy(to: &mut [u8], from: &[u8]) {
     copy_to_all([to], from);
 }
 
-/// Copies `from` to each of several targets and reads it only once. Uses several threads if it is large.
+/// Copies `from` to each of `targets`. If there are at least 512 KiB, the copies are made in blocks on
+/// several threads, so that `from` is read from memory only once.
 ///
 /// # Panics
 ///

@@ -1,4 +1,5 @@
-//! Element types, with TensorFlow Lite's names and file codes.
+//! Element types of tensors ([`DataType`]), with the names and codes of the TensorFlow Lite schema, and the
+//! Rust types that represent them ([`Element`]).
 
 use std::fmt;
 
@@ -34,7 +35,8 @@ pub enum DataType {
 
 use DataType::*;
 
-/// One row per type: the type, its name, and its size in bits (0 if elements have no fixed size).
+/// One row per type, in the order of the codes: the type, its name, and the size of an element in bits (0 if
+/// elements have no fixed size).
 const TABLE: [(DataType, &str, usize); 23] = [
     (Float32, "FLOAT32", 32),
     (Float16, "FLOAT16", 16),
@@ -62,28 +64,30 @@ const TABLE: [(DataType, &str, usize); 23] = [
 ];
 
 impl DataType {
-    /// The type with this file code (`TensorType` of the schema); `None` for a code that the schema does not have.
+    /// Returns the type with this code of the schema's enum `TensorType`; `None` for a code that the schema
+    /// does not have.
     pub fn from_code(code: i8) -> Option<Self> {
         TABLE.get(usize::try_from(code).ok()?).map(|row| row.0)
     }
 
-    /// The file code (`TensorType` of the schema).
+    /// Returns the type's code in the schema's enum `TensorType`.
     pub fn code(self) -> i8 {
         self as i8
     }
 
-    /// The schema's name, e.g. `FLOAT32`.
+    /// Returns the type's name in the schema, e.g. `FLOAT32`.
     pub fn name(self) -> &'static str {
         TABLE[self as usize].1
     }
 
-    /// Size of one element in bits; `None` if elements have no fixed size (strings, resources, variants).
+    /// Returns the size of one element in bits; `None` if elements have no fixed size (strings, resources,
+    /// variants).
     pub fn bits(self) -> Option<usize> {
         Some(TABLE[self as usize].2).filter(|bits| *bits > 0)
     }
 
-    /// Size of `elements` elements in bytes, rounded up to whole bytes for packed types; `None` if elements have no
-    /// fixed size or the product overflows.
+    /// Returns the size of `elements` elements in bytes, rounded up to a whole byte for elements of less than
+    /// 8 bits; `None` if elements have no fixed size or the product overflows.
     pub fn byte_size(self, elements: usize) -> Option<usize> {
         Some(elements.checked_mul(self.bits()?)?.div_ceil(8))
     }
@@ -95,9 +99,9 @@ impl fmt::Display for DataType {
     }
 }
 
-/// A Rust type with the same memory representation as a tensor's elements.
+/// A Rust type with the same memory representation as the elements of a [`DataType`].
 pub trait Element: bytemuck::Pod + Default + PartialEq + Send + Sync {
-    /// The element type with this representation.
+    /// The type of tensor elements that the Rust type represents.
     const DATA_TYPE: DataType;
 }
 

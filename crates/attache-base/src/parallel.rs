@@ -1,6 +1,7 @@
-//! The interface between kernels, which split their work into tasks, and the owner of the threads.
+//! The trait [`Parallel`], through which kernels run the tasks into which they split their work, and its
+//! single-threaded implementation [`Serial`]. The owner of the threads implements it.
 //!
-//! Also helpers that run rare work on short-lived threads.
+//! The functions [`both`] and [`each`] run infrequent work on threads that are started for the call.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
@@ -11,12 +12,13 @@ pub trait Parallel: Sync {
     /// Number of threads that work at once, including the caller's; at least 1.
     fn threads(&self) -> usize;
 
-    /// Calls `task` once with each index below `tasks`, in any order and on any thread. Returns when all calls are
-    /// done.
+    /// Calls `task` once with each index in `0..tasks`, in any order and on any thread. Returns when all
+    /// calls are done.
     fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync));
 }
 
-/// Runs all tasks on the caller's thread, in order.
+/// An implementation of [`Parallel`] that runs all tasks on the caller's thread, in ascending order of their
+/// indices.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Serial;
 
@@ -30,7 +32,8 @@ impl Parallel for Serial {
     }
 }
 
-/// Runs `there` on a new thread and `here` on the current one. If no thread can be started, runs both here in sequence.
+/// Runs `there` on a new thread and `here` on the current one, waits for both, and returns what they
+/// returned. If no thread can be started, runs `here` and then `there` on the current thread.
 ///
 /// # Panics
 ///
@@ -50,7 +53,8 @@ pub fn both<A: Send, B>(there: impl FnOnce() -> A + Send, here: impl FnOnce() ->
     })
 }
 
-/// Calls `work` once with each item, on at most `threads` threads including the current one.
+/// Calls `work` once with each item, on at most `threads` threads including the current one, and at most as
+/// many as the machine has cores. Returns when all calls are done.
 ///
 /// # Panics
 ///

@@ -1,10 +1,12 @@
-//! A thread pool whose workers spin briefly before they sleep.
+//! The thread pool that runs the CPU kernels: [`Pool`], an implementation of [`Parallel`] whose worker
+//! threads spin briefly before they sleep.
 //!
-//! The caller works too and never waits for a worker that has not joined the job. A worker joins by incrementing the
-//! count in the state word while the job is open. The caller closes the job when no task is left to take, and then
-//! waits only for the workers that joined. A call from inside a task, or while another caller uses the pool, runs on
-//! the calling thread alone.
-#![allow(unsafe_code)] // A job borrows from the caller's stack while the workers run it.
+//! A call of [`Parallel::run`] is a job. The calling thread runs tasks of the job too, and never waits for a
+//! worker that has not joined the job. A worker joins while the job is open, by incrementing the number of
+//! joined workers in the state word. The caller closes the job when no task is left to take, and then waits
+//! only for the workers that joined. A call from inside a task, or while another caller uses the pool, runs
+//! all of its tasks on the calling thread.
+#![allow(unsafe_code)] // The workers run a task that is borrowed from the caller's stack.
 
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -15,18 +17,20 @@ use std::thread::JoinHandle;
 
 use crate::Parallel;
 
-/// Iterations of a worker's spin loop before it sleeps: some tens of microseconds.
+/// Iterations of a worker's spin loop before it sleeps, some tens of microseconds, and of the caller's spin
+/// loop before it yields its time slice.
 const SPINS: usize = 1000;
 
-/// Layout of the state word: job number in the upper half, then the bit that says whether workers may join, then the
-/// number of workers that have joined.
+/// Bit of [`Board::state`] that is set while workers may join the current job. The bits below it are the
+/// number of workers that have joined, the 32 bits above it the number of the job.
 const OPEN: u64 = 1 << 31;
+/// Increment of [`Board::state`] that raises the number of the job by 1.
 const NUMBER: u64 = 1 << 32;
 
 type Task<'a> = &'a (dyn Fn(usize) + Sync);
 type Panic = Box<dyn Any + Send>;
 
-/// Description of a job. Read only by workers that have joined it.
+/// A job: a task to run with each index below `tasks`. Read only by workers that have joined the job.
 #[derive(Clone, Copy)]
 struct Job {
     task: Task<'static>,
@@ -37,9 +41,10 @@ struct Job {
 struct Board {
     state: AtomicU64,
     job: UnsafeCell<Option<Job>>,
-    /// Index of the next task that no thread has taken.
+    /// Index of the next task of the current job that no thread has taken; at least the number of tasks when
+    /// none is left.
     next: AtomicUsize,
-    /// The first panic of a task of the current job.
+    /// The payload of the first panic of a task of the current job, until the caller takes it.
     panic: Mutex<Option<Panic>>,
     ended: AtomicBool,
     sleepers: AtomicUsize,
@@ -50,7 +55,7 @@ struct Board {
 // SAFETY: `job` is written only while the job is closed and no worker is joined, and read only by workers that joined.
 unsafe impl Sync for Board {}
 
-/// A thread pool for kernels. Dropping it ends and joins the threads.
+/// A thread pool for kernels. Dropping it ends the worker threads and waits for them.
 pub struct Pool {
     board: Arc<Board>,
     caller: Mutex<()>,
@@ -58,8 +63,8 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool in which `threads` threads work at once, including the caller's: 1 (or 0) starts none. If the system
-    /// refuses to start a thread, the pool has fewer.
+    /// Creates a pool in which `threads` threads work at once, including the caller's: `threads - 1` workers
+    /// are started, none for 0 or 1. If the system refuses to start a thread, the pool has fewer.
     pub fn new(threads: usize) -> Self {
         let board = Arc::new(Board {
             state: AtomicU64::new(0),
@@ -91,7 +96,7 @@ impl Parallel for Pool {
             return (0..tasks).for_each(task);
         }
         let panic = self.board.run(tasks, task);
-        // Released before the panic is resumed, which would poison the lock.
+        // The lock is released before the panic is resumed, because a panic while it is held would poison it.
         drop(caller);
         if let Some(panic) = panic {
             resume_unwind(panic);
@@ -104,14 +109,14 @@ impl Drop for Pool {
         self.board.ended.store(true, Ordering::SeqCst);
         self.board.wake_all();
         for worker in self.workers.drain(..) {
-            let _ = worker.join(); // a worker never panics: tasks are caught
+            let _ = worker.join(); // a worker never panics, because panics of tasks are caught
         }
     }
 }
 
 impl Board {
-    /// Runs all tasks and returns the first panic of one of them. The caller holds the `caller` lock, so everything
-    /// taken from the board here belongs to this job.
+    /// Runs all tasks and returns the payload of the first panic of one of them. The calling thread holds the
+    /// lock [`Pool::caller`], so no other job runs until this function returns.
     fn run(&self, tasks: usize, task: Task) -> Option<Panic> {
         // SAFETY: the borrow ends before this function returns: it waits for every worker that joined, no worker joins
         // after the job is closed, and nothing in between can panic.
@@ -135,7 +140,8 @@ impl Board {
         self.panic.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Runs tasks until none is left. Never panics.
+    /// Runs tasks of the job until none is left to take, and stores the first task's panic payload. Never
+    /// panics.
     fn take_tasks(&self, job: Job) {
         loop {
             let index = self.next.fetch_add(1, Ordering::Relaxed);
@@ -148,7 +154,7 @@ impl Board {
         }
     }
 
-    /// Main loop of a worker.
+    /// Runs the main loop of a worker thread until the pool is dropped.
     fn work(&self) {
         let mut seen = 0;
         while let Some(state) = self.wait(seen) {
@@ -163,7 +169,7 @@ impl Board {
         }
     }
 
-    /// Joins the job of `state` unless it has been closed in the meantime.
+    /// Joins the job whose number is in `state`. Returns false if that job has been closed in the meantime.
     fn join(&self, mut state: u64) -> bool {
         let number = state / NUMBER;
         while state & OPEN != 0 && state / NUMBER == number {
@@ -175,7 +181,8 @@ impl Board {
         false
     }
 
-    /// Waits for an open job other than number `seen` and returns the state; `None` when the pool ends.
+    /// Waits for an open job whose number is not `seen` and returns the state word; `None` when the pool is
+    /// dropped.
     fn wait(&self, seen: u64) -> Option<u64> {
         let ready = || {
             let state = self.state.load(Ordering::SeqCst);
@@ -294,7 +301,8 @@ mod tests {
                     });
                 }))
             });
-            // Holds the panic's lock, so that the caller has to wait wherever it takes its panic.
+            // Holds the lock of the panic payload, so that the caller has to wait wherever it takes the
+            // payload.
             let panic = loop {
                 let panic = pool.board.panic.lock().unwrap();
                 if panic.is_some() {

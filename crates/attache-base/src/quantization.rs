@@ -2,22 +2,24 @@
 
 use crate::Constant;
 
-/// Scale and zero point of a tensor: one pair for the whole tensor, or one pair per index along an axis.
+/// Quantization parameters of a tensor: one scale and zero point for the whole tensor, or one pair per index
+/// along an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quantization {
-    /// One scale, or one per index along `axis`.
+    /// Scales: one for the whole tensor, or one per index along `axis`.
     pub scale: Vec<f32>,
     /// Zero points, as many as scales.
     pub zero_point: Vec<i64>,
-    /// The axis of per-axis scales.
+    /// The axis along which the parameters differ; has no meaning if there is only one scale.
     pub axis: usize,
 }
 
 impl Quantization {
-    /// The values of a quantized constant as floats.
+    /// Dequantizes a constant: returns a `FLOAT32` constant of the same shape with the real values of its
+    /// elements.
     ///
-    /// `None` if its elements are not integers, if the numbers of scales and zero points differ, or if there are
-    /// several scales but not one per index along the axis.
+    /// `None` if [`Constant::integers`] cannot read the elements, if there is no scale, if the numbers of
+    /// scales and zero points differ, or if there are several scales but not one per index along the axis.
     pub fn dequantized(&self, constant: &Constant) -> Option<Constant> {
         let stored = constant.integers()?;
         let several = self.scale.len() > 1;

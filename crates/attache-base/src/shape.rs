@@ -1,19 +1,21 @@
-//! Shapes (extents per axis, outermost first) and strides.
+//! Shapes of tensors (extents per axis, outermost first) and the strides of dense row-major tensors.
 
 use std::fmt;
 use std::ops::Deref;
 
-/// Extents per axis, outermost first. An empty shape is a scalar.
+/// The shape of a tensor: its extents in elements per axis, outermost first. A shape without axes is a
+/// scalar's.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Shape(Vec<usize>);
 
 impl Shape {
-    /// A shape of these extents.
+    /// Creates a shape of these extents.
     pub fn new(extents: impl Into<Vec<usize>>) -> Self {
         Self(extents.into())
     }
 
-    /// A shape from signed extents, as files store them; `None` if one is negative.
+    /// Creates a shape from signed extents, as model files store them; `None` if one is negative or does not
+    /// fit in `usize`.
     pub fn from_signed<T: Copy + TryInto<usize>>(extents: &[T]) -> Option<Self> {
         extents.iter().map(|extent| (*extent).try_into().ok()).collect::<Option<Vec<_>>>().map(Self)
     }
@@ -23,38 +25,41 @@ impl Shape {
         self.0.len()
     }
 
-    /// Number of elements. Does not overflow for shapes of a checked model; for others use [`Shape::checked_elements`].
+    /// Returns the number of elements, the product of all extents. The product does not overflow for shapes
+    /// of a checked model; for other shapes use [`Shape::checked_elements`].
     pub fn elements(&self) -> usize {
         self.0.iter().product()
     }
 
-    /// Number of elements; `None` if a product of extents overflows. Extents of zero count as 1 in this check, because
-    /// strides are products of only some of the extents.
+    /// Returns the number of elements; `None` if a product of extents overflows. In this check extents of
+    /// zero count as 1, because strides are products of only some of the extents.
     pub fn checked_elements(&self) -> Option<usize> {
         let product = self.0.iter().try_fold(1usize, |product, extent| product.checked_mul(*extent.max(&1)))?;
         Some(if self.0.contains(&0) { 0 } else { product })
     }
 
-    /// The extents.
+    /// The extents per axis, outermost first.
     pub fn extents(&self) -> &[usize] {
         &self.0
     }
 
-    /// Resolves `axis`, which counts from the end if negative; `None` if there is no such axis.
+    /// Returns the index of `axis`, which counts from the end if negative; `None` if there is no such axis.
     pub fn axis(&self, axis: i64) -> Option<usize> {
         let rank = self.rank() as i64;
         let axis = if axis < 0 { axis + rank } else { axis };
         (0..rank).contains(&axis).then_some(axis as usize)
     }
 
-    /// The shape with extents of 1 prepended up to `rank` axes; unchanged if it has at least that many.
+    /// Returns the shape with extents of 1 prepended until it has `rank` axes; unchanged if it has at least
+    /// that many.
     pub fn with_rank(&self, rank: usize) -> Self {
         let mut extents = vec![1; rank.saturating_sub(self.rank())];
         extents.extend(&self.0);
         Self(extents)
     }
 
-    /// The shape that two operands broadcast to by NumPy's rule; `None` if they are incompatible.
+    /// Returns the shape to which operands of the shapes `self` and `other` broadcast by NumPy's rule; `None`
+    /// if the shapes are incompatible.
     pub fn broadcast(&self, other: &Self) -> Option<Self> {
         let rank = self.rank().max(other.rank());
         let (left, right) = (self.with_rank(rank), other.with_rank(rank));
@@ -109,7 +114,7 @@ impl fmt::Display for Shape {
     }
 }
 
-/// Strides, in elements, of a dense row-major tensor.
+/// Returns the stride of each axis, in elements, of a dense row-major tensor of these extents.
 pub fn strides(extents: &[usize]) -> Vec<usize> {
     let mut strides = vec![1; extents.len()];
     for axis in (1..extents.len()).rev() {
@@ -118,8 +123,9 @@ pub fn strides(extents: &[usize]) -> Vec<usize> {
     strides
 }
 
-/// Strides, in elements, with which a dense operand of shape `from` is read at coordinates of `to`; 0 along broadcast
-/// axes. Missing leading axes count as extent 1.
+/// Returns the stride of each axis of `to`, in elements, for reading a dense row-major operand of shape
+/// `from` that is broadcast to `to`: 0 along the axes along which it is repeated. Axes that `from` lacks in
+/// front count as extent 1.
 ///
 /// # Panics
 ///

@@ -1,4 +1,4 @@
-//! Time measurement for reports, on targets that have a clock.
+//! Elapsed-time measurement for reports and traces.
 
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 mod clock {
@@ -24,19 +24,19 @@ mod clock {
     }
 }
 
-/// Time elapsed since a start, for reports. On `wasm32-unknown-unknown`, where the standard library's clock panics, the
-/// elapsed time is always 0.
+/// Measures the time since [`Stopwatch::start`]. On `wasm32-unknown-unknown`, where the standard library's
+/// clock panics, the measured time is always 0.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch(clock::Start);
 
 impl Stopwatch {
-    /// Starts measuring.
+    /// Starts a measurement.
     #[allow(clippy::unit_arg)] // `clock::Start` is `()` on targets without a clock
     pub fn start() -> Self {
         Self(clock::now())
     }
 
-    /// Milliseconds since the start; 0 without a clock.
+    /// Returns the milliseconds since the start; always 0 on `wasm32-unknown-unknown`.
     #[allow(clippy::unit_arg)] // as above
     pub fn milliseconds(self) -> f64 {
         clock::milliseconds(self.0)

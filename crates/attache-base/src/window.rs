@@ -1,29 +1,32 @@
-//! Window arithmetic of TensorFlow Lite: number of positions of a sliding window and where the window starts.
+//! Arithmetic of sliding windows (convolution, pooling) and fused activations, as in TensorFlow Lite: the
+//! number of positions of a window, where the first one starts, and the bounds of an activation.
 
 /// Padding of a sliding window at the edges of its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Padding {
-    /// `ceil(input / stride)` positions. The padding is split evenly, with the odd element after the input.
+    /// `ceil(input / stride)` window positions. Half of the padding is before the input and half after it; if
+    /// the number of padding elements is odd, the larger half is after the input.
     Same,
-    /// No padding: only positions that lie completely inside the input.
+    /// No padding: only the window positions that are completely inside the input.
     Valid,
 }
 
-/// Positions and padding of a sliding window along one axis.
+/// Number of positions and padding of a sliding window along one axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WindowExtent {
     /// Number of window positions, which is the output's extent.
     pub output: usize,
-    /// Elements of padding before the input.
+    /// Number of padding elements before the first element of the input.
     pub before: usize,
 }
 
 impl Padding {
-    /// The window positions along one axis of extent `input`, for a window of `size` elements that are `dilation`
-    /// apart.
+    /// Returns the number of positions and the padding along one axis of `input` elements, for a window of
+    /// `size` elements that are `dilation` elements apart and that moves by `stride` elements.
     ///
-    /// `None` if an argument is zero or a product overflows. With [`Padding::Valid`], a window larger than the input
-    /// has zero positions. Source: TensorFlow Lite's `ComputeOutSize` and `ComputePadding`.
+    /// `None` if `size`, `stride` or `dilation` is zero or a product overflows. With [`Padding::Valid`], a
+    /// window larger than the input has zero positions. Source: TensorFlow Lite's `ComputeOutSize` and
+    /// `ComputePadding`.
     pub fn window(self, input: usize, size: usize, stride: usize, dilation: usize) -> Option<WindowExtent> {
         if size == 0 || stride == 0 || dilation == 0 {
             return None;
@@ -31,17 +34,17 @@ impl Padding {
         let effective = (size - 1).checked_mul(dilation)?.checked_add(1)?;
         let output = match self {
             Padding::Same => input.div_ceil(stride),
-            Padding::Valid => (input + 1).saturating_sub(effective).div_ceil(stride),
+            Padding::Valid => input.checked_add(1)?.saturating_sub(effective).div_ceil(stride),
         };
         let covered = output.saturating_sub(1).checked_mul(stride)?.checked_add(effective)?;
         Some(WindowExtent { output, before: covered.saturating_sub(input) / 2 })
     }
 }
 
-/// A function that an operator applies to its result.
+/// A fused activation: a function that an operator applies to each element `x` of its output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Activation {
-    /// The unchanged result.
+    /// `x` unchanged.
     #[default]
     None,
     /// `max(x, 0)`.
@@ -57,18 +60,20 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// The activation with this file code (`ActivationFunctionType` of the schema).
+    /// Returns the activation with this code of the schema's enum `ActivationFunctionType`; `None` for a code
+    /// that the schema does not have.
     pub fn from_code(code: i8) -> Option<Self> {
         use Activation::*;
         [None, Relu, ReluN1To1, Relu6, Tanh, SignBit].get(usize::try_from(code).ok()?).copied()
     }
 
-    /// The file code (`ActivationFunctionType` of the schema).
+    /// Returns the activation's code in the schema's enum `ActivationFunctionType`.
     pub fn code(self) -> i8 {
         self as i8
     }
 
-    /// Lower and upper bound if the activation is a clamp (infinite where unbounded); `None` for other functions.
+    /// Returns the lower and the upper bound if the activation is a clamp, infinite where there is no bound;
+    /// `None` for `Tanh` and `SignBit`, which are not clamps.
     pub fn bounds(self) -> Option<(f32, f32)> {
         match self {
             Activation::None => Some((f32::NEG_INFINITY, f32::INFINITY)),

@@ -1,4 +1,4 @@
-//! The result of a command and how it is printed: as text, or as one JSON object on standard output.
+//! [`Report`], the result of a command, and [`Console`], which prints it as text or as one JSON object.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
@@ -8,19 +8,19 @@ use serde_json::Value;
 
 use crate::failure::{Failure, Status};
 
-/// The result of a command.
+/// The result of a command in both forms of output, and the exit status.
 #[derive(Debug)]
 pub(crate) struct Report {
-    /// Text output.
+    /// The text that is printed without `--json`.
     pub(crate) text: String,
-    /// The object for `--json`.
+    /// The object that is printed with `--json`.
     pub(crate) json: Value,
     /// The exit status.
     pub(crate) status: Status,
 }
 
 impl Report {
-    /// The result of a command that succeeded.
+    /// Creates the report of a command that succeeded.
     pub(crate) fn new(text: impl Into<String>, json: Value) -> Self {
         Self { text: text.into(), json, status: Status::Success }
     }
@@ -29,23 +29,25 @@ impl Report {
 /// Maximum length of a name in text output, in characters, unless a narrow terminal asks for less. JSON has names in
 /// full.
 const MOST_NAME: usize = 48;
-/// Minimum length to which names are shortened on narrow terminals.
+/// Minimum length to which names are shortened on narrow terminals, in characters.
 const LEAST_NAME: usize = 16;
-/// Maximum length of a description, in characters.
+/// Maximum length of a longer text from a file in text output, such as a description, in characters.
 const MOST_TEXT: usize = 400;
 
-/// How output is formatted.
+/// Prints results, errors and progress: as text or JSON, with or without colours, fitted to the terminal's
+/// width.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Console {
     /// Whether the result is printed as one JSON object.
     pub(crate) json: bool,
     color: bool,
-    /// Columns of the terminal; `None` if standard output is not a terminal.
+    /// Width of the terminal in characters; `None` if standard output is not a terminal.
     width: Option<usize>,
 }
 
 impl Console {
-    /// Colours are used only on terminals, and not if `NO_COLOR` is set.
+    /// Creates a console for standard output and standard error. Colours are used only on terminals, and not
+    /// if `NO_COLOR` is set.
     pub(crate) fn new(json: bool) -> Self {
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let is_terminal = io::stdout().is_terminal();
@@ -53,12 +55,12 @@ impl Console {
         Self { json, color: wanted && is_terminal, width: size.map(|(_, columns)| usize::from(columns)) }
     }
 
-    /// A console for text whose destination is unknown.
+    /// Creates a console for text whose destination is unknown: without colours and without a width to fit.
     pub(crate) fn plain() -> Self {
         Self { json: false, color: false, width: None }
     }
 
-    /// Prints the result to standard output.
+    /// Prints a command's result to standard output, in the requested form.
     pub(crate) fn answer(&self, report: &Report) {
         match self.json {
             true => print(&report.json.to_string()),
@@ -66,7 +68,7 @@ impl Console {
         }
     }
 
-    /// Prints the failure to standard error, or as the one JSON object on standard output.
+    /// Prints a failure to standard error, or with `--json` as the one object on standard output.
     pub(crate) fn fail(&self, failure: &Failure) {
         match self.json {
             true => print(&failure.to_json().to_string()),
@@ -85,18 +87,20 @@ impl Console {
         self.note(&format!("warning: {line}"));
     }
 
-    /// A name from a file for text output: long names lose their middle, control characters are replaced.
+    /// Returns a name from a file in the form for text output: long names lose their middle, control
+    /// characters are replaced.
     pub(crate) fn name(&self, name: &str) -> String {
         let most = self.width.map_or(MOST_NAME, |width| (width / 3).clamp(LEAST_NAME, MOST_NAME));
         elide(name, most)
     }
 
-    /// A longer text from a file, such as a description.
+    /// Returns a longer text from a file, such as a description, in the form for text output: long texts lose
+    /// their middle, control characters are replaced.
     pub(crate) fn excerpt(&self, text: &str) -> String {
         elide(text, MOST_TEXT)
     }
 
-    /// A progress bar on standard error with `steps` steps, visible on terminals only.
+    /// Returns a progress bar with `steps` steps on standard error. It is visible on terminals only.
     pub(crate) fn progress(&self, steps: usize) -> ProgressBar {
         let bar = ProgressBar::with_draw_target(Some(steps as u64), ProgressDrawTarget::stderr());
         let style = ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}").expect("the template is right");
@@ -121,8 +125,9 @@ impl Console {
         if self.color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    /// A table with a heading, columns two spaces apart, numeric columns right-aligned. On a terminal, the widest text
-    /// columns are elided in the middle until all columns fit; the last column may wrap.
+    /// Formats a table with a heading, columns two spaces apart, and numeric columns right-aligned. On a
+    /// terminal, texts in the widest columns are shortened in the middle until all columns fit; the last
+    /// column may wrap.
     pub(crate) fn table(&self, heading: &[&str], rows: &[Vec<String>]) -> String {
         let columns = 0..heading.len();
         let cell = |row: &'_ Vec<String>, column: usize| row.get(column).cloned().unwrap_or_default();
@@ -154,7 +159,8 @@ impl Console {
     }
 }
 
-/// Narrows the widest text columns, except the last, until all columns fit or none can be narrowed further.
+/// Reduces the widths of the widest text columns, except the last, until all columns fit into `room`
+/// characters or none can be narrowed further.
 fn narrow(widths: &mut [usize], numeric: &[bool], room: usize) {
     let blanks = 2 * widths.len().saturating_sub(1);
     let last = widths.len().saturating_sub(1);
@@ -165,7 +171,7 @@ fn narrow(widths: &mut [usize], numeric: &[bool], room: usize) {
     }
 }
 
-/// A text of at most `most` characters, with `…` in place of its middle. Control characters are replaced.
+/// Shortens a text to `most` characters by replacing its middle with `…`. Control characters are replaced.
 fn elide(text: &str, most: usize) -> String {
     let clean = |character: char| if character.is_control() { '\u{fffd}' } else { character };
     let count = text.chars().count();

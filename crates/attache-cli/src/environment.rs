@@ -1,10 +1,10 @@
-//! Setup of the process environment and of logging, before anything else runs.
+//! Sets up the process environment and logging, before anything else runs.
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-/// Sets a runtime directory if the process has none. The Vulkan loader and drivers report a missing one on standard
-/// error, although they work without it.
+/// On Linux, sets `XDG_RUNTIME_DIR` to the folder for temporary files if the variable is not set. The Vulkan
+/// loader and drivers report a missing one on standard error, although they work without it.
 pub(crate) fn prepare() {
     const VARIABLE: &str = "XDG_RUNTIME_DIR";
     let is_set = std::env::var_os(VARIABLE).is_some_and(|folder| !folder.is_empty());
@@ -13,16 +13,16 @@ pub(crate) fn prepare() {
     }
 }
 
-/// Logs warnings to standard error, and whatever else `RUST_LOG` asks for.
+/// Installs the logger, which writes warnings and whatever `RUST_LOG` selects to standard error.
 pub(crate) fn log() {
     let filter = EnvFilter::builder().with_default_directive(LevelFilter::WARN.into()).from_env_lossy();
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time();
-    // Colours need a feature of the crate that is not enabled; asking for them without it panics.
+    // Colours need a feature of the crate that is not enabled; requesting them without that feature panics.
     subscriber.with_ansi(false).init();
 }
 
 #[allow(unsafe_code)]
 fn set(variable: &str, value: &std::path::Path) {
-    // SAFETY: `main` calls this first, when there is no other thread that could read the environment.
+    // SAFETY: `main` calls `prepare` first, when there is no other thread that could read the environment.
     unsafe { std::env::set_var(variable, value) }
 }

@@ -1,27 +1,27 @@
-//! Exit statuses and the error that a command reports.
+//! [`Failure`], the error that a command reports, and [`Status`], the exit status.
 
 use std::fmt;
 use std::process::ExitCode;
 
 use attache::{ErrorKind, Report};
 
-/// The kind of a failure, which decides the exit status.
+/// The kind of a failure, which determines the exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The command line, or a file that it names, is wrong.
     Usage,
-    /// The model is bad.
+    /// The model file is damaged, inconsistent or not a TensorFlow Lite model.
     Model,
-    /// Something unsupported was asked for.
+    /// The command line or the model requires something that is not supported.
     Unsupported,
-    /// Not all nodes were delegated although that was required.
+    /// The command line requires that all operators are delegated, but some are not.
     NotDelegated,
-    /// The device failed, or there is none.
+    /// The GPU failed, was lost or ran out of memory, or there is no suitable one.
     Device,
 }
 
 impl Kind {
-    /// The word for it in JSON.
+    /// Returns the name of the kind in JSON.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Usage => "usage",
@@ -42,21 +42,21 @@ impl Kind {
     }
 }
 
-/// The exit status, on which scripts rely.
+/// The exit status of the command, on which scripts rely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Status {
-    /// Success.
+    /// The command succeeded.
     Success = 0,
     /// A comparison failed.
     Comparison = 1,
-    /// The command line is wrong.
+    /// The command line, or a file that it names, is wrong.
     Usage = 2,
-    /// The model is bad.
+    /// The model file is damaged, inconsistent or not a TensorFlow Lite model.
     Model = 3,
-    /// Not supported, or not delegated as required.
+    /// Something is not supported, or not all operators are delegated although that is required.
     Unsupported = 4,
-    /// The device failed.
+    /// The GPU failed, or there is no suitable one.
     Device = 5,
 }
 
@@ -66,7 +66,7 @@ impl From<Status> for ExitCode {
     }
 }
 
-/// Why a command failed.
+/// The error of a command that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     /// The kind of failure.
@@ -88,8 +88,8 @@ impl Failure {
         Self::new(Kind::Unsupported, message)
     }
 
-    /// An error if a delegate panicked, so that results computed by the CPU in its place are not taken for the
-    /// delegate's.
+    /// Returns an error if a delegate panicked, so that results computed by the CPU in its place are not
+    /// taken for the delegate's.
     pub(crate) fn of_panics(figures: &Report) -> Result<(), Self> {
         match figures.panics.as_slice() {
             [] => Ok(()),
@@ -97,7 +97,7 @@ impl Failure {
         }
     }
 
-    /// The same failure, prefixed with the name of what it concerns.
+    /// Returns the failure with its message prefixed by what it concerns, e.g. a path.
     pub(crate) fn at(self, location: impl fmt::Display) -> Self {
         Self { message: format!("{location}: {}", self.message), ..self }
     }
@@ -106,7 +106,7 @@ impl Failure {
         self.kind.status()
     }
 
-    /// The object that `--json` prints instead of a result.
+    /// Returns the JSON object that `--json` prints for a failure in place of the command's result.
     pub(crate) fn to_json(&self) -> serde_json::Value {
         serde_json::json!({ "error": { "kind": self.kind.word(), "message": self.message } })
     }

@@ -1,4 +1,4 @@
-//! Inputs of a model from the command line: arrays and pictures.
+//! Fills a model's inputs with the arrays and pictures that the command line names, or with random numbers.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use crate::io::npy::{self, Array};
 use crate::io::picture::{Filled, Input, Picture, Scaling};
 use crate::io::random::Random;
 
-// A comment on this structure would replace the descriptions of the commands that take it.
+// A doc comment on this structure would replace the descriptions of the commands that take it.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct InputArguments {
     /// A .npy file or a picture (PNG, JPEG) for an input, by order or by name; inputs without one are random
@@ -37,7 +37,7 @@ pub(crate) struct InputArguments {
     seed: Option<u64>,
 }
 
-/// The context in which inputs are filled.
+/// What filling inputs depends on: the model, its device and shapes, and the console for warnings.
 #[derive(Clone, Copy)]
 pub(crate) struct Setting<'a> {
     pub(crate) console: &'a Console,
@@ -46,27 +46,27 @@ pub(crate) struct Setting<'a> {
     pub(crate) shapes: &'a ShapeArguments,
 }
 
-/// The source of each input.
+/// Where the elements of each input are from: a file, or the random generator with `seed`.
 #[derive(Clone, Debug)]
 pub(crate) struct Given {
-    /// Name of each input and the file that it is from; `None` for random inputs.
+    /// Name of each input and the path of its file; `None` for random inputs.
     inputs: Vec<(String, Option<String>)>,
     seed: u64,
 }
 
 impl Given {
-    /// A value for inputs that are all random.
+    /// Returns the sources of inputs that are all random, from this seed.
     pub(crate) fn at_random(interpreter: &Interpreter, seed: u64) -> Self {
         let inputs = interpreter.inputs().iter().map(|info| (info.name.clone(), None)).collect();
         Self { inputs, seed }
     }
 
-    /// The indices of the inputs for which no file was given. They are filled with random numbers.
+    /// Returns the indices of the inputs for which no file was given, which are filled with random numbers.
     pub(crate) fn random(&self) -> Vec<usize> {
         (0..self.inputs.len()).filter(|index| self.inputs[*index].1.is_none()).collect()
     }
 
-    /// A description in one line; `None` for a model without inputs.
+    /// Describes the sources in one line; `None` for a model without inputs.
     pub(crate) fn text(&self, console: &Console) -> Option<String> {
         let random = format!("random numbers, seed {}", self.seed);
         if self.random().len() == self.inputs.len() {
@@ -78,7 +78,7 @@ impl Given {
         Some(format!("inputs: {}", self.inputs.iter().map(input).collect::<Vec<_>>().join("; ")))
     }
 
-    /// As JSON objects.
+    /// Returns a list with one JSON object per input: its name, and its file or seed.
     pub(crate) fn json(&self) -> Value {
         let input = |(name, file): &(String, Option<String>)| json!({ "name": name, "file": file, "seed": file.is_none().then_some(self.seed) });
         self.inputs.iter().map(input).collect()
@@ -86,12 +86,13 @@ impl Given {
 }
 
 impl InputArguments {
-    /// The seed of random inputs.
+    /// Returns the seed of random inputs, 0 by default.
     pub(crate) fn seed(&self) -> u64 {
         self.seed.unwrap_or(0)
     }
 
-    /// Sets the inputs that have files. The caller fills the others.
+    /// Writes the inputs for which files are given and returns the sources of all inputs. The caller fills
+    /// the random ones.
     pub(crate) fn fill(&self, setting: Setting<'_>, to: &mut Interpreter) -> Result<Given, Failure> {
         let mut given = Given::at_random(to, self.seed());
         let missing = |name: &str| no_input(name, setting.model);
@@ -115,7 +116,8 @@ impl InputArguments {
         Ok(given)
     }
 
-    /// An error or a warning if an option has no effect on these inputs.
+    /// Returns an error if `--mean` and `--std` are given without a picture; warns if `--seed` is given
+    /// without a random input.
     fn check_use(&self, console: &Console, pictures: usize, given: &Given) -> Result<(), Failure> {
         if self.std.is_some() && pictures == 0 {
             return Err(Failure::usage("--mean and --std are for pictures, and no --input is one"));
@@ -126,7 +128,7 @@ impl InputArguments {
         Ok(())
     }
 
-    /// Reads a file as an input.
+    /// Converts the bytes of a `.npy` file or of a picture to an input and checks the type of the elements.
     fn array(
         &self,
         setting: Setting<'_>,
@@ -148,7 +150,7 @@ impl InputArguments {
         Ok(array)
     }
 
-    /// Converts a picture to an input.
+    /// Converts a picture to the elements of an input. Warns if most of them had to be clipped.
     fn picture(
         &self,
         setting: Setting<'_>,
@@ -175,7 +177,8 @@ impl InputArguments {
         Ok(array)
     }
 
-    /// The normalization from the command line, else from the model; `None` if neither has one.
+    /// Returns the normalization for pictures from the command line, or else from the model; `None` if
+    /// neither has one.
     fn scaling(
         &self,
         setting: Setting<'_>,
@@ -204,7 +207,8 @@ impl InputArguments {
     }
 }
 
-/// An error if a model takes pictures of any size and its file only has a placeholder size of one pixel.
+/// Returns an error if the input takes pictures of any size, but has only the placeholder size of one pixel
+/// from the file because `--shape` does not give another.
 fn check_size(
     setting: Setting<'_>,
     (index, info): (usize, &TensorInfo),
@@ -229,8 +233,8 @@ fn check_size(
     Err(Failure::usage(format!("{reason}; {remedy}")))
 }
 
-/// An error if arrays have other shapes than their inputs, with a remedy for all of them at once. A remedy is proposed
-/// only after it was tried.
+/// Returns an error if arrays have other shapes than their inputs, with a remedy for all of them at once.
+/// Options are proposed only after the model accepted them in a trial.
 fn check_shapes(setting: Setting<'_>, to: &Interpreter, arrays: &[(usize, &str, Array)]) -> Result<(), Failure> {
     let others: Vec<_> = arrays.iter().filter(|(index, _, array)| array.shape != to.inputs()[*index].shape).collect();
     let Some((first, file, array)) = others.first() else { return Ok(()) };
@@ -274,7 +278,7 @@ pub(crate) fn fill_at_random(to: &mut Interpreter, index: usize, random: &mut Ra
     fill_with(to, index, |data_type, count| random.bytes(data_type, count))
 }
 
-/// Fills an input with random numbers around the middle of its type's range.
+/// Fills an input with Gaussian random numbers around the middle of its type's range.
 pub(crate) fn fill_around_the_middle(to: &mut Interpreter, index: usize, random: &mut Random) -> Result<(), Failure> {
     fill_with(to, index, |data_type, count| random.gaussian_bytes(data_type, count))
 }

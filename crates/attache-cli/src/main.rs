@@ -1,7 +1,7 @@
 //! `attache`: runs, checks, measures and explains TensorFlow Lite models from the command line.
 //!
-//! The crate `attache` implements the runtime. This crate adds text output, JSON keys and exit statuses, on which users
-//! and scripts rely.
+//! The crate `attache` implements the runtime. This crate adds the command line, text output, JSON keys and
+//! exit statuses, on which users and scripts rely.
 
 mod arguments;
 mod commands;

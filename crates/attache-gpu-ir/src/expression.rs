@@ -4,7 +4,7 @@ use std::fmt;
 
 use attache_base::Activation;
 
-/// An expression of the elements of a step's inputs. Arithmetic is f32.
+/// A float expression of one element of each of a step's inputs. Arithmetic is f32.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expression {
     /// The element of the input with this index.
@@ -40,9 +40,9 @@ pub enum UnaryOp {
     Round,
     /// Rounds towards zero.
     Truncate,
-    /// -1, 0 or 1.
+    /// -1, 0 or 1, the sign of the operand.
     Sign,
-    /// `2/√π ∫₀ˣ exp(-t²) dt`.
+    /// The error function, `2/√π ∫₀ˣ exp(-t²) dt`.
     ErrorFunction,
 }
 
@@ -64,57 +64,59 @@ pub enum BinaryOp {
     Power,
     /// The quotient, rounded down.
     FloorDivide,
-    /// The remainder of the quotient that is rounded down. It has the sign of the divisor.
+    /// The remainder of the division whose quotient is rounded down. It has the sign of the divisor.
     FloorModulo,
 }
 
 use Expression::{Constant, Input};
 
-// The names are those of mathematics. Operator traits would hide that these functions build trees.
+// The methods are named after arithmetic operations. The operator traits would hide that these methods build
+// trees.
 #[allow(clippy::should_implement_trait)]
 impl Expression {
-    /// `function(self)`.
+    /// Returns the expression `function(self)`.
     pub fn unary(self, function: UnaryOp) -> Self {
         Expression::Unary(function, Box::new(self))
     }
 
-    /// `function(self, other)`.
+    /// Returns the expression `function(self, other)`.
     pub fn binary(self, function: BinaryOp, other: Self) -> Self {
         Expression::Binary(function, Box::new(self), Box::new(other))
     }
 
-    /// `self + other`.
+    /// Returns the expression `self + other`.
     pub fn add(self, other: Self) -> Self {
         self.binary(BinaryOp::Add, other)
     }
 
-    /// `self - other`.
+    /// Returns the expression `self - other`.
     pub fn subtract(self, other: Self) -> Self {
         self.binary(BinaryOp::Subtract, other)
     }
 
-    /// `self × other`.
+    /// Returns the expression `self × other`.
     pub fn multiply(self, other: Self) -> Self {
         self.binary(BinaryOp::Multiply, other)
     }
 
-    /// `self / other`.
+    /// Returns the expression `self / other`.
     pub fn divide(self, other: Self) -> Self {
         self.binary(BinaryOp::Divide, other)
     }
 
-    /// `self` clamped to `[low, high]`. Infinite bounds are omitted.
+    /// Returns the expression that clamps `self` to `[low, high]`. An infinite bound adds no operation.
     pub fn clamp(self, low: f32, high: f32) -> Self {
         let above = if low == f32::NEG_INFINITY { self } else { self.binary(BinaryOp::Maximum, Constant(low)) };
         if high == f32::INFINITY { above } else { above.binary(BinaryOp::Minimum, Constant(high)) }
     }
 
-    /// `then` if `self` is not 0, otherwise `otherwise`.
+    /// Returns the expression whose value is `then` if `self` is not 0, otherwise `otherwise`.
     pub fn select(self, then: Self, otherwise: Self) -> Self {
         Expression::Select(Box::new([self, then, otherwise]))
     }
 
-    /// Applies the fused activation of an operator; `None` if no float kernel supports it.
+    /// Returns the expression that applies an operator's fused activation function to `self`; `None` if the
+    /// activation has no float implementation.
     pub fn activation(self, activation: Activation) -> Option<Self> {
         match (activation, activation.bounds()) {
             (Activation::Tanh, _) => Some(self.unary(UnaryOp::Tanh)),
@@ -123,12 +125,12 @@ impl Expression {
         }
     }
 
-    /// Whether the expression is its first input without changes.
+    /// Whether the expression is `Input(0)`, so that it changes nothing.
     pub fn is_identity(&self) -> bool {
         *self == Input(0)
     }
 
-    /// The highest input index that the expression uses, plus one.
+    /// Returns the highest input index that the expression uses, plus one; 0 if it uses no input.
     pub fn arity(&self) -> usize {
         match self {
             Input(index) => index + 1,
@@ -139,7 +141,7 @@ impl Expression {
         }
     }
 
-    /// Whether the expression uses this input.
+    /// Whether the expression uses the input with this index.
     pub fn reads(&self, input: usize) -> bool {
         match self {
             Input(index) => *index == input,
@@ -150,8 +152,8 @@ impl Expression {
         }
     }
 
-    /// Whether the value is known to be never negative. Sums of such values do not suffer from cancellation in any
-    /// order of summation.
+    /// Whether the expression's value is known never to be negative. Sums of such values do not suffer from
+    /// cancellation in any order of summation.
     pub fn is_never_negative(&self) -> bool {
         let both = |a: &Self, b: &Self| a.is_never_negative() && b.is_never_negative();
         match self {
@@ -175,7 +177,7 @@ impl Expression {
         }
     }
 
-    /// The expression with each input replaced.
+    /// Returns the expression with each `Input(k)` replaced by the expression `input(k)`.
     pub fn substitute(&self, input: &dyn Fn(usize) -> Expression) -> Self {
         match self {
             Input(index) => input(*index),
@@ -188,7 +190,7 @@ impl Expression {
         }
     }
 
-    /// The number of nodes in the tree.
+    /// Returns the number of nodes in the expression tree.
     pub fn size(&self) -> usize {
         match self {
             Input(_) | Constant(_) => 1,
@@ -198,7 +200,8 @@ impl Expression {
         }
     }
 
-    /// The number of functions in the tree, a measure of the cost of evaluation.
+    /// Returns the number of operations in the expression tree, without inputs and constants: a measure of
+    /// the cost of evaluation.
     pub fn functions(&self) -> usize {
         match self {
             Input(_) | Constant(_) => 0,
@@ -208,7 +211,7 @@ impl Expression {
         }
     }
 
-    /// The value for these inputs.
+    /// Returns the value of the expression for these elements of the inputs.
     ///
     /// # Panics
     ///
@@ -271,8 +274,8 @@ impl BinaryOp {
     }
 }
 
-/// The error function to seven digits, computed in f64. Source: Abramowitz and Stegun, "Handbook of Mathematical
-/// Functions", 7.1.5 and 7.1.14.
+/// Computes the error function of `x` to seven digits, in f64. Source: Abramowitz and Stegun, "Handbook of
+/// Mathematical Functions", 7.1.5 and 7.1.14.
 fn error_function(x: f32) -> f32 {
     let (x, sign) = (f64::from(x.abs()), f64::from(x.signum()));
     if x > 6.0 {

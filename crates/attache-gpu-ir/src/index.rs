@@ -1,60 +1,61 @@
-//! Index maps: the input element of each output element, computed with integers that are known before a run.
+//! [`IndexMap`]: for each output element, the coordinates of the input element to copy. They are integer
+//! functions of the output coordinates and do not depend on data.
 
 use std::fmt;
 
 /// A coordinate of the input as a function of the output's coordinates.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Index {
-    /// The output's coordinate along an axis.
+    /// The output's coordinate along the axis with this number.
     Axis(usize),
-    /// A constant.
+    /// A constant coordinate.
     Constant(i64),
-    /// A sum.
+    /// The sum of two indices.
     Add(Box<Index>, Box<Index>),
-    /// A product with a constant.
+    /// The product of an index and a constant.
     Multiply(Box<Index>, i64),
-    /// The quotient of a value that is not negative and a positive constant.
+    /// The quotient of an index that is not negative and a positive constant, rounded down.
     Divide(Box<Index>, i64),
-    /// The remainder of a value that is not negative, divided by a positive constant.
+    /// The remainder of an index that is not negative, divided by a positive constant.
     Modulo(Box<Index>, i64),
-    /// A coordinate reflected into `0..extent`, once at either end.
+    /// An index reflected once into `0..extent` if it is out of range, at the end that it exceeds.
     Mirror {
-        /// The coordinate, at most one extent out of range.
+        /// The index to reflect, at most `extent` out of range.
         of: Box<Index>,
         /// The extent of the axis.
         extent: i64,
-        /// Whether the border element is repeated (symmetric) or not (reflect).
+        /// Whether the reflection repeats the border element (symmetric padding) or not (reflect padding).
         edge: bool,
     },
 }
 
 impl Index {
-    /// `self + offset`.
+    /// Returns the index `self + offset`.
     pub fn plus(self, offset: i64) -> Self {
         if offset == 0 { self } else { Index::Add(Box::new(self), Box::new(Index::Constant(offset))) }
     }
 
-    /// `self + other`.
+    /// Returns the index `self + other`.
     pub fn sum(self, other: Self) -> Self {
         Index::Add(Box::new(self), Box::new(other))
     }
 
-    /// `self × factor`.
+    /// Returns the index `self × factor`.
     pub fn times(self, factor: i64) -> Self {
         if factor == 1 { self } else { Index::Multiply(Box::new(self), factor) }
     }
 
-    /// `self / divisor`, for values that are not negative.
+    /// Returns the index `self / divisor`, for a `self` that is not negative.
     pub fn divided_by(self, divisor: i64) -> Self {
         if divisor == 1 { self } else { Index::Divide(Box::new(self), divisor) }
     }
 
-    /// `self mod divisor`, for values that are not negative.
+    /// Returns the index `self mod divisor`, for a `self` that is not negative.
     pub fn modulo(self, divisor: i64) -> Self {
         Index::Modulo(Box::new(self), divisor)
     }
 
-    /// The index with each output coordinate replaced.
+    /// Returns the index with each output coordinate `Axis(k)` replaced by the index `axis(k)`.
     pub fn substitute(&self, axis: &dyn Fn(usize) -> Index) -> Self {
         let of = |index: &Index| Box::new(index.substitute(axis));
         match self {
@@ -68,7 +69,7 @@ impl Index {
         }
     }
 
-    /// The number of nodes in the tree.
+    /// Returns the number of nodes in the expression tree.
     pub fn size(&self) -> usize {
         match self {
             Index::Axis(_) | Index::Constant(_) => 1,
@@ -78,7 +79,7 @@ impl Index {
         }
     }
 
-    /// The value for these output coordinates.
+    /// Returns the input coordinate for these output coordinates.
     ///
     /// # Panics
     ///
@@ -121,19 +122,21 @@ impl fmt::Display for Index {
     }
 }
 
-/// `out[o] = in[coordinates(o)]`, or `fill` if a coordinate is out of range.
+/// A map from output to input coordinates: `out[o] = in[coordinates(o)]`, or `fill` if a coordinate is out of
+/// range.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IndexMap {
     /// The output's extents.
     pub output: Vec<usize>,
-    /// One coordinate for each input axis.
+    /// The input coordinate along each input axis, as a function of the output coordinates.
     pub coordinates: Vec<Index>,
-    /// The value for coordinates that are out of range; `None` if they are always in range.
+    /// The value of output elements whose input coordinates are out of range; `None` if none are.
     pub fill: Option<f32>,
 }
 
 impl IndexMap {
-    /// The composition of this map with `next`, which is applied afterwards; `None` if `next` has a fill value.
+    /// Returns the composition of this map with `next`, which is applied to this map's output; `None` if
+    /// `next` has a fill value.
     ///
     /// # Panics
     ///
@@ -144,8 +147,8 @@ impl IndexMap {
         next.fill.is_none().then(|| IndexMap { output: next.output.clone(), coordinates, fill: self.fill })
     }
 
-    /// The number of elements inserted before the input along each axis, if the map only shifts coordinates. Positive
-    /// for padding, negative for a crop; `None` for other maps.
+    /// Returns the number of elements inserted before the input along each axis, if the map only shifts
+    /// coordinates: positive for padding, negative for a crop. `None` for other maps.
     pub fn shifts(&self) -> Option<Vec<i64>> {
         if self.coordinates.len() != self.output.len() {
             return None;

@@ -1,25 +1,26 @@
 //! Integer expressions: the value that an integer map computes from one element of each of its inputs.
 //!
-//! Arithmetic is 32-bit two's complement. Sums and products wrap. The fixed-point products of quantized elements are
-//! functions of their own, since devices have no 64-bit integers from which to build them.
+//! Arithmetic is 32-bit two's complement. Sums and products wrap. Fixed-point multiplication, by which
+//! quantized elements are rescaled, is an operation of its own, since shaders have no 64-bit integers from
+//! which to build it.
 
 use std::fmt;
 
-/// An expression of the integers of a step's inputs.
+/// An integer expression of one element of each of a step's inputs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum IntExpression {
     /// The element of the input with this index.
     Input(usize),
     /// A constant.
     Constant(i32),
-    /// The number of leading zeros in the 32-bit representation.
+    /// The number of leading zero bits in the 32-bit representation of the operand.
     LeadingZeros(Box<IntExpression>),
     /// A function of two operands.
     Binary(IntBinaryOp, Box<IntExpression>, Box<IntExpression>),
     /// The second operand if the first is not 0, otherwise the third.
     Select(Box<[IntExpression; 3]>),
-    /// `x × mantissa × 2^(exponent − 31)`, of `[x, mantissa, exponent]`. The exponent is in `-31..=30`, and the
-    /// mantissa is not −2³¹. The result wraps.
+    /// The fixed-point product `x × mantissa × 2^(exponent − 31)` of the operands `[x, mantissa, exponent]`.
+    /// The exponent is in `-31..=30`, and the mantissa is not −2³¹. The result wraps.
     Rescale(IntRounding, Box<[IntExpression; 3]>),
 }
 
@@ -40,67 +41,69 @@ pub enum IntBinaryOp {
     Less,
 }
 
-/// When a fixed-point product is rounded.
+/// How often and where the fixed-point product of [`IntExpression::Rescale`] is rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IntRounding {
-    /// Twice: after the multiplication, with ties rounded up, and after the division by the power of two, with ties
-    /// rounded away from zero. A positive exponent shifts `x` before the multiplication.
+    /// Rounded twice: after the multiplication, with ties rounded up, and after the division by the power of
+    /// two, with ties rounded away from zero. A positive exponent shifts `x` before the multiplication.
     Twice,
-    /// Once at the end, with ties rounded up.
+    /// Rounded once, after multiplication and division, with ties rounded up.
     Once,
 }
 
 use IntExpression::{Constant, Input};
 
-// The names are those of mathematics. Operator traits would hide that these functions build trees.
+// The methods are named after arithmetic operations. The operator traits would hide that these methods build
+// trees.
 #[allow(clippy::should_implement_trait)]
 impl IntExpression {
-    /// `function(self, other)`.
+    /// Returns the expression `function(self, other)`.
     pub fn binary(self, function: IntBinaryOp, other: Self) -> Self {
         IntExpression::Binary(function, Box::new(self), Box::new(other))
     }
 
-    /// `self + offset`.
+    /// Returns the expression `self + offset`.
     pub fn plus(self, offset: i32) -> Self {
         if offset == 0 { self } else { self.binary(IntBinaryOp::Add, Constant(offset)) }
     }
 
-    /// `self × 2^bits`.
+    /// Returns the expression `self × 2^bits`.
     pub fn shifted_left(self, bits: u32) -> Self {
         if bits == 0 { self } else { self.binary(IntBinaryOp::ShiftLeft, Constant(bits as i32)) }
     }
 
-    /// `self + other`.
+    /// Returns the expression `self + other`.
     pub fn add(self, other: Self) -> Self {
         self.binary(IntBinaryOp::Add, other)
     }
 
-    /// `self - other`.
+    /// Returns the expression `self - other`.
     pub fn subtract(self, other: Self) -> Self {
         self.binary(IntBinaryOp::Subtract, other)
     }
 
-    /// `self × other`.
+    /// Returns the expression `self × other`.
     pub fn multiply(self, other: Self) -> Self {
         self.binary(IntBinaryOp::Multiply, other)
     }
 
-    /// `self` clamped to `[low, high]`. If `low` is greater than `high`, the result is `high`.
+    /// Returns the expression that clamps `self` to `[low, high]`. If `low` is greater than `high`, its value
+    /// is `high`.
     pub fn clamp(self, (low, high): (i32, i32)) -> Self {
         self.binary(IntBinaryOp::Maximum, Constant(low)).binary(IntBinaryOp::Minimum, Constant(high))
     }
 
-    /// `then` if `self` is not 0, otherwise `otherwise`.
+    /// Returns the expression whose value is `then` if `self` is not 0, otherwise `otherwise`.
     pub fn select(self, then: Self, otherwise: Self) -> Self {
         IntExpression::Select(Box::new([self, then, otherwise]))
     }
 
-    /// `self × mantissa × 2^(exponent − 31)`.
+    /// Returns the expression `self × mantissa × 2^(exponent − 31)`, see [`IntExpression::Rescale`].
     pub fn rescale(self, rounding: IntRounding, mantissa: Self, exponent: Self) -> Self {
         IntExpression::Rescale(rounding, Box::new([self, mantissa, exponent]))
     }
 
-    /// The highest input index that the expression uses, plus one.
+    /// Returns the highest input index that the expression uses, plus one; 0 if it uses no input.
     pub fn arity(&self) -> usize {
         match self {
             Input(index) => index + 1,
@@ -113,12 +116,12 @@ impl IntExpression {
         }
     }
 
-    /// Whether the expression is its first input without changes.
+    /// Whether the expression is `Input(0)`, so that it changes nothing.
     pub fn is_identity(&self) -> bool {
         *self == Input(0)
     }
 
-    /// The expression with each input replaced.
+    /// Returns the expression with each `Input(k)` replaced by the expression `input(k)`.
     pub fn substitute(&self, input: &dyn Fn(usize) -> IntExpression) -> Self {
         let all = |parts: &[IntExpression; 3]| Box::new(parts.each_ref().map(|part| part.substitute(input)));
         match self {
@@ -131,7 +134,7 @@ impl IntExpression {
         }
     }
 
-    /// The number of nodes in the tree.
+    /// Returns the number of nodes in the expression tree.
     pub fn size(&self) -> usize {
         match self {
             Input(_) | Constant(_) => 1,
@@ -143,7 +146,8 @@ impl IntExpression {
         }
     }
 
-    /// The number of functions in the tree, a measure of the cost of evaluation.
+    /// Returns the number of operations in the expression tree, without inputs and constants: a measure of
+    /// the cost of evaluation.
     pub fn functions(&self) -> usize {
         match self {
             Input(_) | Constant(_) => 0,
@@ -155,7 +159,7 @@ impl IntExpression {
         }
     }
 
-    /// The value for these inputs.
+    /// Returns the value of the expression for these elements of the inputs.
     ///
     /// # Panics
     ///
@@ -233,7 +237,7 @@ mod tests {
     #[test]
     fn products_are_rounded_once_or_twice() {
         let of = |rounding: IntRounding, x, mantissa, exponent| rounding.rescale(x, mantissa, exponent);
-        // A product with one half, and one with a quarter that is rounded twice.
+        // The products with one half are rounded once. Those with a quarter are rounded twice.
         assert_eq!([5, -5, 7].map(|x| of(IntRounding::Once, x, 1 << 30, 0)), [3, -2, 4]);
         assert_eq!([5, -5, 6].map(|x| of(IntRounding::Twice, x, 1 << 30, -1)), [2, -1, 2]);
         assert_eq!(of(IntRounding::Twice, 3, 1 << 30, 3), 12);

@@ -1,4 +1,5 @@
-//! The meaning of each primitive, as readable loops. This is the specification, so it favours clarity over speed.
+//! The reference interpreter, which runs a [`Program`] on the CPU. It specifies the meaning of each primitive
+//! with readable loops, so it favours clarity over speed.
 
 use std::borrow::Borrow;
 
@@ -9,17 +10,17 @@ use crate::{
     Resample, RowStep, Rows, Sampling, Scalar, Source, Window, WindowKind,
 };
 
-/// A tensor: elements and their shape.
+/// A tensor in host memory, as input or output of [`interpret`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostTensor {
-    /// Extents, outermost first.
+    /// The extent of each axis, outermost first.
     pub shape: Shape,
-    /// The elements. f64 represents 32-bit integers exactly.
+    /// The elements in row-major order. f64 represents f32 and 32-bit integers exactly.
     pub elements: Vec<f64>,
 }
 
 impl HostTensor {
-    /// A tensor of these elements.
+    /// Creates a tensor of this shape from its elements in row-major order.
     ///
     /// # Panics
     ///
@@ -52,8 +53,8 @@ impl HostTensor {
     }
 }
 
-/// Runs a program. `inputs` are in the order of the program's inputs. Sums are computed in f64, and float results of
-/// each step are rounded to f32.
+/// Runs a program on the CPU and returns its outputs, in the program's order. `inputs` are in the order of
+/// the program's inputs. Sums are computed in f64, and float results of each step are rounded to f32.
 ///
 /// # Errors
 ///
@@ -234,7 +235,8 @@ fn convolve(convolution: &ConvolutionGeometry, inputs: &[&HostTensor]) -> HostTe
     let per_group = (outputs / convolution.groups).max(1);
     debug_assert_eq!(depth * convolution.groups, channels);
     let [data_zero, filter_zero] = convolution.zero_points.map(f64::from);
-    // The input position that tap `tap` of the filter reads for output position `o`; `None` if there is none.
+    // Returns the input position that filter tap `tap` reads for output position `o` along `axis`; `None` if
+    // it is outside of the input or, if transposed, between input positions.
     let position = |o: usize, tap: usize, axis: usize, extent: usize| {
         let (stride, before) = (convolution.strides[axis], convolution.before[axis]);
         let tap = tap * convolution.dilations[axis];

@@ -1,4 +1,5 @@
-//! The closed set of device primitives, as plain data.
+//! The intermediate representation between operators and GPU kernels: programs of a closed set of device
+//! primitives, as plain data.
 //!
 //! An operator is lowered to a [`Program`] of these primitives only, and a back end generates code for them.
 //! [`interpret`] defines the meaning of each primitive. It is a slow CPU implementation and the specification that

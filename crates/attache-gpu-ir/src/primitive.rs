@@ -1,95 +1,104 @@
-//! The primitives: the operations into which operators are lowered for a device. The set is closed. A new one is a case
-//! of the enum [`Primitive`], with its shapes in [`Primitive::infer`] and its meaning in `interpret`.
+//! [`Primitive`], the closed set of operations into which operators are lowered for a device, with its
+//! parameters and its shape inference. A new primitive is a variant of [`Primitive`], with its shapes in
+//! [`Primitive::infer`] and its meaning in `interpret`.
 
 use attache_base::Shape;
 
 use crate::{Expression, IndexMap, IntExpression, Rows, Scalar};
 
-/// An operation of a device. Shapes are dense and row-major, with the outermost axis first.
+/// An operation that a device performs on tensors. Tensors are dense and row-major, and axis 0 is the
+/// outermost.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Primitive {
-    /// Computes one element from one element of each input. Inputs are broadcast to `shape` by numpy's rules. Integers
-    /// are converted to floats.
+    /// Computes each output element with a float expression of the input elements at the same position.
+    /// Inputs are broadcast to `shape` by NumPy's rules. Integer inputs are converted to floats.
     Map {
-        /// The expression that is computed.
+        /// The float expression that computes an output element. `Input(k)` is the element of the k-th input.
         expression: Expression,
         /// The output's shape.
         shape: Shape,
-        /// The type of the output's elements. Integers are the expression's value rounded towards zero.
+        /// The type of the output's elements. If it is `I32`, the expression's value is rounded towards zero.
         scalar: Scalar,
     },
-    /// Computes one integer from one integer of each input. Inputs are broadcast to `shape` by numpy's rules.
+    /// Computes each output integer with an integer expression of the input integers at the same position.
+    /// Inputs are broadcast to `shape` by NumPy's rules.
     IntMap {
-        /// The expression that is computed.
+        /// The integer expression that computes an output element. `Input(k)` is the element of the k-th
+        /// input.
         expression: IntExpression,
         /// The output's shape.
         shape: Shape,
     },
-    /// The same elements in the same order, with another shape.
+    /// Changes the shape of a tensor to the given one. The elements and their row-major order stay the same.
     Reshape(Shape),
-    /// Moves, repeats, drops or fills in elements.
+    /// Copies each output element from the input coordinates that an index map gives, or sets it to a fill
+    /// value: transposes, slices, tiles and pads.
     IndexMap(IndexMap),
-    /// Concatenates inputs along an axis.
+    /// Concatenates the inputs along an axis.
     Concatenate {
-        /// The axis.
+        /// The axis along which the inputs are concatenated.
         axis: usize,
     },
-    /// Reduces axes to extent 1.
+    /// Combines all elements along the given axes into one. These axes keep extent 1.
     Reduce {
-        /// How elements are reduced.
+        /// The operation that combines the elements.
         reduction: ReduceOp,
-        /// The axes, ascending.
+        /// The axes to reduce, in ascending order.
         axes: Vec<usize>,
     },
-    /// Applies a sequence of reductions and maps to the elements of each row.
+    /// Applies a sequence of reductions and element-wise expressions to each row of a tensor, for example a
+    /// softmax.
     Rows(Rows),
     /// Pools over the two middle axes of `[batch, height, width, channel]`.
     Window(Window),
-    /// A convolution of any kind, including matrix products in that form. Integer sums wrap.
+    /// Convolves `[batch, height, width, channel]` with a filter. Depthwise, grouped and transposed
+    /// convolutions are included, as are matrix products in the form of 1×1 convolutions. Integer sums wrap.
     Convolution(ConvolutionGeometry),
     /// Resamples the two middle axes of `[batch, height, width, channel]`.
     Resample(Resample),
-    /// The inverse of max pooling. `[batch, height, width, channel]` grows by `size`. The output is 0 except for
-    /// `out[b, y·h + i, x·w + j, c] = values[b, y, x, c]` where `indices[b, y, x, c] = j·h + i`. Inputs: values and
-    /// indices, both of the same shape.
+    /// Reverses max pooling: the height and width of `[batch, height, width, channel]` are multiplied by
+    /// `size`. The output is 0 except for `out[b, y·h + i, x·w + j, c] = values[b, y, x, c]` where
+    /// `indices[b, y, x, c] = j·h + i`. Inputs: values and indices, both of the same shape.
     Unpool {
         /// Height `h` and width `w` of the windows, which do not overlap.
         size: [usize; 2],
     },
-    /// The index of the first largest or smallest element along an axis, which is reduced to extent 1.
+    /// Finds the index of the largest or smallest element along an axis, which is reduced to extent 1. If
+    /// several elements are equal, the first one counts.
     ArgReduce {
         /// Whether to find the largest element rather than the smallest.
         largest: bool,
-        /// The axis.
+        /// The axis that is searched.
         axis: usize,
     },
-    /// Gathers slices of the data by index. An index out of range is clamped to the nearest valid one. Inputs: data and
-    /// integer indices.
+    /// Selects slices of the data by index. An index out of range is clamped to the nearest valid one.
+    /// Inputs: data and integer indices.
     Gather(Gather),
-    /// Prefix sums along an axis.
+    /// Computes the prefix sums of the elements along an axis.
     Scan {
-        /// The axis.
+        /// The axis along which elements are summed.
         axis: usize,
-        /// Whether each sum excludes its own element.
+        /// Whether the sum at a position excludes the element at that position.
         exclusive: bool,
-        /// Whether sums start at the end of the axis.
+        /// Whether the sum at a position covers the elements from there to the end of the axis, rather than
+        /// those from the start of the axis to there.
         reverse: bool,
     },
-    /// The largest elements of the innermost axis in descending order, and their indices, as two outputs. Equal
-    /// elements keep their order.
+    /// Finds the `count` largest elements along the innermost axis. The two outputs are these elements, in
+    /// descending order, and their indices along the axis. Equal elements keep their order.
     TopK {
-        /// The number of elements.
+        /// The number of largest elements to find, at most the extent of the innermost axis.
         count: usize,
     },
-    /// The matrix product of the two innermost axes, for each index of the outer axes, which are broadcast. Integer
-    /// sums wrap.
+    /// Multiplies a matrix `[M, K]` by a matrix `[K, N]`, the two innermost axes of the inputs, for each
+    /// index of the outer axes, which are broadcast. Integer sums wrap.
     MatMul {
-        /// Whether the left and the right matrix are transposed before the product.
+        /// Whether the left matrix is given as `[K, M]`, and whether the right matrix is given as `[N, K]`.
         transposed: [bool; 2],
     },
 }
 
-/// How elements are reduced. Float sums accumulate in f32, integer sums wrap.
+/// The operation by which a reduction combines elements. Float sums accumulate in f32, integer sums wrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum ReduceOp {
@@ -106,11 +115,11 @@ pub enum ReduceOp {
 pub struct Window {
     /// How the elements in the window are reduced.
     pub kind: WindowKind,
-    /// Height and width.
+    /// Height and width of the window, in input elements.
     pub size: [usize; 2],
-    /// Vertical and horizontal stride.
+    /// Vertical and horizontal distance between neighbouring windows, in input elements.
     pub strides: [usize; 2],
-    /// Padding at the top and on the left.
+    /// Rows of padding above the input, and columns of padding to its left.
     pub before: [usize; 2],
     /// The output's height and width.
     pub output: [usize; 2],
@@ -119,27 +128,29 @@ pub struct Window {
 /// How the elements in a window are reduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WindowKind {
-    /// The mean.
+    /// Average pooling: the mean of the window's elements.
     Average,
-    /// The maximum.
+    /// Max pooling: the largest of the window's elements.
     Maximum,
-    /// Two outputs: the maximum, and the first position in the window where it occurs. Positions are numbered along the
-    /// window's columns: column × height + row.
+    /// Max pooling with two outputs: the largest of the window's elements, and the first position in the
+    /// window where it occurs. Positions are numbered along the window's columns: column × height + row.
     ArgMaximum,
 }
 
-/// `out[b, y, x, o] = bias[o] + Σ filter[o, i, j, c] × in[b, y·stride + i·dilation − before, …, group(o) + c]`. A
-/// transposed convolution uses the same relation with the roles of input and output positions exchanged.
+/// The parameters of a convolution: `out[b, y, x, o] = bias[o] + Σ filter[o, i, j, c] × in[b, y·stride +
+/// i·dilation − before, …, group(o) + c]`. A transposed convolution uses the same relation with the roles of
+/// input and output positions exchanged.
 ///
 /// Inputs: data `[batch, height, width, channels]`, filter `[outputs, height, width, channels / groups]` and,
 /// optionally, bias `[outputs]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ConvolutionGeometry {
-    /// Vertical and horizontal stride.
+    /// Vertical and horizontal stride, in elements.
     pub strides: [usize; 2],
-    /// Vertical and horizontal dilation.
+    /// Vertical and horizontal dilation: the distance between neighbouring filter taps, in elements.
     pub dilations: [usize; 2],
-    /// Padding at the top and on the left.
+    /// Rows of padding above the input, and columns of padding to its left. For a transposed convolution, the
+    /// rows and columns that are cropped from the output there.
     pub before: [usize; 2],
     /// The output's height and width.
     pub output: [usize; 2],
@@ -153,7 +164,8 @@ pub struct ConvolutionGeometry {
 }
 
 impl ConvolutionGeometry {
-    /// Whether each output pixel depends only on the input pixel at the same position.
+    /// Whether the convolution is pointwise: with data and filter of these shapes, each output pixel depends
+    /// only on the input pixel at the same position.
     ///
     /// # Panics
     ///
@@ -163,7 +175,8 @@ impl ConvolutionGeometry {
         filter[1..3] == [1, 1] && is_in_place && !self.transposed
     }
 
-    /// Whether each channel is a group of its own with one output channel.
+    /// Whether the convolution is depthwise with multiplier 1: with data and filter of these shapes, each
+    /// input channel is a group of its own with one output channel.
     ///
     /// # Panics
     ///
@@ -173,7 +186,7 @@ impl ConvolutionGeometry {
     }
 }
 
-/// Slices of data selected by indices. With `data = [B…, O…, N…, I…]` and `indices = [B…, J…, n]`,
+/// The axes that [`Primitive::Gather`] indexes. With `data = [B…, O…, N…, I…]` and `indices = [B…, J…, n]`,
 /// `out[b…, o…, j…, i…] = data[b…, o…, indices[b…, j…, 0], …, indices[b…, j…, n - 1], i…]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Gather {
@@ -184,30 +197,34 @@ pub struct Gather {
     pub axis: usize,
 }
 
-/// Resampling of the two middle axes.
+/// The parameters of [`Primitive::Resample`], which resizes height and width.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Resample {
-    /// How a point between elements is sampled.
+    /// How the value at a point between input elements is computed.
     pub sampling: Sampling,
     /// The output's height and width.
     pub output: [usize; 2],
-    /// Whether the corner elements of input and output are aligned.
+    /// Whether the output's corner elements are sampled at the input's corner elements (TensorFlow Lite's
+    /// `align_corners`).
     pub align_corners: bool,
-    /// Whether elements are at the centres of their pixels.
+    /// Whether positions are scaled between the centres of pixels, at an offset of 0.5, rather than between
+    /// their corners (TensorFlow Lite's `half_pixel_centers`).
     pub half_pixel_centers: bool,
 }
 
-/// How a point between elements is sampled.
+/// How the value at a point between input elements is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Sampling {
-    /// Interpolation between the four surrounding elements.
+    /// Interpolates linearly between the four surrounding elements.
     Bilinear,
-    /// The nearest element.
+    /// Takes one input element: the scaled coordinate is rounded if corners are aligned, otherwise rounded
+    /// down.
     Nearest,
 }
 
 impl Resample {
-    /// Input elements per output element along height and width. Source: TensorFlow Lite's resize kernels.
+    /// Returns the number of input elements per output element along height and width. `input` is the input's
+    /// height and width. Source: TensorFlow Lite's resize kernels.
     ///
     /// # Panics
     ///
@@ -222,7 +239,7 @@ impl Resample {
 }
 
 impl Primitive {
-    /// The name of the variant, for reports.
+    /// Returns the name of the primitive in snake case, for reports.
     pub fn name(&self) -> &'static str {
         match self {
             Primitive::Map { .. } => "map",
@@ -244,11 +261,11 @@ impl Primitive {
         }
     }
 
-    /// The types and shapes of the outputs for inputs of these types and shapes.
+    /// Returns the types and shapes of the outputs for inputs of these types and shapes.
     ///
     /// # Errors
     ///
-    /// If the primitive does not accept these inputs. The text says why.
+    /// If the primitive does not accept these inputs. The error text says why.
     // Long because each primitive is an arm of one match.
     pub fn infer(&self, inputs: &[(Scalar, &Shape)]) -> Result<Vec<(Scalar, Shape)>, String> {
         let arity = |expected: usize| {

@@ -1,4 +1,5 @@
-//! Programs: values, and the steps that compute them in an order in which each value is computed before it is used.
+//! [`Program`]: tensors, and the steps that compute them, in an order in which each value is computed before
+//! it is used. Operators are lowered into a program, and a back end or the interpreter runs it.
 
 use std::fmt;
 
@@ -11,7 +12,7 @@ use crate::{Primitive, RowStep};
 pub struct ValueId(pub u32);
 
 impl ValueId {
-    /// The index in [`Program::values`].
+    /// Returns the value's index in [`Program::values`].
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -20,23 +21,23 @@ impl ValueId {
 /// The type of a value's elements. The back end decides how they are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scalar {
-    /// A float.
+    /// A 32-bit float.
     F32,
-    /// A 32-bit integer. Booleans are 1 and 0.
+    /// A 32-bit signed integer. Booleans are the integers 1 and 0.
     I32,
 }
 
-/// The 8-bit type whose range contains a value's integers.
+/// An 8-bit integer type whose range contains all elements of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ByteType {
-    /// -128 to 127.
+    /// Signed bytes, -128 to 127.
     Signed,
-    /// 0 to 255.
+    /// Unsigned bytes, 0 to 255.
     Unsigned,
 }
 
 impl ByteType {
-    /// The kind of an 8-bit type; `None` for other types.
+    /// Returns the byte type of `Int8` and `UInt8`; `None` for other types.
     pub fn of(data_type: DataType) -> Option<Self> {
         match data_type {
             DataType::Int8 => Some(ByteType::Signed),
@@ -46,51 +47,53 @@ impl ByteType {
     }
 }
 
-/// The source of a value.
+/// Where the elements of a value come from.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// Supplied by the caller at every run.
+    /// The caller supplies the elements at every run.
     Input,
-    /// A constant with elements of the value's type.
+    /// The elements are a constant, convertible to the value's type.
     Constant(Constant),
-    /// Computed by the step with this index.
+    /// The step with this index in [`Program::steps`] computes the elements.
     Step(usize),
 }
 
-/// A tensor of a program.
+/// A tensor of a program: an input, a constant or an output of a step.
 #[derive(Clone, Debug)]
 pub struct Value {
     /// The type of the elements.
     pub scalar: Scalar,
-    /// Extents, outermost first.
+    /// The extent of each axis, outermost first.
     pub shape: Shape,
-    /// The source of the value.
+    /// Where the elements come from: the caller, a constant or a step.
     pub source: Source,
-    /// Whether the value is an intermediate result inside a program appended by [`Program::append`]. A back end stores
-    /// such values in full precision.
+    /// Whether a back end has to store the value in full precision, f32, in every precision mode. True of
+    /// intermediate results inside a program appended by [`Program::append`], and of values that callers
+    /// mark.
     pub is_inner: bool,
-    /// The 8-bit type that contains every element, if the elements are integers of such a range. A back end may store
-    /// them as bytes.
+    /// The 8-bit type whose range contains every element, if the elements are integers and such a type is
+    /// known. A back end may then store them as bytes.
     pub bytes: Option<ByteType>,
 }
 
 /// One primitive applied to values.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// The operation.
+    /// The operation that the step performs.
     pub primitive: Primitive,
-    /// The values it reads.
+    /// The values that the primitive reads, in the order that it defines.
     pub inputs: Vec<ValueId>,
-    /// The values it computes.
+    /// The values that the primitive computes, in the order that it defines.
     pub outputs: Vec<ValueId>,
-    /// Where the step comes from: an index whose meaning the caller defines, and which is carried through to reports.
+    /// Identifies where the step comes from, usually the index of an operator. The caller defines its
+    /// meaning, and reports repeat it.
     pub origin: usize,
 }
 
 /// Values, the steps that compute them, and the program's inputs and outputs.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
-    /// All values.
+    /// All values. A [`ValueId`] is an index into this list.
     pub values: Vec<Value>,
     /// All steps, in execution order.
     pub steps: Vec<Step>,
@@ -100,18 +103,19 @@ pub struct Program {
     pub outputs: Vec<ValueId>,
 }
 
-/// A step whose primitive does not accept its inputs, or that uses a value before it is computed.
+/// The error of an invalid program: a primitive does not accept its inputs, a step's outputs differ from what
+/// its primitive computes, or a value is used before it is computed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{primitive}: {reason}")]
 pub struct InvalidProgram {
-    /// The primitive's name.
+    /// The name of the primitive of the invalid step, or "output" if an output of the program has no value.
     pub primitive: &'static str,
-    /// What is wrong.
+    /// Why the step is invalid.
     pub reason: String,
 }
 
 impl Program {
-    /// The value with this id.
+    /// Returns the value with this id.
     ///
     /// # Panics
     ///
@@ -120,7 +124,7 @@ impl Program {
         &self.values[id.index()]
     }
 
-    /// The shape of the value.
+    /// Returns the shape of the value.
     ///
     /// # Panics
     ///
@@ -129,22 +133,23 @@ impl Program {
         &self.value(id).shape
     }
 
-    /// Adds an input.
+    /// Adds an input of this type and shape after the existing inputs. Returns its id.
     pub fn input(&mut self, scalar: Scalar, shape: Shape) -> ValueId {
         let id = self.push(Value { scalar, shape, source: Source::Input, is_inner: false, bytes: None });
         self.inputs.push(id);
         id
     }
 
-    /// Adds a constant.
+    /// Adds a constant whose elements have type `scalar` in the program, even if `constant` stores them in
+    /// another type. Returns its id.
     pub fn constant(&mut self, scalar: Scalar, constant: Constant) -> ValueId {
         let shape = constant.shape.clone();
         let bytes = ByteType::of(constant.data_type).filter(|_| scalar == Scalar::I32);
         self.push(Value { scalar, shape, source: Source::Constant(constant), is_inner: false, bytes })
     }
 
-    /// Declares that the value contains the elements of a tensor of this type. If that is an 8-bit type, a back end may
-    /// store them as bytes. Constants already have this information, and are not changed.
+    /// Declares that the value contains the elements of a tensor of this type. If it is an 8-bit type, a back
+    /// end may store the elements as bytes. Constants already have this information and are not changed.
     ///
     /// # Panics
     ///
@@ -157,7 +162,8 @@ impl Program {
         }
     }
 
-    /// Adds a step and returns its outputs, whose types and shapes are inferred from the primitive.
+    /// Adds a step and returns its outputs, whose types and shapes are inferred from the primitive. `origin`
+    /// is stored as [`Step::origin`].
     ///
     /// # Errors
     ///
@@ -184,8 +190,8 @@ impl Program {
         Ok(outputs)
     }
 
-    /// Appends the steps of another program under `origin`, with its inputs replaced by the values `inputs` of this
-    /// program. Returns its outputs as values of this program.
+    /// Appends the steps of another program, with `origin` as their [`Step::origin`] and with its inputs
+    /// replaced by the values `inputs` of this program. Returns its outputs as values of this program.
     ///
     /// # Panics
     ///
@@ -217,7 +223,7 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// The first step that violates this.
+    /// If a step violates this. The error describes the first such step.
     ///
     /// # Panics
     ///
@@ -263,13 +269,13 @@ impl fmt::Display for Program {
 }
 
 impl Primitive {
-    /// The parameters as text, without the name.
+    /// Returns the parameters of the primitive as displayable text, without its name.
     pub fn parameters(&self) -> impl fmt::Display {
         Details(self)
     }
 }
 
-/// The parameters of a primitive, for the text form of a [`Program`].
+/// Displays the parameters of a primitive, in the text form of a [`Program`] and in reports.
 struct Details<'a>(&'a Primitive);
 
 impl fmt::Display for Details<'_> {

@@ -1,4 +1,5 @@
-//! Rows: their elements are reduced, and then mapped together with the results of the reductions.
+//! [`Rows`], the primitive that reduces the elements of each row of a tensor and then computes an expression
+//! of the elements and the results of the reductions. A softmax or a normalization takes this form.
 
 use std::ops::Range;
 
@@ -9,40 +10,42 @@ use crate::{Expression, ReduceOp, Scalar};
 /// A computation for each row of a tensor. A row consists of the elements whose coordinates differ only along certain
 /// axes.
 ///
-/// Inputs are broadcast to `shape`. In expressions, `Input(k)` is the element of the k-th input. Indices from the
-/// number of inputs on refer to the results of the steps for the row, in order.
+/// Inputs are broadcast to `shape`. In expressions, `Input(k)` is the element of the k-th input. With n
+/// inputs, `Input(n + i)` is the result of step i for the row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rows {
     /// The shape of the tensor that contains the rows.
     pub shape: Shape,
-    /// The axes along a row.
+    /// The axes of `shape` along which the coordinates of a row's elements differ.
     pub axes: Range<usize>,
-    /// The steps. Each computes one element for each row, which later steps can use.
+    /// The steps, in order. Each computes one element for each row, which later steps and `result` can use.
     pub steps: Vec<RowStep>,
-    /// The final expression.
+    /// The expression that computes an output element, after all steps.
     pub result: Expression,
-    /// Whether the result has one element for each row rather than one for each element of the rows.
+    /// Whether the output has one element for each row rather than one for each element of the rows.
     pub is_folded: bool,
-    /// Whether rows are parts of longer rows. The order of summation within them does not matter.
+    /// Whether each row is only a part of a longer row. If so, kernels may add its elements in any order.
     pub is_part: bool,
-    /// The type of the output's elements. Integers are the result rounded towards zero.
+    /// The type of the output's elements. If it is `I32`, the value of `result` is rounded towards zero.
     pub scalar: Scalar,
 }
 
 /// A step that computes one element for each row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RowStep {
-    /// Evaluates an expression for each element and reduces the values.
+    /// Evaluates the expression for each element of the row and reduces the values to one.
     Fold(ReduceOp, Expression),
-    /// Evaluates an expression of values that do not vary along the row.
+    /// Evaluates the expression once for each row. It uses only inputs that do not vary along the row, and
+    /// results of earlier steps.
     Map(Expression),
-    /// Evaluates such an expression and reduces the values over the axis before the row's axes. Rows that are parts of
-    /// a longer row share the result.
+    /// Evaluates the expression once for each row, and reduces the values of the rows along the axis before
+    /// the row's axes. Rows that are parts of one longer row thus get the same value. The expression uses
+    /// only inputs that do not vary along the row, and results of earlier steps.
     Across(ReduceOp, Expression),
 }
 
 impl Rows {
-    /// The shape with one element for each row.
+    /// Returns `shape` with the row's axes reduced to extent 1, so that it has one element for each row.
     pub fn folded(&self) -> Shape {
         self.shape
             .iter()
@@ -51,12 +54,13 @@ impl Rows {
             .collect()
     }
 
-    /// The output's shape.
+    /// Returns the output's shape: one element for each row if `is_folded`, otherwise `shape`.
     pub fn output(&self) -> Shape {
         if self.is_folded { self.folded() } else { self.shape.clone() }
     }
 
-    /// The number of rows that an [`RowStep::Across`] reduces to one value.
+    /// Returns the number of rows that a [`RowStep::Across`] reduces to one value: the extent of the axis
+    /// before the row's axes, or 1 if there is none.
     ///
     /// # Panics
     ///
@@ -65,7 +69,7 @@ impl Rows {
         self.axes.start.checked_sub(1).map_or(1, |axis| self.shape[axis])
     }
 
-    /// The number of elements of a row.
+    /// Returns the number of elements of a row.
     ///
     /// # Panics
     ///
@@ -74,7 +78,8 @@ impl Rows {
         self.shape[self.axes.clone()].iter().product()
     }
 
-    /// Whether an input of this shape varies along a row.
+    /// Whether an input of this shape varies along a row: it has an extent other than 1 along one of the
+    /// row's axes.
     ///
     /// # Panics
     ///
@@ -84,7 +89,8 @@ impl Rows {
         self.axes.clone().any(|axis| axis >= missing && input[axis - missing] != 1)
     }
 
-    /// All expressions, each with whether it is evaluated for every element rather than once for each row.
+    /// Returns an iterator over the expressions of all steps and of the result. Each comes with a flag:
+    /// whether it is evaluated for every element rather than once for each row.
     pub fn expressions(&self) -> impl Iterator<Item = (&Expression, bool)> {
         let steps = self.steps.iter().map(|step| match step {
             RowStep::Fold(_, expression) => (expression, true),
@@ -93,7 +99,8 @@ impl Rows {
         steps.chain([(&self.result, !self.is_folded)])
     }
 
-    /// Returns an error that says why the rows do not fit inputs of these shapes, if they do not.
+    /// Checks that `axes` are axes of `shape`, and that each expression uses only what is available: inputs
+    /// of these shapes and earlier steps. The error says what is wrong.
     pub(crate) fn check(&self, inputs: &[&Shape]) -> Result<(), String> {
         if self.axes.start > self.axes.end || self.axes.end > self.shape.rank() {
             return Err(format!("{} has no axes {:?}", self.shape, self.axes));

@@ -1,8 +1,9 @@
-//! Runs programs of primitives on a GPU. A program is fused into kernels, translated to WGSL, laid out in memory,
-//! recorded and run.
+//! Compiles programs of GPU primitives and runs them. A program is fused into kernels, translated to WGSL,
+//! laid out in memory, recorded and run.
 //!
-//! The result of each stage can be inspected: [`fuse`] returns kernels, [`write()`] shaders, [`Layout`] the memory, and
-//! [`Plan`] all of them together. Operators and graphs are unknown to this crate; callers express them as primitives.
+//! The output of each stage can be inspected: [`fuse`] returns kernels, [`write()`] returns shaders,
+//! [`Layout`] holds the location of each value in memory, and [`Plan`] holds everything that a run executes.
+//! Operators and graphs are unknown to this crate; callers express them as primitives.
 
 mod device;
 mod execute;

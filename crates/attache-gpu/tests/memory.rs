@@ -1,17 +1,18 @@
-//! Memory of the host that a session uses. This is the only test of its process, since it measures the whole process.
+//! Measures the host memory that a session uses. This is the only test of its process, since it measures the
+//! whole process.
 #![cfg(target_os = "linux")]
 
 use attache_base::{Constant, Shape};
 use attache_gpu::{Backend, Device, DeviceOptions, PlanReport, Precision, Session, Submission, interface};
 use attache_gpu_ir::{ConvolutionGeometry, Primitive, Program, Scalar};
 
-/// Input and output channels of the layer.
+/// Number of input channels, and of output channels, of the program's convolution.
 const CHANNELS: usize = 3072;
 
-/// Bytes of its weights as f32.
+/// Bytes of the convolution's weights as f32.
 const WEIGHTS: usize = CHANNELS * CHANNELS * 4;
 
-/// A program of one layer with many weights.
+/// Returns a program of one pointwise convolution with many weights.
 fn program() -> Program {
     let mut program = Program::default();
     let data = program.input(Scalar::F32, Shape::from([1, 1, 1, CHANNELS]));
@@ -25,14 +26,15 @@ fn program() -> Program {
     program
 }
 
-/// Resident bytes of the process that are not backed by a file.
+/// Returns the resident bytes of the process that are not backed by a file.
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() << 10
 }
 
-/// A software device's memory is host memory, so the weights must be in it only once, in the device's format.
+/// A session keeps its weights only on the device. A software device's memory is host memory, so the process
+/// must contain the weights only once, in the device's format.
 #[test]
 fn the_device_alone_keeps_weights() {
     let options = DeviceOptions { backend: Some(Backend::Vulkan), ..DeviceOptions::default() };

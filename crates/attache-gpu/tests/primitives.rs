@@ -1,5 +1,6 @@
-//! Compares every primitive on a device with the interpreter. The shapes are generated from fixed seeds. The precisions
-//! are f32, and f16 with both storages: with the f16 type in shaders and without it.
+//! Compares every primitive on a device with the interpreter, with programs that are generated from fixed
+//! seeds. The precisions are f32, and f16 with both storage formats: with the f16 type in shaders and without
+//! it.
 //!
 //! Runs on the first Vulkan device, which may be a software one, under the Khronos validation layer. Fails if either is
 //! missing.
@@ -22,7 +23,7 @@ use attache_gpu_ir::{
 };
 use random::Random;
 
-/// The device, the precision and the submission method of a case.
+/// The configuration in which programs are checked: the device, the precision and the submission method.
 struct Form {
     device: Device,
     precision: Precision,
@@ -35,14 +36,16 @@ fn device(options: DeviceOptions) -> Device {
     Device::open(&options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on")
 }
 
-/// Compares the results of a program on the device with the interpreter's. In replay, also does so with each
-/// alternative variant. Returns the variants that were used, and `halves` if intermediate values were stored as f16.
+/// Checks that a program computes the same on the device as with the interpreter, within the tolerance of the
+/// precision. In replay, also checks each alternative variant. In 16-bit precisions, surrounds the program
+/// with maps as in [`between_others`]. Returns the variants that were used, and `halves` if intermediate
+/// values were stored as f16.
 fn check(form: &Form, random: &mut Random, label: &str, program: Program) -> BTreeSet<&'static str> {
     let program = if form.precision == Precision::F32 { program } else { between_others(&program) };
     check_integers(form, random, label, &program)
 }
 
-/// The same as [`check`], without adding maps around the program.
+/// Checks a program like [`check`], but without surrounding it with maps.
 fn check_integers(form: &Form, random: &mut Random, label: &str, program: &Program) -> BTreeSet<&'static str> {
     let tensors: Vec<HostTensor> = (program.inputs.iter())
         .map(|id| {
@@ -82,7 +85,7 @@ fn check_integers(form: &Form, random: &mut Random, label: &str, program: &Progr
     seen
 }
 
-/// Compares the outputs of a session with the expected ones.
+/// Runs a session with the inputs `tensors` and checks that its outputs are the expected ones.
 fn check_session(
     form: &Form,
     label: &str,
@@ -125,7 +128,8 @@ fn check_session(
                 Scalar::F32 => f64::from(f32::from_le_bytes(word)),
                 Scalar::I32 => f64::from(i32::from_le_bytes(word)),
             };
-            // Half a unit in the last place of f16 if the result is stored as f16.
+            // The tolerance includes half a unit in the last place of f16, since the output may have been
+            // stored as f16.
             let rounding = if form.precision == Precision::F32 { 0.0 } else { expected.abs() / 2048.0 };
             let limit = if scalar == Scalar::I32 { 0.0 } else { 1e-5 * scale + rounding };
             assert!((found - expected).abs() <= limit, "{label}: {found}, not {expected}, at {place} of\n{program}");
@@ -133,9 +137,9 @@ fn check_session(
     }
 }
 
-/// Surrounds the program with identity maps, so that it reads and writes values in the storage of intermediate values.
-/// Inputs and outputs remain f32. Each float value between the program and a map has a second reader, which prevents
-/// fusion.
+/// Surrounds the program with identity maps, so that it reads and writes values in the storage format of
+/// intermediate values. Inputs and outputs remain f32. Each float value between the program and a map has a
+/// second reader, which prevents fusion.
 fn between_others(program: &Program) -> Program {
     let mut all = Program::default();
     let mut others = Vec::new();
@@ -174,7 +178,7 @@ fn float(shape: &Shape) -> (Scalar, Shape) {
     (Scalar::F32, shape.clone())
 }
 
-/// A map of three operands that broadcast to a shape of a random rank.
+/// Generates a program of a map of three operands that broadcast to a shape of a random rank.
 fn map(random: &mut Random) -> Program {
     let rank = random.below(6);
     let shape: Shape = (0..rank).map(|_| random.pick(&[1, 2, 3, 4, 8])).collect();
@@ -301,7 +305,7 @@ fn convolution(random: &mut Random) -> Program {
     program
 }
 
-/// A convolution that is large enough for blocks of every shape.
+/// Generates a program of a convolution that is large enough for blocks of every shape.
 fn large_convolution(random: &mut Random) -> Program {
     let (channels, outputs) = (random.pick(&[6, 16, 40, 130]), random.pick(&[5, 32, 70, 128]));
     let [height, width]: [usize; 2] = random.pick(&[[1, 1], [1, 3], [7, 7], [20, 21]]);
@@ -326,8 +330,9 @@ fn large_convolution(random: &mut Random) -> Program {
     program
 }
 
-/// A convolution of another kernel's result, to which the result of a third kernel is added and which a fourth kernel
-/// reads, so that all of these values are stored in the format of intermediate values.
+/// Generates a program of a convolution of another kernel's output. The output of a third kernel is added to
+/// it, and a fourth kernel reads the sum, so that all of these values are stored in the format of
+/// intermediate values.
 fn inner_convolution(random: &mut Random) -> Program {
     let (channels, outputs) = (random.pick(&[8, 16, 24, 72]), random.pick(&[8, 12, 21, 64, 100]));
     let [rows, columns]: [usize; 2] = random.pick(&[[1, 1], [1, 1], [3, 3], [1, 4], [5, 2]]);
@@ -364,7 +369,7 @@ fn inner_convolution(random: &mut Random) -> Program {
     program
 }
 
-/// A convolution of an image of many tiles.
+/// Returns a program of a convolution of an image of `height` × `width`, with a window of this size.
 fn wide_image([height, width]: [usize; 2], [channels, outputs]: [usize; 2], window: [usize; 2]) -> Program {
     let output = [height + 1, width - 1];
     let (strides, dilations, before) = ([1, 1], [1, 1], [1, window[1] / 2]);
@@ -397,7 +402,8 @@ fn unpool(random: &mut Random) -> Program {
     one(Primitive::Unpool { size }, &[float(&shape), (Scalar::I32, shape.clone())])
 }
 
-/// A map of floats and integers to floats, with one of the functions.
+/// Generates a program of a map of floats and integers to floats, with a randomly chosen unary or binary
+/// function.
 fn functions(random: &mut Random) -> Program {
     let unary = [
         UnaryOp::Sine,
@@ -436,8 +442,8 @@ fn functions(random: &mut Random) -> Program {
     one(Primitive::Map { expression, shape: shape.clone(), scalar }, &[float(&shape), (Scalar::I32, shape)])
 }
 
-/// A map of integers of every magnitude: fixed-point products with a factor for each channel, and other integer
-/// operations.
+/// Generates a program of a map of integers of every magnitude: fixed-point products with a factor for each
+/// channel, and other integer operations.
 fn int_map(random: &mut Random) -> Program {
     let shape = random.image();
     let channels = shape[3];
@@ -473,7 +479,7 @@ fn int_map(random: &mut Random) -> Program {
     program
 }
 
-/// A convolution of integers whose sums overflow and wrap around.
+/// Generates a program of a convolution of 32-bit integers whose sums overflow and wrap around.
 fn int_convolution(random: &mut Random) -> Program {
     let data = random.image();
     let groups = random.pick(&[1, data[3]]);
@@ -495,7 +501,8 @@ fn int_convolution(random: &mut Random) -> Program {
     program
 }
 
-/// A convolution of signed or unsigned bytes, whose sums are converted to bytes again.
+/// Generates a program of a convolution of signed or unsigned bytes, whose sums are requantized to signed
+/// bytes.
 fn byte_convolution(random: &mut Random) -> Program {
     let channels = random.pick(&[1, 3, 4, 8, 12, 21, 64, 130]);
     let data = Shape::from([random.pick(&[1, 2]), 1 + random.below(20), 1 + random.below(20), channels]);
@@ -531,7 +538,7 @@ fn byte_convolution(random: &mut Random) -> Program {
     program
 }
 
-/// Bytes that are moved, repeated and combined.
+/// Generates a program that moves bytes by an index map, and multiplies the moved bytes by a row of bytes.
 fn byte_moves(random: &mut Random) -> Program {
     let mut program = index_map(random);
     let data_type = random.pick(&[DataType::Int8, DataType::UInt8]);
@@ -555,7 +562,7 @@ fn byte_moves(random: &mut Random) -> Program {
     program
 }
 
-/// A sum of integers along some axes.
+/// Generates a program of a sum of integers along some axes.
 fn int_sum(random: &mut Random) -> Program {
     let shape = random.image();
     let axes = (0..4).filter(|axis| *axis == 2 || random.below(2) == 0).collect();
@@ -610,7 +617,8 @@ fn matmul(random: &mut Random) -> Program {
     one(Primitive::MatMul { transposed }, &[left, right])
 }
 
-/// Outputs that are inputs, constants, reshaped, or named twice.
+/// Generates a program whose outputs are an input, a constant, a reshaped value, and a value that is listed
+/// twice.
 fn odd_outputs(random: &mut Random) -> Program {
     let mut program = Program::default();
     let shape = random.image();
@@ -626,7 +634,8 @@ fn odd_outputs(random: &mut Random) -> Program {
 /// A function that generates a program of one kind.
 type Draw = fn(&mut Random) -> Program;
 
-/// The kinds of programs, and how many of each are generated.
+/// The name and the generator of each kind of program, and how many programs of the kind the deep check
+/// generates.
 static KINDS: [(&str, Draw, usize); 30] = [
     ("map", map, 60),
     ("index_map", index_map, 40),
@@ -675,19 +684,21 @@ fn devices_compute_what_primitives_mean() {
         (Precision::F32, Submission::Encoder, frugal),
         (Precision::F16, Submission::Encoder, plain()),
     ];
-    // The first two use each variant. The others take minutes, so only the deep check runs them.
+    // The first two configurations use each variant. The others take minutes, so only the deep check runs
+    // them.
     all.into_iter().take(if is_deep() { 8 } else { 2 }).for_each(forms);
     on_matrices();
     validation::assert_silent();
 }
 
-/// Whether the deep check runs, which generates all programs. Otherwise a quarter of them is generated, since a driver
-/// that compiles on the CPU takes minutes for the rest.
+/// Whether the deep check runs (the variable `ATTACHE_DEEP` is set), which generates all programs. Otherwise
+/// about a quarter of them is generated, since a driver that compiles on the CPU takes minutes for the rest.
 fn is_deep() -> bool {
     std::env::var_os("ATTACHE_DEEP").is_some()
 }
 
-/// Checks programs of the wanted kinds and pairs of operators. Returns the variants that were used.
+/// Checks programs of the wanted kinds, and [`fused::pairs_of_operators`]. Returns the variants that were
+/// used.
 fn check_kinds(form: &Form, is_wanted: impl Fn(&str) -> bool) -> BTreeSet<&'static str> {
     let mut seen = BTreeSet::new();
     for (seed, (label, draw, count)) in KINDS.iter().enumerate().filter(|(_, (label, ..))| is_wanted(label)) {
@@ -708,8 +719,8 @@ fn has_matrices(form: &Form) -> bool {
     form.device.limits().matrices != Matrices::Absent
 }
 
-/// Checks convolutions with cooperative matrices, which are emulated if the device has none. Includes an image of many
-/// tiles.
+/// Checks convolutions with cooperative matrices, which are emulated if the device has none, and asserts that
+/// each variant that needs them was used.
 fn on_matrices() {
     let device = device(DeviceOptions { as_hardware: true, emulate_matrices: true, ..DeviceOptions::default() });
     let form = Form { device, precision: Precision::F16, submission: Submission::Replay };
@@ -722,7 +733,8 @@ fn on_matrices() {
     assert!(missing.is_empty(), "no case took {missing:?}");
 }
 
-/// Checks all kinds of programs with this precision, submission method and device.
+/// Checks all kinds of programs with this precision, submission method and device. In replay, also asserts
+/// that each variant that can apply was used.
 fn forms((precision, submission, options): (Precision, Submission, DeviceOptions)) {
     let form = Form { device: device(options), precision, submission };
     let mut seen = check_kinds(&form, |_| true);
@@ -747,7 +759,8 @@ fn forms((precision, submission, options): (Precision, Submission, DeviceOptions
     seen.extend(check(&form, &mut Random(97), "rows_group", one(long, &[float(&[2, 127, 89, 3].into())])));
     let large = Primitive::Reduce { reduction: ReduceOp::Sum, axes: vec![1, 2] };
     seen.extend(check(&form, &mut Random(98), "reduce_group", one(large, &[(Scalar::I32, [2, 120, 90, 3].into())])));
-    // Replay checks all alternatives, so that it also uses variants that are never the cheapest on software devices.
+    // Replay checks all alternatives, so that it also uses variants that are never chosen by priority on
+    // software devices.
     let may_be = |needs| match needs {
         VariantRequirement::Nothing | VariantRequirement::Bytes => true,
         VariantRequirement::F32Storage => precision == Precision::F32,

@@ -1,36 +1,38 @@
-//! Errors of a single operator, without its location in the model.
+//! Errors of a single operator: in shape inference or CPU evaluation ([`OpError`]), and in delegation
+//! ([`Unsupported`]). They do not contain the location of the operator in the model.
 
 /// Why the shapes of an operator can't be inferred or its outputs can't be computed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpError {
-    /// The model is invalid: no runtime could run it.
+    /// The operator is invalid, so no runtime could run the model. The text is the reason.
     #[error("{0}")]
     Invalid(String),
-    /// The model may be valid, but this case isn't implemented.
+    /// The operator may be valid, but this case of it isn't implemented. The text is the reason.
     #[error("{0}")]
     Unsupported(String),
 }
 
 impl OpError {
-    /// An error for an invalid model.
+    /// Creates the error for an invalid operator.
     pub fn invalid(reason: impl Into<String>) -> Self {
         OpError::Invalid(reason.into())
     }
 
-    /// An error for a case that isn't implemented.
+    /// Creates the error for a case of an operator that isn't implemented.
     pub fn unsupported(reason: impl Into<String>) -> Self {
         OpError::Unsupported(reason.into())
     }
 }
 
-/// Why a delegate does not take a node: its unsupported reason. Not a failure, since the node runs elsewhere.
+/// The reason why a delegate does not take a node. The model can still run, since another delegate or the CPU
+/// runs the node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unsupported(pub String);
 
 impl Unsupported {
-    /// The error for a node that is unsupported for this reason.
+    /// Creates the error for a node that is unsupported for this reason.
     pub fn new(reason: impl Into<String>) -> Self {
         Self(reason.into())
     }

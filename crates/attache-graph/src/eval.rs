@@ -1,5 +1,5 @@
-//! Evaluation: the interface through which an operator runs on the CPU. It provides inputs and outputs as slices,
-//! threads, a cache for packed weights, and access to the interpreter.
+//! Evaluation: the interface through which an operator runs on the CPU. [`Eval`] provides inputs and outputs
+//! as slices, threads, a cache for packed weights, and access to the interpreter.
 
 use std::any::Any;
 
@@ -7,46 +7,47 @@ use attache_base::{Constant, DataType, Element, Parallel, Quantization, Shape};
 
 use crate::OpError;
 
-/// A tensor to read. Its bytes are aligned for the element type.
+/// An input tensor of an evaluation. Its bytes are aligned for the element type.
 #[derive(Clone, Copy, Debug)]
 pub struct TensorRef<'a> {
     /// Type of the elements.
     pub data_type: DataType,
-    /// Extents, outermost first.
+    /// Extents per axis, outermost first.
     pub shape: &'a Shape,
-    /// Exactly as many bytes as the shape needs.
+    /// The elements in row-major order, in exactly as many bytes as the shape needs.
     pub bytes: &'a [u8],
-    /// Quantization parameters.
+    /// Quantization parameters; `None` for a tensor that is not quantized.
     pub quantization: Option<&'a Quantization>,
-    /// Whether the value is the same at every run.
+    /// Whether the tensor is a constant of the model, so that its value is the same in every run.
     pub is_constant: bool,
 }
 
-/// A tensor to write. Its bytes are aligned for the element type, and their initial content is arbitrary.
+/// An output tensor of an evaluation. Its bytes are aligned for the element type, and their initial content
+/// is arbitrary.
 #[derive(Debug)]
 pub struct TensorMut<'a> {
     /// Type of the elements.
     pub data_type: DataType,
-    /// Extents, outermost first.
+    /// Extents per axis, outermost first.
     pub shape: &'a Shape,
-    /// Exactly as many bytes as the shape needs.
+    /// Memory for the elements in row-major order, exactly as many bytes as the shape needs.
     pub bytes: &'a mut [u8],
-    /// Quantization parameters.
+    /// Quantization parameters; `None` for a tensor that is not quantized.
     pub quantization: Option<&'a Quantization>,
 }
 
 impl<'a> TensorRef<'a> {
-    /// The elements.
+    /// Returns the elements in row-major order.
     ///
     /// # Errors
     ///
-    /// Fails where the elements are of another type.
+    /// Fails if `T` does not represent the element type.
     pub fn values<T: Element>(&self) -> Result<&'a [T], OpError> {
         typed(self.data_type, T::DATA_TYPE)?;
         bytemuck::try_cast_slice(self.bytes).map_err(|error| OpError::invalid(format!("the tensor's bytes: {error}")))
     }
 
-    /// Integer elements of 32 or 64 bits, widened to 64 bits.
+    /// Returns the elements of an `INT32` or `INT64` tensor, widened to 64 bits.
     ///
     /// # Errors
     ///
@@ -60,11 +61,11 @@ impl<'a> TensorRef<'a> {
 }
 
 impl TensorMut<'_> {
-    /// The elements, to be written.
+    /// Returns the elements for writing, in row-major order.
     ///
     /// # Errors
     ///
-    /// Fails where the elements are of another type.
+    /// Fails if `T` does not represent the element type.
     pub fn values<T: Element>(&mut self) -> Result<&mut [T], OpError> {
         typed(self.data_type, T::DATA_TYPE)?;
         bytemuck::try_cast_slice_mut(self.bytes)
@@ -79,27 +80,31 @@ fn typed(is: DataType, expected: DataType) -> Result<(), OpError> {
     Err(OpError::unsupported(format!("a tensor of type {is} where {expected} is implemented")))
 }
 
-/// Services of the interpreter that an operator can call.
+/// Services of the interpreter that an operator can use during its evaluation: other subgraphs, outputs of
+/// unknown shape, and variables.
 pub trait Host {
-    /// Runs another subgraph of the model on these inputs and returns its outputs.
+    /// Runs another subgraph of the model on these inputs and returns the shape and the bytes of each of its
+    /// outputs.
     ///
     /// # Errors
     ///
     /// Fails where the subgraph fails, or where there is no interpreter.
     fn run_subgraph(&mut self, subgraph: usize, inputs: &[TensorRef<'_>]) -> Result<Vec<(Shape, Vec<u8>)>, OpError>;
 
-    /// Sets the value and shape of an output whose shape `infer` can't tell even from the input values.
+    /// Sets the shape and the bytes of the output with index `output`, whose shape `infer` can't tell even
+    /// from the input values.
     ///
     /// # Errors
     ///
-    /// Fails where the value does not fit the output, or where there is no interpreter.
+    /// Fails if there is no such output, if memory for the bytes cannot be allocated, or if there is no
+    /// interpreter.
     fn set_output(&mut self, output: usize, shape: Shape, bytes: &[u8]) -> Result<(), OpError> {
         let _ = (output, shape, bytes);
         Err(OpError::unsupported(NO_HOST))
     }
 
-    /// Sets the value that a variable input has at the next run, once the operator is done. `bytes` has the size of the
-    /// variable.
+    /// Sets the new value of the variable tensor that is the input with index `input`. The interpreter copies
+    /// `bytes`, which have the size of the variable, into the variable after the evaluation.
     ///
     /// # Errors
     ///
@@ -109,7 +114,7 @@ pub trait Host {
         Err(OpError::unsupported(NO_HOST))
     }
 
-    /// Runs a subgraph without inputs and outputs, unless it has run before.
+    /// Runs a subgraph without inputs and outputs, unless an earlier call has run it already.
     ///
     /// # Errors
     ///
@@ -119,7 +124,8 @@ pub trait Host {
         Err(OpError::unsupported(NO_HOST))
     }
 
-    /// The handle of the resource variable with this name. Every call returns the same handle.
+    /// Returns the handle of the resource variable with this name in this container. Calls with the same
+    /// names return the same handle.
     ///
     /// # Errors
     ///
@@ -129,61 +135,63 @@ pub trait Host {
         Err(OpError::unsupported(NO_HOST))
     }
 
-    /// The value of a resource variable; `None` before its first assignment.
+    /// Returns the value of a resource variable; `None` before its first assignment.
     ///
     /// # Errors
     ///
-    /// Fails where the handle is unknown, or where there is no interpreter.
+    /// Fails if no variable has this handle, or if there is no interpreter.
     fn variable(&self, handle: Handle) -> Result<Option<Constant>, OpError> {
         let _ = handle;
         Err(OpError::unsupported(NO_HOST))
     }
 
-    /// Sets a resource variable to a value of any type and shape.
+    /// Assigns a value of any type and shape to a resource variable.
     ///
     /// # Errors
     ///
-    /// Fails where the handle is unknown, or where there is no interpreter.
+    /// Fails if no variable has this handle, or if there is no interpreter.
     fn set_variable(&mut self, handle: Handle, value: Constant) -> Result<(), OpError> {
         let _ = (handle, value);
         Err(OpError::unsupported(NO_HOST))
     }
 }
 
-/// Error text of host services where there is no interpreter.
+/// Error text of the default methods of [`Host`], for hosts without an interpreter.
 const NO_HOST: &str = "it runs only within an interpreter";
 
-/// Identifies a resource variable; the run-time element of a tensor of type `RESOURCE`.
+/// Identifies a resource variable of an interpreter. An element of a tensor of type `RESOURCE` is a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handle(pub u64);
 
 impl Handle {
-    /// Bytes of a handle.
+    /// Size of an encoded handle in bytes.
     pub const SIZE: usize = 8;
 
-    /// Decodes the handle of a tensor with one element.
+    /// Decodes the bytes of a `RESOURCE` tensor with one element.
     ///
     /// # Errors
     ///
-    /// Fails where the bytes are not exactly one handle.
+    /// Fails if `bytes` are not exactly one handle.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, OpError> {
         let bytes =
             bytes.try_into().map_err(|_| OpError::invalid("a tensor of resources that does not hold just one"))?;
         Ok(Self(u64::from_le_bytes(bytes)))
     }
 
-    /// Encodes the handle as the bytes of an element.
+    /// Encodes the handle as the bytes of one element of a `RESOURCE` tensor.
     pub fn to_bytes(self) -> [u8; Self::SIZE] {
         self.0.to_le_bytes()
     }
 }
 
-/// Storage in which an operator keeps what it computes once: packed weights, tables, scratch buffers.
+/// Storage of a node for a value that its operator computes in one run and uses again in later runs: packed
+/// weights, tables, scratch buffers.
 #[derive(Default)]
 pub struct Cache(Option<Box<dyn Any + Send>>);
 
 impl Cache {
-    /// The cached value; `make` computes it where none of this type is cached.
+    /// Returns the cached value. If none of the type `T` is cached, computes it with `make` and replaces what
+    /// is cached.
     pub fn get_or_make<T: Any + Send>(&mut self, make: impl FnOnce() -> T) -> &mut T {
         if !self.0.as_ref().is_some_and(|kept| kept.is::<T>()) {
             self.0 = Some(Box::new(make()));
@@ -192,31 +200,32 @@ impl Cache {
     }
 }
 
-/// The context of one evaluation on the CPU.
+/// Everything that one evaluation of an operator on the CPU reads, writes and uses.
 pub struct Eval<'a> {
-    /// The inputs in the file's order, `None` for an optional input that is left out.
+    /// The inputs in the model file's order; `None` for an optional input that is left out.
     pub inputs: Vec<Option<TensorRef<'a>>>,
-    /// The outputs.
+    /// The outputs in the model file's order. Empty if their shapes can't be inferred, in which case the
+    /// operator calls [`Host::set_output`].
     pub outputs: Vec<TensorMut<'a>>,
-    /// Kept from run to run; cleared when a shape changes.
+    /// The node's cache, kept from run to run and cleared when a shape of an input or output changes.
     pub cache: &'a mut Cache,
-    /// The thread pool.
+    /// The threads on which kernels run their tasks.
     pub parallel: &'a dyn Parallel,
-    /// The interpreter around the operator.
+    /// The services of the interpreter that runs the operator.
     pub host: &'a mut dyn Host,
 }
 
 impl<'a> Eval<'a> {
-    /// A required input.
+    /// Returns the input with this index, which the operator requires.
     ///
     /// # Errors
     ///
-    /// Fails where the input is missing.
+    /// Fails if the input is left out or does not exist.
     pub fn input(&self, index: usize) -> Result<TensorRef<'a>, OpError> {
         self.optional(index).ok_or_else(|| OpError::invalid(format!("input {index} is missing")))
     }
 
-    /// An optional input.
+    /// Returns the input with this index; `None` if it is left out or does not exist.
     pub fn optional(&self, index: usize) -> Option<TensorRef<'a>> {
         self.inputs.get(index).copied().flatten()
     }

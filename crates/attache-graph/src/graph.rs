@@ -1,11 +1,11 @@
-//! The graph: tensors, and nodes in topological order.
+//! The graph of a model's subgraph ([`Graph`]): tensors, and nodes in topological order.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::{Fact, Op};
 
-/// Identifies a tensor of a graph.
+/// Identifies a tensor of a graph by its index in [`Graph::tensors`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TensorId(pub u32);
 
@@ -14,68 +14,71 @@ pub struct TensorId(pub u32);
 pub struct NodeId(pub u32);
 
 impl TensorId {
-    /// Index in [`Graph::tensors`].
+    /// Returns the index of the tensor in [`Graph::tensors`].
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
 impl NodeId {
-    /// Index in [`Graph::nodes`].
+    /// Returns the index of the node in [`Graph::nodes`].
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// A tensor: its name and what is known about it.
+/// A tensor of a graph: its name and what is known about it.
 #[derive(Clone, Debug)]
 pub struct Tensor {
-    /// Name in the file; may be empty and need not be unique.
+    /// Name in the model file; may be empty and need not be unique.
     pub name: String,
-    /// What is known about it.
+    /// What is known about the tensor: element type, shape, value, quantization parameters.
     pub fact: Fact,
 }
 
-/// An operator applied to tensors.
+/// A node: an operator with the tensors that it reads and writes.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// The operator.
+    /// The operator, with its attributes.
     pub op: Arc<dyn Op>,
-    /// The inputs; `None` for an optional input that is left out.
+    /// The tensors that the operator reads, in the order of its inputs; `None` for an optional input that is
+    /// left out.
     pub inputs: Vec<Option<TensorId>>,
-    /// The outputs.
+    /// The tensors that the operator writes, in the order of its outputs.
     pub outputs: Vec<TensorId>,
-    /// Ascending indices of the file's operators that this node implements.
+    /// The operators of the model file that this node implements: their indices in the subgraph, ascending.
     pub origins: Vec<usize>,
 }
 
 /// One subgraph of a model.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
-    /// Name in the file.
+    /// Name of the subgraph in the model file.
     pub name: String,
-    /// All tensors. Passes add tensors and never remove any, so the file's indices stay valid.
+    /// All tensors. Graph passes add tensors and never remove any, so the model file's tensor indices stay
+    /// valid.
     pub tensors: Vec<Tensor>,
     /// All nodes, in execution order.
     pub nodes: Vec<Node>,
-    /// Tensors that the caller provides.
+    /// The inputs of the subgraph: tensors whose values the caller provides.
     pub inputs: Vec<TensorId>,
-    /// Tensors that the caller reads. One may be an input or a constant, or be listed twice.
+    /// The outputs of the subgraph: tensors that the caller reads. One may also be an input or a constant, or
+    /// be listed twice.
     pub outputs: Vec<TensorId>,
 }
 
-/// Error for a graph with wrong order or indices.
+/// Error of [`Graph::validate`]: the first node that breaks a rule, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("node {node}: {reason}")]
 pub struct InvalidGraph {
-    /// Index of the node; the number of nodes where a graph output is wrong.
+    /// Index of the node in [`Graph::nodes`], or the number of nodes if an output of the graph is wrong.
     pub node: usize,
-    /// What is wrong with it.
+    /// What is wrong with the node or with the output of the graph.
     pub reason: String,
 }
 
 impl Graph {
-    /// A tensor.
+    /// Returns the tensor with this id.
     ///
     /// # Panics
     ///
@@ -84,7 +87,7 @@ impl Graph {
         &self.tensors[id.index()]
     }
 
-    /// What is known about a tensor.
+    /// Returns what is known about the tensor with this id.
     ///
     /// # Panics
     ///
@@ -93,7 +96,7 @@ impl Graph {
         &self.tensors[id.index()].fact
     }
 
-    /// A node.
+    /// Returns the node with this id.
     ///
     /// # Panics
     ///
@@ -102,18 +105,19 @@ impl Graph {
         &self.nodes[id.index()]
     }
 
-    /// Adds a tensor.
+    /// Adds a tensor to the graph and returns its id.
     pub fn add_tensor(&mut self, name: impl Into<String>, fact: Fact) -> TensorId {
         self.tensors.push(Tensor { name: name.into(), fact });
         TensorId(self.tensors.len() as u32 - 1)
     }
 
-    /// The facts of a node's inputs.
+    /// Returns the facts of the node's inputs, in their order; `None` for an optional input that is left out.
     pub fn input_facts(&self, node: &Node) -> Vec<Option<&Fact>> {
         node.inputs.iter().map(|id| id.map(|id| self.fact(id))).collect()
     }
 
-    /// The node that produces each tensor.
+    /// Returns for each tensor the node that writes it; `None` for graph inputs, constants, variables and
+    /// tensors that nothing writes.
     pub fn producers(&self) -> Vec<Option<NodeId>> {
         let mut producers = vec![None; self.tensors.len()];
         for (index, node) in self.nodes.iter().enumerate() {
@@ -124,7 +128,8 @@ impl Graph {
         producers
     }
 
-    /// The nodes that read each tensor, once for each input slot.
+    /// Returns for each tensor the nodes that read it, in execution order. A node that reads the tensor
+    /// through several of its inputs is listed once per input.
     pub fn consumers(&self) -> Vec<Vec<NodeId>> {
         let mut consumers = vec![Vec::new(); self.tensors.len()];
         for (index, node) in self.nodes.iter().enumerate() {
@@ -135,11 +140,13 @@ impl Graph {
         consumers
     }
 
-    /// Checks that indices exist, that no tensor is produced twice and that every tensor is produced before it is read.
+    /// Checks that all tensors of nodes and graph outputs exist, that no tensor is written twice, that no
+    /// node writes a graph input, a constant or a variable, and that every tensor has a value or is written
+    /// before a node or the caller reads it.
     ///
     /// # Errors
     ///
-    /// Fails with the first node or graph output that breaks these rules.
+    /// Fails with the first node that breaks these rules, or else with the first such graph output.
     ///
     /// # Panics
     ///

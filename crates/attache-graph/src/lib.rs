@@ -1,7 +1,8 @@
-//! The graph of a model, the facts about its tensors, and the trait that every operator implements.
+//! The graph of a model ([`Graph`]), the facts known about its tensors ([`Fact`]), and the trait that every
+//! operator implements ([`Op`]), with the interfaces through which an operator runs on the CPU ([`Eval`]) and
+//! is lowered to GPU primitives ([`Lowering`]).
 //!
-//! Independent of files, kernels and devices: an operator's CPU form gets slices and threads, its GPU form emits
-//! primitives.
+//! The crate depends on neither model files, nor kernels, nor devices.
 
 mod error;
 mod eval;

@@ -1,5 +1,6 @@
-//! Lowering: the interface through which an operator emits its GPU primitives. Inputs are values of a [`Program`] that
-//! the operator extends.
+//! Lowering: the interface through which an operator emits its GPU primitives. [`Lowering`] gives the
+//! operator the facts of its inputs and outputs and collects the primitives in a [`Program`]; the result is
+//! [`Lowered`].
 
 use attache_base::{Constant, DataType, Shape};
 use attache_gpu_ir::{Expression, IntExpression, Primitive, Program, Scalar, ValueId};
@@ -10,30 +11,34 @@ mod view;
 
 pub use view::AffineParameters;
 
-/// How a device computes with quantized tensors.
+/// How the GPU computes with quantized tensors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Quantized {
-    /// As floats: constants are dequantized, operators compute on the floats that the quantized elements represent, and
-    /// each result is rounded to the values that its output's scale and zero point can represent.
+    /// Quantized tensors are computed as floats: constants are dequantized, operators compute on the floats
+    /// that the quantized elements represent, and each output is rounded to the values that its scale and
+    /// zero point can represent.
     #[default]
     View,
-    /// As the stored integers, in the arithmetic of TensorFlow Lite's reference kernels.
+    /// Quantized tensors are computed as the stored integers, in the arithmetic of TensorFlow Lite's
+    /// reference kernels, with bit-exact results.
     Exact,
 }
 
 /// A node lowered to primitives.
 #[derive(Clone, Debug)]
 pub struct Lowered {
-    /// The primitives. Its inputs are the node inputs listed in `reads`, its outputs are the node's outputs.
+    /// The primitives. The program's inputs are the node's inputs listed in `reads`, its outputs are all
+    /// outputs of the node in their order.
     pub program: Program,
-    /// Indices of the node's inputs that the program reads, in the order of the program's inputs.
+    /// Indices of the node's inputs that the program reads, in the order of the program's inputs. Constant
+    /// inputs are not listed, since they are values of the program.
     pub reads: Vec<usize>,
 }
 
-/// Facts of a node's inputs and outputs.
+/// Facts of a node's inputs (`None` for an optional input that is left out) and of its outputs.
 type Facts<'a> = (Vec<Option<&'a Fact>>, Vec<&'a Fact>);
 
-/// Builds the [`Lowered`] form of a node.
+/// The lowering of one node in progress. The node's operator emits primitives through its methods.
 pub struct Lowering<'a> {
     inputs: Vec<Option<&'a Fact>>,
     outputs: Vec<&'a Fact>,
@@ -45,11 +50,11 @@ pub struct Lowering<'a> {
 }
 
 impl<'a> Lowering<'a> {
-    /// Lowers a node to primitives.
+    /// Lowers a node of the graph to primitives, with quantized tensors computed as `quantized` says.
     ///
     /// # Errors
     ///
-    /// Fails with the reason where the operator, its attributes or its tensors are not supported on a device.
+    /// Fails with the reason if the operator, its attributes or its tensors are not supported on a GPU.
     pub fn lower(graph: &Graph, node: &Node, quantized: Quantized) -> Result<Lowered, Unsupported> {
         match quantized {
             Quantized::View => view::lower(graph, node),
@@ -60,8 +65,8 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// Lowers a node whose operator sees the facts `inputs` and `outputs`; `stored` are the facts as the graph states
-    /// them.
+    /// Lowers a node. The operator gets the facts `inputs` and `outputs`, in which quantized tensors may be
+    /// floats; `stored` are the facts as the graph states them.
     fn of(node: &Node, (inputs, outputs): Facts<'a>, stored: Facts<'a>) -> Result<Lowered, Unsupported> {
         let (values, made) = (vec![None; inputs.len()], vec![None; outputs.len()]);
         let (program, reads) = (Program::default(), Vec::new());
@@ -75,8 +80,8 @@ impl<'a> Lowering<'a> {
             let id = made.ok_or_else(|| Unsupported::new(format!("its GPU form makes no output {index}")))?;
             let stated = (made_scalar(fact.data_type)?, known(fact)?);
             let value = self.program.value(id);
-            // Window indices (argmax pooling) are integers in a tensor that the file declares as float: only the bits
-            // matter.
+            // Argmax pooling stores integer indices in an output that the model file declares as float. Its
+            // value is of integers, and the bits are stored unchanged.
             let same_scalar = value.scalar == stated.0 || value.scalar == Scalar::I32;
             if !same_scalar || &value.shape != stated.1 {
                 return Err(Unsupported::new(format!("its GPU form makes {}, not {}", value.shape, stated.1)));
@@ -87,17 +92,17 @@ impl<'a> Lowering<'a> {
         Ok(Lowered { program: self.program, reads: self.reads })
     }
 
-    /// Whether an input is present.
+    /// Whether the node has an input with this index that is not left out.
     pub fn has_input(&self, index: usize) -> bool {
         self.inputs.get(index).is_some_and(Option::is_some)
     }
 
-    /// Number of inputs, including optional ones that are left out.
+    /// Returns the number of inputs of the node, including optional ones that are left out.
     pub fn input_count(&self) -> usize {
         self.inputs.len()
     }
 
-    /// The fact of a required input. In [`Quantized::View`] a quantized tensor has type float.
+    /// Returns the fact of a required input. In [`Quantized::View`] a quantized tensor is of type `FLOAT32`.
     ///
     /// # Errors
     ///
@@ -106,7 +111,7 @@ impl<'a> Lowering<'a> {
         self.inputs.get(index).copied().flatten().ok_or_else(|| Unsupported::new(format!("input {index} is missing")))
     }
 
-    /// The shape of an input.
+    /// Returns the shape of a required input.
     ///
     /// # Errors
     ///
@@ -115,7 +120,7 @@ impl<'a> Lowering<'a> {
         known(self.input_fact(index)?)
     }
 
-    /// The fact of an output. In [`Quantized::View`] a quantized tensor has type float.
+    /// Returns the fact of an output. In [`Quantized::View`] a quantized tensor is of type `FLOAT32`.
     ///
     /// # Errors
     ///
@@ -124,7 +129,8 @@ impl<'a> Lowering<'a> {
         self.outputs.get(index).copied().ok_or_else(|| Unsupported::new(format!("there is no output {index}")))
     }
 
-    /// The fact of an input as the graph states it, with its quantized type even in [`Quantized::View`].
+    /// Returns the fact of a required input as the graph states it, with its quantized type even in
+    /// [`Quantized::View`].
     ///
     /// # Errors
     ///
@@ -133,7 +139,8 @@ impl<'a> Lowering<'a> {
         self.stored.0.get(index).copied().flatten().ok_or_else(|| Unsupported::new(format!("input {index} is missing")))
     }
 
-    /// The fact of an output as the graph states it, with its quantized type even in [`Quantized::View`].
+    /// Returns the fact of an output as the graph states it, with its quantized type even in
+    /// [`Quantized::View`].
     ///
     /// # Errors
     ///
@@ -142,7 +149,7 @@ impl<'a> Lowering<'a> {
         self.stored.1.get(index).copied().ok_or_else(|| Unsupported::new(format!("there is no output {index}")))
     }
 
-    /// The shape of an output.
+    /// Returns the shape of an output.
     ///
     /// # Errors
     ///
@@ -151,7 +158,7 @@ impl<'a> Lowering<'a> {
         known(self.output_fact(index)?)
     }
 
-    /// The integers of a constant input: axes, paddings, sizes.
+    /// Returns the elements of a constant integer input, such as axes, paddings or sizes.
     ///
     /// # Errors
     ///
@@ -162,7 +169,9 @@ impl<'a> Lowering<'a> {
         constant.integers().ok_or_else(|| Unsupported::new(format!("input {index} does not hold integers")))
     }
 
-    /// An input as a value of the program; a constant where the input is constant.
+    /// Returns the value of the program that represents an input of the node. The first call for an input
+    /// adds it to the program, as a constant if the input is constant and as an input of the program
+    /// otherwise.
     ///
     /// # Errors
     ///
@@ -186,11 +195,12 @@ impl<'a> Lowering<'a> {
         Ok(id)
     }
 
-    /// An input of 32-bit integers that another node computes, whatever element type the file declares.
+    /// Adds an input whose 32-bit elements are read as integers, even if the model file declares them as
+    /// floats, and returns its value. Such inputs are the indices that argmax pooling computes.
     ///
     /// # Errors
     ///
-    /// Fails where the input is missing, constant, not of 32 bits, or of unknown shape.
+    /// Fails if the input is missing, constant, not of 32-bit elements, of unknown shape or without elements.
     pub fn integer_input(&mut self, index: usize) -> Result<ValueId, Unsupported> {
         let fact = self.input_fact(index)?;
         if fact.constant.is_some() || fact.data_type.bits() != Some(32) {
@@ -200,7 +210,9 @@ impl<'a> Lowering<'a> {
         Ok(self.program.input(Scalar::I32, known(fact)?.clone()))
     }
 
-    /// An input converted to floats: integers of any width are read as floats of the same value.
+    /// Returns the value of an input read as floats: a computed integer input of any width is added to the
+    /// program as an input of floats of the same values. A constant keeps its type, as in
+    /// [`input`](Self::input).
     ///
     /// # Errors
     ///
@@ -214,11 +226,11 @@ impl<'a> Lowering<'a> {
         Ok(self.program.input(Scalar::F32, known(fact)?.clone()))
     }
 
-    /// An input that must be of type `FLOAT32`, as a value.
+    /// Returns the value of an input that must be of type `FLOAT32`, as [`input`](Self::input) does.
     ///
     /// # Errors
     ///
-    /// Fails where the input is missing, of unknown shape, or of another type.
+    /// Fails if the input is missing, of unknown shape, without elements, or of another type.
     pub fn float_input(&mut self, index: usize) -> Result<ValueId, Unsupported> {
         use DataType::{Float32, Int4, Int8, Int16, UInt8};
         let is_float = |fact: &&Fact| fact.data_type == Float32;
@@ -232,7 +244,8 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// Adds a constant to the program and returns its value.
+    /// Adds a constant to the program and returns its value. A device that stores floats as f16 rounds the
+    /// elements.
     ///
     /// # Errors
     ///
@@ -242,7 +255,8 @@ impl<'a> Lowering<'a> {
         Ok(self.program.constant(scalar, constant))
     }
 
-    /// A constant kept in full precision, even where the device stores floats as f16.
+    /// Adds a constant to the program that is stored in f32 even if the device stores floats as f16, and
+    /// returns its value.
     ///
     /// # Errors
     ///
@@ -253,12 +267,12 @@ impl<'a> Lowering<'a> {
         Ok(id)
     }
 
-    /// The shape of a value.
+    /// Returns the shape of a value of the program.
     pub fn shape(&self, id: ValueId) -> &Shape {
         self.program.shape(id)
     }
 
-    /// The constant behind a value, where it is one.
+    /// Returns the constant of a value of the program; `None` if the value is not a constant.
     pub fn constant_of(&self, id: ValueId) -> Option<&Constant> {
         match &self.program.value(id).source {
             attache_gpu_ir::Source::Constant(constant) => Some(constant),
@@ -266,7 +280,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// Emits a primitive and returns its first output.
+    /// Emits a primitive that reads the values `inputs`, and returns the value of its first output.
     ///
     /// # Errors
     ///
@@ -275,7 +289,7 @@ impl<'a> Lowering<'a> {
         Ok(self.emit_all(primitive, inputs)?[0])
     }
 
-    /// Emits a primitive and returns all its outputs.
+    /// Emits a primitive that reads the values `inputs`, and returns the values of all its outputs.
     ///
     /// # Errors
     ///
@@ -284,8 +298,8 @@ impl<'a> Lowering<'a> {
         Ok(self.program.step(primitive, inputs, 0)?)
     }
 
-    /// Emits an elementwise map with an integer result over inputs broadcast to `shape`. Booleans become 1 and 0,
-    /// floats are rounded towards zero.
+    /// Emits an elementwise map whose inputs are broadcast to `shape` and whose float results are converted
+    /// to integers, and returns its value. Booleans become 1 and 0, floats are rounded towards zero.
     ///
     /// # Errors
     ///
@@ -299,7 +313,8 @@ impl<'a> Lowering<'a> {
         self.emit(Primitive::Map { expression, shape: shape.clone(), scalar: Scalar::I32 }, inputs)
     }
 
-    /// Emits an elementwise map of integers over inputs broadcast to `shape`. An identity map emits nothing.
+    /// Emits an elementwise map in integer arithmetic over inputs broadcast to `shape`, and returns its
+    /// value. For an identity map, emits nothing and returns the input.
     ///
     /// # Errors
     ///
@@ -316,7 +331,8 @@ impl<'a> Lowering<'a> {
         self.emit(Primitive::IntMap { expression, shape: shape.clone() }, inputs)
     }
 
-    /// Emits an elementwise map with a float result over inputs broadcast to `shape`. An identity map emits nothing.
+    /// Emits an elementwise map in float arithmetic with a float result, over inputs broadcast to `shape`,
+    /// and returns its value. For an identity map, emits nothing and returns the input.
     ///
     /// # Errors
     ///
@@ -329,16 +345,16 @@ impl<'a> Lowering<'a> {
         self.emit(Primitive::Map { expression, shape: shape.clone(), scalar: Scalar::F32 }, inputs)
     }
 
-    /// Emits a reshape, unless the value already has this shape.
+    /// Returns the value reshaped to `shape`: emits a reshape, unless the value already has this shape.
     ///
     /// # Errors
     ///
-    /// Fails where the element counts differ.
+    /// Fails if the numbers of elements differ.
     pub fn reshape(&mut self, id: ValueId, shape: &Shape) -> Result<ValueId, Unsupported> {
         if self.shape(id) == shape { Ok(id) } else { self.emit(Primitive::Reshape(shape.clone()), &[id]) }
     }
 
-    /// Declares a value as an output of the node.
+    /// Declares the value `id` as the output of the node with index `index`.
     ///
     /// # Errors
     ///
@@ -363,15 +379,16 @@ fn known(fact: &Fact) -> Result<&Shape, Unsupported> {
 
 fn scalar(data_type: DataType) -> Result<Scalar, Unsupported> {
     match data_type {
-        // F16 is read as F32 values; the device decides how to store it.
+        // A `FLOAT16` tensor becomes a value of floats; the device decides how it is stored.
         DataType::Float32 | DataType::Float16 => Ok(Scalar::F32),
         DataType::Int32 | DataType::Int16 | DataType::Int8 | DataType::UInt8 | DataType::Bool => Ok(Scalar::I32),
         other => Err(Unsupported::new(format!("tensors of type {other} are not supported"))),
     }
 }
 
-/// Like [`scalar`], for constants and node outputs, where 64-bit integers are indices or axes and fit in 32 bits.
-/// Graph inputs of 64 bits can hold anything and are not supported.
+/// Returns the type of a value for a constant, an output of the node, or an input that is converted. Like
+/// [`scalar`], but accepts `INT64`, whose elements are then indices or axes and fit in 32 bits. Other inputs
+/// of the program of 64 bits can hold anything and are not supported.
 fn made_scalar(data_type: DataType) -> Result<Scalar, Unsupported> {
     if data_type == DataType::Int64 { Ok(Scalar::I32) } else { scalar(data_type) }
 }

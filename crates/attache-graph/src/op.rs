@@ -1,4 +1,5 @@
-//! The trait that every operator implements. Each operator has one file with its shape inference, CPU and GPU forms.
+//! The trait that every operator implements ([`Op`]), with the types of its results. Each operator is one
+//! file with its shape inference, its CPU implementation and its GPU lowering.
 
 use std::fmt;
 
@@ -6,99 +7,106 @@ use attache_base::{Constant, Shape};
 
 use crate::{Eval, Fact, Inferred, Lowering, OpError, Unsupported};
 
-/// An operator with its attributes.
+/// An operator of the model, including its attributes.
 pub trait Op: fmt::Debug + Send + Sync {
-    /// TensorFlow Lite's name, such as `CONV_2D`, or the code of a custom operator.
+    /// Returns TensorFlow Lite's name of the operator, such as `CONV_2D`, or the code of a custom operator.
     fn name(&self) -> &str;
 
-    /// Types and shapes of the outputs. `inputs` are in the file's order, `None` for an optional input that is left
-    /// out. A shape is unknown where it depends on an input whose value is not known yet.
+    /// Returns the types and shapes of the outputs. `inputs` are in the model file's order, `None` for an
+    /// optional input that is left out. An output's shape is `None` if it depends on an input value or shape
+    /// that is not known yet.
     ///
     /// # Errors
     ///
-    /// Fails where the inputs do not fit the operator, or its attributes are not implemented for them.
+    /// Fails if the inputs do not fit the operator, or if its attributes are not implemented for these
+    /// inputs.
     fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError>;
 
-    /// Checks that the operator is defined for the scales of its inputs and outputs. Called after `infer` has accepted
-    /// the inputs; `outputs` have the number and the types that `infer` returned.
+    /// Checks that the operator is defined for the quantization parameters of its inputs and outputs. Called
+    /// after `infer` has accepted the inputs; `outputs` have the number and the types that `infer` returned.
     ///
     /// # Errors
     ///
-    /// Fails where there is no arithmetic for these scales.
+    /// Fails if the operator has no arithmetic for these scales and zero points.
     fn check_scales(&self, inputs: &[Option<&Fact>], outputs: &[&Fact]) -> Result<(), OpError> {
         let _ = (inputs, outputs);
         Ok(())
     }
 
-    /// The value of the only output, where it follows from the inputs' shapes or ranks alone.
+    /// Returns the value of the only output if it follows from the shapes or ranks of the inputs alone (as
+    /// SHAPE's does); `None` otherwise.
     fn value_of_shapes(&self, inputs: &[Option<&Fact>]) -> Option<Constant> {
         let _ = inputs;
         None
     }
 
-    /// Computes the outputs on the CPU. Inputs and outputs have the types and shapes that `infer` accepted and
-    /// returned.
+    /// Computes the outputs on the CPU. `eval` contains inputs and outputs of the types and shapes that
+    /// `infer` accepted and returned.
     ///
     /// # Errors
     ///
     /// Fails where the inputs' values are invalid or the operator is not implemented for them.
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError>;
 
-    /// Emits the operator as device primitives.
+    /// Lowers the operator: emits the GPU primitives that compute its outputs into `lowering`.
     ///
     /// # Errors
     ///
-    /// Fails with the unsupported reason where the operator can't run on a device.
+    /// Fails with the reason if the operator can't run on a GPU.
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let _ = lowering;
         Err(Unsupported::new("it has no GPU form"))
     }
 
-    /// Whether the only output is the first input in another shape, so that no work is needed where the two may share
-    /// memory.
+    /// Whether the operator only changes the shape: its only output has the elements of its first input, so
+    /// the operator does no work if both share memory.
     fn is_reshape(&self) -> bool {
         false
     }
 
-    /// Whether the operator only converts between quantized elements and floats or between scales, and which it does.
+    /// Returns the kind of conversion, if the operator does nothing but convert between quantized elements
+    /// and floats or between quantization parameters; `None` for all other operators.
     fn conversion(&self) -> Option<Conversion> {
         None
     }
 
-    /// Whether the operator has an effect besides its outputs that its tensors do not show. It must neither be removed
-    /// nor be reordered relative to other operators with side effects.
+    /// Whether the operator has an effect besides writing its outputs that is not visible from its inputs and
+    /// outputs. Such an operator must neither be removed nor be reordered relative to others with side
+    /// effects.
     fn has_side_effects(&self) -> bool {
         false
     }
 
-    /// How the operator uses a resource variable, as far as the variable's name and shape are concerned.
+    /// Returns how the operator uses a resource variable, if it creates the handle of one or assigns one;
+    /// `None` for all other operators, reads of variables included.
     fn variable_use(&self) -> Option<VariableUse<'_>> {
         None
     }
 
-    /// Approximate number of multiply-adds of one evaluation, which limits are checked against. `None` where the number
-    /// of elements read or written is a fair measure, or where a required shape isn't known. Saturates instead of
-    /// overflowing.
+    /// Returns the approximate number of multiply-adds of one evaluation, which is checked against limits.
+    /// `None` if the number of elements read or written is a fair measure, or if a required shape isn't
+    /// known. Saturates instead of overflowing.
     fn multiply_adds(&self, inputs: &[Option<&Shape>], outputs: &[&Shape]) -> Option<u64> {
         let _ = (inputs, outputs);
         None
     }
 
-    /// Number of arithmetic operations of one evaluation, for cost reports. By default twice
-    /// [`multiply_adds`](Self::multiply_adds), and `None` where that is `None`.
+    /// Returns the number of arithmetic operations of one evaluation, for cost reports. By default twice
+    /// [`multiply_adds`](Self::multiply_adds), and `None` if that is `None`.
     fn operations(&self, inputs: &[Option<&Shape>], outputs: &[&Shape]) -> Option<u64> {
         Some(self.multiply_adds(inputs, outputs)?.saturating_mul(2))
     }
 
-    /// Upper bound of the memory that one evaluation on the CPU takes besides its inputs and outputs. Zero where that
-    /// is at most the size of inputs and outputs, or where a required shape isn't known. Saturates instead of
-    /// overflowing.
+    /// Returns an upper bound of the memory in bytes that one evaluation on the CPU takes besides its inputs
+    /// and outputs. Zero if that is at most the size of inputs and outputs, or if a required shape isn't
+    /// known. Saturates instead of overflowing.
     fn working_memory(&self, inputs: &[Option<&Fact>], outputs: &[&Shape]) -> WorkingMemory {
         let _ = (inputs, outputs);
         WorkingMemory::default()
     }
 
-    /// Why this operator can't run, where it is a placeholder for one that isn't implemented.
+    /// Returns the reason why the operator can't run, if it is a placeholder for one that isn't implemented;
+    /// `None` for implemented operators.
     fn missing(&self) -> Option<&str> {
         None
     }
@@ -107,27 +115,27 @@ pub trait Op: fmt::Debug + Send + Sync {
 /// Memory, in bytes, that an operator takes on the CPU besides its inputs and outputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkingMemory {
-    /// Kept from run to run: packed constants.
+    /// Bytes that are kept from run to run: packed constants.
     pub kept: u64,
-    /// Released after each run.
+    /// Bytes that are released after each run: scratch buffers.
     pub scratch: u64,
 }
 
 impl WorkingMemory {
-    /// Sum of both.
+    /// Returns the sum of `kept` and `scratch` in bytes, saturating.
     pub fn total(self) -> u64 {
         self.kept.saturating_add(self.scratch)
     }
 }
 
-/// What an operator does with a resource variable.
+/// What an operator does with a resource variable, as far as the inference of its shape needs to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VariableUse<'a> {
     /// The only output is the handle of the variable with this name.
     Handle {
-        /// The container's name.
+        /// Name of the container, the namespace of the variable.
         container: &'a str,
-        /// The variable's name in the container.
+        /// Name of the variable, unique in the container.
         name: &'a str,
     },
     /// Assigns the value of one input to the variable whose handle is another input.
@@ -139,23 +147,25 @@ pub enum VariableUse<'a> {
     },
 }
 
-/// What an operator that only changes the representation of its elements converts to.
+/// The kind of a conversion, an operator that changes only the representation of its elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conversion {
-    /// To quantized elements with the output's type and scale.
+    /// Quantizes or requantizes: converts floats or quantized elements to quantized elements with the
+    /// output's type, scale and zero point.
     ToStored,
-    /// To the floats that the quantized elements represent.
+    /// Dequantizes: converts quantized elements to the floats that they represent.
     ToReal,
 }
 
-/// Placeholder for an operator that isn't implemented, so that the rest of the file can still be inspected.
+/// Placeholder for an operator that isn't implemented, so that the rest of the model can still be imported
+/// and inspected. It has no CPU implementation and no GPU lowering.
 #[derive(Debug)]
 pub struct UnresolvedOperator {
-    /// The operator's name.
+    /// The operator's name in the model file.
     pub name: String,
-    /// Why it can't run.
+    /// The reason why the operator can't run.
     pub reason: String,
-    /// Types and shapes of its outputs, as stated by the file.
+    /// Types and shapes of the operator's outputs, as stated by the model file.
     pub outputs: Vec<Inferred>,
 }
 

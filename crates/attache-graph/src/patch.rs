@@ -1,4 +1,5 @@
-//! Changes to a graph, as values: a rule returns a patch and the rewriter applies it.
+//! Changes to a graph as values: a graph pass returns a [`Patch`], and the code that runs the passes applies
+//! it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,13 +7,15 @@ use attache_base::Constant;
 
 use crate::{Graph, NodeId, TensorId};
 
-/// A change to a graph.
+/// A change to a graph: tensors that become constants, inputs of nodes that are replaced, and nodes that are
+/// removed.
 #[derive(Clone, Debug, Default)]
 pub struct Patch {
-    /// Tensors whose value has become known.
+    /// Tensors that become constants, each with its value.
     pub constants: Vec<(TensorId, Constant)>,
-    /// Pairs of a tensor and an equal tensor that is read instead. The first is never an output of the graph, and the
-    /// second is never itself replaced by the patch.
+    /// Pairs of a tensor and a tensor of equal value, which all nodes that read the first one read instead.
+    /// The first tensor is never an output of the graph, and the second is never itself replaced by the
+    /// patch.
     pub replace: Vec<(TensorId, TensorId)>,
     /// Nodes to remove.
     pub remove: Vec<NodeId>,
@@ -24,12 +27,13 @@ impl Patch {
         self.constants.is_empty() && self.replace.is_empty() && self.remove.is_empty()
     }
 
-    /// Applies the change, in time proportional to the graph and the patch. Node indices shift, so a patch is valid
-    /// only for the graph it was made from.
+    /// Applies the change to the graph from which the patch was computed, in time proportional to the sizes
+    /// of the graph and the patch. Removing nodes changes the [`NodeId`]s of later nodes, so a patch is valid
+    /// for no other graph.
     ///
     /// # Panics
     ///
-    /// Panics where the patch names a tensor that the graph does not have.
+    /// Panics if a tensor in `constants` does not exist in the graph.
     pub fn apply(self, graph: &mut Graph) {
         for (id, constant) in self.constants {
             let fact = &mut graph.tensors[id.index()].fact;

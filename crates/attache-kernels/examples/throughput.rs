@@ -15,7 +15,7 @@ use attache_kernels::softmax::softmax;
 use attache_kernels::transpose_convolution::{PackedTransposeFilter, transpose_convolve};
 use attache_kernels::{AlignedFloats, Engine, Isa};
 
-/// Median duration of a call in seconds.
+/// Returns the median duration of `call`, in seconds.
 fn median(mut call: impl FnMut()) -> f64 {
     call();
     let start = Instant::now();
@@ -234,8 +234,8 @@ fn measure(engine: Engine, wanted: &[String]) {
     groups.iter().filter(|(name, _)| !any || chosen(name)).for_each(|(_, group)| group(engine));
 }
 
-/// Arguments name groups of kernels; without a group, all groups are measured. `best` restricts the single-threaded
-/// measurements to the best instruction set.
+/// Measures the groups of kernels named by the arguments, or all groups if none is named. The argument `best`
+/// restricts the single-threaded measurements to the best instruction set.
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     for isa in Isa::available().into_iter().rev() {

@@ -8,8 +8,8 @@ struct Line([f32; 16]);
 
 /// An `f32` buffer whose first element is aligned to 64 bytes.
 ///
-/// Loading a vector that does not straddle two cache lines takes half the time, so tensors in such memory make every
-/// kernel faster.
+/// A vector load that straddles two cache lines takes twice as long as one that does not, so kernels run
+/// faster on tensors in such buffers.
 #[derive(Clone, Default)]
 pub struct AlignedFloats {
     lines: Vec<Line>,
@@ -17,7 +17,7 @@ pub struct AlignedFloats {
 }
 
 impl AlignedFloats {
-    /// A buffer of `length` zeros.
+    /// Returns a buffer of `length` zeros.
     pub fn zeros(length: usize) -> Self {
         Self { lines: vec![Line([0.0; 16]); length.div_ceil(16)], length }
     }

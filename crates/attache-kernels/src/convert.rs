@@ -3,7 +3,8 @@
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 
-/// Converts every element to f32, which is exact. Uses the processor's conversion instructions if available.
+/// Converts every element of `source` to f32, which is exact. Uses the processor's conversion instructions if
+/// available.
 ///
 /// # Panics
 ///
@@ -12,7 +13,7 @@ pub fn f16_to_f32(source: &[f16], target: &mut [f32]) {
     source.convert_to_f32_slice(target);
 }
 
-/// Rounds every element to the nearest f16, ties to even.
+/// Rounds every element of `source` to the nearest f16, ties to even.
 ///
 /// # Panics
 ///

@@ -21,22 +21,25 @@ use crate::{Engine, Isa, scratch};
 pub struct Convolution {
     /// Number of images.
     pub batches: usize,
-    /// Extents of one input image.
+    /// Extents of one input image, `[height, width, channels]`.
     pub input: [usize; 3],
-    /// Extents of one output image.
+    /// Extents of one output image, `[height, width, channels]`.
     pub output: [usize; 3],
-    /// Height and width of the kernel.
+    /// Height and width of the kernel, in taps.
     pub kernel: [usize; 2],
-    /// Input pixels between adjacent windows (output pixels in a transposed convolution), at least 1.
+    /// Vertical and horizontal distance between adjacent windows, at least 1, in input pixels (in output
+    /// pixels for a transposed convolution).
     pub strides: [usize; 2],
-    /// Pixels between adjacent taps of a window, at least 1.
+    /// Vertical and horizontal distance between adjacent taps of a window, in pixels, at least 1.
     pub dilations: [usize; 2],
-    /// Padding above and to the left.
+    /// Rows of padding above the input and columns of padding to its left. For a transposed convolution, the
+    /// output rows and columns cropped there.
     pub before: [usize; 2],
     /// Number of channel groups, which are convolved independently; divides both channel counts. Ignored by depthwise
     /// convolution.
     pub groups: usize,
-    /// Lower and upper bound of the output.
+    /// Lower and upper bound to which f32 outputs are clamped. Quantized kernels use the bounds of their
+    /// epilogue instead.
     pub clamp: (f32, f32),
 }
 
@@ -47,7 +50,12 @@ impl Convolution {
         assert!(self.strides.iter().chain(&self.dilations).all(|size| *size > 0), "strides and dilations are positive");
     }
 
-    /// Outputs and depth (N and K) of one group's matrix. A filter of `filter` elements contains one matrix per group.
+    /// Returns the outputs and the depth (N and K) of the weight matrix of one group.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the groups do not divide the channels, or if `filter` elements are not one such matrix per
+    /// group.
     pub(crate) fn matrix(&self, filter: usize) -> [usize; 2] {
         let groups = self.groups;
         let divides = |channels: usize| groups > 0 && channels.is_multiple_of(groups);
@@ -90,7 +98,8 @@ impl PackedFilter {
     }
 }
 
-/// Convolves `input` with a filter that was packed for the same convolution. Uses the filter's instruction set.
+/// Convolves `input` (`[batches, height, width, channels]`) with a filter that was packed for the same
+/// convolution, and writes `output`. Uses the filter's instruction set.
 ///
 /// # Panics
 ///
@@ -109,12 +118,13 @@ pub fn convolve(engine: Engine, convolution: &Convolution, input: &[f32], filter
     unsafe { direct.run(engine, input, 0.0, &filter.groups, &convolution.clamp, output.as_mut_ptr()) }
 }
 
-/// A convolution whose output pixels may be at any pitch. Transposed convolution runs one per phase of its strides.
+/// Parameters of a convolution whose output rows and pixels may be any distance apart. An ordinary
+/// convolution runs one; a transposed convolution runs one per phase of its strides.
 #[derive(Clone, Copy)]
 pub(crate) struct DirectConvolution {
     pub(crate) batches: usize,
     pub(crate) input: [usize; 3],
-    /// Number of windows, vertically and horizontally.
+    /// Number of windows (output pixels), vertically and horizontally.
     pub(crate) windows: [usize; 2],
     pub(crate) kernel: [usize; 2],
     pub(crate) strides: [usize; 2],
@@ -122,9 +132,9 @@ pub(crate) struct DirectConvolution {
     /// Padding above and to the left; negative if the first windows start inside the input.
     pub(crate) before: [isize; 2],
     pub(crate) groups: usize,
-    /// Elements between images of the output.
+    /// Distance between adjacent images of the output, in elements.
     pub(crate) image: usize,
-    /// Elements between rows and between pixels of the output.
+    /// Distances between adjacent rows and between adjacent pixels of the output, in elements.
     pub(crate) pitch: [usize; 2],
 }
 
@@ -137,11 +147,12 @@ struct View<T> {
     tap: [usize; 2],
 }
 
-/// Maximum number of scratch elements for a band of rows, unless a single row needs more.
+/// Maximum number of input elements that are copied to scratch memory for a band of output rows, unless a
+/// single row needs more.
 const BAND: usize = 1 << 17;
 
-/// Operands of a direct convolution: the input and its padding value, one matrix per group, and how sums become
-/// outputs.
+/// Operands of a direct convolution: the input, the value of its padding, one weight matrix per group, the
+/// epilogue that converts sums to outputs, and the output.
 struct ConvolutionOperands<'a, T, F, M: Matrix<T, F>> {
     input: &'a [T],
     fill: T,
@@ -150,11 +161,12 @@ struct ConvolutionOperands<'a, T, F, M: Matrix<T, F>> {
     output: Shared<M::Output>,
 }
 
-/// Elements allocated beyond the requested ones, because integer matrices read slightly past each row.
+/// Spare elements at the end of scratch buffers, because integer matrices read up to three bytes past each
+/// segment.
 const SLACK: usize = 4;
 
 impl DirectConvolution {
-    /// The direct convolution of an ordinary convolution with a dense output.
+    /// Returns the direct convolution that computes `convolution` with a dense output.
     pub(crate) fn new(convolution: &Convolution) -> Self {
         let [height, width, channels] = convolution.output;
         Self {
@@ -171,7 +183,8 @@ impl DirectConvolution {
         }
     }
 
-    /// Runs the convolution with one matrix per group. `fill` is the value of the padding.
+    /// Runs the convolution with one weight matrix per group. `fill` is the value of padding elements, and
+    /// `finish` is the epilogue that the matrices apply to sums (clamping or requantization).
     ///
     /// # Safety
     /// The output channels of every window (for all groups) must be writable at `output` and not accessed by other
@@ -211,7 +224,8 @@ impl DirectConvolution {
         });
     }
 
-    /// Number of taps of a window that are contiguous in one segment, and number of elements per segment.
+    /// Returns the number of taps per segment and the number of elements per segment. A segment is a part of
+    /// one group's window that is contiguous in memory.
     pub(crate) fn segment(&self) -> (usize, usize) {
         let channels = self.input[2] / self.groups;
         let taps = match (self.gathers(), self.groups == 1 && self.dilations[1] == 1) {
@@ -222,7 +236,7 @@ impl DirectConvolution {
         (taps, taps * channels)
     }
 
-    /// Input pixels along an axis that `windows` adjacent windows cover.
+    /// Returns the number of input pixels along `axis` that `windows` adjacent windows span.
     fn covered(&self, axis: usize, windows: usize) -> usize {
         (windows - 1) * self.strides[axis] + (self.kernel[axis].max(1) - 1) * self.dilations[axis] + 1
     }
@@ -233,13 +247,15 @@ impl DirectConvolution {
         self.before[axis] <= 0 && last <= self.input[axis] as isize
     }
 
-    /// Whether whole windows are gathered: rows too short for a tile, no taps at all, or mostly padding.
+    /// Whether whole windows are gathered (im2col): if output rows are too short for a tile, if there are no
+    /// taps, or if rows with their padding would be mostly padding.
     fn gathers(&self) -> bool {
         let narrow = self.windows[1] < 4 && self.windows[0] > 1;
         narrow || self.kernel.contains(&0) || self.covered(1, self.windows[1]) > 2 * self.input[1] + 64
     }
 
-    /// Computes rows `units` of the output, counted over all images.
+    /// Computes the output rows `units`, counted over all images, for the output channels of `panels` in each
+    /// group.
     unsafe fn run_rows<T: Pod, F, M: Matrix<T, F>>(
         &self,
         units: Range<usize>,
@@ -296,8 +312,9 @@ impl DirectConvolution {
         }
     }
 
-    /// Fills `buffer` with the input rows that windows from output row `y` on read, with `fill` outside of the input.
-    /// If `shared`, each input row is copied once, otherwise once for each row of windows.
+    /// Fills `buffer` with the input rows, `padded` pixels wide, that windows from output row `y` on read,
+    /// with `fill` outside of the input. If `shared`, each input row is copied once, otherwise once for each
+    /// row of windows.
     fn copy_rows<T: Copy>(&self, image: &[T], fill: T, y: usize, shared: bool, padded: usize, buffer: &mut [T]) {
         for (index, target) in buffer.chunks_exact_mut((padded * self.input[2]).max(1)).enumerate() {
             let row = if shared {
@@ -323,8 +340,10 @@ impl DirectConvolution {
         target[left + count..].fill(fill);
     }
 
+    /// Multiplies the windows of `rows` output rows by the `panels` of each group's matrix.
     /// # Safety
-    /// Every window of `rows` rows must be readable through the view; `output` as in `run`.
+    /// Every window of these rows must be readable through the view, and their outputs must be writable at
+    /// `output` and not accessed by other threads.
     unsafe fn multiply_band<T: Copy, F, M: Matrix<T, F>>(
         &self,
         view: &View<T>,
@@ -355,7 +374,8 @@ impl DirectConvolution {
         }
     }
 
-    /// Computes pixels `units` of the output, counted over all images, a few windows at a time.
+    /// Computes the output pixels `units`, counted over all images, from windows that are copied to scratch
+    /// memory a few at a time (im2col).
     unsafe fn run_gathered<T: Pod, F, M: Matrix<T, F>>(
         &self,
         units: Range<usize>,
@@ -381,7 +401,8 @@ impl DirectConvolution {
         });
     }
 
-    /// Multiplies gathered windows, one run of evenly spaced output pixels at a time.
+    /// Multiplies the gathered windows of `pixels` by the matrix of `group`, one run of evenly spaced output
+    /// pixels at a time.
     fn multiply_gathered<T: Copy, F, M: Matrix<T, F>>(
         &self,
         pixels: Range<usize>,
@@ -411,7 +432,8 @@ impl DirectConvolution {
         }
     }
 
-    /// Copies the window of pixel `[y, x]`, with `fill` outside of the input.
+    /// Copies the window of output pixel `at` (`[y, x]`) to `window`, for the group whose first channel is
+    /// `first`. Taps outside of the input are set to `fill`.
     fn gather<T: Copy>(&self, image: &[T], fill: T, at: [usize; 2], first: usize, window: &mut [T]) {
         let [height, width, all] = self.input;
         let channels = all / self.groups;

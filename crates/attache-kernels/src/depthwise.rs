@@ -82,7 +82,7 @@ pub fn depthwise(
     });
 }
 
-/// Computes one output element after the other, without a copy of the input.
+/// Computes one output element after the other, without a copy of the input with repeated channels.
 fn convolve_sparsely(convolution: &Convolution, input: &[f32], filter: &PackedDepthwise, output: &mut [f32]) {
     let Convolution { input: [height, width, channels], output: [rows, columns, outputs], kernel, .. } = *convolution;
     let Convolution { strides, dilations, before, clamp: (lower, upper), .. } = *convolution;
@@ -106,7 +106,7 @@ fn convolve_sparsely(convolution: &Convolution, input: &[f32], filter: &PackedDe
     }
 }
 
-/// Computes a convolution with as many input channels as output channels.
+/// Computes a convolution with as many input channels as output channels, with output rows split over tasks.
 fn convolve_channels(
     engine: Engine,
     convolution: &Convolution,
@@ -131,31 +131,33 @@ fn convolve_channels(
     });
 }
 
-/// The taps along one axis that are inside of `extent`, for a window that starts at `first`.
+/// Returns the taps along one axis that are inside of the input's `extent` pixels, for a window that starts
+/// at pixel `first`.
 fn taps(first: isize, kernel: usize, dilation: usize, extent: usize) -> Range<usize> {
     let steps = |distance: isize| (distance.max(0) as usize).div_ceil(dilation).min(kernel);
     let end = steps(extent as isize - first);
     steps(-first).min(end)..end
 }
 
-/// Computes one row of the output.
+/// Kernel that computes one row of the output.
 struct Row<'a> {
     filter: &'a PackedDepthwise,
     /// One image, with as many channels as the output.
     input: &'a [f32],
     output: &'a mut [f32],
-    /// Input width.
+    /// Width of the input, in pixels.
     width: usize,
     columns: usize,
-    /// Kernel width.
+    /// Width of the kernel, in taps.
     kernel: usize,
     stride: usize,
     dilation: usize,
     before: usize,
     /// Vertical taps that are inside of the input.
     down: Range<usize>,
-    /// Offset of the input row of the first of these taps, and distance to the next tap's row, in elements.
+    /// Offset in `input` of the row that the first tap of `down` reads, in elements.
     first: usize,
+    /// Distance between the input rows that adjacent vertical taps read, in elements.
     step: usize,
     clamp: (f32, f32),
 }
@@ -190,8 +192,9 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Computes all output columns: several at once where their windows lie horizontally inside the input, the
-    /// remaining ones one at a time.
+    /// Computes all output columns: several at once where their windows are horizontally inside the input,
+    /// the remaining ones one at a time. `KERNEL` and `STRIDE` are the kernel width and horizontal stride, or
+    /// 0 for those without a specialized version.
     #[inline(always)]
     fn columns<S: Simd, const KERNEL: usize, const STRIDE: usize>(&mut self, simd: S) {
         let covered = (self.kernel.max(1) - 1) * self.dilation + 1;
@@ -225,8 +228,8 @@ impl Multiversioned for Row<'_> {
     }
 }
 
-/// Computes `PIXELS` adjacent outputs starting at column `x`, for any kernel. The same taps of each window must be
-/// inside of the input.
+/// Kernel that computes `PIXELS` adjacent output pixels starting at column `x`, for any kernel, and returns
+/// `PIXELS`. The windows of all these pixels must have the same taps inside of the input.
 struct Span<'r, 'a, const PIXELS: usize> {
     row: &'r mut Row<'a>,
     x: usize,
@@ -275,8 +278,8 @@ impl<const PIXELS: usize> Multiversioned for Span<'_, '_, PIXELS> {
     }
 }
 
-/// Computes `PIXELS` adjacent outputs starting at column `x`, whose windows (`KERNEL` undilated taps, `STRIDE` pixels
-/// apart) are horizontally inside of the input.
+/// Kernel that computes `PIXELS` adjacent output pixels starting at column `x`, and returns `PIXELS`. Their
+/// windows (`KERNEL` undilated taps wide, `STRIDE` pixels apart) must be horizontally inside of the input.
 struct Tile<'r, 'a, const PIXELS: usize, const KERNEL: usize, const STRIDE: usize> {
     row: &'r mut Row<'a>,
     x: usize,
@@ -299,7 +302,8 @@ impl<const PIXELS: usize, const KERNEL: usize, const STRIDE: usize> Multiversion
 }
 
 impl<const PIXELS: usize, const KERNEL: usize, const STRIDE: usize> Tile<'_, '_, PIXELS, KERNEL, STRIDE> {
-    /// Computes all channels. `FULL` means that the window is square and also vertically inside of the input.
+    /// Computes all channels of the tile's pixels. `FULL` means that the first `KERNEL` vertical taps, and no
+    /// others, are inside of the input, so that the loop over them has a constant length.
     #[inline(always)]
     fn channels<S: Simd, const FULL: bool>(&mut self, simd: S) {
         let Row { filter, input, first, step, before, clamp, .. } = *self.row;
@@ -328,7 +332,7 @@ impl<const PIXELS: usize, const KERNEL: usize, const STRIDE: usize> Tile<'_, '_,
         }
     }
 
-    /// Computes `count` channels of adjacent output pixels. With `WHOLE`, `count` is a full vector.
+    /// Computes `count` channels of the tile's pixels. `WHOLE` means that `count` is a full vector.
     ///
     /// # Safety
     /// The channels of the windows must be readable at the block's source, those of the output pixels writable at its
@@ -363,7 +367,8 @@ impl<const PIXELS: usize, const KERNEL: usize, const STRIDE: usize> Tile<'_, '_,
         }
     }
 
-    /// Accumulates one row of the windows. Adjacent windows share columns, and each column is loaded once.
+    /// Adds the products of one row of the windows to `sums`. Adjacent windows share columns, and each column
+    /// is loaded once.
     ///
     /// # Safety
     /// All columns that the windows cover must be readable at `source`, and `KERNEL` vectors at `weights`.
@@ -392,7 +397,8 @@ impl<const PIXELS: usize, const KERNEL: usize, const STRIDE: usize> Tile<'_, '_,
     }
 }
 
-/// Parameters for one vector of channels. They are copied, so the stores cannot alias them and they stay in registers.
+/// Parameters for one vector of channels. They are local copies, so the stores cannot alias them and they
+/// stay in registers.
 struct Block<S: Simd> {
     down: Range<usize>,
     weights: *const f32,
@@ -404,7 +410,8 @@ struct Block<S: Simd> {
 }
 
 impl<S: Simd> Block<S> {
-    /// The parameters for `channel`, with `size` vectors of weights per block.
+    /// Returns the parameters for the vector of channels that starts at `channel`; each block of weights has
+    /// `size` vectors.
     #[inline(always)]
     fn at(&self, channel: usize, size: usize) -> Self {
         Self {

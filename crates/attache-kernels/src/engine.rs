@@ -7,24 +7,25 @@ use attache_base::Parallel;
 
 use crate::Isa;
 
-/// The execution resources of a kernel.
+/// The execution resources that a kernel runs on.
 #[derive(Clone, Copy)]
 pub struct Engine<'a> {
-    /// The instruction set.
+    /// The instruction set to run kernels with. Kernels with packed weights use the one that the weights were
+    /// packed for instead.
     pub isa: Isa,
-    /// The threads.
+    /// The threads to split the work over.
     pub parallel: &'a dyn Parallel,
 }
 
 impl<'a> Engine<'a> {
-    /// The best instruction set of this processor, and these threads.
+    /// Returns an engine with the best instruction set that this processor supports and the given threads.
     pub fn new(parallel: &'a dyn Parallel) -> Self {
         Self { isa: Isa::detect(), parallel }
     }
 
-    /// The number of tasks, at most `limit`, into which to split work of about `nanoseconds` in total. One if starting
-    /// threads would cost more than it saves; otherwise a few per thread, so that a slow thread does not delay the
-    /// others.
+    /// Returns the number of tasks, from 1 to `limit`, into which to split work that takes one thread about
+    /// `nanoseconds`: 1 if starting threads would cost more than it saves, otherwise a few per thread, so
+    /// that a slow thread does not delay the others.
     pub(crate) fn tasks(&self, nanoseconds: f64, limit: usize) -> usize {
         let threads = self.parallel.threads();
         if threads <= 1 || nanoseconds < 20e3 {
@@ -33,7 +34,7 @@ impl<'a> Engine<'a> {
         ((nanoseconds / 8e3) as usize).clamp(2, threads * 4).min(limit).max(1)
     }
 
-    /// Calls `task` once with each index below `tasks`.
+    /// Calls `task` once with each index below `tasks`, on the engine's threads.
     pub(crate) fn for_each(&self, tasks: usize, task: impl Fn(usize) + Sync) {
         if tasks <= 1 || self.parallel.threads() <= 1 {
             return (0..tasks).for_each(task);
@@ -49,7 +50,8 @@ impl<'a> Engine<'a> {
         assert!(next.into_inner() >= tasks, "every task was run");
     }
 
-    /// Calls `task` with each chunk of `chunk` elements (the last one may be shorter) and the chunk's index.
+    /// Splits `data` into chunks of `chunk` elements (the last one may be shorter), and calls `task` with the
+    /// index and the elements of each, on the engine's threads.
     pub(crate) fn for_each_chunk<T: Send>(&self, data: &mut [T], chunk: usize, task: impl Fn(usize, &mut [T]) + Sync) {
         let (length, chunk) = (data.len(), chunk.max(1));
         let pointer = Shared(data.as_mut_ptr());
@@ -62,7 +64,7 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// A pointer shared by tasks that write disjoint parts.
+/// A raw pointer shared by tasks that each write a disjoint part of the memory it points to.
 #[derive(Clone, Copy)]
 pub(crate) struct Shared<T>(pub(crate) *mut T);
 

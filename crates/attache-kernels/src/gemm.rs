@@ -11,10 +11,10 @@ use crate::engine::Shared;
 use crate::simd::{Isa, Multiversioned, Simd};
 use crate::{AlignedFloats, Engine};
 
-/// Vectors per full panel.
+/// Width of a full panel, in vectors.
 const PANEL_VECTORS: usize = 2;
 
-/// Weights and bias, packed for one instruction set.
+/// Weights and bias of a matrix product, packed for one instruction set.
 #[derive(Clone)]
 pub struct PackedMatrix {
     isa: Isa,
@@ -33,11 +33,13 @@ impl PackedMatrix {
         Self::pack_strided(isa, [outputs, depth], weights, [depth, 1], bias)
     }
 
-    /// Packs weights whose elements are `strides` apart along outputs and depth (`[1, outputs]` for a K × N matrix).
+    /// Packs weights of `outputs` columns (N) and `depth` terms per sum (K), and one bias per output (zero if
+    /// there is none). `strides` are the distances in `weights`, in elements, between adjacent outputs and
+    /// between adjacent terms: `[1, outputs]` for a K × N matrix.
     ///
     /// # Panics
     ///
-    /// Panics if the lengths of `weights` or `bias` do not match.
+    /// Panics if `weights` is too short or `bias` does not have `outputs` elements.
     pub fn pack_strided(
         isa: Isa,
         [outputs, depth]: [usize; 2],
@@ -68,33 +70,33 @@ impl PackedMatrix {
         matrix
     }
 
-    /// Columns of C (N).
+    /// Returns the number of columns of C (N).
     pub fn outputs(&self) -> usize {
         self.outputs
     }
 
-    /// Terms of each sum (K).
+    /// Returns the number of terms of each sum (K).
     pub fn depth(&self) -> usize {
         self.depth
     }
 
-    /// Memory used, in bytes.
+    /// Returns the memory used, in bytes.
     pub fn bytes(&self) -> usize {
         size_of::<Self>() + size_of_val(&self.values[..])
     }
 
-    /// The instruction set that the weights are packed for.
+    /// Returns the instruction set that the weights are packed for.
     pub fn isa(&self) -> Isa {
         self.isa
     }
 
-    /// The outputs of a panel.
+    /// Returns the outputs (columns of C) that a panel computes.
     fn columns(&self, panel: usize) -> Range<usize> {
         let full = PANEL_VECTORS * self.isa.lanes();
         panel * full..((panel + 1) * full).min(self.outputs)
     }
 
-    /// Columns of a panel, including the zero padding of its last vector.
+    /// Returns the number of columns of a panel, including the zero padding of its last vector.
     fn width(&self, panel: usize) -> usize {
         self.columns(panel).len().next_multiple_of(self.isa.lanes())
     }
@@ -109,8 +111,9 @@ impl PackedMatrix {
     }
 }
 
-/// Multiplies `rows` rows of A, `a_stride` elements apart, with the matrix and stores them as rows of C, `c_stride`
-/// elements apart. Elements of C between the outputs and the stride are not modified.
+/// Multiplies `rows` rows of A, `a_stride` elements apart, by the packed weights, adds the bias, clamps to
+/// `clamp`, and stores the rows of C `c_stride` elements apart. Elements of C between the last output of a
+/// row and the next row are not modified.
 ///
 /// # Panics
 ///
@@ -152,7 +155,8 @@ pub fn gemm(
     });
 }
 
-/// How rows and panels are divided among tasks.
+/// The division of the rows and panels of a matrix product among tasks: each task computes one part of the
+/// rows for one part of the panels.
 pub(crate) struct Split {
     rows: usize,
     panels: usize,
@@ -174,19 +178,20 @@ impl Split {
         self.row_parts * self.panel_parts
     }
 
-    /// The rows and panels of a task.
+    /// Returns the ranges of row units and of panels that task `task` computes.
     pub(crate) fn part(&self, task: usize) -> (Range<usize>, Range<usize>) {
         let (row, panel) = (task / self.panel_parts, task % self.panel_parts);
         (portion(self.rows, self.row_parts, row), portion(self.panels, self.panel_parts, panel))
     }
 }
 
-/// Part `index` of `0..total`, divided into `parts` as evenly as possible.
+/// Returns part `index` of `0..total`, which is divided into `parts` ranges as evenly as possible.
 pub(crate) fn portion(total: usize, parts: usize, index: usize) -> Range<usize> {
     total * index / parts..total * (index + 1) / parts
 }
 
-/// Rows of A. Row `r` is the concatenation of `length` elements at `start + r × stride + segment` for each segment.
+/// Rows of A. Row `r` is the concatenation of `length` elements at `start + r × stride + segment` for each of
+/// `segments`; all distances are in elements.
 #[derive(Clone, Copy)]
 pub(crate) struct Rows<'a, T> {
     pub(crate) start: *const T,
@@ -195,29 +200,31 @@ pub(crate) struct Rows<'a, T> {
     pub(crate) length: usize,
 }
 
-/// Rows of C.
+/// Rows of C. Row `r` starts at `start + r × stride`, in elements.
 #[derive(Clone, Copy)]
 pub(crate) struct Target<T> {
     pub(crate) start: *mut T,
     pub(crate) stride: usize,
 }
 
-/// The packed matrix B (weights) of a product A × B = C. `T` is the type of the elements of A. `F` converts sums to
-/// elements of C: clamping or requantization.
+/// The packed matrix B (weights) of a product A × B = C. `T` is the type of the elements of A. `F` is the
+/// epilogue that converts sums to elements of C: clamping or requantization.
 pub(crate) trait Matrix<T, F>: Sync {
     type Output;
 
-    /// Columns of C (N).
+    /// Returns the number of columns of C (N).
     fn outputs(&self) -> usize;
-    /// Terms of each sum (K).
+    /// Returns the number of terms of each sum (K).
     fn depth(&self) -> usize;
-    /// Number of panels.
+    /// Returns the number of panels into which the columns are divided.
     fn panels(&self) -> usize;
-    /// Approximate multiply-adds per nanosecond of one thread, from which the work is split.
+    /// Returns the approximate number of multiply-adds per nanosecond of one thread, from which the number of
+    /// tasks is derived.
     fn speed(&self) -> f64;
 
-    /// Computes `rows` rows of C in the columns of `panels`. `c` points at column 0 of the first row. `position` gives
-    /// that row and column to `finish`.
+    /// Computes `rows` rows of C in the columns of `panels`. `c` points at column 0 of the first row.
+    /// `position` is the row and column that this element has for the epilogue `finish`, whose parameters may
+    /// depend on both.
     ///
     /// # Safety
     /// Every element of `rows` rows of A must be readable. The panels' columns of as many rows of C must be writable
@@ -274,7 +281,7 @@ impl Matrix<f32, (f32, f32)> for PackedMatrix {
     }
 }
 
-/// Multiplies one panel with some rows.
+/// Kernel that multiplies `rows` rows of A by one panel.
 struct Pass<'a> {
     a: Rows<'a, f32>,
     c: Target<f32>,
@@ -319,7 +326,7 @@ impl Pass<'_> {
     }
 }
 
-/// One tile of `ROWS` rows × `VECTORS` vectors of columns, kept in registers.
+/// Kernel that computes one tile of `ROWS` rows × `VECTORS` vectors of columns, with all sums in registers.
 struct Tile<'p, 'a, const ROWS: usize, const VECTORS: usize> {
     pass: &'p Pass<'a>,
     a: *const f32,

@@ -1,9 +1,10 @@
 //! CPU kernels on slices for TensorFlow Lite's operators: f32 and quantized kernels over channels-last tensors, each
 //! compiled for several instruction sets.
 //!
-//! Callers are responsible for consistent shapes. Every function asserts that the lengths of its slices match the
-//! shapes it is given, and panics otherwise. This crate does not depend on graphs, operator options or files. AVX-512,
-//! AVX2 and NEON's dot product are selected at run time ([`Isa`]); there is always a portable implementation.
+//! Callers are responsible for consistent shapes. Functions with a `# Panics` section assert that the lengths
+//! of their slices match the shapes they are given. This crate does not depend on graphs, operator options or
+//! files. AVX-512, AVX2 and NEON's dot product are selected at run time ([`Isa`]); there is always a portable
+//! implementation.
 
 mod aligned;
 pub mod convert;

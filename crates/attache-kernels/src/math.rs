@@ -1,16 +1,17 @@
 //! Scalar functions that vectorize in loops over slices: no branches, no library calls, and NaN for NaN inputs.
 
-/// `min(max(x, lower), upper)`; NaN stays NaN.
+/// Returns `min(max(x, lower), upper)`; NaN if `x` is NaN.
 #[inline(always)]
 pub(crate) fn clamp(x: f32, lower: f32, upper: f32) -> f32 {
     let x = if x < lower { lower } else { x };
     if x > upper { upper } else { x }
 }
 
-/// 1.5 × 2²³. Adding it rounds to an integer, which is then found in the low bits of the mantissa.
+/// 1.5 × 2²³. Adding it to a float below 2²² in magnitude rounds that float to an integer, which is then in
+/// the low bits of the sum's mantissa.
 const ROUND: f32 = 12_582_912.0;
 
-/// eˣ within 2 ulp; infinite above 88.73, zero below about −103.97.
+/// Returns eˣ with an error of at most 2 ulp; infinity above 88.73, 0 below about −103.97.
 ///
 /// x = n ln 2 + r with |r| ≤ ln 2 / 2. eʳ is a minimax polynomial of degree 6. 2ⁿ is constructed from exponent bits in
 /// two halves, so that results down to the smallest denormal are correct.
@@ -34,13 +35,13 @@ pub(crate) fn exp(x: f32) -> f32 {
     if x.is_nan() { x } else { y }
 }
 
-/// 1 / (1 + e⁻ˣ).
+/// Returns the logistic function 1 / (1 + e⁻ˣ).
 #[inline(always)]
 pub(crate) fn logistic(x: f32) -> f32 {
     1.0 / (1.0 + exp(-x))
 }
 
-/// tanh: an odd polynomial near zero, 1 − 2 / (e²ˣ + 1) elsewhere.
+/// Returns tanh x, computed as an odd polynomial for |x| < 0.3 and from 1 − 2 / (e²ˣ + 1) elsewhere.
 #[inline(always)]
 pub(crate) fn tanh(x: f32) -> f32 {
     let a = x.abs();
@@ -57,7 +58,7 @@ pub(crate) fn tanh(x: f32) -> f32 {
     if a < 0.3 { near } else { far }
 }
 
-/// eˣ − 1, by its Taylor series near zero.
+/// Returns eˣ − 1, computed by its Taylor series for |x| < 0.25.
 #[inline(always)]
 pub(crate) fn exp_minus_one(x: f32) -> f32 {
     let mut p = 1.0 / 720.0;
@@ -69,7 +70,7 @@ pub(crate) fn exp_minus_one(x: f32) -> f32 {
     if x.abs() < 0.25 { near } else { exp(x) - 1.0 }
 }
 
-/// ln x; NaN below zero, −∞ at zero.
+/// Returns ln x; NaN below zero, −∞ at zero.
 ///
 /// x = 2ⁿ m with m in [√½, √2); ln m = 2 artanh(s) by its series in s = (m − 1) / (m + 1).
 #[inline(always)]
@@ -94,8 +95,8 @@ pub(crate) fn ln(x: f32) -> f32 {
     if x < f32::INFINITY { y } else { x }
 }
 
-/// The error function, with a relative error of at most 4e-7 at every magnitude. Denormal results are within half an
-/// ulp.
+/// Returns the error function of x, with a relative error of at most 4e-7 at every magnitude. Denormal
+/// results are within half an ulp.
 ///
 /// Near zero it is the Taylor series up to x¹⁵; at 0.75 the first omitted term is below 2e-8 of the result. Elsewhere
 /// it is Abramowitz and Stegun, 7.1.26, whose absolute error of 1.5e-7 is small relative to the result there.
@@ -121,7 +122,8 @@ pub(crate) fn erf(x: f32) -> f32 {
     if a < 0.75 { near } else { far }
 }
 
-/// Tree reduction of an array. It vectorizes, while a sequential fold would have to wait for each step.
+/// Combines all elements with `step` by tree reduction, which repeatedly combines the two halves of the
+/// array; `N` is a power of two. It vectorizes, while a sequential fold would have to wait for each step.
 #[inline(always)]
 pub(crate) fn fold_halves<const N: usize>(mut values: [f32; N], step: impl Fn(f32, f32) -> f32) -> f32 {
     let mut half = N / 2;

@@ -1,6 +1,7 @@
-//! Data movement kernels for elements of any `Copy` type, with dense outputs.
+//! Data movement kernels (strided copies, transposes, tiling, padding, concatenation) for elements of any
+//! `Copy` type, with dense outputs.
 
-/// Copies `source[offset + Σ index × stride]` to a dense `target` with the given extents.
+/// Copies `source[offset + Σ index × stride]`, for every index within `extents`, to the dense `target`.
 ///
 /// Strides are in elements and may be zero or negative. Transposes, slices, flips, tiles and broadcasts are special
 /// cases.
@@ -49,7 +50,8 @@ fn copy_axes<T: Copy>(source: &[T], offset: isize, axes: &[(usize, isize)], targ
     }
 }
 
-/// Transposes a plane in tiles, so that the cache lines of both sides stay in the L1 cache.
+/// Copies `source[offset + row + column × stride]` to element `[row, column]` of the dense `target`. Goes
+/// through the plane in tiles, so that the cache lines of both sides stay in the L1 cache.
 fn transpose_plane<T: Copy>(source: &[T], offset: isize, rows: usize, columns: usize, stride: isize, target: &mut [T]) {
     const TILE: usize = 16;
     for first_row in (0..rows).step_by(TILE) {
@@ -64,7 +66,7 @@ fn transpose_plane<T: Copy>(source: &[T], offset: isize, rows: usize, columns: u
     }
 }
 
-/// Transposes: axis `a` of the target is axis `permutation[a]` of the source.
+/// Transposes a source of shape `shape`: axis `a` of the target is axis `permutation[a]` of the source.
 ///
 /// # Panics
 ///
@@ -77,7 +79,7 @@ pub fn transpose<T: Copy>(source: &[T], shape: &[usize], permutation: &[usize], 
     copy_strided(source, 0, &strides, target, &extents);
 }
 
-/// Repeats the source `multiples[a]` times along each axis.
+/// Repeats a source of shape `shape` `multiples[a]` times along each axis `a`.
 ///
 /// # Panics
 ///
@@ -91,7 +93,7 @@ pub fn tile<T: Copy>(source: &[T], shape: &[usize], multiples: &[usize], target:
     copy_strided(source, 0, &strides, target, &extents);
 }
 
-/// Pads the source with `before[a]` and `after[a]` elements of `value` along each axis.
+/// Pads a source of shape `shape` with `before[a]` and `after[a]` elements of `value` along each axis `a`.
 ///
 /// # Panics
 ///
@@ -131,13 +133,14 @@ fn pad_axes<T: Copy>(source: &[T], shape: &[usize], before: &[usize], after: &[u
 /// Mode of mirror padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mirror {
-    /// The edge element is not repeated.
+    /// The edge element is not repeated: `[1, 2, 3]` padded by 2 on both sides is `[3, 2, 1, 2, 3, 2, 1]`.
     Reflect,
-    /// The edge element is repeated.
+    /// The edge element is repeated: `[1, 2, 3]` padded by 2 on both sides is `[2, 1, 1, 2, 3, 3, 2]`.
     Symmetric,
 }
 
-/// Pads the source with its mirror image along each axis.
+/// Pads a source of shape `shape` with `before[a]` and `after[a]` elements of its mirror image along each
+/// axis `a`.
 ///
 /// # Panics
 ///
@@ -185,7 +188,8 @@ fn mirror_axes<T: Copy>(
     }
 }
 
-/// Concatenates tensors along an axis. Each of `parts` consists of `outer` contiguous runs.
+/// Concatenates tensors along an axis. `outer` is the product of the extents before that axis, so each of
+/// `parts` consists of `outer` contiguous runs, which alternate in the target.
 ///
 /// # Panics
 ///
@@ -207,7 +211,8 @@ pub fn concatenate<T: Copy>(parts: &[&[T]], outer: usize, target: &mut [T]) {
     }
 }
 
-/// Moves the channels of `[batches, height, width, channels]` to `block × block` pixels.
+/// Moves blocks of channels to pixels: a source of shape `[batches, height, width, channels]` becomes
+/// `[batches, height × block, width × block, channels / block²]`.
 ///
 /// # Panics
 ///
@@ -219,7 +224,8 @@ pub fn depth_to_space<T: Copy>(source: &[T], shape: [usize; 4], block: usize, ta
     transpose(source, &[batches * height, width, block, block * depth], &[0, 2, 1, 3], target);
 }
 
-/// Moves `block × block` pixels of `[batches, height, width, channels]` to the channels.
+/// Moves blocks of pixels to channels: a source of shape `[batches, height, width, channels]` becomes
+/// `[batches, height / block, width / block, channels × block²]`.
 ///
 /// # Panics
 ///

@@ -11,22 +11,23 @@ use crate::{Engine, math};
 pub struct Pooling {
     /// Number of images.
     pub batches: usize,
-    /// Extents of one input image.
+    /// Extents of one input image, `[height, width, channels]`.
     pub input: [usize; 3],
-    /// Number of windows, vertically and horizontally.
+    /// Number of windows (output pixels), vertically and horizontally.
     pub output: [usize; 2],
-    /// Extents of the window.
+    /// Height and width of the window, in pixels.
     pub kernel: [usize; 2],
-    /// Input pixels between adjacent windows, at least 1.
+    /// Vertical and horizontal distance between adjacent windows, in input pixels, at least 1.
     pub strides: [usize; 2],
-    /// Padding above and to the left.
+    /// Rows of padding above the input and columns of padding to its left.
     pub before: [usize; 2],
-    /// Lower and upper bound of the output.
+    /// Lower and upper bound to which f32 outputs are clamped. Quantized kernels have separate bounds.
     pub clamp: (f32, f32),
 }
 
 impl Pooling {
-    /// The input positions of window `index` along `axis`, and the number of its taps before the input.
+    /// Returns the range of input positions along `axis` (0 for rows, 1 for columns) that window `index`
+    /// covers, and the number of its taps in the padding before the input.
     pub fn window(&self, axis: usize, index: usize) -> (Range<usize>, usize) {
         let start = index * self.strides[axis];
         let end = (start + self.kernel[axis]).saturating_sub(self.before[axis]).min(self.input[axis]);
@@ -39,7 +40,8 @@ impl Pooling {
         assert_eq!(output, self.batches * self.output[0] * self.output[1] * self.input[2], "the output has its shape");
     }
 
-    /// Runs `kernel` for each row of the output with the row's input image and its index within the image.
+    /// Calls `kernel` for each output row with the row's input image, its index within the output image, and
+    /// the row itself.
     pub(crate) fn for_each_row<T: Send + Sync>(
         &self,
         engine: &Engine,
@@ -64,7 +66,8 @@ impl Pooling {
     }
 }
 
-/// The mean of each window's input pixels; padding is not counted. A window entirely in the padding gives 0.
+/// Writes the mean of each window's input pixels, clamped to the bounds of `pooling`. Padding is not counted;
+/// a window entirely in the padding gives 0 before clamping.
 ///
 /// # Panics
 ///
@@ -75,7 +78,8 @@ pub fn average_pool(engine: Engine, pooling: &Pooling, input: &[f32], output: &m
     });
 }
 
-/// The maximum of each window's input pixels. A window entirely in the padding gives the lowest float.
+/// Writes the maximum of each window's input pixels, clamped to the bounds of `pooling`. A window entirely in
+/// the padding gives the lowest finite float before clamping.
 ///
 /// # Panics
 ///
@@ -86,8 +90,8 @@ pub fn max_pool(engine: Engine, pooling: &Pooling, input: &[f32], output: &mut [
     });
 }
 
-/// The maximum of each window and its position in the window: `row × kernel width + column`, the first one if several
-/// are equal.
+/// Writes the maximum of each window, clamped to the bounds of `pooling`, to `output`, and its position in
+/// the window to `indices`: `row × kernel width + column`, the first one if several are equal.
 ///
 /// # Panics
 ///
@@ -122,11 +126,11 @@ pub fn max_pool_with_argmax(pooling: &Pooling, input: &[f32], output: &mut [f32]
     }
 }
 
-/// The reduction of a window's pixels.
+/// A reduction of a window's pixels: their sum or maximum.
 trait Fold {
     const START: f32;
     fn step<S: Simd>(simd: S, total: S::Vector, value: S::Vector) -> S::Vector;
-    /// The factor applied to the result of `count` pixels.
+    /// Returns the factor by which the reduction of `count` pixels is multiplied at the end.
     fn scale(count: usize) -> f32;
 }
 
@@ -156,7 +160,7 @@ impl Fold for Maximum {
     }
 }
 
-/// Computes one row of windows.
+/// Kernel that computes one row of windows.
 struct Row<'a, F> {
     pooling: &'a Pooling,
     image: &'a [f32],

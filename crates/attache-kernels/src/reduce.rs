@@ -1,10 +1,11 @@
-//! Reductions over any set of axes. Adjacent axes that are both kept or both reduced are merged first, so that the
-//! remaining axes alternate between the two.
+//! Sum, mean, maximum, minimum and product of f32 elements, and a fold of elements of any type, over any set
+//! of axes. Adjacent axes that are both kept or both reduced are merged first, so that the remaining axes
+//! alternate between the two.
 
 use crate::simd::{Multiversioned, Simd};
 use crate::{Engine, math};
 
-/// Maximum number of elements that are reduced sequentially.
+/// Maximum extent of a reduced axis (after merging) whose elements are combined strictly in input order.
 const SHORT: usize = 1 << 18;
 
 /// The kind of reduction.
@@ -22,11 +23,13 @@ pub enum Reduction {
     Product,
 }
 
-/// Reduces the axes of `input` for which `reduced` is set; the output has the remaining axes in order.
+/// Reduces `input` over the axes of `shape` for which `reduced` is true, and writes `output`, which has the
+/// remaining axes in order.
 ///
-/// Up to 262,144 elements are reduced in input order, as in TensorFlow Lite's reference kernels, so that a sum with
-/// heavy cancellation has the same rounding errors as the result that users compare with. Longer reductions are split
-/// into partial results, because then rounding errors grow much more slowly than the number of elements.
+/// Up to 262,144 elements are reduced in input order, as in TensorFlow Lite's reference kernels, so that a
+/// sum with heavy cancellation has the same rounding errors as the result that users compare with. Longer
+/// reductions over adjacent axes are split into partial results, because then rounding errors grow much more
+/// slowly than the number of elements.
 ///
 /// # Panics
 ///
@@ -61,7 +64,9 @@ pub fn reduce(
     }
 }
 
-/// Reduces elements of any type over the axes for which `reduced` is set, in order, starting with `start`.
+/// Reduces elements of any type over the axes of `shape` for which `reduced` is true. Each output element
+/// starts as `start`, and becomes `step(output element, input element)` for each of its input elements in
+/// order.
 ///
 /// # Panics
 ///
@@ -201,14 +206,14 @@ impl<F: Fold> Multiversioned for Walk<'_, F> {
     }
 }
 
-/// Number of elements per partial result for `count` elements; above [`SHORT`] about as many as there are partial
-/// results.
+/// Returns the number of rows per partial result if `count` rows are reduced: all of them up to [`SHORT`],
+/// else about as many as there are partial results.
 fn block(count: usize) -> usize {
     if count <= SHORT { count.max(1) } else { count.isqrt() }
 }
 
-/// Reduces each run of `length` adjacent elements in order. Several runs are interleaved, because each is a dependent
-/// chain.
+/// Reduces each run of `length` adjacent elements, in order, into one element of `output`, starting from the
+/// value that it holds. Several runs are interleaved, because each is a chain of dependent steps.
 #[inline(always)]
 fn short_runs<F: Fold>(input: &[f32], length: usize, output: &mut [f32]) {
     const RUNS: usize = 16;
@@ -228,7 +233,8 @@ fn short_runs<F: Fold>(input: &[f32], length: usize, output: &mut [f32]) {
     }
 }
 
-/// Reduces contiguous elements in blocks, each with independent accumulators.
+/// Reduces contiguous elements to one value. They are split into stretches, each of which is reduced with 64
+/// independent accumulators.
 #[inline(always)]
 fn total<F: Fold>(values: &[f32]) -> f32 {
     const LANES: usize = 64;
@@ -255,7 +261,8 @@ fn combine<F: Fold>(output: &mut [f32], input: &[f32]) {
     }
 }
 
-/// Reduces `count` rows in blocks whose results are then reduced.
+/// Reduces `count` rows of `output.len()` elements into `output`, starting from the values that it holds.
+/// More than [`SHORT`] rows are reduced in blocks, whose results are then reduced.
 #[inline(always)]
 fn rows<F: Fold>(input: &[f32], count: usize, output: &mut [f32]) {
     let (width, block) = (output.len(), block(count));

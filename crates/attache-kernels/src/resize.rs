@@ -1,4 +1,5 @@
-//! Image resizing, channels last, with the coordinates of TensorFlow Lite's reference kernels (computed in f32).
+//! Bilinear and nearest-neighbour resizing of channels-last images. Coordinates are those of TensorFlow
+//! Lite's reference kernels, computed in f32.
 
 use crate::Engine;
 use crate::simd::{Multiversioned, Simd};
@@ -8,13 +9,14 @@ use crate::simd::{Multiversioned, Simd};
 pub struct Resize {
     /// Number of images.
     pub batches: usize,
-    /// Extents of one input image; none may be zero.
+    /// Extents of one input image, `[height, width, channels]`; none may be zero.
     pub input: [usize; 3],
-    /// Height and width of the output.
+    /// Height and width of the output, in pixels.
     pub output: [usize; 2],
-    /// Whether the centers of the corner pixels of input and output coincide.
+    /// Whether the centers of the input's corner pixels are mapped to the centers of the output's corner
+    /// pixels.
     pub align_corners: bool,
-    /// Whether pixels are sampled at their centers.
+    /// Whether the center of pixel `i` has coordinate `i + 0.5` instead of `i`.
     pub half_pixel_centers: bool,
 }
 
@@ -28,7 +30,8 @@ impl Resize {
         }
     }
 
-    /// The two neighbours of output position `index`, and the weight of the second one.
+    /// Returns the two input positions along `axis` (0 for rows, 1 for columns) between which output position
+    /// `index` is interpolated, and the weight of the second one.
     pub fn neighbours(&self, axis: usize, index: usize) -> (usize, usize, f32) {
         let scale = self.scale(axis);
         let position = if self.half_pixel_centers { (index as f32 + 0.5) * scale - 0.5 } else { index as f32 * scale };
@@ -40,7 +43,7 @@ impl Resize {
         (lower as usize, upper as usize, position - lower as f32)
     }
 
-    /// The input position nearest to output position `index`.
+    /// Returns the input position along `axis` nearest to output position `index`.
     fn nearest(&self, axis: usize, index: usize) -> usize {
         let offset = if self.half_pixel_centers { 0.5 } else { 0.0 };
         let position = (index as f32 + offset) * self.scale(axis);
@@ -55,7 +58,7 @@ impl Resize {
     }
 }
 
-/// Bilinear interpolation between the four nearest pixels.
+/// Resizes images by bilinear interpolation between the four nearest input pixels.
 ///
 /// # Panics
 ///
@@ -80,7 +83,7 @@ pub fn bilinear(engine: Engine, resize: &Resize, input: &[f32], output: &mut [f3
     });
 }
 
-/// Computes one row of a bilinear resize.
+/// Kernel that computes one output row of a bilinear resize.
 struct Row<'a> {
     lines: [&'a [f32]; 2],
     weight: f32,
@@ -117,7 +120,7 @@ impl Multiversioned for Row<'_> {
     }
 }
 
-/// Nearest-neighbour interpolation for any element type.
+/// Resizes images of any element type by copying the nearest input pixel to each output pixel.
 ///
 /// # Panics
 ///

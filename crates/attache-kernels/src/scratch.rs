@@ -7,11 +7,13 @@ use bytemuck::Pod;
 use crate::AlignedFloats;
 
 thread_local! {
-    /// The buffers not in use. Calls nest; as a stack, this gives each nesting level the buffer that it had last time.
+    /// Buffers of this thread that no call of [`with`] currently uses. Calls nest; because the buffers form a
+    /// stack, each nesting level gets the buffer that it used last time.
     static BUFFERS: RefCell<Vec<AlignedFloats>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Calls `body` with a slice of `length` elements with unspecified contents.
+/// Calls `body` with a slice of `length` elements with unspecified contents, taken from the thread's buffers,
+/// and returns what `body` returns.
 pub(crate) fn with<T: Pod, R>(length: usize, body: impl FnOnce(&mut [T]) -> R) -> R {
     let mut buffer = BUFFERS.with_borrow_mut(Vec::pop).unwrap_or_default();
     let floats = (length * size_of::<T>()).div_ceil(size_of::<f32>());

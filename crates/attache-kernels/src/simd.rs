@@ -16,13 +16,14 @@ pub(crate) enum Kind {
     Avx2,
     #[cfg(target_arch = "x86_64")]
     Avx512,
-    /// The dot product of bytes. NEON itself is part of the target's baseline, so the portable vectors use it too.
+    /// NEON with its dot product of bytes. f32 kernels run as with `Portable`, because NEON itself is part of
+    /// the target's baseline.
     #[cfg(target_arch = "aarch64")]
     NeonDot,
 }
 
 impl Isa {
-    /// The best instruction set that this processor supports.
+    /// Returns the best instruction set that this processor supports.
     pub fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
         {
@@ -45,12 +46,13 @@ impl Isa {
         Self::portable()
     }
 
-    /// The instruction set that every processor supports.
+    /// Returns the portable instruction set, which every processor supports.
     pub fn portable() -> Self {
         Self(Kind::Portable)
     }
 
-    /// Every instruction set that this processor supports, starting with the portable one, for tests and comparisons.
+    /// Returns every instruction set that this processor supports, starting with the portable one, for tests
+    /// and comparisons.
     pub fn available() -> Vec<Self> {
         match Self::detect().0 {
             Kind::Portable => vec![Self::portable()],
@@ -63,7 +65,7 @@ impl Isa {
         }
     }
 
-    /// The instruction set's name.
+    /// Returns the instruction set's name.
     pub fn name(self) -> &'static str {
         match self.0 {
             Kind::Portable => "portable",
@@ -76,7 +78,7 @@ impl Isa {
         }
     }
 
-    /// Number of `f32` elements per vector.
+    /// Returns the number of `f32` elements per vector.
     pub(crate) fn lanes(self) -> usize {
         match self.0 {
             Kind::Portable => Portable::LANES,
@@ -89,7 +91,7 @@ impl Isa {
         }
     }
 
-    /// Runs `kernel` compiled for this instruction set.
+    /// Runs the version of `kernel` that is compiled for this instruction set, and returns its output.
     pub(crate) fn dispatch<K: Multiversioned>(self, kernel: K) -> K::Output {
         match self.0 {
             Kind::Portable => Portable(()).vectorize(kernel),
@@ -105,7 +107,8 @@ impl Isa {
     }
 }
 
-/// Code that is compiled once per instruction set. `run` must be `#[inline(always)]` to be compiled with its features.
+/// A kernel whose `run` method is compiled once per instruction set. `run` must be `#[inline(always)]` to be
+/// compiled with the instruction set's features.
 pub(crate) trait Multiversioned {
     type Output;
     fn run<S: Simd>(self, simd: S) -> Self::Output;
@@ -121,25 +124,28 @@ pub(crate) trait Simd: Copy + Send + Sync {
     /// Runs `kernel` in a separate function compiled for this instruction set.
     fn vectorize<K: Multiversioned>(self, kernel: K) -> K::Output;
     fn splat(self, value: f32) -> Self::Vector;
+    /// Loads `LANES` elements from `source`.
     /// # Safety
     /// `LANES` elements must be readable at `source`.
     unsafe fn load(self, source: *const f32) -> Self::Vector;
+    /// Stores `LANES` elements at `target`.
     /// # Safety
     /// `LANES` elements must be writable at `target`.
     unsafe fn store(self, target: *mut f32, vector: Self::Vector);
-    /// Loads `count` elements and sets the remaining ones to zero.
+    /// Loads `count` elements from `source` and sets the remaining lanes to zero.
     /// # Safety
     /// `count` elements must be readable at `source`; `count` is at most `LANES`.
     unsafe fn load_partial(self, source: *const f32, count: usize) -> Self::Vector;
+    /// Stores the first `count` elements at `target`.
     /// # Safety
     /// `count` elements must be writable at `target`; `count` is at most `LANES`.
     unsafe fn store_partial(self, target: *mut f32, vector: Self::Vector, count: usize);
-    /// `a × b + c`, with one or two roundings.
+    /// Returns `a × b + c` per lane, with one rounding (fused) or two, depending on the instruction set.
     fn multiply_add(self, a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
     fn add(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    /// `a` where `a > b`, else `b`.
+    /// Returns `a` in lanes where `a > b`, else `b`.
     fn maximum(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    /// Loads the first elements of `values`, at most `LANES`, and sets the remaining ones to zero.
+    /// Loads the first elements of `values`, at most `LANES`, and sets the remaining lanes to zero.
     #[inline(always)]
     fn load_slice(self, values: &[f32]) -> Self::Vector {
         // SAFETY: the slice has as many elements as are loaded.
@@ -161,7 +167,7 @@ pub(crate) trait Simd: Copy + Send + Sync {
             }
         }
     }
-    /// `min(max(x, lower), upper)`; NaN stays NaN.
+    /// Returns `min(max(x, lower), upper)` per lane; NaN where `x` is NaN.
     fn clamp(self, x: Self::Vector, lower: Self::Vector, upper: Self::Vector) -> Self::Vector;
 }
 
@@ -229,12 +235,12 @@ impl Simd for Portable {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    //! 256-bit and 512-bit vectors.
+    //! 256-bit (AVX2) and 512-bit (AVX-512) vectors of f32.
     use std::arch::x86_64::*;
 
     use super::{Multiversioned, Simd};
 
-    /// Token that proves AVX2, FMA and F16C.
+    /// Token whose existence proves that the processor supports AVX2, FMA and F16C.
     #[derive(Clone, Copy)]
     pub(crate) struct Avx2(());
 
@@ -321,7 +327,8 @@ mod x86 {
         }
     }
 
-    /// Token that proves AVX-512 F, VL, BW and DQ, and the features of the AVX2 token.
+    /// Token whose existence proves that the processor supports AVX-512 F, VL, BW and DQ, and the features of
+    /// the AVX2 token.
     #[derive(Clone, Copy)]
     pub(crate) struct Avx512(());
 

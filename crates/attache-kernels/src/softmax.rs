@@ -3,7 +3,7 @@
 use crate::simd::{Multiversioned, Simd};
 use crate::{Engine, math};
 
-/// `e^(beta (x − max)) / Σ e^(beta (x − max))` over rows of `depth` elements.
+/// Writes the softmax `e^(beta (x − max)) / Σ e^(beta (x − max))` of each row of `depth` elements.
 ///
 /// # Panics
 ///
@@ -12,7 +12,7 @@ pub fn softmax(engine: Engine, input: &[f32], output: &mut [f32], depth: usize, 
     for_each_row(engine, input, output, depth, |input, output| engine.isa.dispatch(Softmax { input, output, beta }));
 }
 
-/// `x − max − ln Σ e^(x − max)` over rows of `depth` elements.
+/// Writes the log-softmax `x − max − ln Σ e^(x − max)` of each row of `depth` elements.
 ///
 /// # Panics
 ///
@@ -42,7 +42,8 @@ fn for_each_row(
     });
 }
 
-/// Number of independent accumulators per loop, so that it vectorizes.
+/// Number of independent accumulators with which a row's maximum or sum is computed, so that the loop
+/// vectorizes.
 const PARTS: usize = 32; // a power of two
 
 #[inline(always)]
@@ -59,7 +60,7 @@ fn maximum(values: &[f32]) -> f32 {
     rest.iter().fold(math::fold_halves(parts, larger), |a, b| larger(a, *b))
 }
 
-/// Writes `e^(beta (x − max))` and returns the sum.
+/// Writes `e^(beta (x − max))` for each element of a row and returns the sum of these exponentials.
 #[inline(always)]
 fn exponentials(input: &[f32], output: &mut [f32], beta: f32) -> f32 {
     let largest = maximum(input);

@@ -20,7 +20,7 @@ impl Random {
         (0..count).map(|_| self.below(256) as u8).collect()
     }
 
-    /// Values in [−1, 1).
+    /// Returns `count` pseudo-random values in [−1, 1).
     pub(crate) fn floats(&mut self, count: usize) -> Vec<f32> {
         (0..count).map(|_| self.below(1 << 20) as f32 / (1 << 19) as f32 - 1.0).collect()
     }
@@ -29,7 +29,7 @@ impl Random {
         [1 + self.below(bound), 1 + self.below(bound)]
     }
 
-    /// A random small convolution with a non-empty output; may have groups, strides and dilations.
+    /// Returns a random small convolution with a non-empty output. It may have groups, strides and dilations.
     pub(crate) fn convolution(&mut self) -> Convolution {
         loop {
             let [h, w] = [1 + self.below(15), 1 + self.below(30)];
@@ -55,8 +55,8 @@ impl Random {
         }
     }
 
-    /// A random small transposed convolution. It may be cropped on every side, and may have output rows and columns
-    /// that no input element contributes to.
+    /// Returns a random small transposed convolution. It may be cropped on every side, and may have output
+    /// rows and columns that no input element contributes to.
     pub(crate) fn transposed_convolution(&mut self) -> Convolution {
         let ([h, w], kernel, strides) = (self.pair(9), self.pair(5), self.pair(4));
         let cut = [self.below(kernel[0]), self.below(kernel[1])];
@@ -76,7 +76,8 @@ impl Random {
     }
 }
 
-/// Asserts that elements are equal within `tolerance` × the largest expected magnitude (at least 1).
+/// Asserts that each element of `actual` differs from that of `expected` by at most `tolerance` × the largest
+/// expected magnitude (at least 1). `what` describes the case in the panic message.
 pub(crate) fn assert_close(actual: &[f32], expected: &[f32], tolerance: f32, what: impl Fn() -> String) {
     assert_eq!(actual.len(), expected.len(), "{}", what());
     let scale = expected.iter().fold(1f32, |largest, value| largest.max(value.abs()));

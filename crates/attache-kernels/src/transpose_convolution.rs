@@ -12,26 +12,29 @@ use crate::{Engine, Isa};
 /// Weights and bias of a transposed convolution, packed for one instruction set, with one matrix per phase.
 #[derive(Clone)]
 pub struct PackedTransposeFilter {
-    /// The phases that read the input. If the strides exceed the kernel there are also phases whose outputs are only
-    /// the bias.
+    /// The weights of the phases that read the input. If the strides exceed the kernel, there are also phases
+    /// without taps, whose outputs are only the bias.
     phases: Vec<PackedMatrix>,
     bias: Vec<f32>,
 }
 
-/// One phase along one axis.
+/// Parameters of one phase along one axis.
 struct Part {
-    /// The last tap; the others precede it at intervals of one stride.
+    /// The last of the filter's taps that belong to the phase; the others precede it at intervals of one
+    /// stride.
     last: usize,
-    /// Number of taps.
+    /// Number of the filter's taps that belong to the phase.
     taps: usize,
-    /// Padding of the phase's ordinary convolution.
+    /// Padding before the input in the phase's ordinary convolution, in pixels; negative if the first window
+    /// starts inside the input.
     before: isize,
-    /// Number of output pixels.
+    /// Number of output pixels of the phase.
     outputs: usize,
 }
 
 impl Part {
-    /// Output pixel `phase + stride × j` reads input pixel `i` through tap `phase + before + stride × (j − i)`.
+    /// Returns the parameters of phase `phase` along `axis`. Output pixel `phase + stride × j` reads input
+    /// pixel `i` through tap `phase + before + stride × (j − i)`.
     fn new(convolution: &Convolution, axis: usize, phase: usize) -> Self {
         let (stride, kernel) = (convolution.strides[axis], convolution.kernel[axis]);
         let (first, skipped) =
@@ -47,9 +50,10 @@ impl Part {
 /// ordinary convolution computes.
 pub(crate) struct Phase {
     pub(crate) direct: DirectConvolution,
-    /// Offset of the first pixel in the output, in elements.
+    /// Offset of the phase's first pixel in the output, in elements.
     pub(crate) first: usize,
-    /// The filter's taps that belong to the window of this phase.
+    /// The filter's taps that belong to the window of this phase, in the order of the window's taps. A tap is
+    /// `row × kernel width + column`.
     pub(crate) taps: Vec<usize>,
 }
 
@@ -77,7 +81,7 @@ impl Phase {
         Self { direct, first, taps: (0..down.taps * across.taps).map(tap).collect() }
     }
 
-    /// All phases that read the input, and whether these are all phases.
+    /// Returns the phases that read the input, and whether there are no other phases.
     pub(crate) fn all(convolution: &Convolution) -> (Vec<Self>, bool) {
         let ([height, width, _], strides) = (convolution.output, convolution.strides);
         let columns = reading(convolution, 1);
@@ -87,8 +91,8 @@ impl Phase {
         (phases, all)
     }
 
-    /// The weights `[output channels, taps, input channels]` of this phase, taken from `[output channels, height,
-    /// width, input channels]`.
+    /// Returns the weights `[output channels, taps, input channels]` of this phase, taken from a filter
+    /// `[output channels, height, width, input channels]`.
     pub(crate) fn weights<T: Copy>(&self, convolution: &Convolution, filter: &[T]) -> Vec<T> {
         let Convolution { input: [.., channels], output: [.., outputs], kernel: [height, width], .. } = *convolution;
         assert_eq!(filter.len(), outputs * height * width * channels, "the filter has its shape");
@@ -119,7 +123,7 @@ impl PackedTransposeFilter {
     }
 }
 
-/// Phases along an axis that have taps; at most as many as the kernel is long.
+/// Returns the phases along `axis` that have taps, in ascending order; at most as many as the kernel is long.
 fn reading(convolution: &Convolution, axis: usize) -> Vec<usize> {
     let (stride, kernel) = (convolution.strides[axis], convolution.kernel[axis]);
     let phases = stride.min(convolution.output[axis]);

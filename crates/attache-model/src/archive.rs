@@ -1,7 +1,8 @@
-//! Associated files, e.g. labels and vocabularies: the zip archive that TFLite Metadata appends to a model.
+//! Reads associated files, e.g. labels and vocabularies, from the zip archive that TFLite Metadata appends to
+//! a model.
 //!
-//! Reads stored and deflated entries. Sizes are bounded by the archive and by [`MOST_UNPACKED`]. Entry names are never
-//! used as file system paths.
+//! Entries may be stored or deflated. Sizes are bounded by the archive and by [`MOST_UNPACKED`]. Entry names
+//! are never used as file system paths.
 
 use miniz_oxide::inflate::decompress_to_vec_with_limit;
 
@@ -18,14 +19,14 @@ const ENTRY_SIZE: usize = 46;
 const LOCAL_SIGNATURE: &[u8] = b"PK\x03\x04";
 const LOCAL_SIZE: usize = 30;
 
-/// An entry of the archive's central directory.
+/// An entry of the archive's central directory, which describes one file; sizes are in bytes.
 pub(crate) struct Entry<'a> {
     pub(crate) name: String,
     encrypted: bool,
     method: u16,
     checksum: u32,
     size: usize,
-    /// The bytes from the local header to the start of the central directory.
+    /// The bytes of the model file from the entry's local header to the start of the central directory.
     bytes: &'a [u8],
     packed_size: usize,
 }
@@ -42,7 +43,8 @@ fn usize_at(bytes: &[u8], at: usize) -> Option<usize> {
     usize::try_from(u32_at(bytes, at)?).ok()
 }
 
-/// Offset of the end-of-central-directory record. Only a comment of at most 65,535 bytes may follow it.
+/// Returns the offset in bytes of the end-of-central-directory record. Only a comment of at most 65,535 bytes
+/// may follow the record.
 fn end_record(file: &[u8]) -> Option<usize> {
     let earliest = file.len().saturating_sub(END_SIZE + usize::from(u16::MAX));
     (earliest..=file.len().checked_sub(END_SIZE)?).rev().find(|&at| {
@@ -51,7 +53,8 @@ fn end_record(file: &[u8]) -> Option<usize> {
     })
 }
 
-/// The files appended to a model; none if there is no archive. Entries that point outside of the archive are omitted.
+/// Lists the files in the archive appended to a model; none if there is no archive. Entries that point
+/// outside of the archive are omitted.
 pub(crate) fn entries(file: &[u8]) -> Vec<Entry<'_>> {
     directory(file).unwrap_or_default()
 }
@@ -60,7 +63,8 @@ fn directory(file: &[u8]) -> Option<Vec<Entry<'_>>> {
     let end = end_record(file)?;
     let (size, offset) = (usize_at(file, end + 12)?, usize_at(file, end + 16)?);
     let start = end.checked_sub(size)?;
-    // Offsets count from the start of the archive. Some writers take that to be the start of the model file before it.
+    // Offsets count from the start of the archive. Some writers count from the start of the model file
+    // instead.
     let base = start.checked_sub(offset)?;
     let mut rows = &file[start..end];
     let mut entries = Vec::new();
@@ -85,7 +89,7 @@ fn directory(file: &[u8]) -> Option<Vec<Entry<'_>>> {
     Some(entries)
 }
 
-/// The content of the file with this name.
+/// Returns the unpacked content of the associated file with this name.
 pub(crate) fn unpack(file: &[u8], name: &str) -> Result<Vec<u8>, ModelError> {
     let entry = entries(file).into_iter().find(|entry| entry.name == name);
     let missing = || ModelError::new(NotFound, format!("the model has no associated file {:?}", quoted(name)));
@@ -119,8 +123,8 @@ impl Entry<'_> {
     }
 }
 
-/// The CRC-32 of zip archives (reflected polynomial 0xEDB88320, IEEE 802.3), computed bitwise because the files are
-/// small.
+/// Computes the CRC-32 of zip archives (reflected polynomial 0xEDB88320, IEEE 802.3), bit by bit because the
+/// files are small.
 fn crc32(bytes: &[u8]) -> u32 {
     let shift = |crc: u32, _| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 };
     !bytes.iter().fold(!0, |crc: u32, byte| (0..8).fold(crc ^ u32::from(*byte), shift))
@@ -130,7 +134,8 @@ fn crc32(bytes: &[u8]) -> u32 {
 pub(crate) mod tests {
     use super::*;
 
-    /// An archive of one file appended to `prefix`, with offsets from the start of the archive or of the whole file.
+    /// Returns `prefix` with an archive of one file appended. Offsets in the archive count from the start of
+    /// `prefix` if `from_start`, else from the start of the archive.
     pub(crate) fn append(prefix: &[u8], name: &str, content: &[u8], deflate: bool, from_start: bool) -> Vec<u8> {
         let packed = if deflate { miniz_oxide::deflate::compress_to_vec(content, 6) } else { content.to_vec() };
         let mut common = vec![20, 0, 0, 0, if deflate { 8 } else { 0 }, 0, 0, 0, 0, 0];

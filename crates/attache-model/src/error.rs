@@ -1,14 +1,14 @@
-//! Errors for model files: all problems found, each with its location.
+//! [`ModelError`], the error for a model file: all problems found in the file, each with its location.
 
 use std::fmt;
 use std::path::PathBuf;
 
 /// Maximum number of problems stored in one error; further ones are only counted.
 const MOST_PROBLEMS: usize = 64;
-/// Maximum number of characters of a name in a message.
+/// Maximum number of characters of a name in a message; longer names are truncated.
 const MOST_NAME: usize = 80;
 
-/// The kind of a problem.
+/// The kind of a problem with a model file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ModelErrorKind {
@@ -22,7 +22,7 @@ pub enum ModelErrorKind {
     Invalid,
     /// The file is valid, but uses a feature that this library does not support.
     Unsupported,
-    /// The requested item is not in the file.
+    /// The file does not contain an item that the caller requested, such as an associated file.
     NotFound,
 }
 
@@ -47,13 +47,13 @@ impl fmt::Display for ModelLocation {
     }
 }
 
-/// One problem of a file.
+/// One problem found in a model file.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Problem {
     /// The kind of problem.
     pub kind: ModelErrorKind,
-    /// The location; empty if the problem concerns the whole file.
+    /// The location of the problem; empty if the problem concerns the whole file.
     pub place: ModelLocation,
     /// What is wrong and, if there is a remedy, what to do.
     pub text: String,
@@ -68,7 +68,8 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Why a model could not be read. The `Display` text lists all problems, up to a limit.
+/// The error of a model that could not be read: all problems found. The `Display` text lists all problems, up
+/// to a limit.
 #[derive(Debug)]
 pub struct ModelError(Box<Inner>);
 
@@ -97,15 +98,15 @@ impl ModelError {
         self
     }
 
-    /// The kind of the error: that of the first problem that is not [`ModelErrorKind::Unsupported`], or else of the
-    /// first one.
+    /// Returns the kind of the error: that of the first problem that is not [`ModelErrorKind::Unsupported`],
+    /// or [`ModelErrorKind::Unsupported`] if all problems are.
     pub fn kind(&self) -> ModelErrorKind {
         let mut kinds = self.0.problems.iter().map(|problem| problem.kind);
         let first = kinds.clone().next();
         kinds.find(|kind| *kind != ModelErrorKind::Unsupported).or(first).unwrap_or(ModelErrorKind::Invalid)
     }
 
-    /// The problems in file order: at least one, at most the first 64.
+    /// Returns the problems in the order in which they were found: at least one, at most the first 64.
     pub fn problems(&self) -> &[Problem] {
         &self.0.problems
     }
@@ -136,7 +137,7 @@ impl std::error::Error for ModelError {
     }
 }
 
-/// Collects problems while a file is read.
+/// Collects the problems that are found while a file is read.
 #[derive(Default)]
 pub(crate) struct Problems {
     found: Vec<Problem>,
@@ -144,12 +145,13 @@ pub(crate) struct Problems {
 }
 
 impl Problems {
-    /// Whether the next problem will be stored; its text is not needed otherwise.
+    /// Whether the next problem will be stored rather than only counted. If it will only be counted, its text
+    /// need not be composed.
     pub(crate) fn wanted(&self) -> bool {
         self.found.len() < MOST_PROBLEMS
     }
 
-    /// Adds a problem. `None` only counts it, for problems that are not [`wanted`](Self::wanted).
+    /// Adds a problem. `None` only counts a problem, whose description is not [`wanted`](Self::wanted).
     pub(crate) fn add(&mut self, problem: Option<Problem>) {
         match problem {
             Some(problem) => self.found.push(problem),
@@ -157,7 +159,7 @@ impl Problems {
         }
     }
 
-    /// `value` if there were no problems, else the error.
+    /// Returns `value` if no problem was added, else an error with all problems.
     pub(crate) fn or<T>(self, value: T) -> Result<T, ModelError> {
         if self.found.is_empty() {
             return Ok(value);
@@ -166,7 +168,7 @@ impl Problems {
     }
 }
 
-/// A name as quoted in a message, truncated if it is long.
+/// Returns a name for use in a message, truncated to [`MOST_NAME`] characters.
 pub(crate) fn quoted(name: &str) -> String {
     match name.char_indices().nth(MOST_NAME) {
         Some((end, _)) => format!("{}…", &name[..end]),

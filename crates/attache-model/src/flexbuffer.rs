@@ -1,11 +1,15 @@
-//! FlexBuffers, restricted to what custom operators use for their options: one map from names to numbers and booleans.
+//! Reads and writes FlexBuffers, restricted to what custom operators use for their options: one map from
+//! names to numbers and booleans.
 //!
-//! Any bytes may be read. Malformed ones give `None`, and memory is proportional to their number. Values of other types
-//! (strings, vectors, nested maps) are skipped. This is not a general FlexBuffers reader.
+//! Any bytes may be read: malformed ones give `None`, and the memory used is proportional to the number of
+//! bytes. Values of other types (strings, vectors, nested maps) are skipped. This is not a general
+//! FlexBuffers reader.
 //!
-//! Source: "FlexBuffers" in FlatBuffers' documentation of its internals. A map is a vector of values, each of the map's
-//! width, followed by one type byte per value. Before it come its length, the width of its keys, and the offset of the
-//! keys. All offsets are distances back from the position where they are stored.
+//! Source: "FlexBuffers" in FlatBuffers' documentation of its internals. A map is a vector of values, each of
+//! the map's width in bytes, followed by one type byte per value. The offset of the keys, the width of each
+//! key's offset and the number of values are stored before the map, in this order. All offsets are distances
+//! in bytes back from the position where they are stored. A buffer ends with the type byte and the width of
+//! its root.
 
 /// Maximum length of a name in bytes; no operator uses longer ones.
 const MOST_NAME: usize = 255;
@@ -19,24 +23,25 @@ const INDIRECT_FLOAT: u8 = 8;
 const MAP: u8 = 9;
 const BOOL: u8 = 26;
 
-/// An integer, float or boolean.
+/// A scalar value of a [`FlexMap`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum FlexScalar {
-    /// An integer.
+    /// A signed or unsigned integer, stored in 1 to 8 bytes.
     Int(i64),
-    /// A float.
+    /// A float, stored in 4 or 8 bytes.
     Float(f64),
-    /// A boolean.
+    /// A boolean; any stored value other than 0 is true.
     Bool(bool),
 }
 
-/// The names and scalar values of a map.
+/// The scalar entries of a FlexBuffers map: pairs of name and value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlexMap<'a>(Vec<(&'a str, FlexScalar)>);
 
 impl<'a> FlexMap<'a> {
-    /// Reads a map; `None` if the bytes contain no map or are malformed.
+    /// Reads the map at the root of a FlexBuffer and keeps its scalar entries; returns `None` if the root is
+    /// not a map or the bytes are malformed.
     pub fn read(bytes: &'a [u8]) -> Option<Self> {
         let buffer = Buffer(bytes);
         let [.., root_type, root_width] = *bytes else { return None };
@@ -59,12 +64,13 @@ impl<'a> FlexMap<'a> {
         Some(Self(entries))
     }
 
-    /// The scalar with this name.
+    /// Returns the scalar with this name, or `None` if the map has none.
     pub fn get(&self, name: &str) -> Option<FlexScalar> {
         self.0.iter().find(|(known, _)| *known == name).map(|(_, scalar)| *scalar)
     }
 
-    /// Writes a map with these entries; every value is 32 bits wide.
+    /// Returns the bytes of a FlexBuffer whose root is a map with these entries. Every value is written with
+    /// 32 bits.
     ///
     /// # Panics
     ///
@@ -112,7 +118,7 @@ impl FlexScalar {
     }
 }
 
-/// The type byte for a width of 4 bytes.
+/// Returns the type byte of a value of this type that is 4 bytes wide.
 fn packed(kind: u8) -> u8 {
     kind << 2 | 2
 }
@@ -129,12 +135,13 @@ fn put_distance(bytes: &mut Vec<u8>, position: usize) {
     put(bytes, bytes.len() - position);
 }
 
-/// Bounds-checked reads at arbitrary offsets.
+/// The bytes of a FlexBuffer, with bounds-checked reads at arbitrary offsets.
 #[derive(Clone, Copy)]
 struct Buffer<'a>(&'a [u8]);
 
 impl<'a> Buffer<'a> {
-    /// The bytes of a little-endian word of 1, 2, 4 or 8 bytes.
+    /// Returns the bytes of the little-endian word of 1, 2, 4 or 8 bytes at `position`; `None` for another
+    /// width or out of bounds.
     fn word(self, position: usize, width: usize) -> Option<&'a [u8]> {
         [1, 2, 4, 8].contains(&width).then(|| self.0.get(position..position.checked_add(width)?))?
     }
@@ -156,7 +163,8 @@ impl<'a> Buffer<'a> {
         }
     }
 
-    /// The target of the backward offset stored at `position`.
+    /// Returns the position that the backward offset stored at `position` refers to. The offset is `width`
+    /// bytes wide.
     fn back(self, position: usize, width: usize) -> Option<usize> {
         position.checked_sub(usize::try_from(self.unsigned(position, width)?).ok()?)
     }
@@ -167,7 +175,8 @@ impl<'a> Buffer<'a> {
         std::str::from_utf8(&text[..end]).ok()
     }
 
-    /// The value of this type, stored at `position` or referenced from it; `Some(None)` if the type is not a scalar.
+    /// Reads the value whose type byte is `packed`, which is stored at `position` or referenced from there.
+    /// Returns `Some(None)` if the type is not a scalar, `None` if the value is malformed.
     fn scalar(self, position: usize, width: usize, packed: u8) -> Option<Option<FlexScalar>> {
         let (kind, inner) = (packed >> 2, 1 << (packed & 3));
         let (position, width) = match kind {
@@ -195,8 +204,8 @@ mod tests {
         ("most", FlexScalar::Int(1 << 20)),
     ];
 
-    /// What FlatBuffers' own writer produces for `{"a": 300, "b": 1.5, "c": true, "s": "x"}`: all inline values 4 bytes
-    /// wide.
+    /// The bytes that FlatBuffers' own writer produces for `{"a": 300, "b": 1.5, "c": true, "s": "x"}`: all
+    /// inline values are 4 bytes wide.
     const FOREIGN: &[u8] = b"a\0b\0c\0s\0\x01x\0\x04\x0c\x0b\x0a\x09\x04\0\0\0\x01\0\0\0\x04\0\0\0\x2c\x01\0\0\
         \0\0\xc0\x3f\x01\0\0\0\x1f\0\0\0\x06\x0e\x6a\x14\x14\x26\x01";
 

@@ -1,9 +1,9 @@
 //! Reads TensorFlow Lite model files into a [`Model`] and writes them with a [`ModelBuilder`].
 //!
-//! Reading verifies the file as a flatbuffer and then checks it: every index, shape, offset and size in the resulting
-//! descriptors is valid. A bad file gives a [`ModelError`] that lists all problems with their locations. This crate
-//! does not interpret operator options, know which operators and versions exist, or check that the operators form a
-//! valid graph.
+//! Reading verifies the file as a flatbuffer and then checks it: every index, shape, offset and size in the
+//! resulting descriptors is valid. A bad file gives a [`ModelError`] that lists all problems with their
+//! locations. The crate does not interpret operator options, and does not check that each operator exists in
+//! its version or that the operators form a valid graph.
 
 // The generated code refers to `alloc` by this path.
 extern crate alloc;

@@ -1,5 +1,5 @@
-//! TFLite Metadata, which describes a model's inputs and outputs: labels of classes and normalization of images. The
-//! rest is not read.
+//! Reads TFLite Metadata, which describes a model's inputs and outputs: labels of classes and normalization
+//! of images. All other contents of the metadata are ignored.
 
 use crate::archive;
 use crate::error::{ModelError, ModelErrorKind};
@@ -9,22 +9,24 @@ use crate::model::Model;
 /// Name of the metadata entry that describes inputs and outputs.
 const ENTRY: &str = "TFLITE_METADATA";
 
-/// Normalization of an input, `(value - mean) / std`, with one value of each for all channels or one per channel.
+/// Normalization of an input tensor, `(value - mean) / std`, with one mean and divisor for all channels or
+/// one of each per channel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Normalization {
-    /// The values to subtract.
+    /// The means, which are subtracted: one for all channels, or one per channel.
     pub mean: Vec<f32>,
-    /// The divisors.
+    /// The standard deviations, by which the differences are divided: one for all channels, or one per
+    /// channel.
     pub std: Vec<f32>,
 }
 
 impl Model {
-    /// Names of the files packed into the model file.
+    /// Returns the names of the associated files, which are packed into the model file.
     pub fn associated_files(&self) -> Vec<String> {
         archive::entries(self.bytes()).into_iter().map(|entry| entry.name).collect()
     }
 
-    /// The content of a file packed into the model file.
+    /// Returns the unpacked content of an associated file, which is packed into the model file.
     ///
     /// # Errors
     ///
@@ -34,10 +36,12 @@ impl Model {
         archive::unpack(self.bytes(), name)
     }
 
-    /// The class names of an output, one per line of the label file; `None` if there is no label file.
+    /// Returns the class names of the model's outputs, one per line of the label file; `None` if there is no
+    /// label file.
     ///
-    /// The label file is the one that the metadata marks as labels. Without one it is the first associated text file
-    /// whose name contains "label", or else the only associated text file.
+    /// The label file is the first one that the metadata of an output marks as labels. Without such a mark it
+    /// is the first associated `.txt` file whose name contains "label", or else the only associated `.txt`
+    /// file.
     ///
     /// # Errors
     ///
@@ -50,7 +54,7 @@ impl Model {
         Ok(Some(text.lines().map(|line| line.trim_end().to_owned()).collect()))
     }
 
-    /// The normalization of input `index` of the first subgraph, if the metadata specifies one.
+    /// Returns the normalization of input `index` of the first subgraph, if the metadata specifies one.
     pub fn normalization(&self, index: usize) -> Option<Normalization> {
         let inputs = self.described()?.subgraph_metadata()?.iter().next()?.input_tensor_metadata()?;
         let units = (index < inputs.len()).then(|| inputs.get(index))?.process_units()?;
@@ -59,7 +63,7 @@ impl Model {
         Some(Normalization { mean, std })
     }
 
-    /// The description of inputs and outputs, if present and well-formed.
+    /// Returns the parsed TFLite Metadata, if it is present and well-formed.
     fn described(&self) -> Option<metadata::ModelMetadata<'_>> {
         let bytes = self.metadata_named(ENTRY)?;
         let is_known = bytes.get(4..8) == Some(metadata::MODEL_METADATA_IDENTIFIER.as_bytes());
@@ -96,7 +100,7 @@ mod tests {
     use crate::ModelBuilder;
     use crate::archive::tests::append;
 
-    /// Metadata with a normalization of one input and a label file of one output.
+    /// Returns TFLite Metadata with a normalization of one input and the label file `labels` of one output.
     fn described(labels: &str) -> Vec<u8> {
         let mut builder = FlatBufferBuilder::new();
         let mean = builder.create_vector(&[127.5f32]);

@@ -1,8 +1,10 @@
-//! A model as plain descriptors over the bytes of its file.
+//! [`Model`], a checked model file, and the plain structs that describe its subgraphs, tensors, operators,
+//! signatures and metadata.
 //!
-//! Guarantees: every index in a descriptor is in range, the element counts and byte sizes of shapes do not overflow,
-//! and a constant has at least the bytes that its shape requires (except sparse constants and types without a fixed
-//! size). Weights stay in the file. The descriptors do not interpret operators.
+//! Guarantees: every index in a descriptor is in range, the element counts and byte sizes of shapes do not
+//! overflow, and a constant has at least the bytes that its shape requires (except sparse constants and types
+//! without a fixed size). Weights are not copied: a constant refers to the bytes of the file. Operator
+//! options are not interpreted.
 
 use std::fmt;
 use std::fs::File;
@@ -15,7 +17,8 @@ use crate::error::ModelError;
 use crate::read;
 use crate::schema::{self, BuiltinOperator};
 
-/// A model file, verified and checked. Cheap to clone.
+/// A model file that was verified and checked when it was opened. Clones are cheap: they share the file's
+/// bytes and the descriptors.
 #[derive(Clone)]
 pub struct Model(Arc<Inner>);
 
@@ -24,7 +27,7 @@ struct Inner {
     contents: Contents,
 }
 
-/// The contents of a file.
+/// The descriptors read from a model file.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
     pub(crate) description: String,
@@ -40,9 +43,9 @@ pub struct Subgraph {
     pub name: String,
     /// All tensors; tensor indices elsewhere refer to this list.
     pub tensors: Vec<Tensor>,
-    /// Tensors that the caller writes.
+    /// Indices of the tensors that the caller writes before a run.
     pub inputs: Vec<usize>,
-    /// Tensors that the caller reads.
+    /// Indices of the tensors that the caller reads after a run.
     pub outputs: Vec<usize>,
     /// Operators in execution order.
     pub operators: Vec<Operator>,
@@ -55,19 +58,22 @@ pub struct Tensor {
     pub name: String,
     /// Type of the elements.
     pub data_type: DataType,
-    /// Extents, outermost first; 1 for extents that the signature leaves open.
+    /// Extents as stored in the file, outermost first. Converters store 1 where `shape_signature` has -1.
     pub shape: Shape,
-    /// As many extents as `shape`, -1 for those that the caller decides; `None` if the file has no signature.
+    /// The shape with -1 for each extent that the caller decides; it has as many extents as `shape`. `None`
+    /// if the file stores no shape signature.
     pub shape_signature: Option<Vec<i32>>,
     /// Whether the file marks the rank as known. Converters almost never set this flag; only an empty shape with the
     /// flag unset may mean that the rank is unknown.
     pub has_rank: bool,
-    /// The value, if the file contains one. It has at least as many bytes as the shape requires, except for sparse
-    /// tensors and for strings, resources and variants, whose bytes are passed on as stored.
+    /// The tensor's data, if the file contains it. It has at least as many bytes as the shape requires,
+    /// except for sparse tensors and for strings, resources and variants, whose bytes are passed on as
+    /// stored.
     pub constant: Option<Constant>,
-    /// Affine quantization: one scale, or one per index along an axis.
+    /// Parameters of affine quantization: one scale and zero point for the tensor, or one of each per index
+    /// along an axis; `None` if the file stores no scales.
     pub quantization: Option<Quantization>,
-    /// Quantization other than affine.
+    /// Quantization parameters other than scales and zero points, e.g. those of blockwise quantization.
     pub quantization_details: QuantizationDetails,
     /// Whether the value persists from one run to the next.
     pub is_variable: bool,
@@ -79,39 +85,39 @@ pub struct Tensor {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum QuantizationDetails {
-    /// No further quantization.
+    /// No parameters other than those of [`Tensor::quantization`].
     #[default]
     None,
-    /// Opaque bytes, defined by their producer.
+    /// Custom quantization: bytes whose format the producer of the file defines. They are not kept here.
     Custom,
-    /// One scale per block of elements along an axis.
+    /// Blockwise quantization: one scale per block of elements along one axis.
     Blockwise {
-        /// The tensor with the scales.
+        /// Index of the tensor that holds the scales.
         scales: usize,
-        /// The tensor with the zero points, if any.
+        /// Index of the tensor that holds the zero points, if there is one.
         zero_points: Option<usize>,
         /// Elements per block.
         block_size: usize,
         /// The axis that is split into blocks.
         axis: usize,
     },
-    /// One scale per block along several axes.
+    /// Quantization along several axes, with one scale per block of elements.
     MultiAxis {
-        /// The tensor with the scales.
+        /// Index of the tensor that holds the scales.
         scales: usize,
-        /// The tensor with the zero points, if any.
+        /// Index of the tensor that holds the zero points, if there is one.
         zero_points: Option<usize>,
         /// Elements per block; 0 for no blocks.
         block_size: usize,
         /// The quantized axes.
         axes: Vec<usize>,
     },
-    /// A kind that the schema does not have.
+    /// A kind of quantization that the schema does not define, as its type code in the file.
     Unknown(u8),
 }
 
 impl QuantizationDetails {
-    /// A name for the kind, e.g. `blockwise`.
+    /// Returns the name of the kind of quantization, e.g. `blockwise`; `affine` for [`Self::None`].
     pub fn name(&self) -> &'static str {
         match self {
             Self::None => "affine",
@@ -123,7 +129,7 @@ impl QuantizationDetails {
     }
 }
 
-/// An operator and its version.
+/// The kind of an operator, builtin or custom, and its version.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct OperatorCode {
     /// The builtin operator, [`BuiltinOperator::CUSTOM`] for custom ones. Codes that the schema does not have are kept.
@@ -135,7 +141,8 @@ pub struct OperatorCode {
 }
 
 impl OperatorCode {
-    /// TensorFlow Lite's name, e.g. `CONV_2D`; the name of a custom operator; `BUILTIN_210` for a code without a name.
+    /// Returns TensorFlow Lite's name of the operator, e.g. `CONV_2D`; the name of a custom operator;
+    /// `BUILTIN_210` for code 210 if the schema has no name for it.
     pub fn name(&self) -> String {
         match (&self.custom, self.builtin.variant_name()) {
             (Some(custom), _) => custom.clone(),
@@ -154,13 +161,13 @@ impl fmt::Display for OperatorCode {
 /// An operator of a subgraph. Its options are read through [`Model::operator_view`].
 #[derive(Clone, Debug)]
 pub struct Operator {
-    /// The kind of operator, shared by all operators with the same code.
+    /// The kind and version of the operator, shared by all operators with the same operator code.
     pub code: Arc<OperatorCode>,
-    /// Tensors that the operator reads; `None` for an omitted optional input.
+    /// Indices of the tensors that the operator reads; `None` for an omitted optional input.
     pub inputs: Vec<Option<usize>>,
-    /// Tensors that the operator writes.
+    /// Indices of the tensors that the operator writes.
     pub outputs: Vec<usize>,
-    /// Tensors that only carry quantization parameters of intermediate results.
+    /// Indices of the tensors that only carry quantization parameters of intermediate results.
     pub intermediates: Vec<usize>,
     /// Options of a custom operator, as stored in the file.
     pub custom_options: Option<Bytes>,
@@ -179,12 +186,12 @@ pub struct Signature {
     pub outputs: Vec<(String, usize)>,
 }
 
-/// A named blob.
+/// A metadata entry of a model file: a name and bytes that are not interpreted.
 #[derive(Clone, Debug)]
 pub struct Metadata {
     /// The name, e.g. `min_runtime_version`.
     pub name: String,
-    /// The bytes.
+    /// The entry's bytes, as stored in the file.
     pub bytes: Bytes,
 }
 
@@ -200,7 +207,7 @@ fn check_regular(path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Maps a file into memory.
+/// Maps a regular file into memory, read-only.
 #[allow(unsafe_code)]
 fn map(path: &Path) -> std::io::Result<memmap2::Mmap> {
     check_regular(path)?;
@@ -212,8 +219,9 @@ fn map(path: &Path) -> std::io::Result<memmap2::Mmap> {
 }
 
 impl Model {
-    /// Opens a file. It stays memory-mapped as long as a clone of the model or one of its constants exists, and must
-    /// not be modified in that time (replace it by renaming a new file over it).
+    /// Opens and checks a model file. The file stays memory-mapped as long as a clone of the model or one of
+    /// its constants exists, and must not be modified in that time (replace it by renaming a new file over
+    /// it).
     ///
     /// # Errors
     ///
@@ -225,7 +233,7 @@ impl Model {
         open().map_err(|error| error.at_path(path))
     }
 
-    /// Reads a model from bytes.
+    /// Opens and checks a model given as the bytes of a model file. A vector is taken over without a copy.
     ///
     /// # Errors
     ///
@@ -235,7 +243,7 @@ impl Model {
         Self::open(Bytes::from_vec(bytes.into()))
     }
 
-    /// Reads a model from static bytes, e.g. those of `include_bytes!`, without a copy.
+    /// Opens and checks a model given as static bytes, e.g. those of `include_bytes!`, without a copy.
     ///
     /// # Errors
     ///
@@ -244,7 +252,7 @@ impl Model {
         Self::open(Bytes::new(Arc::new(bytes)))
     }
 
-    /// Reads a model from shared bytes without a copy.
+    /// Opens and checks a model given as shared bytes, without a copy.
     ///
     /// # Errors
     ///
@@ -253,43 +261,45 @@ impl Model {
         Self::open(Bytes::new(Arc::new(bytes)))
     }
 
-    /// The owner of `bytes` must return the same bytes at every call (see `root`); all callers above pass plain memory.
+    /// Checks the bytes of a model file. The owner of `bytes` must return the same bytes at every call (see
+    /// `root`); all callers above pass plain memory.
     fn open(bytes: Bytes) -> Result<Self, ModelError> {
         let contents = read::read(&bytes)?;
         Ok(Self(Arc::new(Inner { bytes, contents })))
     }
 
-    /// The bytes of the whole file.
+    /// Returns the bytes of the whole model file.
     pub fn bytes(&self) -> &Bytes {
         &self.0.bytes
     }
 
-    /// The producer's description of the model, often only the producer's name.
+    /// Returns the producer's description of the model, often only the producer's name.
     pub fn description(&self) -> &str {
         &self.0.contents.description
     }
 
-    /// The subgraphs, at least one. The first one runs unless a signature selects another.
+    /// Returns the subgraphs, of which there is at least one. The first one runs unless a signature selects
+    /// another.
     pub fn subgraphs(&self) -> &[Subgraph] {
         &self.0.contents.subgraphs
     }
 
-    /// The named entry points.
+    /// Returns the signatures, which are named entry points with names for their inputs and outputs.
     pub fn signatures(&self) -> &[Signature] {
         &self.0.contents.signatures
     }
 
-    /// The named blobs.
+    /// Returns the metadata entries of the file.
     pub fn metadata(&self) -> &[Metadata] {
         &self.0.contents.metadata
     }
 
-    /// The bytes of the first blob with this name.
+    /// Returns the bytes of the first metadata entry with this name, or `None` if there is no such entry.
     pub fn metadata_named(&self, name: &str) -> Option<&Bytes> {
         self.metadata().iter().find(|entry| entry.name == name).map(|entry| &entry.bytes)
     }
 
-    /// Version of the schema; always 3, the only supported one.
+    /// Returns the version of the file's schema: always 3, the only supported one.
     pub fn version(&self) -> u32 {
         read::SCHEMA_VERSION
     }
@@ -305,7 +315,8 @@ impl Model {
         self.root().subgraphs().expect("an opened model has subgraphs").get(subgraph)
     }
 
-    /// The flatbuffer view of an operator, for its options. It is verified as a flatbuffer, but the values in it are
+    /// Returns the flatbuffer view of an operator, given by the indices of its subgraph and of the operator
+    /// in it, for access to its options. The view is verified as a flatbuffer, but the values in it are
     /// unchecked.
     ///
     /// # Panics
@@ -315,8 +326,9 @@ impl Model {
         self.subgraph_view(subgraph).operators().expect("the subgraph has operators").get(operator)
     }
 
-    /// The flatbuffer view of a tensor, for fields that [`Tensor`] omits (sparsity, ranges). It is verified as a
-    /// flatbuffer, but the values in it are unchecked.
+    /// Returns the flatbuffer view of a tensor, given by the indices of its subgraph and of the tensor in it,
+    /// for fields that [`Tensor`] omits (sparsity, ranges). The view is verified as a flatbuffer, but the
+    /// values in it are unchecked.
     ///
     /// # Panics
     ///

@@ -1,9 +1,9 @@
-//! Converts the bytes of a file to checked descriptors.
+//! Reads a model file: verifies its bytes and converts them to the descriptors of `model.rs`.
 //!
-//! Guarantees for any bytes: time and memory are proportional to their number, and all problems found in one pass are
-//! reported. A problem leaves a placeholder in the descriptors; if there is any problem, the descriptors are discarded.
-//! Something that is not a contradiction within the file (an unknown operator, an unusual option) is not a problem
-//! here.
+//! Guarantees for any bytes: time and memory are proportional to their number, and all problems found in one
+//! pass are reported. Where a problem is found, the reader continues with a placeholder in the descriptors;
+//! if there is any problem, the descriptors are discarded. Only contradictions within the file are problems;
+//! unknown operators and unusual options are not.
 
 mod tensor;
 
@@ -26,10 +26,10 @@ const MOST_TABLES: usize = 1_000_000;
 
 type Tables<'a, T> = Vector<'a, ForwardsUOffset<T>>;
 
-/// Reads a whole model.
+/// Verifies the bytes of a model file and returns the descriptors of its contents.
 ///
-/// Each reference is followed once. The verifier's bound on the apparent size (about twice the file size) therefore
-/// also bounds what is copied from parts that many tables share.
+/// The reader follows each reference once. The verifier's bound on the apparent size (about twice the file
+/// size) therefore also bounds what the reader copies from parts that many tables share.
 pub(crate) fn read(bytes: &Bytes) -> Result<Contents, ModelError> {
     check_identifier(bytes)?;
     let options = VerifierOptions {
@@ -69,7 +69,8 @@ fn is_picture(bytes: &[u8]) -> bool {
     starts.iter().any(|start| bytes.starts_with(start)) || bytes.get(8..12) == Some(b"WEBP")
 }
 
-/// Checks the file identifier. If it is missing, the error says what the file seems to be instead.
+/// Checks that bytes 4 to 8 are the file identifier `TFL3`. If they are not, the error says what the file
+/// seems to be instead.
 fn check_identifier(bytes: &[u8]) -> Result<(), ModelError> {
     if bytes.get(4..8) == Some(b"TFL3") {
         return Ok(());
@@ -145,7 +146,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The code is the larger of the old 8-bit field and the new field, because producers fill at least one of the two.
+    /// Reads an operator code. The builtin code is the larger of the old 8-bit field and the new field,
+    /// because producers fill at least one of the two.
     fn code(&mut self, index: usize, view: schema::OperatorCode<'_>) -> Arc<OperatorCode> {
         let builtin = BuiltinOperator(view.builtin_code().0.max(view.deprecated_builtin_code().into()));
         let is_custom = builtin == BuiltinOperator::CUSTOM;
@@ -191,7 +193,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The options in the operator's table, or else those outside the flatbuffer.
+    /// Returns the options of a custom operator: those in the operator's table, or else those stored outside
+    /// the flatbuffer; `None` if there are neither.
     fn custom_options(&mut self, at: At, view: schema::Operator<'a>) -> Option<Bytes> {
         if let Some(options) = view.custom_options() {
             return Some(self.part(options.bytes()));
@@ -200,7 +203,8 @@ impl<'a> Reader<'a> {
         (offset > 1).then(|| self.outside(at, "the custom options", offset, size))
     }
 
-    /// An optional tensor index; -1 means none.
+    /// Checks the tensor index of an optional input; returns `None` for the index -1, which stands for an
+    /// omitted input.
     fn optional_tensor(&mut self, at: At, role: &str, position: usize, index: i32, count: usize) -> Option<usize> {
         if index == -1 { None } else { Some(self.tensor_index(at, role, position, index, count)) }
     }
@@ -267,8 +271,8 @@ impl<'a> Reader<'a> {
         Metadata { name: name.to_owned(), bytes: bytes.unwrap_or_else(|| Bytes::from_vec(Vec::new())) }
     }
 
-    /// The bytes of a buffer: those in its table (even an empty list), or else those outside the flatbuffer, or else
-    /// none.
+    /// Returns the bytes of buffer `index`: those in its table (even an empty list), or else those stored
+    /// outside the flatbuffer, or else `None`. `of` names the buffer's user in error messages.
     fn buffer(&mut self, at: At, index: u32, of: impl Fn() -> String) -> Option<Bytes> {
         let buffers = self.root.buffers()?;
         if index as usize >= buffers.len() {
@@ -282,13 +286,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A slice of the file as [`Bytes`] that share the file's owner.
+    /// Returns `part`, which is a slice of the file, as [`Bytes`] that share the file's owner.
     fn part(&self, part: &[u8]) -> Bytes {
         let start = part.as_ptr().addr() - self.bytes.as_ptr().addr();
         self.bytes.slice(start..start + part.len()).expect("a slice of the file lies in the file")
     }
 
-    /// Bytes given by file offset and size.
+    /// Returns the `size` bytes at `offset` from the start of the file. Bytes beyond the end of the file are
+    /// reported as a problem.
     fn outside(&mut self, at: At, of: &str, offset: u64, size: u64) -> Bytes {
         let start = usize::try_from(offset).ok();
         let end = offset.checked_add(size).and_then(|end| usize::try_from(end).ok());
@@ -303,19 +308,19 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The index as `usize` if it is in `0..count`.
+/// Returns the index as `usize` if it is in `0..count`.
 fn checked_index(index: i32, count: usize) -> Option<usize> {
     usize::try_from(index).ok().filter(|index| *index < count)
 }
 
-/// The tables of a list; none if the list is missing.
+/// Returns an iterator over the tables of a list; it is empty if the list is missing.
 fn list<'a, T: flatbuffers::Follow<'a> + 'a>(
     list: Option<Tables<'a, T>>,
 ) -> impl Iterator<Item = T::Inner> + use<'a, T> {
     list.into_iter().flatten()
 }
 
-/// The numbers of a list; none if the list is missing.
+/// Returns an iterator over the numbers of a list; it is empty if the list is missing.
 fn numbers<'a, T: flatbuffers::Follow<'a> + 'a>(
     list: Option<Vector<'a, T>>,
 ) -> impl Iterator<Item = T::Inner> + use<'a, T> {

@@ -1,7 +1,8 @@
 //! Writes `.tflite` files for tests, tools and built-in models.
 //!
-//! Writes exactly what is described, without checks (tests write bad files on purpose), in the form that converters
-//! use: version 3, an empty buffer 0, operator codes in both fields, tensor data aligned to 16 bytes.
+//! The builders write exactly what they are given, without checks (tests write bad files on purpose), in the
+//! form that converters use: version 3, an empty buffer 0, operator codes in both fields, tensor data aligned
+//! to 16 bytes.
 
 mod aligned;
 mod operator;
@@ -16,7 +17,8 @@ pub use tensor::TensorBuilder;
 use crate::schema;
 use aligned::{ALIGNMENT, push_aligned};
 
-/// Amount of data in bytes above which it is written outside the flatbuffer, whose offsets have 31 bits.
+/// Maximum total size, in bytes, of buffers that are written inside the flatbuffer, whose offsets have 31
+/// bits. Larger data is written after the flatbuffer.
 const MOST_INSIDE: usize = 1 << 30;
 
 /// Builds a model file.
@@ -39,7 +41,7 @@ pub struct ModelBuilder {
     description: String,
     codes: Vec<schema::OperatorCodeT>,
     subgraphs: Vec<schema::SubGraphT>,
-    /// `None` is a buffer without data, like buffer 0.
+    /// The data of each buffer, by index; `None` for a buffer without data, like buffer 0.
     buffers: Vec<Option<Bytes>>,
     signatures: Vec<schema::SignatureDefT>,
     metadata: Vec<schema::MetadataT>,
@@ -47,7 +49,7 @@ pub struct ModelBuilder {
 }
 
 impl ModelBuilder {
-    /// Starts a model without subgraphs.
+    /// Creates a builder of a model without subgraphs. `description` is stored in the file.
     pub fn new(description: &str) -> Self {
         Self {
             description: description.to_owned(),
@@ -60,8 +62,8 @@ impl ModelBuilder {
         }
     }
 
-    /// Writes data and custom options after the flatbuffer, referenced by offset and size. Files with more than 1 GiB
-    /// of data are always written this way.
+    /// Makes [`finish`](Self::finish) write buffers and custom options after the flatbuffer, referenced by
+    /// offset and size. Files with more than 1 GiB of data are always written this way.
     pub fn data_outside(&mut self) -> &mut Self {
         self.outside = true;
         self
@@ -148,7 +150,7 @@ impl ModelBuilder {
         self
     }
 
-    /// Adds a named blob.
+    /// Adds a metadata entry, which is a name and bytes that are not interpreted.
     pub fn metadata(&mut self, name: &str, bytes: impl Into<Vec<u8>>) -> &mut Self {
         let buffer = self.buffer(Bytes::from_vec(bytes.into()));
         self.metadata.push(schema::MetadataT { name: Some(name.to_owned()), buffer });
@@ -160,7 +162,7 @@ impl ModelBuilder {
         self.buffers.len() as u32 - 1
     }
 
-    /// Returns the bytes of the file.
+    /// Returns the bytes of the model file.
     ///
     /// # Panics
     ///
@@ -170,8 +172,8 @@ impl ModelBuilder {
         if self.outside || data > MOST_INSIDE { self.finish_outside() } else { self.pack(None) }
     }
 
-    /// Writes data after the flatbuffer. Offsets are fields of fixed width, so a first draft determines where the
-    /// flatbuffer ends.
+    /// Returns the bytes of a file with all data after the flatbuffer. Offsets are fields of fixed width, so
+    /// the length of a first draft determines where the flatbuffer ends.
     fn finish_outside(&self) -> Vec<u8> {
         let length = self.pack(Some(ALIGNMENT)).len();
         let mut file = self.pack(Some(length.next_multiple_of(ALIGNMENT)));
@@ -185,7 +187,8 @@ impl ModelBuilder {
         file
     }
 
-    /// Writes the flatbuffer, with all data inside, or with data at offsets starting at `outside`.
+    /// Returns the bytes of the flatbuffer, with all data inside, or (if `outside` is given) with references
+    /// to data at file offsets from `outside` on.
     fn pack(&self, outside: Option<usize>) -> Vec<u8> {
         let inside: usize = match outside {
             None => self.buffers.iter().flatten().map(|data| data.len() + 64).sum(),
@@ -223,7 +226,8 @@ impl ModelBuilder {
     }
 }
 
-/// Assigns offsets outside the flatbuffer, in the order in which the data is written there.
+/// Assigns file offsets in bytes to data outside the flatbuffer, in the order in which the data is written
+/// there.
 struct OutsideOffsets(usize);
 
 impl OutsideOffsets {
@@ -249,7 +253,7 @@ fn pack_buffer<'a>(
     schema::Buffer::create(builder, &arguments)
 }
 
-/// The subgraph with its custom options replaced by offset and size.
+/// Returns a copy of the subgraph in which offsets and sizes replace the operators' custom options.
 fn options_outside(subgraph: &schema::SubGraphT, offsets: &mut OutsideOffsets) -> schema::SubGraphT {
     let mut subgraph = subgraph.clone();
     for operator in subgraph.operators.iter_mut().flatten() {

@@ -1,10 +1,12 @@
-//! All models of the shared collection can be opened. Reading a corrupted copy of a model terminates without a panic.
+//! Checks that all models of the shared collection can be opened, and that reading a corrupted copy of a
+//! model terminates without a panic.
 
 use std::path::PathBuf;
 
 use attache_model::{Model, ModelErrorKind};
 
-/// The `.tflite` files of the shared collection (`$ATTACHE_SHARED`, by default `../shared` beside the workspace).
+/// Returns the paths of the `.tflite` files of the shared collection (`$ATTACHE_SHARED`, by default
+/// `../shared` beside the workspace).
 fn shared_models() -> Vec<PathBuf> {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared");
     let shared = std::env::var_os("ATTACHE_SHARED").map_or_else(|| PathBuf::from(beside), PathBuf::from);
@@ -52,7 +54,8 @@ fn labels_and_normalization_are_read() {
     assert_eq!(named("face_landmark").labels().unwrap(), None);
 }
 
-/// A linear congruential generator, which returns the same numbers in every run.
+/// Returns a closure that returns a pseudorandom number below its argument: a linear congruential generator,
+/// which yields the same numbers in every run.
 fn random(seed: u64) -> impl FnMut(usize) -> usize {
     let mut state = seed;
     move |below| {

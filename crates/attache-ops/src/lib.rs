@@ -1,7 +1,9 @@
-//! The operators, one file each, and the import of a model as graphs.
+//! The operators of TensorFlow Lite, one file each, and the import of a model's subgraphs as graphs. The
+//! crate depends neither on devices nor on the interpreter.
 //!
-//! An operator's file contains its [`Definition`] and its implementation: shape inference, CPU form and GPU form. The
-//! definition has the operator's code and versions, declares its inputs, and parses its options:
+//! An operator's file contains its [`Definition`] and its implementation: shape inference, evaluation on the
+//! CPU and lowering to GPU primitives. The definition states the operator's code and versions, declares its
+//! inputs, and parses its options:
 //!
 //! ```text
 //! pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
@@ -12,9 +14,9 @@
 //! }];
 //! ```
 //!
-//! Number, presence and types of inputs are checked against that declaration in one place, before the operator sees
-//! them. Everything that needs a list of operators (import, reports, the manual, tests) uses [`definitions`]. The crate
-//! is independent of devices and of the interpreter.
+//! The number, presence and types of a node's inputs are checked against that declaration in one place,
+//! before the operator's code runs. Everything that needs a list of operators (import, reports, the manual,
+//! tests) uses [`definitions`].
 
 mod definition;
 mod import;

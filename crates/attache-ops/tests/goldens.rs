@@ -1,8 +1,10 @@
-//! Compares every golden case of `conformance/cases` with LiteRT's outputs, on the CPU and as interpreted primitives.
+//! Runs every golden case of `conformance/cases` on the CPU and as interpreted primitives, and compares the
+//! outputs with those of LiteRT.
 //!
-//! Nodes run one at a time, in graph order. The second run interprets each node that can be lowered. The cases with a
-//! node that cannot must be exactly those listed in `conformance/expectations/gpu_f32.txt`. The list is also that of
-//! the GPU, because a device accepts every node that can be lowered. The reasons in the list are not compared here.
+//! Nodes run one at a time, in graph order. The second run interprets the primitives of each node that can be
+//! lowered. The cases with a node that cannot be lowered must be exactly those listed in
+//! `conformance/expectations/gpu_f32.txt`. The GPU tests use the same list, because a device accepts every
+//! node that can be lowered. The reasons in the list are not compared here.
 
 mod npy;
 
@@ -16,10 +18,11 @@ use attache_graph::{
 };
 use attache_model::Model;
 
-/// Maximum error, relative to the case's scale. LiteRT's own kernels differ from each other by about this much.
+/// Maximum absolute error of a float32 element, divided by the case's scale. LiteRT's own kernels differ from
+/// each other by about this much.
 const TOLERANCE: f32 = 1e-5;
 
-/// The value of a tensor. Its bytes are aligned for every element type.
+/// A tensor at run time, stored in 64-bit words so that its bytes are aligned for every element type.
 #[derive(Clone)]
 struct Value {
     data_type: DataType,
@@ -57,12 +60,12 @@ impl Value {
         Constant { data_type: self.data_type, shape: self.shape.clone(), bytes }
     }
 
-    /// Converts the value to a tensor of the primitives' interpreter.
+    /// Converts the value to a tensor of the primitives' interpreter, whose elements are of type `scalar`.
     fn tensor(&self, scalar: Scalar) -> HostTensor {
         let constant = self.constant();
         let integers = |values: Vec<i64>| values.into_iter().map(|value| value as f64).collect();
         let elements = match (scalar, constant.floats()) {
-            // Positions within a pooling window are stored as 32-bit integers in a tensor of type float32.
+            // The indices that argmax pooling writes are 32-bit integers in a tensor of type float32.
             (Scalar::I32, Some(_)) => {
                 integers(bytemuck::cast_slice(self.bytes()).iter().map(|v: &i32| (*v).into()).collect())
             }
@@ -85,7 +88,8 @@ impl Value {
     }
 }
 
-/// Records the values that a node assigns to variables, with the index of the input.
+/// A [`Host`] that records the values that a node assigns to its variable inputs: the input's index and the
+/// bytes.
 #[derive(Default)]
 struct States(Vec<(usize, Vec<u8>)>);
 
@@ -100,18 +104,18 @@ impl Host for States {
     }
 }
 
-/// The way in which nodes are computed.
+/// What computes the nodes: the CPU kernels, or the interpreter of primitives.
 #[derive(Clone, Copy, PartialEq)]
 enum Runtime {
     Cpu,
     Primitives,
 }
 
-/// One run of a case's graph.
+/// One run of a case's graph: the values of all tensors so far, by tensor id.
 struct Run<'a> {
     graph: &'a Graph,
     values: Vec<Option<Value>>,
-    /// Reasons for which nodes were not lowered.
+    /// Name of each node that could not be lowered, with the reason.
     refusals: Vec<String>,
 }
 
@@ -154,7 +158,8 @@ impl<'a> Run<'a> {
         node.inputs.iter().map(|id| id.map(value)).collect()
     }
 
-    /// Infers the outputs' types and shapes. The inputs' values are used if the shapes depend on them.
+    /// Infers the types and shapes of a node's outputs, from the input values where the shapes depend on
+    /// them.
     fn infer(&self, node: &Node) -> Result<Vec<Inferred>, OpError> {
         let inferred = node.op.infer(&self.graph.input_facts(node))?;
         if inferred.iter().all(|output| output.shape.is_some()) {
@@ -185,7 +190,7 @@ impl<'a> Run<'a> {
         });
         let inputs: Vec<_> = inputs.collect();
         let (mut cache, mut states) = (Cache::default(), States::default());
-        // The second evaluation uses the data that the operator cached in the first.
+        // The node is evaluated twice, the second time with the data that the operator cached in the first.
         for _ in 0..2 {
             let outputs = made.iter_mut().zip(&inferred).zip(&node.outputs).map(|((value, output), id)| TensorMut {
                 data_type: output.data_type,
@@ -207,7 +212,7 @@ impl<'a> Run<'a> {
     }
 
     fn interpret(&mut self, node: &Node) -> Result<Vec<Value>, OpError> {
-        // Constant folding removes such a node before lowering.
+        // Constant folding removes a node whose value follows from shapes, so it is never lowered.
         if node.op.value_of_shapes(&self.graph.input_facts(node)).is_some() {
             return self.eval(node);
         }
@@ -232,7 +237,8 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The largest error relative to `scale`, or a description of the mismatch.
+/// Returns the largest error of an element divided by `scale`, or a description of the mismatch. Tensors of
+/// types other than float32 must be equal.
 fn compare(actual: &Value, expected: &Value, scale: f32) -> Result<f32, String> {
     if (actual.data_type, &actual.shape) != (expected.data_type, &expected.shape) {
         let (made, wanted) = (&actual.shape, &expected.shape);
@@ -256,7 +262,7 @@ fn compare(actual: &Value, expected: &Value, scale: f32) -> Result<f32, String> 
     Ok(worst)
 }
 
-/// A golden case, as read from its folder.
+/// A golden case: a model with inputs and LiteRT's outputs, as read from its folder.
 struct Case {
     name: String,
     operator: String,
@@ -292,14 +298,15 @@ impl Case {
         })
     }
 
-    /// Whether a node has side effects, as control flow has, or a tensor is a resource. The interpreter's tests run
-    /// these cases. Such nodes are not lowered.
+    /// Whether a node has side effects, as control flow has, or a tensor is a resource. Such cases run only
+    /// in the interpreter's tests, and such nodes are not lowered.
     fn needs_interpreter(&self) -> bool {
         let is_resource = |tensor: &attache_graph::Tensor| tensor.fact.data_type == DataType::Resource;
         self.graph.nodes.iter().any(|node| node.op.has_side_effects()) || self.graph.tensors.iter().any(is_resource)
     }
 
-    /// The largest relative error of a run, and the reasons for which nodes were not lowered.
+    /// Runs the case. Returns the largest relative error of an output, and the reasons for which nodes were
+    /// not lowered.
     fn run(&self, runtime: Runtime) -> Result<(f32, Vec<String>), String> {
         if self.needs_interpreter() {
             return Ok((0.0, vec!["it needs an interpreter".to_owned()]));
@@ -321,12 +328,13 @@ fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The folder of cases that `ATTACHE_CASES` names instead of the golden cases.
+/// Returns the folder that the variable `ATTACHE_CASES` names, whose cases replace the golden cases.
 fn other_cases() -> Option<PathBuf> {
     std::env::var_os("ATTACHE_CASES").map(PathBuf::from)
 }
 
-/// Runs every case. Returns the reasons for which nodes were not lowered, by case. Panics if a case fails.
+/// Runs every case and prints a summary by operator. Returns, by name of the case, the reasons for which
+/// nodes were not lowered. Panics if a case fails.
 fn run_all(runtime: Runtime) -> BTreeMap<String, String> {
     let folder = other_cases().unwrap_or_else(|| workspace().join("conformance/cases"));
     let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));

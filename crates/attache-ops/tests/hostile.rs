@@ -1,6 +1,6 @@
-//! Fuzzes operators: runs golden cases with shapes, types, values and quantization replaced at random. Operators may
-//! return errors, but must neither panic nor write out of bounds. The test detects panics, which include those of
-//! bounds checks.
+//! Fuzzes operators: infers, evaluates and lowers the node of each golden case with shapes, types, values and
+//! quantization parameters replaced at random. Operators may return errors, but must neither panic nor access
+//! memory out of bounds. The test detects panics, which include those of Rust's bounds checks.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -9,13 +9,16 @@ use attache_base::{Bytes, Constant, DataType, Quantization, Serial, Shape};
 use attache_graph::{Cache, Eval, Fact, Graph, Host, Inferred, Lowering, OpError, Quantized, TensorMut, TensorRef};
 use attache_model::Model;
 
-/// Number of rounds per case. Each round changes one or two inputs of the original case.
+/// Number of random variants of each case. Each variant changes one or two inputs of the original case.
 const ROUNDS: usize = 60;
-/// Maximum number of elements of a tensor. Nodes with larger tensors are not evaluated.
+/// Maximum number of elements of a tensor. Nodes with larger tensors are inferred, but not evaluated.
 const MOST: usize = 1 << 14;
 
+/// Extents that replace those of shapes; frequent ones are listed twice.
 const EXTENTS: [usize; 14] = [0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 8, 16, 1 << 31, usize::MAX / 2];
+/// Integers that become elements of tensors. The first nine are small.
 const NUMBERS: [i64; 14] = [0, 1, -1, 2, -2, 3, 4, 5, 7, 1 << 20, i32::MAX as i64, i32::MIN as i64, i64::MAX, i64::MIN];
+/// Element types that replace those of tensors.
 const TYPES: [DataType; 7] = [
     DataType::Float32,
     DataType::Int32,
@@ -41,8 +44,9 @@ impl Random {
         values[self.below(values.len())]
     }
 
-    /// A random constant: half of the time with small elements only, otherwise also with extreme ones. `None` if it
-    /// would be too large or its type has no such elements.
+    /// Returns a random constant. Half of the constants have small elements only, the others also have
+    /// extreme ones. Returns `None` if the constant would be too large, or for types that the test cannot
+    /// fill.
     fn constant(&mut self, data_type: DataType, shape: &Shape) -> Option<Constant> {
         let count = shape.checked_elements().filter(|count| *count <= MOST)?;
         let limit = if self.below(2) == 0 { 9 } else { NUMBERS.len() };
@@ -58,15 +62,15 @@ impl Random {
                 _ => return None,
             }
         }
-        // The bytes are copied into a vector of their own. The interpreter guarantees alignment; here the allocator
-        // provides it.
+        // Copies the bytes into a vector of their own. At run time the interpreter guarantees the alignment
+        // of tensors; here the allocator provides it.
         let words: Vec<u64> = bytes.chunks(8).map(word).collect();
         let size = bytes.len();
         let bytes = Bytes::from_vec(bytemuck::cast_slice(&words)[..size].to_vec());
         Some(Constant { data_type, shape: shape.clone(), bytes })
     }
 
-    /// Random scales and zero points, which may be invalid, or none.
+    /// Returns random quantization parameters, which may be invalid, or `None` in a quarter of the calls.
     fn quantization(&mut self) -> Option<Quantization> {
         let scale: Vec<f32> = (0..self.below(4)).map(|_| self.pick(&SCALES)).collect();
         let zero_point = scale.iter().map(|_| self.pick(&ZERO_POINTS)).collect();
@@ -74,7 +78,8 @@ impl Random {
         (self.below(4) > 0).then_some(Quantization { scale, zero_point, axis })
     }
 
-    /// Changes the shape, type, quantization or value of a tensor.
+    /// Changes the type, shape or quantization parameters of a tensor at random, and gives it a random
+    /// constant value if it had a constant, else in a quarter of the calls.
     fn change(&mut self, fact: &mut Fact) {
         match self.below(5) {
             4 => fact.quantization = self.quantization(),
@@ -89,7 +94,7 @@ impl Random {
             }
             _ => {}
         }
-        // The import of a model rejects shapes that are too large, so operators never see them.
+        // The import rejects shapes whose size in bytes would overflow, so operators never see them.
         let bytes = fact.shape.as_ref().and_then(Shape::checked_elements).and_then(|count| count.checked_mul(64));
         if bytes.is_none_or(|bytes| bytes > isize::MAX as usize) {
             fact.shape = Some(Shape::default());
@@ -100,8 +105,9 @@ impl Random {
     }
 }
 
-/// Valid and invalid scales.
+/// Valid and invalid quantization scales.
 const SCALES: [f32; 10] = [1.0, 0.5, 0.007, 3e-39, 3e38, 1e-12, 0.0, -1.0, f32::NAN, f32::INFINITY];
+/// Zero points, some of which are out of range for every type.
 const ZERO_POINTS: [i64; 6] = [0, 127, -128, 255, 1 << 20, i64::MIN];
 
 fn word(bytes: &[u8]) -> u64 {
@@ -118,14 +124,16 @@ impl Host for NoHost {
     }
 }
 
-/// Zeroed memory for a tensor and its size in bytes; `None` if the tensor is too large.
+/// Allocates zeroed 64-bit words for a tensor, and returns them with the tensor's size in bytes; `None` if
+/// the tensor is too large.
 fn room(data_type: DataType, shape: &Shape) -> Option<(Vec<u64>, usize)> {
     let elements = shape.checked_elements().filter(|elements| *elements <= MOST)?;
     let size = data_type.byte_size(elements)?;
     Some((vec![0; size.div_ceil(8)], size))
 }
 
-/// Evaluates the node after its inference succeeded; `None` if a tensor is too large or its shape is unknown.
+/// Evaluates the graph's node on its constants and on random values for its other inputs, after inference
+/// succeeded. Returns `None` if a tensor is too large or its shape is unknown.
 fn eval(graph: &Graph, inferred: &[Inferred], random: &mut Random) -> Option<Result<(), OpError>> {
     let node = &graph.nodes[0];
     let mut inputs = Vec::new();
@@ -169,8 +177,8 @@ fn eval(graph: &Graph, inferred: &[Inferred], random: &mut Random) -> Option<Res
     Some(node.op.eval(&mut Eval { inputs, outputs, cache, parallel: &Serial, host }))
 }
 
-/// Infers, evaluates and lowers a case's only node after random changes. Returns how many times inference and
-/// evaluation succeeded.
+/// Infers, evaluates and lowers the only node of a case [`ROUNDS`] times, each time with other random
+/// changes. Returns how many times inference and evaluation succeeded.
 fn torment(graph: &Graph, random: &mut Random) -> (usize, usize) {
     let (mut accepted, mut computed) = (0, 0);
     for _ in 0..ROUNDS {
@@ -185,7 +193,7 @@ fn torment(graph: &Graph, random: &mut Random) -> (usize, usize) {
             graph.tensors[output].fact.quantization = random.quantization();
         }
         let node = &graph.nodes[0];
-        // Inference runs only once here. At run time, it runs again when parameters become known.
+        // Only this one inference is tested. The interpreter infers a node again once input values are known.
         let Ok(inferred) = node.op.infer(&graph.input_facts(node)) else { continue };
         accepted += 1;
         for (id, output) in node.outputs.clone().iter().zip(&inferred) {

@@ -1,6 +1,6 @@
-//! The operator manual (`docs/operators.md`): one row for each implemented operator, derived from the table of
-//! operators and from the golden cases. Nothing in it is written by hand: `cargo xtask generate` runs this test with
-//! `ATTACHE_GENERATE=1`, which writes the file instead of comparing it.
+//! Checks that the operator manual (`docs/operators.md`) is up to date: one row for each implemented
+//! operator, generated from the table of operators and the golden cases. `cargo xtask generate` runs this
+//! test with `ATTACHE_GENERATE=1`, which writes the file before the comparison.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -22,15 +22,15 @@ that LiteRT computed for them, in `conformance/cases`.
 |---|---|---|---|---|
 ";
 
-/// Results of lowering an operator's golden cases.
+/// How many golden cases one operator has, and how many of them can be lowered for a GPU.
 #[derive(Debug, Default)]
 struct Cases {
     count: usize,
-    /// Number of cases that count as float cases; see [`lower`].
+    /// Number of cases with a float node of the operator; see [`lower`].
     floats: usize,
-    /// Number of float cases that cannot be lowered.
+    /// Number of those float cases in which a node of the operator cannot be lowered.
     refused: usize,
-    /// The reasons.
+    /// The distinct reasons for which nodes cannot be lowered.
     reasons: BTreeSet<String>,
 }
 
@@ -47,12 +47,12 @@ impl Cases {
     }
 }
 
-/// The root folder of the workspace.
+/// Returns the root folder of the workspace.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The text of the manual, generated from the current operators and golden cases.
+/// Generates the text of the manual from the table of operators and the golden cases.
 fn text() -> String {
     let cases = lower_cases(&root().join("conformance/cases"));
     let mut definitions: Vec<_> = attache_ops::definitions().collect();
@@ -68,7 +68,7 @@ fn text() -> String {
     text
 }
 
-/// Lowers every case in a folder. Returns the results by the operator under test.
+/// Lowers every case in a folder. Returns the counts by the name of the operator under test.
 fn lower_cases(folder: &Path) -> BTreeMap<String, Cases> {
     let mut cases = BTreeMap::<String, Cases>::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -88,15 +88,15 @@ fn lower_cases(folder: &Path) -> BTreeMap<String, Cases> {
     cases
 }
 
-/// The operator under test of a case.
+/// Reads the name of the operator under test from a case's `case.json`.
 fn operator(folder: &Path) -> String {
     let description = std::fs::read(folder.join("case.json")).unwrap();
     let description: serde_json::Value = serde_json::from_slice(&description).unwrap();
     description["op"].as_str().unwrap_or_else(|| panic!("{}: no operator", folder.display())).to_owned()
 }
 
-/// The reasons for which nodes of the operator in a case's model cannot be lowered; `None` if no such node counts as
-/// a float node.
+/// Lowers the float nodes of `operator` in a case's model. Returns the reasons for which some cannot be
+/// lowered; `None` if the case has no float node of that operator.
 fn lower(folder: &Path, operator: &str) -> Option<Vec<String>> {
     let model = Model::from_path(folder.join("model.tflite")).unwrap();
     let (graph, errors) = attache_ops::import(&model, 0, &[]);

@@ -1,5 +1,5 @@
-//! Constant folding: nodes whose inputs are all constant are computed once by their CPU implementation. Nodes that
-//! depend only on known shapes are folded too.
+//! The rule `fold_constants`: nodes whose inputs are all constant are computed once, by their CPU
+//! implementation, and their outputs become constants. So do outputs that depend only on known shapes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,19 +11,21 @@ use crate::{Found, Rule, has_side_effects, visits};
 
 pub(crate) const RULE: Rule = Rule { name: "fold_constants", fate: "constant", find };
 
-/// Results of at most this many bytes in total may be folded whatever the size of the inputs.
+/// Outputs of a node that take at most this many bytes together may be folded whatever the size of the
+/// inputs.
 const SMALL: usize = 1 << 20;
-/// Larger results are folded only if they take at most this many times the bytes of the inputs. Operators that expand a
-/// few elements into many are computed in each run, because their results would fill memory.
+/// Larger outputs are folded only if they take at most this many times the bytes of the inputs. Operators
+/// that expand a few elements into many are computed in each run, because their folded outputs would fill
+/// memory.
 const GROWTH: usize = 8;
 
-/// An operator that takes more than this many bytes besides its inputs and outputs is not folded: it runs at run time,
-/// under the run's limits.
+/// Maximum working memory in bytes (packed weights and scratch) of a node that is folded. A node that needs
+/// more runs in each run, under the limits of the interpreter.
 const MOST_WORKING: u64 = 256 << 20;
 
-/// A node is not folded if all constants together would then take more than this many bytes: in a chain, every result
-/// may be larger than the one before. The limit does not apply to values that depend only on shapes, nor to reshapes,
-/// which share their input's bytes.
+/// Maximum size in bytes of all constants of the graph together after a node is folded: in a chain, every
+/// output may be larger than the one before. The limit does not apply to values that depend only on shapes,
+/// nor to reshapes, which share the bytes of their input.
 const MOST: u64 = 8 << 30;
 
 fn find(graph: &Graph) -> Found {
@@ -49,7 +51,7 @@ fn find(graph: &Graph) -> Found {
             Err(reason) => found.declined.push((id, reason)),
         }
     }
-    // Sorted in the order of the graph, because patches are compared and printed.
+    // Sorted by tensor index, so that patches and logs are the same in every process.
     let constants = known.learnt.into_iter().filter_map(|(id, fact)| Some((id, fact.constant?)));
     found.patch.constants = constants.collect();
     found.patch.constants.sort_by_key(|(id, _)| *id);
@@ -60,8 +62,8 @@ fn size(constant: &Constant) -> u64 {
     constant.data_type.byte_size(constant.shape.elements()).unwrap_or(0) as u64
 }
 
-/// Facts from the graph, overlaid with facts that follow from values computed so far. Without the overlay each walk
-/// over a chain of shape computations would fold only one link.
+/// Facts of the graph, overlaid with facts that follow from the values folded so far in the same walk over
+/// the nodes. Without the overlay, each walk would fold only one node of a chain of shape computations.
 struct Known<'a> {
     graph: &'a Graph,
     learnt: HashMap<TensorId, Fact>,
@@ -81,7 +83,7 @@ impl Known<'_> {
         self.learnt.insert(id, Fact { shape, constant: Some(value), ..self.graph.fact(id).clone() });
     }
 
-    /// Infers output shapes that depend on a value that has become known.
+    /// Infers the node's unknown output shapes, if one of its inputs has become known.
     fn refresh(&mut self, node: &Node) {
         let is_learnt = |id: &TensorId| self.learnt.contains_key(id);
         let is_open = node.outputs.iter().any(|id| self.graph.fact(*id).shape.is_none());
@@ -95,7 +97,8 @@ impl Known<'_> {
         }
     }
 
-    /// The inputs, where there is at least one and all are constant.
+    /// Returns the facts of the node's inputs if there is at least one, all are constant, and the node has no
+    /// side effects; `None` otherwise.
     fn constant_inputs(&self, node: &Node) -> Option<Vec<Option<Fact>>> {
         let is_constant = |id: &TensorId| self.fact(*id).constant.is_some();
         let has_values = node.inputs.iter().any(Option::is_some) && node.inputs.iter().flatten().all(is_constant);
@@ -110,7 +113,8 @@ impl Known<'_> {
     }
 }
 
-/// The values of the outputs, which may take at most `room` bytes, or why they are not folded.
+/// Computes the outputs of a node with the constant inputs `inputs`. Fails with the reason if the node is not
+/// folded, for example because the outputs take more than `room` bytes.
 fn fold(graph: &Graph, node: &Node, inputs: &[Option<Fact>], room: u64) -> Result<Vec<Constant>, String> {
     if node.op.missing().is_some() {
         return Err("it is not implemented".into());
@@ -147,7 +151,8 @@ fn fold(graph: &Graph, node: &Node, inputs: &[Option<Fact>], room: u64) -> Resul
         .collect())
 }
 
-/// Size in bytes of each output, where it is within the limits.
+/// Returns the size of each output in bytes. Fails with the reason if the outputs are too large by [`SMALL`]
+/// and [`GROWTH`], or if elements have no fixed size.
 fn sizes(outputs: &[Inferred], inputs: &[Option<Fact>]) -> Result<Vec<usize>, String> {
     let read: usize = inputs.iter().flatten().filter_map(Fact::byte_size).fold(0, usize::saturating_add);
     let limit = read.saturating_mul(GROWTH).max(SMALL);
@@ -194,13 +199,15 @@ fn evaluate(
     node.op.eval(&mut Eval { inputs, outputs, cache: &mut cache, parallel: &Serial, host: &mut host })
 }
 
-/// A constant's bytes, exactly as many as its shape needs; copied only where they are not aligned.
+/// Returns the bytes of a constant tensor, exactly as many as its shape needs; copied only if they are not
+/// aligned.
 fn aligned(fact: &Fact) -> Result<Bytes, OpError> {
     let bytes = fact.constant.as_ref().and_then(Constant::aligned_bytes);
     bytes.ok_or_else(|| OpError::unsupported("a constant's bytes can't be read as they are"))
 }
 
-/// The host during folding, where there is no interpreter.
+/// The host of operators that are evaluated by constant folding. It has no interpreter, so every service
+/// fails.
 struct NoHost;
 
 impl Host for NoHost {

@@ -1,8 +1,10 @@
-//! Removes conversions that reproduce the original quantized elements: a QUANTIZE of a DEQUANTIZE's result to the
-//! original type and scale, or a QUANTIZE between equal types and scales.
+//! The rule `fold_requantization`: removes conversions that reproduce the original quantized elements. These
+//! are a QUANTIZE of the output of a DEQUANTIZE to the original type and quantization parameters, and a
+//! QUANTIZE between equal types and quantization parameters.
 //!
-//! Both are exact. A float `scale × n` divided by the same scale is nearer to `n` than to any other integer, and a
-//! factor of 1 is exact in fixed-point arithmetic too. Every other pair rounds and is kept.
+//! Neither changes a bit: a float `scale × n` divided by the same scale is nearer to `n` than to any other
+//! integer, and a factor of 1 is exact in fixed-point arithmetic too. Conversions to other parameters round
+//! and are kept.
 
 use std::collections::HashMap;
 
@@ -17,8 +19,8 @@ fn find(graph: &Graph) -> Found {
     let makers = visits::makers(graph);
     let mut is_output = vec![false; graph.tensors.len()];
     graph.outputs.iter().for_each(|id| is_output[id.index()] = true);
-    // A replaced tensor may be the input of a later node. Readers come later in the graph, so one walk finds all of
-    // them.
+    // A replaced tensor may be the input of a later node that is removed too. Nodes are visited in execution
+    // order, so one walk finds all of them.
     let mut replaced: HashMap<TensorId, TensorId> = HashMap::new();
     for (id, node) in visits::nodes(graph) {
         if node.op.conversion() != Some(Conversion::ToStored) {
@@ -40,13 +42,15 @@ fn find(graph: &Graph) -> Found {
     found
 }
 
-/// The quantized input of a node that dequantizes it.
+/// Returns the quantized input of the node that writes a tensor, if that node is a DEQUANTIZE.
 fn source(maker: Option<&Node>) -> Option<TensorId> {
     let maker = maker.filter(|node| node.op.conversion() == Some(Conversion::ToReal))?;
     if let [Some(source)] = maker.inputs[..] { Some(source) } else { None }
 }
 
-/// An error where the output may differ from the source; without a reason where the source is not quantized.
+/// Checks that the output of a QUANTIZE can be replaced by `source`: that both have the same type and
+/// quantization parameters, that `output` is not an output of the graph, and that neither is a variable. The
+/// error is the reason; `None` if `source` is not quantized, so that the rule does not apply at all.
 fn unchanged(graph: &Graph, source: TensorId, output: TensorId, is_output: bool) -> Result<(), Option<&'static str>> {
     let (from, to): (&Fact, &Fact) = (graph.fact(source), graph.fact(output));
     if from.quantization.is_none() {
@@ -76,7 +80,8 @@ mod tests {
         Fact { quantization: Some(quantization), ..Fact::new(DataType::Int8, [3]) }
     }
 
-    /// Quantized elements that are dequantized, quantized at `scale` and read by another node.
+    /// Builds a graph in which a tensor of scale 0.5 is dequantized, quantized with `scale` and read by
+    /// another node.
     fn chain(scale: f32) -> Graph {
         let mut graph = graph(3);
         let (y, x) = (graph.outputs[0], graph.add_tensor("x", stored(0.5)));

@@ -1,8 +1,10 @@
-//! Named rules that simplify a graph without changing its results.
+//! Graph passes: named rewrite rules ([`RULES`]) that simplify a graph without changing its results, and
+//! [`run`], which applies them.
 //!
-//! A rule inspects a graph and returns a patch, together with the nodes it declined and why. [`run`] applies all rules
-//! until none changes anything, and reports what became of every removed operator. Rules look at attributes and facts,
-//! never at names. The crate is independent of files and devices.
+//! A rule inspects a graph and returns a patch, together with the nodes that it declined to change and why.
+//! [`run`] applies all rules until none changes anything, and returns a log of the removed and the declined
+//! nodes. Rules decide by attributes and facts, never by names of tensors or operators. The crate depends on
+//! neither model files nor devices.
 
 mod effects;
 mod fold_constants;
@@ -22,31 +24,34 @@ pub use log::{Decline, Log, Removal};
 /// A named graph rewrite.
 #[derive(Debug)]
 pub struct Rule {
-    /// Its name, which is the name of its file.
+    /// Name of the rule, which is also the name of its source file.
     pub name: &'static str,
-    /// What becomes of the operators that it removes, such as `constant`.
+    /// What becomes of the operators that the rule removes, such as `constant`; shown as the placement of
+    /// these operators.
     pub fate: &'static str,
-    /// Computes the change for a graph; an empty patch where there is none.
+    /// Computes what the rule would change in a graph, without changing it. The patch is empty if there is
+    /// nothing to change.
     pub find: fn(&Graph) -> Found,
 }
 
-/// What a rule would change.
+/// What a rule finds in a graph.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// The change.
+    /// The change to the graph.
     pub patch: Patch,
     /// Nodes that the rule matches but leaves unchanged, and why.
     pub declined: Vec<(NodeId, String)>,
 }
 
-/// All rules, in the order in which they are tried.
+/// All rules, in the order in which each round applies them.
 pub static RULES: &[Rule] = &[fold_constants::RULE, fold_requantization::RULE, remove_unused::RULE];
 
-/// Applies all rules until none changes anything.
+/// Applies all rules in rounds until a round changes nothing. Returns the nodes that were removed in any
+/// round, and those that were declined in the last round.
 ///
 /// # Panics
 ///
-/// In debug builds, panics where a rule leaves a graph whose order or indices are wrong.
+/// In debug builds, panics if a rule leaves a graph that is not valid by [`Graph::validate`].
 pub fn run(graph: &mut Graph) -> Log {
     let mut log = Log::default();
     loop {

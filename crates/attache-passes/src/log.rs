@@ -1,4 +1,5 @@
-//! Log of the changes made by the rules.
+//! The log of what the rules did to a graph, which [`run`](crate::run) returns: removed nodes and declined
+//! nodes.
 
 use std::fmt;
 
@@ -6,38 +7,38 @@ use attache_graph::{Graph, NodeId, Patch};
 
 use crate::Rule;
 
-/// A removed node.
+/// A node that a rule removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Removal {
-    /// The rule that removed it.
+    /// Name of the rule that removed the node.
     pub rule: &'static str,
-    /// The operator's name.
+    /// TensorFlow Lite's name of the node's operator.
     pub operator: String,
-    /// Indices of the file's operators that the node implemented.
+    /// Indices, in the subgraph of the model file, of the operators that the node implemented.
     pub origins: Vec<usize>,
-    /// What became of it, such as `constant`.
+    /// What became of the node, such as `constant`; see [`Rule::fate`].
     pub fate: &'static str,
 }
 
-/// A node that a rule matches but left unchanged.
+/// A node to which a rule could apply but that it left unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decline {
-    /// The rule.
+    /// Name of the rule.
     pub rule: &'static str,
-    /// The operator's name.
+    /// TensorFlow Lite's name of the node's operator.
     pub operator: String,
-    /// Indices of the file's operators that the node implements.
+    /// Indices, in the subgraph of the model file, of the operators that the node implements.
     pub origins: Vec<usize>,
-    /// The reason.
+    /// Why the rule left the node unchanged.
     pub reason: String,
 }
 
-/// The changes made by the rules.
+/// What the rules did to a graph. Its text form has one line per removed or declined node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Log {
     /// Removed nodes, in order of removal.
     pub removed: Vec<Removal>,
-    /// Nodes declined in the last round.
+    /// Nodes that rules declined to change in the last round.
     pub declined: Vec<Decline>,
 }
 

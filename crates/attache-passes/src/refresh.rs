@@ -1,11 +1,11 @@
-//! Infers shapes again after a value has become known.
+//! Infers output shapes again after a patch has made the values of tensors known.
 
 use attache_graph::{Graph, Node, NodeId};
 
 use crate::visits;
 
-/// Infers the outputs of nodes with an output of unknown shape. Where inference fails the shape stays unknown, and the
-/// error is reported at run time.
+/// Infers the output shapes of all nodes that have an output of unknown shape, and stores them in the graph.
+/// If the inference of a node fails, its shapes stay unknown, and the error is reported at run time.
 pub(crate) fn refresh(graph: &mut Graph) {
     let is_open = |node: &Node| node.outputs.iter().any(|id| graph.fact(*id).shape.is_none());
     let open: Vec<NodeId> = visits::nodes(graph).filter(|(_, node)| is_open(node)).map(|(id, _)| id).collect();

@@ -1,4 +1,5 @@
-//! Removes nodes whose outputs are never read, and transitively the nodes that only they read from.
+//! The rule `remove_unused`: removes nodes without side effects whose outputs nothing reads, and transitively
+//! the nodes whose outputs only removed nodes read.
 
 use attache_graph::{Graph, Patch};
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use attache_base::{Constant, DataType, Shape};
 use attache_graph::{Conversion, Eval, Fact, Graph, Inferred, Node, Op, OpError, TensorId};
 
-/// Doubles its input, and repeats it to `elements` elements where that is set.
+/// An operator that doubles its float input. If `elements` is set, the output has that many elements and
+/// repeats the input.
 #[derive(Debug)]
 pub(crate) struct Double {
     elements: Option<usize>,
@@ -41,12 +42,12 @@ impl Op for Double {
     }
 }
 
-/// A tensor of `extent` floats.
+/// Returns the fact of a tensor of `extent` floats.
 pub(crate) fn fact(extent: usize) -> Fact {
     Fact::new(DataType::Float32, [extent])
 }
 
-/// A graph of one input and one output of `extent` floats, without nodes.
+/// Builds a graph with one input and one output of `extent` floats each, without nodes.
 pub(crate) fn graph(extent: usize) -> Graph {
     let mut graph = Graph::default();
     graph.inputs = vec![graph.add_tensor("x", fact(extent))];
@@ -54,14 +55,14 @@ pub(crate) fn graph(extent: usize) -> Graph {
     graph
 }
 
-/// An operator whose shapes and conversions matter to tests; it computes nothing.
+/// An operator of which tests use only the inferred shapes and the conversion. Its `eval` computes nothing.
 #[derive(Debug)]
 pub(crate) enum Fake {
     /// A conversion to quantized elements or to floats.
     Convert(Conversion),
-    /// The extents of the input.
+    /// Computes the extents of its input, like SHAPE.
     Extents,
-    /// The first input in the shape given by the second input's value.
+    /// Reshapes its first input to the shape that the second input contains.
     Reshape,
 }
 

@@ -1,8 +1,9 @@
-//! Node iterators that count visits in tests: no rule may visit more than n log n nodes of a graph of n nodes.
+//! Iterators over the nodes of a graph, for use by all rules. In tests they count visited nodes, so that a
+//! test can check that the rules take a number of visits proportional to the number of nodes.
 
 #[cfg(not(test))]
 mod counter {
-    /// Does nothing outside of tests.
+    /// Does nothing, because visits are counted only in tests.
     pub(super) fn add(_: usize) {}
 }
 
@@ -18,7 +19,8 @@ pub(crate) mod counter {
         VISITS.set(VISITS.get() + visits);
     }
 
-    /// Number of visited nodes plus their inputs and outputs, since the last call on this thread.
+    /// Returns the number of visits since the last call on this thread: for each visited node 1, plus the
+    /// numbers of its inputs and outputs. Resets the count to 0.
     pub(crate) fn take() -> usize {
         VISITS.take()
     }
@@ -26,7 +28,7 @@ pub(crate) mod counter {
 
 use attache_graph::{Graph, Node, NodeId, TensorId};
 
-/// All nodes, in execution order.
+/// Iterates over all nodes in execution order, with their ids.
 pub(crate) fn nodes(graph: &Graph) -> impl DoubleEndedIterator<Item = (NodeId, &Node)> {
     graph.nodes.iter().enumerate().map(|(index, node)| {
         counter::add(1 + node.inputs.len() + node.outputs.len());
@@ -34,7 +36,8 @@ pub(crate) fn nodes(graph: &Graph) -> impl DoubleEndedIterator<Item = (NodeId, &
     })
 }
 
-/// The node that produces each tensor.
+/// Returns for each tensor the node that writes it; `None` for graph inputs, constants, variables and tensors
+/// that nothing writes.
 pub(crate) fn makers(graph: &Graph) -> Vec<Option<&Node>> {
     let mut makers = vec![None; graph.tensors.len()];
     for (_, node) in nodes(graph) {
@@ -56,7 +59,7 @@ mod tests {
         Fact { quantization: Some(quantization), ..Fact::new(DataType::Int8, [3]) }
     }
 
-    /// A chain of conversions to the scale that the tensor already has.
+    /// Builds a graph with a chain of `count` QUANTIZE nodes, each to the scale that its input already has.
     fn conversions(count: usize) -> Graph {
         let mut graph = graph(3);
         let mut last = graph.add_tensor("x", stored());
@@ -70,7 +73,7 @@ mod tests {
         graph
     }
 
-    /// A chain of dequantize and quantize pairs.
+    /// Builds a graph with a chain of `count / 2` pairs of DEQUANTIZE and QUANTIZE nodes with the same scale.
     fn there_and_back(count: usize) -> Graph {
         let mut graph = graph(3);
         let mut last = graph.add_tensor("x", stored());
@@ -85,7 +88,8 @@ mod tests {
         graph
     }
 
-    /// One float tensor that many nodes quantize, each for its own reader.
+    /// Builds a graph in which `count / 2` nodes quantize the same float tensor, each for a reader of its
+    /// own.
     fn fan(count: usize) -> Graph {
         let mut graph = graph(3);
         let (x, real) = (graph.add_tensor("x", stored()), graph.add_tensor("real", fact(3)));
@@ -100,7 +104,8 @@ mod tests {
         graph
     }
 
-    /// A chain of reshapes of unknown result shape, each to the extents of the previous result.
+    /// Builds a graph with a chain of `count / 2` reshapes whose output shapes are unknown, each to the
+    /// extents of its own input, which another node computes.
     fn shapes(count: usize) -> Graph {
         let mut graph = graph(3);
         let mut last = graph.inputs[0];
@@ -115,7 +120,8 @@ mod tests {
         graph
     }
 
-    /// A chain of nodes with constant inputs, or of nodes whose results are not read.
+    /// Builds a graph with a chain of `count` nodes, beside one node that computes the output. The chain
+    /// begins with a constant if `is_constant`, otherwise with the graph input. Nothing reads its result.
     fn chain(count: usize, is_constant: bool) -> Graph {
         let mut graph = graph(3);
         let mut last = graph.inputs[0];
@@ -132,13 +138,15 @@ mod tests {
         graph
     }
 
-    /// Makes a graph with the given number of nodes.
+    /// Builds a graph with about the given number of nodes.
     type Make = fn(usize) -> Graph;
 
-    /// A graph's name, its constructor, and the number of nodes left after the rules.
+    /// The name of a kind of graph, its constructor, and the number of nodes that the rules leave of a graph
+    /// built for a given number of nodes.
     type Form = (&'static str, Make, fn(usize) -> usize);
 
-    /// Visits of all rules in a graph with `count` nodes, and the number of nodes that are left.
+    /// Applies the rules to a graph built for `count` nodes. Returns the number of visits and the number of
+    /// nodes that are left.
     fn visits(make: Make, count: usize) -> (usize, usize) {
         let mut graph = make(count);
         counter::take();

@@ -10,18 +10,18 @@
 use attache_base::Shape;
 use attache_graph::{Graph, Node, Op, TensorId};
 
-/// The cost of one run of a node. Values that overflow saturate.
+/// Arithmetic operations and memory traffic of one run of a node. Values that overflow saturate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Arithmetic operations; `None` if they depend on a shape or a number of loop steps that is known only at run
-    /// time.
+    /// Number of arithmetic operations; `None` if a shape is known only at run time, or if the operator has
+    /// side effects (for example runs other subgraphs) or is not implemented.
     pub operations: Option<u64>,
     /// Bytes of all tensors read and written, each counted once; `None` if a size is known only at run time.
     pub bytes: Option<u64>,
 }
 
 impl Cost {
-    /// The cost of a node of the graph.
+    /// Computes the cost of `node` from the shapes and data types in `graph`.
     ///
     /// # Panics
     ///
@@ -30,14 +30,15 @@ impl Cost {
         Self { operations: operations(graph, node), bytes: bytes(graph, node) }
     }
 
-    /// Arithmetic intensity in operations per byte; `None` if either is unknown or there are no bytes.
+    /// Returns the arithmetic intensity in operations per byte; `None` if either number is unknown or there
+    /// are no bytes.
     pub fn intensity(&self) -> Option<f64> {
         let bytes = self.bytes.filter(|bytes| *bytes > 0)?;
         Some(self.operations? as f64 / bytes as f64)
     }
 }
 
-/// Number of elements of the largest of these tensors; 0 if there are none.
+/// Returns the number of elements of the largest tensor among `inputs` and `outputs`; 0 if there are none.
 pub(crate) fn largest(inputs: &[Option<&Shape>], outputs: &[&Shape]) -> u64 {
     let elements = |shape: &Shape| shape.checked_elements().map_or(u64::MAX, |elements| elements as u64);
     inputs.iter().flatten().chain(outputs).map(|shape| elements(shape)).max().unwrap_or(0)
@@ -45,7 +46,7 @@ pub(crate) fn largest(inputs: &[Option<&Shape>], outputs: &[&Shape]) -> u64 {
 
 fn operations(graph: &Graph, node: &Node) -> Option<u64> {
     let op: &dyn Op = &*node.op;
-    // The cost of an operator that runs other subgraphs depends on them.
+    // An operator with side effects may run other subgraphs, whose cost is not known here.
     if op.missing().is_some() || op.has_side_effects() {
         return None;
     }
@@ -77,7 +78,8 @@ mod tests {
 
     use super::*;
 
-    /// The cost of an operator with inputs of these shapes and an output whose shape the file states.
+    /// Computes the cost of a single f32 operator with inputs of shapes `inputs` and an output of shape
+    /// `output`.
     fn cost(operator: OperatorBuilder, inputs: &[&[usize]], output: &[usize]) -> Cost {
         let mut builder = ModelBuilder::new("cost");
         let main = builder.subgraph("main");

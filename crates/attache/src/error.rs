@@ -1,4 +1,5 @@
-//! Errors: a kind, a message that names the remedy where there is one, and the locations in the model.
+//! The error type of the crate: a kind, a message that names the remedy if there is one, and locations in the
+//! model.
 
 use std::fmt;
 
@@ -17,9 +18,9 @@ pub enum ErrorKind {
     Model,
     /// The model may be valid, but it uses something that is not implemented, or it exceeds a limit.
     Unsupported,
-    /// Delegation was required, but some operators were left to the CPU.
+    /// Delegation of all operators was required, but some were left to the CPU.
     NotDelegated,
-    /// A device failed, or no device is available.
+    /// A delegate or its device failed, or no device is available.
     Device,
     /// A device ran out of memory.
     OutOfMemory,
@@ -63,7 +64,7 @@ impl Error {
         error
     }
 
-    /// The error for an operator that failed.
+    /// Creates the error for an operator that failed, with the operator's location in the model.
     pub(crate) fn operator(location: ModelLocation, error: &OpError) -> Self {
         let kind = match error {
             OpError::Invalid(_) => ErrorKind::Model,
@@ -72,7 +73,7 @@ impl Error {
         Self::list(kind, "", vec![(location, error.to_string())])
     }
 
-    /// The error for a delegate that failed.
+    /// Creates the error for a delegate that failed. `delegate` is its name, which the message contains.
     pub(crate) fn delegate(delegate: &str, error: &DelegateError) -> Self {
         let kind = match error.kind {
             DelegateErrorKind::Failed | DelegateErrorKind::Panicked => ErrorKind::Device,
@@ -87,12 +88,13 @@ impl Error {
         matches!(self.kind(), ErrorKind::Device | ErrorKind::OutOfMemory | ErrorKind::DeviceLost)
     }
 
-    /// The category of the error.
+    /// Returns the category of the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The locations in the model, one for each problem in the message. Empty if the error has no location.
+    /// Returns the locations in the model, one for each problem in the message; empty if the error has no
+    /// location.
     pub fn places(&self) -> &[ModelLocation] {
         &self.0.locations
     }

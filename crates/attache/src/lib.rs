@@ -51,12 +51,12 @@ pub use profile::{DispatchProfile, KernelProfile, Profile, ProfiledDispatch};
 pub use report::Report;
 pub use runtime::Run;
 
-/// The graph that a model is imported into, which is what delegates see.
+/// The graph representation: a model is imported into a graph, and delegates receive the graph.
 pub mod graph {
     pub use attache_graph::*;
 }
 
-/// Access to model files beyond the methods of [`Model`].
+/// All items for reading and writing model files, including those that the crate root does not re-export.
 pub mod model {
     pub use attache_model::*;
 }

@@ -52,13 +52,14 @@ impl Default for Limits {
     }
 }
 
-// On 32-bit targets as well: a limit above all addressable memory must not wrap and then reject everything.
+// The default must not wrap to zero on 32-bit targets, which would reject every model.
 const _: () = assert!(DEFAULT_BYTES > u32::MAX as u64);
 
-/// The default of the limits on bytes.
+/// Default of [`Limits::tensor_bytes`] and [`Limits::arena_bytes`]: 16 GiB.
 const DEFAULT_BYTES: u64 = 16 << 30;
 
-/// The error message for something that needs `asked` when the limit called `name` is `limit`.
+/// Returns the error message for something that needs `asked` when the limit with field name `name` is
+/// `limit`.
 pub(crate) fn exceeded(name: &str, asked: impl std::fmt::Display, limit: impl std::fmt::Display) -> String {
     let flag = name.replace('_', "-");
     format!(
@@ -68,7 +69,7 @@ pub(crate) fn exceeded(name: &str, asked: impl std::fmt::Display, limit: impl st
 }
 
 impl Limits {
-    /// Returns an error if a subgraph has more operators than allowed.
+    /// Returns an error if the subgraph with index `subgraph` has more operators than allowed.
     pub(crate) fn check_operators(&self, subgraph: usize, operators: usize) -> Result<(), Error> {
         if operators <= self.operators {
             return Ok(());
@@ -81,8 +82,9 @@ impl Limits {
         ))
     }
 
-    /// Returns an error if the arena of a subgraph exceeds the limit, alone or together with the working memory of its
-    /// CPU operators: the packed weights of all of them and the largest scratch memory.
+    /// Returns an error if the CPU memory of a subgraph exceeds [`Limits::arena_bytes`]: `arena` bytes for
+    /// tensors, plus the packed weights of all CPU operators `nodes`, plus the largest scratch memory of one
+    /// of them.
     pub(crate) fn check_memory<'a>(
         &self,
         graph: &Graph,
@@ -110,8 +112,9 @@ impl Limits {
         Err(over_limit(location, "arena_bytes", asked, self.arena_bytes))
     }
 
-    /// Returns an error if an operator whose shapes are known only at run time makes too large a tensor, needs too much
-    /// arithmetic or needs too much working memory.
+    /// Returns an error if one run of an operator makes too large a tensor, needs too many multiply-adds or
+    /// needs too much working memory. This is for operators whose shapes are known only at run time; `inputs`
+    /// and `outputs` describe that run.
     pub(crate) fn check_node(
         &self,
         op: &dyn Op,
@@ -144,8 +147,8 @@ impl Limits {
         require_memory(working)
     }
 
-    /// Returns an error if one tensor of the graph, or the arithmetic of all nodes, exceeds its limit. Unknown shapes
-    /// count as zero.
+    /// Returns an error if a tensor of the graph exceeds the limit on its size, or if all nodes together
+    /// exceed the limit on multiply-adds. Tensors and nodes with unknown shapes count as zero.
     pub(crate) fn check_graph(&self, graph: &Graph, subgraph: usize) -> Result<(), Error> {
         let read = graph.nodes.iter().flat_map(|node| node.inputs.iter().flatten().chain(&node.outputs));
         for id in read.chain(&graph.inputs).chain(&graph.outputs) {
@@ -168,17 +171,18 @@ impl Limits {
     }
 }
 
-/// The CPU memory that a node needs besides its inputs and outputs; zero if the shape of an output is unknown.
+/// Returns the CPU memory in bytes that a node needs besides its inputs and outputs: packed weights and
+/// scratch. Both are zero if the shape of an output is unknown.
 pub(crate) fn working_memory(graph: &Graph, node: &Node) -> WorkingMemory {
     let outputs: Option<Vec<&Shape>> = node.outputs.iter().map(|id| graph.fact(*id).shape.as_ref()).collect();
     outputs.map_or_else(WorkingMemory::default, |outputs| node.op.working_memory(&graph.input_facts(node), &outputs))
 }
 
-/// Allocations below this number of bytes are not checked.
+/// Number of bytes below which [`require_memory`] does not test whether memory is available.
 const LITTLE: u64 = 16 << 20;
 
-/// Returns an error if the system cannot allocate this many bytes. Kernels allocate infallibly, so that a failed
-/// allocation there would abort the process.
+/// Returns an error if the system cannot allocate `bytes` bytes. Kernels allocate infallibly, so a failed
+/// allocation in a kernel would abort the process.
 pub(crate) fn require_memory(bytes: u64) -> Result<(), OpError> {
     if bytes < LITTLE {
         return Ok(());
@@ -197,19 +201,19 @@ fn over_limit(
     Error::list(ErrorKind::Unsupported, "", vec![(location, exceeded(name, asked, limit))])
 }
 
-/// The location of a tensor.
+/// Returns the location of a tensor in the model, for an error message.
 fn tensor_location(graph: &Graph, subgraph: usize, id: TensorId) -> ModelLocation {
     let tensor = Some((id.index(), graph.tensor(id).name.clone()));
     ModelLocation { subgraph: Some(subgraph), operator: None, tensor }
 }
 
-/// Estimates the arithmetic of an operator: its own estimate, or else one operation per element of the largest tensor
-/// that it reads or writes.
+/// Estimates the multiply-adds of one run of an operator: the operator's own estimate, or else one per
+/// element of the largest tensor that it reads or writes.
 fn estimate(op: &dyn Op, inputs: &[Option<&Shape>], outputs: &[&Shape]) -> u64 {
     op.multiply_adds(inputs, outputs).unwrap_or_else(|| largest(inputs, outputs))
 }
 
-/// Estimates the arithmetic of a node; `None` if the shape of an output is unknown.
+/// Estimates the multiply-adds of one run of a node; `None` if the shape of an output is unknown.
 fn multiply_adds(graph: &Graph, node: &Node) -> Option<u64> {
     let shape = |id: &TensorId| graph.fact(*id).shape.as_ref();
     let inputs: Vec<Option<&Shape>> = node.inputs.iter().map(|id| id.as_ref().and_then(shape)).collect();

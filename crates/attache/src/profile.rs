@@ -1,4 +1,4 @@
-//! Timing of a run on delegates, per dispatch.
+//! Timing of a run on delegates, per dispatch: [`Profile`] for the caller, [`KernelProfile`] from a delegate.
 
 use attache_graph::{Graph, NodeId};
 use attache_model::Subgraph;
@@ -6,7 +6,7 @@ use attache_model::Subgraph;
 /// Time and work of one dispatch in the last run of a partition.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DispatchProfile {
-    /// The delegate's name for the dispatch.
+    /// Name that the delegate gives the dispatch. On the GPU it is the name of the kernel variant.
     pub name: &'static str,
     /// The nodes that the dispatch computes.
     pub nodes: Vec<NodeId>,
@@ -14,17 +14,17 @@ pub struct DispatchProfile {
     pub begin_ns: f64,
     /// Nanoseconds from the start of the partition's first dispatch to the end of this one.
     pub end_ns: f64,
-    /// Arithmetic operations, two per multiply-add.
+    /// Number of arithmetic operations. A multiply-add counts as two.
     pub operations: u64,
-    /// Whether the operations run on the device's matrix units.
+    /// Whether the dispatch uses the device's matrix units (cooperative matrix instructions).
     pub on_matrices: bool,
-    /// Bytes read from device memory.
+    /// Bytes that the dispatch reads from device memory, computed from shapes and not measured.
     pub bytes_read: u64,
-    /// Bytes written to device memory.
+    /// Bytes that the dispatch writes to device memory, computed from shapes and not measured.
     pub bytes_written: u64,
 }
 
-/// Timing of the last run of a partition. Empty if the delegate does not measure it.
+/// Timing of the last run of a partition. `dispatches` is empty if the delegate does not measure it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KernelProfile {
     /// The dispatches in the order in which they start.
@@ -36,9 +36,10 @@ pub struct KernelProfile {
 /// A dispatch with the partition and the operators that it belongs to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProfiledDispatch {
-    /// Index of the partition, as in the placement report.
+    /// Index of the partition, as in [`Outcome::On`](crate::Outcome::On).
     pub partition: usize,
-    /// Index and name of each operator in the file that the dispatch computes, ascending.
+    /// Index and name of each operator that the dispatch computes, in ascending order of the index in the
+    /// file's subgraph.
     pub operators: Vec<(usize, String)>,
     /// Time and work of the dispatch.
     pub dispatch: DispatchProfile,
@@ -47,9 +48,10 @@ pub struct ProfiledDispatch {
 /// Timing of the last run on the delegates that measure it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Profile {
-    /// The dispatches, partition by partition.
+    /// The timed dispatches of all partitions, in the order in which the partitions run.
     pub dispatches: Vec<ProfiledDispatch>,
-    /// Number of barriers between dispatches, if every partition reports it.
+    /// Number of barriers between dispatches, summed over all partitions; `None` if a partition does not
+    /// report it.
     pub barriers: Option<usize>,
 }
 
@@ -68,7 +70,8 @@ impl Profile {
     }
 }
 
-/// The operators of the file that these nodes were made from.
+/// Returns index and name of each operator in the file that `nodes` were made from, ascending and without
+/// duplicates.
 fn operators(subgraph: &Subgraph, graph: &Graph, nodes: &[NodeId]) -> Vec<(usize, String)> {
     // A delegate may return node indices that do not exist.
     let known = nodes.iter().filter_map(|id| graph.nodes.get(id.index()));

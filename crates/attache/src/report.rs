@@ -2,20 +2,22 @@
 
 use std::collections::BTreeSet;
 
-/// Statistics about a prepared interpreter. Figures of delegates are sums over their partitions.
+/// Statistics about a prepared interpreter, for the subgraph that it runs. Figures about delegates are sums
+/// over their partitions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
-    /// Number of operators in the file.
+    /// Number of operators that the subgraph has in the file.
     pub nodes: usize,
-    /// Number of operators in the file that delegates run, including operators that were folded away.
+    /// Number of operators of the subgraph that delegates run, including operators that the graph passes
+    /// removed.
     pub nodes_delegated: usize,
     /// Number of partitions that run on delegates.
     pub partitions: usize,
-    /// Dispatches of one run on delegates.
+    /// Number of dispatches that delegates submit in one run.
     pub dispatches: usize,
-    /// The kernel variants in use, if the delegate names them.
+    /// Names of the kernel variants that the dispatches use; empty if the delegates do not report them.
     pub variants: BTreeSet<&'static str>,
-    /// Kernel variants that could have been used for some of the dispatches.
+    /// Names of further kernel variants that apply to some of the kernels and were not chosen for them.
     pub alternatives: BTreeSet<&'static str>,
     /// Bytes of device memory for intermediate tensors.
     pub arena_bytes: usize,
@@ -33,11 +35,12 @@ pub struct Report {
     pub cpu_arena_bytes: usize,
     /// Lower bound in bytes on `cpu_arena_bytes` for any memory plan.
     pub cpu_arena_lower_bound_bytes: usize,
-    /// Why the CPU took over from a delegate that failed; `None` if that did not happen.
+    /// Error message of the delegate that failed and that the CPU replaced; `None` if there was no fallback.
     pub fallback: Option<String>,
     /// Messages of delegates that panicked, which is a bug in the delegate. Either the CPU ran the operators that the
     /// delegate had claimed, or the run failed.
     pub panics: Vec<String>,
-    /// Milliseconds from the loaded model to an interpreter that is ready to run.
+    /// Milliseconds that the last preparation took: graph import, graph passes, delegates and memory plan,
+    /// without loading the model.
     pub prepare_ms: f64,
 }

@@ -1,5 +1,6 @@
-//! The stages between a file and a running interpreter, most of them as text. They help to find out why an operator is
-//! placed or computed differently than expected.
+//! The stages between a model file and a running interpreter, most of them as text: the imported graph, the
+//! graph after the passes, and the partitions. They show why an operator is placed or computed differently
+//! than expected.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use attache_model::Model;
 use crate::runtime::{Options, PrepareMode, Prepared, import as import_graph, prepare};
 use crate::{Delegate, Error, Limits};
 
-/// The graph of a subgraph after import, as text.
+/// Imports a subgraph and returns its graph, before any graph pass, as text.
 ///
 /// # Errors
 ///
@@ -21,7 +22,7 @@ pub fn import(model: &Model, subgraph: usize) -> Result<String, Error> {
     Ok(import_graph(model, subgraph, &[], prepare_mode(subgraph))?.to_string())
 }
 
-/// The log of the graph passes and the resulting graph, as text.
+/// Imports a subgraph, runs the graph passes, and returns their log and the resulting graph as text.
 ///
 /// # Errors
 ///
@@ -33,9 +34,10 @@ pub fn passes(model: &Model, subgraph: usize) -> Result<String, Error> {
     Ok(format!("{log}\n{graph}"))
 }
 
-/// The graph of a subgraph after the passes, as delegates see it. The map contains each operator of the file that the
-/// passes removed, with the reason, for example `constant`. Operators that are not implemented are in the graph as
-/// nodes that say so.
+/// Returns the graph of a subgraph after the graph passes, as delegates see it, and a map from the index of
+/// each operator of the model file that the passes removed to what became of it, for example `constant`. An
+/// operator that is not implemented is in the graph as a node whose
+/// [`Op::missing`](attache_graph::Op::missing) gives the reason.
 ///
 /// # Errors
 ///
@@ -49,7 +51,8 @@ pub fn graph(model: &Model, subgraph: usize) -> Result<(Graph, BTreeMap<usize, S
     Ok((graph, fates.collect()))
 }
 
-/// The placement of every operator and its reason, as text.
+/// Prepares a subgraph with these delegates and returns the placement of every operator, with the reason, as
+/// text.
 ///
 /// # Errors
 ///
@@ -65,7 +68,7 @@ pub fn partition(
     Ok(prepared(model, subgraph, delegates, limits)?.placement.to_string())
 }
 
-/// Prepares a subgraph, including the partitions of all delegates.
+/// Prepares a subgraph for one CPU thread, including the partitions of all delegates.
 pub(crate) fn prepared(
     model: &Model,
     subgraph: usize,
@@ -77,7 +80,8 @@ pub(crate) fn prepared(
     prepare(model, subgraph, &options, &[], prepare_mode(subgraph))
 }
 
-/// The prepare mode of a subgraph. Interpreters run the first subgraph; others are treated as subgraphs called by it.
+/// Returns the prepare mode of a subgraph. Interpreters run the first subgraph; all others are treated as
+/// subgraphs that it calls.
 fn prepare_mode(subgraph: usize) -> PrepareMode {
     if subgraph == 0 { PrepareMode::First } else { PrepareMode::Later }
 }

@@ -1,12 +1,13 @@
-//! All golden cases on the CPU, without exceptions.
+//! Runs all golden cases and random graphs on the CPU, without exceptions.
 //!
-//! With the feature `poison`, the test checks the feature itself: each case in which the CPU computes anything fails.
+//! With the feature `poison`, the test checks the feature itself: each case in which the CPU computes an
+//! output must fail.
 
 mod goldens;
 
 use goldens::{Case, assert_none, cases};
 
-/// Maximum error, relative to the largest magnitude of the case.
+/// Maximum error of an output element, relative to the largest magnitude in the computation of the case.
 const TOLERANCE: f32 = 1e-5;
 
 #[test]

@@ -1,15 +1,15 @@
-//! All golden cases on a GPU under the Vulkan validation layer, or through OpenGL if `ATTACHE_TEST_BACKEND=gl` is set:
-//! in f32, and in f16 with each storage.
+//! Runs all golden cases and random graphs on a GPU, in f32 and in f16 with each storage. The GPU is used
+//! through Vulkan under its validation layer, or through OpenGL if `ATTACHE_TEST_BACKEND=gl` is set.
 //!
 //! The GPU must run all operators, except in the cases of `conformance/expectations/gpu_f32.txt` and `gpu_graphs.txt`.
 //! For these, the operators that are left to the CPU and the reasons must be exactly those in the lists. With the
 //! feature `poison`, everything that the CPU computes is overwritten; the other cases must still agree.
 //!
-//! Quantized tensors are tested with both treatments. If they are exact, the bits must agree. If they are viewed as
-//! floats, differences are measured in quantization steps; the cases of `conformance/expectations/gpu_view.txt` may
-//! differ by more, each for the given reason. `conformance/expectations/gpu_exact.txt` lists the operators that are
-//! unsupported in exact arithmetic by the type of the cases' elements, where `f32` means floats combined with quantized
-//! tensors.
+//! Quantized tensors are tested both as exact integers and as floats. As exact integers, the bits must agree.
+//! As floats, differences are measured in quantization steps; the cases of
+//! `conformance/expectations/gpu_view.txt` may differ by more, each for the given reason.
+//! `conformance/expectations/gpu_exact.txt` lists the operators that are unsupported in exact arithmetic, by
+//! the element type of the cases, where `f32` means floats combined with quantized tensors.
 
 #[path = "../../attache-gpu/tests/validation/mod.rs"]
 mod validation;
@@ -25,17 +25,20 @@ use attache::gpu::{Backend, Precision, Quantized, VariantChoice, VariantRequirem
 use attache::{Delegate, ErrorKind, GpuDelegate, GpuDelegateOptions};
 use goldens::{Case, assert_none, cases};
 
-/// Maximum error in f32, relative to the largest magnitude of the case.
+/// Maximum error of an output element in f32, relative to the largest magnitude in the computation of the
+/// case.
 const TOLERANCE: f32 = 2e-5;
 
-/// Maximum error in f16, relative to the largest magnitude of the case.
+/// Maximum error of an output element in f16, relative to the largest magnitude in the computation of the
+/// case.
 const TOLERANCE_OF_HALVES: f32 = 2e-3;
 
-/// Maximum number of cases in which a variant is forced in each configuration, unless the deep check runs.
+/// Maximum number of cases on which each variant that is not preferred is forced, for each delegate, unless
+/// the deep check runs.
 const MOST_FORCED: usize = 8;
 
-/// Whether the CPU's results are overwritten. Graphs that are checked operator by operator, by comparison with the CPU,
-/// are then omitted.
+/// Whether the feature `poison` overwrites the outputs of CPU kernels. Graphs that are checked operator by
+/// operator, by comparison with the CPU, are then omitted.
 const POISONED: bool = cfg!(feature = "poison");
 
 fn delegate(precision: Precision, no_shader_f16: bool) -> GpuDelegate {
@@ -63,9 +66,10 @@ fn through_gl() -> bool {
 
 /// The outcome of a case that did not fail.
 enum Outcome {
-    /// The results agree, and the GPU ran all operators.
+    /// The outputs agree, and the GPU ran all operators.
     Agrees,
-    /// The operators that the GPU does not support, with the reasons. The CPU ran them, and the results agree.
+    /// The outputs agree, but the CPU ran operators that the GPU does not support: each as
+    /// `OPERATOR: reason`.
     Unsupported(Vec<String>),
 }
 
@@ -86,19 +90,20 @@ fn run(case: &Case, delegate: &Arc<dyn Delegate>, tolerance: f32) -> Result<Outc
     }
 }
 
-/// Whether the deep check runs, which checks all cases in each configuration. Otherwise fewer are checked, since a
-/// driver that compiles on the CPU takes minutes for all of them.
+/// Whether the deep check runs (`ATTACHE_DEEP` is set), which checks all cases in each configuration.
+/// Otherwise fewer are checked, since a driver that compiles on the CPU takes minutes for all of them.
 fn is_deep() -> bool {
     std::env::var_os("ATTACHE_DEEP").is_some()
 }
 
-/// The names of the cases that fail, with the reasons. A case also fails if its unsupported operators are not as
-/// expected.
+/// Runs all cases on a delegate. Returns the name of each case that fails, with the reason. Panics if the
+/// unsupported operators are not exactly those of `conformance/expectations`.
 fn failures(delegate: GpuDelegate, tolerance: f32) -> BTreeMap<String, String> {
     failures_of(cases(), true, delegate, tolerance)
 }
 
-/// The same as [`failures`], for every third case unless the deep check runs.
+/// Runs every third case, or all of them in the deep check, and returns the failures as [`failures`] does.
+/// The unsupported operators must all be in `conformance/expectations`.
 fn sampled_failures(delegate: GpuDelegate, tolerance: f32) -> BTreeMap<String, String> {
     let step = if is_deep() { 1 } else { 3 };
     failures_of(cases().into_iter().step_by(step).collect(), is_deep(), delegate, tolerance)
@@ -161,7 +166,7 @@ fn the_gpu_agrees_with_every_case() {
     assert_none(&described(&failures(delegate(Precision::F32, false), TOLERANCE)));
 }
 
-/// With the kernels for hardware: other variants, and parameters in the source of the shaders.
+/// Runs the shaders that hardware gets: other kernel variants, and parameters in the source of the shaders.
 #[test]
 fn the_gpu_agrees_as_hardware() {
     let _alone = validation::alone();
@@ -169,8 +174,8 @@ fn the_gpu_agrees_as_hardware() {
     assert_none(&described(&sampled_failures(open(options), TOLERANCE)));
 }
 
-/// f16 in pairs, and as a type in shaders if the graphics API supports it, also with the kernels for hardware with
-/// cooperative matrices.
+/// Runs f16 as pairs in 32-bit words, and as a type of the shaders if the graphics API supports it. The
+/// latter also runs with the shaders for hardware with cooperative matrices.
 #[test]
 fn the_gpu_agrees_in_16_bits() {
     let _alone = validation::alone();
@@ -188,8 +193,9 @@ fn the_gpu_agrees_in_16_bits() {
     }
 }
 
-/// Viewed as floats, quantized cases differ by at most one step for nearly all elements, and by at most two for all. In
-/// graphs, the differences add up from operator to operator, so each operator is checked alone.
+/// If quantized tensors are computed as floats, the outputs of cases differ by at most one quantization step
+/// for 99.5 % of the elements, and by at most two steps for all. In graphs, the differences add up from
+/// operator to operator, so each operator is checked alone.
 #[test]
 fn the_gpu_agrees_in_steps() {
     let _alone = validation::alone();
@@ -218,8 +224,9 @@ fn the_gpu_agrees_in_steps() {
     assert_none(&described(&failures));
 }
 
-/// Checks each variant that applies to a case, in the precisions and treatments of quantized tensors in which it may
-/// apply. Each variant must apply to a case in one of them, unless it needs a feature that the graphics API lacks.
+/// Checks each kernel variant on cases to which it applies, in the precisions and with the ways to compute
+/// quantized tensors in which it may apply. Each variant must apply to a case in one of them, unless it needs
+/// a feature that the graphics API lacks.
 #[test]
 fn every_variant_agrees() {
     let _alone = validation::alone();

@@ -1,5 +1,5 @@
-//! Both submission methods, replay and the encoder, return the same bits for all golden cases and random graphs, in
-//! each precision and with both treatments of quantized tensors.
+//! Checks that both submission methods, replay and the encoder, return the same bits for all golden cases and
+//! random graphs, in each precision and with both ways to compute quantized tensors.
 //!
 //! `ATTACHE_CASES` selects another folder of cases. The test compares the two methods only with each other;
 //! `gpu_goldens` checks that the results are correct.
@@ -15,8 +15,8 @@ use attache::gpu::{Backend, Precision, Quantized, Submission};
 use attache::{Delegate, GpuDelegate, GpuDelegateOptions};
 use goldens::{Case, assert_none, cases, cases_in, no_panics};
 
-/// The precision, the treatment of quantized tensors, and whether a software device is treated like hardware, with
-/// emulated cooperative matrices.
+/// Options of a delegate: the precision, how quantized tensors are computed, and whether the software device
+/// is treated like hardware, with emulated cooperative matrices.
 type Form = (Precision, Quantized, bool);
 
 static FORMS: [Form; 5] = [
@@ -34,14 +34,14 @@ fn delegate((precision, quantized, as_hardware): Form, submission: Submission) -
     Arc::new(GpuDelegate::new(options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on"))
 }
 
-/// The outputs of an interpreter, and whether all of its operators ran on the GPU.
+/// The outputs of an interpreter in bytes, and whether all of its operators ran on the GPU.
 #[derive(PartialEq)]
 struct Outcome {
     outputs: Vec<Vec<u8>>,
     all_delegated: bool,
 }
 
-/// The outcome of a case's second run, which may use values that the first one stored.
+/// Runs a case twice and returns the outcome of the second run, which may use data that the first one stored.
 fn outcome(case: &Case, delegate: &Arc<dyn Delegate>) -> Result<Outcome, String> {
     let interpreter = case.interpreter(|builder| builder.delegate(delegate.clone()));
     let mut interpreter = interpreter.map_err(|error| error.to_string())?;

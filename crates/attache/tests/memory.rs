@@ -1,5 +1,5 @@
-//! Creates and drops interpreters repeatedly. This is the only test of its process, since it measures the whole
-//! process.
+//! Checks that memory does not grow when interpreters are created and dropped repeatedly. This is the only
+//! test of its process, since it measures the memory of the whole process.
 #![cfg(all(target_os = "linux", not(feature = "poison")))]
 
 mod common;

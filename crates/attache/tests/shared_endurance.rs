@@ -46,7 +46,7 @@ fn outputs(interpreter: &Interpreter) -> Vec<Vec<u8>> {
     (0..interpreter.outputs().len()).map(|output| interpreter.read_bytes(output).unwrap().to_vec()).collect()
 }
 
-/// The bits of every output after one more run.
+/// Runs an interpreter once more and returns the bytes of every output.
 fn run(interpreter: &mut Interpreter) -> Vec<Vec<u8>> {
     interpreter.invoke().unwrap();
     outputs(interpreter)
@@ -59,7 +59,7 @@ fn resident_bytes() -> usize {
     kibibytes * 1024
 }
 
-/// The parts run one after the other in a single test, so that each measures only its own memory.
+/// The parts of the test run one after the other, so that each one measures no other part's memory.
 #[test]
 fn runs_and_cycles_and_threads() {
     let model = model();
@@ -108,7 +108,7 @@ fn invokes(model: &Model, delegate: &GpuDelegate) {
     assert!(after as f64 <= before as f64 * 1.02, "{before} bytes grew to {after}");
 }
 
-/// Starts each run while the previous two are pending, with inputs that differ from theirs.
+/// Keeps as many runs pending as the queue allows, each with other inputs than the run before.
 fn in_flight(model: &Model, delegate: &GpuDelegate) {
     let count = times("ATTACHE_INVOKES", 120);
     let expected = [0, 1].map(|seed| run(&mut interpreter(model, delegate, seed)));

@@ -1,4 +1,4 @@
-//! Allowed dependencies between the crates of the workspace.
+//! Checks that the crates of the workspace depend only on the crates that they may depend on.
 
 use anyhow::Result;
 use serde_json::Value;
@@ -32,7 +32,7 @@ static OWNED: &[(&str, &str)] = &[
     ("wgpu", "attache-gpu"),
 ];
 
-/// Dependencies that are not allowed.
+/// Returns the dependencies that are not allowed, as text.
 pub(super) fn find() -> Result<Vec<String>> {
     Ok(packages()?.iter().flat_map(forbidden).collect())
 }

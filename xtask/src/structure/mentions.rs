@@ -1,4 +1,4 @@
-//! Each operator is defined in one file. This rule limits its mentions in other files.
+//! Checks that an operator is mentioned in at most two lines outside the file that defines it.
 //!
 //! A mention is a line of hand-written source, except tests and comments, with the operator's module path,
 //! `BuiltinOperator::X`, or TensorFlow Lite's name of the operator in a string. Two are allowed: the `mod` line and the
@@ -10,16 +10,16 @@ use anyhow::{Result, bail, ensure};
 
 use crate::source::{Source, sources, words};
 
-/// Maximum number of mentions outside an operator's own file.
+/// Maximum number of lines that mention an operator outside its own file.
 const MOST: usize = 2;
 
-/// The folder of the operators.
+/// The folder of the files that define the operators.
 const OPERATORS: &str = "crates/attache-ops/src/operators/";
 
-/// Paths without a limit on mentions, with the reason.
+/// Beginnings of paths of files whose mentions are not counted, each with the reason.
 static EXCEPTIONS: &[(&str, &str)] = &[("crates/attache/src/zoo/", "built-in models are lists of operators")];
 
-/// Operators with too many mentions, each with the places of its mentions.
+/// Returns the operators with too many mentions, each with the places of its mentions.
 pub(super) fn find() -> Result<Vec<String>> {
     let sources = sources()?;
     let mut found = Vec::new();
@@ -32,7 +32,7 @@ pub(super) fn find() -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Each operator with the file that defines it.
+/// Returns each operator's name with the file that defines it.
 fn own_files(sources: &[Source]) -> Result<BTreeMap<&str, &Source>> {
     let mut found = BTreeMap::<&str, &Source>::new();
     for source in sources.iter().filter(|source| source.path.starts_with(OPERATORS)) {
@@ -46,7 +46,7 @@ fn own_files(sources: &[Source]) -> Result<BTreeMap<&str, &Source>> {
     Ok(found)
 }
 
-/// The operators that a file defines.
+/// Returns an iterator over the names of the operators that a file defines.
 fn defined(code: &str) -> impl Iterator<Item = &str> {
     let named = |start: &'static str, end: &'static str| {
         code.split(start).skip(1).filter_map(move |rest| rest.split_once(end)).map(|(name, _)| name)
@@ -55,7 +55,7 @@ fn defined(code: &str) -> impl Iterator<Item = &str> {
     names.filter(|name| name.chars().all(|character| character.is_ascii_alphanumeric() || character == '_'))
 }
 
-/// The lines outside its own file that mention an operator.
+/// Returns the lines that mention an operator outside its own file, as file and line number.
 fn mentions(name: &str, own: &Source, sources: &[Source]) -> Vec<String> {
     let is_exempt = |path: &str| EXCEPTIONS.iter().any(|(prefix, _)| path.starts_with(prefix));
     // An operator that is too large for one file has a folder of the same stem.
@@ -76,7 +76,7 @@ fn mentions(name: &str, own: &Source, sources: &[Source]) -> Vec<String> {
         .collect()
 }
 
-/// Whether a line declares this module of the crate or contains a path through it.
+/// Whether a line declares the module `stem` or contains a path through the module `stem` of the same crate.
 fn names_module(bare: &str, stem: &str) -> bool {
     let declared = words(bare, &format!("mod {stem}")).any(|start| bare[start + 4 + stem.len()..].starts_with(';'));
     let through = words(bare, stem).any(|start| {

@@ -1,4 +1,5 @@
-//! The modules of a crate and their imports from each other, read from the sources.
+//! [`Modules`], the modules of a crate and their imports from each other, read from the sources for the rule
+//! about rooms.
 //!
 //! An import is any path that begins with `crate`, `self` or `super`, in a `use` or elsewhere, except in tests. It
 //! refers to the module that defines the item; re-exports are followed.
@@ -12,9 +13,10 @@ pub(super) type Module = Vec<String>;
 
 /// The modules of one crate and their imports.
 pub(super) struct Modules {
-    /// For each module, the names that its `use` declarations import, with their paths from the root.
+    /// For each module, the names that its `use` declarations import, with the path of the imported item from
+    /// the root.
     names: BTreeMap<Module, BTreeMap<String, Module>>,
-    /// The paths in each module, from the root.
+    /// For each module, the paths from the root that its code contains, in `use` declarations and elsewhere.
     paths: BTreeMap<Module, BTreeSet<Module>>,
 }
 
@@ -45,8 +47,8 @@ impl Modules {
         modules
     }
 
-    /// Each import as the importing and the imported module. Imports from submodules and from enclosing modules do not
-    /// count.
+    /// Returns each import as a pair of the importing and the imported module. Imports from submodules and
+    /// from enclosing modules do not count.
     pub(super) fn imports(&self) -> BTreeSet<(Module, Module)> {
         let mut found = BTreeSet::new();
         for (module, paths) in &self.paths {
@@ -60,7 +62,7 @@ impl Modules {
         found
     }
 
-    /// The module that defines the item of a path. Follows at most `depth` re-exports.
+    /// Returns the module that defines the item of a path. Follows at most `depth` re-exports.
     fn definition(&self, path: &[String], depth: usize) -> Module {
         let mut module = Module::new();
         for (index, name) in path.iter().enumerate() {
@@ -80,7 +82,7 @@ impl Modules {
         module
     }
 
-    /// Sets of modules with circular imports.
+    /// Returns the sets of modules that import each other in a circle.
     pub(super) fn circles(&self) -> Vec<Vec<Module>> {
         let imports = self.imports();
         let reached = |from: &Module| {
@@ -108,20 +110,21 @@ impl Modules {
     }
 }
 
-/// An item that a `use` imports.
+/// An item that a `use` imports, by its path.
 struct Imported {
     path: Module,
     /// The name under which the item is imported.
     name: String,
 }
 
-/// The module of a file, given by its path within `src/`.
+/// Returns the module of a file, given by the file's path within `src/`.
 fn module(path: &str) -> Module {
     let path = path.trim_end_matches(".rs").trim_end_matches("/mod");
     if matches!(path, "lib" | "main") { Module::new() } else { path.split('/').map(str::to_owned).collect() }
 }
 
-/// The path from the root of the crate; `None` if it leaves the crate.
+/// Returns the path of an import from the root of the crate; `None` if it leaves the crate. `module` contains
+/// the import.
 fn absolute(module: &[String], path: &Imported) -> Option<Imported> {
     let (first, mut rest) = path.path.split_first()?;
     let mut base = match first.as_str() {
@@ -135,8 +138,8 @@ fn absolute(module: &[String], path: &Imported) -> Option<Imported> {
     Some(Imported { path: [base, rest].concat(), name: path.name.clone() })
 }
 
-/// All paths that begin with `crate`, `self` or `super`, one for each leaf of a group, with their positions in the
-/// text.
+/// Returns all paths in `text` that begin with `crate`, `self` or `super`, one for each leaf of a group, with
+/// their byte positions.
 fn paths(text: &str) -> Vec<(usize, Imported)> {
     let starts = ["crate::", "self::", "super::"].into_iter().flat_map(|start| text.match_indices(start));
     let is_part = |before: &str| before.ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':');
@@ -144,7 +147,7 @@ fn paths(text: &str) -> Vec<(usize, Imported)> {
     starts.flat_map(|at| leaves(&text[at..]).into_iter().map(move |leaf| (at, leaf))).collect()
 }
 
-/// The paths of `use` declarations that begin with none of these keywords.
+/// Returns the paths of `use` declarations that do not begin with `crate`, `self` or `super`.
 fn uses(text: &str) -> Vec<Imported> {
     let declarations = text.match_indices("use ").filter(|(at, _)| {
         let before = text[..*at].trim_end_matches(' ');
@@ -155,19 +158,21 @@ fn uses(text: &str) -> Vec<Imported> {
     own.flat_map(leaves).collect()
 }
 
-/// Whether the path at this position is the first one of a `use`.
+/// Whether the path at the byte position `place` is the first one of a `use`.
 fn in_use(text: &str, place: usize) -> bool {
     text[..place].trim_end().ends_with("use")
 }
 
-/// The leaves of the tree of paths at the start of the text.
+/// Returns the leaves of the tree of paths at the start of the text, such as `a::b` and `a::c` of
+/// `a::{b, c}`.
 fn leaves(text: &str) -> Vec<Imported> {
     let mut found = Vec::new();
     tree(text, &mut Vec::new(), &mut found);
     found
 }
 
-/// Reads one tree, whose paths begin with `base`, and returns the text after it.
+/// Adds the leaves of the tree at the start of the text, whose paths begin with `base`, to `found`. Returns
+/// the text after the tree.
 fn tree<'a>(text: &'a str, base: &mut Module, found: &mut Vec<Imported>) -> &'a str {
     let depth = base.len();
     let mut rest = text.trim_start();
@@ -191,7 +196,7 @@ fn tree<'a>(text: &'a str, base: &mut Module, found: &mut Vec<Imported>) -> &'a 
             }
             break;
         }
-        // At the end of a path, `self` stands for the module before it.
+        // At the end of a path, `self` refers to the module before it.
         let is_itself = word == "self" && base.len() > depth.max(1);
         let is_name = !matches!(word, "" | "*") && !is_itself;
         if is_name {

@@ -1,4 +1,4 @@
-//! Names of public types: no two types have the same name, so that a name has one meaning across the workspace.
+//! Checks that no two public types have the same name, so that a name has one meaning across the workspace.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,15 @@ use anyhow::Result;
 
 use crate::source::{Source, sources, words};
 
-/// Names that several public types share, with the reason.
+/// Names that several public types may share, each with the reason.
 static SHARED: &[(&str, &str)] =
     &[("Tensor", "a model's tensor, as the file describes it and in the graph that is imported from the file")];
 
 /// The keywords that declare a type.
 const KEYWORDS: [&str; 5] = ["struct", "enum", "trait", "type", "union"];
 
-/// Names with several meanings, and exceptions that no longer apply.
+/// Returns the names that several public types share without an exception, and the exceptions that no longer
+/// apply.
 pub(super) fn find() -> Result<Vec<String>> {
     Ok(broken(SHARED, &sources()?))
 }
@@ -31,7 +32,8 @@ fn broken(shared: &[(&str, &str)], sources: &[Source]) -> Vec<String> {
     twins.chain(idle.map(|(name, _)| format!("`{name}` is an exception, but there is only one"))).collect()
 }
 
-/// The names of the public types that a file declares. Types that are declared in functions are private.
+/// Returns the names of the public types that a file declares. `bare` is the file without comments and
+/// strings.
 fn public_types(bare: &str) -> impl Iterator<Item = &str> {
     words(bare, "pub").filter_map(move |place| {
         let mut words = bare[place + "pub".len()..].split_whitespace().filter(|word| *word != "unsafe");

@@ -8,7 +8,7 @@ use crate::source::tracked;
 /// Folders at the root of a file system that contain users' files.
 const FOLDERS: [&str; 4] = ["home", "root", "work", "Users"];
 
-/// Lines with such a path.
+/// Returns the lines of all text files that contain a path below one of the folders, as file and line number.
 pub(super) fn find() -> Result<Vec<String>> {
     let mut found = Vec::new();
     for path in tracked()? {

@@ -1,5 +1,5 @@
-//! Rooms are the top-level modules of a crate, in the order in which data passes through them. A room imports only from
-//! rooms before it, and there are no circular imports between modules.
+//! Checks the imports between "rooms", the top-level modules of a crate in the order in which data passes
+//! through them. A room imports only from rooms before it, and there are no circular imports between modules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use anyhow::Result;
 use super::modules::{Module, Modules};
 use crate::source::{Source, sources};
 
-/// Each crate with its rooms in order.
+/// The checked crates, each with its rooms in order.
 static ROOMS: &[(&str, &[&str])] = &[
     (
         "attache",
@@ -36,7 +36,7 @@ static ROOMS: &[(&str, &[&str])] = &[
     ("attache-ops", &["subgraphs", "definition", "shared", "operators", "import"]),
 ];
 
-/// Imports against the order, and circular imports.
+/// Returns the imports against the order, and the circular imports.
 pub(super) fn find() -> Result<Vec<String>> {
     let sources = sources()?;
     Ok(ROOMS.iter().flat_map(|(name, rooms)| broken(name, rooms, &sources)).collect())
@@ -82,7 +82,7 @@ fn broken(name: &str, rooms: &[&str], sources: &[Source]) -> Vec<String> {
     found
 }
 
-/// The room of a module.
+/// Returns the room of a module: the first name of its path.
 fn room(module: &Module) -> String {
     module.first().cloned().unwrap_or_default()
 }

@@ -1,19 +1,19 @@
-//! Limits on the lengths of files and functions.
+//! Checks the lengths of hand-written files and of functions, in lines.
 
 use anyhow::Result;
 
 use crate::source::{bare, read, tracked, words};
 
-/// Maximum number of lines of a file.
+/// Maximum number of lines of a hand-written source file.
 const MAX_FILE: usize = 800;
 
-/// Maximum number of lines of a function.
+/// Maximum number of lines of a function without a comment that gives a reason.
 const MAX_FUNCTION: usize = 80;
 
-/// The beginning of the comment above a longer function that gives the reason.
+/// The beginning of the comment directly above a longer function that gives the reason for its length.
 const REASON: &str = "// Long because";
 
-/// Files that are too long.
+/// Returns the files that have more than [`MAX_FILE`] lines, each with its length.
 pub(super) fn files() -> Result<Vec<String>> {
     let long = |(path, text): (String, String)| {
         let lines = text.lines().count();
@@ -22,7 +22,7 @@ pub(super) fn files() -> Result<Vec<String>> {
     Ok(hand_written()?.into_iter().filter_map(long).collect())
 }
 
-/// Functions that are too long, without a reason.
+/// Returns the functions that have more than [`MAX_FUNCTION`] lines and no comment that gives a reason.
 pub(super) fn functions() -> Result<Vec<String>> {
     let mut found = Vec::new();
     for (path, text) in hand_written()? {
@@ -38,7 +38,7 @@ fn hand_written() -> Result<Vec<(String, String)>> {
     paths.map(|path| Ok((path.clone(), read(&path)?))).collect()
 }
 
-/// The line, name and length of each function that is too long without a reason.
+/// Returns the line, name and length in lines of each function that is too long without a reason.
 fn long_functions(text: &str) -> Vec<(usize, String, usize)> {
     let bare = bare(text);
     let lines: Vec<&str> = text.lines().collect();
@@ -53,8 +53,8 @@ fn long_functions(text: &str) -> Vec<(usize, String, usize)> {
     words(&bare, "fn").filter_map(long).collect()
 }
 
-/// The end of the body of the function that is declared at this position. `None` for a function type, which has no
-/// name, and for a declaration without a body.
+/// Returns the position of the closing brace of the function that is declared at `place`. `None` for a
+/// function type, which has no name, and for a declaration without a body.
 fn body_end(bare: &str, place: usize) -> Option<usize> {
     if bare[place + 2..].trim_start().starts_with('(') {
         return None;

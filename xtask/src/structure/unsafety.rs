@@ -1,8 +1,9 @@
-//! `unsafe` is allowed only in the files that `docs/security.md` lists, each with a reason.
+//! Checks that `unsafe` occurs only in the files that `docs/security.md` lists, each with a reason, and that
+//! each block has a `// SAFETY:` comment.
 //!
-//! The check reads the list from the document, so that the document is always up to date. It includes tests, and crates
-//! in the repository that are not part of the workspace. It does not expand macros of other crates; the lint
-//! `unsafe_code` covers those.
+//! The list is read from the document, which is therefore always up to date. The check includes tests, and
+//! crates in the repository that are not part of the workspace. It does not expand macros of other crates;
+//! the lint `unsafe_code` covers those.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +11,17 @@ use anyhow::{Result, ensure};
 
 use crate::source::{bare, read, tracked, words};
 
-/// The document, and the heading above its table of files.
+/// The document that lists the files with `unsafe`, relative to the root of the workspace.
 const DOCUMENT: &str = "docs/security.md";
+/// The heading above the table of files in the document.
 const HEADING: &str = "## Where `unsafe` stands";
-/// The beginning of a comment that gives the reason of a block.
+/// The beginning of the comment that gives the reason for an unsafe block.
 const REASON: &str = "// SAFETY:";
-/// The folder of code that `flatc` generates, which gives no reasons.
+/// The folder of code that `flatc` generates, in which blocks need no reason.
 const GENERATED: &str = "/generated/";
 
-/// Differences between the files and the document, and blocks without a reason.
+/// Returns the differences between the files with `unsafe` and the document's list, and the blocks without a
+/// reason.
 pub(super) fn find() -> Result<Vec<String>> {
     let listed = listed(&read(DOCUMENT)?)?;
     let paths = tracked()?.into_iter().filter(|path| path.ends_with(".rs") || path.ends_with("Cargo.toml"));
@@ -26,7 +29,7 @@ pub(super) fn find() -> Result<Vec<String>> {
     Ok(broken(&listed, &files))
 }
 
-/// The files in the document's table, each with its reason. Folders end with `/`.
+/// Returns the files in the document's table, each with its reason. Folders end with `/`.
 fn listed(document: &str) -> Result<BTreeMap<String, String>> {
     let section = document.lines().skip_while(|line| *line != HEADING).skip(1);
     let rows = section.take_while(|line| !line.starts_with("## ")).filter_map(row);
@@ -35,7 +38,8 @@ fn listed(document: &str) -> Result<BTreeMap<String, String>> {
     Ok(listed)
 }
 
-/// The cells of a line such as ``| `crates/x/src/y.rs` | its reason |``. The heading of the table has no backquotes.
+/// Returns the cells of a line such as ``| `crates/x/src/y.rs` | its reason |``; `None` for other lines. The
+/// heading of the table has no backquotes.
 fn row(line: &str) -> Option<(String, String)> {
     let (file, reason) = line.strip_prefix("| `")?.trim_end().strip_suffix('|')?.split_once("` |")?;
     Some((file.to_owned(), reason.trim().to_owned()))
@@ -59,7 +63,8 @@ fn broken(listed: &BTreeMap<String, String>, files: &[(String, String)]) -> Vec<
     unlisted.chain(idle).chain(bare).chain(silent).collect()
 }
 
-/// The lines that contain the word `unsafe` in code, or that relax the lint.
+/// Returns the numbers of the lines that contain the word `unsafe` in code, or that relax the lint
+/// `unsafe_code`.
 fn places(path: &str, text: &str) -> Vec<usize> {
     if path.ends_with(".toml") {
         let lifts = |line: &str| line.trim_start().starts_with("unsafe_code") && !line.contains("\"deny\"");
@@ -88,8 +93,9 @@ fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines().enumerate().map(|(index, line)| (index + 1, line))
 }
 
-/// The lines of unsafe blocks, implementations and foreign functions without a comment that gives the reason. Unsafe
-/// functions need none, since their documentation states the caller's obligations.
+/// Returns the numbers of the lines with unsafe blocks, implementations and foreign functions that have no
+/// comment with the reason. Unsafe functions need none, since their documentation states the caller's
+/// obligations.
 fn unexplained(path: &str, text: &str) -> Vec<usize> {
     if !path.ends_with(".rs") {
         return Vec::new();

@@ -9,14 +9,14 @@ use clap::{Args, ValueEnum};
 
 use crate::failure::Failure;
 
-/// `--delegate`.
+/// The values of `--delegate`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DelegateName {
     Cpu,
     Gpu,
 }
 
-/// `--backend`.
+/// The values of `--backend`: graphics interfaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum BackendName {
     Vulkan,
@@ -25,7 +25,7 @@ pub(crate) enum BackendName {
     Gl,
 }
 
-/// `--quantized`.
+/// The values of `--quantized`: how the GPU computes on quantized tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum QuantizedName {
     /// As floats, rounded after each operator to what the output can store.
@@ -43,7 +43,7 @@ impl QuantizedName {
     }
 }
 
-/// `--submission`.
+/// The values of `--submission`: how commands are submitted to the GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SubmissionName {
     /// Record commands once and submit the recording at each run; needs Vulkan.
@@ -52,7 +52,7 @@ pub(crate) enum SubmissionName {
     Encoder,
 }
 
-/// `--precision`.
+/// The values of `--precision`: how the GPU stores floats and computes on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PrecisionName {
     /// Everything in 32 bits.
@@ -144,7 +144,8 @@ impl DeviceArguments {
         "threads",
     ];
 
-    /// A given option that has no effect on the CPU. Options with error messages of their own are not included.
+    /// Returns the first of the given options that has no effect on the CPU; `None` if there is none. Options
+    /// with error messages of their own are not included.
     pub(crate) fn of_gpus_alone(&self) -> Option<&'static str> {
         let options = [
             ("--submission", self.submission.is_some()),
@@ -177,7 +178,7 @@ pub(crate) struct LimitArguments {
 }
 
 impl LimitArguments {
-    /// The library's default limits, overridden by the command line.
+    /// Returns the library's default limits, overridden by the command line.
     pub(crate) fn limits(&self) -> Limits {
         let default = Limits::default();
         Limits {
@@ -197,9 +198,9 @@ pub(crate) struct ShapeArguments {
     pub(crate) shape: Vec<String>,
 }
 
-/// Splits `[NAME=]VALUE`.
+/// Splits `[NAME=]VALUE` into the name, if there is one, and the value.
 pub(crate) fn named(text: &str) -> (Option<&str>, &str) {
-    // Text before the first `=` is a name; whether an input has that name is for the caller to decide, because a
+    // Text before the first `=` is a name. The caller decides whether an input has that name, because a
     // folder's name may contain `=` too.
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => (Some(name), value),
@@ -207,8 +208,9 @@ pub(crate) fn named(text: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// Assigns each `[NAME=]VALUE` to an input: values without a name by order, the others by name. `missing` makes the
-/// error for a name that no input has.
+/// Assigns each `[NAME=]VALUE` to one of `count` inputs: values without a name by order, the others by name.
+/// Returns pairs of input index and value. `find` returns the index of the input with a name; `missing` makes
+/// the error for a name that no input has.
 pub(crate) fn assign(
     texts: &[String],
     count: usize,
@@ -247,13 +249,13 @@ pub(crate) fn finite<T: std::str::FromStr + Into<f64> + Copy>(text: &str) -> Res
     number.ok_or_else(|| "it must be a finite number".to_owned())
 }
 
-/// Parses an error limit.
+/// Parses an error limit: a finite number of 0 or more.
 pub(crate) fn tolerance(text: &str) -> Result<f64, String> {
-    // No error exceeds NaN, and every error exceeds a negative limit.
+    // No error exceeds a limit of NaN, and every error exceeds a negative limit.
     finite(text).ok().filter(|limit| *limit >= 0.0).ok_or_else(|| "it must be a finite number of 0 or more".to_owned())
 }
 
-/// A stage of preparation, in order.
+/// The stages of a model's preparation that `dump` prints, in the order from the file to the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Stage {
     /// The graph of the file, with inferred shapes; independent of the device
@@ -275,7 +277,7 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
-    /// The name on the command line.
+    /// Returns the name of the stage on the command line.
     pub(crate) fn word(self) -> String {
         format!("{self:?}").to_lowercase()
     }

@@ -1,4 +1,5 @@
-//! `--shape`: other shapes for inputs, and the options that give inputs the shapes of arrays.
+//! Parses `--shape`, which gives inputs other shapes than in the file, and composes `--shape` options for
+//! error messages to propose.
 
 use attache::{Model, Shape};
 
@@ -6,17 +7,17 @@ use crate::arguments::{ShapeArguments, assign};
 use crate::console::Console;
 use crate::failure::Failure;
 
-/// Input shapes, by index of the input.
+/// New shapes of inputs, as pairs of input index and extents.
 pub(crate) type Shapes = Vec<(usize, Vec<usize>)>;
 
-/// The inputs of the first subgraph that get another shape, with that shape.
+/// Returns the inputs of the first subgraph to which `--shape` gives another shape, with that shape.
 pub(crate) fn input_shapes(model: &Model, arguments: &ShapeArguments) -> Result<Shapes, Failure> {
     let inputs = &model.subgraphs()[0].inputs;
     let assigned = assign(&arguments.shape, inputs.len(), |name| find(model, name), |name| no_input(name, model))?;
     assigned.into_iter().map(|(input, text)| Ok((input, parse(text, own(model, input), model)?))).collect()
 }
 
-/// The input with this name: the tensor's name, or the name in a signature.
+/// Returns the index of the input with this name, which is the tensor's name or the name in a signature.
 fn find(model: &Model, name: &str) -> Option<usize> {
     let subgraph = &model.subgraphs()[0];
     let own = subgraph.inputs.iter().position(|tensor| subgraph.tensors[*tensor].name == name);
@@ -32,7 +33,7 @@ fn tensor(model: &Model, input: usize) -> &attache::model::Tensor {
     &subgraph.tensors[subgraph.inputs[input]]
 }
 
-/// The shape of an input in the file.
+/// Returns the shape of an input in the file.
 fn own(model: &Model, input: usize) -> &Shape {
     &tensor(model, input).shape
 }
@@ -52,7 +53,7 @@ fn parse(text: &str, own: &Shape, model: &Model) -> Result<Vec<usize>, Failure> 
     extents.collect::<Result<_, _>>().map_err(wrong)
 }
 
-/// The error for a name that no input has, with the names that exist.
+/// Returns the error for a name that no input has, with the names that exist.
 pub(crate) fn no_input(name: &str, model: &Model) -> Failure {
     let names: Vec<String> = (0..model.subgraphs()[0].inputs.len())
         .map(|input| format!("\"{}\"", Console::plain().name(&tensor(model, input).name)))
@@ -60,7 +61,7 @@ pub(crate) fn no_input(name: &str, model: &Model) -> Failure {
     Failure::usage(format!("the model has no input named \"{name}\"; its inputs are {}", names.join(", ")))
 }
 
-/// A shape in the form that `--shape` takes.
+/// Formats a shape in the form that `--shape` takes.
 fn written(extents: &[usize]) -> String {
     match extents {
         [] => "[]".to_owned(),
@@ -68,7 +69,8 @@ fn written(extents: &[usize]) -> String {
     }
 }
 
-/// The options that give inputs these shapes, for a shell: by name if all names are unambiguous, else by order.
+/// Returns the `--shape` options that give inputs these shapes, quoted for a shell: by name if all names are
+/// unambiguous, else by order.
 pub(crate) fn options(model: &Model, shapes: &Shapes) -> String {
     let name = |input: usize| tensor(model, input).name.as_str();
     let is_clear = |input: usize| {

@@ -1,4 +1,5 @@
-//! `attache bench`: how long a model takes, from its bytes to its outputs, its memory use, and where its time goes.
+//! `attache bench`: measures how long a model takes, from its bytes to its outputs, its memory use, and where
+//! its time goes.
 
 mod compare;
 mod profile;
@@ -24,18 +25,19 @@ use crate::io::source::Source;
 use crate::measure::memory::peak_resident_bytes;
 use crate::measure::timing::{Durations, Stop, milliseconds};
 
-/// Consecutive invokes on the same inputs in a pipelined measurement.
+/// Number of consecutive runs on the same inputs in one round of the pipelined measurement.
 const PIPELINED: usize = 50;
-/// Minimum number of runs and of seconds without `--runs`, as in TensorFlow Lite's benchmark.
+/// Minimum number of measured runs without `--runs`, as in TensorFlow Lite's benchmark.
 const RUNS: usize = 50;
+/// Minimum duration of the measured runs without `--runs`, in seconds, as in TensorFlow Lite's benchmark.
 const SECONDS: f64 = 1.0;
-/// Time limit of a measurement without `--runs`, in seconds.
+/// Time limit of the measured runs without `--runs`, and of the warm-up runs without `--warmup`, in seconds.
 const MOST_SECONDS: f64 = 150.0;
-/// Time limit of the pipelined measurement, of which each round takes 50 invokes, in seconds.
+/// Time limit of the pipelined measurement, in seconds. Each of its rounds has [`PIPELINED`] runs.
 const MOST_SECONDS_PIPELINED: f64 = 20.0;
 /// Seed of the random inputs.
 const SEED: u64 = 0;
-/// Measured runs for each pipelined round: there is one round for every five runs.
+/// Number of measured runs per round of the pipelined measurement, which determines the number of rounds.
 const RUNS_PER_ROUND: usize = 5;
 
 #[derive(Args, Debug)]
@@ -73,14 +75,14 @@ pub(super) struct Bench {
     device: DeviceArguments,
 }
 
-/// The measured times, in milliseconds.
+/// The measured times, in milliseconds unless stated otherwise.
 struct Times {
     init: f64,
     first: f64,
     end_to_end: Durations,
     pipelined: Durations,
-    /// Microseconds from the start of a run, with inputs already written, until it is submitted to the device; `None`
-    /// if runs cannot be asynchronous.
+    /// Microseconds from the start of a run, with inputs already written, until it is submitted to the
+    /// device; `None` if runs cannot be asynchronous.
     submit_us: Option<Durations>,
 }
 
@@ -134,7 +136,8 @@ impl Bench {
         Ok(Report::new(text, json))
     }
 
-    /// The measurements with the host's clock.
+    /// Measures all times with the host's clock, except `init`, the milliseconds of initialization, which was
+    /// measured before.
     fn times(&self, console: &Console, caller: &mut Caller, init: f64) -> Result<Times, Failure> {
         let start = Instant::now();
         caller.end_to_end()?;
@@ -154,7 +157,7 @@ impl Bench {
         Ok(Times { init, first, end_to_end, pipelined: durations(&each)?, submit_us })
     }
 
-    /// Microseconds until a run is submitted; `None` if starting a run waits for its end.
+    /// Measures the microseconds until a run is submitted; `None` if starting a run waits for its end.
     fn submissions(&self, caller: &mut Caller) -> Result<Option<Durations>, Failure> {
         if caller.interpreter.queue_depth() == 1 {
             return Ok(None);
@@ -167,7 +170,7 @@ impl Bench {
         durations(&times).map(Some)
     }
 
-    /// Whether an option needs a profile.
+    /// Whether one of the options needs a profile.
     fn wants_profile(&self) -> bool {
         self.profile || self.chrome_trace.is_some() || self.svg.is_some()
     }
@@ -208,7 +211,7 @@ fn durations(times: &[f64]) -> Result<Durations, Failure> {
 }
 
 impl Caller {
-    /// Fills inputs with random values and prepares memory for outputs.
+    /// Creates the caller of an interpreter: fills inputs with random values and prepares memory for outputs.
     fn new(mut interpreter: Interpreter) -> Result<Self, Failure> {
         let mut random = Random::new(SEED);
         let mut inputs = Vec::new();
@@ -228,8 +231,8 @@ impl Caller {
     fn read(&mut self) -> Result<(), Failure> {
         for (index, memory) in self.outputs.iter_mut().enumerate() {
             let TensorInfo { data_type, shape, .. } = &self.interpreter.outputs()[index];
-            // `read_bytes` would wait for the whole output. The size from the type and shape lets parts be copied as
-            // they arrive.
+            // `read_bytes` would wait for the whole output. If type and shape determine the size, parts are
+            // copied as they arrive.
             let size = data_type.byte_size(shape.elements());
             memory.resize(size.map_or_else(|| self.interpreter.read_bytes(index).map(<[u8]>::len), Ok)?, 0);
             self.interpreter.read_bytes_into(index, memory)?;
@@ -237,14 +240,14 @@ impl Caller {
         Ok(())
     }
 
-    /// One run, from the caller's memory to the caller's memory.
+    /// Runs the model once, including the copies of inputs from the caller's memory and of outputs to it.
     fn end_to_end(&mut self) -> Result<(), Failure> {
         self.write()?;
         self.interpreter.invoke()?;
         self.read()
     }
 
-    /// One run; returns the microseconds until it was submitted.
+    /// Runs the model once without reading outputs. Returns the microseconds until the run was submitted.
     fn submit(&mut self) -> Result<f64, Failure> {
         self.write()?;
         let start = Instant::now();
@@ -254,7 +257,7 @@ impl Caller {
         Ok(time)
     }
 
-    /// Many invokes on the same input.
+    /// Runs the model [`PIPELINED`] times on the same inputs, and reads the outputs of the last run.
     fn pipelined(&mut self) -> Result<(), Failure> {
         self.write()?;
         self.interpreter.invoke_repeatedly(PIPELINED)?;
@@ -262,7 +265,7 @@ impl Caller {
     }
 }
 
-/// Bytes of the arena and their lower bound: the GPU's if anything runs there, else the CPU's.
+/// Returns the bytes of the arena and their lower bound: the GPU's if anything runs there, else the CPU's.
 fn arena(figures: &Figures) -> (usize, usize) {
     match figures.partitions {
         0 => (figures.cpu_arena_bytes, figures.cpu_arena_lower_bound_bytes),

@@ -1,4 +1,4 @@
-//! `attache check`: comparison of outputs with golden cases.
+//! `attache check`: compares outputs with those of golden cases or of the CPU.
 
 mod against;
 mod coverage;
@@ -23,11 +23,12 @@ use crate::io::compare::{self, compare};
 use crate::io::golden::{self, Case};
 use crate::io::npy::Array;
 
-/// The default of the largest error of float outputs that passes on the CPU, relative to the largest golden value.
+/// Default of `--tolerance` on the CPU: the largest error of float outputs that passes, relative to the
+/// largest golden value.
 const CPU_LIMIT: f64 = 1e-5;
-/// The same on the GPU in f32.
+/// Default of `--tolerance` on the GPU in f32, relative to the largest golden value.
 const GPU_LIMIT: f64 = 2e-5;
-/// The same on the GPU in 16 bits.
+/// Default of `--tolerance` on the GPU with 16-bit floats, relative to the largest golden value.
 const GPU_LIMIT_16_BITS: f64 = 2e-3;
 
 #[derive(Args, Debug)]
@@ -56,7 +57,7 @@ pub(super) struct Check {
     device: DeviceArguments,
 }
 
-/// A mismatch in a case.
+/// An output that differs from the expected one, or an error that prevented the comparison.
 #[derive(Debug, PartialEq, Serialize)]
 struct Mismatch {
     case: String,
@@ -91,14 +92,15 @@ impl Command for Check {
     }
 }
 
-/// The results of all cases.
+/// The results of all cases: numbers of cases, and all mismatches.
 #[derive(Debug, Default)]
 struct Found {
     passed: usize,
     failed: usize,
-    /// Cases that were skipped as ill-conditioned.
+    /// Number of cases that were skipped as ill-conditioned.
     left_out: usize,
-    /// Operators that ran on the device, and all operators. Repetitions with other variants are not counted.
+    /// Number of operators that ran on the device, and number of all operators, summed over the cases.
+    /// Repetitions with other variants are not counted.
     operators: [usize; 2],
     failures: Vec<Mismatch>,
 }
@@ -131,7 +133,8 @@ impl Check {
 }
 
 impl Check {
-    /// Adds the results of a case. With `coverage`, the case is checked with every variant that applies.
+    /// Checks a case and adds its results to `found`. With `coverage`, the case is checked with every variant
+    /// that applies.
     fn add(
         &self,
         folder: &Path,
@@ -157,7 +160,8 @@ impl Check {
         }
     }
 
-    /// All mismatches of a case; `None` if it is skipped.
+    /// Checks a case and returns all mismatches; `None` if the case is skipped. Stores the operator's name in
+    /// `operator` and adds the numbers of operators to `found`.
     fn compared(
         &self,
         folder: &Path,
@@ -229,16 +233,16 @@ impl Found {
     }
 }
 
-/// The result of running a case.
+/// The result of running a case once.
 struct Outcome {
     arrays: Vec<Array>,
     mismatches: Vec<Mismatch>,
     figures: Figures,
-    /// Operators that ran on the device, and all operators.
+    /// Number of operators that ran on the device, and number of all operators.
     operators: [usize; 2],
 }
 
-/// A short name for the operators of the model.
+/// Returns the name of the model's only operator, or the number of operators.
 fn name(model: &Model) -> String {
     let operators = &model.subgraphs()[0].operators;
     match operators.as_slice() {
@@ -247,7 +251,7 @@ fn name(model: &Model) -> String {
     }
 }
 
-/// Runs the model on the case's inputs.
+/// Runs the model on the case's inputs and returns its outputs, not compared yet.
 fn outputs(model: &Model, case: &Case, device: &Device) -> Result<Outcome, Failure> {
     let subgraph = &model.subgraphs()[0];
     let counts =

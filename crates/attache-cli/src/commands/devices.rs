@@ -1,4 +1,4 @@
-//! `attache devices`: the GPUs of this machine, each listed once per graphics interface.
+//! `attache devices`: lists the GPUs of this machine, each once per graphics interface.
 
 use clap::Args;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! `attache diff`: comparison of a delegate with the CPU, as a whole or by operator.
+//! `attache diff`: compares the outputs of a delegate with those of the CPU, as a whole or by operator.
 
 mod bisect;
 mod operators;
@@ -24,8 +24,10 @@ use bisect::Bisection;
 use operators::Operators;
 use outputs::Outputs;
 
-/// Default limits of differences, relative to the largest value of a tensor.
+/// Default of `--tolerance` in f32: the largest difference that passes, relative to the largest value of a
+/// tensor.
 const LIMIT: f64 = 1e-4;
+/// Default of `--tolerance` with 16-bit floats, relative to the largest value of a tensor.
 const LIMIT_16_BITS: f64 = 1e-2;
 
 #[derive(Args, Debug)]
@@ -87,7 +89,8 @@ impl Command for Diff {
 }
 
 impl Diff {
-    /// Opens the device. Comparing the CPU with itself needs an explicit `--delegate cpu`.
+    /// Opens the device. It is an error if there is no GPU to compare with, unless `--delegate cpu` requests
+    /// that the CPU is compared with itself.
     fn open(&self) -> Result<Device, Failure> {
         let device = Device::open(&self.device)?;
         if device.adapter().is_none() && self.device.delegate != Some(DelegateName::Cpu) {
@@ -97,8 +100,9 @@ impl Diff {
         Ok(device)
     }
 
-    /// Runs both interpreters. Returns the outputs of all runs, the inputs of the first run that failed (or else of the
-    /// first run), and the reason of a CPU fallback.
+    /// Runs both interpreters on the same inputs as often as `--runs` says. Returns the differences of the
+    /// outputs in all runs, the inputs of the first run that failed (or else of the first run), the reason of
+    /// a CPU fallback if there was one, and where the inputs are from.
     fn compare(
         &self,
         setting: Setting<'_>,
@@ -143,12 +147,12 @@ fn copy_inputs(from: &mut Interpreter, to: &mut Interpreter) -> Result<Vec<Trace
     Ok(inputs)
 }
 
-/// The result of the command.
+/// The result of `attache diff`.
 struct Answer {
     device: Device,
     tolerance: Tolerance,
     outputs: Outputs,
-    /// The reason of a CPU fallback, if there was one.
+    /// The reason that the CPU replaced the delegate, if it did.
     fallback: Option<String>,
     given: Given,
     operators: Option<Operators>,
@@ -196,5 +200,5 @@ impl Answer {
     }
 }
 
-/// Delegates in the form that traces take.
+/// A list of delegates, as the functions of [`Trace`] take it.
 type Delegates = [Arc<dyn Delegate>];

@@ -1,5 +1,5 @@
-//! `attache dump`: the stages of a model's preparation, as text. For a model with several subgraphs the first is shown,
-//! which is the one that runs.
+//! `attache dump`: prints a stage of a model's preparation as text. For a model with several subgraphs the
+//! first is shown, which is the one that runs.
 
 use attache::{Model, stages};
 use clap::Args;

@@ -1,4 +1,4 @@
-//! `attache inspect`: what a file contains, and what the GPU would take of it.
+//! `attache inspect`: prints what a file contains, and which operators the GPU would run.
 
 use attache::{Cost, Model, model::Subgraph};
 use clap::Args;
@@ -33,7 +33,7 @@ impl Command for Inspect {
     }
 }
 
-/// An input or output as a JSON object.
+/// Returns an input or output of a subgraph as a JSON object.
 fn tensor(subgraph: &Subgraph, index: usize) -> Value {
     let tensor = &subgraph.tensors[index];
     json!({
@@ -161,7 +161,8 @@ fn describe(console: &Console, index: usize, subgraph: &Subgraph) -> String {
     format!("subgraph {index}: {count} operators, {of} tensors\n  inputs: {inputs}\n  outputs: {outputs}")
 }
 
-/// Operations, bytes and intensity, as far as they are known. An operator without remaining work costs nothing.
+/// Returns the operations, the bytes and the operations per byte of a cost, as far as they are known. An
+/// operator that was removed or merged into another one costs nothing.
 fn numbers(cost: Option<Cost>) -> (Option<u64>, Option<u64>, Option<f64>) {
     match cost {
         Some(cost) => (cost.operations, cost.bytes, cost.intensity()),
@@ -169,7 +170,8 @@ fn numbers(cost: Option<Cost>) -> (Option<u64>, Option<u64>, Option<f64>) {
     }
 }
 
-/// The same as text: `?` for values known only at run time, empty for an operator without remaining work.
+/// Formats the operations, the bytes and the operations per byte of a cost: `?` for numbers known only at run
+/// time, empty for an operator that was removed or merged into another one.
 fn cells(cost: Option<Cost>) -> [String; 3] {
     let Some(cost) = cost else { return Default::default() };
     let count = |number: Option<u64>| number.map_or("?".to_owned(), |number| number.to_string());
@@ -184,7 +186,7 @@ fn cells(cost: Option<Cost>) -> [String; 3] {
 /// The total cost of all operators.
 #[derive(Debug, PartialEq)]
 struct Total {
-    /// The sums of the known costs.
+    /// The sums of the known operations and of the known bytes.
     cost: Cost,
     /// Number of operators with unknown costs.
     unknown: usize,
@@ -202,7 +204,8 @@ impl Total {
         Self { cost, unknown }
     }
 
-    /// The intensity; `None` if the sums are incomplete, because their ratio would be meaningless.
+    /// Returns the total operations per byte; `None` if the sums are incomplete, because their ratio would be
+    /// meaningless.
     fn intensity(&self) -> Option<f64> {
         self.cost.intensity().filter(|_| self.unknown == 0)
     }
@@ -225,8 +228,8 @@ impl Total {
     }
 }
 
-/// The number of operators that a GPU would run, in words. The text does not state that a GPU is present, because the
-/// result does not depend on that.
+/// States in words how many operators a GPU would run. The text does not state that a GPU is present, because
+/// the number does not depend on that.
 fn operations(answers: &[Answer]) -> String {
     let (taken, all) = (answers.iter().filter(|answer| answer.delegated).count(), answers.len());
     format!(

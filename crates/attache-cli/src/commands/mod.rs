@@ -1,4 +1,5 @@
-//! The table of commands, and the way from a command line to an exit status.
+//! The table of commands, and [`run`], which parses a command line, runs the command that it names, and
+//! returns the exit status.
 
 mod bench;
 mod check;
@@ -17,13 +18,14 @@ use clap::{ArgMatches, Args, CommandFactory, Parser};
 use crate::console::{Console, Report};
 use crate::failure::{Failure, Status};
 
-/// A command, defined by its arguments.
+/// A command of `attache`, implemented by the structure of its arguments.
 trait Command: Args {
-    /// Runs the command.
+    /// Runs the command and returns its result.
     fn run(self, console: &Console) -> Result<Report, Failure>;
 }
 
-/// A row of the table of commands.
+/// A row of the table of commands: name, description in the help, and functions that define the arguments and
+/// that parse and run the command.
 struct Row {
     name: &'static str,
     about: &'static str,
@@ -39,7 +41,7 @@ fn parse_and_run<C: Command>(matches: &ArgMatches, console: &Console) -> Result<
     C::from_arg_matches(matches).map_err(|error| Failure::usage(error.to_string()))?.run(console)
 }
 
-/// All commands, in the order of the help.
+/// All commands, in the order in which the help lists them.
 static TABLE: &[Row] = &[
     row::<run::Run>("run", "Run a model once and say what comes out"),
     row::<check::Check>("check", "Compare golden cases with what comes out here"),
@@ -68,7 +70,8 @@ fn command_line() -> clap::Command {
     Attache::command().subcommands(subcommands).subcommand_required(true).arg_required_else_help(false)
 }
 
-/// Runs the command that the arguments name (the first is the program's own name) and prints its result.
+/// Runs the command that the arguments name (the first is the program's own name), prints its result, and
+/// returns the exit status.
 pub(crate) fn run(arguments: Vec<OsString>) -> Status {
     // Errors are printed as JSON on request even if the command line cannot be parsed.
     let console = Console::new(arguments.iter().any(|argument| argument == "--json"));
@@ -95,7 +98,8 @@ fn dispatch(matches: &ArgMatches, console: &Console) -> Result<Report, Failure> 
     (row.run)(matches, console)
 }
 
-/// Help and version are results; everything else that the parser reports is a usage error.
+/// Prints what the parser of the command line reports and returns the exit status. Help and version are
+/// results; everything else is a usage error.
 fn answer_parser(error: &clap::Error, console: &Console) -> Status {
     let is_answer = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     match (is_answer, console.json) {

@@ -1,4 +1,5 @@
-//! `attache run`: one run of a model, and its outputs.
+//! `attache run`: runs a model once, prints a summary of its outputs and what they mean, and writes them to
+//! files.
 
 mod detections;
 mod meaning;
@@ -49,7 +50,7 @@ pub(super) struct Run {
     device: DeviceArguments,
 }
 
-/// An output and its summary.
+/// An output of the run: its elements as stored and as floats, and their summary.
 struct Output {
     info: TensorInfo,
     array: Array,
@@ -57,13 +58,13 @@ struct Output {
     summary: Summary,
 }
 
-/// The result of the command.
+/// The result of `attache run`.
 struct Answer {
     device: Device,
     interpreter: Interpreter,
     given: Given,
     outputs: Vec<Output>,
-    /// The files to which outputs were written.
+    /// Paths of the files to which outputs were written; none without `--out`.
     files: Vec<PathBuf>,
     meaning: Meaning,
 }
@@ -94,7 +95,7 @@ impl Command for Run {
 }
 
 impl Run {
-    /// Where the answer is in the outputs, as far as their shapes are known.
+    /// Determines which outputs contain classes or detections, as far as the outputs' shapes are known.
     fn answer_outputs(
         &self,
         console: &Console,
@@ -111,7 +112,7 @@ impl Run {
     }
 }
 
-/// The outputs of the last run.
+/// Reads and summarizes the outputs of the last run.
 fn outputs(interpreter: &Interpreter) -> Result<Vec<Output>, Failure> {
     let all = interpreter.outputs().iter().enumerate();
     all.map(|(index, info)| {
@@ -124,7 +125,7 @@ fn outputs(interpreter: &Interpreter) -> Result<Vec<Output>, Failure> {
     .collect()
 }
 
-/// Writes each output to a file; returns the files.
+/// Writes each output to a file `out_K.npy` in the folder; returns the paths of the files.
 fn write(folder: &Path, outputs: &[Output]) -> Result<Vec<PathBuf>, Failure> {
     files::make_folder(folder)?;
     let write = |(index, output): (usize, &Output)| {
@@ -134,7 +135,7 @@ fn write(folder: &Path, outputs: &[Output]) -> Result<Vec<PathBuf>, Failure> {
     outputs.iter().enumerate().map(write).collect()
 }
 
-/// A placement as a JSON object.
+/// Returns where an operator runs, and why, as a JSON object.
 fn placement(node: &NodePlacement) -> Value {
     let (runs_on, partition) = match &node.outcome {
         Outcome::On { delegate, partition } => (delegate.as_str(), Some(*partition)),
@@ -202,7 +203,7 @@ impl Answer {
         parts.join("\n")
     }
 
-    /// A line that says where the outputs are.
+    /// Returns a line that says to which files the outputs were written.
     fn destination(&self) -> String {
         match self.files.as_slice() {
             [] => "outputs are not written; --out DIR writes them as .npy files".to_owned(),

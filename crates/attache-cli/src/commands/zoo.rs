@@ -1,4 +1,4 @@
-//! `attache zoo`: the built-in models.
+//! `attache zoo`: lists the built-in models, or writes one to a file.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,5 @@
-//! The GPU, through the GPU delegate of `attache`.
+//! Lists, opens and profiles GPUs through the GPU delegate of `attache`. `no_gpu.rs` replaces this module in
+//! builds without the feature `gpu`.
 
 use std::sync::Arc;
 
@@ -14,15 +15,15 @@ use crate::arguments::Stage;
 use crate::arguments::{BackendName, PrecisionName, QuantizedName, SubmissionName};
 use crate::failure::Failure;
 
-/// A delegate on an open device.
+/// The delegate of an opened GPU.
 pub(super) type Delegate = GpuDelegate;
 
-/// All adapters of this machine.
+/// Returns all adapters of this machine, each listed once per graphics interface.
 pub(crate) fn adapters() -> Vec<Adapter> {
     gpu::adapters().iter().map(describe).collect()
 }
 
-/// Opens the requested GPU; `None` if nothing in particular is requested and no hardware can be opened.
+/// Opens the requested GPU. If only hardware may be chosen and none can be opened, returns `None`.
 pub(super) fn open(wish: &Wish) -> Result<Option<Gpu>, Failure> {
     let precision = match wish.precision {
         PrecisionName::F32 => Precision::F32,
@@ -59,7 +60,7 @@ pub(super) fn open(wish: &Wish) -> Result<Option<Gpu>, Failure> {
     }
 }
 
-/// The variant with this name. The names of version 0.1 are still accepted.
+/// Returns the kernel variant with this name. The names of version 0.1 are still accepted.
 fn variant(text: &str) -> Result<VariantChoice, Failure> {
     let names = || gpu::variants().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
     let renamed = text.replace("contract", "conv").replace("held", "staged").replace("multiply", "matmul");
@@ -68,13 +69,13 @@ fn variant(text: &str) -> Result<VariantChoice, Failure> {
 }
 
 impl Gpu {
-    /// The same GPU, with this variant wherever it applies.
+    /// Returns the same GPU with the kernel variant `name` wherever it applies.
     pub(super) fn with_variant(&self, name: &'static str) -> Self {
         let delegate = Arc::new(self.delegate.with_variants(VariantChoice::Named(name)));
         Self { delegate, adapter: self.adapter.clone() }
     }
 
-    /// All variants, each with what this device lacks to use it, if anything.
+    /// Returns all kernel variants, each with what this device lacks to use it, if anything.
     pub(super) fn variants(&self) -> Vec<(&'static str, Option<&'static str>)> {
         gpu::variants().map(|(name, needs)| (name, self.delegate.lacks(needs))).collect()
     }
@@ -110,19 +111,19 @@ fn describe(adapter: &gpu::Adapter) -> Adapter {
     }
 }
 
-/// The same GPU, with timed dispatches.
+/// Returns the same GPU in a form that times each dispatch.
 pub(super) fn profiled(gpu: &Gpu) -> Result<Gpu, Failure> {
     Ok(Gpu { delegate: Arc::new(gpu.delegate.profiled()?), adapter: gpu.adapter.clone() })
 }
 
-/// The measured device peaks.
+/// Returns the measured peak rates of the GPU.
 pub(super) fn peaks(gpu: &Gpu) -> Result<DevicePeaks, Failure> {
     let gpu::DevicePeaks { bytes_per_second, operations_per_second, matrix_operations_per_second } =
         gpu.delegate.peaks()?;
     Ok(DevicePeaks { bytes_per_second, operations_per_second, matrix_operations_per_second })
 }
 
-/// The text of a GPU stage of a model's preparation.
+/// Returns the text of a GPU stage of the preparation of a model's first subgraph.
 pub(super) fn stage(gpu: &Gpu, model: &Model, stage: Stage, limits: &Limits) -> Result<String, Failure> {
     let stage = match stage {
         Stage::Program => GpuStage::Program,
@@ -134,7 +135,7 @@ pub(super) fn stage(gpu: &Gpu, model: &Model, stage: Stage, limits: &Limits) -> 
     Ok(gpu::stage(model, 0, &gpu.delegate, stage, limits)?)
 }
 
-/// Whether a GPU would take nodes. No device is needed.
+/// Determines whether the GPU delegate would run a node, without a device.
 pub(crate) struct Claims(Quantized);
 
 impl Claims {
@@ -142,7 +143,7 @@ impl Claims {
         Self(quantized(name))
     }
 
-    /// Why the GPU does not take the node; `None` if it does.
+    /// Returns why the GPU delegate does not run the node; `None` if it does.
     pub(crate) fn unsupported_reason(&self, graph: &Graph, node: NodeId) -> Option<String> {
         GpuDelegate::supports(graph, node, self.0).err().map(|unsupported| unsupported.0)
     }

@@ -1,4 +1,5 @@
-//! Where a model runs: the choice of a delegate, and interpreters that use it.
+//! [`Device`], on which models run: opens the GPU or chooses the CPU as the command line says, and builds
+//! interpreters.
 //!
 //! By default a hardware GPU is used if there is one, else the CPU. A software adapter is used only if `--delegate
 //! gpu`, `--backend` or `--adapter` asks for it.
@@ -26,7 +27,7 @@ use crate::measure::timing::milliseconds;
 
 pub(crate) use gpu::{Claims, adapters};
 
-/// Maximum number of threads unless the user gives one; machines with fewer use fewer.
+/// Maximum number of CPU threads without `--threads`; machines with fewer threads use as many as they have.
 const DEFAULT_THREADS: usize = 4;
 
 /// A hardware or software GPU, reached through one graphics interface.
@@ -37,68 +38,69 @@ pub(crate) struct Adapter {
     pub(crate) driver: String,
     pub(crate) device_type: String,
     pub(crate) is_software: bool,
-    /// The supported features, of those that matter here.
+    /// Names of the supported features, of those that the GPU delegate may use.
     pub(crate) features: Vec<String>,
-    /// Its limits, by name.
+    /// The adapter's limits, by name.
     pub(crate) limits: serde_json::Map<String, serde_json::Value>,
-    /// Why it cannot be used, if it cannot.
+    /// Why the adapter cannot be used; `None` if it can.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) unusable: Option<String>,
 }
 
-/// Measured peaks of a GPU.
+/// Measured peak rates of a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DevicePeaks {
-    /// Bytes read and written by a copy, per second.
+    /// Bytes read plus bytes written per second by a copy.
     pub(crate) bytes_per_second: f64,
-    /// Operations in f32, two for each multiply-add, per second.
+    /// f32 operations per second, two for each multiply-add.
     pub(crate) operations_per_second: f64,
-    /// The same for f16 matrices, if the device has units for them.
+    /// Operations per second on f16 matrices with matrix units, two for each multiply-add; `None` if the
+    /// device has no such units.
     pub(crate) matrix_operations_per_second: Option<f64>,
 }
 
-/// An opened GPU.
+/// An opened GPU: its delegate and the description of its adapter.
 #[derive(Clone)]
 pub(crate) struct Gpu {
     delegate: Arc<gpu::Delegate>,
     adapter: Adapter,
 }
 
-/// What the command line asks of the GPU.
+/// The GPU that the command line requests, and how it has to compute.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Wish {
     pub(crate) backend: Option<BackendName>,
     pub(crate) adapter: Option<String>,
     pub(crate) precision: PrecisionName,
-    /// Whether shaders do without the type f16.
+    /// Whether shaders must not use the type f16 even if the device supports it.
     pub(crate) no_shader_f16: bool,
-    /// Whether a software device is treated as hardware.
+    /// Whether a software device uses the kernels for hardware.
     pub(crate) as_hardware: bool,
     /// Whether loops emulate cooperative matrices where the device has none.
     pub(crate) emulate_matrices: bool,
     pub(crate) quantized: QuantizedName,
     pub(crate) submission: Option<SubmissionName>,
     pub(crate) variant: Option<String>,
-    /// Whether a software adapter is acceptable.
+    /// Whether a software adapter may be chosen.
     pub(crate) software: bool,
 }
 
-/// Where models run.
+/// Where models run: on a GPU with the CPU for the rest, or on the CPU alone.
 #[derive(Clone)]
 pub(crate) struct Device {
     gpu: Option<Gpu>,
     pub(crate) precision: PrecisionName,
     pub(crate) quantized: QuantizedName,
     pub(crate) threads: usize,
-    /// Bounds on what a model may ask for.
+    /// Upper bounds on what a model may need, e.g. bytes of memory. A model that exceeds them is rejected.
     pub(crate) limits: Limits,
     require_delegation: bool,
     cpu_fallback: bool,
-    /// Milliseconds spent on choosing and opening it.
+    /// Milliseconds spent on choosing and opening the device.
     pub(crate) milliseconds: f64,
 }
 
-/// The request concerning the GPU; `None` for the CPU.
+/// Returns the GPU that the options request; `None` for `--delegate cpu`. Contradictory options are an error.
 fn wish(arguments: &DeviceArguments) -> Result<Option<Wish>, Failure> {
     let DeviceArguments {
         delegate,
@@ -145,7 +147,7 @@ fn wish(arguments: &DeviceArguments) -> Result<Option<Wish>, Failure> {
 }
 
 impl Device {
-    /// Chooses and opens the device that the command line asks for.
+    /// Chooses and opens the device that the command line requests.
     pub(crate) fn open(arguments: &DeviceArguments) -> Result<Self, Failure> {
         let start = Instant::now();
         let gpu = match wish(arguments)? {
@@ -185,17 +187,17 @@ impl Device {
         Ok(device)
     }
 
-    /// `gpu` or `cpu`.
+    /// Returns `gpu` if a GPU is used, else `cpu`.
     pub(crate) fn delegate(&self) -> &'static str {
         if self.gpu.is_some() { "gpu" } else { "cpu" }
     }
 
-    /// The adapter, if a GPU is used.
+    /// Returns the adapter of the GPU; `None` if only the CPU is used.
     pub(crate) fn adapter(&self) -> Option<&Adapter> {
         self.gpu.as_ref().map(|gpu| &gpu.adapter)
     }
 
-    /// The choice in one line.
+    /// Describes the device in one line: adapter, precision and CPU threads.
     pub(crate) fn describe(&self) -> String {
         let threads = if self.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", self.threads) };
         match self.adapter() {
@@ -210,18 +212,20 @@ impl Device {
         }
     }
 
-    /// An interpreter of the model that uses this device.
+    /// Builds an interpreter of the model that uses this device, with the shapes that `--shape` gives to
+    /// inputs.
     pub(crate) fn interpreter(&self, model: &Model, shapes: &ShapeArguments) -> Result<Interpreter, Failure> {
         let shapes = input_shapes(model, shapes)?;
         self.interpreter_of_shapes(model, &shapes)
     }
 
-    /// An interpreter of the model that does not use this device's GPU.
+    /// Builds an interpreter of the model that runs on the CPU alone, with the shapes that `--shape` gives to
+    /// inputs.
     pub(crate) fn reference(&self, model: &Model, shapes: &ShapeArguments) -> Result<Interpreter, Failure> {
         build(self.builder(model), model, &input_shapes(model, shapes)?)
     }
 
-    /// An interpreter of the model that uses this device, with other shapes for some inputs.
+    /// Builds an interpreter of the model that uses this device, with other shapes for some inputs.
     pub(crate) fn interpreter_of_shapes(
         &self,
         model: &Model,
@@ -235,8 +239,8 @@ impl Device {
         build(builder, model, shapes)
     }
 
-    /// The error of a CPU run with inputs of these shapes, filled by `fill`; `None` if it succeeds. The model runs only
-    /// if its shapes are not known beforehand.
+    /// Returns the error of a run on the CPU with inputs of these shapes, filled by `fill`; `None` if there
+    /// is no error. If all shapes are known beforehand, the model is only prepared and does not run.
     pub(crate) fn cpu_error(
         &self,
         model: &Model,
@@ -254,18 +258,19 @@ impl Device {
         run().err()
     }
 
-    /// A builder without this device's GPU.
+    /// Returns a builder of an interpreter with this device's threads and limits, but without its GPU.
     fn builder(&self, model: &Model) -> InterpreterBuilder {
         Interpreter::builder(model).threads(self.threads).limits(self.limits.clone())
     }
 
-    /// The same device, whose interpreters time each dispatch.
+    /// Returns the same device in a form whose interpreters time each dispatch. Without a GPU this is an
+    /// error.
     pub(crate) fn profiled(&self) -> Result<Self, Failure> {
         let gpu = Some(gpu::profiled(self.timed_gpu()?)?);
         Ok(Self { gpu, ..self.clone() })
     }
 
-    /// The measured device peaks.
+    /// Returns the measured peak rates of the GPU. Without a GPU this is an error.
     pub(crate) fn peaks(&self) -> Result<DevicePeaks, Failure> {
         gpu::peaks(self.timed_gpu()?)
     }
@@ -275,27 +280,29 @@ impl Device {
         self.gpu.as_ref().ok_or_else(|| Failure::unsupported(text))
     }
 
-    /// The same device, with this variant wherever it applies.
+    /// Returns the same device with the kernel variant `name` wherever it applies.
     pub(crate) fn with_variant(&self, name: &'static str) -> Self {
         Self { gpu: self.gpu.as_ref().map(|gpu| gpu.with_variant(name)), ..self.clone() }
     }
 
-    /// All variants of the GPU's kernels, each with what this device lacks to use it, if anything.
+    /// Returns all variants of the GPU's kernels, each with what this device lacks to use it, if anything;
+    /// none for the CPU.
     pub(crate) fn variants(&self) -> Vec<(&'static str, Option<&'static str>)> {
         self.gpu.as_ref().map_or(Vec::new(), Gpu::variants)
     }
 
-    /// The delegates: one for a GPU, none for the CPU.
+    /// Returns the delegates: one for a GPU, none for the CPU.
     pub(crate) fn delegates(&self) -> Vec<Arc<dyn Delegate>> {
         self.gpu.iter().map(|gpu| gpu.delegate.clone() as Arc<dyn Delegate>).collect()
     }
 
-    /// Which operator of the model runs where, and why.
+    /// Returns a text that says which operator of the model runs where, and why.
     pub(crate) fn partition(&self, model: &Model) -> Result<String, Failure> {
         Ok(stages::partition(model, 0, &self.delegates(), &self.limits)?)
     }
 
-    /// The text of a stage that only the GPU has.
+    /// Returns the text of a stage of the model's preparation that only the GPU has. Without a GPU this is an
+    /// error.
     pub(crate) fn stage(&self, model: &Model, stage: Stage) -> Result<String, Failure> {
         match &self.gpu {
             Some(gpu) => gpu::stage(gpu, model, stage, &self.limits),
@@ -315,7 +322,7 @@ pub(crate) fn shapes_are_known(model: &Model) -> bool {
     stages::graph(model, 0).is_ok_and(|(graph, _)| is_known(&graph))
 }
 
-/// Builds the interpreter, with other shapes for some inputs.
+/// Builds the interpreter with other shapes for some inputs, given as pairs of input index and extents.
 fn build(
     mut builder: InterpreterBuilder,
     model: &Model,

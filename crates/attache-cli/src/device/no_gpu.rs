@@ -1,4 +1,4 @@
-//! Replaces the GPU in builds without the feature `gpu`.
+//! Replaces `gpu.rs` in builds without the feature `gpu`: the same functions, which find no GPU.
 
 use attache::graph::{Graph, NodeId, Unsupported};
 use attache::{Claim, DelegateError, DelegateKernel, Limits, Model, Partition};
@@ -10,7 +10,7 @@ use crate::failure::Failure;
 
 const ABSENT: &str = "this command was built without the feature `gpu`";
 
-/// A delegate that cannot exist.
+/// The delegate of a GPU, which cannot exist: the enum has no variants.
 pub(super) enum Delegate {}
 
 impl attache::Delegate for Delegate {
@@ -27,22 +27,22 @@ impl attache::Delegate for Delegate {
     }
 }
 
-/// The adapters of this machine: none are visible.
+/// Returns no adapters, because none are visible.
 pub(crate) fn adapters() -> Vec<Adapter> {
     Vec::new()
 }
 
-/// No GPU; an error if one was asked for.
+/// Returns `None` for no GPU, or an error if the command line requests one.
 pub(super) fn open(wish: &Wish) -> Result<Option<Gpu>, Failure> {
     if wish.software { Err(Failure::unsupported(ABSENT)) } else { Ok(None) }
 }
 
-/// Always an error: no dispatch can be timed.
+/// Returns an error, because no dispatch can be timed.
 pub(super) fn profiled(_: &Gpu) -> Result<Gpu, Failure> {
     Err(Failure::unsupported(ABSENT))
 }
 
-/// Always an error: no peak can be measured.
+/// Returns an error, because no peak can be measured.
 pub(super) fn peaks(_: &Gpu) -> Result<DevicePeaks, Failure> {
     Err(Failure::unsupported(ABSENT))
 }
@@ -59,12 +59,12 @@ impl Gpu {
     }
 }
 
-/// Always an error: there is no GPU stage.
+/// Returns an error, because there is no GPU stage.
 pub(super) fn stage(_: &Gpu, _: &Model, _: Stage, _: &Limits) -> Result<String, Failure> {
     Err(Failure::unsupported(ABSENT))
 }
 
-/// Whether a GPU would take nodes.
+/// Determines whether the GPU delegate would run a node, which is never the case.
 pub(crate) struct Claims;
 
 impl Claims {
@@ -72,7 +72,7 @@ impl Claims {
         Self
     }
 
-    /// Why the GPU does not take the node.
+    /// Returns the reason that the GPU delegate does not run the node.
     pub(crate) fn unsupported_reason(&self, _: &Graph, _: NodeId) -> Option<String> {
         Some(ABSENT.to_owned())
     }

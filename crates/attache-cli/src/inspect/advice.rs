@@ -1,16 +1,18 @@
-//! Advice on a model before it runs: what is slow here, and why. It does not concern other runtimes.
+//! Gives advice on a model before it runs: which of its properties make it slow in Attaché, and why. The
+//! advice does not concern other runtimes.
 //!
-//! It depends on shapes and on the cost of operators, never on names.
+//! The advice depends on shapes and on the cost of operators, never on names.
 
 use attache::graph::{Graph, TensorId};
 use attache::{Cost, Shape};
 
-/// Below this many operations, transferring the work to a GPU and back takes longer than doing it.
+/// Number of operations of a model below which a round trip to the GPU takes longer than computing them on
+/// the CPU.
 const TINY: u64 = 20_000_000;
-/// Maximum number of examples in a line of advice.
+/// Maximum number of tensors that a line of advice names as examples.
 const EXAMPLES: usize = 3;
 
-/// Lines of advice, if there is any. `name` formats the name of a tensor.
+/// Returns the lines of advice on a graph, if there is any. `name` formats the name of a tensor.
 pub(crate) fn advice(graph: &Graph, name: impl Fn(&str) -> String) -> Vec<String> {
     [channels(graph, name), tiny(graph)].into_iter().flatten().collect()
 }
@@ -19,7 +21,8 @@ fn image(graph: &Graph, id: TensorId) -> Option<&Shape> {
     graph.fact(id).shape.as_ref().filter(|shape| shape.rank() == 4)
 }
 
-/// Whether the number of channels is not a multiple of 4, in a tensor with more than one pixel.
+/// Whether the number of channels of a tensor `[batch, height, width, channels]` with more than one pixel is
+/// not a multiple of 4.
 fn odd_channels(shape: &Shape) -> bool {
     shape[1].saturating_mul(shape[2]) > 1 && !shape[3].is_multiple_of(4)
 }
@@ -33,7 +36,8 @@ fn examples(all: &[String]) -> String {
     format!("{}{more}", all[..all.len().min(EXAMPLES)].join(", "))
 }
 
-/// GPU kernels process four channels at a time where they can (`lanes` in `attache-gpu`).
+/// Returns advice on outputs of operators whose number of channels is not a multiple of 4; `None` if there
+/// are none. GPU kernels process four channels at a time where they can (`lanes` in `attache-gpu`).
 fn channels(graph: &Graph, name: impl Fn(&str) -> String) -> Option<String> {
     let outputs = graph.nodes.iter().flat_map(|node| &node.outputs);
     let odd = outputs.filter_map(|id| Some((image(graph, *id).filter(|shape| odd_channels(shape))?, id)));
@@ -48,7 +52,8 @@ fn channels(graph: &Graph, name: impl Fn(&str) -> String) -> Option<String> {
     })
 }
 
-/// For small models a round trip to the device costs more than the model itself.
+/// Returns advice on a model with less than [`TINY`] operations, for which a round trip to the device costs
+/// more than the model itself; `None` for other models.
 fn tiny(graph: &Graph) -> Option<String> {
     let work: Option<u64> = graph.nodes.iter().map(|node| Cost::of(graph, node).operations).sum();
     work.filter(|work| *work < TINY).map(|work| {

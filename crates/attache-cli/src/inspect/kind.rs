@@ -1,4 +1,5 @@
-//! How a model is quantized, in TensorFlow Lite's terms: float, or one of the quantization schemes.
+//! Determines how a model is quantized, in TensorFlow Lite's terms: float, or one of the quantization
+//! schemes.
 //!
 //! Each operator is classified by the types of its inputs and outputs, never by its name, and the model by all of its
 //! operators. For a model that mixes several schemes, each tensor is listed. Nothing here depends on which operators
@@ -32,7 +33,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The word for it in JSON.
+    /// Returns the name of the kind in JSON.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Float => "float",
@@ -45,7 +46,7 @@ impl Kind {
         }
     }
 
-    /// TensorFlow Lite's term for a model of this kind.
+    /// Returns TensorFlow Lite's term for a model of this kind.
     fn name(self) -> &'static str {
         match self {
             Self::Float => "float",
@@ -63,7 +64,7 @@ impl Kind {
     }
 }
 
-/// The element type of a float or quantized tensor; `None` for other tensors.
+/// Returns the element type of a float or quantized tensor; `None` for other tensors.
 fn numbers(tensor: &Tensor) -> Option<DataType> {
     let has_scale = tensor.quantization.as_ref().is_some_and(|quantization| !quantization.scale.is_empty());
     match tensor.data_type {
@@ -73,8 +74,8 @@ fn numbers(tensor: &Tensor) -> Option<DataType> {
     }
 }
 
-/// The kind of an operator; `None` if it does no arithmetic on float or quantized tensors, or only converts one type to
-/// another.
+/// Returns the quantization scheme of an operator; `None` if it does no arithmetic on float or quantized
+/// tensors, or only converts one type to another.
 pub(crate) fn of_operator(subgraph: &Subgraph, operator: &Operator) -> Option<Kind> {
     let tensor = |index: &usize| &subgraph.tensors[*index];
     let is_weight = |tensor: &&Tensor| tensor.constant.is_some();
@@ -101,12 +102,12 @@ pub(crate) fn of_operator(subgraph: &Subgraph, operator: &Operator) -> Option<Ki
     }
 }
 
-/// Summary of the kinds of all operators of a model.
+/// The quantization schemes of all operators of a model, counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kinds {
     /// Number of operators of each kind.
     counts: BTreeMap<Kind, usize>,
-    /// Whether the first subgraph has float inputs, and whether it has float outputs.
+    /// Whether the first subgraph has an input of type float32, and whether it has an output of that type.
     float_ends: (bool, bool),
 }
 
@@ -123,8 +124,8 @@ impl Kinds {
         Self { counts, float_ends: (main.inputs.iter().any(is_float), main.outputs.iter().any(is_float)) }
     }
 
-    /// The kind of the whole model, if there is one. Quantized weights decide the kind even if other operators compute
-    /// in floats.
+    /// Returns the kind of the whole model; `None` if it mixes several. Quantized weights decide the kind
+    /// even if other operators compute in floats.
     fn whole(&self) -> Option<Kind> {
         let mut kinds = self.counts.keys().copied().filter(|kind| *kind != Kind::Float);
         match (kinds.next(), kinds.next()) {
@@ -135,7 +136,7 @@ impl Kinds {
         }
     }
 
-    /// The kind in one line.
+    /// Describes the kind of the model in one line.
     pub(crate) fn text(&self) -> String {
         let count = |(kind, count): (&Kind, &usize)| format!("{count} {}", kind.word());
         let counts = || self.counts.iter().rev().map(count).collect::<Vec<_>>().join(", ");
@@ -155,7 +156,7 @@ impl Kinds {
         }
     }
 
-    /// The kind as a JSON object, with the tensors of a mixed model.
+    /// Returns the kind of the model as a JSON object, with the tensors of a mixed model.
     pub(crate) fn json(&self, model: &Model) -> Value {
         let operators: BTreeMap<_, _> = self.counts.iter().map(|(kind, count)| (kind.word(), count)).collect();
         let tensor = |line: &Line| {
@@ -172,7 +173,7 @@ impl Kinds {
         })
     }
 
-    /// The tensors of a mixed model as a table.
+    /// Returns the tensors of a mixed model as a table; `None` for other models.
     pub(crate) fn table(&self, console: &Console, model: &Model) -> Option<String> {
         let row = |line: &Line| {
             let Line { subgraph, index, tensor, role } = line;
@@ -192,7 +193,7 @@ impl Kinds {
         (!rows.is_empty()).then(|| console.table(&["tensor", "name", "dtype", "role", ""], &rows))
     }
 
-    /// All float and quantized tensors of a mixed model; empty for other models.
+    /// Returns all float and quantized tensors of a mixed model; none for other models.
     fn lines<'a>(&self, model: &'a Model) -> Vec<Line<'a>> {
         if self.whole().is_some() {
             return Vec::new();
@@ -207,7 +208,7 @@ impl Kinds {
     }
 }
 
-/// A row of the table of tensors.
+/// A tensor in the list of a mixed model's tensors.
 struct Line<'a> {
     subgraph: usize,
     index: usize,
@@ -215,7 +216,7 @@ struct Line<'a> {
     role: &'static str,
 }
 
-/// The role of a tensor.
+/// Returns the role of a tensor in its subgraph, e.g. `weights`.
 fn role(subgraph: &Subgraph, index: usize) -> &'static str {
     let tensor = &subgraph.tensors[index];
     match () {
@@ -245,10 +246,10 @@ mod tests {
         if is_float { tensor } else { tensor.quantization(&quantization) }
     }
 
-    /// The type of an operator's weights, if it has any, and of its output.
+    /// The types of an operator's weights, if it has any, and of its output.
     type Types = (Option<DataType>, DataType);
 
-    /// A model that is a chain of operators.
+    /// Returns a model that is a chain of operators, from an input of type `input`.
     fn model(input: DataType, operators: &[Types]) -> Model {
         let mut builder = ModelBuilder::new("kinds");
         let main = builder.subgraph("main");

@@ -1,4 +1,4 @@
-//! What a model file contains and what the GPU would take of it, without running the model.
+//! Determines what a model file contains and which operators the GPU would run, without running the model.
 
 pub(crate) mod advice;
 pub(crate) mod kind;

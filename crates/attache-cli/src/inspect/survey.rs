@@ -1,7 +1,7 @@
-//! What the GPU would take of a model, determined without preparing or running anything.
+//! Determines which operators of a model the GPU would run, without preparing or running anything.
 //!
-//! The answers come node by node from the graph that a delegate would see, so files with unimplemented operators can be
-//! inspected too.
+//! Each node of the graph that a delegate would see is judged alone, so files with unimplemented operators
+//! can be inspected too.
 
 use std::collections::BTreeMap;
 
@@ -12,20 +12,20 @@ use crate::arguments::QuantizedName;
 use crate::device::Claims;
 use crate::failure::Failure;
 
-/// An operator of the first subgraph.
+/// An operator of the first subgraph, and whether the GPU would run it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) index: usize,
     pub(crate) operator: String,
     pub(crate) version: i32,
     pub(crate) delegated: bool,
-    /// Why it is not delegated, or what happened to it before delegation.
+    /// Why the GPU would not run the operator, or what the graph passes made of it, e.g. `constant`.
     pub(crate) reason: Option<String>,
-    /// Its cost; `None` if the operator was removed, or if it was merged into an operator before it.
+    /// The cost of the operator; `None` if it was removed, or if it was merged into an operator before it.
     pub(crate) cost: Option<Cost>,
 }
 
-/// An operator that is not implemented.
+/// An operator of any subgraph that is not implemented.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Gap {
     pub(crate) subgraph: usize,
@@ -38,7 +38,7 @@ pub(crate) struct Gap {
 /// The result of inspecting a model.
 #[derive(Debug)]
 pub(crate) struct Survey {
-    /// The first subgraph as delegates see it.
+    /// The graph of the first subgraph after the graph passes, as delegates see it.
     pub(crate) graph: Graph,
     /// All operators of the first subgraph.
     pub(crate) answers: Vec<Answer>,
@@ -57,7 +57,8 @@ pub(crate) fn survey(model: &Model, quantized: QuantizedName) -> Result<Survey, 
     Ok(Survey { graph, answers, gaps })
 }
 
-/// The answer for each operator of the first subgraph.
+/// Determines for each operator of the first subgraph whether the GPU would run it. `fates` has the operators
+/// that the graph passes removed, with what became of them.
 fn answers(model: &Model, graph: &Graph, fates: &BTreeMap<usize, String>, claims: &Claims) -> Vec<Answer> {
     let nodes: BTreeMap<usize, NodeId> = (graph.nodes.iter().enumerate())
         .flat_map(|(id, node)| node.origins.iter().map(move |origin| (*origin, NodeId(id as u32))))

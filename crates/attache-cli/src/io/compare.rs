@@ -1,8 +1,9 @@
-//! Comparison of an output with a golden one.
+//! Compares an output with the golden one, which has the expected values.
 //!
-//! The error of floats is the largest difference relative to `max(|golden|max, scale)`. A value that is finite on one
-//! side only is a mismatch; if neither side is finite, only infinities of opposite sign are. 8- and 16-bit integers may
-//! differ by a number of quantization steps if the tolerance allows it; other integers and booleans must be equal.
+//! The error of floats is the largest difference relative to `max(|golden|max, scale)`. A value that is
+//! finite on one side only is a mismatch; if neither side is finite, only infinities of opposite sign are a
+//! mismatch. 8- and 16-bit integers may differ by a number of quantization steps if the tolerance allows it;
+//! other integers and booleans must be equal.
 
 use attache::DataType;
 use attache::diff::{Difference as Apart, Tolerance, is_stepped};
@@ -10,29 +11,31 @@ use attache::diff::{Difference as Apart, Tolerance, is_stepped};
 use crate::io::npy::Array;
 use crate::io::numbers::{is_float, numbers};
 
-/// How an output differs from the expected one.
+/// A difference between an output and the golden one that exceeds the tolerance.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Difference {
-    /// Type or shape differ.
+    /// Type or shape differ, or values of a type that has no numeric form; described in words.
     Form(String),
-    /// Values differ by more than the limit.
+    /// Type and shape agree, but values differ by more than the limit.
     Values {
-        /// The largest error; infinite if a value is finite on one side only.
+        /// The largest error, relative for floats and absolute for integers; infinite if a value is finite on
+        /// one side only or infinities have opposite signs.
         error: f64,
-        /// The coordinates of the largest error.
+        /// The coordinates of the element with the largest error, outermost axis first.
         at: Vec<usize>,
-        /// The golden value there.
+        /// The golden value of the element with the largest error.
         expected: f64,
-        /// The value found there.
+        /// The output's value of the element with the largest error.
         found: f64,
         /// Number of values that exceed the limit.
         count: usize,
-        /// Number of values that are not finite: golden ones and found ones.
+        /// Numbers of values that are not finite: in the golden output, and in the compared output.
         nonfinite: (usize, usize),
     },
 }
 
-/// The error of one value: 0 if neither side is finite, unless they are infinities of opposite sign.
+/// Returns the error of one value, `|golden − found| / scale`. If neither value is finite, the error is 0,
+/// but infinite for infinities of opposite sign.
 fn error(golden: f64, found: f64, scale: f64) -> f64 {
     match (golden.is_finite(), found.is_finite()) {
         (true, true) => (golden - found).abs() / scale,
@@ -42,7 +45,7 @@ fn error(golden: f64, found: f64, scale: f64) -> f64 {
     }
 }
 
-/// The coordinates of an element.
+/// Returns the coordinates of the element at a linear index, outermost axis first.
 fn coordinates(mut index: usize, extents: &[usize]) -> Vec<usize> {
     let mut coordinates: Vec<usize> = extents
         .iter()
@@ -57,8 +60,8 @@ fn coordinates(mut index: usize, extents: &[usize]) -> Vec<usize> {
     coordinates
 }
 
-/// How `found` differs from `golden` beyond the tolerance; `None` if it agrees. Errors are relative to `scale` at
-/// least.
+/// Compares `found` with `golden`. Returns the difference if it exceeds the tolerance; `None` if the arrays
+/// agree. Errors of floats are relative to the largest golden magnitude, or to `scale` if that is larger.
 pub(crate) fn compare(golden: &Array, found: &Array, scale: f64, tolerance: &Tolerance) -> Option<Difference> {
     if (golden.data_type, &golden.shape) != (found.data_type, &found.shape) {
         let form = |array: &Array| format!("{} of shape {}", array.data_type, array.shape);
@@ -101,7 +104,7 @@ pub(crate) fn compare(golden: &Array, found: &Array, scale: f64, tolerance: &Tol
     })
 }
 
-/// The largest error that any element of this type may have.
+/// Returns the largest error that an element of this type may have: relative for floats, else absolute.
 pub(crate) fn limit(data_type: DataType, tolerance: &Tolerance) -> f64 {
     match (is_float(data_type), is_stepped(data_type)) {
         (true, _) => tolerance.relative,
@@ -111,7 +114,7 @@ pub(crate) fn limit(data_type: DataType, tolerance: &Tolerance) -> f64 {
 }
 
 impl Difference {
-    /// The largest error, if values were compared.
+    /// Returns the largest error; `None` if no values were compared.
     pub(crate) fn error(&self) -> Option<f64> {
         match self {
             Self::Form(_) => None,
@@ -119,7 +122,7 @@ impl Difference {
         }
     }
 
-    /// The difference in words.
+    /// Describes the difference in words. `limit` is the largest error that was allowed.
     pub(crate) fn describe(&self, limit: f64) -> String {
         match self {
             Self::Form(text) => text.clone(),

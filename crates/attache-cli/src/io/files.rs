@@ -1,4 +1,4 @@
-//! Reading and writing of files that the command line names. Only regular files are read.
+//! Reads and writes files that the command line names. Only regular files are read.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -8,10 +8,10 @@ use crate::failure::Failure;
 
 /// Maximum size of a text file in bytes: far more than any list of labels or measurement has.
 const MOST_TEXT: u64 = 256 << 20;
-/// Maximum size of any other file in bytes: the default limit of a tensor.
+/// Maximum size in bytes of a file that is not text, the same as the default limit of a tensor.
 const MOST_BYTES: u64 = 16 << 30;
 
-/// An error if `path` is not a readable file, which says what it is instead.
+/// Returns an error if `path` is not a readable regular file. The error says what it is instead.
 pub(crate) fn check(path: &Path) -> Result<(), Failure> {
     let wrong = |text: &str| Err(Failure::usage(text).at(path.display()));
     let kind = fs::metadata(path).map_err(|error| unreadable(path, &error))?.file_type();
@@ -22,12 +22,12 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Reads a file.
+/// Reads all bytes of a regular file.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     read_at_most(path, MOST_BYTES)
 }
 
-/// Reads a text file.
+/// Reads a regular file of text in UTF-8.
 pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
     let not_text = |_| Failure::usage("this is not text in UTF-8; save it as such").at(path.display());
     String::from_utf8(read_at_most(path, MOST_TEXT)?).map_err(not_text)

@@ -22,7 +22,7 @@ pub(crate) struct Notes {
     pub(crate) scale: f64,
 }
 
-/// A case that was read.
+/// A golden case that was read from its folder.
 #[derive(Debug)]
 pub(crate) struct Case {
     pub(crate) notes: Notes,
@@ -30,13 +30,13 @@ pub(crate) struct Case {
     pub(crate) outputs: Vec<Array>,
 }
 
-/// The model file of a case.
+/// Returns the path of the model file of a case, given the folder of the case.
 pub(crate) fn model_file(folder: &Path) -> PathBuf {
     folder.join("model.tflite")
 }
 
-/// All cases at or below `folder`, sorted. If `has_outputs`, a folder with a model is a case only if it has outputs
-/// too. Links to folders are not followed.
+/// Returns the folders of all cases at or below `folder`, sorted. If `has_outputs`, a folder with a model is
+/// a case only if it has outputs too. Links to folders are not followed.
 pub(crate) fn find(folder: &Path, has_outputs: bool) -> Result<Vec<PathBuf>, Failure> {
     if !folder.is_dir() {
         files::check(folder)?;

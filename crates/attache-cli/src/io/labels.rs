@@ -1,8 +1,8 @@
-//! Names of classes, from a file or else from the model.
+//! [`Labels`], the names of a model's classes, from a file on the command line or else from the model.
 //!
-//! There must be as many labels as classes, because otherwise the labels belong to another model. One difference is
-//! common and unambiguous: a file whose first line is the background, for a model that does not count it. That line is
-//! then skipped.
+//! There must be as many labels as classes, because otherwise the labels belong to another model. One
+//! difference is common and unambiguous: a file whose first line is the background class, for a model that
+//! does not count it. That first line is then skipped.
 
 use std::path::{Path, PathBuf};
 
@@ -12,17 +12,17 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::io::files;
 
-/// Names of classes and their source. Empty if there are none.
+/// Names of classes, by index, and where they are from. Empty if there are none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Labels {
     names: Vec<String>,
-    /// The file from the command line; `None` if the labels are the model's.
+    /// The file from the command line; `None` if the labels are the model's own.
     file: Option<PathBuf>,
 }
 
 impl Labels {
-    /// The labels of the file, else those in the model, else none. If the model's labels cannot be read, the command
-    /// warns and continues without.
+    /// Reads the labels of the file, or else those in the model; there may be none. If the model's labels
+    /// cannot be read, the command warns and continues without them.
     pub(crate) fn find(file: Option<&Path>, model: &Model, console: &Console) -> Result<Self, Failure> {
         if let Some(file) = file {
             let names = parse(&files::read_text(file)?);
@@ -44,12 +44,12 @@ impl Labels {
         self.names.is_empty()
     }
 
-    /// Whether the command line asks for labels.
+    /// Whether the labels are from a file that the command line names.
     pub(crate) fn are_asked_for(&self) -> bool {
         self.file.is_some()
     }
 
-    /// Names for this many classes; `None` if the number of labels does not fit.
+    /// Returns the names of `classes` classes; `None` if the number of labels does not fit.
     pub(crate) fn of(&self, classes: usize) -> Option<&[String]> {
         match self.names.as_slice() {
             names if names.len() == classes => Some(names),
@@ -58,7 +58,7 @@ impl Labels {
         }
     }
 
-    /// Names for detections, whose classes count from 0 without the background.
+    /// Returns the names for detections, whose classes count from 0 without the background.
     pub(crate) fn of_detections(&self) -> &[String] {
         match self.names.as_slice() {
             [first, names @ ..] if is_background(first) => names,
@@ -66,7 +66,7 @@ impl Labels {
         }
     }
 
-    /// The error that the labels do not fit this number of classes.
+    /// Returns the error message that the labels do not fit the `classes` classes of the output `of`.
     pub(crate) fn mismatch(&self, classes: usize, of: &str) -> String {
         let count = self.names.len();
         let from = self.file.as_ref().map_or("the model's own labels".to_owned(), |file| file.display().to_string());
@@ -79,19 +79,19 @@ impl Labels {
     }
 }
 
-/// Whether a label is the background; files for detectors often have `???` in its place.
+/// Whether a label names the background class; files for detectors often have `???` in its place.
 fn is_background(label: &str) -> bool {
     label == "???" || label.eq_ignore_ascii_case("background")
 }
 
-/// The lines of a label file. Blank lines at the end are ignored.
+/// Splits the text of a label file into lines. Blank lines at the end are ignored.
 fn parse(text: &str) -> Vec<String> {
     text.trim_start_matches('\u{feff}').trim_end().lines().map(|line| line.trim_end().to_owned()).collect()
 }
 
 #[cfg(test)]
 impl Labels {
-    /// Labels of a file that does not exist.
+    /// Returns labels with these names, as if they were from a file on the command line.
     pub(crate) fn of_names(names: &[&str]) -> Self {
         Self { names: names.iter().map(|name| name.to_string()).collect(), file: Some("labels.txt".into()) }
     }

@@ -1,4 +1,5 @@
-//! Input and output: models, arrays, pictures, labels, golden cases.
+//! Reads and writes files: models, arrays, pictures, labels, golden cases. Also compares arrays and generates
+//! random ones.
 
 pub(crate) mod compare;
 pub(crate) mod files;

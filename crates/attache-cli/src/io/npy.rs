@@ -1,7 +1,8 @@
-//! Arrays in numpy's `.npy` format (1.0 to 3.0).
+//! Reads and writes arrays in numpy's `.npy` format (1.0 to 3.0).
 //!
-//! Supported are all numeric types and booleans in C order, in either byte order; arrays that are read have this
-//! machine's byte order. Files are not trusted. Fortran order, objects, strings and structures are not supported.
+//! All numeric types and booleans in C order are supported, in either byte order; the elements of an array in
+//! memory have this machine's byte order. Files are not trusted. Fortran order, objects, strings and
+//! structures are not supported.
 
 use std::path::Path;
 
@@ -15,18 +16,18 @@ use crate::io::files;
 pub(crate) struct Array {
     /// Type of the elements.
     pub(crate) data_type: DataType,
-    /// Extents.
+    /// Extents, outermost first; none for a scalar.
     pub(crate) shape: Shape,
     /// The elements in this machine's byte order.
     pub(crate) bytes: Vec<u8>,
 }
 
 const MAGIC: &[u8] = b"\x93NUMPY";
-/// The header is padded so that the elements start at a multiple of this many bytes.
+/// Alignment of the elements in a written file, in bytes; the header is padded to reach it.
 const ALIGNMENT: usize = 64;
 
-/// One row per type: numpy's code without its byte order, the type, and the size of the units that a change of byte
-/// order reverses.
+/// One row per type: numpy's code without its byte order, the type, and the size in bytes of the units that a
+/// change of byte order reverses.
 const TYPES: [(&str, DataType, usize); 14] = [
     ("b1", DataType::Bool, 1),
     ("i1", DataType::Int8, 1),
@@ -49,7 +50,7 @@ pub(crate) fn read(path: &Path) -> Result<Array, Failure> {
     decode(&files::read(path)?).map_err(|failure| failure.at(path.display()))
 }
 
-/// Whether bytes begin like a `.npy` file.
+/// Whether the bytes begin like those of a `.npy` file.
 pub(crate) fn is_array(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC)
 }
@@ -98,7 +99,7 @@ fn parse(file: &[u8]) -> Result<Array, String> {
     Ok(Array { data_type, shape, bytes })
 }
 
-/// The text of an entry of the header, which is a Python dictionary with three entries.
+/// Returns the text of the value of `key` in the header, which is a Python dictionary with three entries.
 fn field<'a>(header: &'a str, key: &str) -> Result<&'a str, String> {
     let missing = || format!("the header has no '{key}'");
     let names = [format!("'{key}'"), format!("\"{key}\"")];
@@ -108,7 +109,8 @@ fn field<'a>(header: &'a str, key: &str) -> Result<&'a str, String> {
     Ok(value[..end.ok_or_else(missing)?].trim())
 }
 
-/// The type, the size of its byte-order units, and whether their order differs from this machine's.
+/// Parses numpy's code of a type. Returns the type, the size in bytes of its byte-order units, and whether
+/// their byte order differs from this machine's.
 fn parse_type(code: &str) -> Result<(DataType, usize, bool), String> {
     let unknown = || format!("elements of type '{code}' are not supported; use one of numpy's numeric types");
     let (order, name) = code.split_at_checked(1).ok_or_else(unknown)?;

@@ -1,11 +1,12 @@
-//! Elements of any numeric type as floats, and their summary.
+//! Converts elements of any numeric type to `f64`, dequantizes them and summarizes them.
 
 use attache::Quantization;
 use serde::Serialize;
 
 pub(crate) use attache::diff::{is_float, numbers};
 
-/// Dequantizes elements, as `scale × (stored − zero_point)`, if the tensor has one scale.
+/// Dequantizes elements in place, as `scale × (stored − zero_point)`, if the tensor has one scale. Otherwise
+/// the elements are unchanged.
 pub(crate) fn dequantize(values: &mut [f64], quantization: Option<&Quantization>) {
     let Some(Quantization { scale, zero_point, .. }) = quantization else { return };
     if let (&[scale], &[zero_point]) = (scale.as_slice(), zero_point.as_slice()) {
@@ -13,13 +14,14 @@ pub(crate) fn dequantize(values: &mut [f64], quantization: Option<&Quantization>
     }
 }
 
-/// Summary of an output. `min`, `max` and `mean` are over finite values; `None` if there are none.
+/// Summary of the elements of an output. `min`, `max` and `mean` are over finite elements; `None` if there
+/// are none.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Summary {
     pub(crate) min: Option<f64>,
     pub(crate) max: Option<f64>,
     pub(crate) mean: Option<f64>,
-    /// Number of values that are NaN or infinite.
+    /// Number of elements that are NaN or infinite.
     pub(crate) nonfinite: usize,
 }
 
@@ -36,7 +38,8 @@ impl Summary {
     }
 }
 
-/// The indices of the `count` largest values, largest first, ties in order of index; NaN comes last.
+/// Returns the indices of the `count` largest values, largest first, equal ones in order of index; NaN counts
+/// as −∞.
 pub(crate) fn largest(values: &[f64], count: usize) -> Vec<usize> {
     let key = |index: usize| if values[index].is_nan() { f64::NEG_INFINITY } else { values[index] };
     let mut order: Vec<usize> = (0..values.len()).collect();

@@ -1,10 +1,11 @@
-//! Pictures as inputs of models.
+//! Decodes pictures and converts them to inputs of models.
 //!
-//! The picture is resized to the input's height and width, bilinearly with half-pixel centres, without a low-pass
-//! filter. Channels are red, green, blue; a fourth channel is 0, and a single channel is the luminance. Floats are
-//! normalized, `(value − mean) / std`. Integers are normalized too if a mean and a deviation are given; the result is
-//! then quantized with the input's scale and zero point, or rounded if it has none. If none are given, uint8 takes the
-//! values 0 to 255 unchanged, int8 takes them minus 128, and int16 takes −1 to 1, quantized.
+//! The picture is resized to the input's height and width, bilinearly with half-pixel centres, without a
+//! low-pass filter. Channels are red, green, blue; a fourth channel is 0, and a single channel is the
+//! luminance. Floats are normalized, `(value − mean) / std`. Integers are normalized too if a mean and a
+//! deviation are given; the normalized value is then quantized with the input's scale and zero point, or
+//! rounded if it has none. If none are given, uint8 takes the values 0 to 255 unchanged, int8 takes them
+//! minus 128, and int16 takes −1 to 1, quantized.
 
 use std::io::Cursor;
 
@@ -14,16 +15,17 @@ use half::f16;
 use crate::failure::Failure;
 use crate::io::npy::Array;
 
-/// Red, green and blue, 0 to 255, rows from the top.
+/// A picture with red, green and blue values from 0 to 255, rows from the top.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Picture {
     pub(crate) height: usize,
     pub(crate) width: usize,
-    /// `height × width × 3`.
+    /// The values, with shape `[height, width, 3]`.
     pub(crate) values: Vec<f32>,
 }
 
-/// `(value − mean) / std`, one of each for all channels or one per channel.
+/// A normalization of picture values, `(value − mean) / std`, with one mean and deviation for all channels or
+/// one of each per channel.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Scaling {
     pub(crate) mean: Vec<f32>,
@@ -31,19 +33,20 @@ pub(crate) struct Scaling {
 }
 
 impl Default for Scaling {
-    /// Maps 0 to 255 to −1 to 1.
+    /// Returns the normalization that maps 0 to 255 to −1 to 1.
     fn default() -> Self {
         Self { mean: vec![127.5], std: vec![127.5] }
     }
 }
 
 impl Scaling {
-    /// Whether values are unchanged.
+    /// Whether the normalization leaves values unchanged.
     pub(crate) fn is_identity(&self) -> bool {
         self.mean.iter().all(|mean| *mean == 0.0) && self.std.iter().all(|std| *std == 1.0)
     }
 
-    /// Whether it gives finite values for each of `channels` channels.
+    /// Whether the normalization fits an input of `channels` channels and gives finite values: one mean and
+    /// deviation, or one of each per channel, all finite, and no deviation of 0.
     pub(crate) fn is_sound(&self, channels: usize) -> bool {
         let fits = |values: &[f32]| values.len() == 1 || values.len() == channels;
         let finite = self.mean.iter().chain(&self.std).all(|value| value.is_finite());
@@ -56,8 +59,9 @@ impl Scaling {
     }
 }
 
-/// The two neighbours of a target position along an axis and the weight of the second, for half-pixel centres: `source
-/// = (target + ½) · from / to − ½`, clamped to the picture.
+/// Returns the two source positions next to a target position, and the weight of the second one, where an
+/// axis is resized from `from` to `to` positions. Pixel centres are at half positions:
+/// `source = (target + ½) · from / to − ½`, clamped to the picture.
 fn neighbours(target: usize, from: usize, to: usize) -> (usize, usize, f32) {
     let source = (target as f32 + 0.5) * (from as f32 / to as f32) - 0.5;
     let source = source.clamp(0.0, (from - 1) as f32);
@@ -81,7 +85,7 @@ impl Picture {
         Ok(Self { height, width, values: picture.into_raw().into_iter().map(f32::from).collect() })
     }
 
-    /// The picture resized to another size.
+    /// Returns the picture resized to `height × width` pixels, with bilinear interpolation.
     pub(crate) fn stretched(&self, height: usize, width: usize) -> Self {
         let columns: Vec<_> = (0..width).map(|x| neighbours(x, self.width, width)).collect();
         let mut values = Vec::with_capacity(height * width * 3);
@@ -99,7 +103,8 @@ impl Picture {
         Self { height, width, values }
     }
 
-    /// The value of a channel at a pixel; `None` for channels that pictures do not have.
+    /// Returns the value of channel `channel` of an input with `channels` channels at a pixel; `None` for
+    /// channels that pictures do not have.
     fn channel(&self, pixel: usize, channel: usize, channels: usize) -> Option<f32> {
         let rgb = &self.values[pixel * 3..pixel * 3 + 3];
         match channels {
@@ -109,8 +114,8 @@ impl Picture {
         }
     }
 
-    /// The input of shape `[batch, height, width, channels]` (or without batch), with the same picture for each batch
-    /// element.
+    /// Converts the picture to an input of shape `[batch, height, width, channels]` (or without batch), with
+    /// the same picture for each batch element.
     pub(crate) fn tensor(&self, input: &Input<'_>) -> Result<Filled, Failure> {
         let [batch, height, width, channels] = input.extents()?;
         let picture = self.stretched(height, width);
@@ -139,17 +144,17 @@ impl Picture {
     }
 }
 
-/// The input that a picture is converted to.
+/// The model input that a picture is converted to.
 pub(crate) struct Input<'a> {
     pub(crate) shape: &'a Shape,
     pub(crate) data_type: DataType,
-    /// The quantization parameters of the input.
+    /// The quantization parameters of the input, if it has any.
     pub(crate) quantization: Option<&'a Quantization>,
-    /// The requested normalization, if any.
+    /// The normalization from the command line or the model's metadata, if there is one.
     pub(crate) scaling: Option<Scaling>,
 }
 
-/// An input made from a picture.
+/// The elements of an input that were made from a picture.
 pub(crate) struct Filled {
     pub(crate) array: Array,
     /// Number of elements that exceed the range of the input's type by more than one step.
@@ -157,7 +162,8 @@ pub(crate) struct Filled {
 }
 
 impl Input<'_> {
-    /// Batch, height, width and channels.
+    /// Returns the input's batch size, height, width and number of channels, which must be 1 to 4; the batch
+    /// size of an input of rank 3 is 1.
     pub(crate) fn extents(&self) -> Result<[usize; 4], Failure> {
         let shape = self.shape;
         let extents = match *shape.extents() {
@@ -171,14 +177,16 @@ impl Input<'_> {
         }
     }
 
-    /// The normalized value of a channel; 0 for a channel that pictures do not have.
+    /// Returns the normalized value of a channel; 0 for a channel that pictures do not have.
     fn normal(&self, (channel, value): (usize, Option<f32>)) -> f32 {
         let default = Scaling::default();
         let scaling = self.scaling.as_ref().unwrap_or(&default);
         value.map_or(0.0, |value| scaling.apply(channel, value))
     }
 
-    /// The integer for a channel's value: quantized, or the rounded value plus `shift`.
+    /// Returns the integer to store for a channel's value: the normalized and quantized value if there is a
+    /// normalization or the input is a quantized int16, else the rounded value plus `shift`. Values outside
+    /// `least..=most` are clamped; `clipped` counts those outside by more than 1.
     fn stored(&self, value: (usize, Option<f32>), shift: f32, [least, most]: [i32; 2], clipped: &mut usize) -> i32 {
         let is_wide = self.data_type == DataType::Int16 && self.quantization.is_some();
         let number = match self.scaling.is_some() || is_wide {

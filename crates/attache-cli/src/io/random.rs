@@ -1,4 +1,4 @@
-//! Random inputs, the same on every machine for the same seed.
+//! [`Random`], the generator of random inputs, which are the same on every machine for the same seed.
 //!
 //! The generator is SplitMix64 (Steele, Lea and Flood 2014): state += 0x9E3779B97F4A7C15, then the variant-13 mixer.
 //! One sequence covers all inputs in order. A float is (top 24 bits) / 2²³ − 1: uniform in [−1, 1), exact in f32.
@@ -8,7 +8,7 @@
 use attache::DataType;
 use half::f16;
 
-/// A generator of random values.
+/// A generator of random elements; the number is its state.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -23,17 +23,18 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Uniform in [−1, 1).
+    /// Returns a float, uniform in [−1, 1).
     fn float(&mut self) -> f32 {
         (self.next() >> 40) as f32 / (1u32 << 23) as f32 - 1.0
     }
 
-    /// 0 to 99.
+    /// Returns an integer, uniform from 0 to 99.
     fn index(&mut self) -> u64 {
         self.next() % 100
     }
 
-    /// The bytes of `count` elements; `None` for types without random values.
+    /// Returns the bytes of `count` uniform random elements, whose ranges the comment of this module
+    /// describes; `None` for types without random values.
     pub(crate) fn bytes(&mut self, data_type: DataType, count: usize) -> Option<Vec<u8>> {
         let push: fn(&mut Self, &mut Vec<u8>) = match data_type {
             DataType::Float32 => |random, bytes| bytes.extend(random.float().to_ne_bytes()),
@@ -56,8 +57,8 @@ impl Random {
         Some(bytes)
     }
 
-    /// A value in [0, 1) with the density of a Gaussian of mean 1/2 and deviation 1/3: a uniform x is accepted with the
-    /// probability exp(−(x − 1/2)² / (2/9)).
+    /// Returns a value in [0, 1) with the density of a Gaussian of mean 1/2 and deviation 1/3: a uniform x is
+    /// accepted with the probability exp(−(x − 1/2)² / (2/9)).
     fn gaussian(&mut self) -> f64 {
         let mut uniform = || (self.next() >> 11) as f64 / (1u64 << 53) as f64;
         loop {
@@ -68,11 +69,11 @@ impl Random {
         }
     }
 
-    /// The bytes of `count` elements, Gaussian around the middle of a range. The range is −1 to 1 for floats, 0 to 99
-    /// for integers of more than 16 bits, which tend to be indices, and the whole range of the type for others. `None`
-    /// for types without random values.
+    /// Returns the bytes of `count` random elements, Gaussian around the middle of a range. The range is −1
+    /// to 1 for floats, 0 to 99 for integers of more than 16 bits, which tend to be indices, and the whole
+    /// range of the type for others. `None` for types without random values.
     pub(crate) fn gaussian_bytes(&mut self, data_type: DataType, count: usize) -> Option<Vec<u8>> {
-        /// One of `count` integers starting at `low`.
+        /// Returns one of `count` integers starting at `low`, Gaussian around their middle.
         fn integer(random: &mut Random, low: i64, count: i64) -> i64 {
             low + (random.gaussian() * count as f64) as i64
         }
@@ -130,8 +131,8 @@ mod tests {
         assert_eq!(Random::new(0).bytes(DataType::String, 5), None);
     }
 
-    /// The variance of a Gaussian with deviation σ = 1/3, truncated at 1.5 σ on both sides, is σ² (1 − 2 · 1.5 φ(1.5) /
-    /// (2 Φ(1.5) − 1)) = 0.0613.
+    /// Checks the mean, 1/2, and the variance. The variance of a Gaussian with deviation σ = 1/3, truncated
+    /// at 1.5 σ on both sides, is σ² (1 − 2 · 1.5 φ(1.5) / (2 Φ(1.5) − 1)) = 0.0613.
     #[test]
     fn gaussian_numbers_have_their_mean_and_variance() {
         let mut random = Random::new(7);

@@ -1,4 +1,4 @@
-//! The model that the command line names: a file, or a built-in model.
+//! Finds the model that the command line names: a file, or a built-in model.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,9 +12,9 @@ use crate::io::files;
 /// Maximum number of directory entries that are searched for a model.
 const MOST_ENTRIES: usize = 1000;
 
-/// A model from a file or built in.
+/// A model that was found by its path or name, but not opened yet.
 pub(crate) struct Source {
-    /// The name that the user gave.
+    /// The path or name that the user gave.
     pub(crate) name: String,
     origin: Origin,
 }
@@ -25,7 +25,7 @@ enum Origin {
 }
 
 impl Source {
-    /// The file at a path if there is one, else the built-in model of that name.
+    /// Finds the file at the path `model` if there is one, else the built-in model of that name.
     pub(crate) fn find(model: &Path) -> Result<Self, Failure> {
         let name = model.display().to_string();
         if model.is_file() {
@@ -38,7 +38,7 @@ impl Source {
         Err(no_model(model))
     }
 
-    /// Opens the model; a file is mapped into memory, not read.
+    /// Opens the model. A file is mapped into memory, not read.
     pub(crate) fn open(&self) -> Result<Model, Failure> {
         match &self.origin {
             Origin::BuiltIn(bytes) => Ok(Model::from_shared(bytes.clone())?),
@@ -46,7 +46,7 @@ impl Source {
         }
     }
 
-    /// Reads all bytes into memory.
+    /// Returns all bytes of the model; a file is read into memory.
     pub(crate) fn read(self) -> Result<Arc<[u8]>, Failure> {
         match self.origin {
             Origin::BuiltIn(bytes) => Ok(bytes),
@@ -55,7 +55,7 @@ impl Source {
     }
 }
 
-/// The error that `model` is no model, with what it is and a remedy.
+/// Returns the error for a path at which there is no model: what the path is, and a remedy.
 fn no_model(model: &Path) -> Failure {
     if model.is_dir() {
         return Failure::usage(format!("this is a directory; {}", within(model))).at(model.display());
@@ -70,7 +70,7 @@ fn no_model(model: &Path) -> Failure {
     }
 }
 
-/// The remedy for a directory: what to name instead.
+/// Returns the remedy for a path that is a directory: what to name instead.
 fn within(folder: &Path) -> String {
     if folder.join("saved_model.pb").is_file() {
         return "it holds a SavedModel: convert it with TensorFlow Lite's converter, and name the .tflite file"

@@ -1,11 +1,11 @@
-//! Memory use of the process.
+//! Measures the memory use of this process.
 
-/// Peak resident memory of this process in bytes; `None` if the system does not report it.
+/// Returns the peak resident memory of this process in bytes; `None` if the system does not report it.
 pub(crate) fn peak_resident_bytes() -> Option<u64> {
     parse(&std::fs::read_to_string("/proc/self/status").ok()?)
 }
 
-/// Parses the line `VmHWM: … kB` of Linux.
+/// Parses the line `VmHWM: … kB` of Linux's `/proc/self/status` and returns the number in bytes.
 fn parse(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

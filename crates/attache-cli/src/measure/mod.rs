@@ -1,4 +1,4 @@
-//! Time and memory of a run.
+//! Measures the duration of runs and the memory use of the process.
 
 pub(crate) mod memory;
 pub(crate) mod timing;

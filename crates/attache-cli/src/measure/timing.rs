@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 
-/// When to stop repeating: after at least `runs` runs and `seconds` seconds, and in any case after the run that exceeds
-/// `most` seconds.
+/// When to stop repeating: after at least `runs` runs that took at least `seconds` seconds in total, and in
+/// any case after the run that exceeds a total of `most` seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Stop {
     pub(crate) runs: usize,
@@ -21,7 +21,7 @@ impl Stop {
         elapsed >= self.most || (runs >= self.runs && elapsed >= self.seconds)
     }
 
-    /// Milliseconds of each run of `work`.
+    /// Runs `work` until the condition is reached. Returns the milliseconds that each run took.
     pub(crate) fn time(&self, mut work: impl FnMut() -> Result<(), Failure>) -> Result<Vec<f64>, Failure> {
         let (start, mut times) = (Instant::now(), Vec::new());
         while !self.is_reached(times.len(), start.elapsed()) {
@@ -33,13 +33,13 @@ impl Stop {
     }
 }
 
-/// Milliseconds since an instant.
+/// Returns the milliseconds since an instant.
 pub(crate) fn milliseconds(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1e3
 }
 
-/// Summary of durations. A percentile is the element at index `floor(count · percent / 100)` of the sorted durations,
-/// as in TensorFlow Lite's benchmark.
+/// Summary of durations, in the unit of the durations. A percentile is the element at index
+/// `floor(count · percent / 100)` of the sorted durations, as in TensorFlow Lite's benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Durations {
     pub(crate) median: f64,
@@ -50,7 +50,7 @@ pub(crate) struct Durations {
 }
 
 impl Durations {
-    /// `None` if nothing was measured.
+    /// Summarizes durations; returns `None` if there are none.
     pub(crate) fn of(times: &[f64]) -> Option<Self> {
         let mut sorted = times.to_vec();
         sorted.sort_by(f64::total_cmp);

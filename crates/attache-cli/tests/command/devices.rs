@@ -1,4 +1,5 @@
-//! Adapters that cannot run compute shaders. Environment variables make Mesa create the contexts of older drivers.
+//! Tests adapters that cannot run compute shaders. Environment variables make Mesa create the contexts of
+//! older drivers.
 
 use std::process::{Command, Output};
 
@@ -33,7 +34,8 @@ fn devices_tell_what_cannot_be_used_and_why() {
     assert!(text(&listed.stdout).contains(&format!("cannot be used: {REASON}")), "{}", text(&listed.stdout));
 }
 
-/// If an unusable adapter is requested, the command fails with the reason. Otherwise another adapter is used.
+/// Checks that the command fails with the reason if an unusable adapter is requested, and uses another
+/// adapter otherwise.
 #[test]
 fn what_cannot_be_used_is_not_opened() {
     let scratch = Scratch::new();

@@ -1,4 +1,4 @@
-//! `attache diff` as a user runs it.
+//! Tests `attache diff` as a user runs it.
 
 use serde_json::Value;
 

@@ -1,11 +1,12 @@
-//! Inputs of `attache run`: images for integer inputs, shapes that an error message proposes, and messages about
-//! inputs.
+//! Tests the inputs of `attache run`: images for integer inputs, shapes that an error message proposes, and
+//! messages about inputs.
 
 use attache::DataType;
 
 use crate::support::{Scratch, add, attache, dequantize, floats, png, read_floats, relu, relu_of};
 
-/// The dequantized input for an image of one colour, and the standard error.
+/// Runs a model that dequantizes its input on an image of one colour. Returns the dequantized input and the
+/// standard error.
 fn reals(model: &[u8], more: &[&str]) -> (Vec<f32>, String) {
     let scratch = Scratch::new();
     let (model, out) = (scratch.write("m.tflite", model), scratch.path("out"));
@@ -100,7 +101,7 @@ fn random_inputs_and_unwritten_outputs_are_said_to_be() {
     assert!(text.contains("inputs: random numbers, seed 0\n"), "{text}");
 }
 
-/// The shapes in the `--shape` options that a message proposes, without the shell's quotes.
+/// Returns the `--shape` options that a message proposes, as arguments without the shell's quotes.
 fn proposed(message: &str) -> Vec<String> {
     let words = message.split("--shape ").skip(1).map(|rest| match rest.strip_prefix('\'') {
         Some(rest) => rest.split('\'').next().unwrap_or_default(),

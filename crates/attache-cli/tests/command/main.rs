@@ -1,4 +1,4 @@
-//! The command as a user runs it.
+//! Tests the command as a user runs it.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,11 +1,11 @@
-//! Arguments that are not models: the error message says what each one is, and what to do.
+//! Tests arguments that are not models: the error message says what each one is, and what to do.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::support::{Scratch, attache, floats, png, relu, zip};
 
-/// Asserts the message and the exit status of each command that opens a model.
+/// Asserts that each command that opens a model refuses `model` with this exit status and text.
 fn refused(model: &str, status: i32, text: &str) {
     for command in
         [&["inspect"][..], &["run", "--delegate", "cpu"], &["bench", "--delegate", "cpu"], &["dump", "graph"]]
@@ -90,7 +90,7 @@ fn a_case_that_is_a_file_is_answered() {
     assert!(answer.status == 2 && answer.stderr.contains("name the folder of a case"), "{}", answer.stderr);
 }
 
-/// A file name that is not UTF-8.
+/// Checks that a model can be opened whose file name is not UTF-8.
 #[cfg(target_os = "linux")]
 #[test]
 fn any_name_of_a_file_will_do() {

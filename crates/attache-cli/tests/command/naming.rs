@@ -1,8 +1,8 @@
-//! Class names from files and from models. There must be one for each class.
+//! Tests class names from files and from models. There must be one name for each class.
 
 use crate::support::{Answer, Scratch, attache, floats, relu_of, zip};
 
-/// A classifier of four classes that returns its input as scores.
+/// Returns a classifier of four classes that passes its input on as scores, with negative ones set to 0.
 fn classifier() -> Vec<u8> {
     relu_of(["scores", "classes"], &[1, 4], None)
 }

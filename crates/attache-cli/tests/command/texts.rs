@@ -1,4 +1,5 @@
-//! Statements in the command's output: names that fit the terminal, no claims about GPUs, and correct names of stages.
+//! Tests what the command's output states: names that fit the terminal, no claims about GPUs, and correct
+//! names of stages.
 
 use attache::model::schema::BuiltinOperator;
 use attache::{DataType, ModelBuilder, OperatorBuilder, TensorBuilder};
@@ -24,7 +25,7 @@ fn long_names_are_short_in_text_and_whole_in_json() {
     }
 }
 
-/// Standard output and standard error in a terminal, which `script` emulates.
+/// Checks standard output and standard error in a terminal, which the program `script` emulates.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_terminal_gets_what_fits_it() {
@@ -41,7 +42,7 @@ fn a_terminal_gets_what_fits_it() {
         let rows = text.lines().skip_while(|line| !line.contains("nonfinite")).take(2);
         rows.map(|line| line.chars().filter(|character| !character.is_control()).count()).max().expect("a table")
     };
-    // The escape codes of the heading.
+    // The number of characters of the escape codes around the heading.
     let paint = "[1m[0m".len();
     let (narrow, wide) = (run(90), run(200));
     assert!(narrow <= 90 + paint && narrow < wide && wide <= 200 + paint, "{narrow} {wide}");
@@ -57,7 +58,8 @@ fn names_do_not_reach_the_terminal_as_commands() {
     }
 }
 
-/// `inspect` does not check whether there is a GPU, so its output must not claim that there is one.
+/// Checks that the output of `inspect` does not claim that there is a GPU, because `inspect` does not look
+/// for one.
 #[test]
 fn inspect_promises_no_gpu_and_speaks_of_no_other_runtime() {
     let scratch = Scratch::new();

@@ -1,10 +1,10 @@
-//! The command as a user runs it: messages, keys of JSON objects, files and exit statuses.
+//! Tests the command as a user runs it: messages, keys of JSON objects, files and exit statuses.
 
 use serde_json::Value;
 
 use crate::support::{Answer, Scratch, attache, floats, png, relu, unknown};
 
-/// The sorted keys of an object.
+/// Returns the sorted keys of a JSON object.
 fn keys(object: &Value) -> Vec<&str> {
     object.as_object().expect("an object").keys().map(String::as_str).collect()
 }
@@ -399,7 +399,7 @@ fn the_zoo_is_written_to_files() {
     let file = scratch.path("mobilenet.tflite");
     assert_eq!(attache(&["zoo", "mobilenet_v1_1.0_224", "--out", &file]).status, 0);
     let object = attache(&["inspect", &file, "--json"]).object();
-    // 1 + 13 · 2 convolutions, pooling, one more, SQUEEZE, SOFTMAX.
+    // MobileNet v1 has 1 + 13 · 2 convolutions, pooling, one more convolution, SQUEEZE and SOFTMAX.
     assert_eq!(object["nodes"].as_array().unwrap().len(), 31);
     assert_eq!(object["gaps"], serde_json::json!([]));
     // Two operations for each of the network's 569 million multiply-adds, plus those of the other operators.

@@ -1,4 +1,4 @@
-//! `--cpu-fallback` with a GPU that fails because of an injected fault. Runs on any adapter.
+//! Tests `--cpu-fallback` with a GPU that fails because of an injected fault. Runs on any adapter.
 
 use std::process::Command;
 
@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use crate::support::{Scratch, relu};
 
-/// Runs the command on a device that fails. Returns its exit status, its JSON object and its standard error.
+/// Runs the command on a device in which `fault` is injected. Returns its exit status, its JSON object and
+/// its standard error.
 fn with_fault(fault: &str, arguments: &[&str]) -> (i32, Value, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
     command.args(arguments).args(["--delegate", "gpu", "--json"]).env("ATTACHE_FAULT_DEVICE", fault);

@@ -1,4 +1,4 @@
-//! `attache diff --bisect` finds an injected fault in the GPU's results. Runs on any adapter.
+//! Tests that `attache diff --bisect` finds an injected fault in the GPU's results. Runs on any adapter.
 
 use std::process::Command;
 
@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use crate::support::{Scratch, attache};
 
-/// A chain of operators that can be fused, a second branch, and the sum of the two: LOGISTIC, MUL, ADD, RELU; LOGISTIC;
-/// ADD.
+/// Returns a model with a chain of operators that can be fused, a second branch, and the sum of the two
+/// branches: LOGISTIC, MUL, ADD, RELU; LOGISTIC; ADD.
 fn branches() -> Vec<u8> {
     let mut builder = ModelBuilder::new("branches");
     let main = builder.subgraph("main");
@@ -74,7 +74,7 @@ fn a_fault_is_found_wherever_it_is() {
         for (index, comparison) in object["operators"].as_array().expect("a list").iter().enumerate() {
             assert_eq!(comparison["passes"], index != operator, "{operator}: {comparison}");
         }
-        // The case contains the results of the CPU. Its only operator is the faulty one.
+        // The case contains the outputs of the CPU. Its only operator is the faulty one.
         assert_eq!(attache(&["check", &case, "--delegate", "gpu"]).status, 0, "{case}");
         assert_eq!(with_fault(0, &["check", &case]).0, 1, "{case}");
     }

@@ -1,5 +1,5 @@
-//! The command with real models and images: classes, detections, a segmentation, and the output of `inspect` for each
-//! file.
+//! Tests the command with real models and images: classes, detections, a segmentation, and the output of
+//! `inspect` for each file.
 //!
 //! The models and images are in the folders `models` and `images` of `$ATTACHE_SHARED`, by default `../shared` beside
 //! the workspace.
@@ -15,7 +15,7 @@ use crate::support::{Scratch, attache};
 /// Number of classes of Pascal VOC, including the background.
 const CLASSES: usize = 21;
 
-/// A file or folder of the shared collection.
+/// Returns the path of a file or folder of the shared collection, which must exist.
 fn shared(name: &str) -> String {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared");
     let shared = std::env::var_os("ATTACHE_SHARED").map_or_else(|| PathBuf::from(beside), PathBuf::from);
@@ -25,7 +25,7 @@ fn shared(name: &str) -> String {
     path.to_str().expect("text").to_owned()
 }
 
-/// The JSON object that `attache run` writes with these arguments.
+/// Returns the JSON object that `attache run` prints with these arguments.
 fn run(arguments: &[&str], more: &[&str]) -> Value {
     let answer = attache(&[&["--json", "run"], arguments, more].concat());
     assert_eq!(answer.status, 0, "{arguments:?} {more:?}: {}{}", answer.stdout, answer.stderr);
@@ -80,7 +80,7 @@ fn assert_segments(device: &[&str]) {
     assert!(part >= 0.99, "{device:?}: only {:.2} % of the pixels", part * 100.0);
 }
 
-/// The most likely class of each pixel, from a `.npy` file of float32.
+/// Returns the most likely class of each pixel, from a `.npy` file of float32 scores.
 fn classes(path: &Path) -> Vec<usize> {
     let bytes = fs::read(path).expect("the output");
     let header = usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
@@ -122,10 +122,10 @@ fn quantized_models_understand_pictures_on_the_gpu() {
     }
 }
 
-/// Subgraph, index and name of an operator.
+/// An operator's subgraph, its index in the subgraph, and its name.
 type Operator = (usize, usize, String);
 
-/// The operators of the model that no interpreter can run.
+/// Returns the operators of the model that are not implemented.
 fn missing(model: &Model) -> Vec<Operator> {
     match Interpreter::builder(model).threads(1).build() {
         Ok(_) => Vec::new(),

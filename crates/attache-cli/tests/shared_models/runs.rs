@@ -1,4 +1,5 @@
-//! Real models in `attache run`: shapes that error messages propose are accepted, and labels must fit the model.
+//! Tests `attache run` with real models: shapes that error messages propose are accepted, and labels must fit
+//! the model.
 //!
 //! The models and images are in the folders `models` and `images` of `$ATTACHE_SHARED`, by default `../shared` beside
 //! the workspace.
@@ -10,7 +11,7 @@ use attache::{DataType, Model};
 
 use crate::support::{Answer, Scratch, attache, npy};
 
-/// A `.npy` file of zeros.
+/// Returns the bytes of a `.npy` file of zeros.
 fn zeros(data_type: DataType, shape: &[usize]) -> Vec<u8> {
     let code = match data_type {
         DataType::UInt8 => "|u1",
@@ -21,7 +22,7 @@ fn zeros(data_type: DataType, shape: &[usize]) -> Vec<u8> {
     npy(code, shape, &vec![0; size])
 }
 
-/// A file or folder of the shared collection.
+/// Returns the path of a file or folder of the shared collection, which must exist.
 fn shared(name: &str) -> PathBuf {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared");
     let shared = std::env::var_os("ATTACHE_SHARED").map_or_else(|| PathBuf::from(beside), PathBuf::from);
@@ -38,7 +39,8 @@ fn run(arguments: &[&str]) -> Answer {
     attache(&[&["run", "--delegate", "cpu"], arguments].concat())
 }
 
-/// Shapes that differ from an input's shape in the file. They are small, since the test runs the proposed shapes.
+/// Returns shapes that differ from an input's shape in the file. They are small, since the test runs the
+/// proposed shapes.
 fn foreign(shape: &[usize]) -> Vec<Vec<usize>> {
     match *shape {
         [batch, height, width, channels] => {
@@ -149,8 +151,8 @@ fn a_detectors_finds_are_limited_to_the_best() {
     assert_eq!(found(&["--top", "1"]), [most]);
 }
 
-/// The options request the normalization that the metadata also specifies. Quantized models accept it like float
-/// models.
+/// Checks that `--mean` and `--std`, which request the normalization that the metadata also specifies, affect
+/// quantized models as they affect float models.
 #[test]
 fn a_mean_and_a_deviation_change_what_a_quantized_model_sees() {
     let model = text(shared("models/mobilenet_v2_1.0_224_quant.tflite"));

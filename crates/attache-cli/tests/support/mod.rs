@@ -16,7 +16,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The JSON object on standard output, which must contain nothing else.
+    /// Returns the JSON object on standard output, which must contain nothing else.
     pub(crate) fn object(&self) -> Value {
         let value: Value = serde_json::from_str(&self.stdout)
             .unwrap_or_else(|error| panic!("{error}: {:?}, {}", self.stdout, self.stderr));
@@ -25,7 +25,7 @@ impl Answer {
     }
 }
 
-/// Runs `attache`.
+/// Runs `attache` with these arguments and returns its exit status and output.
 pub(crate) fn attache(arguments: &[&str]) -> Answer {
     let output = Command::new(env!("CARGO_BIN_EXE_attache")).args(arguments).output().expect("the command runs");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
@@ -48,7 +48,7 @@ impl Scratch {
         self.0.path().join(name).to_str().expect("text").to_owned()
     }
 
-    /// The path of a subfolder, which is created if it does not exist.
+    /// Returns the path of a subfolder, which is created if it does not exist.
     pub(crate) fn folder(&self, name: &str) -> String {
         let path = self.path(name);
         fs::create_dir_all(&path).expect("a folder");
@@ -64,7 +64,8 @@ impl Scratch {
     }
 }
 
-/// A model of one RELU from `x` to `y`, with the shape `[1, 2, 2, 1]` and a shape signature that allows others.
+/// Returns a model of one RELU from `x` to `y`, with the shape `[1, 2, 2, 1]` and a shape signature that
+/// allows others.
 pub(crate) fn relu() -> Vec<u8> {
     let mut builder = ModelBuilder::new("relu");
     let main = builder.subgraph("main");
@@ -76,7 +77,7 @@ pub(crate) fn relu() -> Vec<u8> {
     builder.finish()
 }
 
-/// A model of a RELU between two unknown operators.
+/// Returns a model of a RELU between two operators that are not implemented.
 pub(crate) fn unknown() -> Vec<u8> {
     let mut builder = ModelBuilder::new("unknown");
     let main = builder.subgraph("main");
@@ -91,13 +92,13 @@ pub(crate) fn unknown() -> Vec<u8> {
     builder.finish()
 }
 
-/// A `.npy` file of float32, with a header of 128 bytes.
+/// Returns the bytes of a `.npy` file of float32, with a header of 128 bytes.
 pub(crate) fn floats(shape: &[usize], values: &[f32]) -> Vec<u8> {
     let elements: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
     npy("<f4", shape, &elements)
 }
 
-/// A `.npy` file of elements of this type code.
+/// Returns the bytes of a `.npy` file whose elements have the type with numpy's code `code`.
 pub(crate) fn npy(code: &str, shape: &[usize], elements: &[u8]) -> Vec<u8> {
     let shape: Vec<_> = shape.iter().map(usize::to_string).collect();
     let mut header = format!("{{'descr': '{code}', 'fortran_order': False, 'shape': ({},), }}", shape.join(", "));
@@ -107,7 +108,7 @@ pub(crate) fn npy(code: &str, shape: &[usize], elements: &[u8]) -> Vec<u8> {
     [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), elements].concat()
 }
 
-/// A PNG image of one colour.
+/// Returns the bytes of a PNG image of one colour.
 pub(crate) fn png(width: u32, height: u32, color: [u8; 3]) -> Vec<u8> {
     let picture = image::RgbImage::from_pixel(width, height, image::Rgb(color));
     let mut bytes = std::io::Cursor::new(Vec::new());
@@ -115,7 +116,8 @@ pub(crate) fn png(width: u32, height: u32, color: [u8; 3]) -> Vec<u8> {
     bytes.into_inner()
 }
 
-/// A model of one RELU of floats with these names of its input and output, this shape and this shape signature.
+/// Returns a model of one RELU of floats with these names of its input and output, this shape and this shape
+/// signature.
 pub(crate) fn relu_of(names: [&str; 2], shape: &[usize], signature: Option<&[i32]>) -> Vec<u8> {
     let mut builder = ModelBuilder::new("relu");
     let main = builder.subgraph("main");
@@ -129,7 +131,7 @@ pub(crate) fn relu_of(names: [&str; 2], shape: &[usize], signature: Option<&[i32
     builder.finish()
 }
 
-/// A model that adds two inputs of one shape.
+/// Returns a model that adds two inputs of the same shape.
 pub(crate) fn add(names: [&str; 2], shape: &[usize]) -> Vec<u8> {
     let mut builder = ModelBuilder::new("add");
     let main = builder.subgraph("main");
@@ -140,7 +142,7 @@ pub(crate) fn add(names: [&str; 2], shape: &[usize]) -> Vec<u8> {
     builder.finish()
 }
 
-/// A model that dequantizes its input.
+/// Returns a model that dequantizes its input.
 pub(crate) fn dequantize(data_type: DataType, scale: f32, zero_point: i64) -> Vec<u8> {
     let mut builder = ModelBuilder::new("dequantize");
     let main = builder.subgraph("main");
@@ -152,7 +154,8 @@ pub(crate) fn dequantize(data_type: DataType, scale: f32, zero_point: i64) -> Ve
     builder.finish()
 }
 
-/// A zip archive of one uncompressed file. If `is_whole` is false, its checksum is wrong, so that it cannot be read.
+/// Returns the bytes of a zip archive of one uncompressed file. If `is_whole` is false, its checksum is
+/// wrong, so that it cannot be read.
 pub(crate) fn zip(name: &str, content: &[u8], is_whole: bool) -> Vec<u8> {
     let checksum = content.iter().fold(!0u32, |sum, byte| {
         (0..8).fold(sum ^ u32::from(*byte), |sum, _| (sum >> 1) ^ if sum & 1 == 1 { 0xedb8_8320 } else { 0 })
@@ -169,7 +172,7 @@ pub(crate) fn zip(name: &str, content: &[u8], is_whole: bool) -> Vec<u8> {
     [local, row, end].concat()
 }
 
-/// The elements of a `.npy` file of float32 with a header of 128 bytes.
+/// Reads the elements of a `.npy` file of float32 with a header of 128 bytes.
 pub(crate) fn read_floats(path: &str) -> Vec<f32> {
     let bytes = fs::read(path).expect("an array");
     bytes[128..].chunks_exact(4).map(|it| f32::from_le_bytes(it.try_into().expect("four bytes"))).collect()

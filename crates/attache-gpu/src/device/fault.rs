@@ -4,21 +4,23 @@ use std::sync::atomic::AtomicUsize;
 
 use crate::kernel::GpuErrorKind;
 
-/// An injected fault. Once it has occurred, every further operation of this kind fails as well.
+/// A fault to inject into a device. Once the operation at `point` has failed, every later operation of the
+/// same kind on the device fails as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The kind of error.
+    /// The kind of the error with which the operation fails.
     pub kind: GpuErrorKind,
     /// The operation that fails.
     pub point: FaultPoint,
-    /// How many of these operations succeed first, counted over the whole device.
+    /// Number of operations at `point` that succeed before the first one fails, counted over all recordings
+    /// on the device.
     pub after: usize,
 }
 
 /// The operation that a fault affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultPoint {
-    /// Recording a plan, including the allocation of its memory.
+    /// Recording a plan, including the allocation of its memory and the upload of its weights.
     Record,
     /// Submitting a run.
     Submit,
@@ -28,10 +30,10 @@ pub enum FaultPoint {
     Read,
 }
 
-/// An injected fault and the count of its operations.
+/// An injected fault, and how often the operation that it affects was attempted.
 pub(crate) struct Planted {
     pub(crate) fault: Fault,
-    /// How often the operation was attempted.
+    /// Number of attempts of the operation at the fault's point, including those that failed.
     pub(crate) met: AtomicUsize,
 }
 

@@ -1,15 +1,16 @@
-//! Memory types for each use, in order of preference, and the ranges to invalidate before the host reads memory that is
-//! not coherent. Both depend only on the device's table of memory types.
+//! Chooses Vulkan memory types for the uses of a buffer, and computes the range to invalidate before the host
+//! reads memory that is not coherent. Both depend only on the limits and the table of memory types that the
+//! device reports.
 
 use std::ops::Range;
 
 use ash::vk;
 use vk::MemoryPropertyFlags as Flags;
 
-/// The use of a memory allocation.
+/// How the host and the device use a memory allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// Used by the device only.
+    /// Accessed by the device only. In device-local memory if possible.
     Device,
     /// Written by the host and read by the device. In device-local memory if the host can access that.
     Write,
@@ -18,18 +19,19 @@ pub(crate) enum Use {
     Read,
 }
 
-/// A memory type.
+/// A Vulkan memory type that is suitable for a use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
-    /// Its index in the device's table.
+    /// The index of the memory type in the device's table of memory types.
     pub(crate) index: u32,
-    /// Whether the host sees the device's writes without invalidating.
+    /// Whether the host sees the device's writes to this memory without invalidating a range of it first.
     pub(crate) is_coherent: bool,
 }
 
 impl Use {
-    /// Sets of memory properties that are acceptable, in order of preference. Every device has the last of each list,
-    /// so host writes are always coherent.
+    /// Returns the sets of memory properties that are acceptable for this use, the preferred set first. Every
+    /// device has a memory type with the last set of each list, so memory that the host writes is always
+    /// coherent.
     fn properties(self) -> Vec<Flags> {
         let coherent = Flags::HOST_VISIBLE | Flags::HOST_COHERENT;
         let cached = Flags::HOST_VISIBLE | Flags::HOST_CACHED;
@@ -40,9 +42,10 @@ impl Use {
         }
     }
 
-    /// The memory types to try in order, out of those whose bit is set in `allowed`.
+    /// Returns the memory types to try for this use, the preferred type first. `types` is the device's table
+    /// of memory types; type `i` may be used only if bit `i` of `allowed` is set.
     pub(crate) fn kinds(self, types: &[vk::MemoryType], allowed: u32) -> Vec<Kind> {
-        // These require features that are not enabled, or cannot back buffers.
+        // Memory types with these properties require features that are not enabled, or cannot back buffers.
         let special = Flags::PROTECTED
             | Flags::LAZILY_ALLOCATED
             | Flags::DEVICE_COHERENT_AMD
@@ -64,7 +67,8 @@ impl Use {
     }
 }
 
-/// The offset and size to invalidate before a range is read: whole atoms, in an allocation of `allocated` bytes.
+/// Returns the offset and size in bytes of the memory to invalidate before the host reads `range`: the range
+/// extended to multiples of `atom` bytes, or to the end of the allocation of `allocated` bytes.
 pub(crate) fn atoms(range: Range<usize>, atom: u64, allocated: u64) -> (u64, u64) {
     let atom = atom.max(1);
     let start = range.start as u64 / atom * atom;
@@ -81,7 +85,7 @@ mod tests {
     const COHERENT: Flags = Flags::HOST_COHERENT;
     const CACHED: Flags = Flags::HOST_CACHED;
 
-    /// The memory types for a use, as indices into the table, each with whether it is coherent.
+    /// Returns the memory types to try for a use, as indices into `table`, each with whether it is coherent.
     fn kinds(table: &[&[Flags]], purpose: Use) -> Vec<(u32, bool)> {
         let flags = |parts: &&[Flags]| parts.iter().fold(Flags::empty(), |all, part| all | *part);
         let types: Vec<vk::MemoryType> =

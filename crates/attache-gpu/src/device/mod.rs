@@ -1,4 +1,5 @@
-//! Devices: enumeration of adapters, and an open, shared device.
+//! Devices: lists the adapters of the system, opens one of them as a device, and shares the open device and
+//! its pipelines between recordings.
 
 mod fault;
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
@@ -26,7 +27,7 @@ pub(crate) use fault::Planted;
 pub use fault::{Fault, FaultPoint};
 pub use submission::Submission;
 
-/// A graphics API.
+/// A graphics API through which devices are accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum Backend {
@@ -40,7 +41,7 @@ impl Backend {
     /// All graphics APIs.
     pub const ALL: [Backend; 4] = [Backend::Vulkan, Backend::Metal, Backend::Dx12, Backend::Gl];
 
-    /// The name used in flags.
+    /// Returns the name of the graphics API in command-line flags.
     pub fn name(self) -> &'static str {
         match self {
             Backend::Vulkan => "vulkan",
@@ -70,7 +71,7 @@ impl fmt::Display for Backend {
     }
 }
 
-/// A device that can be opened, or the reason why not.
+/// A device as one graphics API reports it. It can be opened unless `unusable` gives a reason.
 #[derive(Clone, Debug)]
 pub struct Adapter {
     /// The vendor's name of the device.
@@ -79,7 +80,7 @@ pub struct Adapter {
     pub backend: Backend,
     /// The driver's name and version.
     pub driver: String,
-    /// Whether it is a software implementation on the CPU.
+    /// Whether the device is a software implementation on the CPU.
     pub is_software: bool,
     /// The kind of device, such as `discrete GPU`.
     pub kind: &'static str,
@@ -89,41 +90,45 @@ pub struct Adapter {
     pub subgroups: bool,
     /// Whether a subgroup, of 32 invocations, can multiply 16×16 f16 matrices with f32 accumulation.
     pub cooperative_matrices: bool,
-    /// Maximum bytes of one binding.
+    /// Maximum bytes of a storage buffer that one binding covers.
     pub max_binding_bytes: u64,
-    /// Maximum storage buffers of one shader.
+    /// Maximum number of storage buffers that one shader can bind.
     pub max_storage_buffers: u32,
-    /// Bytes of work-group memory.
+    /// Maximum bytes of work-group memory that one work group can use.
     pub work_group_bytes: u32,
-    /// Why shaders do not run on it, so that it cannot be opened; `None` if it can.
+    /// The reason why shaders cannot run on the device, so that it cannot be opened; `None` if it can be
+    /// opened.
     pub unusable: Option<String>,
 }
 
-/// Which device to open. The default is the first hardware device, preferably a discrete one, otherwise a software one.
+/// Which device to open, and how. The default is the first hardware device, preferably a discrete one,
+/// otherwise a software one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceOptions {
-    /// Only a device of this graphics API.
+    /// The graphics API through which the device must be accessed; `None` for any.
     pub backend: Option<Backend>,
-    /// Only an adapter whose name contains this text, ignoring case.
+    /// A text that the adapter's name must contain, ignoring case; `None` for any name.
     pub adapter: Option<String>,
-    /// Only a hardware device.
+    /// Whether the device must be hardware, so that software devices are never opened.
     pub hardware_only: bool,
-    /// Enables the graphics API's own validation layer, which writes to the log. For tests.
+    /// Whether to enable the graphics API's validation layer, which writes to the log. For tests.
     pub validation: bool,
-    /// Treats a software device like hardware. For tests.
+    /// Whether to treat a software device like hardware: its shaders contain their parameters as literals and
+    /// may use split-K, and its runs may execute concurrently. For tests.
     pub as_hardware: bool,
-    /// Uses only the limits that every device has: four storage buffers per shader, and everything else as for
-    /// hardware. For tests on software devices.
+    /// Whether to limit shaders to four storage buffers, which every device supports, and to disable the
+    /// device's cooperative matrices. Everything else is as for hardware. For tests on software devices.
     pub frugal: bool,
-    /// Disables f16 in shaders even if the device supports it. 16-bit precisions then work as on devices without f16.
-    /// For tests.
+    /// Whether to disable f16 in shaders, and with it cooperative matrices, even if the device supports them.
+    /// 16-bit precisions then work as on devices without f16. For tests.
     pub no_shader_f16: bool,
-    /// Replaces cooperative matrices by loops if the device has none, provided that its shaders support f16. For tests.
+    /// Whether to emulate cooperative matrices by loops if the device has none, provided that its shaders
+    /// support f16. For tests.
     pub emulate_matrices: bool,
-    /// Disables the device's bounds checks of buffer accesses in replay, if possible. Shaders of this crate never
-    /// access buffers out of bounds. For measurements.
+    /// Whether to disable, in replay, the bounds checks that the device applies to buffer accesses, if the
+    /// device allows that. Shaders of this crate never access buffers out of bounds. For measurements.
     pub unchecked_buffers: bool,
-    /// A fault to inject. For tests.
+    /// The fault to inject into the device; `None` for none. For tests.
     pub fault: Option<Fault>,
 }
 
@@ -131,25 +136,27 @@ pub struct DeviceOptions {
 #[derive(Clone)]
 pub struct Device(Arc<Inner>, DeviceLimits);
 
-/// The first failure that no caller was waiting for, or the loss of the device. Afterwards, no result of the device can
-/// be trusted.
+/// The first error that wgpu reported outside of an error scope, or the loss of the device. Shared with the
+/// callbacks that wgpu calls. While it is `Some`, outputs of the device may be wrong.
 type Failure = Arc<Mutex<Option<GpuError>>>;
 
 struct Inner {
-    /// The Vulkan objects of a device that was opened here. Dropped before the device.
+    /// The Vulkan objects of the device if this crate opened it through Vulkan; otherwise `None`. Declared
+    /// before `device`, so that they are dropped first.
     vulkan: Option<Vulkan>,
     device: wgpu::Device,
     queue: wgpu::Queue,
     adapter: Adapter,
     pipelines: Pipelines<wgpu::ComputePipeline>,
-    /// Serializes pipeline creation where that is necessary.
+    /// On OpenGL, locked while a pipeline is created.
     turn: Mutex<()>,
     failure: Failure,
     fault: Option<Planted>,
     open_ms: f64,
 }
 
-/// How a device was opened here. Nothing else submits to its queue.
+/// How this crate opened a device, in contrast to a device that the caller opened. Only this crate submits
+/// commands to the queue of such a device.
 #[derive(Default)]
 struct Opened {
     own: ComputeQueues,
@@ -161,7 +168,7 @@ struct Opened {
 }
 
 impl Device {
-    /// Opens a device.
+    /// Opens the preferred one of the usable adapters that match the options.
     ///
     /// # Errors
     ///
@@ -207,7 +214,8 @@ impl Device {
         Ok(Self::new(device, queue, described, failure, Some(opened)))
     }
 
-    /// Wraps a device that the caller opened. Its errors are reported to the caller's handlers.
+    /// Wraps a wgpu device that the caller opened. [`Submission::Replay`] and cooperative matrices are not
+    /// available on it. Errors that wgpu reports outside of an error scope go to the caller's handlers.
     pub fn from_wgpu(device: wgpu::Device, queue: wgpu::Queue) -> Self {
         let limits = device.limits();
         let info = device.adapter_info();
@@ -263,22 +271,23 @@ impl Device {
         Self(Arc::new(Inner { vulkan, device, queue, adapter, pipelines, turn, failure, fault, open_ms }), limits)
     }
 
-    /// The properties of the adapter.
+    /// Returns the properties of the adapter, as restricted by the options with which the device was opened.
     pub fn adapter(&self) -> &Adapter {
         &self.0.adapter
     }
 
-    /// The limits for shaders.
+    /// Returns the limits for shaders, and the choices between kernel variants.
     pub fn limits(&self) -> &DeviceLimits {
         &self.1
     }
 
-    /// The same device with another choice between variants of kernels.
+    /// Returns a handle to the same device with another choice between the variants of kernels. Sessions that
+    /// are made with the returned handle use that choice.
     pub fn with_variants(&self, variants: VariantChoice) -> Self {
         Self(self.0.clone(), DeviceLimits { variants, ..self.1.clone() })
     }
 
-    /// Milliseconds that opening the device took; 0 if the caller opened it.
+    /// Returns the milliseconds that opening the device took; 0 if the caller opened it.
     pub fn open_ms(&self) -> f64 {
         self.0.open_ms
     }
@@ -288,7 +297,7 @@ impl Device {
         self.0.vulkan.is_some()
     }
 
-    /// Whether dispatches of this submission method can be timed.
+    /// Whether recordings with this submission method can record timestamps around each dispatch.
     pub fn has_timestamps(&self, submission: Submission) -> bool {
         match submission {
             Submission::Replay => self.0.vulkan.as_ref().is_some_and(Vulkan::has_timestamps),
@@ -308,13 +317,15 @@ impl Device {
         &self.0.queue
     }
 
-    /// Returns the first failure that no caller was waiting for, or the loss of the device.
+    /// Fails if the device is lost, or if wgpu has reported an error outside of an error scope. The error is
+    /// the first one that was reported, or the loss.
     pub(crate) fn check(&self) -> Result<(), GpuError> {
         let failure = self.0.failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         failure.as_ref().map_or(Ok(()), |error| Err(error.clone()))
     }
 
-    /// Passes the result through. If it is the loss of the device, remembers that for [`Device::check`].
+    /// Returns `result` unchanged. If it is the error of a lost device, also stores the error, so that
+    /// [`Device::check`] fails from then on.
     pub(crate) fn noted<T>(&self, result: Result<T, GpuError>) -> Result<T, GpuError> {
         result.inspect_err(|error| {
             if error.kind() == GpuErrorKind::DeviceLost {
@@ -324,12 +335,13 @@ impl Device {
         })
     }
 
-    /// The injected fault, if a test asked for one.
+    /// Returns the fault that a test injected when it opened the device; `None` without one.
     pub(crate) fn fault(&self) -> Option<&Planted> {
         self.0.fault.as_ref()
     }
 
-    /// Runs `work` and returns the error if the device reports one on this thread in the meantime.
+    /// Runs `work` and returns what it returns, or the error that wgpu reports on this thread in the
+    /// meantime.
     pub(crate) fn scoped<T>(&self, work: impl FnOnce() -> T) -> Result<T, GpuError> {
         let filters = [wgpu::ErrorFilter::Validation, wgpu::ErrorFilter::OutOfMemory, wgpu::ErrorFilter::Internal];
         let scopes = filters.map(|filter| self.0.device.push_error_scope(filter));
@@ -339,7 +351,8 @@ impl Device {
         errors.into_iter().next().map_or(Ok(result), |error| Err(error.into()))
     }
 
-    /// The pipelines of the sources, each with the number of buffers that it binds after its parameters.
+    /// Returns the pipeline of each shader source, from the cache if possible. Each source is paired with the
+    /// number of buffers that its shader binds after its parameters.
     pub(crate) fn pipelines(&self, sources: &[(&str, usize)]) -> Result<Vec<Arc<wgpu::ComputePipeline>>, GpuError> {
         self.0.pipelines.of(sources, |source, _| self.scoped(|| self.compile(source)))
     }
@@ -373,7 +386,8 @@ impl fmt::Debug for Device {
     }
 }
 
-/// All adapters of all graphics APIs. Those that cannot be used have a reason.
+/// Returns all adapters of all graphics APIs, including those that cannot be opened, for which
+/// [`Adapter::unusable`] gives the reason.
 pub fn adapters() -> Vec<Adapter> {
     enumerate(wgpu::Backends::all(), false).iter().map(describe).collect()
 }
@@ -446,7 +460,8 @@ fn describe(adapter: &wgpu::Adapter) -> Adapter {
     }
 }
 
-/// Whether the adapter supports the cooperative matrices that the variants use.
+/// Whether the adapter supports the cooperative matrices that the kernel variants use: 16×16 matrices of f16
+/// with f32 accumulation, in subgroups of 32 invocations, on Vulkan.
 fn multiplies_matrices(adapter: &wgpu::Adapter) -> bool {
     use wgpu::CooperativeScalarType::{F16, F32};
     let (info, features) = (adapter.get_info(), adapter.features());
@@ -483,7 +498,7 @@ fn facts(info: &wgpu::AdapterInfo, limits: &wgpu::Limits) -> Adapter {
     }
 }
 
-/// Why shaders do not run on the adapter; `None` if they do.
+/// Returns the reason why shaders cannot run on the adapter; `None` if they can.
 fn unusable(adapter: &wgpu::Adapter) -> Option<String> {
     let (info, limits) = (adapter.get_info(), adapter.limits());
     let abilities = Abilities {

@@ -4,14 +4,15 @@ use std::sync::MutexGuard;
 
 use crate::kernel::DeviceLimits;
 
-/// Has no values, since there is no Vulkan device.
+/// The type of Vulkan devices. It has no values, since there is no Vulkan on this system.
 pub(crate) enum Vulkan {}
 
-/// Options beyond those of wgpu: none.
+/// The queues and features that a device has in addition to those that wgpu requests. Without Vulkan there
+/// are none.
 #[derive(Default)]
 pub(crate) struct ComputeQueues;
 
-/// Opens a device through wgpu.
+/// Opens a device through wgpu. Ignores the last parameter, which on Vulkan disables bounds checks.
 pub(crate) fn open(
     adapter: &wgpu::Adapter,
     descriptor: &wgpu::DeviceDescriptor<'_>,
@@ -21,12 +22,12 @@ pub(crate) fn open(
     Ok((device, queue, ComputeQueues))
 }
 
-/// There is no Vulkan instance.
+/// Returns `None`, since there is no Vulkan instance with a validation layer.
 pub(crate) fn validated() -> Option<wgpu::Instance> {
     None
 }
 
-/// No experimental features.
+/// Returns wgpu's token that enables no experimental features.
 pub(crate) fn experiments() -> wgpu::ExperimentalFeatures {
     wgpu::ExperimentalFeatures::disabled()
 }

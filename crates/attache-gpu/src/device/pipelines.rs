@@ -1,7 +1,8 @@
-//! A cache of pipelines by shader source. Pipelines are kept as long as recordings use them, and a limited number of
-//! unused ones for later recordings.
+//! The cache of a device's compute pipelines, keyed by shader source. A pipeline stays cached as long as a
+//! recording uses it, and a limited number of unused pipelines stay cached for later recordings.
 //!
-//! Sources contain the extents of shapes, so the cache would grow without bound if shapes changed often.
+//! The number of unused pipelines is limited because sources contain the extents of shapes: the cache would
+//! grow without bound if shapes changed often.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -10,18 +11,20 @@ use attache_base::parallel::each;
 
 use crate::kernel::GpuError;
 
-/// Maximum unused pipelines in the cache: those of a few large networks.
+/// Maximum number of unused pipelines that stay cached, enough for a few large networks.
 const SPARE: usize = 512;
 
 /// Maximum threads that create pipelines concurrently.
 const THREADS: usize = 16;
 
-/// The pipeline cache of a device.
+/// The pipeline cache of a device. `P` is the type of the pipelines.
 pub(crate) struct Pipelines<P>(Mutex<Known<P>>);
 
 struct Known<P> {
-    /// Each pipeline with the turn of its last request.
+    /// Maps each shader source to its pipeline, and to the value of `turn` at the last request for the
+    /// pipeline.
     by_source: HashMap<String, (Arc<P>, u64)>,
+    /// Number of requests so far. Each call of [`Pipelines::of`] is one request.
     turn: u64,
 }
 
@@ -32,8 +35,9 @@ impl<P> Default for Pipelines<P> {
 }
 
 impl<P: Send + Sync> Pipelines<P> {
-    /// One pipeline per source, in the order of the sources. A source comes with the number of buffers that its shader
-    /// binds after its parameters. Calls `make`, on several threads, for pipelines that are not in the cache.
+    /// Returns one pipeline for each source, in the order of the sources. Each source is paired with the
+    /// number of buffers that its shader binds after its parameters. Calls `make`, on several threads, for
+    /// each source that is not cached. Fails if one of these calls fails.
     pub(crate) fn of(
         &self,
         sources: &[(&str, usize)],
@@ -83,8 +87,8 @@ impl<P> Known<P> {
         Some(pipeline.clone())
     }
 
-    /// Adds a new pipeline and returns the cached one. If another thread was faster, that is the other thread's
-    /// pipeline.
+    /// Caches a new pipeline and returns it. If another thread has cached a pipeline for the same source in
+    /// the meantime, drops the new pipeline and returns the cached one.
     fn keep(&mut self, source: &str, pipeline: P, turn: u64) -> Arc<P> {
         self.by_source.entry(source.to_owned()).or_insert_with(|| (Arc::new(pipeline), turn)).0.clone()
     }

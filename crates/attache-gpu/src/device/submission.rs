@@ -1,17 +1,18 @@
-//! How commands are submitted to a device.
+//! The methods of submitting the commands of a run to a device. Callers choose one of them.
 
-/// How commands are submitted to a device.
+/// How the commands of a run are submitted to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Submission {
-    /// A command buffer that is recorded once and submitted for each run. Requires Vulkan and a device that was opened
-    /// here.
+    /// Vulkan command buffers are recorded once and submitted again for each run. Requires a Vulkan device
+    /// that this crate opened.
     Replay,
-    /// One wgpu encoder, one pass and one submit for each run. Works on every device.
+    /// The commands are encoded through wgpu again for each run, in one compute pass, or one for each
+    /// dispatch if the recording is timed, and submitted once. Works on every device.
     Encoder,
 }
 
 impl Submission {
-    /// The name used in flags.
+    /// Returns the name of the method in command-line flags.
     pub fn name(self) -> &'static str {
         match self {
             Submission::Replay => "replay",

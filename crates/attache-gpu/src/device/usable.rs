@@ -1,27 +1,31 @@
-//! Checks from an adapter's reported properties, before any object is created on it, whether it can run this crate's
-//! shaders.
+//! Checks whether an adapter can run this crate's shaders. The checks use the properties that the adapter
+//! reports, before any object is created on it.
 //!
-//! An OpenGL 3.3 context may list compute shaders as an extension. NVIDIA's driver does if wgpu requests that version.
-//! The shading language of the context is then too old for any of the shaders.
+//! The version of an OpenGL context is checked separately: an OpenGL 3.3 context may list compute shaders as
+//! an extension (with NVIDIA's driver it does if wgpu requests that version), although its shading language
+//! is too old for the shaders.
 
-/// Minimum storage buffers per shader.
+/// Minimum number of storage buffers that an adapter must let one shader bind.
 const STORAGE_BUFFERS: u32 = 4;
 
-/// Minimum invocations per work group.
+/// Minimum number of invocations that an adapter must allow in a work group.
 const INVOCATIONS: u32 = 128;
 
-/// Minimum bytes of work-group memory.
+/// Minimum bytes of work-group memory that an adapter must have.
 const WORK_GROUP_BYTES: u32 = 16384;
 
-/// The first versions of OpenGL and OpenGL ES whose shading language has everything that compute shaders need.
+/// The first version of OpenGL, major and minor, whose shading language has everything that compute shaders
+/// need.
 const DESKTOP: (u32, u32) = (4, 2);
+/// The first version of OpenGL ES, major and minor, whose shading language has everything that compute
+/// shaders need.
 const EMBEDDED: (u32, u32) = (3, 1);
 
-/// The properties of an adapter that every shader depends on.
+/// The properties of an adapter that decide whether shaders can run on it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Abilities<'a> {
     pub(crate) computes: bool,
-    /// The version string if the interface is OpenGL.
+    /// The driver's version string if the graphics API is OpenGL; otherwise `None`.
     pub(crate) open_gl: Option<&'a str>,
     pub(crate) storage_buffers: u32,
     pub(crate) invocations: u32,
@@ -29,7 +33,7 @@ pub(crate) struct Abilities<'a> {
 }
 
 impl Abilities<'_> {
-    /// Why no shader runs on the adapter; `None` if shaders run.
+    /// Returns the reason why shaders cannot run on the adapter; `None` if they can.
     pub(crate) fn lack(&self) -> Option<String> {
         if let Some(text) = self.open_gl.and_then(outdated) {
             return Some(text);
@@ -47,7 +51,8 @@ impl Abilities<'_> {
     }
 }
 
-/// Why this version of OpenGL has no compute shaders; `None` if it has them, or if the string cannot be parsed.
+/// Returns the reason why an OpenGL context with this version string has no usable compute shaders; `None` if
+/// it has them, or if the string cannot be parsed.
 fn outdated(version: &str) -> Option<String> {
     let embedded = version.find("OpenGL ES").map(|at| &version[at + "OpenGL ES".len()..]);
     let (name, least, text) = match embedded {
@@ -59,7 +64,8 @@ fn outdated(version: &str) -> Option<String> {
         .then(|| format!("its context speaks {name} {major}.{minor}, and compute shaders need {}.{}", least.0, least.1))
 }
 
-/// The first two integers in the text that are separated by a dot.
+/// Returns the major and the minor version: the first integer of the text, and the integer after the dot that
+/// follows. `None` if the text has no such integers.
 fn numbers(text: &str) -> Option<(u32, u32)> {
     let start = text.find(|c: char| c.is_ascii_digit())?;
     let (major, rest) = text[start..].split_once('.')?;

@@ -1,8 +1,9 @@
-//! The Vulkan objects of an open device, for command buffers outside of wgpu.
+//! The Vulkan objects of an open device, with which replay records and submits command buffers outside of
+//! wgpu.
 //!
-//! wgpu owns the device. The objects created here are destroyed before it. If the device has a compute-only queue
-//! family, its queues are used, since dispatches with dependencies wait for less time there. Otherwise the queue is
-//! shared with wgpu, and every submission has to take the lock of [`Vulkan::queue`].
+//! wgpu owns the device. The objects created here are destroyed before it. If the device has a compute-only
+//! queue family, replay uses the queues of that family, on which dependent dispatches wait for less time.
+//! Otherwise it shares wgpu's queue, and every submission has to take the lock of [`Vulkan::queue`].
 #![allow(unsafe_code)]
 
 use std::collections::HashMap;
@@ -19,48 +20,48 @@ use crate::device::pipelines::Pipelines;
 use crate::kernel::{DeviceLimits, GpuError, GpuErrorKind, Matrices, Params};
 use crate::wgsl::traceable::traceable;
 
-/// The Vulkan objects of an open device.
+/// The Vulkan objects of an open device: its queues, and the layouts, pipelines and fences created on it.
 pub(crate) struct Vulkan {
     pub(crate) raw: Arc<ash::Device>,
     pub(crate) family: u32,
-    /// The timestamps of the queue; `None` if it has none.
+    /// The timestamp counter of the queue family; `None` if the family has no timestamps.
     pub(crate) ticks: Option<Ticks>,
     memory: vk::PhysicalDeviceMemoryProperties,
-    /// The unit in bytes of ranges that the host invalidates in memory that is not coherent.
+    /// In memory that is not coherent, the host invalidates ranges of multiples of this many bytes.
     atom: u64,
-    /// The queues. The first one also executes one-time commands.
+    /// The queues to which runs are submitted. One-time copies are submitted to the first one.
     queues: Vec<Mutex<vk::Queue>>,
-    /// Maximum concurrent runs.
+    /// Maximum number of runs of one recording that may execute concurrently.
     streams: usize,
     params: vk::DescriptorType,
     spirv: spv::Options<'static>,
     validation: bool,
     /// Whether pipelines are created without bounds checks of buffer accesses.
     is_unchecked: bool,
-    /// Indexed by the number of buffers that a shader binds after its parameters.
+    /// The layouts created so far, by the number of buffers that a shader binds after its parameters.
     layouts: Mutex<HashMap<usize, Layout>>,
     pipelines: Pipelines<Pipeline>,
     /// Unsignalled fences for later submissions. A driver may need a third of a millisecond to create one.
     fences: Mutex<Vec<vk::Fence>>,
 }
 
-/// The timestamp counter of a queue.
+/// The timestamp counter of a queue family.
 #[derive(Clone, Copy)]
 pub(crate) struct Ticks {
-    /// The width in bits, after which the counter wraps around.
+    /// Number of valid bits of the counter, which then wraps around.
     pub(crate) bits: u32,
     /// Nanoseconds per tick.
     pub(crate) nanoseconds: f64,
 }
 
-/// The layouts of a shader's bindings.
+/// The descriptor set layout and the pipeline layout of the shaders that bind a certain number of buffers.
 #[derive(Clone, Copy)]
 pub(crate) struct Layout {
     pub(crate) set: vk::DescriptorSetLayout,
     pub(crate) pipeline: vk::PipelineLayout,
 }
 
-/// The pipeline of a shader.
+/// The compute pipeline of a shader. Dropping it destroys the Vulkan object.
 pub(crate) struct Pipeline {
     pub(crate) raw: vk::Pipeline,
     device: Arc<ash::Device>,
@@ -78,7 +79,7 @@ impl Drop for Pipeline {
 pub(crate) struct Buffer {
     pub(crate) raw: vk::Buffer,
     memory: vk::DeviceMemory,
-    /// The address in host memory; null if the memory is not mapped.
+    /// The address in host memory of the whole allocation; null if the memory is not mapped.
     mapped: *mut u8,
     size: usize,
     allocated: u64,
@@ -88,9 +89,9 @@ pub(crate) struct Buffer {
 // SAFETY: the mapping belongs to this buffer only, and is accessed only through a borrow of it.
 unsafe impl Send for Buffer {}
 
-/// An instance whose validation layer writes to the log; `None` if there is no Vulkan. wgpu enables these messages only
-/// together with source language information in shaders, which the validation layers of older distributions do not
-/// support.
+/// Creates a Vulkan instance whose validation layer writes to the log; `None` if Vulkan is not available.
+/// wgpu itself enables these messages only together with source language information in shaders, which the
+/// validation layers of older distributions do not support.
 pub(crate) fn validated() -> Option<wgpu::Instance> {
     use wgpu::hal;
     let descriptor = hal::InstanceDescriptor {
@@ -109,7 +110,8 @@ pub(crate) fn validated() -> Option<wgpu::Instance> {
     Some(unsafe { wgpu::Instance::from_hal::<hal::api::Vulkan>(instance) })
 }
 
-/// The error for a Vulkan result; `what` names the object or operation.
+/// Returns a closure that converts a Vulkan error code to an error. `what` names the object or operation that
+/// failed.
 pub(crate) fn failed(what: &str) -> impl Fn(vk::Result) -> GpuError + '_ {
     move |result| {
         let kind = match result {
@@ -121,29 +123,32 @@ pub(crate) fn failed(what: &str) -> impl Fn(vk::Result) -> GpuError + '_ {
     }
 }
 
-/// What a device was opened with in addition to wgpu's requests.
+/// The queues and features with which a device was opened in addition to those that wgpu requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ComputeQueues {
     queues: Option<Queues>,
-    /// Whether pipelines can be created without bounds checks of buffer accesses.
+    /// Whether the device was opened so that replayed pipelines can do without bounds checks of buffer
+    /// accesses.
     is_unchecked: bool,
 }
 
-/// Queues of a compute-only family, used for replay only.
+/// The index of a compute-only queue family, and the number of its queues that replay uses.
 #[derive(Clone, Copy, Debug)]
 struct Queues {
     family: u32,
     count: u32,
 }
 
-/// Maximum concurrent runs. Most dispatches leave much of a large device idle.
+/// Maximum number of runs of one recording that may execute concurrently. Concurrent runs raise the
+/// throughput, since most dispatches are too small for a large device.
 const MAX_STREAMS: usize = 4;
 
-/// The priorities of these queues.
+/// The priorities of the queues of a compute-only family.
 const PRIORITIES: [f32; MAX_STREAMS] = [1.0; MAX_STREAMS];
 
-/// Opens a device. On Vulkan, adds queues of a compute-only family to wgpu's queue if there is one. If `unchecked` is
-/// set and the device supports it, replayed pipelines are created without bounds checks of buffer accesses.
+/// Opens a device. On Vulkan, adds the queues of a compute-only family, if there is one, to the queue that
+/// wgpu requests. If `unchecked` is set and the device supports it, replayed pipelines are created without
+/// bounds checks of buffer accesses.
 pub(crate) fn open(
     adapter: &wgpu::Adapter,
     descriptor: &wgpu::DeviceDescriptor<'_>,
@@ -192,7 +197,8 @@ fn with_own(
     Ok(Some((opened.map_err(|error| error.to_string())?, own)))
 }
 
-/// The queues of the first compute-only family after the first family; `None` if there is none.
+/// Returns the index and the number of queues of the first compute-only family after family 0; `None` if
+/// there is no such family.
 fn queues(hal: &wgpu::hal::vulkan::Adapter) -> Option<Queues> {
     let (instance, physical) = (hal.shared_instance().raw_instance(), hal.raw_physical_device());
     // SAFETY: the physical device belongs to the instance.
@@ -201,12 +207,13 @@ fn queues(hal: &wgpu::hal::vulkan::Adapter) -> Option<Queues> {
         let flags = family.queue_flags;
         flags.contains(vk::QueueFlags::COMPUTE) && !flags.contains(vk::QueueFlags::GRAPHICS) && family.queue_count > 0
     };
-    // wgpu's own queue belongs to the first family.
+    // wgpu's own queue belongs to family 0.
     let (family, properties) = families.iter().enumerate().skip(1).find(|(_, family)| only_computes(family))?;
     Some(Queues { family: family as u32, count: properties.queue_count.min(MAX_STREAMS as u32) })
 }
 
-/// Whether the device supports pipelines without bounds checks of buffer accesses.
+/// Whether the device supports pipelines without bounds checks of buffer accesses
+/// (`VK_EXT_pipeline_robustness`).
 fn may_be_unchecked(hal: &wgpu::hal::vulkan::Adapter) -> bool {
     let (instance, physical) = (hal.shared_instance(), hal.raw_physical_device());
     let is_listed = hal.physical_device_capabilities().supports_extension(ash::ext::pipeline_robustness::NAME);
@@ -222,7 +229,7 @@ fn may_be_unchecked(hal: &wgpu::hal::vulkan::Adapter) -> bool {
     robustness.pipeline_robustness == vk::TRUE
 }
 
-/// The opt-in that wgpu requires for cooperative matrices.
+/// Returns wgpu's token that enables experimental features, which cooperative matrices require.
 pub(crate) fn experiments() -> wgpu::ExperimentalFeatures {
     // SAFETY: no other experimental feature is requested. Shaders use only matrix sizes and types that the adapter
     // lists, and access matrices within their bindings.
@@ -230,9 +237,9 @@ pub(crate) fn experiments() -> wgpu::ExperimentalFeatures {
 }
 
 impl Vulkan {
-    /// The Vulkan objects of a device that wgpu opened, with or without own queues; `None` for other graphics APIs.
-    /// `validation` tells whether a validation layer is active. `as_hardware` allows concurrent runs even with a single
-    /// queue.
+    /// Returns the Vulkan objects of a device that [`open`] opened, which also returned `own`; `None` if the
+    /// device uses another graphics API. `validation` tells whether a validation layer is active.
+    /// `as_hardware` allows concurrent runs even if there is a single queue.
     pub(crate) fn of(
         device: &wgpu::Device,
         limits: &DeviceLimits,
@@ -288,7 +295,8 @@ impl Vulkan {
         })
     }
 
-    /// Locks the queue with this number, modulo the number of queues.
+    /// Locks the queue with the index `number`, modulo the number of queues. The queue must stay locked while
+    /// something is submitted to it.
     pub(crate) fn queue(&self, number: usize) -> MutexGuard<'_, vk::Queue> {
         self.queues[number % self.queues.len()].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -298,7 +306,7 @@ impl Vulkan {
         self.is_unchecked
     }
 
-    /// Maximum concurrent runs.
+    /// Returns the maximum number of runs of one recording that may execute concurrently.
     pub(crate) fn streams(&self) -> usize {
         self.streams
     }
@@ -308,12 +316,13 @@ impl Vulkan {
         self.ticks.is_some()
     }
 
-    /// The descriptor type of the parameters.
+    /// Returns the type of the descriptor for a shader's parameters: a uniform or a storage buffer.
     pub(crate) fn params(&self) -> vk::DescriptorType {
         self.params
     }
 
-    /// The layout for shaders that bind this many buffers after their parameters.
+    /// Returns the layouts for shaders that bind this many storage buffers after their parameters. Creates
+    /// them at the first request.
     pub(crate) fn layout(&self, buffers: usize) -> Result<Layout, GpuError> {
         let mut layouts = self.layouts.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(layout) = layouts.get(&buffers) {
@@ -345,7 +354,8 @@ impl Vulkan {
         Ok(*layouts.entry(buffers).or_insert(Layout { set, pipeline }))
     }
 
-    /// The pipelines of the shader sources, each with the number of buffers that it binds after its parameters.
+    /// Returns the pipeline of each shader source, from the cache if possible. Each source is paired with the
+    /// number of buffers that its shader binds after its parameters.
     pub(crate) fn pipelines(&self, sources: &[(&str, usize)]) -> Result<Vec<Arc<Pipeline>>, GpuError> {
         self.pipelines.of(sources, |source, buffers| self.compile(source, buffers))
     }
@@ -372,7 +382,7 @@ impl Vulkan {
         Ok(Pipeline { raw: pipelines[0], device: self.raw.clone() })
     }
 
-    /// Compiles a shader's source to SPIR-V.
+    /// Compiles a shader from WGSL to SPIR-V words.
     fn words(&self, source: &str) -> Result<Vec<u32>, String> {
         let traceable = if self.validation { Some(traceable(source)) } else { None };
         let source = traceable.as_deref().unwrap_or(source);
@@ -382,7 +392,8 @@ impl Vulkan {
         spv::write_vec(&module, &info, &self.spirv, None).map_err(|error| error.to_string())
     }
 
-    /// Creates a buffer of this many bytes with all usages that recordings need.
+    /// Creates a buffer of `size` bytes with all usages that recordings need, in memory of its own that suits
+    /// `purpose`. The memory is mapped unless only the device uses it.
     pub(crate) fn buffer(&self, size: usize, purpose: Use) -> Result<Buffer, GpuError> {
         use vk::BufferUsageFlags as Flags;
         let all = Flags::STORAGE_BUFFER | Flags::UNIFORM_BUFFER | Flags::TRANSFER_SRC | Flags::TRANSFER_DST;
@@ -401,7 +412,8 @@ impl Vulkan {
         }
     }
 
-    /// Allocates the memory of a buffer, from the first memory type in order of preference that has room.
+    /// Allocates and binds the memory of a buffer, in the preferred memory type that has room, and maps it
+    /// unless only the device uses it.
     fn back(&self, buffer: &mut Buffer, purpose: Use) -> Result<(), GpuError> {
         // SAFETY: the buffer exists.
         let needs = unsafe { self.raw.get_buffer_memory_requirements(buffer.raw) };
@@ -432,7 +444,8 @@ impl Vulkan {
         Err(failed("memory")(refusal))
     }
 
-    /// Makes the device's writes to a range of a buffer visible to the host. Does nothing for coherent memory.
+    /// Makes the device's writes to a range of a buffer, in bytes, visible to the host. Does nothing for
+    /// coherent memory.
     pub(crate) fn invalidate(&self, buffer: &Buffer, range: Range<usize>) -> Result<(), GpuError> {
         if buffer.is_coherent || buffer.mapped.is_null() || range.is_empty() {
             return Ok(());
@@ -444,7 +457,7 @@ impl Vulkan {
         unsafe { self.raw.invalidate_mapped_memory_ranges(&[range]) }.map_err(failed("memory"))
     }
 
-    /// Frees a buffer.
+    /// Frees a buffer and its memory.
     ///
     /// # Safety
     ///
@@ -457,7 +470,8 @@ impl Vulkan {
         }
     }
 
-    /// Runs a complete command buffer once and waits for it. After an error, the device is idle.
+    /// Submits a complete command buffer to the first queue and waits until it has executed. After an error,
+    /// all queues are idle.
     pub(crate) fn run(&self, commands: vk::CommandBuffer) -> Result<(), GpuError> {
         let fence = self.fence()?;
         let (fences, buffers) = ([fence], [commands]);
@@ -474,7 +488,7 @@ impl Vulkan {
         waited.map_err(failed("the queue")).and(kept)
     }
 
-    /// An unsignalled fence for a submission.
+    /// Returns an unsignalled fence for a submission, either one that [`Vulkan::keep`] has kept or a new one.
     pub(crate) fn fence(&self) -> Result<vk::Fence, GpuError> {
         if let Some(fence) = self.fences.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop() {
             return Ok(fence);
@@ -512,7 +526,8 @@ impl Vulkan {
 }
 
 impl Buffer {
-    /// A range of the bytes in host memory; empty if the memory is not mapped or the range is invalid.
+    /// Returns a range, in bytes, of the buffer's mapped memory. Empty if the memory is not mapped or the
+    /// range is out of bounds.
     ///
     /// # Safety
     ///
@@ -525,7 +540,8 @@ impl Buffer {
         unsafe { std::slice::from_raw_parts(self.mapped.add(range.start), range.len()) }
     }
 
-    /// A mutable range of the bytes in host memory; empty if the memory is not mapped or the range is invalid.
+    /// Returns a mutable range, in bytes, of the buffer's mapped memory. Empty if the memory is not mapped or
+    /// the range is out of bounds.
     ///
     /// # Safety
     ///
@@ -555,7 +571,9 @@ impl Drop for Vulkan {
     }
 }
 
-/// The options of the SPIR-V writer. Bounds checks are disabled, since no shader accesses memory out of bounds.
+/// Returns the options of the SPIR-V writer for a device of this Vulkan version. `dot` tells whether the
+/// device supports integer dot products. Bounds checks are not generated, since no shader accesses memory out
+/// of bounds.
 fn options(version: u32, limits: &DeviceLimits, dot: bool) -> spv::Options<'static> {
     use spv::Capability as C;
     let mut capabilities = vec![C::Shader, C::Matrix];

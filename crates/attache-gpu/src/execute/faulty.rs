@@ -1,5 +1,5 @@
-//! Fault injection: a wrapper whose recordings fail as if the device were lost or out of memory. Tests ask for it when
-//! they open the device.
+//! Fault injection for tests: a wrapper around an interface, whose recordings fail as if the device were lost
+//! or out of memory. It is used if the device was opened with a fault.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,7 +8,7 @@ use crate::device::{Device, FaultPoint, Planted};
 use crate::kernel::{DeviceLimits, GpuError, GpuErrorKind};
 use crate::plan::{Plan, WeightSource};
 
-/// Fails if the device's injected fault is due at this point.
+/// Counts an attempt of the operation `point`, and fails if the device's injected fault is due.
 fn pass(device: &Device, point: FaultPoint) -> Result<(), GpuError> {
     let Some(Planted { fault, met }) = device.fault().filter(|planted| planted.fault.point == point) else {
         return Ok(());
@@ -22,7 +22,7 @@ fn pass(device: &Device, point: FaultPoint) -> Result<(), GpuError> {
     }))
 }
 
-/// An interface whose recordings fail at the injected fault.
+/// Wraps an interface so that the operations of its recordings fail with the device's injected fault.
 pub(super) struct Faulty {
     pub(super) device: Device,
     pub(super) inner: Box<dyn Interface>,

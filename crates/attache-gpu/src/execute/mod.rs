@@ -1,7 +1,8 @@
-//! Execution: a plan becomes a recording, which runs again and again.
+//! Execution: an interface records a plan for a device, and the recording is run any number of times.
 //!
-//! [`Interface`] and [`Recording`] separate plans from the ways to run them. The wgpu encoder implements both for every
-//! device, and replay implements them for Vulkan. A further interface to GPUs is a further implementation of the two.
+//! Two traits, [`Interface`] and [`Recording`], separate plans from the ways to run them. The wgpu encoder
+//! implements both for every device, and replay implements both for Vulkan. Another way to run plans on GPUs
+//! would implement both as well.
 
 mod encoder;
 mod faulty;
@@ -25,25 +26,28 @@ use replay::Replay;
 pub use roofline::DevicePeaks;
 pub use session::{Session, SessionReport};
 
-/// Maximum number of submissions of one recording that are under way at once.
+/// Maximum number of pending submissions of one recording through wgpu, or of one stream of a replayed
+/// recording.
 const MAX_PENDING: usize = 64;
 
-/// An interface through which a device runs plans.
+/// A way to run plans on a device. It turns plans into recordings.
 pub trait Interface {
-    /// The limits that a plan must keep to.
+    /// Returns the limits of the device that a plan for this interface must keep to.
     fn limits(&self) -> &DeviceLimits;
 
-    /// Whether a dispatch must not read the buffer that it writes, not even at other offsets.
+    /// Whether a dispatch must not read the buffer that it writes, not even in another range.
     fn keeps_apart(&self) -> bool;
 
-    /// Whether recordings can be timed.
+    /// Whether recordings can be timed ([`Runs::timed`]).
     fn has_timestamps(&self) -> bool;
 
-    /// Allocates the buffers of a plan, uploads its constants, makes its pipelines and records its commands.
+    /// Makes a recording of a plan: allocates its buffers, uploads its constants, creates its pipelines and
+    /// records its commands. Also returns what the recording cost.
     ///
     /// # Errors
     ///
-    /// Fails if the device is out of memory, is lost, or lacks timestamps that `runs` asks for.
+    /// Fails if the device is out of memory, is lost, does not support a buffer as large as one of the
+    /// plan's, or lacks timestamps that `runs` asks for.
     fn record(
         &self,
         plan: &Plan,
@@ -55,52 +59,57 @@ pub trait Interface {
 /// A plan that is ready to run. Each slot ([`Runs::slots`]) has memory for the inputs and outputs of one run, so that
 /// the runs of several slots can be under way at once. A run sees the inputs that its slot had when it was submitted.
 pub trait Recording: Send {
-    /// Sets an input to bytes in the device's format. Waits for runs of the slot that still read the previous ones.
+    /// Sets an input of a slot to bytes in the device's format. Runs of the slot that were submitted before
+    /// use the previous bytes; if they are pending, the call may wait for them.
     ///
     /// # Errors
     ///
     /// Fails if the device fails or is lost.
     fn write(&mut self, slot: usize, input: usize, bytes: &[u8]) -> Result<(), GpuError>;
 
-    /// The memory of an input, for the host to write in the device's format. Waits for runs of the slot that still read
-    /// it. `None` if the host cannot access the device's memory. Reading it may be very slow.
+    /// Returns the memory of an input of a slot, which the host then writes in the device's format. Waits for
+    /// runs of the slot that still read the input. `None` if the host cannot access the device's memory.
+    /// Reading the memory may be very slow.
     ///
     /// # Errors
     ///
     /// Fails if the device fails or is lost.
     fn input_mut(&mut self, slot: usize, input: usize) -> Result<Option<&mut [u8]>, GpuError>;
 
-    /// Copies an input's current bytes back through the device.
+    /// Copies the current bytes of an input of a slot from the device to `bytes`, and waits for the copy.
     ///
     /// # Errors
     ///
-    /// Fails if the device fails or is lost.
+    /// Fails if the device fails or is lost, or if the host cannot access its memory, so that
+    /// [`Recording::input_mut`] returns `None`.
     fn read_input(&mut self, slot: usize, input: usize, bytes: &mut [u8]) -> Result<(), GpuError>;
 
-    /// Starts a run on the slot's inputs. The outputs are copied to the host only if `is_read`.
+    /// Starts a run on the slot's inputs. `is_read` tells whether the outputs of the run are copied to the
+    /// host.
     ///
     /// # Errors
     ///
     /// Fails if the device fails or is lost.
     fn submit(&mut self, slot: usize, is_read: bool) -> Result<(), GpuError>;
 
-    /// Waits for the slot's last run. Its outputs may still be on their way to the host.
+    /// Waits for the slot's last run. Parts of its outputs may still be on their way to the host afterwards.
     ///
     /// # Errors
     ///
     /// Fails if the device fails or is lost.
     fn wait(&mut self, slot: usize) -> Result<(), GpuError>;
 
-    /// The bytes of an output in the device's format: those that have arrived, which are at least `least`, or all,
-    /// possibly followed by padding. `None` unless the slot's last run was submitted with `is_read` and waited for.
+    /// Returns the bytes of an output of the slot's last run, in the device's format, that have arrived on
+    /// the host. Waits until these are at least `least` bytes, or the whole output, which padding may follow.
+    /// `None` unless the run was submitted with `is_read` and waited for.
     ///
     /// # Errors
     ///
     /// Fails if the device fails or is lost.
     fn output(&self, slot: usize, output: usize, least: usize) -> Result<Option<&[u8]>, GpuError>;
 
-    /// Copies an output, after each further run, to memory on the device from which other recordings can take it.
-    /// `None` if that is not supported.
+    /// Lets other recordings take an output: after each further run, the output is copied to shared memory on
+    /// the device. Returns a handle to that memory, or `None` if sharing is not supported.
     ///
     /// # Errors
     ///
@@ -109,8 +118,9 @@ pub trait Recording: Send {
         Ok(None)
     }
 
-    /// Copies an input, before each further run, from a value that another recording shares. False if that is not
-    /// supported. The runs of the other recording must be submitted first.
+    /// Takes an input from an output that another recording shares: before each further run, the input is
+    /// copied from the shared memory. Each run must be submitted after the run of the other recording that
+    /// computes the output. Returns whether taking the input is supported; if not, nothing changes.
     ///
     /// # Errors
     ///
@@ -119,7 +129,8 @@ pub trait Recording: Send {
         Ok(false)
     }
 
-    /// Stops copying these outputs to the host.
+    /// Stops copying the outputs with these indices to the host. Recordings that do not support this continue
+    /// to copy them.
     ///
     /// # Errors
     ///
@@ -128,24 +139,26 @@ pub trait Recording: Send {
         Ok(())
     }
 
-    /// Waits for the last run, of which there must be one, and returns the time of each dispatch.
+    /// Waits for the last run and returns the time of each of its dispatches. There must have been a run.
     ///
     /// # Errors
     ///
-    /// Fails unless the recording is timed ([`Runs::timed`]).
+    /// Fails unless the recording is timed ([`Runs::timed`]), or if the device fails or is lost.
     fn times(&mut self) -> Result<Times, GpuError>;
 }
 
-/// How a recording will run.
+/// How the plan of a recording is going to be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Runs {
-    /// Number of slots, at least 1: runs with inputs of their own that can be under way at once.
+    /// Number of slots, at least 1. Each slot has memory for the inputs and outputs of one run, so this many
+    /// runs with different inputs can be pending at once.
     pub slots: usize,
-    /// Whether each run records timestamps before and after every dispatch. Timestamps slow a run down.
+    /// Whether each run records timestamps before and after every dispatch, for [`Recording::times`].
+    /// Timestamps slow a run down.
     pub timed: bool,
 }
 
-/// The cost of recording a plan.
+/// The time that recording a plan took, and the device memory of its constants.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RecordingCost {
     /// Milliseconds spent on making pipelines.
@@ -164,22 +177,22 @@ pub type SharedValue = Arc<dyn Any + Send + Sync>;
 pub struct Times {
     /// The time of each dispatch, in order.
     pub spans: Vec<Span>,
-    /// The number of barriers between dispatches, if it is known.
+    /// The number of barriers between the dispatches of a run; `None` if the interface does not know it.
     pub barriers: Option<usize>,
 }
 
 /// The time of a dispatch, in nanoseconds since the first dispatch of its run began.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Span {
-    /// When all earlier commands had ended.
+    /// The time at which all earlier commands had ended, in nanoseconds since the run's first dispatch began.
     pub begin: f64,
-    /// When the dispatch had ended.
+    /// The time at which the dispatch had ended, in nanoseconds since the run's first dispatch began.
     pub end: f64,
 }
 
 impl Span {
-    /// Converts the ticks at the begin and the end of each dispatch. The counter has `bits` bits, and a tick takes so
-    /// many `nanoseconds`.
+    /// Converts timestamps in ticks, two for each dispatch, at its beginning and its end, to spans. The
+    /// counter wraps around after `bits` bits, and a tick takes `nanoseconds` nanoseconds.
     fn of_ticks(ticks: &[u64], bits: u32, nanoseconds: f64) -> Vec<Self> {
         let mask = u64::MAX >> (64 - bits.clamp(1, 64));
         let start = ticks.first().copied().unwrap_or_default();
@@ -189,7 +202,8 @@ impl Span {
     }
 }
 
-/// The interface to a device for a submission method. If a test asked for a fault, its recordings fail.
+/// Returns the interface that runs plans on a device with a submission method. If the device was opened with
+/// a fault to inject, operations of the interface and its recordings fail accordingly.
 ///
 /// # Errors
 ///
@@ -210,7 +224,8 @@ pub fn interface(device: &Device, submission: Submission) -> Result<Box<dyn Inte
     })
 }
 
-/// The parameters of all dispatches in one block, each at an aligned offset. Also returns the offset and size of each.
+/// Returns a block of bytes with the parameters of all dispatches, each at an aligned offset and padded to 16
+/// bytes. Also returns the offset and the size in bytes of each dispatch's parameters.
 fn params(plan: &Plan) -> (Vec<u8>, Vec<(usize, usize)>) {
     let (mut block, mut ranges) = (Vec::new(), Vec::with_capacity(plan.dispatches.len()));
     for dispatch in &plan.dispatches {
@@ -223,7 +238,7 @@ fn params(plan: &Plan) -> (Vec<u8>, Vec<(usize, usize)>) {
     (block, ranges)
 }
 
-/// The error of a device without timestamps.
+/// Returns the error for a device or a recording without timestamps.
 fn no_timestamps() -> GpuError {
     GpuError::new(GpuErrorKind::Unsupported, "the device has no timestamps that would tell when a dispatch begins")
 }

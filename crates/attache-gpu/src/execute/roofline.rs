@@ -1,8 +1,9 @@
 //! Measurement of a device's peak memory bandwidth and peak arithmetic rates.
 //!
-//! The *roofline* of a dispatch is the minimum of the peak arithmetic rate and of the peak bandwidth times the
-//! operations per byte. No shader executes its operations faster. Each peak is measured with a shader that does nothing
-//! else, which is recorded and timed like the shaders of a network. The fastest of several dispatches counts.
+//! The *roofline* of a dispatch is the minimum of the peak arithmetic rate and of the peak bandwidth times
+//! the operations per byte. No shader can execute its operations at a higher rate. Each peak is measured with
+//! a shader that only copies memory or only computes. The shader is recorded and timed like the shaders of a
+//! network, and the fastest of several dispatches determines the peak.
 
 use super::{Runs, interface};
 use crate::device::{Device, Submission};
@@ -12,33 +13,37 @@ use crate::plan::{BoundRange, BufferRange, Dispatch, Plan, PlanBuffer};
 /// The measured peak rates of a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DevicePeaks {
-    /// Bytes read plus bytes written per second by a copy from memory to memory.
+    /// Bytes read plus bytes written per second by a copy from one buffer to another.
     pub bytes_per_second: f64,
     /// f32 operations per second. A multiply-add counts as two.
     pub operations_per_second: f64,
-    /// The same for cooperative matrices: f16 matrices with f32 accumulation. `None` if the device has none.
+    /// Operations per second with cooperative matrices, f16 matrices with f32 accumulation. A multiply-add
+    /// counts as two. `None` if the device has no cooperative matrices.
     pub matrix_operations_per_second: Option<f64>,
 }
 
-/// Invocations of a work group, which every device allows.
+/// Number of invocations of a work group, except with cooperative matrices. Every device allows this many.
 const GROUP: usize = 128;
 
-/// Number of dispatches, of which the fastest counts.
+/// Number of dispatches of each measurement. The fastest one determines the peak.
 const REPEATS: usize = 8;
 
-/// Number of vectors of four f32 elements that an invocation copies, or multiplies and adds independently.
+/// Number of vectors of four f32 elements that an invocation copies, or to which it applies independent
+/// multiply-adds.
 const UNITS: usize = 8;
 
-/// Number of multiply-adds of each of those vectors in one iteration of the loop.
+/// Number of multiply-adds of each vector in one iteration of the loop.
 const UNROLLED: usize = 4;
 
-/// Numbers of left and right matrices of a subgroup, which multiplies each left one by each right one, and the number
-/// of rows and columns of each matrix.
+/// Number of left matrices of a subgroup, which multiplies each of them by each of its right matrices.
 const LEFT: usize = 2;
+/// Number of right matrices of a subgroup.
 const RIGHT: usize = 4;
+/// Number of rows, and of columns, of each matrix.
 const EXTENT: usize = 16;
 
-/// Nanoseconds that a dispatch of arithmetic should take, so that the time to start it does not matter.
+/// Nanoseconds that a dispatch of arithmetic should take, so that the time to start the dispatch is
+/// negligible.
 const LONG: f64 = 1e6;
 
 impl DevicePeaks {
@@ -65,7 +70,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Measures the bytes per second of a copy.
+    /// Measures the bytes read plus bytes written per second by a copy.
     fn copy(&self) -> Result<f64, GpuError> {
         // On hardware, much more than the caches hold, unless the limits or the memory of the device are smaller.
         let most = if self.device.adapter().is_software { 8 << 20 } else { 512 << 20 };
@@ -80,22 +85,23 @@ impl Bench<'_> {
         }
     }
 
-    /// Measures the f32 operations per second.
+    /// Measures the f32 operations per second. A multiply-add counts as two.
     fn arithmetic(&self) -> Result<f64, GpuError> {
         let groups = if self.device.adapter().is_software { 8 } else { 8192 };
         let operations = 2 * groups * GROUP * UNITS * 4 * UNROLLED;
         self.rate(operations, |loops| multiplying(self.space(), groups, loops))
     }
 
-    /// Measures the operations per second of cooperative matrices.
+    /// Measures the operations per second of cooperative matrices. A multiply-add counts as two.
     fn matrices(&self) -> Result<f64, GpuError> {
         let groups = 8192;
         let operations = 2 * groups * LEFT * RIGHT * EXTENT.pow(3);
         self.rate(operations, |loops| multiplying_matrices(self.space(), groups, loops))
     }
 
-    /// Measures the operations per second of a plan with this many operations per iteration. Increases the number of
-    /// iterations until a dispatch takes long enough.
+    /// Measures the operations per second of a plan. `plan` makes the plan for a number of iterations, each
+    /// of which executes `operations` operations. Increases the number of iterations until a dispatch takes
+    /// long enough.
     fn rate(&self, operations: usize, plan: impl Fn(u32) -> Plan) -> Result<f64, GpuError> {
         let (mut loops, most) = (8, 1 << 16);
         loop {
@@ -107,8 +113,8 @@ impl Bench<'_> {
         }
     }
 
-    /// Nanoseconds of the fastest dispatch of a plan in its second run. The first run brings the device out of its idle
-    /// state.
+    /// Runs a plan twice and returns the nanoseconds of the fastest dispatch of the second run. The first run
+    /// brings the device out of its idle state.
     fn fastest(&self, plan: &Plan) -> Result<f64, GpuError> {
         let (mut recording, _) =
             interface(self.device, self.submission)?.record(plan, &Vec::new(), Runs { slots: 1, timed: true })?;
@@ -119,14 +125,15 @@ impl Bench<'_> {
         fastest.ok_or_else(|| GpuError::new(GpuErrorKind::Failed, "the device's timestamps stand still"))
     }
 
-    /// The address space of the parameters. They are always in a buffer, never constants in the shader, so that every
-    /// number of iterations uses the same shader.
+    /// Returns the WGSL address space of the parameters. They are always in a buffer, never constants in the
+    /// shader, so that plans of all numbers of iterations have the same shader.
     fn space(&self) -> &'static str {
         self.device.limits().params.space().unwrap_or("uniform")
     }
 }
 
-/// Each invocation copies several vectors. Adjacent invocations copy adjacent vectors.
+/// Returns a plan in which each invocation copies [`UNITS`] vectors. Adjacent invocations copy adjacent
+/// vectors.
 fn copying(space: &str, groups: usize) -> Plan {
     let stride = groups * GROUP;
     let source = format!(
@@ -139,8 +146,8 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {{\n{}{}}}\n",
     plan(source, vec![stride as u32], [stride * UNITS * 4; 2], groups)
 }
 
-/// Each invocation multiplies and adds independent values in registers, and writes one element so that the compiler
-/// cannot remove the work.
+/// Returns a plan in which each invocation applies `loops` iterations of independent multiply-adds to vectors
+/// in registers. It writes one element, so that the compiler cannot remove the arithmetic.
 fn multiplying(space: &str, groups: usize, loops: u32) -> Plan {
     let source = format!(
         "{}@compute @workgroup_size({GROUP})
@@ -158,7 +165,8 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {{
     plan(source, vec![loops, 0.5f32.to_bits(), 0.25f32.to_bits()], [4, groups * GROUP], groups)
 }
 
-/// Each work group is one subgroup, which multiplies the same few matrices in each iteration and writes their sums.
+/// Returns a plan in which each work group is one subgroup, which multiplies the same few matrices in each of
+/// `loops` iterations, accumulates the products, and writes the accumulated matrices.
 fn multiplying_matrices(space: &str, groups: usize, loops: u32) -> Plan {
     let area = EXTENT * EXTENT;
     let load = |name: &str, role: char, count: usize, from: usize| {
@@ -188,12 +196,13 @@ fn main(@builtin(workgroup_id) group: vec3<u32>) {{
     plan(source, vec![loops], elements, groups)
 }
 
-/// Concatenates this many lines.
+/// Concatenates `count` lines of WGSL.
 fn each(count: usize, line: impl Fn(usize) -> String) -> String {
     (0..count).map(line).collect()
 }
 
-/// The bindings of a shader that reads one array and writes another.
+/// Returns the WGSL declarations of a shader's bindings: the parameters, an array of `read` elements that it
+/// reads, and an array of `written` elements that it writes.
 fn bindings(space: &str, read: &str, written: &str) -> String {
     format!(
         "@group(0) @binding(0) var<{space}> params: array<vec4<u32>, 1>;
@@ -202,13 +211,13 @@ fn bindings(space: &str, read: &str, written: &str) -> String {
     )
 }
 
-/// Whether the error may disappear with a smaller buffer.
+/// Whether a measurement that failed with this error may succeed with smaller buffers.
 fn too_large(error: &GpuError) -> bool {
     matches!(error.kind(), GpuErrorKind::OutOfMemory | GpuErrorKind::Unsupported)
 }
 
-/// A plan that dispatches one shader several times. `elements` are the numbers of 4-byte elements of the buffers that
-/// it reads and writes.
+/// Returns a plan that dispatches one shader [`REPEATS`] times. `elements` are the numbers of 4-byte elements
+/// of the buffer that it reads and of the buffer that it writes; `groups` is the number of work groups.
 fn plan(source: String, params: Vec<u32>, elements: [usize; 2], groups: usize) -> Plan {
     let bytes = elements.map(|elements| elements * 4);
     let bound = |bank: usize, writes: bool| {

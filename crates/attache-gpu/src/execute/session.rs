@@ -10,7 +10,7 @@ use crate::device::{Device, Submission};
 use crate::kernel::{GpuError, GpuErrorKind, Precision};
 use crate::plan::{DispatchCost, Plan, PlanReport};
 
-/// Maximum number of slots of a session. Each has memory of its own for inputs and outputs.
+/// Maximum number of slots of a session. Each slot has its own memory for inputs and outputs.
 const MAX_SLOTS: usize = 64;
 
 /// A program that is ready to run on a device. Methods without a slot use slot 0.
@@ -23,16 +23,17 @@ pub struct Session {
     ran: bool,
 }
 
-/// The cost of preparing a session, and its size.
+/// The time that preparing a session took, its kernel variants, and its memory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionReport {
     /// Number of dispatches of one run.
     pub dispatches: usize,
-    /// The variants of those dispatches.
+    /// The names of the kernel variants that generated the dispatches.
     pub variants: BTreeSet<&'static str>,
-    /// Other variants that apply to some of the kernels.
+    /// The names of the variants that apply to some kernel for which another variant was chosen.
     pub alternatives: BTreeSet<&'static str>,
-    /// Bytes of the banks of intermediate values.
+    /// Bytes of the banks of intermediate values of one run. Replay may allocate them several times, for
+    /// concurrent runs.
     pub arena_bytes: usize,
     /// The largest number of bytes of intermediate values that are live at one kernel.
     pub arena_lower_bound_bytes: usize,
@@ -45,7 +46,7 @@ pub struct SessionReport {
 }
 
 impl Session {
-    /// Prepares a program.
+    /// Plans a program and records the plan on a device, with one slot.
     ///
     /// # Errors
     ///
@@ -60,7 +61,8 @@ impl Session {
         Self::on(&*interface(device, submission)?, program, precision, Runs { slots: 1, timed: false })
     }
 
-    /// Prepares a program whose runs record timestamps for [`Session::times`]. Timestamps slow a run down.
+    /// Prepares a program like [`Session::new`], so that each run records timestamps for [`Session::times`].
+    /// Timestamps slow a run down.
     ///
     /// # Errors
     ///
@@ -74,7 +76,8 @@ impl Session {
         Self::on(&*interface(device, submission)?, program, precision, Runs { slots: 1, timed: true })
     }
 
-    /// Prepares a program with several slots, so that several runs can be under way at once.
+    /// Prepares a program like [`Session::new`], with `slots` slots, at least 1, so that several runs can be
+    /// pending at once.
     ///
     /// # Errors
     ///
@@ -89,7 +92,8 @@ impl Session {
         Self::on(&*interface(device, submission)?, program, precision, Runs { slots: slots.max(1), timed: false })
     }
 
-    /// Prepares a program for an interface to a device.
+    /// Plans a program and records the plan through an interface to a device, with the slots and timestamps
+    /// that `runs` asks for.
     ///
     /// # Errors
     ///
@@ -101,24 +105,26 @@ impl Session {
         }
         let mut report = PlanReport::new(program, precision, interface.limits(), interface.keeps_apart())?;
         let plan = report.plan()?;
-        // Every test proves that recordings need nothing that a stored plan lacks.
+        // Debug builds record the plan as it is after serialization, so that every test shows that a stored
+        // plan lacks nothing that recordings need.
         let plan = if cfg!(debug_assertions) { Plan::from_bytes(&plan.to_bytes())? } else { plan };
         let (recording, cost) = interface.record(&plan, &report, runs)?;
         report.release_constants();
         Ok(Self { plan, report, slots: runs.slots, recording, cost, ran: false })
     }
 
-    /// The plan that is recorded.
+    /// Returns the recorded plan.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// The report on the plan. Its constants are only on the device.
+    /// Returns the report on the recorded plan. The host memory of its constants has been freed.
     pub fn plan_report(&self) -> &PlanReport {
         &self.report
     }
 
-    /// Sets an input: little-endian f32, 32-bit integers, or bytes where the plan stores bytes.
+    /// Sets an input of slot 0. `bytes` are in the device's format: little-endian f32 or 32-bit integers, or
+    /// 8-bit integers if the plan stores the input as bytes.
     ///
     /// # Errors
     ///
@@ -127,7 +133,7 @@ impl Session {
         self.write_to(0, input, bytes)
     }
 
-    /// Starts a run on the current inputs.
+    /// Starts a run on the current inputs of slot 0.
     ///
     /// # Errors
     ///
@@ -136,7 +142,8 @@ impl Session {
         self.submit_in(0, 1)
     }
 
-    /// Waits for the last run and copies its outputs, in the format of [`Session::write`].
+    /// Waits for the last run of slot 0 and copies its outputs to the slices, the n-th output to the n-th
+    /// slice, in the format of [`Session::write`].
     ///
     /// # Errors
     ///
@@ -166,8 +173,9 @@ impl Session {
         self.recording.write(slot, input, bytes)
     }
 
-    /// The memory of an input of a slot, for the host to write, possibly followed by padding. Waits for a run that
-    /// still reads it. `None` if the host cannot access the device's memory. Reading it may be very slow.
+    /// Returns the memory of an input of a slot, possibly followed by padding, which the host then writes.
+    /// Waits for a run that still reads the input. `None` if the host cannot access the device's memory.
+    /// Reading the memory may be very slow.
     ///
     /// # Errors
     ///
@@ -178,21 +186,21 @@ impl Session {
         self.recording.input_mut(slot, input)
     }
 
-    /// Copies an input's current bytes back, where [`Session::input_mut`] returned its memory. Waits for all runs under
-    /// way.
+    /// Copies the current bytes of an input of a slot to `bytes`, if [`Session::input_mut`] returns its
+    /// memory. May wait for pending runs.
     ///
     /// # Errors
     ///
-    /// Fails if there is no such slot or input, if the number of bytes is not the input's, or if the device fails or is
-    /// lost.
+    /// Fails if there is no such slot or input, if the number of bytes is not the input's, if the host cannot
+    /// access the device's memory, or if the device fails or is lost.
     pub fn read_input(&mut self, slot: usize, input: usize, bytes: &mut [u8]) -> Result<(), GpuError> {
         self.check_slot(slot)?;
         check_length("input", input, self.input_size(input)?, bytes.len())?;
         self.recording.read_input(slot, input, bytes)
     }
 
-    /// Starts `times` runs on the slot's current inputs. They may overlap, in memory of their own. The slot's outputs
-    /// are those of the last one.
+    /// Starts `times` runs on the slot's current inputs. The runs may execute concurrently, each with its own
+    /// intermediate values. Only the last run's outputs are copied to the host.
     ///
     /// # Errors
     ///
@@ -203,7 +211,7 @@ impl Session {
         (1..=times).try_for_each(|time| self.recording.submit(slot, time == times))
     }
 
-    /// Waits for the slot's last run. Its outputs may still be on their way to the host.
+    /// Waits for the slot's last run. Parts of its outputs may still be on their way to the host afterwards.
     ///
     /// # Errors
     ///
@@ -213,8 +221,9 @@ impl Session {
         self.recording.wait(slot)
     }
 
-    /// The bytes of an output of the slot's last run: those that have arrived, which are at least `least`, or all,
-    /// possibly followed by padding. `None` unless that run was waited for.
+    /// Returns the bytes of an output of the slot's last run that have arrived on the host. Waits until these
+    /// are at least `least` bytes, or the whole output, which padding may follow. `None` unless the run was
+    /// waited for.
     ///
     /// # Errors
     ///
@@ -225,13 +234,13 @@ impl Session {
         self.recording.output(slot, output, least.min(size))
     }
 
-    /// Bytes of an input in the device's format.
+    /// Returns the bytes of an input in the device's format. Fails if there is no such input.
     fn input_size(&self, input: usize) -> Result<usize, GpuError> {
         let size = self.plan.inputs.get(input).copied();
         size.ok_or_else(|| missing("input", input, self.plan.inputs.len()))
     }
 
-    /// Bytes of an output in the device's format.
+    /// Returns the bytes of an output in the device's format. Fails if there is no such output.
     fn output_size(&self, output: usize) -> Result<usize, GpuError> {
         let size = self.plan.outputs.get(output).map(|range| range.size);
         size.ok_or_else(|| missing("output", output, self.plan.outputs.len()))
@@ -244,8 +253,9 @@ impl Session {
         Err(refused(format!("there is no slot {slot}: the session has {}", self.slots)))
     }
 
-    /// Copies an output, after each further run, to memory on the device from which other sessions can take it. `None`
-    /// if that is not supported: it needs replay and a session of one slot.
+    /// Lets other sessions take an output: after each further run, the output is copied to shared memory on
+    /// the device. Returns a handle to that memory, or `None` if sharing is not supported: it needs replay
+    /// and a session of one slot.
     ///
     /// # Errors
     ///
@@ -255,8 +265,10 @@ impl Session {
         self.recording.share(output)
     }
 
-    /// Copies an input, before each further run, from an output of the same size that another session shares. The host
-    /// no longer sets it. False if that is not supported. The other session's run must be submitted first.
+    /// Takes an input from an output of the same size that another session shares: before each further run,
+    /// the input is copied from the shared memory, so the host no longer sets it. Each run must be submitted
+    /// after the run of the other session that computes the output. Returns whether taking the input is
+    /// supported; if not, nothing changes.
     ///
     /// # Errors
     ///
@@ -266,7 +278,8 @@ impl Session {
         self.recording.take(input, shared)
     }
 
-    /// Stops copying these outputs to the host. Their bytes are then undefined.
+    /// Stops copying the outputs with these indices to the host, where that is supported. Their bytes on the
+    /// host are then undefined.
     ///
     /// # Errors
     ///
@@ -275,11 +288,11 @@ impl Session {
         self.recording.keep_on_device(outputs)
     }
 
-    /// Waits for the last run and returns the time of each dispatch.
+    /// Waits for the last run and returns the time of each of its dispatches.
     ///
     /// # Errors
     ///
-    /// Fails unless the session was made with timestamps and has run.
+    /// Fails unless the session was made with timestamps and has run, or if the device fails or is lost.
     pub fn times(&mut self) -> Result<Times, GpuError> {
         if !self.ran {
             return Err(GpuError::new(GpuErrorKind::Failed, "nothing ran that could have been timed"));
@@ -287,12 +300,12 @@ impl Session {
         self.recording.times()
     }
 
-    /// The operations and bytes of each dispatch.
+    /// Returns the arithmetic operations and the memory traffic in bytes of each dispatch.
     pub fn dispatch_costs(&self) -> Vec<DispatchCost> {
         DispatchCost::of(&self.report)
     }
 
-    /// The cost of preparing the session, and its size.
+    /// Returns the time that preparing the session took, its kernel variants, and its memory.
     pub fn report(&self) -> SessionReport {
         SessionReport {
             dispatches: self.plan.dispatches.len(),
@@ -311,7 +324,7 @@ fn missing(what: &str, index: usize, count: usize) -> GpuError {
     refused(format!("there is no {what} {index}: the program has {count}"))
 }
 
-/// The error of a call with wrong arguments. Such a call changes nothing.
+/// Returns the error for a call with wrong arguments, which has changed nothing.
 fn refused(message: String) -> GpuError {
     GpuError::new(GpuErrorKind::Failed, message)
 }

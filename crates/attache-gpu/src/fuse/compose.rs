@@ -1,24 +1,30 @@
-//! Composition of a map with the kernel that computes one of its inputs: two expressions become one.
+//! Composes the expression of a map with that of the kernel that computes one of the map's inputs, so that
+//! the two can be fused.
 
 use attache_gpu_ir::{Expression, IntExpression, Primitive, Program, Scalar, ValueId};
 
 use super::MAX_SIZE;
 use crate::kernel::{Epilogue, Kernel, computed_scalar};
 
-/// Maximum nodes of a producer's integer expression that the map uses more than once.
+/// Maximum nodes of the producer's integer expression if the map uses its value more than once, since the
+/// expression is then evaluated several times.
 const MAX_REPEATED: usize = 8;
 
-/// A map fused into the producer of one of its inputs, as one expression.
+/// Composes the expression of a map that is fused into `producer`, the kernel that computes one of its
+/// inputs.
 pub(super) struct Composed<'a> {
     pub(super) producer: &'a Kernel,
-    /// For each of the map's inputs, its index among the operands; `None` if it is the producer's result.
+    /// For each of the map's inputs, its index among the fused kernel's operands; `None` if it is the
+    /// producer's output.
     pub(super) operand_indices: &'a [Option<usize>],
-    /// The input index of the first operand in the composed expression.
+    /// The input index of the fused kernel's first operand in the composed expression: 0 if the producer is a
+    /// map, otherwise 1.
     pub(super) first: usize,
 }
 
 impl Composed<'_> {
-    /// The composed expression of floats; `None` if one of the two is not of floats, or if the result is too large.
+    /// Returns the composed float expression; `None` if the map's or the producer's expression is not of
+    /// floats, or if the composed expression is too large.
     pub(super) fn float(&self, map: &Kernel) -> Option<Expression> {
         let Primitive::Map { expression, .. } = &map.primitive else { return None };
         let inner = match (&self.producer.primitive, &self.producer.epilogue) {
@@ -32,8 +38,9 @@ impl Composed<'_> {
         (composed.size() <= MAX_SIZE).then_some(composed)
     }
 
-    /// The composed expression of integers; `None` if one of the two is not of integers, if the result is too large, or
-    /// if a large producer expression would be duplicated.
+    /// Returns the composed integer expression; `None` if the map's or the producer's expression is not of
+    /// integers, if the composed expression is too large, or if a large producer expression would be
+    /// duplicated.
     pub(super) fn integer(&self, program: &Program, map: &Kernel) -> Option<IntExpression> {
         let Primitive::IntMap { expression, .. } = &map.primitive else { return None };
         let identity = IntExpression::Input(0);
@@ -57,7 +64,7 @@ impl Composed<'_> {
     }
 }
 
-/// The map with duplicate inputs removed.
+/// Removes duplicate inputs from a map, renumbers its expression accordingly, and returns the map.
 pub(super) fn read_once(mut map: Kernel) -> Kernel {
     let mut inputs: Vec<ValueId> = Vec::new();
     let indices: Vec<usize> = (map.inputs.iter())

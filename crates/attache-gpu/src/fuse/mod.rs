@@ -1,4 +1,4 @@
-//! Fusion: assigns the steps of a program to kernels, each of which runs in one dispatch.
+//! Fusion: assigns the steps of a program to kernels, each of which runs in one dispatch or in a few.
 //!
 //! These rules are applied in the order of the steps:
 //!
@@ -7,10 +7,10 @@
 //! - A depthwise convolution, or an average pool with one output pixel, becomes the prologue of the pointwise
 //!   convolution that reads it.
 //! - Data movement, and integers that are only cast to float, are fused into their consumers, which read the source.
-//! - A reshape needs no kernel.
+//! - A reshape needs no kernel, since its output shares the memory of its input.
 //!
-//! Finally, reductions and maps along the same rows are joined into one kernel. `split` is a separate pass that splits
-//! long reductions.
+//! Finally, the module `rows` joins reductions and maps along the same rows into one kernel. The module
+//! `split` is a separate pass that splits long reductions.
 
 mod compose;
 mod order;
@@ -28,11 +28,13 @@ pub(crate) use self::split::split;
 use self::views::Views;
 use crate::kernel::{DeviceLimits, Epilogue, Kernel, View};
 
-/// Maximum nodes of an expression.
+/// Maximum nodes of an expression tree that fusion composes. Kernels whose composed expression would be
+/// larger are not fused.
 const MAX_SIZE: usize = 200;
 
-/// The program's kernels, in a valid execution order. Fusion never makes a kernel bind more buffers than the limits
-/// allow. A kernel that exceeds the limit does so because its step alone needs that many.
+/// Fuses the steps of a program into kernels and returns the kernels in a valid execution order. Fusion never
+/// makes a kernel bind more buffers than the limits allow. A kernel that exceeds the limit does so because
+/// its step alone needs that many.
 pub fn fuse(program: &Program, limits: &DeviceLimits) -> Vec<Kernel> {
     let (views, kernels) = (Views::default(), Order::default());
     let mut fuser = Fuser { program, uses: uses(program), views, kernels, limits };
@@ -45,7 +47,8 @@ pub fn fuse(program: &Program, limits: &DeviceLimits) -> Vec<Kernel> {
     rows::join(program, fuser.kernels.into_kernels(), limits.max_bindings)
 }
 
-/// The number of steps that read each value. Each occurrence among the program's outputs counts as another reader.
+/// Returns for each value the number of steps that read it. Each occurrence among the program's outputs
+/// counts as another reader.
 fn uses(program: &Program) -> Vec<usize> {
     let mut uses = vec![0; program.values.len()];
     for step in &program.steps {
@@ -103,7 +106,7 @@ impl Fuser<'_> {
         self.kernels.push(kernel);
     }
 
-    /// Adds a kernel that stores the value, if it is a pending view.
+    /// Adds a kernel that computes and stores the value, if it is a pending view.
     fn store(&mut self, id: ValueId) {
         let Some((View { value, source, map }, origins)) = self.views.take(id) else { return };
         self.kernels.push(Kernel {
@@ -118,7 +121,8 @@ impl Fuser<'_> {
         });
     }
 
-    /// The kernel that computes `id`, if `id` has only one reader and is the kernel's only output.
+    /// Returns the position of the kernel that computes `id`, and the kernel, if `id` has only one reader and
+    /// is the kernel's only output.
     fn sole_producer(&self, id: ValueId) -> Option<(Position, &Kernel)> {
         let produced = matches!(self.program.value(id).source, Source::Step(_)) && self.uses[id.index()] == 1;
         produced.then(|| self.kernels.maker(id)).flatten()
@@ -158,7 +162,8 @@ impl Fuser<'_> {
         kernel.origins.sort_unstable();
         kernel.origins.dedup();
         let is_map = matches!(producer.primitive, Primitive::Map { .. } | Primitive::IntMap { .. });
-        // Each input of the map is the producer's result or an operand. Operands that are not there yet are added.
+        // Each input of the map is the producer's output or an operand. Operands that the kernel does not
+        // have yet are added.
         let operand_indices: Vec<Option<usize>> = (map.inputs.iter())
             .map(|id| {
                 let operands = if is_map { &mut kernel.inputs } else { &mut kernel.operands };
@@ -185,8 +190,9 @@ impl Fuser<'_> {
         (self.bindings(&kernel) < self.limits.max_bindings).then_some(kernel)
     }
 
-    /// The number of buffers that a kernel reads. A value that is read as two different operands is bound twice and
-    /// counts twice. With a prologue, the filters and biases of both kernels are packed into one buffer.
+    /// Returns the number of buffers that a kernel reads. A value that is read as two different operands is
+    /// bound twice and counts twice. With a prologue, the filters and biases of both kernels are packed into
+    /// one buffer.
     fn bindings(&self, kernel: &Kernel) -> usize {
         let packed = |id: &ValueId| {
             let weights = [Some(kernel), kernel.prologue.as_deref()].into_iter().flatten().flat_map(|k| &k.inputs[1..]);
@@ -198,8 +204,9 @@ impl Fuser<'_> {
         read.filter(|id| !packed(id)).count() + usize::from(kernel.prologue.is_some())
     }
 
-    /// If the kernel's first input is a plain cast of integers to float, fuses the cast: the kernel reads the integers
-    /// directly, or through the cast's view of them.
+    /// If the kernel's first input is a plain cast of integers to float, fuses the cast into the kernel,
+    /// which then reads the integers directly, or through the cast's view of them. Returns the kernel, fused
+    /// or unchanged.
     fn read_integers(&mut self, mut kernel: Kernel) -> Kernel {
         let Some((position, producer)) = self.sole_producer(kernel.inputs[0]) else { return kernel };
         if !producer.views.is_empty() && !views::reads_each_once(&kernel.primitive) {

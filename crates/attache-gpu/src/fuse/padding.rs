@@ -1,4 +1,4 @@
-//! Padding with the zero point becomes the padding of the convolution that reads it.
+//! Fuses padding with the data's zero point into the convolution that reads the padded data.
 
 use attache_gpu_ir::{IndexMap, Primitive};
 
@@ -6,8 +6,8 @@ use super::Fuser;
 use crate::kernel::Kernel;
 
 impl Fuser<'_> {
-    /// If the convolution's data is padded with its zero point along height and width, makes that padding the
-    /// convolution's own.
+    /// If the convolution's data is padded with its zero point along height and width, adds that padding to
+    /// the convolution's own, and makes the convolution read the data without padding.
     pub(super) fn absorb_padding(&self, kernel: &mut Kernel) {
         if kernel.inputs[1..].contains(&kernel.inputs[0]) {
             return;
@@ -25,7 +25,8 @@ impl Fuser<'_> {
     }
 }
 
-/// The rows and columns of padding before the image, if the map only pads the two middle axes with `zero`.
+/// Returns the rows of padding above the image and the columns to its left, if the map only pads the two
+/// middle axes with `zero`; otherwise `None`.
 fn padding_with(zero: f32, map: &IndexMap, input: &[usize]) -> Option<[usize; 2]> {
     let shifts = map.shifts()?;
     let grows = |axis: usize| shifts[axis] >= 0 && map.output[axis] as i64 >= shifts[axis] + input[axis] as i64;

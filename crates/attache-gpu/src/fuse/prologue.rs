@@ -1,5 +1,6 @@
-//! Prologues. If only a pointwise convolution reads the result of a small kernel, the convolution computes that result
-//! where it would have loaded it, and the result is never stored.
+//! Fusion of prologues. If only a pointwise convolution reads the output of a small kernel, that kernel
+//! becomes the convolution's prologue: the convolution computes the elements where it would otherwise load
+//! them, and they are never stored in device memory.
 
 use attache_gpu_ir::{Primitive, Scalar, Source, Step, ValueId, Window, WindowKind};
 
@@ -15,7 +16,8 @@ const MAX_POOLED: usize = 64;
 /// Bytes of work-group memory that a prologue requires.
 const WORK_GROUP_BYTES: usize = 16384;
 
-/// Minimum output pixels of a quantized convolution with a prologue: each work group computes this many.
+/// Minimum output pixels of a quantized convolution with a prologue, since each work group computes this
+/// many.
 const FEW_POSITIONS: usize = 4;
 
 /// Maximum channels of a quantized prologue. Work-group memory stages four pixels of this many one-byte channels, each
@@ -23,8 +25,9 @@ const FEW_POSITIONS: usize = 4;
 const MAX_BYTES: usize = WORK_GROUP_BYTES / 4 - 4;
 
 impl Fuser<'_> {
-    /// Fuses the producer of a pointwise convolution's data as its prologue, if nothing else reads that data. The
-    /// producer is a depthwise convolution or an average pool with one output pixel.
+    /// Fuses the producer of a pointwise convolution's data as its prologue, if nothing else reads that data.
+    /// The producer is a depthwise convolution or an average pool with one output pixel. Returns the
+    /// convolution, fused or unchanged.
     pub(super) fn fuse_prologue(&mut self, mut kernel: Kernel) -> Kernel {
         let made = self.unreshaped(kernel.inputs[0]);
         let Some((position, first)) = self.sole_producer(made) else { return kernel };
@@ -66,8 +69,9 @@ impl Fuser<'_> {
         kernel.inputs[1..].iter().all(constant)
     }
 
-    /// Whether the kernel is a convolution of byte data with a constant filter of bytes and constant bias, with few
-    /// enough channels to be staged in the work-group memory of any device.
+    /// Whether the kernel is a convolution of byte data with a constant filter of bytes and a constant bias,
+    /// with a data zero point that fits a signed byte, and with few enough channels to be staged in the
+    /// work-group memory of any device.
     fn is_of_bytes(&self, kernel: &Kernel) -> bool {
         let Primitive::Convolution(convolution) = &kernel.primitive else { return false };
         let (data, filter) = (self.program.value(kernel.inputs[0]), self.program.value(kernel.inputs[1]));
@@ -79,7 +83,8 @@ impl Fuser<'_> {
             && data.shape[3] <= MAX_BYTES
     }
 
-    /// Whether the kernel is a pointwise convolution with one group and a constant filter.
+    /// Whether the kernel is a pointwise convolution with one group and a constant filter that can have a
+    /// prologue: of floats, or of bytes with at least [`FEW_POSITIONS`] output pixels.
     fn is_plain_pointwise(&self, kernel: &Kernel) -> bool {
         let Primitive::Convolution(convolution) = &kernel.primitive else { return false };
         let [data, filter] = [0, 1].map(|input| self.program.shape(kernel.inputs[input]));
@@ -90,15 +95,16 @@ impl Fuser<'_> {
             && (self.is_of_floats(kernel) || (self.is_of_bytes(kernel) && positions >= FEW_POSITIONS))
     }
 
-    /// The value at the start of the chain of reshapes that ends in `id`, if it has the same shape as `id` and nothing
-    /// else reads the values in between; otherwise `id`.
+    /// Returns the value at the start of the chain of reshapes that ends in `id`, if it has the same shape as
+    /// `id` and only the chain reads the values in between; otherwise `id`.
     fn unreshaped(&self, id: ValueId) -> ValueId {
         let at = self.reshaped_from(id).last().unwrap_or(id);
         if self.program.shape(at) == self.program.shape(id) { at } else { id }
     }
 
-    /// The value, the input of its reshape, the input of that one's reshape and so on, as long as nothing else reads
-    /// them.
+    /// Returns an iterator over `id`, the input of the reshape that computes it, the input of the reshape
+    /// before that, and so on. It ends at a value that is not computed by a reshape or that has several
+    /// readers.
     fn reshaped_from(&self, id: ValueId) -> impl Iterator<Item = ValueId> {
         std::iter::successors(Some(id), |at| match self.program.value(*at).source {
             Source::Step(step) if self.uses[at.index()] == 1 => {

@@ -1,9 +1,10 @@
-//! Joins chains of reductions and maps along the same rows into one kernel. A normalisation becomes one dispatch.
+//! Joins chains of reductions and maps along the same rows into one kernel, so that a normalization becomes
+//! one dispatch.
 //!
-//! A chain begins with a reduction. It includes kernels that read its results, as long as these are reductions of the
-//! same rows, maps of per-row values or maps of the rows' elements. It also includes maps that only compute the input
-//! of one of its reductions. The result of a map of elements is not stored, but computed wherever it is needed,
-//! repeatedly if necessary.
+//! A chain begins with a reduction. It includes kernels that read its results, as long as these are
+//! reductions of the same rows, maps of per-row values or maps of the rows' elements. It also includes maps
+//! that only compute the input of one of its reductions. The output of a map of elements is not stored, but
+//! computed wherever it is needed, repeatedly if necessary.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -14,17 +15,18 @@ use attache_gpu_ir::{Expression, Primitive, Program, RowStep, Rows, Scalar, Valu
 use super::{MAX_SIZE, split};
 use crate::kernel::{Epilogue, Kernel, View};
 
-/// Maximum kernels of one chain.
+/// Maximum kernels of one chain, without the maps that only compute the input of a reduction.
 const MAX_MEMBERS: usize = 32;
 
 /// Maximum elements of a row in a joined kernel, since one work group would take too long for longer rows. Longer rows
 /// are joined only if they are split into parts, or if the kernel has a single fold and one result for each row.
 const MAX_EXTENT: usize = 16384;
 
-/// Input index that stands for the result of a chain's first step while the chain is built.
+/// Input index of the result of a chain's first step while the chain is built. The results of later steps
+/// follow.
 const MADE: usize = 1 << 16;
 
-/// The kernels, with chains joined.
+/// Joins each chain among the kernels into one kernel. Returns all kernels in execution order.
 pub(super) fn join(program: &Program, kernels: Vec<Kernel>, max_bindings: usize) -> Vec<Kernel> {
     let mut chains = Chains::new(program, kernels, max_bindings);
     for start in 0..chains.kernels.len() {
@@ -36,11 +38,12 @@ pub(super) fn join(program: &Program, kernels: Vec<Kernel>, max_bindings: usize)
 struct Chains<'a> {
     program: &'a Program,
     kernels: Vec<Option<Kernel>>,
-    /// For each value, the kernels that read it.
+    /// For each value, the indices of the kernels that read it.
     readers: Vec<BTreeSet<usize>>,
-    /// For each value, the kernel that computes it.
+    /// For each value, the index of the kernel that computes it.
     makers: Vec<Option<usize>>,
-    /// Whether each value is an output of the program or the input of a reshape, so that it has to be stored.
+    /// For each value, whether it is an output of the program or the input of a reshape, so that it has to be
+    /// stored.
     is_seen: Vec<bool>,
     max_bindings: usize,
 }
@@ -68,7 +71,8 @@ impl<'a> Chains<'a> {
         self.kernels[index].as_ref().expect("a kernel that was joined is read by nobody")
     }
 
-    /// Joins the longest chain that begins with this kernel.
+    /// Joins the longest chain that begins with the kernel `start`. Does nothing if the kernel begins no
+    /// chain.
     fn join_from(&mut self, start: usize) {
         let Some(axes) = self.kernels[start].as_ref().and_then(|kernel| folded_axes(self.program, kernel)) else {
             return;
@@ -96,7 +100,7 @@ impl<'a> Chains<'a> {
         }
     }
 
-    /// The kernels that may form the chain, in order.
+    /// Returns the indices of the kernels that may form the chain beginning with `start`, in execution order.
     fn members(&self, start: usize, shape: &Shape, axes: &Range<usize>) -> Vec<usize> {
         let mut members = vec![start];
         let readers = |index: usize| self.kernel(index).outputs.iter().flat_map(|id| &self.readers[id.index()]);
@@ -111,7 +115,7 @@ impl<'a> Chains<'a> {
         members
     }
 
-    /// Whether a kernel can be part of a chain along these axes of this shape.
+    /// Whether a kernel can be part of a chain whose rows extend along these axes of this shape.
     fn fits(&self, kernel: &Kernel, shape: &Shape, axes: &Range<usize>) -> bool {
         let reads_floats = kernel.reads().all(|id| self.program.value(id).scalar == Scalar::F32);
         let Primitive::Map { shape: output, .. } = &kernel.primitive else {
@@ -121,7 +125,8 @@ impl<'a> Chains<'a> {
         reads_floats && (output == shape || *output == folded(shape, axes))
     }
 
-    /// The members and the maps that only compute the input of a reduction among them, in order.
+    /// Returns the members of a chain and the maps that only compute the input of a reduction among them, in
+    /// execution order.
     fn with_sources(&self, members: &[usize], shape: &Shape) -> Vec<usize> {
         let source = |index: &usize| {
             let kernel = self.kernel(*index);
@@ -136,7 +141,8 @@ impl<'a> Chains<'a> {
         all
     }
 
-    /// These kernels as one. The results of all but the last may be read only inside the chain.
+    /// Joins these kernels into one; `None` if they cannot be joined. The outputs of all but the last may be
+    /// read only inside the chain.
     fn joined(&self, members: &[usize], shape: &Shape, axes: &Range<usize>) -> Option<Kernel> {
         let (last, inner) = members.split_last()?;
         let is_own =
@@ -144,7 +150,7 @@ impl<'a> Chains<'a> {
         if !inner.iter().flat_map(|index| &self.kernel(*index).outputs).all(is_own) {
             return None;
         }
-        // Intermediate results are not stored, so no view may read them.
+        // Intermediate values are not stored, so no view may read them.
         let mut views: Vec<View> = Vec::new();
         for view in members.iter().flat_map(|index| &self.kernel(*index).views) {
             if members.iter().any(|index| self.kernel(*index).outputs.contains(&view.source)) {
@@ -177,8 +183,9 @@ impl<'a> Chains<'a> {
     }
 }
 
-/// The range of axes that a reduction of floats folds. `None` if an axis between them is not folded and has an extent
-/// other than 1, since the elements of a row would not be evenly spaced.
+/// Returns the range of axes that a reduction of floats folds; `None` for other kernels, and if an axis
+/// within the range is not folded and has an extent other than 1, since the elements of a row would not be
+/// evenly spaced.
 fn folded_axes(program: &Program, kernel: &Kernel) -> Option<Range<usize>> {
     let Primitive::Reduce { axes, .. } = &kernel.primitive else { return None };
     let shape = program.shape(kernel.inputs[0]);
@@ -190,24 +197,24 @@ fn folded_axes(program: &Program, kernel: &Kernel) -> Option<Range<usize>> {
     (even && is_float && reads_floats && shape.elements() > 0).then_some(range)
 }
 
-/// The shape with these axes reduced to extent 1.
+/// Returns the shape with these axes reduced to extent 1.
 fn folded(shape: &Shape, axes: &Range<usize>) -> Shape {
     shape.iter().enumerate().map(|(axis, extent)| if axes.contains(&axis) { 1 } else { *extent }).collect()
 }
 
-/// A chain under construction.
+/// The steps and inputs of a chain of kernels while they are joined into one kernel of rows.
 struct Chain<'a> {
     program: &'a Program,
     shape: &'a Shape,
-    /// The values that the chain reads.
+    /// The values that the chain reads from memory, in the order of its input indices.
     inputs: Vec<ValueId>,
     steps: Vec<RowStep>,
-    /// The results of its kernels, as expressions.
+    /// The outputs of the chain's kernels so far, as expressions of its inputs and steps.
     known: HashMap<ValueId, Expression>,
 }
 
 impl Chain<'_> {
-    /// The value as an expression. A value that the chain does not compute becomes an input.
+    /// Returns a value as an expression. A value that the chain does not compute becomes an input.
     fn of(&mut self, id: ValueId) -> Expression {
         if let Some(known) = self.known.get(&id) {
             return known.clone();
@@ -225,7 +232,7 @@ impl Chain<'_> {
         Expression::Input(MADE + self.steps.len() - 1)
     }
 
-    /// The expression with each input replaced by the expression of its value.
+    /// Returns the expression with each input replaced by the expression of its value.
     fn with(&mut self, expression: &Expression, inputs: &[ValueId]) -> Expression {
         // Unused inputs must not become inputs of the chain.
         let read = |(index, id): (usize, &ValueId)| expression.reads(index).then(|| self.of(*id));
@@ -233,7 +240,7 @@ impl Chain<'_> {
         expression.substitute(&|input| inputs[input].clone().expect("the input is read"))
     }
 
-    /// Adds the steps of a kernel.
+    /// Adds the steps of a kernel to the chain.
     fn add(&mut self, kernel: &Kernel) {
         let made = match (&kernel.primitive, &kernel.epilogue) {
             (Primitive::Map { expression, shape, .. }, _) => {
@@ -253,7 +260,7 @@ impl Chain<'_> {
         self.known.insert(kernel.outputs[0], made);
     }
 
-    /// The rows that compute this value, and the values that they read.
+    /// Returns the rows that compute the value `output`, and the values that the rows read.
     fn finish(mut self, output: ValueId, axes: &Range<usize>) -> (Rows, Vec<ValueId>) {
         let (result, inputs) = (self.of(output), self.inputs.len());
         let renumber = |expression: &Expression| {
@@ -297,7 +304,8 @@ mod tests {
         program.step(Primitive::Map { expression, shape, scalar: Scalar::F32 }, inputs, 1).unwrap()[0]
     }
 
-    /// The fused kernels. If there is a kernel of rows, its result is checked against that of the program.
+    /// Returns the fused kernels of a program. If there is a kernel of rows, its output is checked against
+    /// the program's.
     fn joined(program: &Program) -> Vec<Kernel> {
         let kernels = fuse(program, &DeviceLimits::default());
         let Some(kernel) = kernels.iter().find(|kernel| matches!(kernel.primitive, Primitive::Rows(_))) else {

@@ -1,5 +1,6 @@
-//! Splits long rows into parts. Few rows of many elements would keep only few work groups busy, and for a long time. So
-//! the parts are reduced first, in parallel, and later kernels reduce the partial results to those of whole rows.
+//! Splits kernels that reduce few long rows into several kernels. A few work groups would otherwise run for a
+//! long time while the rest of the device is idle. Parts of the rows are reduced first, in parallel, and
+//! later kernels reduce the partial results to those of whole rows.
 
 use std::ops::RangeInclusive;
 
@@ -8,18 +9,20 @@ use attache_gpu_ir::{Expression, Primitive, Program, ReduceOp, RowStep, Rows, Sc
 
 use crate::kernel::Kernel;
 
-/// Elements of a row beyond which it is reduced in parts. Shorter sums keep the order of the input.
+/// Maximum elements of a row that is always reduced as a whole, so that sums keep the order of the input.
+/// Longer rows may be reduced in parts.
 pub(super) const MAX_EXTENT: usize = 8192;
 
-/// The number of parts of a row: with fewer, splitting gains nothing; with more, reducing the partial results takes too
-/// long.
+/// The allowed numbers of parts of a row. With fewer, splitting gains nothing; with more, reducing the
+/// partial results takes too long.
 const PARTS: RangeInclusive<usize> = 8..=128;
 
-/// Maximum parts of all rows together. With more, the device is fully used without splitting.
+/// Maximum parts of all rows of a kernel together. With more, the rows alone occupy the device, so splitting
+/// is not needed.
 const MANY_PARTS: usize = 4096;
 
-/// Replaces each kernel that reduces long rows by kernels that reduce them in parts. `max_bindings` is the device's
-/// limit.
+/// Replaces each kernel that reduces few long rows by kernels that reduce the rows in parts, and returns all
+/// kernels in execution order. `max_bindings` is the maximum number of storage buffers of a shader.
 pub(crate) fn split(program: &mut Program, kernels: Vec<Kernel>, max_bindings: usize) -> Vec<Kernel> {
     let in_parts = |kernel: Kernel| match in_parts(program, &kernel, max_bindings) {
         Some(kernels) => kernels,
@@ -28,24 +31,26 @@ pub(crate) fn split(program: &mut Program, kernels: Vec<Kernel>, max_bindings: u
     kernels.into_iter().flat_map(in_parts).collect()
 }
 
-/// The number of parts to split rows into, for inputs of these shapes; `None` if rows are not split.
+/// Returns the number of parts into which each row is split, for inputs of these shapes; `None` if rows are
+/// not split.
 pub(super) fn parts(rows: &Rows, inputs: &[&Shape], max_bindings: usize) -> Option<usize> {
     let folds = rows.steps.iter().filter(|step| matches!(step, RowStep::Fold(..))).count();
     let [outer, inner] = around(rows);
-    // If elements of a row are contiguous, one work group reads them fast as well.
+    // If the elements of a row are contiguous, one work group already reads them fast.
     let is_worth_it = folds > 0 && rows.extent() > MAX_EXTENT && (inner > 1 || (folds == 1 && rows.is_folded));
     let fits = |parts: &usize| rows.extent().is_multiple_of(*parts) && parts * outer * inner <= MANY_PARTS;
     let parts = PARTS.rev().find(fits).filter(|_| is_worth_it && inputs.len() + folds < max_bindings)?;
     inputs.iter().all(|input| layout(rows, input, parts).is_some()).then_some(parts)
 }
 
-/// The number of rows outside and inside the row's axes: the products of the outer and of the inner extents.
+/// Returns the product of the extents outside of the row's axes, and that of the extents inside of them.
 fn around(rows: &Rows) -> [usize; 2] {
     [&rows.shape[..rows.axes.start], &rows.shape[rows.axes.end..]].map(|extents| extents.iter().product())
 }
 
-/// An input's shape that matches the parts' shape `[outer, parts, extent of a part, inner]`; `None` if the input is
-/// broadcast along only some of the axes around the rows.
+/// Returns the shape of an input that broadcasts to the parts' shape `[outer, parts, extent of a part,
+/// inner]`, to which the input is reshaped; `None` if the input is broadcast along only some of the axes
+/// around the rows.
 fn layout(rows: &Rows, input: &Shape, parts: usize) -> Option<Shape> {
     let [outer, inner] = around(rows);
     let (whole, row) = ([outer, parts, rows.extent() / parts, inner], [outer, 1, 1, inner]);
@@ -54,8 +59,9 @@ fn layout(rows: &Rows, input: &Shape, parts: usize) -> Option<Shape> {
     shapes.into_iter().find(|shape| shape.elements() == input.elements())
 }
 
-/// One kernel for each fold, which reduces each part, and a final kernel that computes the result from the partial
-/// results.
+/// Splits the rows of a kernel. Returns one kernel for each fold, which reduces every part, and a final
+/// kernel that computes the output from the partial results; `None` if the kernel is not split. Adds the
+/// reshapes and the partial results to the program.
 fn in_parts(program: &mut Program, kernel: &Kernel, max_bindings: usize) -> Option<Vec<Kernel>> {
     let Primitive::Rows(rows) = &kernel.primitive else { return None };
     let shapes: Vec<&Shape> = kernel.inputs.iter().map(|id| program.shape(*id)).collect();
@@ -79,17 +85,18 @@ fn in_parts(program: &mut Program, kernel: &Kernel, max_bindings: usize) -> Opti
     Some(kernels)
 }
 
-/// Long rows that are split into parts, and the partial results so far.
+/// Long rows that are being split into parts, and the partial results of the folds so far.
 struct SplitRows<'a> {
     rows: &'a Rows,
     parts: usize,
-    /// The inputs, reshaped to match the parts.
+    /// The inputs of the rows, reshaped to match the shape of the parts.
     inputs: Vec<ValueId>,
-    /// The partial results of each fold so far.
+    /// For each fold so far, the value that holds its partial results.
     made: Vec<ValueId>,
 }
 
-/// Steps under construction. Their inputs are the `read` inputs, followed by the partial results of `made` folds.
+/// Steps of rows under construction. Their inputs are the original inputs with the indices `read`, followed
+/// by the partial results of `made` folds.
 struct RowSteps {
     read: Vec<usize>,
     made: usize,
@@ -103,13 +110,13 @@ impl RowSteps {
         self.read.len() + self.made
     }
 
-    /// The result of the last step.
+    /// Returns the result of the last step as an expression.
     fn last(&self) -> Expression {
         Expression::Input(self.inputs() + self.steps.len() - 1)
     }
 
-    /// An expression of the original steps, renumbered for the new inputs and steps. `inputs` is the original number of
-    /// inputs.
+    /// Returns an expression of the original inputs and steps, renumbered for the new inputs and steps.
+    /// `inputs` is the original number of inputs.
     fn renumbered(&self, expression: &Expression, inputs: usize) -> Expression {
         expression.substitute(&|input| match input.checked_sub(inputs) {
             Some(step) => Expression::Input(self.inputs() + self.step_indices[step]),
@@ -118,15 +125,16 @@ impl RowSteps {
     }
 }
 
-/// The reduction of a part, and the factor of the final result if there is one: a mean is a sum of parts, divided by
-/// the extent.
+/// Returns the reduction of a part, and the factor of the final result if there is one: a mean is a sum of
+/// parts, divided by the extent of the whole row.
 fn of_parts(reduction: ReduceOp, extent: usize) -> (ReduceOp, Option<f32>) {
     if reduction == ReduceOp::Mean { (ReduceOp::Sum, Some(1.0 / extent as f32)) } else { (reduction, None) }
 }
 
 impl SplitRows<'_> {
-    /// The first `count` steps, computed from partial results instead of elements. `next` is the expression that
-    /// follows them, whose inputs are needed too. `join` makes the step that combines the parts of a row.
+    /// Returns the first `count` steps, computed from partial results instead of elements. `next` is the
+    /// expression that follows them, whose inputs are needed too. `join` makes the step that combines the
+    /// parts of a row.
     fn steps(&self, count: usize, next: &Expression, join: fn(ReduceOp, Expression) -> RowStep) -> RowSteps {
         let before = &self.rows.steps[..count];
         let reads = |step: &RowStep, input: usize| matches!(step, RowStep::Map(of) if of.reads(input));
@@ -151,18 +159,18 @@ impl SplitRows<'_> {
         steps
     }
 
-    /// The values that the steps read.
+    /// Returns the values that the steps read, in the order of their inputs.
     fn read(&self, steps: &RowSteps) -> Vec<ValueId> {
         steps.read.iter().map(|input| self.inputs[*input]).chain(self.made.iter().copied()).collect()
     }
 
-    /// The shape `[outer, parts, extent of a part, inner]`.
+    /// Returns the shape of the rows in parts: `[outer, parts, extent of a part, inner]`.
     fn shape(&self) -> Shape {
         let [outer, inner] = around(self.rows);
         [outer, self.parts, self.rows.extent() / self.parts, inner].into()
     }
 
-    /// The rows that apply the fold of step `index` to each part, and the values that they read.
+    /// Returns the rows that apply the fold of step `index` to each part, and the values that they read.
     fn fold(&self, index: usize, reduction: ReduceOp, of: &Expression) -> (Rows, Vec<ValueId>) {
         let mut steps = self.steps(index, of, RowStep::Across);
         let of = steps.renumbered(of, self.inputs.len());
@@ -173,8 +181,8 @@ impl SplitRows<'_> {
         (rows, inputs)
     }
 
-    /// The rows that compute the final result, and the values that they read: the elements of rows, or only partial
-    /// results.
+    /// Returns the rows that compute the final result, and the values that they read: the elements of rows
+    /// and partial results, or only partial results.
     fn finish(&self) -> (Rows, Vec<ValueId>) {
         let Rows { steps, result, is_folded, scalar, .. } = self.rows;
         let join: fn(ReduceOp, Expression) -> RowStep = if *is_folded { RowStep::Fold } else { RowStep::Across };
@@ -197,7 +205,7 @@ mod tests {
     use crate::kernel::DeviceLimits;
     use attache_gpu_ir::{HostTensor, interpret};
 
-    /// Runs kernels of rows in order.
+    /// Runs kernels of rows in order and returns the elements of the last kernel's output.
     fn run(program: &Program, kernels: &[Kernel], input: &HostTensor) -> Vec<f64> {
         let mut known: Vec<(ValueId, HostTensor)> = vec![(program.inputs[0], input.clone())];
         for kernel in kernels {

@@ -1,8 +1,8 @@
 //! Views: pads, slices and transposes become index maps that the consumer applies when it loads, instead of kernels
 //! that store moved elements.
 //!
-//! An index map needs no kernel if all readers of its result load each element only once or a few times. As soon as one
-//! reader cannot apply the map, the result is stored for it and for later readers.
+//! An index map needs no kernel if all readers of its output load each element only once or a few times. As
+//! soon as one reader cannot apply the map, a kernel stores the output for that reader and later ones.
 
 use std::collections::HashMap;
 
@@ -14,13 +14,15 @@ use crate::kernel::{Kernel, View};
 /// reading a stored value.
 const MAX_READERS: usize = 2;
 
-/// Maximum views of one kernel, since each lookup searches all of them. Further values are stored.
+/// Maximum views of one kernel, since each lookup searches all of them. Inputs beyond the limit are stored.
 const MAX_VIEWS: usize = 64;
 
-/// Maximum nodes of one coordinate of an index map.
+/// Maximum nodes of the expression of one coordinate when two index maps are composed. If it would be larger,
+/// the output of the first map is stored.
 const MAX_SIZE: usize = 24;
 
-/// The views that are not stored so far, each with the origins of its steps.
+/// The pending views: values that a kernel can read from their source through an index map, and that are not
+/// stored so far. Each comes with the origins of its steps.
 #[derive(Default)]
 pub(super) struct Views {
     pending: HashMap<ValueId, (View, Vec<usize>)>,
@@ -29,8 +31,9 @@ pub(super) struct Views {
 }
 
 impl Views {
-    /// Records that a step only moves elements. A view of a view becomes a view of the first view's source. Returns
-    /// `false` if the two maps cannot be composed; the caller then has to store the first view.
+    /// Records the output of a step that only moves elements as a pending view. A view of a view becomes a
+    /// view of the first view's source. Returns `false` if the two maps cannot be composed; the caller then
+    /// has to store the first view.
     pub(super) fn note(&mut self, step: &Step, map: &IndexMap) -> bool {
         let (value, source, mut origins) = (step.outputs[0], step.inputs[0], vec![step.origin]);
         let is_small = |map: &IndexMap| map.coordinates.iter().all(|index| index.size() <= MAX_SIZE);
@@ -47,23 +50,26 @@ impl Views {
         true
     }
 
-    /// The value as a pending view, with the origins of its steps.
+    /// Returns the value's pending view and the origins of its steps; `None` if the value has none.
     pub(super) fn get(&self, id: ValueId) -> Option<&(View, Vec<usize>)> {
         self.pending.get(&id)
     }
 
-    /// Whether kernels other than the current one may still read the value through a pending view.
+    /// Whether kernels other than the current one may still read `source` through a pending view: such a view
+    /// has several readers.
     pub(super) fn are_read_of(&self, source: ValueId, uses: &[usize]) -> bool {
         let viewers = self.viewers.get(&source).into_iter().flatten();
         viewers.into_iter().any(|value| self.pending.contains_key(value) && uses[value.index()] > 1)
     }
 
-    /// Removes a pending view, which the caller stores.
+    /// Removes and returns the value's pending view and the origins of its steps. The caller then stores the
+    /// value.
     pub(super) fn take(&mut self, id: ValueId) -> Option<(View, Vec<usize>)> {
         self.pending.remove(&id)
     }
 
-    /// Makes the kernel read views from their sources where possible. Returns the values that have to be stored for it.
+    /// Makes the kernel read inputs that are pending views from their sources where possible. Returns the
+    /// inputs that the caller has to store instead.
     pub(super) fn resolve(&self, kernel: &mut Kernel, uses: &[usize]) -> Vec<ValueId> {
         let fetches = reads_each_once(&kernel.primitive);
         let mut stored = Vec::new();
@@ -85,7 +91,8 @@ impl Views {
     }
 }
 
-/// Whether the primitive reads each element of its inputs once or a few times, and with many invocations.
+/// Whether the primitive reads each element of its inputs only once or a few times, and with many
+/// invocations, so that it can read them through an index map.
 pub(super) fn reads_each_once(primitive: &Primitive) -> bool {
     match primitive {
         Primitive::Map { .. } | Primitive::IntMap { .. } | Primitive::Concatenate { .. } => true,
@@ -96,7 +103,7 @@ pub(super) fn reads_each_once(primitive: &Primitive) -> bool {
     }
 }
 
-/// The index map of a step that only moves elements.
+/// Returns the index map of a step that only moves elements; `None` for other steps.
 pub(super) fn moves(program: &Program, step: &Step) -> Option<IndexMap> {
     match &step.primitive {
         Primitive::IndexMap(map) => Some(map.clone()),
@@ -105,7 +112,8 @@ pub(super) fn moves(program: &Program, step: &Step) -> Option<IndexMap> {
     }
 }
 
-/// The index map of a nearest-neighbour resize that repeats each element equally often.
+/// Returns the index map of a nearest-neighbour resize that repeats each element equally often; `None` for
+/// other resizes. `input` is the shape `[batch, height, width, channel]`.
 fn repeated(resample: &Resample, input: &[usize]) -> Option<IndexMap> {
     let size = [input[1], input[2]];
     let output = vec![input[0], resample.output[0], resample.output[1], input[3]];
@@ -132,7 +140,7 @@ mod tests {
     use crate::kernel::DeviceLimits;
     use attache_gpu_ir::{Expression, ReduceOp, Scalar, Window, WindowKind};
 
-    /// Appends one channel of zeros.
+    /// Pads a value by one channel of zeros at the end and returns the padded value.
     fn wider(program: &mut Program, input: ValueId) -> ValueId {
         let mut output = program.shape(input).to_vec();
         output[3] += 1;
@@ -197,7 +205,8 @@ mod tests {
         assert_eq!(fuse(&program, &DeviceLimits::default()).len(), 2);
     }
 
-    /// The kernels of a program that moves integers, casts them to float and applies the primitive.
+    /// Returns the fused kernels of a program that moves integers, casts them to float and applies the
+    /// primitive.
     fn cast_and_read(map: IndexMap, primitive: Primitive) -> Vec<Kernel> {
         let mut program = Program::default();
         let input = program.input(Scalar::I32, [1, 4, 6, 3].into());
@@ -229,8 +238,8 @@ mod tests {
                 let kernels = cast_and_read(map.clone(), reader);
                 assert_eq!((kernels.len(), kernels[0].views.len()), (1, 1), "{kernels:?}");
             }
-            // These read each element often, or with few invocations. The cast stays a kernel and applies the index
-            // map.
+            // `ArgReduce` and `TopK` read each element often, or with few invocations. The cast stays a
+            // kernel and applies the index map.
             let largest = Primitive::ArgReduce { largest: true, axis: 3 };
             for reader in [largest, Primitive::TopK { count: 2 }] {
                 assert_eq!(cast_and_read(map.clone(), reader).len(), 2);

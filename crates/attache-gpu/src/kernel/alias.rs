@@ -2,7 +2,8 @@
 
 use attache_gpu_ir::{Primitive, Program, Source, ValueId};
 
-/// For each value, the value whose memory it uses: the input at the start of a chain of reshapes, otherwise itself.
+/// Returns for each value the value whose memory it uses: the input of the first reshape in the chain of
+/// reshapes that computes it, or the value itself if no reshape computes it.
 pub(crate) fn roots(program: &Program) -> Vec<ValueId> {
     let mut roots: Vec<ValueId> = (0..program.values.len() as u32).map(ValueId).collect();
     for id in 0..roots.len() {

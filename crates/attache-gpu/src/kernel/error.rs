@@ -1,8 +1,8 @@
-//! Errors of GPU devices.
+//! [`GpuError`], the error type of this crate.
 
 use std::fmt;
 
-/// An error of a GPU device.
+/// An error of a GPU device, or of the preparation of work for it: a kind and a message.
 #[derive(Clone, Debug)]
 pub struct GpuError {
     kind: GpuErrorKind,
@@ -13,9 +13,9 @@ pub struct GpuError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GpuErrorKind {
-    /// There is no such device, or it cannot be opened.
+    /// No device matches the request, or the device cannot be opened.
     NoDevice,
-    /// The request is not implemented, or it exceeds the device's limits.
+    /// The device or this crate does not support the request, or the request exceeds the device's limits.
     Unsupported,
     /// The device ran out of memory.
     OutOfMemory,
@@ -30,12 +30,12 @@ impl GpuError {
         Self { kind, message: message.into() }
     }
 
-    /// The error of a lost device; `what` names the operation that detected the loss.
+    /// Returns the error of a lost device. `what` names the operation that detected the loss.
     pub(crate) fn lost(what: impl fmt::Display) -> Self {
         Self::new(GpuErrorKind::DeviceLost, format!("the device was lost ({what}); open it anew"))
     }
 
-    /// The kind of the error.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> GpuErrorKind {
         self.kind
     }

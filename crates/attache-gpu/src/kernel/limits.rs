@@ -1,39 +1,42 @@
-//! Limits of a device for shaders, and choices that depend on its driver.
+//! [`DeviceLimits`]: the limits of a device that fusion and shader generation respect, and choices that
+//! depend on its driver.
 
-/// Limits of a device for shaders, and choices that depend on its driver.
+/// The limits of a device for shaders, and choices that depend on its driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceLimits {
-    /// Storage buffers that one shader can bind for values and constants, at least 4.
+    /// Maximum storage buffers that one shader can bind for values and constants, inputs and outputs
+    /// together. At least 4. The buffer of the shader's parameters is not counted.
     pub max_bindings: usize,
-    /// Where a shader's parameters are stored.
+    /// Where a shader's parameters, such as extents and strides, are stored.
     pub params: Params,
-    /// Maximum bytes of one binding.
+    /// Maximum size of one storage buffer binding in bytes.
     pub max_binding_bytes: usize,
-    /// Bytes of work-group memory.
+    /// Maximum work-group memory of a shader in bytes.
     pub work_group_bytes: usize,
     /// Maximum invocations of a work group, at least 128.
     pub max_invocations: usize,
-    /// Alignment of binding offsets in bytes, at least 16.
+    /// Required alignment of binding offsets in bytes, at least 16.
     pub alignment: usize,
     /// Whether shaders support the f16 type.
     pub shader_f16: bool,
-    /// How 16×16 f16 matrices are multiplied with f32 accumulation.
+    /// How shaders multiply 16×16 f16 matrices with f32 accumulation.
     pub matrices: Matrices,
     /// Whether variants may split the K sum of one result over the invocations of a work group (split-K). Software
     /// devices run invocations one after the other, so barriers cost more than split-K saves.
     pub splits_k: bool,
-    /// Which of the variants that apply to a kernel writes its shaders.
+    /// How to choose among the variants that can generate a kernel's shaders.
     pub variants: VariantChoice,
 }
 
 /// Maximum work groups along one axis of a dispatch; every device supports this many.
 pub(crate) const MAX_GROUPS: usize = 65535;
 
-/// Maximum output channels along one dispatch axis if each work group computes a block of 8, the smallest block.
+/// Maximum output channels of a convolution whose work groups each compute a block of at least 8 channels:
+/// more would need more than [`MAX_GROUPS`] work groups along one axis of a dispatch.
 pub(crate) const MAX_OUTPUTS: usize = MAX_GROUPS * 8;
 
 impl Default for DeviceLimits {
-    /// The limits that every device meets.
+    /// Returns limits that every supported device meets.
     fn default() -> Self {
         Self {
             max_bindings: 4,
@@ -50,20 +53,22 @@ impl Default for DeviceLimits {
     }
 }
 
-/// Where a shader's parameters are stored.
+/// Where a shader's parameters, such as extents and strides, are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Params {
-    /// In the shader source. The driver then knows loop bounds and divisors at compile time.
+    /// As literals in the shader source. The driver then knows loop bounds and divisors at compile time.
     Text,
-    /// In a uniform buffer, so that fewer shaders have to be compiled.
+    /// In a uniform buffer. Layers that differ only in their parameters then share a shader, so that fewer
+    /// shaders have to be compiled.
     Uniform,
-    /// In a storage buffer. If a loop bound comes from a uniform buffer, Mesa's software driver recompiles the shader
-    /// at every dispatch and keeps every compiled version.
+    /// In a storage buffer. Mesa's software driver needs it: if a loop bound comes from a uniform buffer, it
+    /// recompiles the shader at every dispatch and keeps every compiled version.
     Storage,
 }
 
 impl Params {
-    /// The WGSL address space of the parameters' buffer; `None` if there is no buffer.
+    /// Returns the WGSL address space of the parameters' buffer, with its access mode; `None` if there is no
+    /// buffer.
     pub(crate) fn space(self) -> Option<&'static str> {
         match self {
             Params::Text => None,
@@ -73,21 +78,21 @@ impl Params {
     }
 }
 
-/// How matrices are multiplied.
+/// How shaders multiply 16×16 matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Matrices {
-    /// Not supported: kernels with matrix operations are not used.
+    /// Matrix operations are not available: variants that need them are not used.
     Absent,
-    /// With the device's cooperative matrix operations.
+    /// The device's cooperative matrix operations multiply matrices.
     Cooperative,
-    /// With loops, which is slow. For tests.
+    /// Loops in the shader multiply matrices. This is slow, and used for tests.
     Emulated,
 }
 
-/// Which variant generates a kernel if several apply.
+/// Which variant generates a kernel's shaders if several apply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VariantChoice {
-    /// The one with the lowest priority number.
+    /// The variant with the lowest priority number.
     #[default]
     ByPriority,
     /// The variant of this name if it applies, otherwise the one with the lowest priority number.

@@ -27,14 +27,14 @@ pub(crate) use vectors::{axes, computed_scalar, vector_width};
 /// is that element, and `Input(k)` is the element of the k-th operand.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Epilogue {
-    /// An expression of floats. The identity is also used for primitives that compute integers.
+    /// A float expression. The identity `Input(0)` is also used for primitives that compute integers.
     Float(Expression),
-    /// An expression of integers.
+    /// An integer expression.
     Int(IntExpression),
 }
 
 impl Epilogue {
-    /// Whether elements are stored unchanged.
+    /// Whether the expression is the identity, so that the computed elements are stored unchanged.
     pub fn is_identity(&self) -> bool {
         match self {
             Epilogue::Float(expression) => expression.is_identity(),
@@ -42,7 +42,7 @@ impl Epilogue {
         }
     }
 
-    /// The WGSL type of the operands.
+    /// Returns the WGSL type of the epilogue's operands: `f32` or `i32`.
     pub(crate) fn element(&self) -> &'static str {
         match self {
             Epilogue::Float(_) => "f32",
@@ -51,20 +51,22 @@ impl Epilogue {
     }
 }
 
-/// The computation of one dispatch, or of several if a binding limit requires it: a primitive, followed by an
-/// expression of its result and further operands.
+/// A unit of GPU computation: a primitive, followed by an expression of each computed element and further
+/// operands. A kernel runs as one dispatch, or as several if a binding limit requires it.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    /// The operation. Never a reshape.
+    /// The operation that the kernel performs. Never a reshape.
     pub primitive: Primitive,
-    /// The values that the primitive reads. If there is a prologue, it computes the first of them, which is not stored.
+    /// The values that the primitive reads. If there is a prologue, the prologue computes the first of them,
+    /// which is not stored.
     pub inputs: Vec<ValueId>,
-    /// A kernel that computes the first input while it is loaded.
+    /// The kernel that computes the elements of the first input where this kernel would otherwise load them;
+    /// `None` if all inputs are loaded.
     pub prologue: Option<Box<Kernel>>,
     /// The expression applied to each element before it is stored. The identity for a map, whose own expression
     /// contains everything.
     pub epilogue: Epilogue,
-    /// Further operands of the epilogue, broadcast to the output's shape.
+    /// Further operands of the epilogue, broadcast to the output's shape. Operand 0 is `Input(1)`.
     pub operands: Vec<ValueId>,
     /// The inputs and operands that are not stored, but read from their source through an index map.
     pub views: Vec<View>,
@@ -75,14 +77,16 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// All values that the kernel reads from memory. A view is replaced by its source.
+    /// Returns a boxed iterator over the values that the kernel and its prologue read from memory. For a
+    /// view, this is its source.
     pub fn reads(&self) -> Box<dyn Iterator<Item = ValueId> + '_> {
         let made = usize::from(self.prologue.is_some());
         let own = self.inputs[made..].iter().chain(&self.operands).map(|id| self.source(*id));
         Box::new(own.chain(self.prologue.iter().flat_map(|first| first.reads())))
     }
 
-    /// The value that stores the elements of an input or operand.
+    /// Returns the value that stores the elements of an input or operand: the source of its view, or the
+    /// value itself if it has no view.
     pub fn source(&self, id: ValueId) -> ValueId {
         self.views.iter().find(|view| view.value == id).map_or(id, |view| view.source)
     }
@@ -91,9 +95,9 @@ impl Kernel {
 /// A value that is not stored, but read from its source through an index map.
 #[derive(Clone, Debug, PartialEq)]
 pub struct View {
-    /// The value.
+    /// The value that is not stored.
     pub value: ValueId,
-    /// The value that stores its elements.
+    /// The stored value from which the elements are read.
     pub source: ValueId,
     /// Maps the value's coordinates to those of the source.
     pub map: IndexMap,

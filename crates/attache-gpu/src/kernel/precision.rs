@@ -8,14 +8,16 @@ pub enum Precision {
     /// f32 storage and arithmetic.
     #[default]
     F32,
-    /// f16 storage except for inputs and outputs, f32 arithmetic. If shaders do not support f16, some values stay f32.
+    /// f16 storage except for inputs and outputs, f32 arithmetic. If shaders do not support f16, values that
+    /// are written one element at a time are stored as f32.
     F32F16,
-    /// f16 storage except for inputs and outputs. Arithmetic may be f16, except for sums and divisions.
+    /// f16 storage as in `F32F16`. Arithmetic may be f16, except for sums and divisions; the shaders are
+    /// currently the same as those of `F32F16`.
     F16,
 }
 
 impl Precision {
-    /// The name used in files and flags.
+    /// Returns the name that files and command-line flags use.
     pub fn name(self) -> &'static str {
         match self {
             Precision::F32 => "f32",
@@ -24,7 +26,8 @@ impl Precision {
         }
     }
 
-    /// The storage format of floats, depending on whether the device's shaders support f16.
+    /// Returns the default storage format of floats. `shader_f16` says whether the device's shaders support
+    /// f16.
     pub fn storage(self, shader_f16: bool) -> StorageFormat {
         match self {
             Precision::F32 => StorageFormat::F32,

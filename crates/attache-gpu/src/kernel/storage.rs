@@ -1,4 +1,4 @@
-//! Storage formats in device memory, and the format of each value.
+//! Storage formats: how elements are stored in device memory, and the format of each value of a program.
 //!
 //! The formats are decided only here. Shader generation, memory layout and host transfers query this module.
 //!
@@ -15,8 +15,8 @@ use attache_gpu_ir::{ByteType, Program, Scalar, ValueId};
 
 use super::roots;
 
-/// The zero point as a signed byte. Zero points of unsigned bytes are shifted by -128. `None` if the result is not in
-/// the range of `i8`.
+/// Returns the zero point of byte data as a signed byte. Zero points of unsigned bytes are shifted by -128.
+/// `None` if the shifted zero point is not in the range of `i8`.
 pub(crate) fn signed_point(bytes: ByteType, point: i32) -> Option<i8> {
     let shift = if bytes == ByteType::Signed { 0 } else { 128 };
     i8::try_from(i64::from(point) - shift).ok()
@@ -25,11 +25,11 @@ pub(crate) fn signed_point(bytes: ByteType, point: i32) -> Option<i8> {
 /// How the elements of a value are stored in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StorageFormat {
-    /// f32.
+    /// f32, 4 bytes for each element.
     F32,
-    /// 32-bit integers.
+    /// 32-bit signed integers.
     I32,
-    /// f16, as the shader's own type.
+    /// f16, 2 bytes for each element, accessed as WGSL's type `f16`.
     Half,
     /// f16, two to a 32-bit word, the first in the lower half. The last word of an odd number of elements is padded.
     HalfPairs,
@@ -38,7 +38,7 @@ pub enum StorageFormat {
 }
 
 impl StorageFormat {
-    /// Bytes of one element.
+    /// Returns the size of one element in bytes.
     pub fn bytes(self) -> usize {
         match self {
             StorageFormat::F32 | StorageFormat::I32 => 4,
@@ -48,25 +48,27 @@ impl StorageFormat {
     }
 }
 
-/// The storage of each value of a program.
+/// The storage format of each value of a program.
 #[derive(Clone, Debug)]
 pub struct StorageFormats {
     /// The default format of floats.
     floats: StorageFormat,
-    /// Indexed by the root of a value, see [`roots`].
+    /// The format of each value that has memory of its own, indexed by the root of a value, see [`roots`].
     by_root: Vec<StorageFormat>,
+    /// For each value, the value whose memory it uses, see [`roots`].
     roots: Vec<ValueId>,
 }
 
 impl StorageFormats {
-    /// The formats as far as they are known before shaders are generated. `floats` is the default format of floats.
+    /// Chooses the storage format of each value as far as it is known before shaders are generated. `floats`
+    /// is the default format of floats.
     pub fn new(program: &Program, floats: StorageFormat) -> Self {
         let mut storages = Self { floats, by_root: Vec::new(), roots: Vec::new() };
         storages.extend(program);
         storages
     }
 
-    /// Adds the values that were added to the program since the last call.
+    /// Chooses formats for the values that were added to the program since the last call.
     pub(crate) fn extend(&mut self, program: &Program) {
         let values = program.values[self.by_root.len()..].iter().map(|value| match value.scalar {
             Scalar::F32 if value.is_inner => StorageFormat::F32,
@@ -80,8 +82,8 @@ impl StorageFormats {
         }
     }
 
-    /// The storage format of a value. For a value that a kernel computes it is final once the kernel's shaders are
-    /// generated.
+    /// Returns the storage format of a value. For a value that a kernel computes, it is final once the
+    /// kernel's shaders are generated.
     ///
     /// # Panics
     ///
@@ -90,12 +92,12 @@ impl StorageFormats {
         self.by_root[self.roots[id.index()].index()]
     }
 
-    /// The storage format of packed weights.
+    /// Returns the storage format of float weights that are packed for a shader.
     pub fn packed(&self) -> StorageFormat {
         self.floats
     }
 
-    /// Bytes of a value on the device.
+    /// Returns the size of a value's elements on the device in bytes, without the padding of the last word.
     ///
     /// # Panics
     ///
@@ -104,7 +106,8 @@ impl StorageFormats {
         program.shape(id).elements() * self.of(id).bytes()
     }
 
-    /// The format of a value whose kernel writes `vector_width` elements at a time.
+    /// Returns the format in which a kernel that writes `vector_width` elements at a time stores the value.
+    /// It differs from [`StorageFormats::of`] if single elements cannot be packed into words.
     pub(crate) fn written(&self, id: ValueId, vector_width: usize) -> StorageFormat {
         match self.of(id) {
             StorageFormat::HalfPairs if vector_width == 1 => StorageFormat::F32,

@@ -1,15 +1,16 @@
 //! Invariants of kernels, checked after each pass.
 //!
-//! A violated invariant is a bug of this crate, never of a program. The check reports it as an error that names the
-//! kernel and the value. Without the check, a recorder would fail later on a value without memory.
+//! A violated invariant is a bug of this crate, never of a program. The check reports it as an error that
+//! names the kernel and the value. Without the check, recording would fail later on a value without memory.
 
 use attache_gpu_ir::{Program, Source, ValueId};
 
 use super::{GpuError, GpuErrorKind, Kernel, roots};
 
-/// Checks the kernels in execution order. Each value that a kernel reads is an input, a constant, or the output of an
-/// earlier kernel. Each value is computed once. Each view is of a value that its kernel reads, and its source is
-/// available. All outputs of the program are computed. `after` names the pass that made the kernels.
+/// Checks kernels, which are in execution order. Each value that a kernel reads is an input, a constant, or
+/// the output of an earlier kernel. Each value is computed once. Each view is of a value that its kernel
+/// reads, and its source is available. All outputs of the program are computed. The error names the violation
+/// and `after`, the pass that made the kernels.
 pub(crate) fn validate(program: &Program, kernels: &[Kernel], after: &str) -> Result<(), GpuError> {
     let roots = roots(program);
     let mut made = vec![false; program.values.len()];
@@ -35,7 +36,8 @@ pub(crate) fn validate(program: &Program, kernels: &[Kernel], after: &str) -> Re
     }
 }
 
-/// Checks that the kernel reads the value of each view, that no value has two views, and that shapes match.
+/// Checks that the kernel reads the value of each view, that no value has two views, and that the shapes of
+/// each index map match those of its value and source.
 fn views(program: &Program, kernel: &Kernel) -> Result<(), String> {
     let prologue = kernel.prologue.as_deref();
     let read = |id: ValueId| {
@@ -62,7 +64,7 @@ fn describe(kernel: &Kernel) -> String {
     format!("{} to {}", kernel.primitive.name(), outputs.join(", "))
 }
 
-/// The error of a violated invariant, which is a bug of this crate.
+/// Returns the error of a violated invariant, which is a bug of this crate. `what` describes the violation.
 pub(crate) fn broken(what: String) -> GpuError {
     GpuError::new(GpuErrorKind::Failed, format!("a bug in the GPU delegate: {what}; please report it"))
 }
@@ -74,7 +76,7 @@ mod tests {
     use super::*;
     use crate::kernel::{Epilogue, View};
 
-    /// One kernel: a square that reads a transposed input through a view.
+    /// Returns a program and its only kernel: a square that reads a transposed input through a view.
     fn squared() -> (Program, Vec<Kernel>) {
         let mut program = Program::default();
         let input = program.input(Scalar::F32, [2, 3].into());

@@ -6,14 +6,16 @@ use attache_gpu_ir::{Primitive, Program, ReduceOp, Scalar};
 
 use super::Kernel;
 
-/// An axis of a broadcast: the output's extent along it, and the operand's stride.
+/// An axis along which an operand is broadcast to the output's shape: the output's extent, and the operand's
+/// stride in elements, which is 0 if the operand is repeated along the axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Axis {
     pub(crate) extent: usize,
     pub(crate) stride: usize,
 }
 
-/// The axes of `from` broadcast to `to`, innermost first. Adjacent axes are merged if one loop can cover both.
+/// Returns the axes of `from` broadcast to `to`, innermost first, without axes of extent 1. Adjacent axes are
+/// merged if one loop can cover both.
 pub(crate) fn axes(from: &Shape, to: &Shape) -> Vec<Axis> {
     let strides = broadcast_strides(from, to);
     let mut axes: Vec<Axis> = Vec::new();
@@ -26,7 +28,7 @@ pub(crate) fn axes(from: &Shape, to: &Shape) -> Vec<Axis> {
     axes
 }
 
-/// The type of the elements that a kernel's primitive computes, before the epilogue.
+/// Returns the type of the elements that a kernel's primitive computes, before the epilogue.
 pub(crate) fn computed_scalar(program: &Program, kernel: &Kernel) -> Scalar {
     use Primitive::{Concatenate, Convolution, Gather, IndexMap, MatMul};
     let keeps =
@@ -36,8 +38,8 @@ pub(crate) fn computed_scalar(program: &Program, kernel: &Kernel) -> Scalar {
     if integers || matches!(kernel.primitive, Primitive::ArgReduce { .. }) { Scalar::I32 } else { Scalar::F32 }
 }
 
-/// The vector width: how many adjacent elements one invocation computes. 4 if the output and every operand that is
-/// broadcast to it can be accessed in whole vectors, otherwise 1.
+/// Returns the vector width: how many adjacent elements one invocation computes. It is 4 if the output and
+/// every operand that is broadcast to it can be accessed in whole vectors, otherwise 1.
 pub(crate) fn vector_width(program: &Program, kernel: &Kernel) -> usize {
     let output = program.value(kernel.outputs[0]);
     let is_map = matches!(kernel.primitive, Primitive::Map { .. } | Primitive::IntMap { .. });

@@ -1,15 +1,16 @@
 //! Memory layout: the location of each value of a program.
 //!
-//! Intermediate values are stored in banks. Each bank is a buffer that is planned like an arena. If the submission
-//! method forbids reading and writing the same buffer in one dispatch, no kernel reads the bank that it writes.
-//! Otherwise one bank contains all values. A reshape's output shares the location of its input.
+//! Intermediate values are stored in banks. A bank is a buffer in which values with disjoint lifetimes share
+//! memory, as in an arena. If the submission method forbids reading and writing the same buffer in one
+//! dispatch, no kernel reads the bank that it writes. Otherwise one bank contains all intermediate values. A
+//! reshape's output shares the location of its input.
 
 use attache_base::arena::{self, Lifetime};
 use attache_gpu_ir::{Program, ValueId};
 
 use crate::kernel::{Kernel, StorageFormats, roots};
 
-/// The strictest binding alignment that any device requires.
+/// The strictest alignment, in bytes, that any device requires of binding offsets.
 pub(crate) const ALIGNMENT: usize = 256;
 
 /// Sizes of buffers are multiples of this many bytes.
@@ -18,15 +19,15 @@ const WORD: usize = 4;
 /// The location of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Location {
-    /// The n-th input of the program.
+    /// The buffer of the program's n-th input, counted from 0.
     Input(usize),
-    /// The n-th constant.
+    /// The n-th of [`Layout::constants`], counted from 0.
     Constant(usize),
-    /// In a bank, at an offset.
+    /// A range of a bank of intermediate values.
     Bank {
-        /// The index of the bank.
+        /// The index of the bank in [`Layout::banks`].
         bank: usize,
-        /// The offset in bytes.
+        /// The offset in the bank in bytes.
         offset: usize,
     },
     /// No memory: no kernel writes or reads the value.
@@ -36,11 +37,11 @@ pub enum Location {
 /// The location of every value of a program, and the sizes of banks.
 #[derive(Clone, Debug, Default)]
 pub struct Layout {
-    /// The location of each value.
+    /// The location of each value, indexed by [`ValueId`].
     pub locations: Vec<Location>,
     /// Size of each bank in bytes.
     pub banks: Vec<usize>,
-    /// The constants that kernels read unpacked, without duplicates.
+    /// The constants that kernels read as they are, without packing, without duplicates.
     pub constants: Vec<ValueId>,
     /// The largest total size in bytes of the intermediate values that are live at one kernel. The banks cannot be
     /// smaller in total.
@@ -61,7 +62,8 @@ pub struct ArenaOverhead {
 }
 
 impl Layout {
-    /// Lays out the values that `kernels` write and read. `constants` are the constants that kernels read unpacked.
+    /// Lays out the values that `kernels` write and read. `constants` are the constants that kernels read as
+    /// they are, without packing.
     ///
     /// # Panics
     ///
@@ -121,10 +123,10 @@ impl Layout {
     }
 }
 
-/// What a device and a submission method require of locations.
+/// The constraints that a device and a submission method impose on the locations of values.
 #[derive(Clone, Copy, Debug)]
 pub struct LayoutConstraints {
-    /// Alignment of every value in bytes.
+    /// Alignment in bytes of the offset of every value.
     pub alignment: usize,
     /// Whether no kernel may read the bank that it writes.
     pub apart: bool,
@@ -140,15 +142,16 @@ impl ArenaOverhead {
     }
 }
 
-/// Assigns every value that a kernel writes to bank 0.
+/// Assigns every value that a kernel writes to bank 0. `values` is the number of values of the program; those
+/// that no kernel writes get `None`.
 fn one_bank(kernels: &[Kernel], values: usize) -> Vec<Option<usize>> {
     let mut banks = vec![None; values];
     kernels.iter().flat_map(|kernel| &kernel.outputs).for_each(|id| banks[id.index()] = Some(0));
     banks
 }
 
-/// Assigns a bank to each value that a kernel writes, by graph colouring: inputs and outputs of a kernel are in
-/// different banks.
+/// Assigns a bank to each value that a kernel writes, by greedy graph colouring, so that the inputs and
+/// outputs of a kernel are in different banks. Other values get `None`.
 fn colour(program: &Program, kernels: &[Kernel], roots: &[ValueId]) -> Vec<Option<usize>> {
     let mut made = vec![false; program.values.len()];
     kernels.iter().flat_map(|kernel| &kernel.outputs).for_each(|id| made[id.index()] = true);

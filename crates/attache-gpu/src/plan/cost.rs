@@ -1,13 +1,13 @@
-//! The cost of a dispatch: its arithmetic operations and its memory traffic. Both are counted from the shapes of
-//! values and bound buffers, whatever instructions the shader executes.
+//! The cost of each dispatch: its arithmetic operations and its memory traffic, for reports and rooflines.
+//! Both are counted from the shapes of values and bound buffers, whatever instructions the shader executes.
+//! Time and caches are not modelled.
 //!
 //! - **Operations**: two for each multiply-add of a convolution or matrix product, padding included. One for each
-//!   element that a reduction, a fold of rows, a window or a scan reads. One for each function of an expression at each
-//!   element. None for data movement.
-//! - **Bytes**: each value and each packed constant that the dispatch binds, once, as stored. If only some elements of
-//!   a value are read, at most as many elements as are written.
-//!
-//! Time and caches are not modelled: the cost is what has to be done, not how fast it is done.
+//!   element that a reduction, a fold of rows, a window or a scan reads. One for each function of an expression at
+//!   each element. Nine for each element of a bilinear resampling. `k` for each element that a top-k selection
+//!   reads. None for data movement.
+//! - **Bytes**: the size in memory of each value and each packed constant that the dispatch binds, counted once. If
+//!   only some elements of a value are read, at most as many elements as are written.
 
 use attache_base::Shape;
 use attache_gpu_ir::{Primitive, Program, RowStep, Sampling, ValueId};
@@ -16,10 +16,10 @@ use super::{PlanReport, PlannedDispatch};
 use crate::kernel::{Epilogue, Kernel};
 use crate::wgsl::Binding;
 
-/// Operations and bytes of one dispatch.
+/// The arithmetic operations and the memory traffic of one dispatch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DispatchCost {
-    /// Arithmetic operations.
+    /// Number of arithmetic operations. A multiply-add counts as two.
     pub operations: u64,
     /// Bytes read from memory.
     pub bytes_read: u64,
@@ -28,7 +28,7 @@ pub struct DispatchCost {
 }
 
 impl DispatchCost {
-    /// The cost of each dispatch of a planned program.
+    /// Returns the cost of each dispatch of a planned program, in the order of the dispatches.
     pub(crate) fn of(plan: &PlanReport) -> Vec<Self> {
         let mut last = None;
         let costs = plan.dispatches.iter().map(|dispatch| {
@@ -38,8 +38,9 @@ impl DispatchCost {
         costs.collect()
     }
 
-    /// The cost of one dispatch. If a kernel has several dispatches, all its operations are counted for the first. The
-    /// dispatches of a concatenation each have some of the inputs, and are counted separately.
+    /// Returns the cost of one dispatch. If a kernel has several dispatches, all operations of the kernel are
+    /// counted for the first one, which `is_first` indicates. The dispatches of a concatenation each copy
+    /// some of the inputs, and their operations are counted separately.
     fn of_dispatch(plan: &PlanReport, dispatch: &PlannedDispatch, is_first: bool) -> Self {
         let (program, kernel) = (&plan.program, &plan.kernels[dispatch.kernel]);
         let bound: Vec<ValueId> = read(dispatch).collect();
@@ -78,8 +79,8 @@ impl DispatchCost {
     }
 }
 
-/// The maximum number of elements of the value `id` that a kernel, including its prologue, can read if it writes
-/// `written` elements.
+/// Returns the maximum number of elements of the value `id` that a kernel, including its prologue, can read
+/// if it writes `written` elements.
 fn reached(program: &Program, kernel: &Kernel, id: ValueId, written: u64) -> u64 {
     let picks = matches!(kernel.primitive, Primitive::IndexMap(_) | Primitive::Gather(_));
     if kernel.operands.contains(&id) || (kernel.inputs.contains(&id) && !picks) {
@@ -92,7 +93,7 @@ fn reached(program: &Program, kernel: &Kernel, id: ValueId, written: u64) -> u64
     seen.chain(first).fold(direct, u64::saturating_add)
 }
 
-/// The values that a dispatch reads, without duplicates.
+/// Returns the values that a dispatch reads from memory, without duplicates.
 fn read(dispatch: &PlannedDispatch) -> impl Iterator<Item = ValueId> {
     let read = dispatch.shader.bindings.iter().filter_map(|binding| match binding {
         Binding::Read(id) => Some(*id),
@@ -115,7 +116,7 @@ fn functions(epilogue: &Epilogue) -> u64 {
     }
 }
 
-/// The operations of a kernel, including its prologue and epilogue. The count saturates.
+/// Returns the number of operations of a kernel, including its prologue and epilogue. The number saturates.
 fn operations(program: &Program, kernel: &Kernel) -> u64 {
     let outputs = elements(program, kernel.outputs[0]);
     let inputs: Vec<&Shape> = kernel.inputs.iter().map(|id| program.shape(*id)).collect();
@@ -124,7 +125,8 @@ fn operations(program: &Program, kernel: &Kernel) -> u64 {
     primitive(&kernel.primitive, &inputs, outputs).saturating_add(after).saturating_add(first)
 }
 
-/// The operations of a primitive that computes `outputs` elements from inputs of these shapes.
+/// Returns the number of operations of a primitive that computes `outputs` elements from inputs of these
+/// shapes.
 fn primitive(primitive: &Primitive, inputs: &[&Shape], outputs: u64) -> u64 {
     let read = inputs.first().map_or(0, |shape| shape.elements() as u64);
     match primitive {
@@ -161,9 +163,9 @@ fn primitive(primitive: &Primitive, inputs: &[&Shape], outputs: u64) -> u64 {
             let depth = left[left.rank() - if transposed[0] { 2 } else { 1 }];
             outputs.saturating_mul(2 * depth as u64)
         }
-        // Three interpolations between two elements, each with a difference, a product and a sum.
+        // Three linear interpolations between two elements, each with a difference, a product and a sum.
         Primitive::Resample(resample) if resample.sampling == Sampling::Bilinear => outputs.saturating_mul(9),
-        // Each element is compared with those chosen so far.
+        // Each element is compared with the `count` elements chosen so far.
         Primitive::TopK { count } => read.saturating_mul(*count as u64),
         Primitive::Resample(_)
         | Primitive::Reshape(_)
@@ -181,7 +183,7 @@ mod tests {
     use attache_base::Constant;
     use attache_gpu_ir::{ConvolutionGeometry, Expression, Index, IndexMap, Scalar};
 
-    /// The cost of each dispatch of a program.
+    /// Plans a program and returns the cost of each dispatch.
     fn costs_of(program: Program, precision: Precision) -> Vec<DispatchCost> {
         let limits = DeviceLimits { shader_f16: true, ..DeviceLimits::default() };
         DispatchCost::of(&PlanReport::new(program, precision, &limits, true).unwrap())
@@ -200,7 +202,8 @@ mod tests {
         })
     }
 
-    /// A convolution of `[1, 4, 4, channels]` with a filter, and a map that follows it.
+    /// Returns a program: a convolution of `[1, 4, 4, channels]` with a filter, followed by a map of the
+    /// expression `then` if there is one.
     fn convolved(filter: [usize; 4], channels: usize, primitive: Primitive, then: Option<Expression>) -> Program {
         let mut program = Program::default();
         let data = program.input(Scalar::F32, Shape::from([1, 4, 4, channels]));

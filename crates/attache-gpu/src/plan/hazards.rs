@@ -1,9 +1,10 @@
-//! Hazard tracking: a barrier is placed before a dispatch if it depends on an earlier one, or if too many ranges were
-//! recorded since the last barrier.
+//! Hazard tracking: decides before which dispatches of a plan a barrier is needed. A barrier is placed before
+//! a dispatch if it depends on an earlier one, or if too many ranges were recorded since the last barrier.
 
 use super::{BoundRange, BufferRange};
 
-/// Maximum number of ranges that are recorded between two barriers, since each lookup searches all of them.
+/// Number of ranges recorded since the last barrier above which another barrier is placed. It bounds the time
+/// of the lookups, each of which compares all recorded ranges.
 const MAX_RANGES: usize = 512;
 
 /// The ranges that dispatches read and wrote since the last barrier.
@@ -14,7 +15,7 @@ pub(super) struct Hazards {
 }
 
 impl Hazards {
-    /// Records the bindings of a dispatch, and returns whether it needs a barrier before it.
+    /// Records the ranges that a dispatch binds, and returns whether the dispatch needs a barrier before it.
     pub(super) fn record(&mut self, bindings: &[BoundRange]) -> bool {
         let overlaps_any =
             |others: &[BufferRange], range: &BufferRange| others.iter().any(|other| other.overlaps(range));

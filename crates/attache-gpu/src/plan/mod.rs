@@ -1,4 +1,5 @@
-//! The plan: everything that a run executes, as plain data. It can be stored, and a recorder turns it into commands.
+//! The plan of a program: everything that a run executes, as plain data. A plan can be stored, and an
+//! interface records it as commands of a device.
 //!
 //! [`Plan`] contains shader sources, sizes and ranges of named buffers. It contains no program, no device and no
 //! objects of a graphics API. Details for reports are separate, in [`PlanReport`], and so are the bytes of the weights:
@@ -18,67 +19,70 @@ pub use weights::{Weight, WeightSource};
 use crate::kernel::{GpuError, GpuErrorKind};
 pub(crate) use weights::padded;
 
-/// Everything that a run executes.
+/// Everything that a run executes, as plain data: shaders, dispatches, and the sizes and uses of buffers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// WGSL of the shaders, without duplicates.
+    /// The WGSL source of each shader, without duplicates.
     pub shaders: Vec<String>,
-    /// The dispatches, in order.
+    /// The dispatches, in the order in which they execute.
     pub dispatches: Vec<Dispatch>,
-    /// Bytes of each input.
+    /// The size of each input in bytes.
     pub inputs: Vec<usize>,
     /// The location of each output after a run.
     pub outputs: Vec<BufferRange>,
-    /// Bytes of each bank of intermediate values.
+    /// The size of each bank of intermediate values in bytes.
     pub banks: Vec<usize>,
-    /// The pieces of the block of weights, in order.
+    /// The constants and packed weights in the block of weights, ascending by offset.
     pub weights: Vec<Weight>,
 }
 
-/// One dispatch.
+/// One dispatch of a compute shader.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dispatch {
     /// The shader, as an index into [`Plan::shaders`].
     pub shader: usize,
-    /// Work groups along each axis.
+    /// Number of work groups along x, y and z.
     pub groups: [u32; 3],
-    /// The parameters, bound at 0. Empty if they are literals in the source.
+    /// The 32-bit words of the parameters, bound at binding 0. Empty if the parameters are literals in the
+    /// shader's source.
     pub params: Vec<u32>,
-    /// The buffers, bound from 1 on.
+    /// The buffer ranges of the bindings from 1 on, in order.
     pub bindings: Vec<BoundRange>,
-    /// Whether a barrier precedes it: since the last barrier, a dispatch wrote memory that this one uses, or read
-    /// memory that this one writes, or too many ranges were used to tell.
+    /// Whether a barrier is placed before the dispatch. It is if, since the last barrier, a dispatch wrote
+    /// memory that this one uses or read memory that this one writes, or if more ranges were used than hazard
+    /// tracking compares.
     pub needs_barrier: bool,
 }
 
 /// A range of a buffer that a dispatch binds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BoundRange {
-    /// The range.
+    /// The range that is bound.
     pub range: BufferRange,
-    /// Whether the dispatch writes it.
+    /// Whether the dispatch writes the range. If not, it only reads it.
     pub writes: bool,
 }
 
-/// A range of a buffer, in bytes.
+/// A range of one of a plan's buffers, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BufferRange {
-    /// The buffer.
+    /// The buffer that contains the range.
     pub buffer: PlanBuffer,
-    /// The start.
+    /// The offset of the range in the buffer, in bytes.
     pub offset: usize,
-    /// The size. Devices bind multiples of four bytes.
+    /// The size of the range in bytes, without padding. Devices bind the size rounded up to a multiple of
+    /// four bytes.
     pub size: usize,
 }
 
-/// The name of a buffer.
+/// One of the buffers that a plan uses. A recording allocates them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PlanBuffer {
-    /// The n-th input.
+    /// The buffer of the program's n-th input, counted from 0.
     Input(usize),
-    /// The n-th bank of intermediate values.
+    /// The n-th bank of intermediate values, counted from 0.
     Bank(usize),
-    /// The block of weights.
+    /// The buffer with the block of weights.
     Weights,
 }
 
@@ -91,12 +95,12 @@ impl BufferRange {
 }
 
 impl Plan {
-    /// Serializes the plan. [`Plan::from_bytes`] is the inverse.
+    /// Serializes the plan to bytes. [`Plan::from_bytes`] is the inverse.
     pub fn to_bytes(&self) -> Vec<u8> {
         postcard::to_allocvec(self).expect("plain data becomes bytes")
     }
 
-    /// Deserializes a plan.
+    /// Deserializes a plan from the bytes that [`Plan::to_bytes`] returned, and checks it.
     ///
     /// # Errors
     ///
@@ -143,19 +147,21 @@ impl Plan {
         }
     }
 
-    /// Bytes of the block of weights.
+    /// Returns the size of the block of weights in bytes, including padding.
     pub fn weight_bytes(&self) -> usize {
         self.weights.last().map_or(0, |weight| weight.offset + padded(weight.size))
     }
 
-    /// The source of each dispatch's shader, and the number of buffers that it binds after its parameters.
+    /// Returns, for each dispatch, the source of its shader and the number of buffers that it binds after its
+    /// parameters.
     pub(crate) fn sources(&self) -> Vec<(&str, usize)> {
         let source = |dispatch: &Dispatch| (self.shaders[dispatch.shader].as_str(), dispatch.bindings.len());
         self.dispatches.iter().map(source).collect()
     }
 }
 
-/// The end of `size` bytes from `offset`, padded to the size that devices bind; `None` on overflow.
+/// Returns the end of a range that starts at `offset` and whose `size` in bytes is padded to the size that
+/// devices bind; `None` on overflow.
 fn checked_end(offset: usize, size: usize) -> Option<usize> {
     size.max(4).checked_next_multiple_of(4)?.checked_add(offset)
 }
@@ -168,7 +174,7 @@ mod tests {
     use super::*;
     use crate::kernel::{DeviceLimits, Precision};
 
-    /// `x * c + x`, with a constant of the shape of `x`.
+    /// Returns the plan of `x * c + x`, where `c` is a constant of the shape of `x`.
     fn plan() -> Plan {
         let mut program = Program::default();
         let x = program.input(Scalar::F32, [2, 4].into());

@@ -1,4 +1,4 @@
-//! Weights: a plan's constants and packed weights, in one block of bytes in the format of the device.
+//! The weights of a plan: its constants and packed weights, in one block of bytes in the device's format.
 
 use std::borrow::Cow;
 
@@ -7,19 +7,21 @@ use serde::{Deserialize, Serialize};
 use super::{BufferRange, PlanBuffer};
 use crate::kernel::GpuError;
 
-/// The size rounded up to a multiple of four bytes, as copies require.
+/// Returns a size in bytes rounded up to a multiple of four, and to at least four, as copies and bindings
+/// require.
 pub(crate) fn padded(bytes: usize) -> usize {
     bytes.max(4).next_multiple_of(4)
 }
 
-/// One piece of the block of weights.
+/// One constant or packed weight tensor in the block of weights.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Weight {
-    /// The values that it was packed from and the format or variant, for example `%3 f16` or `%3 %4 conv_blocked`.
+    /// The constants that the weight was made from, and their storage format, or the variant that packed
+    /// them: for example `%3 Half` or `%3 %4 conv_blocked`.
     pub name: String,
-    /// The offset in the block, in bytes.
+    /// The offset of the weight in the block, in bytes.
     pub offset: usize,
-    /// The size in bytes.
+    /// The size of the weight in bytes, without padding.
     pub size: usize,
 }
 
@@ -29,9 +31,9 @@ impl Weight {
     }
 }
 
-/// Supplies the block of a plan's weights when a recording is made.
+/// Supplies the block of a plan's weights. A recording asks for the block when it is made.
 pub trait WeightSource: Sync {
-    /// The block, of [`Plan::weight_bytes`](super::Plan::weight_bytes) bytes.
+    /// Returns the block, of [`Plan::weight_bytes`](super::Plan::weight_bytes) bytes.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! Variants: implementations of kernels as shaders, one per file. If several apply to a kernel, the one with the lowest
-//! priority number is used.
+//! Variants: the implementations of kernels as compute shaders, one variant per file, and the choice among
+//! them. If several variants apply to a kernel, the one with the lowest priority number is used.
 
 mod convolution;
 mod elementwise;
@@ -11,37 +11,41 @@ use crate::wgsl::{Context, Shader};
 
 pub use select::{variants, write};
 
-/// One implementation of a kind of kernel.
+/// One way to implement a kind of kernel as compute shaders.
 pub(crate) struct Variant {
-    /// Its name, which is also its file's name.
+    /// The variant's name, which is also the name of its file without the extension.
     pub(crate) name: &'static str,
-    /// Whether it can compute a prologue while it loads its first input.
+    /// Whether the variant can compute a prologue (a kernel fused into its first input) while it loads that
+    /// input.
     pub(crate) takes_prologues: bool,
-    /// Whether it can implement this kernel.
+    /// Returns whether the variant can implement this kernel in this context.
     pub(crate) applies: fn(&Context<'_>, &Kernel) -> bool,
-    /// Its priority among the variants that apply to the same kernel. The lowest number is preferred.
+    /// Returns the variant's priority among those that apply to the same kernel. The lowest number is
+    /// preferred.
     pub(crate) priority: fn(&Context<'_>, &Kernel) -> u32,
-    /// Generates the shaders, in the order in which they run.
+    /// Generates the kernel's shaders, in the order in which they are dispatched. Called only if `applies`
+    /// returned true.
     pub(crate) write: fn(&Context<'_>, &Kernel) -> Vec<Shader>,
 }
 
-/// The precondition for a variant to apply to any kernel.
+/// What must be given before a variant can apply to any kernel at all: a property of the device, of its
+/// configuration, or of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VariantRequirement {
-    /// None: it can apply on every device and in every configuration.
+    /// No requirement: the variant can apply on every device and in every configuration.
     Nothing,
-    /// Values stored as f32.
+    /// Values of the program are stored as f32 rather than f16.
     F32Storage,
-    /// Programs with integer convolutions.
+    /// The program contains convolutions of 8-bit integers, multiplied as stored rather than as floats.
     Bytes,
-    /// Cooperative matrices, and values stored as f16.
+    /// The device multiplies cooperative matrices (or emulates them), and values are stored as f16.
     Matrices,
 }
 
-/// The implementation chosen for a kernel.
+/// The shaders that [`write()`] generated for a kernel.
 pub struct GeneratedKernel {
-    /// The shaders, in the order in which they run.
+    /// The shaders, in the order in which they are dispatched.
     pub shaders: Vec<Shader>,
-    /// The other variants that apply to the kernel.
+    /// Names of the variants that also apply to the kernel but were not chosen.
     pub alternatives: Vec<&'static str>,
 }

@@ -7,7 +7,7 @@ use crate::kernel::{DeviceLimits, Kernel, StorageFormats, VariantChoice};
 use crate::wgsl::Context;
 
 impl VariantChoice {
-    /// The choice of the variant with this name, if there is one.
+    /// Returns the choice of the variant named `text`; `None` if no variant has that name.
     pub fn named(text: &str) -> Option<Self> {
         variants().map(|(name, _)| name).find(|name| *name == text).map(VariantChoice::Named)
     }
@@ -46,8 +46,9 @@ static TABLE: &[Variant] = &[
     reduction::window_group::VARIANT,
 ];
 
-/// The variants that no kernel can use on some devices or in some precisions. [`variants`] reports it to callers; the
-/// choice itself depends on [`Variant::applies`] and [`Variant::takes_prologues`].
+/// The variants that cannot be used on some devices or in some precisions, with what each requires. Only
+/// [`variants`] reads this table, to report the requirements; the choice of a variant depends on
+/// [`Variant::applies`] and [`Variant::takes_prologues`].
 static NEEDS: &[(Variant, VariantRequirement)] = &[
     (convolution::conv_bytes::VARIANT, VariantRequirement::Bytes),
     (convolution::conv_depthwise_bytes::VARIANT, VariantRequirement::Bytes),
@@ -57,7 +58,7 @@ static NEEDS: &[(Variant, VariantRequirement)] = &[
     (convolution::conv_winograd::VARIANT, VariantRequirement::F32Storage),
 ];
 
-/// The name and precondition of every variant.
+/// Returns the name of every variant and what it requires of the device and configuration.
 pub fn variants() -> impl Iterator<Item = (&'static str, VariantRequirement)> {
     let needs = |name| {
         NEEDS.iter().find(|(variant, _)| variant.name == name).map_or(VariantRequirement::Nothing, |need| need.1)
@@ -65,8 +66,9 @@ pub fn variants() -> impl Iterator<Item = (&'static str, VariantRequirement)> {
     TABLE.iter().map(move |variant| (variant.name, needs(variant.name)))
 }
 
-/// Generates the shaders of a kernel with the first variant by priority that applies, or with the variant that `limits`
-/// names if that applies. The storage of the values that the kernel reads must be settled in `storages`.
+/// Generates the shaders of a kernel with the applicable variant that has the lowest priority number, or with
+/// the variant that `limits` names if that one applies. `storages` must already contain the storage format of
+/// every value that the kernel reads.
 ///
 /// # Panics
 ///

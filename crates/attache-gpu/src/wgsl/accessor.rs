@@ -6,8 +6,9 @@ use crate::kernel::StorageFormat;
 use crate::wgsl::expression::vector;
 
 impl StorageFormat {
-    /// The WGSL element type of a bound array that is accessed `vector_width` elements at a time. Parts of a word are
-    /// not addressable: at vector width 1, an element of a packed array is a whole 32-bit word.
+    /// Returns the WGSL element type of a bound array that is accessed `vector_width` elements at a time.
+    /// Parts of a word are not addressable: at vector width 1, an element of a packed array is a whole 32-bit
+    /// word.
     pub(crate) fn element_type(self, vector_width: usize) -> String {
         match self {
             StorageFormat::F32 => vector("f32", vector_width),
@@ -19,13 +20,13 @@ impl StorageFormat {
     }
 }
 
-/// A bound array, accessed in units of `vector_width` adjacent elements.
+/// An array in a bound storage buffer, accessed in units of `vector_width` adjacent elements.
 #[derive(Clone, Debug)]
 pub(crate) struct Array {
     name: String,
     storage: StorageFormat,
     vector_width: usize,
-    /// The function that loads a unit, if units are not consecutive in memory.
+    /// The name of the WGSL function that loads a unit, if units are not consecutive in memory.
     fetch: Option<String>,
 }
 
@@ -34,7 +35,7 @@ impl Array {
         Self { name, storage, vector_width, fetch: None }
     }
 
-    /// The same array, accessed through a function that loads units of `vector_width` elements.
+    /// Returns the array accessed through a WGSL function that loads units of `vector_width` elements.
     pub(crate) fn fetched(self, function: String, vector_width: usize) -> Self {
         Self { vector_width, fetch: Some(function), ..self }
     }
@@ -43,7 +44,7 @@ impl Array {
         &self.name
     }
 
-    /// WGSL that loads unit `at`, an index of type `u32` or `i32`, as floats.
+    /// Returns WGSL that loads unit `at`, an index of type `u32` or `i32`, as floats.
     pub(crate) fn floats(&self, at: &str) -> String {
         let name = &self.name;
         if let Some(fetch) = &self.fetch {
@@ -58,7 +59,7 @@ impl Array {
         }
     }
 
-    /// WGSL that loads unit `at` as integers. The array must hold integers.
+    /// Returns WGSL that loads unit `at` as integers. The array must hold integers.
     pub(crate) fn integers(&self, at: &str) -> String {
         if let Some(fetch) = &self.fetch {
             return format!("{fetch}(u32({at}))");
@@ -72,7 +73,7 @@ impl Array {
         }
     }
 
-    /// WGSL that indexes the bound array itself, without unpacking or converting the element at `at`.
+    /// Returns WGSL that indexes the bound array itself, without unpacking or converting the element at `at`.
     pub(crate) fn word(&self, at: &str) -> String {
         format!("{}[{at}]", self.name)
     }
@@ -82,12 +83,12 @@ impl Array {
         matches!(self.storage, StorageFormat::I32 | StorageFormat::Bytes(_))
     }
 
-    /// WGSL that loads unit `at`: as integers if the array holds integers, else as floats.
+    /// Returns WGSL that loads unit `at`: as integers if the array holds integers, else as floats.
     pub(crate) fn elements(&self, at: &str) -> String {
         if self.is_integer() { self.integers(at) } else { self.floats(at) }
     }
 
-    /// WGSL of the statement that stores `value` to unit `at`.
+    /// Returns the WGSL statement that stores `value` to unit `at`.
     pub(crate) fn write(&self, at: &str, value: &str) -> String {
         let name = &self.name;
         match self.storage {
@@ -98,8 +99,8 @@ impl Array {
         }
     }
 
-    /// The definition of the function that [`Array::floats`] and [`Array::integers`] call for packed storage; else
-    /// empty.
+    /// Returns the definition of the WGSL function that [`Array::floats`] and [`Array::integers`] call for
+    /// packed storage, else an empty string.
     pub(crate) fn reader(&self) -> String {
         let name = &self.name;
         match (self.storage, self.vector_width) {
@@ -132,7 +133,8 @@ impl Array {
         }
     }
 
-    /// The definition of the function that [`Array::write`] calls for packed storage; else empty.
+    /// Returns the definition of the WGSL function that [`Array::write`] calls for packed storage, else an
+    /// empty string.
     pub(crate) fn writer(&self) -> String {
         let name = &self.name;
         match self.storage {

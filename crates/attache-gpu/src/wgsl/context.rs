@@ -6,7 +6,8 @@ use attache_gpu_ir::{Program, Source, ValueId};
 
 use crate::kernel::{DeviceLimits, StorageFormats, View};
 
-/// What a variant knows besides the kernel: the program, the storage of its values and the device's limits.
+/// What a variant receives besides the kernel: the program, the storage formats of its values, the device's
+/// limits and the kernel's views.
 pub(crate) struct Context<'a> {
     pub(crate) program: &'a Program,
     pub(crate) storages: &'a StorageFormats,
@@ -16,7 +17,7 @@ pub(crate) struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    /// The elements of a constant as f32, for variants that pack weights.
+    /// Returns the elements of a constant as f32, for variants that pack weights.
     pub(crate) fn floats(&self, id: ValueId) -> Cow<'a, [f32]> {
         match &self.program.value(id).source {
             Source::Constant(constant) => constant.floats().expect("constants of checked programs hold floats"),

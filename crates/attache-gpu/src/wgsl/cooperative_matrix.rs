@@ -1,39 +1,43 @@
 //! WGSL for cooperative matrices: the invocations of a subgroup jointly multiply 16×16 matrices of f16 and accumulate
 //! in f32.
 //!
-//! Few devices support them. Loops can replace the operations, so that kernels written with cooperative matrices can be
-//! tested on other devices, in particular on software. In the emulation each invocation holds half a row of each
-//! accumulator matrix.
+//! Few devices support cooperative matrices. Loops can replace the operations, so that kernels written with
+//! cooperative matrices can be tested on other devices, in particular on software. In this emulation each
+//! invocation holds half a row of each accumulator matrix.
 
 use std::fmt::Write;
 
 use crate::wgsl::accessor::Array;
 
-/// Rows and columns of a matrix.
+/// The number of rows, and of columns, of a cooperative matrix.
 pub(crate) const SIDE: usize = 16;
 
-/// Invocations of the subgroup that multiplies matrices jointly.
+/// The number of invocations of a subgroup, which multiply matrices jointly.
 pub(crate) const SUBGROUP: usize = 32;
 
-/// An array of vec4s in work-group memory that holds matrices: its name, and the number of vec4s between rows.
+/// An array of vec4s in work-group memory that holds matrices: its name, and the number of vec4s from one row
+/// to the next.
 pub(crate) struct Rows {
     pub(crate) name: &'static str,
     pub(crate) stride: usize,
 }
 
-/// Generates the statements of a shader that multiplies data matrices by weight matrices, and where each kind is
-/// stored.
+/// Generates the WGSL statements that multiply data matrices by weight matrices. The fields say where each
+/// kind of matrix is stored.
 pub(crate) struct Products<'a> {
     /// Whether loops replace the device's matrix operations.
     pub(crate) is_emulated: bool,
+    /// Work-group memory of the data matrices.
     pub(crate) data: Rows,
-    /// The packed weights: one matrix after the other, each row by row.
+    /// The packed weights in a storage buffer: one matrix after the other, each row by row.
     pub(crate) weights: &'a Array,
+    /// Work-group memory to which accumulator matrices are stored.
     pub(crate) sums: Rows,
 }
 
 impl Products<'_> {
-    /// The module-scope functions that the statements call.
+    /// Returns the definitions of the module-scope functions that the statements call. Empty unless matrices
+    /// are emulated.
     pub(crate) fn functions(&self) -> String {
         if !self.is_emulated {
             return String::new();
@@ -68,7 +72,7 @@ fn store_sums(start: u32, stored: array<vec4<f32>, 2>, invocation: u32) {{
         )
     }
 
-    /// Declares an accumulator matrix initialized to 0.
+    /// Returns WGSL that declares the accumulator matrix `name`, initialized to 0.
     pub(crate) fn zeros(&self, name: &str) -> String {
         match self.is_emulated {
             true => format!("    var {name}: array<vec4<f32>, 2>;\n"),
@@ -76,19 +80,19 @@ fn store_sums(start: u32, stored: array<vec4<f32>, 2>, invocation: u32) {{
         }
     }
 
-    /// Loads a data matrix that starts at vec4 `at`.
+    /// Returns WGSL that loads the data matrix that starts at vec4 `at` of its work-group memory, as `name`.
     pub(crate) fn load_data(&self, name: &str, at: &str) -> String {
         let Rows { name: memory, stride } = self.data;
         self.load(name, at, 'A', (&format!("{memory}[{name}_at]"), stride))
     }
 
-    /// Loads a weight matrix that starts at vec4 `at`.
+    /// Returns WGSL that loads the weight matrix that starts at vec4 `at` of the packed weights, as `name`.
     pub(crate) fn load_weights(&self, name: &str, at: &str) -> String {
         self.load(name, at, 'B', (&self.weights.word(&format!("{name}_at")), SIDE / 4))
     }
 
-    /// Loads a matrix. The index is bound to a name first, because naga accepts only a named index in a pointer
-    /// expression.
+    /// Returns WGSL that loads a matrix as `name`. The index is bound to a name first, because naga accepts
+    /// only a named index in a pointer expression.
     fn load(&self, name: &str, at: &str, role: char, (element, stride): (&str, usize)) -> String {
         let mut text = format!("    let {name}_at = {at};\n");
         let _ = match self.is_emulated {
@@ -100,7 +104,7 @@ fn store_sums(start: u32, stored: array<vec4<f32>, 2>, invocation: u32) {{
         text
     }
 
-    /// Adds the product of a data matrix and a weight matrix to an accumulator.
+    /// Returns WGSL that adds the product of a data matrix and a weight matrix to the accumulator `sum`.
     pub(crate) fn add(&self, sum: &str, data: &str, weights: &str) -> String {
         match self.is_emulated {
             true => format!("    {sum} = add_products({data}, {weights}, {sum}, local.x);\n"),
@@ -108,7 +112,8 @@ fn store_sums(start: u32, stored: array<vec4<f32>, 2>, invocation: u32) {{
         }
     }
 
-    /// Stores an accumulator matrix from vec4 `at` on. The index is bound to the name `name`.
+    /// Returns WGSL that stores the accumulator `sum` from vec4 `at` of its work-group memory on. The index
+    /// is bound to the name `name`.
     pub(crate) fn store(&self, sum: &str, name: &str, at: &str) -> String {
         let Rows { name: memory, stride } = self.sums;
         match self.is_emulated {

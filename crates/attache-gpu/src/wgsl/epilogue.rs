@@ -1,4 +1,5 @@
-//! How a kernel stores its result: the epilogue with its broadcast operands, and the output.
+//! Generates WGSL that stores the elements that a kernel computes: loads of the epilogue's broadcast
+//! operands, the epilogue itself and writes to the output.
 
 use std::fmt::Write;
 
@@ -10,12 +11,12 @@ use crate::wgsl::accessor::Array;
 use crate::wgsl::expression::{expression, functions, integer, vector};
 use crate::wgsl::{Context, Writer, integer_expression};
 
-/// The WGSL type of one element that a kernel's primitive passes to `store`.
+/// Returns the WGSL type of one element that a kernel's primitive passes to `store`.
 pub(crate) fn computed_type(program: &Program, kernel: &Kernel) -> &'static str {
     element(computed_scalar(program, kernel))
 }
 
-/// The WGSL type of an element.
+/// Returns the WGSL type of an element.
 fn element(scalar: Scalar) -> &'static str {
     match scalar {
         Scalar::F32 => "f32",
@@ -23,8 +24,8 @@ fn element(scalar: Scalar) -> &'static str {
     }
 }
 
-/// Adds a function `name(g)` that loads the operand for the output's unit `g` of `vector_width` elements: as floats if
-/// `element` is `f32`, as integers if it is `i32`.
+/// Adds a WGSL function `name(g)` that loads an operand, broadcast to the shape `to`, for the output's unit
+/// `g` of `vector_width` elements: as floats if `element` is `f32`, as integers if it is `i32`.
 pub(crate) fn operand(
     writer: &mut Writer<'_>,
     name: &str,
@@ -68,13 +69,15 @@ pub(crate) fn operand(
     writer.function(&text);
 }
 
-/// WGSL of a float expression, converted to elements of type `scalar`. Adds the functions that it calls.
+/// Returns the WGSL of a float expression, converted to elements of type `scalar`. Adds the functions that it
+/// calls.
 fn float_epilogue(writer: &mut Writer<'_>, expression: &Expression, scalar: Scalar, vector_width: usize) -> String {
     functions(expression, vector_width).iter().for_each(|function| writer.function(function));
     converted(writer, scalar, vector_width, self::expression(expression, vector_width))
 }
 
-/// WGSL that converts floats to elements of type `scalar`. Adds the conversion function for integers.
+/// Returns WGSL that converts `floats` to elements of type `scalar`. Adds the conversion function for
+/// integers.
 fn converted(writer: &mut Writer<'_>, scalar: Scalar, vector_width: usize, floats: String) -> String {
     match scalar {
         Scalar::F32 => floats,
@@ -85,23 +88,23 @@ fn converted(writer: &mut Writer<'_>, scalar: Scalar, vector_width: usize, float
     }
 }
 
-/// Adds the function `store(g, value)`, which applies the epilogue to unit `g` of `vector_width` elements of the result
-/// and writes it. The output is the kernel's first. At vector width 1, unit `g` of [`Writer::linear`] must write
-/// element `g` and no other.
+/// Adds the WGSL function `store(g, value)`, which applies the epilogue to `value`, unit `g` of
+/// `vector_width` computed elements, and writes it to the kernel's first output. At vector width 1, unit `g`
+/// of [`Writer::linear`] must write element `g` and no other.
 pub(crate) fn store(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, vector_width: usize) {
     let output = kernel.outputs[0];
     let array = if vector_width == 1 { writer.write_own(output) } else { writer.write(output, vector_width) };
     store_into(writer, context, kernel, vector_width, &array, Operands::Read);
 }
 
-/// Like [`store`], but any invocation may write any element `g`.
+/// Adds `store(g, value)` like [`store`], but any invocation may write any unit `g`.
 pub(crate) fn store_anywhere(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, vector_width: usize) {
     let array = writer.write(kernel.outputs[0], vector_width);
     store_into(writer, context, kernel, vector_width, &array, Operands::Read);
 }
 
-/// Like [`store_anywhere`], but the caller of `store(g, value, x1, x2, …)` has loaded the operands with the functions
-/// `operand1(g)`, `operand2(g)`, …. Returns the number of operands.
+/// Adds `store(g, value, x1, x2, …)` like [`store_anywhere`], but the caller of that WGSL function has loaded
+/// the operands with the functions `operand1(g)`, `operand2(g)`, …. Returns the number of operands.
 pub(crate) fn store_given(
     writer: &mut Writer<'_>,
     context: &Context<'_>,
@@ -113,18 +116,18 @@ pub(crate) fn store_given(
     if kernel.epilogue.is_identity() { 0 } else { kernel.operands.len() }
 }
 
-/// Where an epilogue's operands are loaded.
+/// Where a shader loads the epilogue's operands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operands {
-    /// In the function `store`.
+    /// The WGSL function `store` loads the operands.
     Read,
-    /// In its caller.
+    /// The caller of the WGSL function `store` loads the operands and passes them as arguments.
     Given,
 }
 
-/// Adds the function `name(g, value)`, which applies the epilogue to the 4 floats or integers of unit `g` of the output
-/// and returns the result. A kernel that computes the channels of one pixel at a time has no operands if its channel
-/// count is not a multiple of 4.
+/// Adds the WGSL function `name(g, value)`, which applies a prologue's epilogue to the 4 floats or integers
+/// of unit `g` of its output and returns them. A prologue whose channel count is not a multiple of 4 has no
+/// operands, since fusion then requires an identity epilogue.
 pub(crate) fn finish(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, name: &str) {
     let variables = variables(writer, context, kernel, name, 4);
     let value = match &kernel.epilogue {
@@ -137,8 +140,8 @@ pub(crate) fn finish(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Ke
     writer.function(&format!("fn {name}(g: u32, value: {vec4}) -> {vec4} {{\n{variables}    return {value};\n}}\n"));
 }
 
-/// WGSL that defines the epilogue's variables `x0`, `x1`, … for unit `g`. Adds the functions that load the operands;
-/// their names start with `name`.
+/// Returns WGSL that defines the epilogue's variables `x0`, `x1`, … for unit `g`. Adds the functions that
+/// load the operands; their names start with `name`.
 fn variables(
     writer: &mut Writer<'_>,
     context: &Context<'_>,
@@ -190,8 +193,8 @@ fn store_into(
     writer.function(&format!("fn store(g: u32, value: {element}{given}) {{\n{variables}    {value}\n}}\n"));
 }
 
-/// WGSL of an integer expression of `variables` variables of `vector_width` elements each. Adds the expression as a
-/// function called `name`, and the functions that it calls.
+/// Returns WGSL that evaluates an integer expression of `variables` variables of `vector_width` elements
+/// each. Adds the expression as a function called `name`, and the functions that it calls.
 fn int_epilogue(
     writer: &mut Writer<'_>,
     name: &str,
@@ -212,7 +215,8 @@ fn int_epilogue(
     }
 }
 
-/// Adds the function `store(g)` of a float or integer map, whose inputs are loaded like operands.
+/// Adds the WGSL function `store(g)`, which computes and stores unit `g` of a float or integer map. The map's
+/// inputs are loaded like operands of an epilogue.
 pub(crate) fn store_map(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, vector_width: usize) {
     let program = context.program;
     let (id, inputs) = (kernel.outputs[0], kernel.inputs.len());

@@ -1,37 +1,40 @@
-//! Expressions and index maps as WGSL.
+//! Generates WGSL of float expressions and of index maps.
 
 use attache_gpu_ir::{BinaryOp, Expression, Index, UnaryOp};
 
-/// The WGSL type of `vector_width` adjacent elements of type `element`.
+/// Returns the WGSL type of `vector_width` adjacent elements of type `element`.
 pub(crate) fn vector(element: &str, vector_width: usize) -> String {
     if vector_width == 1 { element.to_owned() } else { format!("vec{vector_width}<{element}>") }
 }
 
-/// A bit-exact WGSL literal. If [`calls_float_of`] is true of it, the shader must define [`FLOAT_OF`].
+/// Returns WGSL of exactly this float: a literal, or a call of `float_of`. If [`calls_float_of`] is true of
+/// it, the shader must define [`FLOAT_OF`].
 ///
 /// WGSL has no literals for infinities and NaN, and drivers may read denormal literals, or the sign of a zero, as 0.
 pub(crate) fn literal(value: f32) -> String {
     if value.is_normal() || value.to_bits() == 0 { format!("{value:?}f") } else { float_of(value) }
 }
 
-/// A float that WGSL compilers do not treat as a constant, so that they neither reject it nor fold it.
+/// Returns WGSL of a float that compilers do not treat as a constant, so that they neither reject it nor fold
+/// it.
 fn float_of(value: f32) -> String {
     format!("float_of({}u)", value.to_bits())
 }
 
-/// Whether WGSL that contains literals calls [`FLOAT_OF`].
+/// Whether the WGSL `text` calls [`FLOAT_OF`], which the shader must then define.
 pub(crate) fn calls_float_of(text: &str) -> bool {
     text.contains("float_of(")
 }
 
-/// Reinterprets bits as a float. It is a function because WGSL rejects constant expressions that are not finite,
-/// `bitcast` included, and a function's parameter is not a constant expression.
+/// WGSL of the function `float_of`, which reinterprets bits as a float. It is a function because WGSL rejects
+/// constant expressions that are not finite, `bitcast` included, and a function's parameter is not a constant
+/// expression.
 pub(crate) const FLOAT_OF: &str = "fn float_of(bits: u32) -> f32 {
     return bitcast<f32>(bits);
 }
 ";
 
-/// The expression over variables named `x0`, `x1`, …, all of `vector_width` elements.
+/// Returns the WGSL of an expression over variables named `x0`, `x1`, …, all of `vector_width` elements.
 pub(crate) fn expression(expression: &Expression, vector_width: usize) -> String {
     // Compilers would fold an expression without variables, and reject the shader if the result is not finite.
     let is_constant = expression.arity() == 0;
@@ -88,7 +91,8 @@ pub(crate) fn expression(expression: &Expression, vector_width: usize) -> String
     }
 }
 
-/// The definitions of the functions that [`expression`] calls for this expression and vector width.
+/// Returns the definitions of the WGSL functions that [`expression`] calls for this expression and vector
+/// width.
 pub(crate) fn functions(root: &Expression, vector_width: usize) -> Vec<String> {
     let calls = expression(root, vector_width);
     // In dependency order: a function comes after those that it calls.
@@ -105,8 +109,9 @@ pub(crate) fn functions(root: &Expression, vector_width: usize) -> Vec<String> {
     float_of.into_iter().chain(used.map(|(_, text)| for_width(text, vector_width))).collect()
 }
 
-/// A Taylor series to x¹⁵ below 0.75. Above, Abramowitz and Stegun, "Handbook of Mathematical Functions", 7.1.26: its
-/// absolute error of 1.5e-7 would be a large relative error of small results.
+/// WGSL of the error function: a Taylor series to x¹⁵ below 0.75. Above, Abramowitz and Stegun, "Handbook of
+/// Mathematical Functions", 7.1.26: its absolute error of 1.5e-7 would be a large relative error of small
+/// results.
 const ERROR_FUNCTION: &str = "fn error_functionWIDTH(x: FLOAT) -> FLOAT {
     let s = x * x;
     var q = (1.0 / 9360.0 - s / 75600.0) * s - 1.0 / 1320.0;
@@ -120,7 +125,8 @@ const ERROR_FUNCTION: &str = "fn error_functionWIDTH(x: FLOAT) -> FLOAT {
 }
 ";
 
-/// Devices may treat a power of a negative base as undefined. Here an integer exponent determines the sign.
+/// WGSL of a power. Devices may treat a power of a negative base as undefined. Here an integer exponent
+/// determines the sign.
 const POWER: &str = "fn powerWIDTH(a: FLOAT, b: FLOAT) -> FLOAT {
     let size = select(pow(abs(a), b), FLOAT(1.0), b == FLOAT(0.0));
     let odd = abs(b - 2.0 * floor(b * 0.5)) == FLOAT(1.0);
@@ -128,10 +134,11 @@ const POWER: &str = "fn powerWIDTH(a: FLOAT, b: FLOAT) -> FLOAT {
 }
 ";
 
-/// Exact for quotients below 2³³. Each quotient has 12 bits and the divisor is split into two halves of 12 bits, so
-/// every product is exact, whether or not the device fuses it with the addition. After three quotients the remainder is
-/// smaller than the divisor, with either sign. `apart` is the same quotient in a form that OpenGL drivers do not
-/// recognise: they would factor the quotient out of both products, and round.
+/// WGSL of the floor modulo, exact for quotients below 2³³. Each partial quotient has 12 bits and the divisor
+/// is split into two halves of 12 bits, so every product is exact, whether or not the device fuses it with
+/// the addition. After three partial quotients the remainder is smaller than the divisor, with either sign.
+/// `apart` is the same quotient in a form that OpenGL drivers do not recognise: they would factor the
+/// quotient out of both products, and round.
 const FLOOR_MODULO: &str = "fn floor_moduloWIDTH(a: FLOAT, b: FLOAT) -> FLOAT {
     let high = bitcast<FLOAT>(bitcast<INT>(b) & INT(-4096));
     var rest = a;
@@ -145,16 +152,18 @@ const FLOOR_MODULO: &str = "fn floor_moduloWIDTH(a: FLOAT, b: FLOAT) -> FLOAT {
 }
 ";
 
-/// A device's quotient may be off in its last bit, and `floor` would then return the wrong integer. With the remainder
-/// subtracted first, the exact quotient is an integer, so rounding removes the error.
+/// WGSL of the floor division. A device's quotient may be off in its last bit, and `floor` would then return
+/// the wrong integer. With the remainder subtracted first, the exact quotient is an integer, so rounding
+/// removes the error.
 const FLOOR_DIVIDE: &str = "fn floor_divideWIDTH(a: FLOAT, b: FLOAT) -> FLOAT {
     let exact = round((a - floor_moduloWIDTH(a, b)) / b);
     return select(exact, floor(a / b), abs(a) > abs(b) * 4194304.0);
 }
 ";
 
-/// The function `integerWIDTH`: converts a float to an integer, rounded towards zero and clamped to the range of 32
-/// bits. A device's own conversion clamps to the largest *float* below 2³¹.
+/// Returns the definition of the WGSL function `integer1` or `integer4`, which converts floats to integers,
+/// rounded towards zero and clamped to the range of 32 bits. A device's own conversion clamps to the largest
+/// *float* below 2³¹.
 pub(crate) fn integer(vector_width: usize) -> String {
     for_width(INTEGER, vector_width)
 }
@@ -164,13 +173,15 @@ const INTEGER: &str = "fn integerWIDTH(x: FLOAT) -> INT {
 }
 ";
 
-/// The definition of a function for vectors of `vector_width` elements.
+/// Returns the definition of a WGSL function for vectors of `vector_width` elements, from a template that
+/// contains `WIDTH`, `FLOAT` and `INT`.
 fn for_width(text: &str, vector_width: usize) -> String {
     let (float, int) = (vector("f32", vector_width), vector("i32", vector_width));
     text.replace("WIDTH", &vector_width.to_string()).replace("FLOAT", &float).replace("INT", &int)
 }
 
-/// The index over output coordinates named `o0`, `o1`, … of type `i32`. Every number is emitted by `number`.
+/// Returns the WGSL of an index over output coordinates named `o0`, `o1`, … of type `i32`. `number` returns
+/// the WGSL of each constant.
 pub(crate) fn index(index: &Index, number: &mut dyn FnMut(i64) -> String) -> String {
     match index {
         Index::Axis(axis) => format!("o{axis}"),
@@ -187,7 +198,7 @@ pub(crate) fn index(index: &Index, number: &mut dyn FnMut(i64) -> String) -> Str
     }
 }
 
-/// The function that [`index`] calls for mirrored coordinates.
+/// WGSL of the function `mirror`, which [`index`] calls for mirrored coordinates.
 pub(crate) const MIRROR: &str = "fn mirror(at: i32, extent: i32, shift: i32) -> i32 {
     if (at < 0) { return -at - 1 + shift; }
     if (at >= extent) { return 2 * extent - 1 - shift - at; }
@@ -234,7 +245,7 @@ mod tests {
         assert!(functions(&Expression::Input(0).add(Constant(1.0)), 1).is_empty());
     }
 
-    /// naga's backends accept the literals and do not fold them.
+    /// Checks that naga's backends accept the literals and do not fold them.
     #[test]
     fn vulkan_and_opengl_take_all_floats() {
         use wgpu::naga::back::{glsl, spv};

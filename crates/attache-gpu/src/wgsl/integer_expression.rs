@@ -1,10 +1,11 @@
-//! Integer expressions as WGSL.
+//! Generates WGSL of integer expressions.
 //!
 //! WGSL has no 64-bit integers. Fixed-point products are assembled from 16-bit halves, and rounded in 32-bit words.
 
 use attache_gpu_ir::{IntBinaryOp, IntExpression, IntRounding};
 
-/// The expression over variables named `x0`, `x1`, …, each an `i32`. Every number is emitted by `number`.
+/// Returns the WGSL of an expression over variables named `x0`, `x1`, …, each an `i32`. `number` returns the
+/// WGSL of each constant.
 pub(crate) fn int_expression(expression: &IntExpression, number: &mut dyn FnMut(i32) -> String) -> String {
     match expression {
         IntExpression::Input(index) => format!("x{index}"),
@@ -38,8 +39,8 @@ pub(crate) fn int_expression(expression: &IntExpression, number: &mut dyn FnMut(
     }
 }
 
-/// The function `name(x0, x1, …)` that evaluates the expression of `variables` variables. Every number is emitted by
-/// `number`.
+/// Returns the definition of the WGSL function `name(x0, x1, …)` that evaluates the expression of `variables`
+/// variables. `number` returns the WGSL of each constant.
 pub(crate) fn int_value(
     name: &str,
     expression: &IntExpression,
@@ -51,7 +52,8 @@ pub(crate) fn int_value(
     format!("fn {name}({}) -> i32 {{\n    return {value};\n}}\n", variables.join(", "))
 }
 
-/// The definitions of the functions that [`int_expression`] calls for this expression, in dependency order.
+/// Returns the definitions of the WGSL functions that [`int_expression`] calls for this expression, in
+/// dependency order.
 pub(crate) fn functions(expression: &IntExpression) -> Vec<&'static str> {
     let calls = int_expression(expression, &mut |_| String::new());
     let uses = |name: &str| calls.contains(&format!("{name}("));
@@ -61,14 +63,15 @@ pub(crate) fn functions(expression: &IntExpression) -> Vec<&'static str> {
     used.iter().filter(|(is_used, _)| *is_used).map(|(_, text)| *text).collect()
 }
 
-/// A function, so that compilers do not fold a shift of constants that they regard as an overflow.
+/// WGSL that shifts `x` left by `bits`. It is a function, so that compilers do not fold a shift of constants
+/// that they regard as an overflow.
 const SHIFT_LEFT: &str = "fn shift_left(x: i32, bits: i32) -> i32 {
     return x << u32(bits);
 }
 ";
 
-/// The 64-bit product of two integers: its lower word, then its upper word. The bits of a negative factor, read as
-/// unsigned, are 2³² too large, so the other factor is subtracted from the upper word.
+/// WGSL of the 64-bit product of two integers: its lower word, then its upper word. The bits of a negative
+/// factor, read as unsigned, are 2³² too large, so the other factor is subtracted from the upper word.
 const PRODUCT: &str = "fn product(a: i32, b: i32) -> vec2<u32> {
     let x = vec2<u32>(u32(a) & 65535u, u32(a) >> 16u);
     let y = vec2<u32>(u32(b) & 65535u, u32(b) >> 16u);
@@ -81,8 +84,8 @@ const PRODUCT: &str = "fn product(a: i32, b: i32) -> vec2<u32> {
 }
 ";
 
-/// The upper 32 bits of twice the product, ties rounded up; then a division by a power of two, ties rounded away from
-/// zero.
+/// WGSL of [`IntRounding::Twice`]: the upper 32 bits of twice the product, ties rounded up; then a division
+/// by a power of two, ties rounded away from zero.
 const RESCALE_TWICE: &str = "fn rescale_twice(x: i32, mantissa: i32, exponent: i32) -> i32 {
     let words = product(x << u32(max(exponent, 0)), mantissa);
     let low = words.x + 0x40000000u;
@@ -95,7 +98,7 @@ const RESCALE_TWICE: &str = "fn rescale_twice(x: i32, mantissa: i32, exponent: i
 }
 ";
 
-/// Adds half of the divisor to the product and shifts the two-word sum right.
+/// WGSL of [`IntRounding::Once`]: adds half of the divisor to the product and shifts the two-word sum right.
 const RESCALE_ONCE: &str = "fn rescale_once(x: i32, mantissa: i32, exponent: i32) -> i32 {
     let words = product(x, mantissa);
     let bits = u32(31 - exponent);

@@ -1,8 +1,8 @@
-//! WGSL generation.
+//! WGSL generation, used by the variants to write their shaders.
 //!
-//! [`Writer`] builds a shader: bindings, parameters and functions. The other modules generate the parts that variants
-//! share: expressions, array accesses, epilogues and cooperative matrices. Nothing here chooses how a kernel is
-//! computed; the variants do.
+//! [`Writer`] builds a shader: bindings, parameters and functions. The other modules generate the parts that
+//! variants share: expressions, array accesses, epilogues and cooperative matrices. The variants, not this
+//! module, choose how a kernel is computed.
 
 pub(crate) mod accessor;
 mod context;

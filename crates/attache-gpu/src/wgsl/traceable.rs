@@ -1,7 +1,8 @@
 //! Rewrites shaders for Vulkan's validation layer. Used only while validation is on.
 
-/// A shader's source with each bound array wrapped in a structure. The validation layer (1.3.239) takes a write to an
-/// array that is bound directly for a read, and therefore does not report missing barriers.
+/// Returns a shader's source with each bound array wrapped in a structure. The validation layer (1.3.239)
+/// mistakes a write to an array that is bound directly for a read, and therefore does not report missing
+/// barriers.
 pub(crate) fn traceable(source: &str) -> String {
     let bound = |line: &str| {
         let (head, rest) = line.split_once("> b").filter(|(head, _)| head.contains("var<storage"))?;

@@ -1,4 +1,5 @@
-//! Programs that are fused into one kernel or a few kernels. Most have several steps.
+//! Generators of random programs that are fused into one kernel or a few kernels. Most of the programs have
+//! several steps.
 
 use attache_base::{Constant, DataType, Shape};
 use attache_gpu_ir::{
@@ -8,7 +9,8 @@ use attache_gpu_ir::{
 
 use super::{Random, index_map};
 
-/// Elements that are moved once or twice, and read by one or two steps of other kinds.
+/// Generates a program of one or two index maps, which become views, and of one or two other steps that read
+/// the result.
 pub(crate) fn views(random: &mut Random) -> Program {
     let mut program = index_map(random);
     for value in &mut program.values {
@@ -52,7 +54,7 @@ pub(crate) fn views(random: &mut Random) -> Program {
     program
 }
 
-/// Normalisation of rows by reductions and maps.
+/// Generates a program that normalises the rows of a tensor by reductions and maps.
 pub(crate) fn rows(random: &mut Random) -> Program {
     let shape: Shape = (0..4).map(|_| random.pick(&[1, 2, 3, 4, 7, 24])).collect();
     let first = random.below(4);
@@ -60,14 +62,15 @@ pub(crate) fn rows(random: &mut Random) -> Program {
     rows_of(random, shape, axes, 3)
 }
 
-/// The same for images whose rows are long enough to be reduced in parts. The elements of the sum are never negative,
-/// since long sums of both signs may nearly cancel.
+/// Generates a program like [`rows`], for images whose rows are long enough to be reduced in parts. The
+/// elements that are summed are never negative, since long sums of both signs may nearly cancel.
 pub(crate) fn long_rows(random: &mut Random) -> Program {
     let shape = [1 + random.below(2), 96, random.pick(&[90, 100, 172]), random.pick(&[3, 4, 8])];
     rows_of(random, shape.into(), vec![1, 2], 2)
 }
 
-/// Normalises a tensor of this shape along these axes. The map between the reductions is one of the first `ways`.
+/// Generates a program that normalises a tensor of this shape along these axes. The map between the two
+/// reductions is chosen among the first `ways` maps.
 fn rows_of(random: &mut Random, shape: Shape, axes: Vec<usize>, ways: usize) -> Program {
     let mut program = Program::default();
     let input = program.input(Scalar::F32, shape.clone());
@@ -95,7 +98,7 @@ fn rows_of(random: &mut Random, shape: Shape, axes: Vec<usize>, ways: usize) -> 
     program
 }
 
-/// A depthwise convolution and a pointwise one that reads it.
+/// Generates a program of a depthwise convolution and a pointwise convolution that reads its result.
 pub(crate) fn separable(random: &mut Random) -> Program {
     let channels = random.pick(&[3, 4, 10, 24, 36]);
     let data = [1 + random.below(2), 5 + random.below(6), 5 + random.below(6), channels];
@@ -125,7 +128,8 @@ pub(crate) fn separable(random: &mut Random) -> Program {
     let expression = Expression::Input(0).multiply(Expression::Input(1)).clamp(-1.0, 6.0);
     let first =
         program.step(Primitive::Map { expression, shape, scalar: Scalar::F32 }, &[first, slopes], 0).unwrap()[0];
-    // If the convolutions are not fused, the value between them keeps its precision.
+    // The value between the convolutions is marked as inner, so that it is stored in full precision if the
+    // convolutions are not fused.
     program.values[first.index()].is_inner = true;
     let outputs = [5, 8, 36, 68][channels % 4];
     let filter = weights(&mut program, [outputs, 1, 1, channels].into());
@@ -138,15 +142,17 @@ pub(crate) fn separable(random: &mut Random) -> Program {
     program
 }
 
-/// Programs of two operators. `with_large` adds programs that are large enough for large blocks of a work group.
+/// Generates programs of a depthwise and a pointwise convolution that belong to different operators; some
+/// have only the pointwise one. `with_large` adds programs that are large enough for large blocks of a work
+/// group.
 pub(crate) fn pairs_of_operators(random: &mut Random, with_large: bool) -> Vec<Program> {
     let mut programs: Vec<Program> = (0..12).map(|_| separable_operators(random)).collect();
     programs.extend(if with_large { large_operators(random) } else { Vec::new() });
     programs
 }
 
-/// A depthwise convolution and a pointwise one that reads it as two operators, or a pointwise one alone, which may skip
-/// positions.
+/// Generates a program of a depthwise convolution and a pointwise convolution that reads its result, as two
+/// operators, or of a pointwise convolution alone, whose strides may be larger than 1.
 fn separable_operators(random: &mut Random) -> Program {
     let channels = random.pick(&[8, 10, 24, 36, 100]);
     let outputs = random.pick(&[8, 12, 33, 68, 130]);
@@ -165,8 +171,8 @@ fn separable_operators(random: &mut Random) -> Program {
     operators(random, &first, [batch, image[0], image[1], channels], [size, outputs])
 }
 
-/// Programs like those of [`separable_operators`], of fixed sizes, with so many positions and channels that work groups
-/// compute large blocks.
+/// Generates programs like those of [`separable_operators`], of fixed sizes, with so many positions and
+/// channels that work groups compute large blocks.
 fn large_operators(random: &mut Random) -> Vec<Program> {
     let large = [([112, 32], [3, 64], 1), ([40, 64], [3, 126], 1), ([80, 40], [1, 126], 2), ([56, 128], [1, 254], 2)];
     let program = |([extent, channels], [size, outputs], stride): ([usize; 2], [usize; 2], usize)| {
@@ -184,9 +190,10 @@ fn large_operators(random: &mut Random) -> Vec<Program> {
     large.map(program).into()
 }
 
-/// A depthwise convolution of an image, a clamp, and a pointwise convolution to which a residual is added. If the
-/// window is a single element, there is only the pointwise convolution, with the strides of `first`. The factors are
-/// integers, so small that all intermediate sums are exact in f16. Rounding them to f16 changes nothing.
+/// Generates a program of a depthwise convolution of an image, a clamp, and a pointwise convolution to which
+/// a residual is added. `size` is the extent of the depthwise window and `outputs` is the number of output
+/// channels. If `size` is 1, there is only the pointwise convolution, with the strides of `first`. The
+/// weights are integers, so small that all intermediate sums are exact in f16.
 fn operators(
     random: &mut Random,
     first: &ConvolutionGeometry,
@@ -221,7 +228,8 @@ fn operators(
     program
 }
 
-/// A convolution with a 3×3 window and strides of 1, with any padding, with or without a bias and a residual.
+/// Generates a program of a convolution with a 3×3 window and strides of 1, with any padding, with or without
+/// a bias and a residual.
 pub(crate) fn small_window(random: &mut Random) -> Program {
     let extents = [1 + random.below(2), 1 + random.below(12), 1 + random.below(40)];
     let (channels, outputs) = (random.pick(&[1, 3, 8, 16, 20, 32]), random.pick(&[2, 5, 8, 16, 32, 36, 70]));
@@ -252,9 +260,9 @@ pub(crate) fn small_window(random: &mut Random) -> Program {
     program
 }
 
-/// A depthwise convolution of bytes, and a pointwise one that reads its result. In some programs the depthwise one
-/// reads the result of a convolution with 6 output channels, which is stored with one byte per word because 6 is not a
-/// multiple of 4.
+/// Generates a program of a depthwise convolution of bytes and a pointwise convolution that reads its result.
+/// In some programs the depthwise convolution reads the result of a convolution with 6 output channels, which
+/// is stored with one byte per word because 6 is not a multiple of 4.
 pub(crate) fn separable_bytes(random: &mut Random) -> Program {
     let mut program = Program::default();
     let channels = random.pick(&[3, 4, 12, 24, 36, 200]);
@@ -297,8 +305,9 @@ pub(crate) fn separable_bytes(random: &mut Random) -> Program {
     program
 }
 
-/// Adds a convolution of bytes with random weights for this many outputs, rows and columns. Its sums are converted to
-/// bytes with one factor for each channel or one for all. Returns the result and its type.
+/// Adds a convolution of bytes with random weights for this many outputs, rows and columns, and the
+/// requantization of its sums to bytes, with one factor for each channel or one for all. Returns the
+/// requantized value and its type.
 fn contracted(
     random: &mut Random,
     program: &mut Program,
@@ -335,7 +344,7 @@ fn contracted(
     (made, made_type)
 }
 
-/// The mean of each channel of an image, and a convolution of the means.
+/// Generates a program of the mean of each channel of an image, and a convolution of the means.
 pub(crate) fn pooled(random: &mut Random) -> Program {
     let shape = random.image();
     let (kind, channels, outputs) = (WindowKind::Average, shape[3], random.channels());

@@ -1,8 +1,8 @@
-//! Pseudorandom numbers for generating programs.
+//! A pseudorandom number generator, with which tests generate programs and inputs.
 
 use attache_base::Shape;
 
-/// A generator that returns the same numbers in every run of the tests.
+/// A generator that returns the same numbers in every run of the tests. The field is its state.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -15,7 +15,7 @@ impl Random {
         from[self.below(from.len())]
     }
 
-    /// Numbers between -2 and 2 that are exact in f16.
+    /// Returns `count` numbers between -2 and 2 that are exact in f16.
     pub(crate) fn numbers(&mut self, count: usize) -> Vec<f32> {
         (0..count).map(|_| self.below(2049) as f32 / 512.0 - 2.0).collect()
     }

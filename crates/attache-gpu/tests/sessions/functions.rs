@@ -1,4 +1,4 @@
-//! Functions whose results must have a small relative error at every magnitude, on a device.
+//! Tests of functions whose results must have a small relative error at every magnitude, on a device.
 //!
 //! Runs on the first Vulkan device, which may be a software one. Fails if there is none.
 
@@ -6,7 +6,8 @@ use attache_base::Shape;
 use attache_gpu::{Backend, Device, DeviceOptions, Precision, Session, Submission};
 use attache_gpu_ir::{Expression, HostTensor, Primitive, Program, Scalar, UnaryOp, interpret};
 
-/// The results of the device and of the interpreter for each number.
+/// Applies a function to each number, on the device and with the interpreter. Returns both results for each
+/// number, the device's first.
 fn results(function: UnaryOp, numbers: &[f32]) -> Vec<(f32, f64)> {
     let options = DeviceOptions { backend: Some(Backend::Vulkan), ..DeviceOptions::default() };
     let device = Device::open(&options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on");

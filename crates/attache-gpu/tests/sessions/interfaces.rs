@@ -1,4 +1,4 @@
-//! The traits between plans and the interfaces that run them.
+//! Tests of the traits `Interface` and `Recording`, which separate plans from the ways to run them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -17,7 +17,7 @@ fn device() -> Device {
     Device::open(&options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on")
 }
 
-/// Prefix sums of four elements.
+/// Returns a program that computes the prefix sums of four elements.
 fn program() -> Program {
     let mut program = Program::default();
     let input = program.input(Scalar::F32, Shape::from([4]));
@@ -30,7 +30,7 @@ fn bytes(elements: [f32; 4]) -> Vec<u8> {
     elements.iter().flat_map(|element| element.to_le_bytes()).collect()
 }
 
-/// Timed runs in two slots: only those that are read have outputs.
+/// Of timed runs in two slots, only those that are submitted with `is_read` have outputs.
 #[test]
 fn unread_runs_have_no_outputs() {
     let _alone = validation::alone();
@@ -58,7 +58,8 @@ fn unread_runs_have_no_outputs() {
     validation::assert_silent();
 }
 
-/// An interface of this test's own, which counts the recordings of another one.
+/// An interface that this test implements: it passes everything to another interface and counts the
+/// recordings.
 struct Counting {
     inner: Box<dyn Interface>,
     recordings: AtomicUsize,
@@ -88,7 +89,7 @@ impl Interface for Counting {
     }
 }
 
-/// Public items suffice for a further interface.
+/// Code outside of the crate can implement an interface, and sessions run on it.
 #[test]
 fn sessions_run_on_any_interface() {
     let _alone = validation::alone();

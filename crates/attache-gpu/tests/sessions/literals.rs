@@ -1,4 +1,4 @@
-//! Literals in shaders reach the device with all their bits, through Vulkan and through OpenGL.
+//! Tests that literals in shaders reach the device with all their bits, through Vulkan and through OpenGL.
 
 use attache_base::Shape;
 use attache_gpu::{Backend, Device, DeviceOptions, Precision, Session, Submission};
@@ -36,7 +36,7 @@ const REALS: [f32; 21] = [
 
 const INTEGERS: [i32; 8] = [0, 1, -1, i32::MAX, i32::MIN, i32::MIN + 1, 0x7f80_0000, -0x0080_0000];
 
-/// Constant expressions with overflow or division by zero, and their results.
+/// Returns constant expressions with overflow or division by zero, each with its expected result.
 fn constant_results() -> Vec<(Expression, f32)> {
     use Expression::Constant;
     let product = Constant(f32::MAX).multiply(Constant(2.0));
@@ -49,7 +49,8 @@ fn constant_results() -> Vec<(Expression, f32)> {
     ]
 }
 
-/// A program that writes each number with each kind of literal, and the expected bits of its outputs.
+/// Returns a program that writes each number with each kind of literal, and the expected bits of the elements
+/// of each output.
 fn program(extent: usize) -> (Program, Vec<u32>) {
     let (mut program, mut expected) = (Program::default(), Vec::new());
     let shape = Shape::from([extent]);
@@ -81,7 +82,8 @@ fn program(extent: usize) -> (Program, Vec<u32>) {
     (program, expected)
 }
 
-/// Runs the program with inputs of ones, and compares every element of every output.
+/// Runs the program with inputs of ones, and checks that every element of every output has the expected bits,
+/// or is NaN if NaN is expected.
 fn check(device: &Device, submission: Submission, extent: usize) {
     let (program, expected) = program(extent);
     let mut session = Session::new(device, program, Precision::F32, submission).unwrap();
@@ -100,7 +102,8 @@ fn check(device: &Device, submission: Submission, extent: usize) {
     }
 }
 
-/// Checks programs of vectors and of single elements, with parameters in the source of shaders and in a buffer.
+/// Checks programs of vectors and of single elements on a device that is opened with these options, with the
+/// parameters as literals in the shaders and in a buffer.
 fn check_on(options: DeviceOptions, submission: Submission) {
     for (as_hardware, extent) in [(true, 4), (true, 3), (false, 4)] {
         let options = DeviceOptions { as_hardware, ..options.clone() };

@@ -1,4 +1,4 @@
-//! Sessions and their recordings on the first Vulkan device, which may be a software one.
+//! Tests of sessions and their recordings on the first Vulkan device, which may be a software one.
 
 #[path = "../validation/mod.rs"]
 mod validation;

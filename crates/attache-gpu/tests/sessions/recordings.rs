@@ -1,4 +1,5 @@
-//! Recordings under the Khronos validation layer: runs without a wait between them, and concurrent runs.
+//! Tests of recordings under the Khronos validation layer: runs without a wait between them, and concurrent
+//! runs.
 //!
 //! Runs on the first Vulkan device, which may be a software one. Fails without a device or without the layer.
 
@@ -14,8 +15,9 @@ fn device(options: DeviceOptions) -> Device {
     Device::open(&options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on")
 }
 
-/// Runs without a wait between them, writes while runs are pending, both submission methods at the same time, and
-/// recordings that are dropped while their runs are pending.
+/// Runs execute in order and with the right inputs: without a wait between them, with writes while runs are
+/// pending, and with both submission methods at the same time. Recordings may be dropped while their runs are
+/// pending.
 #[test]
 fn runs_follow_each_other() {
     let _alone = validation::alone();
@@ -67,8 +69,8 @@ fn runs_follow_each_other() {
     validation::assert_silent();
 }
 
-/// Four threads use one device, two with each submission method. Each has its own recording with pending runs of
-/// several slots.
+/// Several recordings may use one device concurrently: four threads, two with each submission method, each
+/// have a recording with pending runs of several slots.
 #[test]
 fn recordings_share_a_device() {
     let _alone = validation::alone();
@@ -175,7 +177,8 @@ fn nothing_hangs_on_the_checks_of_buffers() {
     validation::assert_silent();
 }
 
-/// A device, also as a wgpu device that the test polls to find out whether submissions are pending.
+/// Opens a device and returns it twice: as a wgpu device, which the test polls to find out whether
+/// submissions are pending, and as a device of this crate.
 fn shared_device() -> (wgpu::Device, Device) {
     let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
     descriptor.backends = wgpu::Backends::VULKAN;
@@ -189,13 +192,14 @@ fn shared_device() -> (wgpu::Device, Device) {
     (device.clone(), Device::from_wgpu(device, queue))
 }
 
-/// Waiting for a run waits for the submissions up to that run, but not for later ones of other slots or sessions.
+/// With the encoder, waiting for a run waits for the submissions up to that run, but not for later ones of
+/// other slots or sessions.
 #[test]
 fn the_encoder_waits_for_its_own_run() {
     let _alone = validation::alone();
     let (polled, device) = shared_device();
-    // Each column is added up one element after the other, so that a run takes long. Few elements are copied to the
-    // host, so that the copy does not. Mesa's software device ends a loop after 65,535 iterations.
+    // Each column is summed sequentially, so that a run takes long. Few elements are copied to the host, so
+    // that the copy takes little time. Mesa's software device ends a loop after 65,535 iterations.
     let session = |rows: usize| {
         let mut program = Program::default();
         let input = program.input(Scalar::F32, Shape::from([rows, 64]));

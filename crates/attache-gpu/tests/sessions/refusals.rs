@@ -1,12 +1,12 @@
-//! Errors of a session: slots, inputs and outputs that do not exist, and slices of the wrong length. The session
-//! remains usable afterwards. Runs on any Vulkan device.
+//! Tests of the errors that a session returns for slots, inputs and outputs that do not exist, and for slices
+//! of the wrong length. The session remains usable afterwards. Runs on any Vulkan device.
 
 use attache_gpu::{Backend, Device, DeviceOptions, GpuError, Precision, Session, Submission};
 use attache_gpu_ir::{ByteType, Expression, Primitive, Program, Scalar};
 
 const SLOTS: usize = 2;
 
-/// A session that adds five floats and five bytes.
+/// Prepares a session that adds five floats and five bytes.
 fn session(device: &Device, submission: Submission) -> Session {
     let mut program = Program::default();
     let input = program.input(Scalar::F32, [5].into());

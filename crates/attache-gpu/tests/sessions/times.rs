@@ -1,4 +1,4 @@
-//! Timed sessions, and the peak rates with which their times are compared.
+//! Tests of timed sessions, and of the measurement of the peak rates with which their times are compared.
 //!
 //! Runs on the first Vulkan device, which may be a software one, under the Khronos validation layer. Fails if either is
 //! missing.
@@ -15,7 +15,7 @@ fn device() -> Device {
     Device::open(&options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on")
 }
 
-/// A chain of scans, each of which depends on the previous one.
+/// Returns a program of `steps` scans, each of which depends on the previous one.
 fn program(steps: usize) -> Program {
     let mut program = Program::default();
     let mut value = program.input(Scalar::F32, Shape::from([64]));

@@ -1,10 +1,11 @@
-//! Checks of shaders without a device. naga validates the source, and translates it for graphics APIs that this machine
-//! may lack.
+//! Checks of shaders without a device: naga validates the source, and translates it for graphics APIs that
+//! this machine may lack.
 
 use naga::back::{hlsl, msl};
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 
-/// Checks that a shader's source is valid, and that it can be translated for Metal and DX12.
+/// Checks that a shader's source is valid WGSL, and that naga can translate it for Metal and DX12. Returns
+/// the reason if not.
 pub(crate) fn check(source: &str) -> Result<(), String> {
     let module = naga::front::wgsl::parse_str(source).map_err(|error| error.emit_to_string(source))?;
     let mut validator =

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Messages of the validation layer, and of wgpu about it.
+/// The messages that the validation layer has reported, and those of wgpu about the layer.
 static MESSAGES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Whether the layer has reported at its start that it also checks for missing barriers.
@@ -17,7 +17,7 @@ impl log::Log for Listener {
         metadata.target().starts_with("wgpu_hal::vulkan")
     }
 
-    /// Stores warnings, errors, and the message that the layer is not installed.
+    /// Stores the message if it is a warning or an error, or says that the layer is not installed.
     fn log(&self, record: &log::Record<'_>) {
         if !self.enabled(record.metadata()) {
             return;
@@ -34,22 +34,23 @@ impl log::Log for Listener {
     fn flush(&self) {}
 }
 
-/// Held by each test that opens devices, so that only one test does at a time. The layer (1.3.239) looks up devices in
-/// a table while another thread may be adding to it, and then calls invalid addresses.
+/// The lock that each test holds while it opens and uses devices, so that only one test does at a time. The
+/// layer (1.3.239) looks up devices in a table while another thread may be adding to it, and then calls
+/// invalid addresses.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Locks out other tests that open devices, until the guard is dropped.
+/// Waits until no other test uses devices, and keeps others from using them until the guard is dropped.
 #[allow(dead_code)] // Unused in test binaries with a single test.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts collecting messages. Must be called before a device is opened.
+/// Starts collecting the messages of the layer. Must be called before a device is opened.
 pub(crate) fn listen() {
     let _ = log::set_logger(&Listener).map(|()| log::set_max_level(log::LevelFilter::Debug));
 }
 
-/// Asserts that the layer is installed, checks for missing barriers, and has reported nothing.
+/// Asserts that the validation layer is installed, checks for missing barriers, and has reported nothing.
 ///
 /// # Panics
 ///

@@ -1,7 +1,8 @@
-//! Quantized tensors computed as floats.
+//! Lowering of quantized tensors that are computed as floats ([`Quantized::View`](super::Quantized::View)).
 //!
-//! The float lowering of an operator also serves its quantized form: constants are dequantized, and every output is
-//! rounded to the values that its scale and zero point can represent. Tensors between nodes hold floats.
+//! An operator's float lowering is used for its quantized form too: constants are dequantized, and every
+//! output is rounded to the values that its scale and zero point can represent. Tensors between nodes hold
+//! floats.
 
 use std::borrow::Cow;
 
@@ -11,10 +12,10 @@ use attache_gpu_ir::{Expression, Primitive, Program, Scalar, UnaryOp};
 use super::{Lowered, Lowering};
 use crate::{Fact, Graph, Node, Unsupported};
 
-/// Lowers a node to float primitives.
+/// Lowers a node whose quantized tensors are computed as floats.
 pub(super) fn lower(graph: &Graph, node: &Node) -> Result<Lowered, Unsupported> {
-    // A partition dequantizes a tensor when it reads it from memory, so every quantized input needs a single usable
-    // scale.
+    // A partition dequantizes a tensor when it reads the tensor from memory, so every non-constant quantized
+    // input needs a single usable scale.
     graph.input_facts(node).into_iter().flatten().try_for_each(|fact| AffineParameters::of(fact).map(drop))?;
     let inputs: Vec<Option<Cow<'_, Fact>>> =
         graph.input_facts(node).into_iter().map(|fact| fact.map(real).transpose()).collect::<Result<_, _>>()?;
@@ -34,7 +35,8 @@ pub(super) fn lower(graph: &Graph, node: &Node) -> Result<Lowered, Unsupported> 
     Ok(lowered)
 }
 
-/// The fact of a quantized tensor after dequantization; other facts are returned unchanged.
+/// Returns the fact of a quantized tensor after dequantization, of type `FLOAT32`; other facts are returned
+/// unchanged. Fails if a constant cannot be dequantized.
 fn real(fact: &Fact) -> Result<Cow<'_, Fact>, Unsupported> {
     let Some(quantization) = quantization(fact) else { return Ok(Cow::Borrowed(fact)) };
     let unequal = || Unsupported::new("a constant whose scales do not fit its shape");
@@ -45,19 +47,22 @@ fn real(fact: &Fact) -> Result<Cow<'_, Fact>, Unsupported> {
     Ok(Cow::Owned(Fact { data_type: DataType::Float32, quantization: None, constant, ..fact.clone() }))
 }
 
-/// The quantization parameters of an integer tensor, where it has any.
+/// Returns the quantization parameters of an integer tensor; `None` if it has none, or if the elements are
+/// not integers.
 fn quantization(fact: &Fact) -> Option<&Quantization> {
     use DataType::{Int4, Int8, Int16, Int32, Int64, UInt8};
     let is_integer = matches!(fact.data_type, Int4 | Int8 | UInt8 | Int16 | Int32 | Int64);
     fact.quantization.as_ref().filter(|quantization| is_integer && !quantization.scale.is_empty())
 }
 
-/// Whether the program sees the tensor as floats. Other tensors are indices, sizes and booleans.
+/// Whether the tensor is float or quantized, so that the lowered program computes it as floats. Other tensors
+/// are indices, sizes and booleans.
 fn is_real(fact: &Fact) -> bool {
     quantization(fact).is_some() || matches!(fact.data_type, DataType::Float16 | DataType::Float32)
 }
 
-/// Whether the program only moves elements, so that values need no rounding to the same quantization parameters again.
+/// Whether the program only moves elements. Outputs with the quantization parameters of the inputs then need
+/// no rounding.
 fn moves_only(program: &Program) -> bool {
     let moves = |primitive: &Primitive| match primitive {
         Primitive::IndexMap(map) => map.fill.is_none_or(|fill| fill == 0.0),
@@ -67,28 +72,30 @@ fn moves_only(program: &Program) -> bool {
     program.steps.iter().all(|step| moves(&step.primitive))
 }
 
-/// Larger than the floating-point error, and smaller than the distance to one half of any quotient by a divisor of a
-/// few hundred that is not itself a tie.
+/// Offset, in quantization steps, that [`AffineParameters::quotient`] adds to the magnitude before rounding
+/// so that ties round away from zero. It is larger than the floating-point error, and smaller than the
+/// distance from one half of any quotient by a divisor of a few hundred that is not a tie.
 const NUDGE: f32 = 1.0 / 2048.0;
 
-/// The floats that a quantized tensor can represent: its quantization parameters and range.
+/// Quantization parameters and range of a tensor with a single scale, which determine the floats that it can
+/// represent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AffineParameters {
-    /// Distance of two neighbouring values.
+    /// The difference between the floats that neighbouring quantized elements represent.
     pub scale: f32,
-    /// The quantized element of the value 0.
+    /// The quantized element that represents 0.0.
     pub zero_point: f32,
-    /// The least and the largest quantized element.
+    /// The least and the largest quantized element of the tensor's type.
     pub stored: (f32, f32),
 }
 
 impl AffineParameters {
-    /// The quantization parameters of a tensor with one scale; `None` where it is constant or not quantized.
+    /// Returns the parameters of a quantized tensor; `None` if the tensor is constant or not quantized.
     ///
     /// # Errors
     ///
-    /// Fails where the element type is not `INT8`, `UINT8` or `INT16`, or where there is no single positive, finite
-    /// scale.
+    /// Fails if the element type of a quantized tensor that is not constant is not `INT8`, `UINT8` or
+    /// `INT16`, or if there is no single positive, finite scale.
     pub fn of(fact: &Fact) -> Result<Option<Self>, Unsupported> {
         let Some(quantization) = quantization(fact).filter(|_| fact.constant.is_none()) else { return Ok(None) };
         let stored = match fact.data_type {
@@ -105,22 +112,25 @@ impl AffineParameters {
         }
     }
 
-    /// The quantized element nearest to a float, clamped to the type's range.
+    /// Returns the expression that quantizes the float `real`: the nearest quantized element, as a float,
+    /// clamped to the type's range.
     pub fn quantize(&self, real: Expression) -> Expression {
         let (least, most) = self.stored;
         let steps = Self::away_from_zero(real.multiply(Expression::Constant(self.scale.recip())));
         steps.add(Expression::Constant(self.zero_point)).clamp(least, most)
     }
 
-    /// The nearest integer, ties away from zero, as TensorFlow Lite rounds.
+    /// Returns the expression that rounds `number` to the nearest integer, ties away from zero, as TensorFlow
+    /// Lite rounds.
     pub fn away_from_zero(number: Expression) -> Expression {
         let size = number.clone().unary(UnaryOp::Absolute).add(Expression::Constant(0.5)).unary(UnaryOp::Floor);
         number.unary(UnaryOp::Sign).multiply(size)
     }
 
-    /// The representable float nearest to an integer number of quantization steps divided by an integer, such as a
-    /// mean. Ties go to the value whose quantized element is farther from zero. `NUDGE` makes ties exact despite
-    /// floating-point error: a quotient that is not a tie is farther from one than the error.
+    /// Returns the expression that rounds `real` to the nearest representable float. `real` is an integer
+    /// number of quantization steps divided by an integer, such as a mean. A tie goes to the float whose
+    /// quantized element is farther from zero, despite floating-point error in `real`: a quotient that is not
+    /// a tie is farther from one than the error.
     pub fn quotient(&self, real: Expression) -> Expression {
         let steps = real.multiply(Expression::Constant(self.scale.recip()));
         let stored = steps.add(Expression::Constant(self.zero_point));
@@ -128,12 +138,13 @@ impl AffineParameters {
         self.dequantize(Self::away_from_zero(stored.add(nudge)))
     }
 
-    /// The float that a quantized element represents.
+    /// Returns the expression that dequantizes `stored`: the float that a quantized element represents.
     pub fn dequantize(&self, stored: Expression) -> Expression {
         stored.subtract(Expression::Constant(self.zero_point)).multiply(Expression::Constant(self.scale))
     }
 
-    /// Rounds an output of the program to the representable values.
+    /// Appends to the program a map that rounds its output with index `output` to the representable floats
+    /// (simulated quantization), and makes the rounded value the output.
     fn simulate(&self, program: &mut Program, output: usize) -> Result<(), Unsupported> {
         let made = program.outputs[output];
         let shape = program.shape(made).clone();

@@ -1,22 +1,25 @@
-//! Broadcasting by NumPy's rule. Axes are merged as far as every operand allows; the remaining ones are iterated row by
-//! row.
+//! Element-wise functions of two or three operands of any type with NumPy's broadcasting, and the walk over
+//! broadcast operands that all broadcasting kernels use. Axes are merged as far as every operand allows; the
+//! remaining ones are iterated row by row.
 
 use attache_base::broadcast_strides;
 
 /// Access pattern of `N` dense operands that are broadcast to a dense output written in order.
 pub(crate) struct Walk<const N: usize> {
-    /// Extents of the axes outside of a row.
+    /// Extents of the merged axes outside of a row, outermost first.
     extents: Vec<usize>,
-    /// Strides of each operand along these axes.
+    /// Strides of each operand along these axes, in elements; 0 where the operand is broadcast.
     strides: Vec<[usize; N]>,
-    /// Elements per row.
+    /// Elements per row, which is the innermost merged axis.
     pub(crate) row: usize,
-    /// Strides of each operand within a row, 0 or 1.
+    /// Stride of each operand within a row, in elements: 1, or 0 if the operand has one element for the whole
+    /// row.
     pub(crate) steps: [usize; N],
 }
 
 impl<const N: usize> Walk<N> {
-    /// The access pattern for `output`, to which each of `operands` broadcasts.
+    /// Returns the access pattern for an output of shape `output`, to which each of the shapes `operands`
+    /// broadcasts.
     pub(crate) fn new(output: &[usize], operands: [&[usize]; N]) -> Self {
         for operand in operands {
             assert!(operand.len() <= output.len(), "operands have no more axes than the output");
@@ -45,8 +48,8 @@ impl<const N: usize> Walk<N> {
         }
     }
 
-    /// The number of rows that can be joined into one row of at most `length` elements, if operand `first` is dense and
-    /// operand `second` is a single row that is read repeatedly; 1 otherwise.
+    /// Returns the number of rows that can be joined into one row of at most `length` elements, if operand
+    /// `first` is dense and operand `second` is a single row that is read repeatedly; 1 otherwise.
     pub(crate) fn repeats(&self, first: usize, second: usize, length: usize) -> usize {
         let (Some(&extent), Some(strides)) = (self.extents.last(), self.strides.last()) else { return 1 };
         let again = self.strides.iter().all(|strides| strides[second] == 0);
@@ -56,7 +59,8 @@ impl<const N: usize> Walk<N> {
         (1..=(length / self.row).clamp(1, extent)).rev().find(|count| extent.is_multiple_of(*count)).unwrap_or(1)
     }
 
-    /// Joins `count` rows into one, where `count` is a result of `repeats`.
+    /// Joins each `count` adjacent rows into one, where `count` is a result of `repeats`. The caller has to
+    /// repeat the operand that is a single row `count` times.
     pub(crate) fn join(&mut self, count: usize) {
         self.row *= count;
         if let (Some(extent), Some(strides)) = (self.extents.last_mut(), self.strides.last_mut()) {
@@ -65,12 +69,13 @@ impl<const N: usize> Walk<N> {
         }
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub(crate) fn rows(&self) -> usize {
         self.extents.iter().product()
     }
 
-    /// Calls `visit` with the offset of each operand's row, for `count` rows starting at row `first`.
+    /// Calls `visit` with the offset of the row in each operand, in elements, for `count` rows starting at
+    /// row `first`.
     #[inline(always)]
     pub(crate) fn for_each_row(&self, first: usize, count: usize, mut visit: impl FnMut([usize; N])) {
         let rank = self.extents.len();
@@ -101,7 +106,8 @@ impl<const N: usize> Walk<N> {
     }
 }
 
-/// Writes `function` of two operands of any element types, broadcast to the output's shape.
+/// Writes `function(left, right)` of two operands of any element types, broadcast to the output's shape. Each
+/// slice is passed with its shape.
 ///
 /// # Panics
 ///
@@ -127,7 +133,8 @@ pub fn broadcast2<A: Copy, B: Copy, C>(
     });
 }
 
-/// Writes `function` of three operands of any element types, broadcast to the output's shape.
+/// Writes `function(first, second, third)` of three operands of any element types, broadcast to the output's
+/// shape. Each slice is passed with its shape.
 ///
 /// # Panics
 ///

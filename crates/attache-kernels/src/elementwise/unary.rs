@@ -10,7 +10,7 @@ pub enum Unary {
     Abs,
     /// `⌈x⌉`.
     Ceil,
-    /// `x` clamped to bounds: RELU, RELU6, RELU_N1_TO_1, RELU_0_TO_1.
+    /// `x` clamped to the lower and the upper bound: RELU, RELU6, RELU_N1_TO_1, RELU_0_TO_1.
     Clamp(f32, f32),
     /// `cos x`.
     Cos,
@@ -50,7 +50,7 @@ pub enum Unary {
     Tanh,
 }
 
-/// Applies `function` to every element.
+/// Writes `function(x)` of every element `x` of `input` to `output`.
 ///
 /// # Panics
 ///
@@ -72,7 +72,7 @@ pub fn unary_in_place(engine: Engine, function: Unary, values: &mut [f32]) {
     });
 }
 
-/// Number of elements per task.
+/// Returns the number of elements per task, based on the cost of `function`.
 fn chunk(engine: &Engine, function: Unary, length: usize) -> usize {
     use Unary::*;
     let nanoseconds = match function {
@@ -84,7 +84,7 @@ fn chunk(engine: &Engine, function: Unary, length: usize) -> usize {
 }
 
 struct Data<'a> {
-    /// `None` for the current values of the output.
+    /// The operand, or `None` if the function is applied to the current values of `output`.
     input: Option<&'a [f32]>,
     output: &'a mut [f32],
 }
@@ -204,7 +204,7 @@ mod tests {
         (Unary::Tanh, f64::tanh, 1e-6, 0.0),
     ];
 
-    /// The series of erf; 1 where it has converged to 1.
+    /// Returns the error function of `x` by its series, and ±1 where it has converged to that.
     fn reference_erf(x: f64) -> f64 {
         if x.abs() > 5.0 {
             return x.signum();

@@ -1,7 +1,8 @@
-//! Convolution and transposed convolution of 8-bit elements, by the same direct convolutions as the float kernels, over
-//! words of integers.
+//! Convolution and transposed convolution of 8-bit elements. They run the same direct convolutions as the
+//! float kernels, with packed integer matrices.
 //!
-//! The input is first converted to the element format of the words, in which the padding is an ordinary value.
+//! The input is first converted to the elements that the matrices read: bytes, or 16-bit numbers without zero
+//! point. Padding is then one of these elements, the one that represents zero.
 #![allow(unsafe_code)] // Direct convolutions write through pointers.
 
 use super::epilogue::GemmEpilogue;
@@ -12,10 +13,10 @@ use crate::gemm::{Matrix, Rows, Target};
 use crate::transpose_convolution::Phase;
 use crate::{Engine, Isa, scratch};
 
-/// Number of bytes that a task converts.
+/// Number of input bytes per task of the conversion to the elements that matrices read.
 const CHUNK: usize = 1 << 16;
 
-/// Weights and bias of a convolution, packed for one instruction set.
+/// Weights and bias of a convolution of 8-bit elements, packed for one instruction set.
 #[derive(Clone)]
 pub struct PackedIntegerFilter {
     groups: Vec<PackedIntegers>,
@@ -78,8 +79,8 @@ pub fn convolve<F: GemmEpilogue>(
     }
 }
 
-/// Calls `body` with the input in the element format of the words (with some spare elements), and with the value that
-/// represents zero in it.
+/// Converts the input to elements of type `T`, and calls `body` with them (followed by some spare elements)
+/// and with the element that represents zero.
 fn with_elements<T: Element>(engine: Engine, integer_isa: IntegerIsa, input: Operand, body: impl FnOnce(&[T], T)) {
     scratch::with(input.bytes.len() + SLACK, |elements: &mut [T]| {
         engine.for_each_chunk(&mut elements[..input.bytes.len()], CHUNK, |index, target| {
@@ -89,16 +90,19 @@ fn with_elements<T: Element>(engine: Engine, integer_isa: IntegerIsa, input: Ope
     });
 }
 
-/// Weights and bias of a transposed convolution, packed for one instruction set, with one matrix per phase.
+/// Weights and bias of a transposed convolution of 8-bit elements, packed for one instruction set, with one
+/// matrix per phase.
 #[derive(Clone)]
 pub struct PackedIntegerTransposeFilter {
     phases: Vec<PackedIntegers>,
-    /// Computes pixels that read no input; only the bias contributes to them.
+    /// Matrix without weights that computes the output pixels that read no input, to which only the bias
+    /// contributes.
     rest: PackedIntegers,
 }
 
 impl PackedIntegerTransposeFilter {
-    /// Packs a filter `[output channels, height, width, input channels]` and its bias. Groups and dilations must be 1.
+    /// Packs a filter `[output channels, height, width, input channels]` and its bias, for inputs with zero
+    /// point `input`. Groups and dilations must be 1.
     ///
     /// # Panics
     ///
@@ -184,8 +188,8 @@ mod tests {
     use crate::quantized::{Multiplier, Requantize, Rounding};
     use crate::testing::Random;
 
-    /// The sums by definition, one per output: every input pixel through every tap, for ordinary or transposed
-    /// convolution.
+    /// Returns the sums by definition, one per output: every input pixel through every tap, for ordinary or
+    /// transposed convolution.
     fn sums(convolution: &Convolution, transposed: bool, input: Operand, filter: Operand, bias: &[i32]) -> Vec<i32> {
         let Convolution { batches, input: [h, w, c], output: [oh, ow, o], kernel: [kh, kw], groups, .. } = *convolution;
         let mut sums: Vec<i32> = (0..batches * oh * ow).flat_map(|_| bias.iter().copied()).collect();

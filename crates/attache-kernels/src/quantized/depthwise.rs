@@ -12,7 +12,7 @@ use super::simd::{IntegerIsa, IntegerMultiversioned, Integers, widen};
 use crate::convolution::Convolution;
 use crate::{AlignedFloats, Engine, Isa, scratch};
 
-/// Weights and bias of a depthwise convolution, packed for one instruction set.
+/// Weights and bias of a depthwise convolution of 8-bit elements, packed for one instruction set.
 #[derive(Clone)]
 pub struct PackedIntegerDepthwise {
     integer_isa: IntegerIsa,
@@ -107,7 +107,7 @@ pub fn depthwise<F: GemmEpilogue>(
     });
 }
 
-/// Parameters of one row of the output.
+/// Operands of one row of the output.
 struct Row<'a, F: GemmEpilogue> {
     convolution: &'a Convolution,
     filter: &'a PackedIntegerDepthwise,
@@ -119,8 +119,9 @@ struct Row<'a, F: GemmEpilogue> {
     outside: &'a [u8],
 }
 
-/// Computes a row with signed or unsigned input bytes. `pointers` has one entry per tap, rounded up to an even number.
-/// `repeated` has room for one window with repeated channels, or is empty if the multiplier is 1.
+/// Kernel that computes a row from signed or unsigned input bytes. `pointers` has one entry per tap, rounded
+/// up to an even number. `repeated` has room for one window with repeated channels, or is empty if the
+/// multiplier is 1.
 struct Signed<'a, F: GemmEpilogue, const SIGNED: bool> {
     row: Row<'a, F>,
     pointers: &'a mut [*const u8],
@@ -128,7 +129,7 @@ struct Signed<'a, F: GemmEpilogue, const SIGNED: bool> {
 }
 
 impl<F: GemmEpilogue> Row<'_, F> {
-    /// Sets `pointers` to the first bytes of the pixels that the window of column `x` reads.
+    /// Sets `pointers` to the first bytes of the pixels that the window of column `x` reads, or to `outside`.
     fn taps(&self, x: usize, pointers: &mut [*const u8]) {
         let Convolution { input: [height, width, channels], kernel, strides, dilations, before, .. } =
             *self.convolution;
@@ -143,14 +144,15 @@ impl<F: GemmEpilogue> Row<'_, F> {
         }
     }
 
-    /// Whether the windows of columns `x` and `x + 1` read the same taps, one stride apart.
+    /// Whether the windows of columns `x` and `x + 1` are both horizontally inside of the input, so that the
+    /// second one reads the same taps one stride further.
     fn slides(&self, x: usize) -> bool {
         let Convolution { input: [_, width, _], kernel, strides, dilations, before, .. } = *self.convolution;
         let last = (x + 1) * strides[1] + (kernel[1].max(1) - 1) * dilations[1];
         x * strides[1] >= before[1] && last < width + before[1]
     }
 
-    /// Advances the pointers from one window to the next.
+    /// Advances the pointers that refer to the input from one window to the next.
     fn slide(&self, pointers: &mut [*const u8]) {
         let step = self.convolution.strides[1] * self.convolution.input[2];
         for pointer in pointers {
@@ -206,7 +208,8 @@ impl<F: GemmEpilogue, const SIGNED: bool> IntegerMultiversioned for Signed<'_, F
     }
 }
 
-/// Computes `count` channels, starting at `channel`, of the output pixel whose first element is `pixel`.
+/// Computes `count` channels, starting at `channel`, of the output pixel whose first element has index
+/// `pixel` in the row.
 #[inline(always)]
 fn block<S: Integers, F: GemmEpilogue, const SIGNED: bool>(
     simd: S,

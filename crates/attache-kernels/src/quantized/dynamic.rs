@@ -2,7 +2,8 @@
 //!
 //! Source: TensorFlow Lite's `SymmetricQuantizeFloats` and `AsymmetricQuantizeFloats`.
 
-/// Quantizes `values` to `target` with a zero point of 0 and returns the scale.
+/// Quantizes `values` to signed bytes (−127 to 127) with zero point 0, writes them to `target`, and returns
+/// the scale. Elements that only one of the slices has are ignored.
 pub fn quantize_symmetrically(values: &[f32], target: &mut [u8]) -> f32 {
     let (least, most) = extremes(values);
     let range = least.abs().max(most.abs());
@@ -17,7 +18,8 @@ pub fn quantize_symmetrically(values: &[f32], target: &mut [u8]) -> f32 {
     range / 127.0
 }
 
-/// Quantizes `values` to `target` and returns the scale and the zero point.
+/// Quantizes `values` to signed bytes (−128 to 127), writes them to `target`, and returns the scale and the
+/// zero point. Elements that only one of the slices has are ignored.
 pub fn quantize_asymmetrically(values: &[f32], target: &mut [u8]) -> (f32, i32) {
     let (least, most) = extremes(values);
     let (least, most) = (least.min(0.0), most.max(0.0));
@@ -39,7 +41,7 @@ pub fn quantize_asymmetrically(values: &[f32], target: &mut [u8]) -> (f32, i32) 
     (single, point)
 }
 
-/// The smallest and the largest value, ignoring NaN.
+/// Returns the smallest and the largest value, ignoring NaN; zeros if there are no values.
 fn extremes(values: &[f32]) -> (f32, f32) {
     let start = values.first().copied().unwrap_or(0.0);
     values.iter().fold((start, start), |(least, most), value| (least.min(*value), most.max(*value)))

@@ -7,23 +7,24 @@ use crate::simd::{Multiversioned, Simd};
 
 /// A function of two quantized elements. Its results must be in the range of the output type.
 pub trait IntegerFunction: Copy + Sync {
-    /// The quantized result for two quantized elements.
+    /// Returns the quantized result for two quantized elements.
     fn apply(self, left: i32, right: i32) -> i32;
 }
 
-/// Conversion of a result to a quantized element: `result × factor + zero point`, clamped.
+/// Conversion of a function's intermediate result to a quantized element: `result × factor + zero point`,
+/// clamped.
 #[derive(Clone, Copy, Debug)]
 pub struct Finish {
-    /// The factor from the result's scale to the output's.
+    /// The factor from the scale of the intermediate result to that of the output.
     pub factor: Multiplier,
     /// The output's zero point.
     pub zero_point: i32,
-    /// The smallest and the largest permitted value.
+    /// The smallest and the largest permitted output element.
     pub bounds: (i32, i32),
 }
 
 impl Finish {
-    /// `result × factor + zero point`, clamped. The product is rounded with [`Rounding::Twice`].
+    /// Returns `result × factor + zero point`, clamped. The product is rounded with [`Rounding::Twice`].
     #[inline(always)]
     pub fn apply(self, result: i32) -> i32 {
         let stored = self.factor.apply(result, Rounding::Twice).wrapping_add(self.zero_point);
@@ -43,17 +44,17 @@ pub struct OperandScaling {
 }
 
 impl OperandScaling {
-    /// The operand at the common scale. Rounds with [`Rounding::Twice`].
+    /// Returns the operand at the common scale. The product is rounded with [`Rounding::Twice`].
     #[inline(always)]
     pub fn apply(self, x: i32) -> i32 {
         self.factor.apply((x - self.zero_point).wrapping_shl(self.shift), Rounding::Twice)
     }
 }
 
-/// `l + r`, or `l − r`.
+/// The function `l + r`, or `l − r`, of quantized elements.
 #[derive(Clone, Copy, Debug)]
 pub struct Sum {
-    /// The operands.
+    /// Conversions of `l` and `r` to a common scale.
     pub operands: [OperandScaling; 2],
     /// Whether the right operand is subtracted.
     pub subtract: bool,
@@ -69,15 +70,15 @@ impl IntegerFunction for Sum {
     }
 }
 
-/// `l + r` or `l − r` of 16-bit elements whose scales are powers of two. Operands are only shifted, and the sum
-/// saturates.
+/// The function `l + r` or `l − r` of 16-bit elements whose scales are powers of two. Operands are only
+/// shifted, and the sum saturates.
 #[derive(Clone, Copy, Debug)]
 pub struct ShiftedSum {
     /// Number of bits by which each operand is shifted right, at most 31.
     pub shifts: [u32; 2],
     /// Whether the right operand is subtracted.
     pub subtract: bool,
-    /// The smallest and the largest permitted value.
+    /// The smallest and the largest permitted sum.
     pub bounds: (i32, i32),
 }
 
@@ -92,7 +93,7 @@ impl IntegerFunction for ShiftedSum {
     }
 }
 
-/// `l × r`.
+/// The function `l × r` of quantized elements.
 #[derive(Clone, Copy, Debug)]
 pub struct Product {
     /// The operands' zero points.
@@ -108,10 +109,10 @@ impl IntegerFunction for Product {
     }
 }
 
-/// `(l − r)²`.
+/// The function `(l − r)²` of quantized elements.
 #[derive(Clone, Copy, Debug)]
 pub struct SquaredDifference {
-    /// The operands.
+    /// Conversions of `l` and `r` to a common scale.
     pub operands: [OperandScaling; 2],
     /// Conversion of the square to the output.
     pub finish: Finish,
@@ -125,7 +126,7 @@ impl IntegerFunction for SquaredDifference {
     }
 }
 
-/// `x` if it is not negative, else `x × slope`.
+/// The function PReLU of quantized elements: `x` if it is not negative, else `x × slope`.
 #[derive(Clone, Copy, Debug)]
 pub struct Prelu {
     /// The zero points of the input and the slopes.

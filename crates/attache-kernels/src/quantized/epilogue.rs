@@ -5,27 +5,28 @@
 use super::fixed_point::{Multiplier, Rounding};
 use super::simd::{Integers, MOST_LANES};
 
-/// Row and columns of a vector of sums.
+/// Position in C of a vector of sums: one row and up to a vector of adjacent columns.
 #[derive(Clone, Copy)]
 pub struct OutputPosition {
-    /// The row.
+    /// The row of C.
     pub(crate) row: usize,
-    /// The first column.
+    /// The first column of C.
     pub(crate) column: usize,
     /// The number of columns, at most one vector.
     pub(crate) count: usize,
 }
 
-/// Converts sums to outputs.
+/// Epilogue that converts the 32-bit sums of a matrix product or convolution to output elements.
 pub trait GemmEpilogue: Sync {
-    /// An element of the output.
+    /// The type of an output element.
     type Output: Copy + Send;
 
-    /// Number of columns that the epilogue has parameters for.
+    /// Returns the number of columns that the epilogue has parameters for.
     fn outputs(&self) -> usize;
 
-    /// Converts a vector of sums, one per column. `weights` are the sums of each column's weights; they are zero if the
-    /// sums already account for the zero point of the activations.
+    /// Converts a vector of sums, one per column, and stores `position.count` outputs at `target`. `weights`
+    /// points at the sum of each column's weights, for epilogues that correct the zero point of the
+    /// activations. These sums are zero if the activations were converted to numbers without zero point.
     ///
     /// # Safety
     /// The columns of `position` must be among the outputs, `count` elements must be writable at `target`, and one
@@ -40,7 +41,8 @@ pub trait GemmEpilogue: Sync {
     );
 }
 
-/// One value per output, followed by spare elements, so that a whole vector can be read at any output.
+/// Returns `count` values, one per output, followed by spare elements, so that a whole vector can be read at
+/// any output. `values` has one value per output, or one for all.
 fn spare<T: Copy>(values: impl IntoIterator<Item = T>, count: usize, zero: T) -> Vec<T> {
     let values: Vec<T> = values.into_iter().collect();
     let one = if values.len() == 1 { values[0] } else { zero };
@@ -50,16 +52,17 @@ fn spare<T: Copy>(values: impl IntoIterator<Item = T>, count: usize, zero: T) ->
     spared
 }
 
-/// Multiplies sums with fixed-point factors, giving 8-bit elements.
+/// Epilogue that multiplies sums by fixed-point factors, giving 8-bit elements.
 #[derive(Clone, Debug)]
 pub struct Requantize {
     mantissas: Vec<i32>,
-    /// Left shifts of the sums before the multiplication (rounding twice); empty if none is needed.
+    /// Left shifts of the sums before the multiplication, in bits, for [`Rounding::Twice`]; empty if none is
+    /// needed.
     left: Vec<i32>,
-    /// Right shifts of the products: after the shift by the mantissa's bits (rounding twice) or including them
-    /// (rounding once).
+    /// Right shifts of the products, in bits. They include the 31 bits of the mantissa with
+    /// [`Rounding::Once`], and follow the shift by those bits with [`Rounding::Twice`].
     right: Vec<i32>,
-    /// Masks of the bits shifted out (rounding twice).
+    /// Masks of the bits that `right` shifts out, for [`Rounding::Twice`].
     masks: Vec<i32>,
     outputs: usize,
     rounding: Rounding,
@@ -68,8 +71,9 @@ pub struct Requantize {
 }
 
 impl Requantize {
-    /// `factors` has one non-negative factor per output, or one for all. `zero_point` is added to the products.
-    /// `bounds` is the range of the results, which must fit 8 bits, signed or unsigned.
+    /// Creates an epilogue. `factors` has one non-negative factor per output, or one for all. `zero_point` is
+    /// added to the products. `bounds` is the range of the results, which must fit 8 bits, signed or
+    /// unsigned.
     ///
     /// # Panics
     ///
@@ -132,7 +136,7 @@ impl GemmEpilogue for Requantize {
     }
 }
 
-/// Multiplies sums with the scales of their row and column, giving floats.
+/// Epilogue that multiplies sums by the scales of their row and column and adds a bias, giving floats.
 #[derive(Clone, Debug)]
 pub struct Rescale<'a> {
     columns: Vec<f32>,
@@ -143,8 +147,10 @@ pub struct Rescale<'a> {
 }
 
 impl<'a> Rescale<'a> {
-    /// `columns` has one scale per output, or one for all. `rows` and `zero_points` are the scales and zero points of
-    /// the activations.
+    /// Creates an epilogue for weights that were packed for [`Zero::UNKNOWN`](super::Zero::UNKNOWN).
+    /// `columns` has the scale of the weights of each output, or one for all; `bias` likewise, if there is
+    /// one. `rows` and `zero_points` are the scales and zero points of the rows of activations; the last one
+    /// also applies to all further rows.
     ///
     /// # Panics
     ///
@@ -163,7 +169,7 @@ impl<'a> Rescale<'a> {
         Self { columns: spare(columns.iter().copied(), outputs, 0.0), bias, rows, zero_points, clamp }
     }
 
-    /// Replaces the activations' scales and zero points.
+    /// Replaces the scales and zero points of the rows of activations.
     ///
     /// # Panics
     ///

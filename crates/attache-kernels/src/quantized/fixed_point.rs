@@ -2,12 +2,13 @@
 //!
 //! The two rounding modes are those of TensorFlow Lite's reference kernels. Which one applies depends on the operator.
 
-/// Where a product with a [`Multiplier`] is rounded.
+/// How often, and how, the product of an integer and a [`Multiplier`] is rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rounding {
-    /// After the multiplication (ties up), and again after the division by the power of two (ties away from zero).
+    /// Rounds after the multiplication by the mantissa (ties up), and again after the division by the power
+    /// of two (ties away from zero).
     Twice,
-    /// Only at the end (ties up).
+    /// Rounds only once, after both the multiplication and the division (ties up).
     Once,
 }
 
@@ -16,13 +17,13 @@ pub enum Rounding {
 pub struct Multiplier {
     /// The mantissa: 0, or 2³⁰ to 2³¹ − 1 with the factor's sign.
     pub mantissa: i32,
-    /// The power of two.
+    /// The exponent of the power of two: the factor is `mantissa × 2^(exponent − 31)`.
     pub exponent: i32,
 }
 
 impl Multiplier {
-    /// The factor nearest to `real`: zero below 2⁻³² in magnitude, and the largest factor from 2³⁰ on and for
-    /// non-finite values.
+    /// Returns the factor nearest to `real`: zero below 2⁻³² in magnitude, and the largest (positive) factor
+    /// from 2³⁰ on in magnitude and for non-finite values.
     pub fn new(real: f64) -> Self {
         if real == 0.0 {
             return Self { mantissa: 0, exponent: 0 };
@@ -45,7 +46,7 @@ impl Multiplier {
         Self { mantissa: mantissa as i32, exponent }
     }
 
-    /// `x` times the factor, rounded. Wraps if the result or the shifted `x` does not fit 32 bits.
+    /// Returns `x` times the factor, rounded. Wraps if the result or the shifted `x` does not fit 32 bits.
     #[inline(always)]
     pub fn apply(self, x: i32, rounding: Rounding) -> i32 {
         match rounding {
@@ -62,21 +63,22 @@ impl Multiplier {
     }
 }
 
-/// `x` times a factor whose mantissa is first rounded to 16 bits. The product is rounded once, ties up, and wraps. This
-/// is TensorFlow Lite's arithmetic for 64-bit sums.
+/// Returns `x` times a factor whose mantissa is first rounded to 16 bits. The product is rounded once, ties
+/// up, and wraps to 32 bits. This is TensorFlow Lite's arithmetic for 64-bit sums.
 pub fn multiply_int16x8(x: i64, factor: Multiplier) -> i32 {
     let mantissa = if factor.mantissa < 0x7fff_0000 { (factor.mantissa + (1 << 15)) >> 16 } else { 0x7fff };
     multiply(x, mantissa, 15 - factor.exponent)
 }
 
-/// `x × mantissa / 2^shift`, rounded once, ties up. Wraps.
+/// Returns `x × mantissa / 2^shift`, rounded once, ties up. Wraps to 32 bits.
 pub(crate) fn multiply(x: i64, mantissa: i32, shift: i32) -> i32 {
     let product = i128::from(x) * i128::from(mantissa);
     let result = if shift > 0 { (product + (1i128 << (shift - 1))) >> shift } else { product << -shift };
     result as i32
 }
 
-/// Splits a finite nonzero number into a fraction, with a magnitude in [½, 1), and a power of two.
+/// Splits a finite nonzero number into a fraction, with a magnitude in [½, 1), and the exponent of a power of
+/// two.
 pub fn split(real: f64) -> (f64, i32) {
     // Subnormal numbers are scaled up first, so that the exponent can be read from the bits.
     let (real, offset) = if real.abs() < f64::MIN_POSITIVE { (real * 2f64.powi(54), -54) } else { (real, 0) };
@@ -85,8 +87,8 @@ pub fn split(real: f64) -> (f64, i32) {
     (f64::from_bits(bits & !(0x7ff << 52) | 1022 << 52), exponent + offset)
 }
 
-/// The upper 32 bits of `2ab`, rounded, ties up. Saturates for the only product that does not fit (both operands
-/// `i32::MIN`).
+/// Returns `a × b / 2³¹`, the upper 32 bits of `2ab`, rounded, ties up. Saturates for the only product that
+/// does not fit (both operands `i32::MIN`).
 #[inline(always)]
 pub fn doubling_high_product(a: i32, b: i32) -> i32 {
     if a == i32::MIN && b == i32::MIN {
@@ -97,7 +99,7 @@ pub fn doubling_high_product(a: i32, b: i32) -> i32 {
     ((product + nudge) / (1i64 << 31)) as i32
 }
 
-/// `x / 2^exponent`, rounded, ties away from zero. The exponent is at most 31.
+/// Returns `x / 2^exponent`, rounded, ties away from zero. The exponent is at most 31.
 #[inline(always)]
 pub fn divide_by_power(x: i32, exponent: u32) -> i32 {
     let mask = ((1i64 << exponent) - 1) as i32;

@@ -8,13 +8,13 @@
 use super::fixed_point::{divide_by_power, doubling_high_product as product};
 use super::{Multiplier, Rounding, ScaleAndZero};
 
-/// `x × 2^bits`, saturated.
+/// Returns `x × 2^bits`, saturated to 32 bits.
 fn shift_left(x: i32, bits: u32) -> i32 {
     (i64::from(x) << bits).clamp(i32::MIN.into(), i32::MAX.into()) as i32
 }
 
-/// `eᵃ` with no integer bits, for `a ≤ 0` with `bits` ≤ 5 integer bits. Computed as a Taylor polynomial around −1/8 on
-/// [−1/4, 0), times one constant per higher binary digit.
+/// Returns `eᵃ` with no integer bits, for `a ≤ 0` with `bits` ≤ 5 integer bits. Computed as a Taylor
+/// polynomial around −1/8 on [−1/4, 0), times one constant per higher binary digit.
 pub fn exponential(a: i32, bits: u32) -> i32 {
     if a == 0 {
         return i32::MAX;
@@ -36,7 +36,7 @@ pub fn exponential(a: i32, bits: u32) -> i32 {
     result
 }
 
-/// `eᵃ` for `a` in [−1/4, 0), both with no integer bits.
+/// Returns `eᵃ` for `a` in [−1/4, 0), both with no integer bits.
 fn exponential_of_quarter(a: i32) -> i32 {
     const E_TO_MINUS_EIGHTH: i32 = 1_895_147_668;
     const THIRD: i32 = 715_827_883;
@@ -47,15 +47,15 @@ fn exponential_of_quarter(a: i32) -> i32 {
     E_TO_MINUS_EIGHTH + product(E_TO_MINUS_EIGHTH, x + tail)
 }
 
-/// Constant term of the initial value 48/17 − 32/17 y of Newton's method for `1 / (1 + x)` with `y = (1 + x) / 2`; two
-/// integer bits.
+/// Constant term 48/17 of the initial value 48/17 − 32/17 y of Newton's method for `1 / (1 + x)` with
+/// `y = (1 + x) / 2`; two integer bits.
 pub const RECIPROCAL_START: i32 = 1_515_870_810;
-/// Slope of the initial value, −32/17; two integer bits.
+/// Slope −32/17 of the initial value of Newton's method in [`reciprocal_of_one_plus`]; two integer bits.
 pub const RECIPROCAL_SLOPE: i32 = -1_010_580_540;
-/// Number of Newton iterations.
+/// Number of Newton iterations of [`reciprocal_of_one_plus`].
 pub const RECIPROCAL_STEPS: usize = 3;
 
-/// `1 / (1 + x)` for `x` in [0, 1), both with no integer bits, by three Newton iterations.
+/// Returns `1 / (1 + x)` for `x` in [0, 1), both with no integer bits, by three Newton iterations.
 pub fn reciprocal_of_one_plus(x: i32) -> i32 {
     const TWO_BITS_ONE: i32 = 1 << 29;
     // (1 + x) / 2, rounded. Never negative, because x is not negative.
@@ -68,8 +68,8 @@ pub fn reciprocal_of_one_plus(x: i32) -> i32 {
     shift_left(y, 1)
 }
 
-/// The reciprocal of a positive `x` with `bits` integer bits, as a number with no integer bits and the number of bits
-/// by which it has to be shifted right.
+/// Returns the reciprocal of a positive `x` with `bits` integer bits, as a pair: a number with no integer
+/// bits, and the number of bits by which this number has to be shifted right.
 pub fn reciprocal(x: i32, bits: i32) -> (i32, i32) {
     let zeros = x.leading_zeros();
     let rest = (i64::from(x) << zeros) - (1 << 31);
@@ -83,16 +83,16 @@ pub struct RootDigits;
 impl RootDigits {
     /// Right shift of the result for inputs in [2²⁷, 2²⁹), which need no normalization.
     pub const SHIFT: i32 = 11;
-    /// √2 / 2, with no integer bits.
+    /// √2 / 2, with no integer bits. The result of Newton's method is multiplied by it.
     pub const HALF_ROOT_OF_TWO: i32 = 1_518_500_250;
-    /// 3/2, with three integer bits.
+    /// 3/2, a constant of the Newton step, with three integer bits.
     pub const THREE_HALVES: i32 = (1 << 28) + (1 << 27);
 }
 
-/// Number of Newton iterations of the inverse square root.
+/// Number of Newton iterations of [`inverse_square_root`].
 pub const ROOT_STEPS: usize = 5;
 
-/// `1 / √x` of a non-negative integer; 0 is treated as 1.
+/// Returns `1 / √x` of a non-negative integer `x`; 0 is treated as 1.
 pub fn inverse_square_root(mut x: i32) -> Multiplier {
     if x <= 1 {
         return Multiplier { mantissa: i32::MAX, exponent: 0 };
@@ -126,24 +126,28 @@ pub struct LogarithmDigits;
 
 #[allow(missing_docs)] // Their names are what they are, of no integer bits where nothing else is said.
 impl LogarithmDigits {
-    /// Integer bits of the terms of the sum, one more than those of the result.
+    /// Integer bits of the terms of the sum that [`logarithm`] computes, one more than those of its result.
     pub const BITS: u32 = 6;
     pub const LN_2: i32 = 1_488_522_236;
     pub const ROOT_OF_HALF: i32 = 1_518_500_250;
     pub const FOURTH_ROOT_OF_HALF: i32 = 1_805_811_301;
     /// 1/4, with `BITS` integer bits.
     pub const QUARTER: i32 = 1 << (31 - 2 - Self::BITS);
-    /// 11/240.
+    /// 11/240 of the fourth root of two: the coefficient of q³ in the numerator of the quotient in
+    /// [`logarithm`].
     pub const NUMERATOR: i32 = 117_049_297;
-    /// 1/20 of the fourth root of two.
+    /// 1/20 of the fourth root of two: the coefficient of q² in the factor of `p` in the denominator of the
+    /// quotient in [`logarithm`].
     pub const SQUARE: i32 = 127_690_142;
-    /// 1/4 of the fourth root of two.
+    /// 1/4 of the fourth root of two: the coefficient of q in the denominator of the quotient in
+    /// [`logarithm`].
     pub const LINEAR: i32 = 638_450_708;
-    /// 2 divided by the fourth root of two, minus that root.
+    /// 2 divided by the fourth root of two, minus that root: the constant term in the factor of `p` in the
+    /// denominator of the quotient in [`logarithm`].
     pub const CONSTANT: i32 = 1_057_819_769;
 }
 
-/// `ln x` with five integer bits, for `x ≥ 1` with `bits` integer bits.
+/// Returns `ln x` with five integer bits, for `x ≥ 1` with `bits` integer bits.
 pub fn logarithm(x: i32, bits: i32) -> i32 {
     use LogarithmDigits as Digits;
     let scale = 31 - Digits::BITS;
@@ -167,7 +171,7 @@ pub fn logarithm(x: i32, bits: i32) -> i32 {
     shift_left(product(power, Digits::LN_2).wrapping_add(quotient), 1)
 }
 
-/// `l / r × factor` of integers; `r` must not be 0.
+/// Returns `l / r × factor`, rounded, for integers `l` and `r`; `r` must not be 0.
 pub fn quotient(mut l: i32, mut r: i32, factor: Multiplier) -> i32 {
     if r < 0 {
         (l, r) = (l.wrapping_neg(), r.wrapping_neg());
@@ -184,18 +188,21 @@ pub fn quotient(mut l: i32, mut r: i32, factor: Multiplier) -> i32 {
     }
 }
 
-/// `x × min(max(x + 3, 0), 6) / 6` of 8-bit quantized elements before saturation, in 16-bit arithmetic.
+/// The function `x × min(max(x + 3, 0), 6) / 6` of 8-bit quantized elements, in 16-bit arithmetic. Its
+/// results are not saturated to 8 bits.
 #[derive(Clone, Copy, Debug)]
 pub struct HardSwish {
     zero_points: [i32; 2],
-    /// Factor to the output's scale, as a 16-bit mantissa and an exponent.
+    /// Factor from 1/128 of the input's scale to the output's scale, as a 16-bit mantissa and an exponent.
     output: (i16, i32),
-    /// Factor to a scale at which 3 is 2¹⁵, as a 16-bit mantissa and an exponent.
+    /// Factor from 1/128 of the input's scale to a scale at which 3 is 2¹⁵, as a 16-bit mantissa and an
+    /// exponent.
     gate: (i16, i32),
 }
 
 impl HardSwish {
-    /// The function for these quantization parameters; `None` if the output's scale is too fine for the input's.
+    /// Returns the function for these quantization parameters, or `None` if the output's scale is too fine
+    /// for the input's (less than about 1/128 of it).
     pub fn new(input: ScaleAndZero, output: ScaleAndZero) -> Option<Self> {
         let scale = input.0 * (1.0 / 128.0);
         let narrow = |real: f32| {
@@ -207,7 +214,7 @@ impl HardSwish {
         (swish.output.1 <= 0).then_some(swish)
     }
 
-    /// The value for a quantized element, not yet saturated to 8 bits.
+    /// Returns the quantized result for a quantized element, not yet saturated to 8 bits.
     pub fn apply(self, stored: i32) -> i32 {
         let x = ((stored - self.zero_points[0]) << 7) as i16;
         let unshifted = product_16(x, self.output.0);
@@ -229,7 +236,7 @@ impl HardSwish {
     }
 }
 
-/// The upper 16 bits of `2ab`, rounded, ties up, saturated.
+/// Returns `a × b / 2¹⁵`, rounded with ties up and saturated to 16 bits.
 pub(super) fn product_16(a: i16, b: i16) -> i16 {
     let product = i32::from(a) * i32::from(b);
     let nudge = if product >= 0 { 1 << 14 } else { 1 - (1 << 14) };
@@ -240,7 +247,7 @@ pub(super) fn product_16(a: i16, b: i16) -> i16 {
 /// the logistic function, with `tanh x = 2 σ(2x) − 1`. The output's scale is 2⁻¹⁵.
 #[derive(Clone, Debug)]
 pub struct Sigmoid {
-    /// `2¹⁶ σ(i / 24)`.
+    /// Table of `2¹⁶ σ(i / 24)` with index `i`.
     table: Vec<u16>,
     is_tanh: bool,
     multiplier: i32,
@@ -254,7 +261,7 @@ const ONE_MORE: [u8; 44] = [
 ];
 
 impl Sigmoid {
-    /// The function for inputs with this scale and zero point 0.
+    /// Returns tanh (if `is_tanh`) or the logistic function, for inputs with this scale and zero point 0.
     pub fn new(scale: f32, is_tanh: bool) -> Self {
         let entry = |index: u8| {
             let exact = 65536.0 / (1.0 + (-f64::from(index) / 24.0).exp());
@@ -277,7 +284,7 @@ impl Sigmoid {
         Self { table: (0..=u8::MAX).map(entry).collect(), is_tanh, multiplier, shift }
     }
 
-    /// The value for a quantized element.
+    /// Returns the quantized result (with scale 2⁻¹⁵) for a quantized element.
     pub fn apply(&self, stored: i32) -> i32 {
         let round = if self.shift > 0 { 1i32.wrapping_shl(self.shift - 1) } else { 0 };
         let x = stored.wrapping_mul(self.multiplier).wrapping_add(round).wrapping_shr(self.shift);
@@ -303,7 +310,8 @@ impl Sigmoid {
     }
 }
 
-/// `1 / √x` of 8-bit quantized elements; `None` for negative values. `factor` is 1 / (√(input scale) × output scale).
+/// Returns `1 / √x` of an 8-bit quantized element, in steps of the output's scale and without its zero point:
+/// `i32::MAX` if `x` is 0, `None` if it is negative. `factor` is 1 / (√(input scale) × output scale).
 pub fn inverse_square_root_of_stored(stored: i32, zero_point: i32, factor: Multiplier) -> Option<i32> {
     // Fraction bits, so that the root can be kept as an integer.
     const DIGITS: i32 = 20;

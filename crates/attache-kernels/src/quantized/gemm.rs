@@ -22,51 +22,54 @@ use crate::engine::Shared;
 use crate::gemm::{Matrix, Rows, Split, Target, portion};
 use crate::{AlignedFloats, Engine, Isa, scratch};
 
-/// Vectors per full panel.
+/// Width of a full panel, in vectors.
 const PANEL_VECTORS: usize = 2;
 
-/// Maximum rows of a tile that also sums its rows of A.
+/// Maximum rows of a tile that also sums each of its rows of A, for weights with a zero point.
 const SUMMED_ROWS: usize = 8;
 
-/// Zero point of 8-bit elements: a byte represents `byte − point`, up to the scale.
+/// Zero point of 8-bit elements: a byte represents `scale × (byte − point)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zero {
     /// Whether the bytes are signed (−128 to 127) or unsigned (0 to 255).
     pub signed: bool,
-    /// The value that represents zero.
+    /// The quantized value that represents 0.
     pub point: i32,
 }
 
 impl Zero {
-    /// Zero point to pack for if the actual one of the signed activations is known only at run time.
+    /// Zero point to pack weights for if that of the signed activations is known only at run time. The
+    /// epilogue then corrects the sums, as [`Rescale`](super::Rescale) does.
     pub const UNKNOWN: Self = Self { signed: true, point: -128 };
 
-    /// The zero point relative to the smallest value of the type.
+    /// Returns the zero point relative to the smallest value of the type, which is that of the bytes made
+    /// unsigned.
     fn unsigned_point(self) -> i32 {
         self.point.wrapping_add(if self.signed { 128 } else { 0 })
     }
 }
 
-/// Quantized 8-bit elements.
+/// Quantized 8-bit elements of a tensor, with their zero point.
 #[derive(Clone, Copy, Debug)]
 pub struct Operand<'a> {
-    /// The bytes.
+    /// The elements: bit patterns of `i8` if `zero.signed`, else of `u8`.
     pub bytes: &'a [u8],
-    /// Their zero point.
+    /// The zero point of the elements.
     pub zero: Zero,
 }
 
-/// An activation in the element format of a word.
+/// The type of an activation in the words that dot products read: `u8` for words of four bytes, `i16` for
+/// words of two 16-bit numbers.
 pub(super) trait Element: Pod + Send + Sync {
     /// Whether a word contains four elements instead of two.
     const PACKS_K4: bool;
-    /// The value that represents zero.
+    /// Returns the element that represents zero.
     fn zero(integer_isa: IntegerIsa, zero: Zero) -> Self;
     /// Converts bytes to this format; `flip` is the instruction set's [`Integers::FLIP`].
     fn convert(flip: u8, bytes: &[u8], zero: Zero, target: &mut [Self]);
 }
 
-/// Converts bytes using the instructions of an instruction set.
+/// Converts bytes to elements of type `T`, in code compiled for the instruction set.
 pub(super) fn convert<T: Element>(integer_isa: IntegerIsa, bytes: &[u8], zero: Zero, target: &mut [T]) {
     struct Convert<'a, T>(&'a [u8], Zero, &'a mut [T]);
 
@@ -113,27 +116,31 @@ impl Element for i16 {
     }
 }
 
-/// Weights and bias, packed for one instruction set.
+/// Weights and bias of a product of 8-bit elements, packed for one instruction set.
 #[derive(Clone)]
 pub struct PackedIntegers {
     integer_isa: IntegerIsa,
     outputs: usize,
     depth: usize,
-    /// Words per output.
+    /// Words per output: groups of two or four terms, with each segment padded to whole groups.
     words: usize,
-    /// Terms per segment.
+    /// Terms per segment, which is a part of K that is contiguous in A.
     segment: usize,
-    /// Panels: a line of bias, then one line of weights per word.
+    /// The panels, as `i32` words: a line of bias, then one line of weights per word of K. A line has one
+    /// word per column of the panel.
     values: AlignedFloats,
-    /// The sum of each output's weights, followed by one vector of spare elements.
+    /// The sum of each output's weights for words of four bytes, else zeros; followed by one vector of spare
+    /// elements.
     sums: Vec<i32>,
-    /// Factor of the sums of the rows of A: the zero point of the weights.
+    /// Zero point of the packed weights, by which the sums of the rows of A are multiplied; 0 if those are
+    /// not needed.
     row_factor: i32,
 }
 
 impl PackedIntegers {
-    /// Packs weights whose elements are `strides` apart along outputs and depth, for activations with zero point
-    /// `input`. The depth consists of segments of `segment` elements.
+    /// Packs weights of `outputs` columns (N) and `depth` terms per sum (K), for activations with zero point
+    /// `input`. `strides` are the distances, in elements, between adjacent outputs and between adjacent
+    /// terms. K consists of segments of `segment` elements.
     ///
     /// # Panics
     ///
@@ -188,7 +195,7 @@ impl PackedIntegers {
         matrix
     }
 
-    /// Writes the column of one output.
+    /// Writes the bias and the weights of one output to its column in the panels.
     fn set_output(&mut self, output: usize, bias: i32, terms: &[i32]) {
         let full = PANEL_VECTORS * self.integer_isa.lanes();
         let (panel, lane) = (output / full, output % full);
@@ -205,12 +212,12 @@ impl PackedIntegers {
         }
     }
 
-    /// Columns of C (N).
+    /// Returns the number of columns of C (N).
     pub fn outputs(&self) -> usize {
         self.outputs
     }
 
-    /// The integer instruction set that the weights are packed for.
+    /// Returns the integer instruction set that the weights are packed for.
     pub(super) fn integer_isa(&self) -> IntegerIsa {
         self.integer_isa
     }
@@ -285,7 +292,7 @@ impl<T: Element, F: GemmEpilogue> Matrix<T, F> for PackedIntegers {
     }
 }
 
-/// Multiplies one panel with some rows.
+/// Kernel that multiplies `rows` rows of A by one panel.
 struct Pass<'a, T, F: GemmEpilogue> {
     a: Rows<'a, T>,
     c: Target<F::Output>,
@@ -341,7 +348,8 @@ impl<T: Element, F: GemmEpilogue> Pass<'_, T, F> {
     }
 }
 
-/// One tile of `ROWS` rows × `VECTORS` vectors of columns, kept in registers.
+/// Kernel that computes one tile of `ROWS` rows × `VECTORS` vectors of columns, with all sums in registers.
+/// `SUMMED` means that each row of A is also summed, for weights with a zero point.
 struct Tile<'p, 'a, T, F: GemmEpilogue, const ROWS: usize, const VECTORS: usize, const SUMMED: bool> {
     pass: &'p Pass<'a, T, F>,
     a: *const T,
@@ -402,6 +410,8 @@ impl<T: Element, F: GemmEpilogue, const ROWS: usize, const VECTORS: usize, const
 impl<T: Element, F: GemmEpilogue, const ROWS: usize, const VECTORS: usize, const SUMMED: bool>
     Tile<'_, '_, T, F, ROWS, VECTORS, SUMMED>
 {
+    /// Applies the epilogue to the tile's sums and stores the outputs. `totals` are the sums of the tile's
+    /// rows of A.
     /// # Safety
     /// The tile's columns of its rows must be writable.
     #[inline(always)]
@@ -430,11 +440,12 @@ impl<T: Element, F: GemmEpilogue, const ROWS: usize, const VECTORS: usize, const
     }
 }
 
-/// Number of elements past the end of a buffer that tiles may read.
+/// Number of elements past the end of a buffer that tiles of an integer product may read.
 pub(super) const SLACK: usize = 4;
 
-/// Computes dense rows of C from dense rows of A. `zero_points` has one entry per row, or one for all. The matrix must
-/// have been packed with a single segment.
+/// Multiplies dense rows of A by the packed weights, and writes dense rows of C. `signed` is whether the
+/// bytes of A are signed. `zero_points` has the zero point of each row of A, or one for all rows. The matrix
+/// must have been packed with a single segment.
 ///
 /// # Panics
 ///
@@ -498,7 +509,8 @@ fn gemm_as<T: Element, F: GemmEpilogue>(
     });
 }
 
-/// Converts rows of A, the first of which has index `first`.
+/// Converts rows of A, of `depth` bytes each, to elements of type `T`. `first` is the index of the first row,
+/// at which its zero point is found.
 fn convert_rows<T: Element>(
     integer_isa: IntegerIsa,
     bytes: &[u8],

@@ -10,28 +10,28 @@ use crate::gemm::{Matrix, Rows, Split, Target};
 use crate::transpose_convolution::Phase;
 use crate::{Engine, engine::Shared};
 
-/// Minimum number of outputs per task.
+/// Number of outputs per panel, which is the unit in which outputs are split over tasks.
 const PANEL: usize = 16;
 
 /// Rounding of 64-bit sums to 16-bit elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Int16x8Rounding {
-    /// The mantissa is first rounded to 16 bits; the product is rounded once.
+    /// The factor's mantissa is first rounded to 16 bits; the product is rounded once.
     Short,
-    /// The full mantissa is used; the product is rounded once.
+    /// The factor's full mantissa is used; the product is rounded once.
     Full,
 }
 
-/// Epilogue that multiplies sums with fixed-point factors.
+/// Epilogue that multiplies 64-bit sums by fixed-point factors, giving 16-bit elements.
 #[derive(Clone, Debug)]
 pub struct Int16x8Epilogue {
     /// One factor per output, or one for all.
     pub factors: Vec<Multiplier>,
     /// How products are rounded.
     pub rounding: Int16x8Rounding,
-    /// Added to the products.
+    /// The output's zero point, which is added to the products.
     pub zero_point: i32,
-    /// The range of the results, which must fit 16 bits.
+    /// The smallest and the largest permitted output element, which must fit 16 bits.
     pub bounds: (i32, i32),
 }
 
@@ -46,7 +46,7 @@ impl Int16x8Epilogue {
     }
 }
 
-/// Weights and bias: one row of 16-bit weights per output.
+/// Weights and bias of a matrix product: one row of 16-bit weights and one 64-bit bias per output.
 #[derive(Clone)]
 pub struct Int16x8Matrix {
     depth: usize,
@@ -55,7 +55,7 @@ pub struct Int16x8Matrix {
 }
 
 impl Int16x8Matrix {
-    /// Creates a matrix from weights `[outputs, depth]` and one bias per output.
+    /// Creates a matrix from weights `[outputs, depth]` and one bias per output (zero if there is none).
     ///
     /// # Panics
     ///
@@ -73,7 +73,7 @@ impl Int16x8Matrix {
     }
 }
 
-/// A dot product. Wraps.
+/// Returns the dot product of two slices. The 64-bit sum wraps.
 fn dot(a: &[i16], b: &[i16]) -> i64 {
     let products = a.iter().zip(b).map(|(a, b)| i64::from(i32::from(*a) * i32::from(*b)));
     products.fold(0, i64::wrapping_add)
@@ -124,7 +124,7 @@ impl Matrix<i16, Int16x8Epilogue> for Int16x8Matrix {
     }
 }
 
-/// Computes dense rows of C from dense rows of A.
+/// Multiplies dense rows of A by the weights, applies the epilogue, and writes dense rows of C.
 ///
 /// # Panics
 ///
@@ -163,11 +163,13 @@ pub fn int16x8_groups(convolution: &Convolution, filter: &[i8], bias: Option<&[i
     (0..convolution.groups).map(group).collect()
 }
 
-/// Convolves `input` with one matrix per group. The input's zero point is 0.
+/// Convolves `input` with one matrix per group, as returned by [`int16x8_groups`]. The zero point of the
+/// input is 0.
 ///
 /// # Panics
 ///
-/// Panics if the lengths of the slices do not match the convolution, or if a stride or dilation is 0.
+/// Panics if the lengths of the slices do not match the convolution, if there is not one matrix per group, or
+/// if a stride or dilation is 0.
 pub fn int16x8_convolve(
     engine: Engine,
     convolution: &Convolution,

@@ -1,4 +1,5 @@
-//! Unary functions of quantized elements as lookup tables, computed once for every value of the type.
+//! Unary functions of quantized elements as lookup tables: with one entry for every value of the type, or
+//! with 513 points between which 16-bit elements are interpolated.
 
 use super::{ScaleAndZero, Stored};
 use crate::Engine;
@@ -10,12 +11,14 @@ pub struct Table<T> {
 }
 
 impl<T: Stored> Table<T> {
-    /// The table of a function of all values of type `I`. Results are saturated to `T`.
+    /// Creates the table of `function`, which maps each quantized value of type `I` to a quantized result.
+    /// Results are saturated to `T`.
     pub fn new<I: Stored>(function: impl Fn(i32) -> i32) -> Self {
         Self { values: (I::LEAST..=I::MOST).map(|stored| T::saturate(function(stored))).collect() }
     }
 
-    /// Looks up every element. The table must have been created for type `I`.
+    /// Writes the table's entry for every element of `input` to `output`. The table must have been created
+    /// for type `I`.
     ///
     /// # Panics
     ///
@@ -32,8 +35,9 @@ impl<T: Stored> Table<T> {
     }
 }
 
-/// Converts a function of floats to a function of quantized elements, computed in f32: `round(f(real) × 1 / scale) +
-/// zero point`, with ties rounded away from zero. Source: TensorFlow Lite's tables of 8-bit functions.
+/// Returns a closure that maps a quantized element to the quantized result of a function of floats, computed
+/// in f32: `round(function(real) × (1 / scale)) + zero point`, with ties rounded away from zero and without
+/// saturation to the element type. Source: TensorFlow Lite's tables of 8-bit functions.
 pub fn of_reals(input: ScaleAndZero, output: ScaleAndZero, function: impl Fn(f32) -> f32) -> impl Fn(i32) -> i32 {
     let inverse = 1.0 / output.0;
     move |stored| {
@@ -45,14 +49,15 @@ pub fn of_reals(input: ScaleAndZero, output: ScaleAndZero, function: impl Fn(f32
 /// Number of intervals of an [`Interpolation`].
 const STEPS: usize = 512;
 
-/// Piecewise linear interpolation of a function of 16-bit elements, with 513 points 128 apart.
+/// Piecewise linear interpolation of a function of 16-bit elements, with 513 points that are 128 quantization
+/// steps apart.
 #[derive(Clone, Debug)]
 pub struct Interpolation {
     points: Vec<i16>,
 }
 
 impl Interpolation {
-    /// The interpolated value for a quantized element.
+    /// Returns the interpolated quantized result for a quantized element.
     pub fn at(&self, stored: i16) -> i16 {
         let index = ((i32::from(stored) >> 7) + 256) as usize;
         let (base, next) = (i32::from(self.points[index]), i32::from(self.points[index + 1]));
@@ -97,11 +102,13 @@ macro_rules! interpolation {
 }
 
 interpolation! {
-    /// Interpolates a function with these scales and zero points of input and output, computed in f32.
+    /// Creates the interpolation of `function`, evaluated in f32, for an input and an output with these
+    /// scales and zero points. The output's zero point is not added to results.
     of_singles, f32
 }
 interpolation! {
-    /// Interpolates a function with these scales and zero points of input and output, computed in f64.
+    /// Creates the interpolation of `function`, evaluated in f64, for an input and an output with these
+    /// scales and zero points. The output's zero point is not added to results.
     of_doubles, f64
 }
 

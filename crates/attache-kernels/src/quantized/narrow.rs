@@ -7,23 +7,23 @@
 use super::fixed_point::{Multiplier, Rounding};
 use super::functions::{inverse_square_root, product_16 as product};
 
-/// `x × 2^bits`, saturated.
+/// Returns `x × 2^bits`, saturated to 16 bits.
 fn shift_left(x: i16, bits: u32) -> i16 {
     (i32::from(x) << bits).clamp(i16::MIN.into(), i16::MAX.into()) as i16
 }
 
-/// `x / 2^bits`, rounded, ties away from zero.
+/// Returns `x / 2^bits`, rounded, ties away from zero.
 fn divide(x: i16, bits: u32) -> i16 {
     super::fixed_point::divide_by_power(x.into(), bits) as i16
 }
 
-/// `(1 + x) / 2` for `x` with no integer bits, rounded.
+/// Returns `(1 + x) / 2`, rounded, for `x` with no integer bits.
 fn half_of_one_plus(x: i16) -> i16 {
     let sum = i32::from(x) + i32::from(i16::MAX);
     ((sum + if sum >= 0 { 1 } else { -1 }) / 2) as i16
 }
 
-/// `eᵃ` with no integer bits, for `a ≤ 0` with `bits` ≤ 7 integer bits.
+/// Returns `eᵃ` with no integer bits, for `a ≤ 0` with `bits` ≤ 7 integer bits.
 fn exponential(a: i16, bits: u32) -> i16 {
     if a == 0 {
         return i16::MAX;
@@ -46,7 +46,7 @@ fn exponential(a: i16, bits: u32) -> i16 {
     result
 }
 
-/// `eᵃ` for `a` in [−1/4, 0), both with no integer bits.
+/// Returns `eᵃ` for `a` in [−1/4, 0), both with no integer bits.
 fn exponential_of_quarter(a: i16) -> i16 {
     const E_TO_MINUS_EIGHTH: i16 = 28_918;
     const THIRD: i16 = 10_923;
@@ -57,7 +57,7 @@ fn exponential_of_quarter(a: i16) -> i16 {
     E_TO_MINUS_EIGHTH.saturating_add(product(E_TO_MINUS_EIGHTH, x.wrapping_add(tail)))
 }
 
-/// `2 / (1 + x)` with two integer bits, for `x` in [0, 1) with none, by three Newton iterations.
+/// Returns `2 / (1 + x)` with two integer bits, for `x` in [0, 1) with none, by three Newton iterations.
 fn twice_the_reciprocal(x: i16) -> i16 {
     const ONE: i16 = 1 << 13;
     // 48/17 and −32/17, with two integer bits.
@@ -71,7 +71,7 @@ fn twice_the_reciprocal(x: i16) -> i16 {
     y
 }
 
-/// The logistic function of a number with three integer bits. The result has none.
+/// Returns the logistic function, with no integer bits, of a fixed-point number with three integer bits.
 pub fn logistic(x: i16) -> i16 {
     if x == 0 {
         return 1 << 14;
@@ -81,8 +81,8 @@ pub fn logistic(x: i16) -> i16 {
     if x > 0 { positive } else { i16::MAX.wrapping_sub(positive) }
 }
 
-/// The hyperbolic tangent of a fixed-point number with `bits` (at most 6) integer bits. The result is a fixed-point
-/// number without integer bits.
+/// Returns the hyperbolic tangent, with no integer bits, of a fixed-point number with `bits` (at most 6)
+/// integer bits.
 pub fn tanh(x: i16, bits: u32) -> i16 {
     if x == 0 {
         return 0;
@@ -93,11 +93,12 @@ pub fn tanh(x: i16, bits: u32) -> i16 {
     if x < 0 { magnitude.wrapping_neg() } else { magnitude }
 }
 
-/// Layer normalization of one vector: subtracts the mean, divides by the standard deviation, multiplies by a
-/// coefficient and adds a bias.
+/// Normalizes one vector in place (layer normalization): subtracts the mean, divides by the standard
+/// deviation, multiplies by a coefficient and adds a bias.
 ///
-/// `guard` replaces a variance of zero. `factor` converts the coefficients to a scale of 1, and the result has three
-/// integer bits. There must be as many coefficients and biases as values, and at least one value.
+/// `guard` replaces a variance below 1 (of the quantized values). `factor` converts the coefficients to a
+/// scale of 1, and the results have three integer bits. There must be as many coefficients and biases as
+/// values, and at least one value.
 ///
 /// # Panics
 ///

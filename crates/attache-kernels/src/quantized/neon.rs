@@ -9,7 +9,7 @@ use std::arch::asm;
 
 use super::simd::{IntegerMultiversioned, Integers, MOST_LANES};
 
-/// Token that proves NEON and its dot product.
+/// Token whose existence proves that the processor supports NEON and its dot product.
 #[derive(Clone, Copy)]
 pub struct Neon(());
 
@@ -27,7 +27,8 @@ fn run_neon<K: IntegerMultiversioned>(simd: Neon, kernel: K) -> K::Output {
     kernel.run(simd)
 }
 
-/// `sum` plus, for each word, the products of its four signed bytes. Replaces `vdotq_s32`, which is not stable.
+/// Returns, per word, `sum` plus the dot product of the four signed bytes of `x` and `w`. Replaces the
+/// intrinsic `vdotq_s32`, which is not stable.
 #[target_feature(enable = "neon,dotprod")]
 #[inline]
 fn dot_bytes(mut sum: int32x4_t, x: int32x4_t, w: int32x4_t) -> int32x4_t {
@@ -204,7 +205,8 @@ mod tests {
         assert_eq!(Isa::available().len(), if known { 2 } else { 1 });
     }
 
-    /// Every operation except the byte product, applied to some words and two numbers, one of them non-negative.
+    /// Kernel that returns the results of every vector operation except the byte product, for three vectors
+    /// and two numbers, the first of them non-negative.
     struct Words<'a>(&'a [[i32; MOST_LANES]; 3], [i32; 2]);
 
     impl IntegerMultiversioned for Words<'_> {
@@ -283,7 +285,7 @@ mod tests {
         }
     }
 
-    /// Random bytes: all equal to one extreme, a mix of extremes, or arbitrary.
+    /// Returns random bytes: all equal to one extreme, a mix of extremes, or arbitrary.
     fn bytes(random: &mut Random, count: usize) -> Vec<u8> {
         let extreme = EXTREMES[random.below(4)];
         match random.below(3) {
@@ -293,14 +295,14 @@ mod tests {
         }
     }
 
-    /// A zero point at an end or in the middle of its range, or anywhere.
+    /// Returns a zero point at an end or in the middle of its range, or anywhere.
     fn zero(random: &mut Random) -> Zero {
         let signed = random.below(2) == 1;
         let byte = [EXTREMES[random.below(4)], random.below(256) as u8][random.below(2)];
         Zero { signed, point: widen(byte, signed) }
     }
 
-    /// An epilogue that preserves many bits of the sums, with the bounds of the output type.
+    /// Returns an epilogue that preserves many bits of the sums, with the bounds of the output type.
     fn epilogue(random: &mut Random, outputs: usize) -> Requantize {
         let factors: Vec<_> = (0..outputs).map(|_| Multiplier::new(0.3f64.powi(random.below(20) as i32))).collect();
         Requantize::new(&factors, outputs, [Rounding::Once, Rounding::Twice][random.below(2)], 0, (-128, 127))

@@ -8,8 +8,8 @@ use crate::Engine;
 use crate::pooling::Pooling;
 use crate::simd::{Multiversioned, Simd};
 
-/// The average of each window's pixels, rounded with ties away from zero and clamped to `bounds`. A window entirely in
-/// the padding gives 0 before clamping. Sums never wrap.
+/// Writes the average of each window's pixels, rounded with ties away from zero and clamped to `bounds`. A
+/// window entirely in the padding gives 0 before clamping. Sums never wrap.
 ///
 /// # Panics
 ///
@@ -27,16 +27,16 @@ pub fn sums_fit_32_bits<T: Stored>([height, width]: [usize; 2]) -> bool {
     height.checked_mul(width).and_then(|count| count.checked_mul(largest)).is_some_and(|sum| sum <= i32::MAX as usize)
 }
 
-/// The rounded and clamped quotient of a sum and a nonzero count.
+/// Returns the quotient of a sum and a nonzero count, rounded with ties away from zero and clamped.
 fn mean<T: Stored, A: Total>(sum: A, count: A, (low, high): (i32, i32)) -> T {
     let half = count / A::from(2);
     let nudged = if sum > A::from(0) { sum + half } else { sum - half };
     T::saturate((nudged / count).narrow().max(low).min(high))
 }
 
-/// The accumulator type for a window's pixels.
+/// The type in which a window's pixels are accumulated: `i32`, or `i64` if sums may not fit.
 trait Total: Copy + Ord + From<i32> + Add<Output = Self> + Sub<Output = Self> + Div<Output = Self> + Send + Sync {
-    /// Converts a total that is in the range of the quantized type.
+    /// Converts a total that is in the range of the quantized type to `i32`.
     fn narrow(self) -> i32;
 }
 
@@ -54,8 +54,8 @@ impl Total for i64 {
     }
 }
 
-/// The maximum of each window's pixels, clamped to `bounds`. A window entirely in the padding gives the smallest value
-/// before clamping.
+/// Writes the maximum of each window's pixels, clamped to `bounds`. A window entirely in the padding gives
+/// the smallest value of the type before clamping.
 ///
 /// # Panics
 ///
@@ -64,7 +64,7 @@ pub fn max_pool<T: Stored>(engine: Engine, pooling: &Pooling, input: &[T], outpu
     run::<T, i32, Maximum>(engine, pooling, input, output, |largest, _| T::saturate(largest.max(low).min(high)));
 }
 
-/// The reduction of a window's pixels.
+/// A reduction of a window's pixels: their sum or maximum.
 trait Fold {
     fn start<T: Stored>() -> i32;
     fn step<A: Total>(total: A, value: A) -> A;
@@ -117,7 +117,7 @@ fn run<T: Stored, A: Total, F: Fold>(
     });
 }
 
-/// Reduces pixels into one total per channel.
+/// Kernel that accumulates pixels into one total per channel.
 struct Step<'a, T, A, F> {
     pixels: &'a [T],
     totals: &'a mut [A],

@@ -4,7 +4,8 @@ use super::{Multiplier, Rounding, ScaleAndZero, Stored};
 use crate::Engine;
 use crate::simd::{Multiversioned, Simd};
 
-/// Quantizes floats to the nearest values, ties away from zero. NaN becomes the zero point.
+/// Quantizes floats to the nearest values, ties away from zero, saturated to the type. NaN becomes the zero
+/// point.
 ///
 /// # Panics
 ///
@@ -13,12 +14,12 @@ pub fn quantize<T: Stored>(engine: Engine, input: &[f32], output: &mut [T], (sca
     map(engine, input, output, Quantize { scale, zero_point });
 }
 
-/// The quantized value of a float as in [`quantize`], but not yet saturated to a type.
+/// Returns the quantized value of a float as in [`quantize`], but not yet saturated to a type.
 pub fn quantized(x: f32, (scale, zero_point): ScaleAndZero) -> i32 {
     Quantize { scale, zero_point }.nearest(x)
 }
 
-/// Converts quantized elements to floats.
+/// Converts quantized elements to floats: `scale × (x − zero point)`.
 ///
 /// # Panics
 ///
@@ -42,7 +43,8 @@ pub fn requantize<I: Copy + Into<i32> + Send + Sync, T: Stored>(
     map(engine, input, output, Requantize { from, factor, to });
 }
 
-/// Converts a quantized element to another scale, without saturation. Rounds with [`Rounding::Twice`].
+/// Returns `(x − from) × factor + to`: a quantized element at another scale, not saturated. Rounds with
+/// [`Rounding::Twice`].
 #[inline(always)]
 pub fn requantized(x: i32, (from, factor, to): (i32, Multiplier, i32)) -> i32 {
     factor.apply(x.wrapping_sub(from), Rounding::Twice).wrapping_add(to)

@@ -4,11 +4,11 @@ use super::Stored;
 use crate::Engine;
 use crate::resize::Resize;
 
-/// Fraction bits of a position between pixels.
+/// Number of fraction bits of input coordinates.
 pub const DIGITS: u32 = 10;
 
-/// The two input pixels around an output position along an axis, and the position minus the first one, in units of 2⁻¹⁰
-/// pixels.
+/// Returns the two input positions along `axis` (0 for rows, 1 for columns) around output position `index`,
+/// and the distance of the interpolated position from the first one, in units of 2⁻¹⁰ pixels.
 pub fn neighbours(resize: &Resize, axis: usize, index: usize) -> (usize, usize, i64) {
     let (input, output, index) = (resize.input[axis] as i64, resize.output[axis] as i64, index as i64);
     let ratio = |input: i64, output: i64| ((input << DIGITS) + output / 2) / output;
@@ -21,7 +21,8 @@ pub fn neighbours(resize: &Resize, axis: usize, index: usize) -> (usize, usize, 
     (lower as usize, upper as usize, position - (lower << DIGITS))
 }
 
-/// Bilinear interpolation in integer arithmetic, which TensorFlow Lite uses for signed elements.
+/// Resizes images by bilinear interpolation in integer arithmetic, as TensorFlow Lite does for signed
+/// elements.
 ///
 /// # Panics
 ///
@@ -38,7 +39,7 @@ pub fn bilinear<T: Stored>(engine: Engine, resize: &Resize, input: &[T], output:
     });
 }
 
-/// Bilinear interpolation in f32, which TensorFlow Lite uses for unsigned elements.
+/// Resizes images by bilinear interpolation in f32, as TensorFlow Lite does for unsigned elements.
 ///
 /// # Panics
 ///
@@ -53,7 +54,7 @@ pub fn bilinear_in_floats<T: Stored>(engine: Engine, resize: &Resize, input: &[T
     });
 }
 
-/// Two neighbours and the weight of the second one.
+/// The two input positions around an output position along one axis, and the weight of the second one.
 type Neighbours<W> = (usize, usize, W);
 
 /// Writes `weigh(corners, dy, dx)` for each output element. The corners are upper left, lower left, upper right and

@@ -28,7 +28,7 @@ enum Kind {
 }
 
 impl IntegerIsa {
-    /// The best integer instruction set that an [`Isa`] supports.
+    /// Returns the best integer instruction set that an [`Isa`] supports.
     pub(crate) fn of(isa: Isa) -> Self {
         match isa.0 {
             IsaKind::Portable => Self(Kind::Portable),
@@ -41,7 +41,7 @@ impl IntegerIsa {
         }
     }
 
-    /// Words per vector.
+    /// Returns the number of 32-bit words per vector.
     pub(crate) fn lanes(self) -> usize {
         match self.0 {
             Kind::Portable => Portable::LANES,
@@ -54,7 +54,7 @@ impl IntegerIsa {
         }
     }
 
-    /// Whether words contain four bytes instead of two 16-bit numbers.
+    /// Whether words contain four bytes (adjacent along K) instead of two 16-bit numbers.
     pub(crate) fn packs_k4(self) -> bool {
         match self.0 {
             Kind::Portable => false,
@@ -67,7 +67,7 @@ impl IntegerIsa {
         }
     }
 
-    /// The mask that converts an unsigned activation to the multiplied byte by exclusive or: [`Integers::FLIP`].
+    /// Returns [`Integers::FLIP`], by which unsigned activation bytes are XORed before they are multiplied.
     pub(crate) fn flip(self) -> u8 {
         match self.0 {
             Kind::Portable => Portable::FLIP,
@@ -80,7 +80,7 @@ impl IntegerIsa {
         }
     }
 
-    /// Runs `kernel` compiled for this instruction set.
+    /// Runs the version of `kernel` that is compiled for this instruction set, and returns its output.
     pub(crate) fn dispatch<K: IntegerMultiversioned>(self, kernel: K) -> K::Output {
         match self.0 {
             Kind::Portable => Portable(()).vectorize(kernel),
@@ -97,46 +97,49 @@ impl IntegerIsa {
     }
 }
 
-/// Words of the widest vector.
+/// Number of 32-bit words in the widest vector of all instruction sets.
 pub(crate) const MOST_LANES: usize = 16;
 
-/// Code that is compiled once per integer instruction set. `run` must be `#[inline(always)]` to be compiled with its
-/// features.
+/// A kernel whose `run` method is compiled once per integer instruction set. `run` must be
+/// `#[inline(always)]` to be compiled with the instruction set's features.
 pub trait IntegerMultiversioned {
-    /// The result type.
+    /// The type that the kernel returns.
     type Output;
-    /// Runs the kernel.
+    /// Runs the kernel with the vector operations of `simd`.
     fn run<S: Integers>(self, simd: S) -> Self::Output;
 }
 
 /// Vector operations of one integer instruction set. Functions on pointers access `LANES` words, or the stated number
 /// of bytes.
 pub trait Integers: Copy + Send + Sync {
-    /// A vector of `LANES` words.
+    /// A vector of `LANES` 32-bit words.
     type Vector: Copy;
-    /// Words per vector.
+    /// Number of 32-bit words per vector.
     const LANES: usize;
-    /// Rows of the largest tile that fits in the registers with two vectors per row.
+    /// Rows of the largest GEMM tile that fits in the registers with two vectors per row.
     const ROWS: usize;
-    /// For words of four bytes: the bits in which the bytes multiplied by `dot` differ from unsigned activations. It is
-    /// 0x80 if only signed bytes can be multiplied; the multiplied values are then smaller by 128.
+    /// For words of four bytes: the mask by which unsigned activation bytes are XORed before [`Self::dot`]
+    /// multiplies them. It is 0x80 if only signed bytes can be multiplied; the multiplied values are then
+    /// smaller by 128.
     const FLIP: u8 = 0;
 
     /// Runs `kernel` in a separate function compiled for this instruction set.
     fn vectorize<K: IntegerMultiversioned>(self, kernel: K) -> K::Output;
-    /// A vector of equal words.
+    /// Returns a vector whose words are all equal to `word`.
     fn splat(self, word: i32) -> Self::Vector;
+    /// Loads `LANES` words from `source`.
     /// # Safety
-    /// `LANES` words must be readable.
+    /// `LANES` words must be readable at `source`.
     unsafe fn load(self, source: *const i32) -> Self::Vector;
-    /// The words of a vector, followed by unspecified ones.
+    /// Returns the words of a vector, followed by unspecified ones.
     fn words(self, vector: Self::Vector) -> [i32; MOST_LANES];
-    /// `sum` plus the dot product of each pair of words: of four unsigned bytes ([`Self::FLIP`] makes them signed) with
-    /// four signed ones, or of two 16-bit numbers.
+    /// Returns, per lane, `sum` plus the dot product of a word of `x` and a word of `w`: of four unsigned
+    /// bytes ([`Self::FLIP`] makes them signed) with four signed ones, or of two 16-bit numbers with two.
     fn dot(self, sum: Self::Vector, x: Self::Vector, w: Self::Vector) -> Self::Vector;
-    /// `sum` plus the dot product of each pair of words, which contain two 16-bit numbers.
+    /// Returns, per lane, `sum` plus the dot product of a word of `x` and a word of `w`, which contain two
+    /// 16-bit numbers each.
     fn dot_pairs(self, sum: Self::Vector, x: Self::Vector, w: Self::Vector) -> Self::Vector;
-    /// Shifts each word left by its own number of bits.
+    /// Shifts each word left by its own number of bits, read from `bits`.
     /// # Safety
     /// `LANES` words must be readable at `bits`.
     #[inline(always)]
@@ -149,8 +152,9 @@ pub trait Integers: Copy + Send + Sync {
         // SAFETY: the array has at least `LANES` words.
         unsafe { self.load(words.as_ptr()) }
     }
-    /// `Multiplier::apply` with [`Rounding::Twice`](super::Rounding::Twice) for factors from 0 to 1. The arguments are
-    /// the mantissas, the right shifts of the products, and the masks of the bits shifted out.
+    /// Multiplies each word by its own factor from 0 to 1, as `Multiplier::apply` does with
+    /// [`Rounding::Twice`](super::Rounding::Twice). The pointers refer to the mantissas, the right shifts of
+    /// the products beyond the 31 bits of the mantissa, and the masks of the bits that these shifts remove.
     /// # Safety
     /// `LANES` words must be readable at each pointer.
     #[inline(always)]
@@ -171,8 +175,9 @@ pub trait Integers: Copy + Send + Sync {
         // SAFETY: the array has at least `LANES` words.
         unsafe { self.load(words.as_ptr()) }
     }
-    /// `Multiplier::apply` with [`Rounding::Once`](super::Rounding::Once). The arguments are the mantissas and the
-    /// right shifts of the products.
+    /// Multiplies each word by its own factor, as `Multiplier::apply` does with
+    /// [`Rounding::Once`](super::Rounding::Once). The pointers refer to the mantissas and the right shifts of
+    /// the 64-bit products, including the 31 bits of the mantissa.
     /// # Safety
     /// `LANES` words must be readable at each pointer.
     #[inline(always)]
@@ -186,7 +191,8 @@ pub trait Integers: Copy + Send + Sync {
         // SAFETY: the array has at least `LANES` words.
         unsafe { self.load(words.as_ptr()) }
     }
-    /// Adds `plus`, clamps to `bounds`, and stores the first `count` words as bytes.
+    /// Adds `plus` to each word, clamps to `bounds`, and stores the lowest byte of each of the first `count`
+    /// words at `target`.
     /// # Safety
     /// `count` bytes must be writable at `target`; `count` is at most `LANES`.
     #[inline(always)]
@@ -204,10 +210,10 @@ pub trait Integers: Copy + Send + Sync {
             }
         }
     }
-    /// `sum − x × factor`.
+    /// Returns `sum − x × factor` per lane, wrapping.
     fn subtract_scaled(self, sum: Self::Vector, x: Self::Vector, factor: i32) -> Self::Vector;
-    /// Words of two 16-bit numbers, widened from the bytes of `a` and `b` at the same index. Words past `count` are
-    /// unspecified.
+    /// Returns words of two 16-bit numbers: word `i` contains byte `i` of `a` in its low half and byte `i` of
+    /// `b` in its high half, both widened as signed or unsigned bytes. Words from `count` on are unspecified.
     /// # Safety
     /// `count` bytes must be readable at both pointers; `count` is at most `LANES`.
     unsafe fn pair_bytes<const SIGNED: bool>(self, a: *const u8, b: *const u8, count: usize) -> Self::Vector;
@@ -217,14 +223,14 @@ pub trait Integers: Copy + Send + Sync {
 #[derive(Clone, Copy)]
 pub struct Portable(());
 
-/// The dot product of two words of two 16-bit numbers each.
+/// Returns the dot product of two words that contain two 16-bit numbers each.
 #[inline(always)]
 fn product_of_pairs(x: i32, w: i32) -> i32 {
     let low = i32::from(x as i16) * i32::from(w as i16);
     low.wrapping_add((x >> 16) * (w >> 16))
 }
 
-/// Widens a signed or unsigned byte.
+/// Returns the value of a byte that is signed or unsigned.
 #[inline(always)]
 pub(crate) fn widen(byte: u8, signed: bool) -> i32 {
     if signed { i32::from(byte as i8) } else { i32::from(byte) }
@@ -276,12 +282,13 @@ impl Integers for Portable {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    //! 256-bit vectors of pairs and 512-bit vectors of groups of four bytes.
+    //! 256-bit vectors of pairs of 16-bit numbers (AVX2) and 512-bit vectors of groups of four bytes (AVX-512
+    //! VNNI).
     use std::arch::x86_64::*;
 
     use super::{IntegerMultiversioned, Integers, MOST_LANES};
 
-    /// Token that proves AVX2, FMA and F16C.
+    /// Token whose existence proves that the processor supports AVX2, FMA and F16C.
     #[derive(Clone, Copy)]
     pub struct Avx2(());
 
@@ -360,7 +367,8 @@ mod x86 {
         }
     }
 
-    /// Token that proves AVX-512 F, VL, BW, DQ and VNNI, and the features of the AVX2 token.
+    /// Token whose existence proves that the processor supports AVX-512 F, VL, BW, DQ and VNNI, and the
+    /// features of the AVX2 token.
     #[derive(Clone, Copy)]
     pub struct Vnni(());
 

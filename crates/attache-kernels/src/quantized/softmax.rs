@@ -6,21 +6,22 @@ use super::lookup::Interpolation;
 use super::{Multiplier, Rounding, Stored};
 use crate::Engine;
 
-/// Integer bits of differences from a row's maximum.
+/// Integer bits of the fixed-point differences from a row's maximum.
 const DIFFERENCE_BITS: u32 = 5;
-/// Integer bits of a sum of exponentials.
+/// Integer bits of the fixed-point sum of a row's exponentials.
 pub const SUM_BITS: i32 = 12;
-/// Integer bits of log-probabilities.
+/// Integer bits of fixed-point log-probabilities.
 const LOGARITHM_BITS: u32 = 4;
 
-/// Table of fixed-point differences from a row's maximum, indexed by the magnitude of the quantized difference. It
-/// covers the differences that can be distinguished from −∞.
+/// Table of fixed-point differences from a row's maximum, indexed by the magnitude of the quantized
+/// difference. It ends at the largest magnitude that can be represented; larger ones are treated as infinite.
 struct Differences {
     scaled: Vec<i32>,
 }
 
 impl Differences {
-    /// `scale` is the real difference per quantization step, and `most` is the largest quantized difference.
+    /// Creates the table. `scale` is the real difference per quantization step, and `most` is the largest
+    /// magnitude of a quantized difference.
     fn new(scale: f64, most: usize) -> Self {
         let one = f64::from(1u32 << (31 - DIFFERENCE_BITS));
         let factor = Multiplier::new((scale * one).min(f64::from(i32::MAX)));
@@ -32,15 +33,17 @@ impl Differences {
     }
 }
 
-/// Table of `eˣ` with no integer bits, indexed by the difference of 8-bit elements from their row's maximum; 0 past its
-/// end. `scale` is the real value per quantization step, times beta.
+/// Returns a table of `eˣ` with no integer bits, indexed by the magnitude of the difference of an 8-bit
+/// element from its row's maximum. Past the end of the table, `eˣ` is 0. `scale` is the real value per
+/// quantization step, times beta.
 pub fn exponentials(scale: f64) -> Vec<i32> {
     let differences = Differences::new(scale, 255);
     differences.scaled.iter().map(|difference| exponential(*difference, DIFFERENCE_BITS)).collect()
 }
 
-/// `e^x / Σ e^x` over rows of `depth` 8-bit elements. `scale` is the real value per quantization step, times beta. The
-/// output has scale 1/256 and the smallest value of the type as zero point.
+/// Writes the softmax `e^x / Σ e^x` of each row of `depth` 8-bit elements. `scale` is the real value per
+/// quantization step, times beta. The output has scale 1/256 and the smallest value of the type as zero
+/// point.
 ///
 /// # Panics
 ///
@@ -66,20 +69,23 @@ pub fn softmax<T: Stored>(engine: Engine, input: &[T], output: &mut [T], depth: 
     });
 }
 
-/// `x − ln Σ e^x` of 8-bit elements. The output has scale 16/256 and the largest value of the type as zero point.
+/// Log-softmax `x − ln Σ e^x` over rows of 8-bit elements, with lookup tables. The output has scale 16/256
+/// and the largest value of the type as zero point.
 pub struct LogSoftmax {
     differences: Differences,
-    /// `eˣ` with no integer bits, indexed by the difference from the row's maximum; 0 past the end.
+    /// Table of `eˣ` with no integer bits, indexed by the magnitude of the difference from the row's maximum;
+    /// 0 past the end.
     pub exponentials: Vec<i32>,
     /// Factor from fixed-point to quantized differences.
     back: Multiplier,
 }
 
 impl LogSoftmax {
-    /// Fraction bits of a difference minus a logarithm beyond those of the output.
+    /// Number of bits by which a fixed-point difference minus the logarithm of the sum is shifted right to
+    /// get the output.
     pub const DIGITS: u32 = 31 - DIFFERENCE_BITS - LOGARITHM_BITS;
 
-    /// Tables for elements with this scale.
+    /// Creates the tables for input elements with this scale.
     pub fn new(scale: f64) -> Self {
         let one = f64::from(1u32 << (31 - DIFFERENCE_BITS));
         let factor = Multiplier::new((scale * one).min(f64::from(i32::MAX)));
@@ -87,19 +93,21 @@ impl LogSoftmax {
         Self { differences: Differences::new(scale, 255), exponentials: exponentials(scale), back }
     }
 
-    /// Fixed-point differences, indexed by the quantized difference from the row's maximum.
+    /// Returns the fixed-point differences, indexed by the magnitude of the quantized difference from the
+    /// row's maximum.
     pub fn differences(&self) -> &[i32] {
         &self.differences.scaled
     }
 
-    /// The factor and the bound that determine for which differences the output is the smallest value: those up to the
-    /// maximum of `bound` and `factor × (i32::MIN + logarithm of the row's sum)`. For these, subtracting the logarithm
-    /// from the difference would overflow.
+    /// Returns a factor and a bound that determine for which quantized differences from the row's maximum the
+    /// output is the smallest value: those up to the maximum of `bound` and
+    /// `factor × (i32::MIN + logarithm of the row's sum)`. For these, the table of differences has ended, or
+    /// subtracting the logarithm would overflow.
     pub fn least(&self) -> (Multiplier, i32) {
         (self.back, -(self.differences.scaled.len() as i32 - 1) - 1)
     }
 
-    /// Computes rows of `depth` elements.
+    /// Writes the log-softmax of each row of `depth` elements.
     ///
     /// # Panics
     ///
@@ -131,7 +139,8 @@ pub struct Int16Softmax {
 }
 
 impl Int16Softmax {
-    /// Tables for elements with `scale` real units per quantization step, times beta. The output's scale is 2⁻¹⁵.
+    /// Creates the tables for input elements with `scale` real units per quantization step, times beta. The
+    /// output's scale is 2⁻¹⁵.
     pub fn new(scale: f64) -> Self {
         // Differences from −10 to 0, and sums minus one from 0 to 1, are mapped to the full range of the type.
         let exponential = Interpolation::of_doubles((10.0 / 65535.0, i16::MOST), (2.0 / 65535.0, 0), f64::exp);
@@ -139,24 +148,25 @@ impl Int16Softmax {
         Self { exponential, inverse, factor: Multiplier::new(scale / (10.0 / 65535.0)) }
     }
 
-    /// The factor for differences from a row's maximum ([`Rounding::Twice`]). The result plus 32767 is the position of
-    /// the exponential in the table.
+    /// Returns the factor by which quantized differences from a row's maximum are multiplied, rounded with
+    /// [`Rounding::Twice`]. The product plus 32767 is the table position to pass to [`Self::exponential`].
     pub fn factor(&self) -> Multiplier {
         self.factor
     }
 
-    /// `eˣ` at a table position, with 15 fraction bits.
+    /// Returns `eˣ` at a table position, with 15 fraction bits; `x` from −10 to 0 is mapped to the full range
+    /// of the type.
     pub fn exponential(&self, position: i16) -> i16 {
         self.exponential.at(position)
     }
 
-    /// `1 / (1 + x)` at a table position, with 15 fraction bits; `x` from 0 to 1 is mapped to the full range of the
-    /// type.
+    /// Returns `1 / (1 + x)` at a table position, with 15 fraction bits; `x` from 0 to 1 is mapped to the
+    /// full range of the type.
     pub fn inverse(&self, position: i16) -> i16 {
         self.inverse.at(position)
     }
 
-    /// Computes rows of `depth` elements.
+    /// Writes the softmax of each row of `depth` elements.
     ///
     /// # Panics
     ///
@@ -187,7 +197,8 @@ fn maximum<T: Stored>(row: &[T]) -> i32 {
     row.iter().max().map_or(T::LEAST, |largest| (*largest).into())
 }
 
-/// The sum of exponentials, at least 1.
+/// Returns the sum of exponentials, which have no integer bits, as a number with [`SUM_BITS`] integer bits;
+/// at least the smallest positive one.
 fn sum(exponentials: impl Iterator<Item = i32>) -> i32 {
     let sum = exponentials.fold(0i32, |sum, value| sum.wrapping_add(divide_by_power(value, SUM_BITS as u32)));
     sum.max(1)

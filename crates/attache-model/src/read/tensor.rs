@@ -10,7 +10,7 @@ use crate::schema;
 const LARGEST_ELEMENT: usize = 16;
 
 impl<'a> Reader<'a> {
-    /// Reads a tensor of a subgraph that has `tensors` tensors.
+    /// Reads one tensor and checks it. `tensors` is the number of tensors in the subgraph.
     pub(super) fn tensor(&mut self, at: At, view: schema::Tensor<'a>, tensors: usize) -> Tensor {
         let data_type = self.data_type(at, view);
         let shape = self.shape(at, view, data_type);
@@ -59,7 +59,7 @@ impl<'a> Reader<'a> {
         shape
     }
 
-    /// The shape signature; an empty list counts as missing.
+    /// Reads the shape signature and checks it against the shape; an empty list counts as missing.
     fn shape_signature(&mut self, at: At, view: schema::Tensor<'a>, shape: &Shape) -> Option<Vec<i32>> {
         let signature: Vec<i32> = numbers(view.shape_signature()).collect();
         if signature.is_empty() {
@@ -103,7 +103,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Affine quantization. Source: TensorFlow Lite's loader. A scalar cannot have several scales.
+    /// Reads and checks the parameters of affine quantization; `None` if there are no scales. Source:
+    /// TensorFlow Lite's loader. A tensor of rank 0 cannot have several scales.
     fn quantization(&mut self, at: At, view: schema::Tensor<'a>, shape: &Shape) -> Option<Quantization> {
         let parameters = view.quantization()?;
         let scale: Vec<f32> = numbers(parameters.scale()).collect();
@@ -127,7 +128,7 @@ impl<'a> Reader<'a> {
         Some(Quantization { scale, zero_point, axis })
     }
 
-    /// The quantized axis. For a scalar, any non-negative axis counts as 0.
+    /// Checks a quantized axis and returns it. For a tensor of rank 0, any non-negative axis counts as 0.
     fn quantized_axis(&mut self, at: At, axis: i32, shape: &Shape) -> usize {
         let rank = shape.rank();
         match checked_index(axis, rank) {

@@ -7,8 +7,8 @@ use super::*;
 use crate::schema::*;
 use crate::{Model, ModelBuilder, OperatorBuilder, TensorBuilder};
 
-/// A good file with tensors 0 `x` (input), 1 `w` (constant), 2 `q` (quantized), 3 `y` (output), and with two operators,
-/// ADD and a custom one.
+/// Returns a good file with tensors 0 `x` (input), 1 `w` (constant), 2 `q` (quantized), 3 `y` (output), and
+/// with two operators, ADD and a custom one.
 fn good() -> ModelT {
     let mut builder = ModelBuilder::new("good");
     let main = builder.subgraph("main");
@@ -278,7 +278,7 @@ fn mutants_return() {
     assert!(opened > 1000, "only {opened} mutants opened: the checks behind the verifier were hardly met");
 }
 
-/// A file of about a megabyte whose tables and strings are all shared: memory use must remain bounded.
+/// Opens a file of about a megabyte whose tables and strings are all shared: memory use must remain bounded.
 #[test]
 fn shared_parts_are_not_multiplied_without_bound() {
     let mut builder = FlatBufferBuilder::new();

@@ -1,4 +1,4 @@
-//! Byte vectors aligned to 16 bytes from the start of the file.
+//! Writes byte vectors whose data is aligned to 16 bytes from the start of the file.
 //!
 //! The schema requires that alignment for tensor data, but the Rust code generated from it does not apply it.
 
@@ -29,7 +29,7 @@ impl Push for Aligned {
     }
 }
 
-/// Writes a byte vector whose first byte is at a multiple of [`ALIGNMENT`].
+/// Writes a byte vector whose first byte is at a multiple of [`ALIGNMENT`] from the start of the file.
 pub(super) fn push_aligned<'a>(builder: &mut FlatBufferBuilder<'a>, bytes: &[u8]) -> WIPOffset<Vector<'a, u8>> {
     builder.create_vector(Aligned::wrap_slice(bytes))
 }

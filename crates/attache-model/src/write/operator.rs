@@ -1,4 +1,4 @@
-//! Builder of one operator.
+//! [`OperatorBuilder`], which describes one operator for a `ModelBuilder`.
 
 use crate::schema::{self, BuiltinOperator, BuiltinOptions2T, BuiltinOptionsT};
 
@@ -10,7 +10,8 @@ pub struct OperatorBuilder {
 }
 
 impl OperatorBuilder {
-    /// A builtin operator of version 1 without options. An input of `None` omits an optional input.
+    /// Describes a builtin operator of version 1 without options, by the indices of its input and output
+    /// tensors. An input of `None` is an omitted optional input.
     pub fn new<I: Into<Option<usize>>>(
         builtin: BuiltinOperator,
         inputs: impl IntoIterator<Item = I>,
@@ -32,7 +33,8 @@ impl OperatorBuilder {
         Self { operator, code }
     }
 
-    /// A custom operator with its options.
+    /// Describes a custom operator of version 1 by its name, its options as bytes, and the indices of its
+    /// input and output tensors. An input of `None` is an omitted optional input.
     pub fn custom<I: Into<Option<usize>>>(
         name: &str,
         options: impl Into<Vec<u8>>,
@@ -45,31 +47,31 @@ impl OperatorBuilder {
         builder
     }
 
-    /// Sets the options.
+    /// Sets the options of a builtin operator.
     pub fn options(mut self, options: BuiltinOptionsT) -> Self {
         self.operator.builtin_options = options;
         self
     }
 
-    /// Sets the options of an operator whose options belong to the second union.
+    /// Sets the options of a builtin operator whose options belong to the schema's second union.
     pub fn options_2(mut self, options: BuiltinOptions2T) -> Self {
         self.operator.builtin_options_2 = options;
         self
     }
 
-    /// Sets the version.
+    /// Sets the version of the operator's definition.
     pub fn version(mut self, version: i32) -> Self {
         self.code.version = version;
         self
     }
 
-    /// Sets the tensors that carry the quantization parameters of intermediate results.
+    /// Sets the indices of the tensors that carry the quantization parameters of intermediate results.
     pub fn intermediates(mut self, tensors: &[usize]) -> Self {
         self.operator.intermediates = Some(super::indices(tensors));
         self
     }
 
-    /// Modifies the table that will be written, for fields without a method here.
+    /// Calls `change` on the table that will be written, to set fields without a method here.
     pub fn with(mut self, change: impl FnOnce(&mut schema::OperatorT)) -> Self {
         change(&mut self.operator);
         self

@@ -1,4 +1,4 @@
-//! Builder of one tensor.
+//! [`TensorBuilder`], which describes one tensor for a `ModelBuilder`.
 
 use attache_base::{Bytes, Constant, DataType, Element, Quantization, Shape};
 
@@ -12,7 +12,7 @@ pub struct TensorBuilder {
 }
 
 impl TensorBuilder {
-    /// A tensor without data: an input or a result.
+    /// Describes a tensor without data: an input of the model or the output of an operator.
     ///
     /// # Panics
     ///
@@ -30,7 +30,7 @@ impl TensorBuilder {
         Self { tensor, data: None }
     }
 
-    /// A constant tensor with these values.
+    /// Describes a constant tensor with these elements, in row-major order.
     ///
     /// # Panics
     ///
@@ -39,7 +39,7 @@ impl TensorBuilder {
         Self::constant(name, &Constant::from_values(shape, values))
     }
 
-    /// A tensor with the value of a constant.
+    /// Describes a constant tensor with the type, the shape and the bytes of `constant`.
     ///
     /// # Panics
     ///
@@ -48,13 +48,13 @@ impl TensorBuilder {
         Self::new(name, constant.data_type, constant.shape.clone()).data(constant.bytes.clone())
     }
 
-    /// Sets the data: little-endian elements, with packed types packed as in the file.
+    /// Sets the tensor's data: little-endian elements; packed types are packed as in the file.
     pub fn data(mut self, bytes: Bytes) -> Self {
         self.data = Some(bytes);
         self
     }
 
-    /// Sets affine quantization.
+    /// Sets the parameters of affine quantization, for the whole tensor or along one axis.
     pub fn quantization(mut self, quantization: &Quantization) -> Self {
         self.tensor.quantization = Some(Box::new(schema::QuantizationParametersT {
             scale: Some(quantization.scale.clone()),
@@ -65,7 +65,7 @@ impl TensorBuilder {
         self
     }
 
-    /// Sets affine quantization with one scale and zero point.
+    /// Sets affine quantization with one scale and zero point for the whole tensor.
     pub fn quantized(self, scale: f32, zero_point: i64) -> Self {
         self.quantization(&Quantization { scale: vec![scale], zero_point: vec![zero_point], axis: 0 })
     }
@@ -76,13 +76,14 @@ impl TensorBuilder {
         self
     }
 
-    /// Sets the shape signature: -1 for extents that the caller decides.
+    /// Sets the shape signature: the extents, with -1 for those that the caller decides.
     pub fn shape_signature(mut self, extents: impl Into<Vec<i32>>) -> Self {
         self.tensor.shape_signature = Some(extents.into());
         self
     }
 
-    /// Modifies the table that will be written, for fields without a method here (sparsity, other quantization).
+    /// Calls `change` on the table that will be written, to set fields without a method here (sparsity, other
+    /// quantization).
     pub fn with(mut self, change: impl FnOnce(&mut schema::TensorT)) -> Self {
         change(&mut self.tensor);
         self

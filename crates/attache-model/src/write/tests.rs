@@ -5,7 +5,7 @@ use crate::schema::{AddOptionsT, BuiltinOperator, BuiltinOptionsT};
 use crate::{Model, QuantizationDetails};
 use attache_base::{DataType, Quantization};
 
-/// A model that uses every feature of the builder.
+/// Returns a builder of a model that uses every feature of the builder.
 fn builder() -> ModelBuilder {
     let mut builder = ModelBuilder::new("one of everything");
     let main = builder.subgraph("main");

@@ -1,35 +1,38 @@
-//! The declaration of an operator's inputs, the one check of a node's inputs against it, and access to checked inputs.
+//! Declarations of operators' inputs ([`Input`]), the check of a node's inputs against them, and access to
+//! checked inputs by index ([`Facts`]), which `infer` of every operator uses.
 
 use std::fmt::Display;
 
 use attache_base::DataType;
 use attache_graph::{Fact, OpError};
 
-/// An input of an operator, as declared by its [`Definition`](super::Definition). Made by [`input`].
+/// The declaration of one input of an operator, as listed in
+/// [`Definition::inputs`](super::Definition::inputs). Made by [`input`].
 #[derive(Clone, Copy, Debug)]
 pub struct Input {
-    /// TensorFlow's name for it, such as `axis`.
+    /// TensorFlow's name for the input, such as `axis`; used in error messages.
     pub name: &'static str,
-    /// The accepted element types.
+    /// The element types that the input accepts.
     pub types: Types,
-    /// Whether it may be absent. At the end of the list it may also be left out.
+    /// Whether a node may omit the input. An omitted input at the end of the list may also be missing from
+    /// the node's list of inputs.
     pub is_optional: bool,
-    /// Whether it stands for any number of inputs at the end of the list, or for none.
+    /// Whether this last declaration stands for any number of inputs at the end of the list, including none.
     pub is_repeated: bool,
 }
 
 /// The element types that an input accepts.
 #[derive(Clone, Copy, Debug)]
 pub enum Types {
-    /// Any type. The operator itself may accept fewer.
+    /// Any type, as far as this check is concerned; `infer` of the operator may reject some.
     Any,
-    /// These.
+    /// Only the listed types.
     OneOf(&'static [DataType]),
-    /// Those whose elements can be copied as whole bytes.
+    /// Types whose elements have 8, 16, 32, 64 or 128 bits, so that they can be copied as whole bytes.
     Movable,
-    /// `RESOURCE`: the handle of a variable.
+    /// Only `RESOURCE`, the handle of a resource variable.
     Resource,
-    /// The type of the required input with this index.
+    /// Only the type of the required input with this index in the same list.
     Like(usize),
 }
 
@@ -39,47 +42,48 @@ pub const fn input(name: &'static str) -> Input {
 }
 
 impl Input {
-    /// Accepts these types only.
+    /// Restricts the input to the listed types.
     pub const fn of(self, types: &'static [DataType]) -> Self {
         Self { types: Types::OneOf(types), ..self }
     }
 
-    /// Accepts float32 only.
+    /// Restricts the input to float32.
     pub const fn float(self) -> Self {
         self.of(&[DataType::Float32])
     }
 
-    /// Accepts 32-bit and 64-bit integers only: axes, shapes, indices.
+    /// Restricts the input to 32-bit and 64-bit signed integers, the types of axes, shapes and indices.
     pub const fn integral(self) -> Self {
         self.of(&[DataType::Int32, DataType::Int64])
     }
 
-    /// Accepts types whose elements can be copied as whole bytes.
+    /// Restricts the input to types whose elements can be copied as whole bytes; see [`Types::Movable`].
     pub const fn movable(self) -> Self {
         Self { types: Types::Movable, ..self }
     }
 
-    /// Accepts handles of variables only.
+    /// Restricts the input to handles of resource variables.
     pub const fn resource(self) -> Self {
         Self { types: Types::Resource, ..self }
     }
 
-    /// Accepts the type of the required input with this index only.
+    /// Restricts the input to the type of the required input with this index.
     pub const fn like(self, index: usize) -> Self {
         Self { types: Types::Like(index), ..self }
     }
 
-    /// Allows it to be absent.
+    /// Allows a node to omit the input.
     pub const fn optional(self) -> Self {
         Self { is_optional: true, ..self }
     }
 
-    /// Declares any number of such inputs at the end of the list.
+    /// Makes this last declaration stand for any number of inputs at the end of the list, including none.
     pub const fn repeated(self) -> Self {
         Self { is_repeated: true, ..self }
     }
 
-    /// An error unless the input with this index has an accepted type.
+    /// Checks that `fact`, the node's input `index`, has a type that this declaration accepts. `inputs` are
+    /// all inputs of the node, for [`Types::Like`].
     fn check(&self, index: usize, fact: &Fact, inputs: Facts<'_>) -> Result<(), OpError> {
         let (name, data_type) = (self.name, fact.data_type);
         match self.types {
@@ -100,8 +104,8 @@ impl Input {
     }
 }
 
-/// Returns an error unless a tensor has one of these types. Used for inputs whose accepted types depend on the types of
-/// other inputs.
+/// Checks that `data_type` is one of `allowed`; `what` names the tensor in the error. Also used by operators
+/// where the accepted types of one input depend on the type of another.
 pub(crate) fn one_of(what: impl Display, data_type: DataType, allowed: &[DataType]) -> Result<(), OpError> {
     if allowed.contains(&data_type) {
         return Ok(());
@@ -110,12 +114,13 @@ pub(crate) fn one_of(what: impl Display, data_type: DataType, allowed: &[DataTyp
     Err(OpError::unsupported(format!("{what} is of type {data_type}; implemented: {}", names.join(", "))))
 }
 
-/// The inputs of a node, of which those that the operator's declaration requires are present.
+/// What is known about each input of a node. The inputs that the operator's declaration requires are present;
+/// optional inputs may be `None`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts<'a>(&'a [Option<&'a Fact>]);
 
 impl<'a> Facts<'a> {
-    /// The inputs, if they meet the declaration in number, presence and types.
+    /// Returns the inputs after checking their number, presence and types against the declaration.
     pub(crate) fn checked(declared: &[Input], inputs: &'a [Option<&'a Fact>]) -> Result<Self, OpError> {
         let facts = Self::present(declared, inputs)?;
         for (index, fact) in inputs.iter().enumerate() {
@@ -126,7 +131,8 @@ impl<'a> Facts<'a> {
         Ok(facts)
     }
 
-    /// The inputs, if they meet the declaration in number and presence.
+    /// Returns the inputs after checking their number and presence, but not their types, against the
+    /// declaration.
     pub(super) fn present(declared: &[Input], inputs: &'a [Option<&'a Fact>]) -> Result<Self, OpError> {
         check_count(declared, inputs.len())?;
         for index in 0..declared.len().max(inputs.len()) {
@@ -139,40 +145,42 @@ impl<'a> Facts<'a> {
         Ok(Self(inputs))
     }
 
-    /// The number of inputs, including absent ones.
+    /// Returns the number of inputs, including omitted ones within the list.
     pub(crate) fn count(self) -> usize {
         self.0.len()
     }
 
-    /// A required input.
+    /// Returns what is known about the required input `index`.
     ///
     /// # Panics
     ///
-    /// Panics where the declaration does not require the input.
+    /// Panics where the input is absent, which [`checked`](Self::checked) rules out for inputs that the
+    /// declaration requires.
     pub(crate) fn fact(self, index: usize) -> &'a Fact {
         self.optional(index).expect("the declaration requires the input")
     }
 
-    /// The first `N` inputs, all of them required.
+    /// Returns what is known about the first `N` inputs, all of which the declaration must require.
     ///
     /// # Panics
     ///
-    /// Panics where the declaration does not require one of them.
+    /// Panics where one of the inputs is absent.
     pub(crate) fn required<const N: usize>(self) -> [&'a Fact; N] {
         std::array::from_fn(|index| self.fact(index))
     }
 
-    /// An input that may be absent.
+    /// Returns what is known about an optional input; `None` where the node omits it.
     pub(crate) fn optional(self, index: usize) -> Option<&'a Fact> {
         self.0.get(index).copied().flatten()
     }
 
-    /// The inputs from `first` on.
+    /// Returns the inputs from index `first` to the end; `None` for each omitted one.
     pub(crate) fn from(self, first: usize) -> &'a [Option<&'a Fact>] {
         &self.0[first..]
     }
 
-    /// The value of a required input that determines shapes: `None` where it is known only at run time.
+    /// Returns the integers in the constant value of the required input `index`, such as axes or a shape;
+    /// `None` where the value is known only at run time. Fails where the elements are not integers.
     pub(crate) fn integers(self, index: usize) -> Result<Option<Vec<i64>>, OpError> {
         let Some(constant) = &self.fact(index).constant else { return Ok(None) };
         let integers = constant.integers();
@@ -180,12 +188,14 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// The declaration of the input with this index.
+/// Returns the declaration that applies to input `index`. A repeated last declaration applies to all further
+/// inputs.
 fn at(declared: &[Input], index: usize) -> Option<&Input> {
     declared.get(index).or_else(|| declared.last().filter(|last| last.is_repeated))
 }
 
-/// Returns an error unless the operator accepts `count` inputs. A repeated last input allows any number of inputs.
+/// Checks that the operator accepts `count` inputs. Inputs after the last required one may be missing. A
+/// repeated last declaration accepts any number of inputs.
 fn check_count(declared: &[Input], count: usize) -> Result<(), OpError> {
     let least = declared.iter().rposition(|input| !input.is_optional).map_or(0, |last| last + 1);
     let most = declared.len();
@@ -204,7 +214,8 @@ mod tests {
         Fact::new(DataType::Float32, [2])
     }
 
-    /// The error for inputs of these types, or an empty text.
+    /// Checks inputs of these types (`None` is an omitted input) against the declaration. Returns the error's
+    /// text, or an empty string if the inputs are accepted.
     fn error(declared: &[Input], types: &[Option<DataType>]) -> String {
         let facts: Vec<_> =
             types.iter().map(|data_type| data_type.map(|data_type| Fact::new(data_type, [2]))).collect();

@@ -1,4 +1,6 @@
-//! An operator's entry in the table of definitions, and the input of its parser.
+//! [`Definition`], an operator's row in the table of implemented operators, and [`Declaration`], the operator
+//! of a model file that a definition's parser reads. Also the decoders that several parsers share: padding,
+//! fused activation, positive integers.
 
 mod inputs;
 mod operator;
@@ -18,33 +20,37 @@ pub use inputs::{Input, Types, input};
 use operator::Declared;
 pub(crate) use operator::Operator;
 
-/// How files identify an operator.
+/// How a model file identifies the kind of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// A builtin operator of the schema.
+    /// A builtin operator, identified by its code in the schema.
     Builtin(BuiltinOperator),
-    /// A custom operator, identified by its code.
+    /// A custom operator, identified by its `custom_code`, a string.
     Custom(&'static str),
 }
 
-/// An implemented operator.
+/// An implemented kind of operator.
 #[derive(Debug)]
 pub struct Definition {
-    /// How files identify it.
+    /// The code by which model files identify the operator.
     pub code: Code,
-    /// The implemented versions.
+    /// The operator versions that are implemented; others are unsupported.
     pub versions: RangeInclusive<i32>,
-    /// Its inputs. A node's inputs are checked against them before the operator sees them.
+    /// Declarations of the operator's inputs, in order. A node's inputs are checked against them before the
+    /// operator sees them.
     pub inputs: &'static [Input],
-    /// Parses a file's options into the operator. It only reads attributes; `infer` checks them against shapes.
+    /// Parses the options of an operator in a file. Only reads attributes; `infer` of the result checks them
+    /// against the shapes of inputs.
     pub(crate) parse: fn(&Declaration<'_>) -> Parsed,
 }
 
-/// What a definition's parser returns.
+/// What a definition's `parse` function returns: the operator with its attributes, or why the options are
+/// invalid or unsupported.
 pub(crate) type Parsed = Result<Box<dyn Operator>, OpError>;
 
 impl Definition {
-    /// TensorFlow Lite's name, such as `CONV_2D`, or the custom operator's code.
+    /// Returns TensorFlow Lite's name of a builtin operator, such as `CONV_2D`, or the custom operator's
+    /// code.
     pub fn name(&self) -> &'static str {
         match self.code {
             Code::Builtin(builtin) => builtin.variant_name().unwrap_or("?"),
@@ -52,7 +58,8 @@ impl Definition {
         }
     }
 
-    /// Whether a file's operator code identifies this operator.
+    /// Whether `code`, an operator code of a file, identifies this kind of operator. Versions are not
+    /// compared.
     pub fn is(&self, code: &OperatorCode) -> bool {
         match self.code {
             Code::Builtin(builtin) => code.custom.is_none() && builtin == code.builtin,
@@ -60,13 +67,14 @@ impl Definition {
         }
     }
 
-    /// Parses the operator that a file declares.
+    /// Parses an operator of a file and combines it with the name and input declarations of this definition.
     pub(crate) fn op(&self, declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
         let operator = (self.parse)(declaration)?;
         Ok(Arc::new(Declared { name: self.name(), inputs: self.inputs, operator }))
     }
 
-    /// What an operator with this definition infers from a node's inputs.
+    /// Checks a node's inputs against this definition and returns the outputs that `operator` infers from
+    /// them.
     #[cfg(test)]
     pub(crate) fn infer(
         &self,
@@ -77,39 +85,44 @@ impl Definition {
     }
 }
 
-/// An operator as declared by a file.
+/// An operator as a model file declares it: what a definition's parser may read.
 pub struct Declaration<'a> {
-    /// Its code, inputs and outputs, and the options of a custom operator.
+    /// The operator's code, its inputs and outputs as indices of tensors, and the options of a custom
+    /// operator.
     pub operator: &'a attache_model::Operator,
-    /// The file's view of the operator, for its options: `options.builtin_options_as_…()`.
+    /// The operator's FlatBuffers table, for the options of builtin operators:
+    /// `options.builtin_options_as_…()`.
     pub options: schema::Operator<'a>,
-    /// Types and shapes of the outputs as stated by the file. Only for the few operators whose meaning depends on them.
+    /// Types and shapes of the outputs as stated by the file. Only few operators depend on them, such as
+    /// CAST, which takes its target type from its output.
     pub outputs: Vec<Inferred>,
-    /// Types and scales of the file's intermediate tensors; some quantized operators round to them.
+    /// Types and quantization parameters of the file's intermediate tensors, to which some quantized
+    /// operators (LSTM) round intermediate results.
     pub intermediates: Vec<(DataType, Option<Quantization>)>,
-    /// The model's subgraphs, for operators that call them.
+    /// The model's subgraphs, for operators such as IF and WHILE that call them.
     pub(crate) callees: &'a Callees,
 }
 
 impl Declaration<'_> {
-    /// The operator version that the file declares.
+    /// Returns the operator version that the file states.
     pub fn version(&self) -> i32 {
         self.operator.code.version
     }
 
-    /// The error for missing options of an operator that requires them.
+    /// Returns the error for an operator that requires options where the file has none.
     pub fn no_options(&self) -> OpError {
         OpError::invalid("the file gives it no options; convert the model again")
     }
 
-    /// A custom operator's options as little-endian 32-bit integers; an incomplete last word is ignored.
+    /// Returns a custom operator's options as little-endian 32-bit integers, none where there are no options.
+    /// Up to three bytes after the last whole word are ignored.
     pub fn custom_words(&self) -> Vec<i32> {
         let bytes = self.operator.custom_options.as_deref().unwrap_or(&[]);
         bytes.chunks_exact(4).map(|word| i32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect()
     }
 }
 
-/// Decodes the padding of a builtin operator's options.
+/// Decodes the padding scheme in a builtin operator's options.
 pub(crate) fn padding(padding: schema::Padding) -> Result<Padding, OpError> {
     match padding {
         schema::Padding::SAME => Ok(Padding::Same),
@@ -118,7 +131,8 @@ pub(crate) fn padding(padding: schema::Padding) -> Result<Padding, OpError> {
     }
 }
 
-/// Decodes the padding of a custom operator's options, coded as in TensorFlow Lite's C interface.
+/// Decodes the padding scheme in a custom operator's options: 1 is SAME and 2 VALID, as in TensorFlow Lite's
+/// C interface.
 pub(crate) fn custom_padding(code: i32) -> Result<Padding, OpError> {
     match code {
         1 => Ok(Padding::Same),
@@ -127,7 +141,8 @@ pub(crate) fn custom_padding(code: i32) -> Result<Padding, OpError> {
     }
 }
 
-/// Decodes a fused activation. `SIGN_BIT` is in the schema, but no kernel of TensorFlow Lite implements it.
+/// Decodes the fused activation in a builtin operator's options. `SIGN_BIT` is in the schema, but no kernel
+/// of TensorFlow Lite implements it.
 pub(crate) fn activation(activation: schema::ActivationFunctionType) -> Result<Activation, OpError> {
     match Activation::from_code(activation.0) {
         Some(Activation::SignBit) => Err(OpError::unsupported("the fused activation SIGN_BIT is not implemented")),
@@ -136,7 +151,7 @@ pub(crate) fn activation(activation: schema::ActivationFunctionType) -> Result<A
     }
 }
 
-/// Checks that an option is a positive integer.
+/// Checks that the option `name` is at least 1, and returns it.
 pub(crate) fn positive(name: &str, value: i32) -> Result<usize, OpError> {
     match usize::try_from(value) {
         Ok(value) if value > 0 => Ok(value),

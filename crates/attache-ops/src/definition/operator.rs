@@ -1,5 +1,5 @@
-//! The trait that each operator implements, and the adapter that combines an operator with its definition into an
-//! [`Op`].
+//! [`Operator`], the trait that each operator implements, and [`Declared`], the adapter that combines an
+//! operator with its definition into an [`Op`], the form in which graphs hold operators.
 
 use std::fmt;
 
@@ -8,19 +8,21 @@ use attache_graph::{Conversion, Eval, Fact, Inferred, Lowering, Op, OpError, Uns
 
 use super::inputs::{Facts, Input};
 
-/// An operator with its attributes. The methods are those of [`Op`], without those parts that the definition provides:
+/// An operator with its attributes. The methods are those of [`Op`] except for what the definition provides:
 /// the name, and the check of the number, presence and types of inputs.
 pub(crate) trait Operator: fmt::Debug + Send + Sync {
-    /// Types and shapes of the outputs; see [`Op::infer`].
+    /// Infers the types and shapes of the outputs; see [`Op::infer`].
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError>;
 
-    /// Checks scales of inputs and outputs; see [`Op::check_scales`].
+    /// Checks that the operator is defined for the quantization parameters of its inputs and outputs; see
+    /// [`Op::check_scales`].
     fn check_scales(&self, inputs: &[Option<&Fact>], outputs: &[&Fact]) -> Result<(), OpError> {
         let _ = (inputs, outputs);
         Ok(())
     }
 
-    /// The output's value, where shapes determine it; see [`Op::value_of_shapes`].
+    /// Returns the value of the only output where it follows from the inputs' shapes alone; see
+    /// [`Op::value_of_shapes`].
     fn value_of_shapes(&self, inputs: Facts<'_>) -> Option<Constant> {
         let _ = inputs;
         None
@@ -30,50 +32,53 @@ pub(crate) trait Operator: fmt::Debug + Send + Sync {
     /// [`runs_when_empty`](Self::runs_when_empty).
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError>;
 
-    /// Whether `eval` has to run even where all outputs are empty: because of side effects, or to report errors that
-    /// `infer` and `check_scales` do not see.
+    /// Whether `eval` runs even where all outputs are empty. True for operators with side effects, and for
+    /// operators whose `eval` reports errors that `infer` and `check_scales` do not.
     fn runs_when_empty(&self) -> bool {
         self.has_side_effects()
     }
 
-    /// Emits the operator as device primitives; see [`Op::lower`].
+    /// Emits the operator as primitives for a device; see [`Op::lower`].
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let _ = lowering;
         Err(Unsupported::new("it has no GPU form"))
     }
 
-    /// See [`Op::is_reshape`].
+    /// Whether the only output is the first input in another shape; see [`Op::is_reshape`].
     fn is_reshape(&self) -> bool {
         false
     }
 
-    /// See [`Op::conversion`].
+    /// Returns the kind of conversion, where the operator only quantizes, requantizes or dequantizes; see
+    /// [`Op::conversion`].
     fn conversion(&self) -> Option<Conversion> {
         None
     }
 
-    /// See [`Op::has_side_effects`].
+    /// Whether the operator has effects other than its outputs; see [`Op::has_side_effects`].
     fn has_side_effects(&self) -> bool {
         false
     }
 
-    /// See [`Op::variable_use`].
+    /// Returns how the operator uses a resource variable; see [`Op::variable_use`].
     fn variable_use(&self) -> Option<VariableUse<'_>> {
         None
     }
 
-    /// See [`Op::multiply_adds`].
+    /// Estimates the number of multiply-adds of one evaluation; see [`Op::multiply_adds`].
     fn multiply_adds(&self, inputs: &[Option<&Shape>], outputs: &[&Shape]) -> Option<u64> {
         let _ = (inputs, outputs);
         None
     }
 
-    /// See [`Op::operations`].
+    /// Estimates the number of arithmetic operations of one evaluation, by default twice the multiply-adds;
+    /// see [`Op::operations`].
     fn operations(&self, inputs: &[Option<&Shape>], outputs: &[&Shape]) -> Option<u64> {
         Some(self.multiply_adds(inputs, outputs)?.saturating_mul(2))
     }
 
-    /// Upper bound of the memory of one evaluation, where the shapes it depends on are known; see
+    /// Returns an upper bound, in bytes, of the memory for packed weights and scratch buffers of one
+    /// evaluation; `None` where a required shape is not known, or where nothing is needed. See
     /// [`Op::working_memory`].
     fn working_memory(&self, inputs: Facts<'_>, outputs: &[&Shape]) -> Option<WorkingMemory> {
         let _ = (inputs, outputs);
@@ -81,7 +86,8 @@ pub(crate) trait Operator: fmt::Debug + Send + Sync {
     }
 }
 
-/// An operator with the name and the input declarations of its definition. Inference checks inputs against them.
+/// An operator with the name and the input declarations of its definition. `infer` checks the inputs against
+/// the declarations.
 pub(crate) struct Declared {
     pub(super) name: &'static str,
     pub(super) inputs: &'static [Input],
@@ -112,7 +118,7 @@ impl Op for Declared {
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        // Outputs of unknown shape, which the operator itself returns, are not in the list.
+        // Outputs of unknown shape are not in the list: the operator itself allocates and returns them.
         let is_empty = !eval.outputs.is_empty() && eval.outputs.iter().all(|output| output.bytes.is_empty());
         if is_empty && !self.operator.runs_when_empty() {
             return Ok(());
@@ -162,7 +168,8 @@ mod tests {
     use super::*;
     use crate::input;
 
-    /// An operator whose evaluation always fails.
+    /// An operator that takes one input and whose `eval` always fails, so that tests see whether it was
+    /// called.
     #[derive(Debug)]
     struct Failing {
         has_side_effects: bool,
@@ -199,7 +206,7 @@ mod tests {
         Declared { name: "FAILING", inputs, operator: Box::new(Failing { has_side_effects }) }
     }
 
-    /// Whether the adapter evaluates an operator whose outputs have these sizes in bytes.
+    /// Whether the adapter calls `eval` of an operator whose outputs have these sizes in bytes.
     fn runs(has_side_effects: bool, sizes: &[usize]) -> bool {
         let (shape, mut buffers): (_, Vec<_>) = (Shape::default(), sizes.iter().map(|size| vec![0; *size]).collect());
         let output = |bytes| TensorMut { data_type: DataType::UInt8, shape: &shape, bytes, quantization: None };

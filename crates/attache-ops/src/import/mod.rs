@@ -1,4 +1,5 @@
-//! Import of a subgraph as a graph: operators are parsed and shapes inferred in execution order.
+//! Import of a subgraph of a model file as a [`Graph`]: operators are parsed, and shapes inferred, in
+//! execution order. The interpreter imports each subgraph that it runs.
 
 mod variables;
 
@@ -13,52 +14,55 @@ use crate::definition::{Declaration, Definition};
 use crate::operators::definitions;
 use crate::subgraphs::{Callees, Held, Shapes};
 
-/// Error for an invalid operator of a file.
+/// Error for one invalid operator of a file.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("subgraph {subgraph}, operator {operator} ({name}): {error}")]
 pub struct ImportError {
-    /// The subgraph.
+    /// Index of the subgraph in the model.
     pub subgraph: usize,
     /// The operator's index in the subgraph.
     pub operator: usize,
-    /// The operator's name.
+    /// The operator's name, such as `CONV_2D`.
     pub name: String,
-    /// What is wrong.
+    /// What is wrong with the operator.
     pub error: OpError,
 }
 
-/// Imports a subgraph as a graph, and lists everything that is wrong with its operators.
+/// Imports a subgraph as a graph. Also returns one error for each invalid operator.
 ///
-/// `input_shapes` replaces the shapes of the inputs, in their order, where it has one. An operator that isn't
-/// implemented, in its version or with its options, becomes a placeholder node with the outputs that the file states.
-/// So does an invalid operator, which is reported as well.
+/// An entry of `input_shapes` that is `Some` replaces the shape that the file states for the input at that
+/// position. An operator whose kind, version or options are not implemented becomes a placeholder node with
+/// the outputs that the file states. So does an invalid operator.
 ///
 /// # Panics
 ///
-/// Panics where there is no such subgraph.
+/// Panics where the model has no such subgraph.
 pub fn import(model: &Model, subgraph: usize, input_shapes: &[Option<Shape>]) -> (Graph, Vec<ImportError>) {
     import_within(&Callees::new(model, Held::new(), infer), subgraph, shapes_of(model, subgraph, input_shapes))
 }
 
-/// Like [`import`], for the subgraph that an interpreter runs. No resource variable has a value yet and the subgraph's
-/// inputs have these shapes at every run, so the shapes of resource variables can be inferred.
+/// Like [`import`], for the subgraph that an interpreter runs while no resource variable has a value yet. The
+/// inputs are assumed to have these shapes at every run, so that the shapes of resource variables can be
+/// inferred.
 ///
 /// # Panics
 ///
-/// Panics where there is no such subgraph.
+/// Panics where the model has no such subgraph.
 pub fn import_first(model: &Model, subgraph: usize, input_shapes: &[Option<Shape>]) -> (Graph, Vec<ImportError>) {
     let inputs = shapes_of(model, subgraph, input_shapes);
     let held = held(model, (subgraph, &inputs));
     import_within(&Callees::new(model, held, infer), subgraph, inputs)
 }
 
-/// Infers the output shapes of a subgraph, as far as its operators allow.
+/// Infers the output shapes of a called subgraph from its input shapes; `None` where one of its operators is
+/// invalid. A shape in the list is `None` where it is known only at run time.
 fn infer(callees: &Callees, subgraph: usize, inputs: Shapes) -> Option<Shapes> {
     let (graph, errors) = import_within(callees, subgraph, inputs);
     errors.is_empty().then(|| graph.outputs.iter().map(|id| graph.fact(*id).shape.clone()).collect())
 }
 
-/// The shapes of a subgraph's inputs: the requested ones, else those of the file.
+/// Returns the shapes of a subgraph's inputs: the requested shape, or that of the file where none is
+/// requested.
 fn shapes_of(model: &Model, subgraph: usize, asked: &[Option<Shape>]) -> Vec<Option<Shape>> {
     let source = &model.subgraphs()[subgraph];
     let inputs = source.inputs.iter().enumerate();
@@ -69,8 +73,9 @@ fn shapes_of(model: &Model, subgraph: usize, asked: &[Option<Shape>]) -> Vec<Opt
     inputs.map(shape).map(Some).collect()
 }
 
-/// Imports a subgraph that is called from `callees`, with inputs of these shapes; `None` for a shape that is known only
-/// at run time.
+/// Imports a subgraph, called from the subgraph that `callees` describes, with the input shapes `inputs`;
+/// `None` for a shape that is known only at run time. Returns the graph and one error for each invalid
+/// operator.
 fn import_within(callees: &Callees, subgraph: usize, inputs: Vec<Option<Shape>>) -> (Graph, Vec<ImportError>) {
     let callees = callees.within(subgraph);
     let source = &callees.model().subgraphs()[subgraph];
@@ -114,7 +119,8 @@ fn import_within(callees: &Callees, subgraph: usize, inputs: Vec<Option<Shape>>)
     (graph, errors)
 }
 
-/// The file's facts of a tensor. A dynamic extent counts as 1 until the caller sets another.
+/// Returns what the file states about a tensor. Extents that the file leaves open are 1. The constants of
+/// sparse tensors are left out.
 fn fact(tensor: &Tensor) -> Fact {
     Fact {
         data_type: tensor.data_type,
@@ -131,8 +137,8 @@ fn declared_outputs(source: &Subgraph, operator: &Operator) -> Vec<Inferred> {
     tensors.map(|tensor| Inferred::new(tensor.data_type, tensor.shape.clone())).collect()
 }
 
-/// The outputs as stated by the file, for an operator that can't infer them. Files encode an unknown shape like a
-/// scalar's, as an empty one, so shapes of rank 0 count as unknown.
+/// Returns the outputs as stated by the file, for an operator that cannot infer them. Files encode an unknown
+/// shape as an empty one, like that of a scalar, so shapes of rank 0 become unknown.
 fn stated(declared: Vec<Inferred>) -> Vec<Inferred> {
     let shape = |inferred: &Inferred| inferred.shape.clone().filter(|shape| shape.rank() > 0);
     declared.into_iter().map(|inferred| Inferred { shape: shape(&inferred), ..inferred }).collect()
@@ -166,7 +172,8 @@ fn parse(callees: &Callees, subgraph: usize, index: usize, declared: &[Inferred]
     definition.op(&Declaration { operator, options, outputs: declared.to_vec(), intermediates, callees })
 }
 
-/// The inferred outputs, if they agree with the file in number, type and scales.
+/// Infers the outputs and checks that they agree with the file in number and type, that their element counts
+/// do not overflow, and that the operator accepts the quantization parameters of its inputs and outputs.
 fn checked(
     op: &dyn Op,
     inputs: &[Option<&Fact>],

@@ -1,9 +1,11 @@
-//! Inference of the shapes of resource variables.
+//! Inference of the shapes of resource variables, so that the outputs of READ_VARIABLE have known shapes.
 //!
-//! A variable contains the value that was last assigned, so its shape is known if every assignment in the model has the
-//! same shape. The value of an assignment often depends on a previous read (`state = f(state)`). So a shape found at
-//! some assignments is assumed and then must result at all of them: what holds for every assignment if it held for the
-//! ones before holds for every read. Independent of the operators' names.
+//! A variable contains the value that was last assigned, so its shape is known if all assignments in the
+//! model have the same shape. The value of an assignment often depends on an earlier read
+//! (`state = f(state)`). Therefore the shape of some assignments is assumed for all reads, the model is
+//! inferred again, and the assumption is kept only if every assignment then has that shape: by induction over
+//! the assignments in execution order, it holds for every read. The code depends on [`VariableUse`], not on
+//! the names of operators.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +16,16 @@ use attache_model::Model;
 use super::{import_within, infer};
 use crate::subgraphs::{Callees, Held};
 
-/// The shapes assigned to each variable; `None` where a shape is not known.
+/// The shapes of all values assigned to each variable, by container and name; `None` where a shape is not
+/// known.
 type Assigned = BTreeMap<(String, String), Vec<Option<Shape>>>;
 
-/// Limit on inference rounds; a model that needs more gets no shapes at all.
+/// Maximum number of inference rounds. If the assumptions still change after as many rounds, no variable gets
+/// a shape.
 const MOST_ROUNDS: usize = 4;
 
-/// The shapes that variables have at every read. `fixed` is a subgraph and the shapes that its inputs have at all runs;
-/// the input shapes of other subgraphs are unknown.
+/// Infers the shapes that resource variables have at every read. `fixed` is the index of the subgraph that
+/// runs and the shapes that its inputs have at every run; the input shapes of other subgraphs are unknown.
 pub(super) fn held(model: &Model, fixed: (usize, &[Option<Shape>])) -> Held {
     let mut tensors = model.subgraphs().iter().flat_map(|subgraph| &subgraph.tensors);
     if !tensors.any(|tensor| tensor.data_type == DataType::Resource) {
@@ -41,14 +45,14 @@ pub(super) fn held(model: &Model, fixed: (usize, &[Option<Shape>])) -> Held {
     Held::default()
 }
 
-/// The shape that all of these are equal to.
+/// Returns the shape that all of `shapes` are equal to; `None` where they differ or there are none.
 fn common<'a>(mut shapes: impl Iterator<Item = &'a Shape>) -> Option<Shape> {
     let first = shapes.next()?;
     shapes.all(|shape| shape == first).then(|| first.clone())
 }
 
-/// All assignments of the model, with variables assumed to have the shapes `assumed`; `None` where one assigns to a
-/// variable that can't be identified.
+/// Collects the shapes of all values assigned to variables in the model, where every read of a variable has
+/// the shape in `assumed`. Returns `None` where a node assigns to a variable whose name cannot be determined.
 fn assigned(model: &Model, fixed: (usize, &[Option<Shape>]), assumed: &Held) -> Option<Assigned> {
     let callees = Callees::new(model, assumed.clone(), infer);
     let mut assigned = Assigned::new();

@@ -36,9 +36,9 @@ const INPUTS: &[Input] = &[
 
 #[derive(Debug)]
 struct ArgExtremum {
-    /// Whether this is ARG_MAX.
+    /// Whether this is ARG_MAX; else it is ARG_MIN.
     largest: bool,
-    /// The type of the indices.
+    /// The element type of the output, which holds indices along the axis: INT32 or INT64.
     places: DataType,
 }
 
@@ -50,7 +50,8 @@ fn row(declaration: &Declaration<'_>, largest: bool, places: Option<TensorType>)
     }
 }
 
-/// The axis of the shape; an error where its extent is 0.
+/// Returns the reduced axis from the elements of the axis input. Fails where there is no such axis or its
+/// extent is 0.
 fn axis(shape: &Shape, axis: &[i64]) -> Result<usize, OpError> {
     let axis = axis_of(shape, single(axis)?)?;
     if shape[axis] == 0 {
@@ -65,7 +66,7 @@ fn without(shape: &Shape, axis: usize) -> Shape {
     extents.into()
 }
 
-/// Calls `write` with each position in the output and the resulting index along the axis.
+/// Calls `write` with the linear index of each output element and the index of the extremum along the axis.
 fn places<T: Copy + PartialOrd>(
     input: &[T],
     shape: &Shape,
@@ -80,7 +81,7 @@ fn places<T: Copy + PartialOrd>(
             for place in 1..extent {
                 let other = block[place * inner + column];
                 let is_better = if largest { other > value } else { other < value };
-                // NaN is replaced by any number.
+                // Any number replaces NaN.
                 if is_better || (is_unordered(value) && !is_unordered(other)) {
                     (best, value) = (place, other);
                 }
@@ -140,7 +141,8 @@ impl Operator for ArgExtremum {
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let axis = axis(lowering.input_shape(0)?, &lowering.integers(1)?).map_err(refuse)?;
         let input = match lowering.input_fact(0)?.data_type {
-            // A device's floats do not represent all 32-bit integers.
+            // `float_input` refuses INT32: a device reduces floats, which do not represent all 32-bit
+            // integers.
             DataType::Int32 => lowering.float_input(0)?,
             _ => lowering.real_input(0)?,
         };

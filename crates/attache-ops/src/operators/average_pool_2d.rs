@@ -1,4 +1,4 @@
-//! AVERAGE_POOL_2D: the mean of the elements in each window; padding does not count.
+//! AVERAGE_POOL_2D: the mean of the elements in each window. Padded positions do not count.
 
 use attache_gpu_ir::WindowKind;
 use attache_model::schema::BuiltinOperator;

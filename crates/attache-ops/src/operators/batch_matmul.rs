@@ -33,9 +33,10 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
 
 #[derive(Debug)]
 struct BatchMatMul {
-    /// Whether the left and the right matrices are transposed.
+    /// Whether the left and the right matrices are stored transposed (options `adj_x` and `adj_y`).
     transposed: [bool; 2],
-    /// Whether floats are quantized with a zero point for a product with bytes.
+    /// Whether rows of float left matrices are quantized with a zero point, rather than symmetrically, for a
+    /// product with 8-bit right matrices.
     is_asymmetric: bool,
 }
 
@@ -46,15 +47,17 @@ fn parse(declaration: &Declaration<'_>) -> Parsed {
     Ok(Box::new(BatchMatMul { transposed, is_asymmetric }))
 }
 
-/// Extents of one matrix product, and the pairing of the matrices.
+/// The extents `rows` (M), `depth` (K) and `columns` (N) of each matrix product, and how the outer axes of
+/// the inputs broadcast.
 #[derive(Debug)]
 struct BatchedProduct {
     rows: usize,
     depth: usize,
     columns: usize,
-    /// The output's outer axes.
+    /// The extents of the output's outer axes, to which the outer axes of both inputs broadcast.
     outer: Shape,
-    /// Strides along the outer axes of the left and of the right input, in matrices.
+    /// Strides of the left and of the right input along the output's outer axes, in matrices; 0 along
+    /// broadcast axes.
     steps: [Vec<usize>; 2],
 }
 
@@ -63,12 +66,12 @@ impl BatchedProduct {
         countable([self.outer.extents(), &[self.rows, self.columns]].concat().into())
     }
 
-    /// Bytes of this number of packed right matrices.
+    /// Returns an upper bound, in bytes, of the memory that `matrices` packed right matrices take.
     fn packed(&self, data_type: DataType, matrices: usize) -> u64 {
         packed(data_type, matrices, [self.columns, self.depth], self.depth)
     }
 
-    /// The indices of the left and the right matrix of product `index`.
+    /// Returns the index of the left and of the right matrix of product `index`.
     fn pair(&self, index: usize) -> [usize; 2] {
         let (mut rest, mut pair) = (index, [0; 2]);
         for axis in (0..self.outer.rank()).rev() {
@@ -80,11 +83,13 @@ impl BatchedProduct {
     }
 }
 
-/// All right matrices are packed together if they take at most this many times their bytes, or `SMALL` bytes.
+/// All right matrices are packed before the first product if their packed form takes at most this many times
+/// the bytes of the tensor, or at most [`SMALL`] bytes.
 const MOST_GROWTH: u64 = 8;
+/// Size in bytes up to which all right matrices are packed before the first product in any case.
 const SMALL: u64 = 16 << 20;
 
-/// The number of matrices in a tensor of this shape.
+/// Returns the number of matrices in a tensor of this shape.
 fn matrices(shape: &Shape) -> usize {
     shape[..shape.rank().saturating_sub(2)].iter().product()
 }
@@ -103,20 +108,21 @@ impl BatchMatMul {
         Ok(BatchedProduct { rows, depth, columns, outer, steps })
     }
 
-    /// Strides along N and along K of a right matrix.
+    /// Returns the strides, in elements, of a right matrix along N and along K.
     fn strides(&self, product: &BatchedProduct) -> [usize; 2] {
         if self.transposed[1] { [product.depth, 1] } else { [1, product.columns] }
     }
 
-    /// Whether all right matrices are packed before they are multiplied. Not so for many small ones, whose packed form
-    /// would take far more memory than the tensor.
+    /// Whether all right matrices are packed before the first product, rather than each before its own
+    /// product. False for many small matrices, whose packed form would take far more memory than the tensor.
     fn is_packed_whole(&self, product: &BatchedProduct, data_type: DataType, right: &Shape) -> bool {
         let stored = data_type.byte_size(right.elements()).map_or(u64::MAX, |bytes| bytes as u64);
         product.packed(data_type, matrices(right)) <= stored.saturating_mul(MOST_GROWTH).max(SMALL)
     }
 
-    /// Calls `multiply` with a block of the output, the range of the left matrices' rows, and the right matrix that
-    /// `pack` packs from its index. Right matrices that are constant and packed together are cached.
+    /// Calls `multiply` for each product with its block of the output, its range of rows of the left
+    /// matrices, and its right matrix, which `pack` packs from its index. Right matrices that are constant
+    /// and all packed at once are cached.
     fn multiply_each<T, P: Any + Send>(
         &self,
         (product, right): (&BatchedProduct, TensorRef<'_>),
@@ -135,7 +141,7 @@ impl BatchMatMul {
         self.each(product, count, output, |output, rows, index| multiply(output, rows, &pack(index)));
     }
 
-    /// The left matrices in row-major order.
+    /// Returns the left matrices in row-major order; a transposed copy where they are stored transposed.
     fn rows<'a, T: Pod>(&self, product: &BatchedProduct, left: &'a [T]) -> Cow<'a, [T]> {
         if !self.transposed[0] {
             return Cow::Borrowed(left);
@@ -148,8 +154,9 @@ impl BatchMatMul {
         Cow::Owned(rows)
     }
 
-    /// Calls `multiply` with a block of the output, the range of the left matrices' rows, and the index of the right
-    /// matrix. Where there is only one right matrix, the left ones are treated as one tall matrix.
+    /// Calls `multiply` for each product with its block of the output, its range of rows of the left
+    /// matrices, and the index of its right matrix. `right` is the number of right matrices; if it is 1, all
+    /// left matrices are multiplied as one tall matrix.
     fn each<T>(
         &self,
         product: &BatchedProduct,
@@ -185,7 +192,7 @@ impl BatchMatMul {
         Ok(())
     }
 
-    /// Packs the right matrix of bytes with this index, for left matrices with the quantized zero `left`.
+    /// Packs the 8-bit right matrix with this index, for left matrices whose zero point is `left`.
     fn pack_bytes(
         &self,
         isa: Isa,
@@ -241,7 +248,8 @@ impl BatchMatMul {
         Ok(())
     }
 
-    /// Floats times bytes: each row of the left matrices is quantized to bytes.
+    /// Multiplies float matrices by 8-bit matrices: each row of the left matrices is quantized to bytes, and
+    /// the 32-bit sums are rescaled to floats.
     fn eval_dynamic(&self, eval: &mut Eval<'_>, product: &BatchedProduct) -> Result<(), OpError> {
         let (engine, left, right) = (Engine::new(eval.parallel), eval.input(0)?, eval.input(1)?);
         let scales = one_scale(&right)?.symmetric(right.data_type)?;
@@ -261,7 +269,7 @@ impl BatchMatMul {
     }
 }
 
-/// The scale of a right matrix; an error where there are several.
+/// Returns the scale and zero point of the right matrices; fails where they have several scales.
 fn one_scale<'a>(right: &TensorRef<'a>) -> Result<WeightScales<'a>, OpError> {
     match WeightScales::new(right.data_type, right.quantization, usize::MAX, None)? {
         scales if scales.scales.len() == 1 => Ok(scales),
@@ -270,7 +278,8 @@ fn one_scale<'a>(right: &TensorRef<'a>) -> Result<WeightScales<'a>, OpError> {
 }
 
 impl BatchMatMul {
-    /// Emits the product of bytes: 32-bit sums, requantized to the output's scale.
+    /// Emits the product of 8-bit matrices: 32-bit sums, requantized to the output's scale. Refuses matrices
+    /// with 16-bit elements.
     fn lower_stored(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let [left, right] = [lowering.input_fact(0)?, lowering.input_fact(1)?];
         if arithmetic(left.data_type, right.data_type).map_err(refuse)? != Arithmetic::Bytes {
@@ -293,7 +302,7 @@ impl BatchMatMul {
     }
 }
 
-/// The arithmetic of matrices of these types.
+/// Returns the arithmetic for left and right matrices of these types; fails for unsupported pairs.
 fn arithmetic(left: DataType, right: DataType) -> Result<Arithmetic, OpError> {
     match (left, right) {
         (DataType::Int16, DataType::Int16) => Ok(Arithmetic::Wide),

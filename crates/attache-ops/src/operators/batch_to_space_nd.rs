@@ -25,7 +25,7 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
 struct BatchToSpaceNd;
 
 fn output(shape: &Shape, blocks: &Blocks) -> Result<Shape, OpError> {
-    let wrong = || OpError::invalid(format!("{shape} cannot be layout out in blocks {:?} and cropped", blocks.extents));
+    let wrong = || OpError::invalid(format!("{shape} cannot be laid out in blocks {:?} and cropped", blocks.extents));
     let mut extents = shape.to_vec();
     if !extents[0].is_multiple_of(blocks.count) {
         return Err(wrong());
@@ -38,7 +38,7 @@ fn output(shape: &Shape, blocks: &Blocks) -> Result<Shape, OpError> {
     countable(extents.into())
 }
 
-/// The index map from an output of this shape to the input.
+/// Builds the index map that reads each element of an output of this shape from the input.
 fn map(blocks: &Blocks, output: &Shape) -> IndexMap {
     let batches = output[0] as i64;
     let (mut batch, mut coordinates) = (Index::Axis(0), Vec::new());

@@ -11,7 +11,7 @@ pub(crate) static DEFINITIONS: &[Definition] =
 
 #[derive(Debug)]
 struct CallOnce {
-    /// A subgraph without inputs and outputs.
+    /// The initialization subgraph, which has no inputs and no outputs.
     setup: Callee,
 }
 

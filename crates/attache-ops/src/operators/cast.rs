@@ -18,7 +18,7 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     parse,
 }];
 
-/// The supported types of input and output.
+/// The supported element types of input and output.
 const TYPES: [DataType; 8] = [
     DataType::Float32,
     DataType::Float16,
@@ -35,7 +35,8 @@ struct Cast {
     to: DataType,
 }
 
-/// Like TensorFlow Lite, uses the output's type and ignores the options.
+/// Parses the operator. The target type is that of the output; like in TensorFlow Lite, the options are
+/// ignored.
 fn parse(declaration: &Declaration<'_>) -> Parsed {
     let output = declaration.outputs.first().ok_or_else(|| OpError::invalid("it has no output"))?;
     let to = output.data_type;
@@ -93,7 +94,8 @@ fn is_real(data_type: DataType) -> bool {
     matches!(data_type, DataType::Float32 | DataType::Float16)
 }
 
-/// The smallest and the largest integer of a type, where f32 represents both.
+/// Returns the least and the largest integer of a type of at most 16 bits as float32, which represents both
+/// exactly; `None` for other types.
 fn bounds(data_type: DataType) -> Option<(f32, f32)> {
     match data_type {
         DataType::Int8 => Some((i8::MIN.into(), i8::MAX.into())),
@@ -103,8 +105,8 @@ fn bounds(data_type: DataType) -> Option<(f32, f32)> {
     }
 }
 
-/// Whether every integer of one type fits the other, as far as a device, which has only 32 bits, represents 64-bit
-/// types.
+/// Whether every integer of type `from` is representable in type `to`. INT64 counts as a 32-bit type here,
+/// because a device stores its elements in 32 bits.
 fn is_kept(from: DataType, to: DataType) -> bool {
     match (from, to) {
         (_, DataType::Int32 | DataType::Int64) | (DataType::Bool, _) => true,

@@ -1,5 +1,5 @@
-//! Elementwise comparisons of two inputs, which broadcast by NumPy's rules; one table row each. The output is BOOL.
-//! With NaN only NOT_EQUAL is true.
+//! EQUAL, LESS and the other elementwise comparisons of two inputs, one row of the table each. The inputs
+//! broadcast by NumPy's rules, and the output is BOOL. With NaN only NOT_EQUAL is true.
 
 use attache_base::{DataType, Element, Quantization};
 use attache_gpu_ir::Expression::{Constant, Input};
@@ -27,7 +27,7 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
 const ALL: &[crate::Input] = &[input("x").of(&TYPES), input("y")];
 const ORDERED: &[crate::Input] = &[input("x").of(TYPES.split_at(6).0), input("y")];
 
-/// The ordered types, then BOOL, which is not ordered.
+/// Element types that can be compared. The last one, BOOL, only by EQUAL and NOT_EQUAL.
 const TYPES: [DataType; 7] = [
     DataType::Float32,
     DataType::Int32,
@@ -38,7 +38,7 @@ const TYPES: [DataType; 7] = [
     DataType::Bool,
 ];
 
-/// F32 represents every integer up to this magnitude.
+/// Magnitude up to which float32 represents every integer.
 const EXACT: u64 = 1 << 24;
 
 const fn row(
@@ -50,7 +50,7 @@ const fn row(
     Definition { code, versions: 1..=newest, inputs, parse }
 }
 
-/// A relation between the left and the right element, in the order of the table.
+/// The relation that a comparison tests between the left and the right element.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Relation {
     Equal,
@@ -70,13 +70,14 @@ fn comparison(relation: Relation) -> Parsed {
     Ok(Box::new(Comparison { relation }))
 }
 
-/// The operand of a quantized comparison, at a scale of 2⁻⁸.
+/// Returns how an operand with this scale and zero point is converted for a comparison: to its real value in
+/// units of 2⁻⁸, rounded to an integer.
 fn operand(affine: QuantizationParameters) -> OperandScaling {
     OperandScaling { zero_point: affine.zero_point, shift: 8, factor: Multiplier::new(affine.scale.into()) }
 }
 
 impl Relation {
-    /// 1 where the relation is true for the two inputs, else 0.
+    /// Returns the GPU expression that is 1 where the relation is true for the two inputs, else 0.
     fn expression(self) -> Expression {
         let less = |a: usize, b: usize| Input(a).binary(BinaryOp::Less, Input(b));
         let equal = || Input(0).binary(BinaryOp::Equal, Input(1));
@@ -94,7 +95,7 @@ impl Relation {
         self.compare_by::<T, T>(eval, |left| left, |right| right)
     }
 
-    /// Compares the operands after mapping them.
+    /// Compares the elements of the inputs after mapping them with `l` and `r`.
     fn compare_by<T: Element, U: PartialOrd>(
         self,
         eval: &mut Eval<'_>,
@@ -116,12 +117,14 @@ impl Relation {
         Ok(())
     }
 
-    /// Whether the scales of 16-bit elements matter. TensorFlow Lite's kernels order them by their stored integers.
+    /// Whether 16-bit elements are compared by their real values: only by EQUAL and NOT_EQUAL, and only where
+    /// `left`, the left input's quantization, is present. TensorFlow Lite's kernels for the other relations
+    /// compare the stored integers.
     fn counts_scales(self, left: Option<&Quantization>) -> bool {
         left.is_some() && matches!(self, Relation::Equal | Relation::NotEqual)
     }
 
-    /// Compares quantized elements at a scale of 2⁻⁸.
+    /// Compares quantized elements by their real values, in units of 2⁻⁸.
     fn compare_stored<T: Stored>(self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let operand =
             |tensor: TensorRef<'_>| QuantizationParameters::new(tensor.data_type, tensor.quantization).map(operand);
@@ -129,7 +132,8 @@ impl Relation {
         self.compare_by::<T, i32>(eval, |x| left.apply(x.into()), |x| right.apply(x.into()))
     }
 
-    /// Emits the comparison of quantized elements.
+    /// Emits the comparison of quantized elements by their real values, in units of 2⁻⁸. `facts` are those of
+    /// the two inputs.
     fn lower_stored(self, lowering: &mut Lowering<'_>, facts: [&Fact; 2]) -> Result<(), Unsupported> {
         let scaled = |index: usize| {
             let OperandScaling { zero_point, shift, factor } = operand(affine(facts[index])?);
@@ -165,8 +169,8 @@ impl Relation {
     }
 }
 
-/// A refusal where a device, which compares integers as floats, could take different integers for equal. Comparisons
-/// with small constants are safe.
+/// Refuses to lower comparisons of 32-bit or 64-bit integers where both inputs may have large elements: a
+/// device compares integers as floats and could take different integers for equal.
 fn check_exact(lowering: &Lowering<'_>) -> Result<(), Unsupported> {
     let is_wide = |data_type| matches!(data_type, DataType::Int32 | DataType::Int64);
     let is_small = |fact: &Fact| {
@@ -192,7 +196,7 @@ impl Operator for Comparison {
         Ok(vec![Inferred { data_type: DataType::Bool, shape }])
     }
 
-    /// The scales of 16-bit elements are checked only when it runs.
+    /// True, because `eval` also checks the scales of 16-bit elements.
     fn runs_when_empty(&self) -> bool {
         true
     }

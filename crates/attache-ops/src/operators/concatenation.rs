@@ -25,7 +25,7 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
 
 #[derive(Debug)]
 struct Concatenation {
-    /// The axis; negative axes count from the end.
+    /// The axis along which the inputs are concatenated; negative axes count from the end.
     axis: i64,
 }
 
@@ -45,7 +45,7 @@ impl Concatenation {
         shape.axis(self.axis).ok_or_else(missing)
     }
 
-    /// The concatenated shape. The inputs may differ only along the axis.
+    /// Returns the output's shape. The inputs may differ only along the axis.
     fn output(&self, shapes: &[&Shape]) -> Result<Shape, OpError> {
         let first = *shapes.first().ok_or_else(|| OpError::invalid("it has no inputs"))?;
         let axis = self.axis(first)?;
@@ -60,8 +60,8 @@ impl Concatenation {
     }
 }
 
-/// Concatenates inputs whose scales may differ from the output's. Source of the arithmetic, in float32: TensorFlow
-/// Lite's `UINT8` kernel, the only one that accepts different scales.
+/// Concatenates UINT8 inputs, each requantized where its scale differs from the output's. The arithmetic, in
+/// float32, is that of TensorFlow Lite's `UINT8` kernel, the only one that accepts different scales.
 fn rescaled(eval: &mut Eval<'_>, inputs: &[TensorRef<'_>], outer: usize) -> Result<(), OpError> {
     let (engine, output) = (Engine::new(eval.parallel), &mut eval.outputs[0]);
     let to = QuantizationParameters::new(output.data_type, output.quantization)?;
@@ -82,14 +82,15 @@ fn rescaled(eval: &mut Eval<'_>, inputs: &[TensorRef<'_>], outer: usize) -> Resu
     Ok(())
 }
 
-/// The conversion of elements from one scale to another, in f32, without saturation.
+/// Returns a closure that requantizes a stored integer from one scale and zero point to another, in float32
+/// and without saturation.
 fn change(from: QuantizationParameters, to: QuantizationParameters) -> impl Fn(i32) -> i32 {
     let factor = from.scale * (1.0 / to.scale);
     let offset = -(from.zero_point as f32) * factor;
     move |x| ((x as f32 * factor + offset).round() as i32).saturating_add(to.zero_point)
 }
 
-/// Emits an input in the output's scale.
+/// Emits input `index`, requantized to the output's scale where UINT8 elements have another scale.
 fn piece(lowering: &mut Lowering<'_>, index: usize) -> Result<ValueId, Unsupported> {
     let (from, to) = (lowering.input_fact(index)?, lowering.output_fact(0)?);
     let input = lowering.input(index)?;
@@ -122,7 +123,7 @@ impl Operator for Concatenation {
         let mut all = inputs.iter().flatten().chain(outputs);
         match output.data_type {
             DataType::Int8 => require_one_scale(inputs, 0..inputs.len(), outputs),
-            // Copied regardless of scales, like TensorFlow Lite.
+            // Elements are copied whatever their scales, like in TensorFlow Lite.
             DataType::Int16 => all.filter(|fact| fact.quantization.is_some()).try_for_each(|fact| {
                 require_symmetric(
                     fact.data_type,

@@ -26,7 +26,8 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     parse,
 }];
 
-/// Inputs: image, filter `[output, height, width, channel of a group]` and an optional bias.
+/// CONV_2D with its attributes. Inputs: image, filter `[output, height, width, channel of a group]` and an
+/// optional bias.
 #[derive(Debug)]
 struct Conv2d(ConvolutionParameters);
 
@@ -70,13 +71,13 @@ impl Conv2d {
     }
 }
 
-/// Indices of image, filter and bias.
+/// Indices of the inputs image, filter and bias.
 const OPERANDS: [usize; 3] = [0, 1, 2];
 
-/// The filter's axis of output channels.
+/// The filter's axis of output channels, along which it may have one scale each.
 const AXIS: usize = 0;
 
-/// Computes the convolution of 16-bit elements.
+/// Computes the convolution of 16-bit activations with 8-bit or 4-bit weights.
 fn eval_int16x8(eval: &mut Eval<'_>, convolution: &Convolution, activation: Activation) -> Result<(), OpError> {
     let (epilogue, filter, bias) = int16x8_parts(eval, OPERANDS, AXIS, activation)?;
     let (engine, input) = (Engine::new(eval.parallel), eval.input(0)?.values()?);

@@ -20,11 +20,13 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     parse,
 }];
 
-/// Inputs: image, filter `[output, height, width, channel]`, bias.
+/// The operator with its attributes. Inputs: image, filter `[output, height, width, channel]` and bias, all
+/// in float32.
 #[derive(Debug)]
 struct Convolution2dTransposeBias {
     spreading: TransposeConvolutionParameters,
-    /// The output's height and width as stated by the file: they determine what SAME padding crops.
+    /// The output's height and width as stated by the file, which determine what SAME padding crops; `None`
+    /// where the stated shape is not of rank 4.
     declared: Option<[usize; 2]>,
 }
 
@@ -47,8 +49,9 @@ impl Convolution2dTransposeBias {
         self.spreading.convolution(data, filter, output)
     }
 
-    /// Height and width of the output. With SAME padding: the file's statement if it fits this input, else the input
-    /// times the stride. With VALID padding: everything that the window reaches.
+    /// Returns the height and width of the output. With SAME padding these are the ones that the file states
+    /// if they fit this input, else the input's times the strides. With VALID padding the output contains
+    /// every position that a window reaches. Returns `None` where an extent overflows.
     fn output(&self, input: [usize; 2], kernel: [usize; 2]) -> Option<[usize; 2]> {
         let strides = self.spreading.strides;
         if self.spreading.padding == Padding::Same {
@@ -66,7 +69,7 @@ impl Convolution2dTransposeBias {
     }
 }
 
-/// Indices of image, filter and bias.
+/// Indices of the inputs image, filter and bias.
 const OPERANDS: [usize; 3] = [0, 1, 2];
 
 impl Operator for Convolution2dTransposeBias {

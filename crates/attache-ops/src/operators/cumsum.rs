@@ -17,9 +17,9 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
 
 #[derive(Debug)]
 struct Cumsum {
-    /// Whether each sum excludes its own element.
+    /// Whether the sum at each position excludes the element at that position.
     exclusive: bool,
-    /// Whether sums start at the end of the axis.
+    /// Whether sums accumulate from the end of the axis to its start.
     reverse: bool,
 }
 

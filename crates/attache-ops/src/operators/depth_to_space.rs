@@ -22,7 +22,7 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
 
 #[derive(Debug)]
 struct DepthToSpace {
-    /// Height and width of a block.
+    /// The extent n of a block: its height and its width in the output.
     block: usize,
 }
 
@@ -40,7 +40,7 @@ impl DepthToSpace {
         let extents = area.and_then(|area| {
             Some([batch, height.checked_mul(self.block)?, width.checked_mul(self.block)?, channels / area])
         });
-        let reason = || format!("{channels} channels cannot be layout out as blocks of {0} × {0}", self.block);
+        let reason = || format!("{channels} channels cannot be laid out as blocks of {0} × {0}", self.block);
         Ok(extents.ok_or_else(|| OpError::invalid(reason()))?.into())
     }
 }

@@ -1,5 +1,5 @@
-//! DEPTHWISE_CONV_2D: convolution of each channel on its own. The file's `depth_multiplier` is redundant with the
-//! shapes and is ignored, as in TensorFlow Lite.
+//! DEPTHWISE_CONV_2D: convolution of each input channel with filters of its own. The file's
+//! `depth_multiplier` is redundant with the shapes and is ignored, as in TensorFlow Lite.
 
 use attache_base::{Activation, Constant, DataType, Shape};
 use attache_gpu_ir::{Index, IndexMap, Primitive, ValueId};
@@ -28,8 +28,8 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     parse,
 }];
 
-/// Inputs: image, filter `[1, height, width, output]` and an optional bias. Each input channel produces the same number
-/// of consecutive output channels.
+/// DEPTHWISE_CONV_2D with its attributes. Inputs: image, filter `[1, height, width, output]` and an optional
+/// bias. Each input channel produces the same number of consecutive output channels.
 #[derive(Debug)]
 struct DepthwiseConv2d(ConvolutionParameters);
 
@@ -72,13 +72,14 @@ impl DepthwiseConv2d {
     }
 }
 
-/// Indices of image, filter and bias.
+/// Indices of the inputs image, filter and bias.
 const OPERANDS: [usize; 3] = [0, 1, 2];
 
-/// The filter's axis of output channels.
+/// The filter's axis of output channels, along which it may have one scale each.
 const AXIS: usize = 3;
 
-/// Computes the convolution of 16-bit elements as a grouped convolution with one group per channel.
+/// Computes the convolution of 16-bit activations with 8-bit or 4-bit weights, as a grouped convolution with
+/// one group per input channel.
 fn eval_int16x8(eval: &mut Eval<'_>, convolution: &Convolution, activation: Activation) -> Result<(), OpError> {
     let (epilogue, filter, bias) = int16x8_parts(eval, OPERANDS, AXIS, activation)?;
     let (engine, input) = (Engine::new(eval.parallel), eval.input(0)?.values()?);
@@ -94,13 +95,14 @@ fn eval_int16x8(eval: &mut Eval<'_>, convolution: &Convolution, activation: Acti
     Ok(())
 }
 
-/// Transposes weights from `[tap, output]` to `[output, tap]`.
+/// Transposes weights from `[tap, output]` to `[output, tap]`; `outputs` is the number of output channels.
 fn turned<T: Copy>(values: &[T], outputs: usize) -> Vec<T> {
     let taps = values.len() / outputs;
     (0..values.len()).map(|to| values[to % taps * outputs + to / taps]).collect()
 }
 
-/// The filter in the device layout, `[output, height, width, 1]`.
+/// Emits the float filter in the layout of the convolution primitive, `[output, height, width, 1]`. A
+/// constant filter is transposed immediately.
 fn filter(lowering: &mut Lowering<'_>) -> Result<ValueId, Unsupported> {
     let [_, height, width, outputs] = image(1, lowering.input_shape(1)?).map_err(refuse)?;
     let constant = lowering.input_fact(1)?.constant.as_ref();
@@ -136,10 +138,11 @@ impl Operator for DepthwiseConv2d {
         let from = image.shape.as_ref()?;
         let convolution = self.convolution(from, filter.shape.as_ref()?).ok()?;
         let Convolution { kernel, output: [.., channels], .. } = convolution;
-        // A row of vectors for each tap, of which packing needs a second copy.
+        // The packed filter has a row of vectors for each tap, and packing needs a second copy of it.
         let taps = usize::try_from(product(&kernel)).unwrap_or(usize::MAX);
         let memory = of_weights(filter, packed(DataType::Float32, 1, [channels, taps], 1).saturating_mul(2));
-        // With a multiplier, the image is replicated, unless that would take sixteen times the output or more.
+        // With a depth multiplier, the kernel repeats each channel of the image as often, unless the copy
+        // would take more than about sixteen times the memory of the output.
         let multiplier = channels.checked_div(from[3]).unwrap_or(0);
         let repeated = converted(from).saturating_mul(multiplier as u64);
         let most = outputs.first().map_or(0, |output| converted(output)).saturating_add(1 << 18).saturating_mul(16);

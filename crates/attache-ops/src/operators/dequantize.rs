@@ -37,8 +37,8 @@ fn write<T: Stored>(eval: &mut Eval<'_>, stored: &[T]) -> Result<(), OpError> {
     Ok(())
 }
 
-/// Emits the scaled difference. The difference is computed on integers, so that only the product rounds and no device
-/// can fuse the two.
+/// Emits `scale × (stored − zero point)`. The difference is computed on integers, so that only the product
+/// rounds and no device can fuse the two operations.
 fn lower_stored(lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
     let (fact, shape) = (lowering.input_fact(0)?, lowering.output_shape(0)?.clone());
     let channels = Channels::new(fact.data_type, fact.quantization.as_ref(), &shape).map_err(refuse)?;
@@ -48,7 +48,8 @@ fn lower_stored(lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
             lowering.int_map(IntExpression::Input(0).plus(affine.zero_point.wrapping_neg()), &shape, &[input])?;
         lowering.map(Input(0).multiply(Constant(affine.scale)), &shape, &[difference])?
     } else {
-        // Scales along their axis, with extent 1 for the axes after it.
+        // Scales and zero points become vectors along their axis, with extent 1 for the axes after it, so
+        // that they broadcast.
         let affines = channels.each();
         let behind = fact.quantization.as_ref().map_or(0, |quantization| shape.rank() - 1 - quantization.axis);
         let along: Shape = [affines.len()].into_iter().chain(std::iter::repeat_n(1, behind)).collect();

@@ -31,17 +31,18 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     parse,
 }];
 
-/// Default limit on detections per class.
+/// Default of the option `detections_per_class`.
 const PER_CLASS: i64 = 100;
 
-/// Types of boxes and scores. Quantized elements are dequantized.
+/// Element types of encodings, scores and anchors; UINT8 elements are dequantized.
 const TYPES: [DataType; 2] = [DataType::Float32, DataType::UInt8];
 
 #[derive(Debug)]
 struct DetectionPostProcess {
-    /// Divisors of `y, x, height, width`.
+    /// Divisors of the encodings' `y, x, height, width`.
     scales: [f32; 4],
-    /// Whether suppression is done for each class separately.
+    /// Whether suppression is done for each class separately, rather than once with the highest score of each
+    /// box (option `use_regular_nms`).
     is_regular: bool,
     rules: Rules,
 }
@@ -68,7 +69,8 @@ fn parse(declaration: &Declaration<'_>) -> Parsed {
     }))
 }
 
-/// Reads an integer option.
+/// Reads the integer option `name`; `default` if it is missing. Fails where it is below `low` or exceeds
+/// `i32::MAX`.
 fn at_least(low: i64, name: &str, map: &FlexMap<'_>, default: i64) -> Result<usize, OpError> {
     let value = match map.get(name) {
         None => default,
@@ -80,7 +82,7 @@ fn at_least(low: i64, name: &str, map: &FlexMap<'_>, default: i64) -> Result<usi
     valid.ok_or_else(|| OpError::invalid(format!("{name} is {value}")))
 }
 
-/// Reads a float option.
+/// Reads the float option `name`; 0 if it is missing.
 fn real(name: &str, map: &FlexMap<'_>) -> Result<f32, OpError> {
     match map.get(name) {
         None => Ok(0.0),
@@ -108,18 +110,20 @@ impl DetectionPostProcess {
         }
     }
 
-    /// Whether a box may have this many scores: one per class, plus one for an optional background class.
+    /// Whether `columns` is a permitted number of scores of a box: one per class, plus one for an optional
+    /// background class.
     fn is_width(&self, columns: usize) -> bool {
         columns.checked_sub(self.rules.classes).is_some_and(|background| background <= 1)
     }
 
-    /// The number of places for detections.
+    /// Returns the number of places for detections in the outputs.
     fn places(&self) -> Result<usize, OpError> {
         let places = self.rules.most.checked_mul(self.rules.most_classes);
         places.ok_or_else(|| OpError::invalid("it has too many places for detections"))
     }
 
-    /// Detections with their places, and the number of detections, where several classes of one box count once.
+    /// Selects detections. Returns each with its place in the outputs, and the number of detections, in which
+    /// several classes of one box count once.
     fn detect(&self, boxes: &[[f32; 4]], scores: &Scores<'_>) -> (Vec<(usize, Detection)>, usize) {
         if self.is_regular {
             let chosen = over_classes(boxes, scores, &self.rules);
@@ -188,7 +192,7 @@ impl Operator for DetectionPostProcess {
     }
 }
 
-/// Scale and zero point of a quantized input.
+/// Returns the scale and zero point of input `index`; fails where it does not have exactly one of each.
 fn step(index: usize, quantization: Option<&Quantization>) -> Result<(f32, f32), OpError> {
     match quantization.map(|quantization| (&quantization.scale[..], &quantization.zero_point[..])) {
         Some((&[scale], &[zero_point])) => Ok((scale, zero_point as f32)),
@@ -196,7 +200,7 @@ fn step(index: usize, quantization: Option<&Quantization>) -> Result<(f32, f32),
     }
 }
 
-/// The tensor as floats, dequantized where it is quantized.
+/// Returns the elements of input `index` as floats, dequantized where they are quantized.
 fn reals(index: usize, tensor: TensorRef<'_>) -> Result<Cow<'_, [f32]>, OpError> {
     if tensor.data_type == DataType::Float32 {
         return Ok(Cow::Borrowed(tensor.values()?));

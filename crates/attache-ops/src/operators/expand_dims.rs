@@ -15,7 +15,7 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     parse: |_| Ok(Box::new(ExpandDims)),
 }];
 
-/// Inputs: elements, and the index of the new axis in the output.
+/// EXPAND_DIMS, which has no attributes. Inputs: a tensor, and the index of the new axis in the output.
 #[derive(Debug)]
 struct ExpandDims;
 

@@ -1,4 +1,5 @@
-//! FULLY_CONNECTED: the product of the input's rows and a weight matrix.
+//! FULLY_CONNECTED: the product of the input, a matrix of rows, and a transposed weight matrix, plus an
+//! optional bias.
 
 use attache_base::{Activation, DataType, Shape};
 use attache_gpu_ir::ValueId;
@@ -31,13 +32,15 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     parse,
 }];
 
-/// Inputs: rows, weights `[output, element of a row]` and an optional bias.
+/// FULLY_CONNECTED with its attributes. Inputs: rows, weights `[output, element of a row]` and an optional
+/// bias.
 #[derive(Debug)]
 struct FullyConnected {
     activation: Activation,
-    /// Whether all axes except the last are kept; else the output has rank 2.
+    /// Whether the output keeps all axes of the input except the last; else it has rank 2.
     keep_num_dims: bool,
-    /// Whether floats are quantized with a zero point for a product with quantized weights.
+    /// Whether rows of float inputs are quantized with a zero point, rather than symmetrically, for a product
+    /// with quantized weights.
     is_asymmetric: bool,
 }
 
@@ -52,7 +55,7 @@ fn parse(declaration: &Declaration<'_>) -> Parsed {
     Ok(Box::new(FullyConnected { activation, keep_num_dims: options.keep_num_dims(), is_asymmetric }))
 }
 
-/// The extents of the matrix product.
+/// The extents of the matrix product: `rows` (M), `depth` (K) and `outputs` (N).
 struct MatrixSize {
     rows: usize,
     depth: usize,
@@ -136,7 +139,7 @@ impl FullyConnected {
         Ok(())
     }
 
-    /// Emits the product of bytes as a convolution of 1 × 1 images.
+    /// Emits the product of 8-bit activations and 8-bit or 4-bit weights as a convolution of 1 × 1 images.
     fn lower_bytes(&self, lowering: &mut Lowering<'_>, convolution: &Convolution) -> Result<ValueId, Unsupported> {
         let (weights, outputs) = (lowering.input_fact(1)?, convolution.output[2]);
         let scales = WeightScales::new(weights.data_type, weights.quantization.as_ref(), AXIS, Some(outputs));
@@ -153,7 +156,7 @@ impl FullyConnected {
         requantization.finish(lowering, sums, Rounding::Once, precision(&scales))
     }
 
-    /// Emits the product of 16-bit elements as a convolution of 1 × 1 images.
+    /// Emits the product of 16-bit activations and 8-bit or 4-bit weights as a convolution of 1 × 1 images.
     fn lower_int16x8(&self, lowering: &mut Lowering<'_>, convolution: &Convolution) -> Result<ValueId, Unsupported> {
         let weights = lowering.input_fact(1)?;
         let outputs = Some(convolution.output[2]);
@@ -166,7 +169,8 @@ impl FullyConnected {
         finish_int16x8(lowering, sums, &epilogue)
     }
 
-    /// Floats times quantized weights: each row of the input is quantized to bytes.
+    /// Multiplies floats by quantized weights: each row of the input is quantized to bytes, and the 32-bit
+    /// sums are rescaled to floats.
     fn eval_dynamic(&self, eval: &mut Eval<'_>, product: &MatrixSize) -> Result<(), OpError> {
         let (input, weights, bias) = (eval.input(0)?, eval.input(1)?, eval.optional(2));
         let scales = WeightScales::of(&weights, AXIS)?.symmetric(weights.data_type)?;
@@ -190,13 +194,14 @@ impl FullyConnected {
     }
 }
 
-/// Indices of rows, weights and bias.
+/// Indices of the inputs rows, weights and bias.
 const OPERANDS: [usize; 3] = [0, 1, 2];
 
-/// The weights' axis of outputs.
+/// The weights' axis of outputs, along which they may have one scale each.
 const AXIS: usize = 0;
 
-/// The precision in which TensorFlow Lite multiplies the scales.
+/// Returns the precision in which TensorFlow Lite multiplies the scales of input and weights: single for one
+/// scale of the weights, double for several.
 fn precision(scales: &WeightScales<'_>) -> ScalePrecision {
     if scales.scales.len() == 1 { ScalePrecision::Single } else { ScalePrecision::Double }
 }
@@ -237,7 +242,7 @@ impl Operator for FullyConnected {
         }
     }
 
-    /// Emits a convolution of 1 × 1 images.
+    /// Emits the product as a convolution of 1 × 1 images.
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let product = MatrixSize::new(lowering.input_shape(0)?, lowering.input_shape(1)?).map_err(refuse)?;
         let MatrixSize { rows, depth, outputs } = product;

@@ -31,18 +31,19 @@ fn parse(declaration: &Declaration<'_>) -> Parsed {
     Ok(Box::new(Gather { axis: i64::from(axis), batch_dims: i64::from(batch_dims) }))
 }
 
-/// Products of the extents of each part of the data's and the indices' shapes.
+/// Products of extents: of the shared leading axes (`batch`), of the data's axes between them and the indexed
+/// one (`outer`), of the indexed axis (`named`), and of the axes after it (`inner`).
 struct Extents {
     batch: usize,
     outer: usize,
     named: usize,
     inner: usize,
-    /// Indices of one batch.
+    /// Number of indices for each index of the shared leading axes.
     indices: usize,
 }
 
 impl Gather {
-    /// The number of shared axes, and the indexed axis.
+    /// Returns the number of shared leading axes, and the indexed axis. Fails where the shapes do not fit.
     fn axes(&self, data: &Shape, indices: &Shape) -> Result<(usize, usize), OpError> {
         let axis = axis_of(data, self.axis)?;
         let batch = if self.batch_dims < 0 { self.batch_dims + indices.rank() as i64 } else { self.batch_dims };
@@ -76,7 +77,7 @@ impl Gather {
 }
 
 impl Extents {
-    /// The indices, checked against the indexed axis.
+    /// Returns the indices as positions on the indexed axis; fails where one is out of range.
     fn positions(&self, indices: &[i64]) -> Result<Vec<usize>, OpError> {
         let inside = |index: &i64| usize::try_from(*index).ok().filter(|index| *index < self.named).ok_or(*index);
         let positions = indices.iter().map(inside).collect::<Result<_, _>>();
@@ -121,7 +122,8 @@ impl Operator for Gather {
         let (data, indices) = (lowering.input_shape(0)?, lowering.input_shape(1)?);
         let (batch, axis) = self.axes(data, indices).map_err(refuse)?;
         if let Ok(indices) = lowering.integers(1) {
-            // A device would clamp an index that is out of range; the CPU reports the error.
+            // Constant indices out of range are refused: a device would clamp them, but the CPU reports the
+            // error.
             self.extents(data, lowering.input_shape(1)?)
                 .and_then(|extents| extents.positions(&indices))
                 .map_err(refuse)?;

@@ -19,7 +19,7 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
 #[derive(Debug)]
 struct GatherNd;
 
-/// The number of axes that a row of the indices selects.
+/// Returns the number of leading axes of the data that a row of indices addresses.
 fn named(data: &Shape, indices: &Shape) -> Result<usize, OpError> {
     let named = indices.last().copied().filter(|named| *named <= data.rank());
     named.ok_or_else(|| OpError::invalid(format!("rows of indices {indices} do not name axes of {data}")))
@@ -30,7 +30,8 @@ fn output(data: &Shape, indices: &Shape) -> Result<Shape, OpError> {
     countable([&indices[..indices.rank() - 1], &data[named..]].concat().into())
 }
 
-/// Offset of the slice that a row of indices selects.
+/// Returns the offset, in elements, of the slice that a row of indices selects; fails where an index is out
+/// of range.
 fn place(data: &Shape, row: &[i64]) -> Result<usize, OpError> {
     let outside = || OpError::invalid(format!("indices {row:?} do not lie in {data}"));
     let inside = |(index, extent): (&i64, &usize)| usize::try_from(*index).ok().filter(|index| index < extent);
@@ -38,7 +39,7 @@ fn place(data: &Shape, row: &[i64]) -> Result<usize, OpError> {
     Ok(positions.iter().zip(strides(data)).map(|(position, stride)| position * stride).sum())
 }
 
-/// Offsets of the slices that `rows` rows of indices select.
+/// Returns the offsets, in elements, of the slices that `rows` rows of `named` indices select.
 fn places(data: &Shape, named: usize, indices: &[i64], rows: usize) -> Result<Vec<usize>, OpError> {
     (0..rows).map(|row| place(data, &indices[row * named..][..named])).collect()
 }
@@ -70,7 +71,8 @@ impl Operator for GatherNd {
         let (data, indices) = (lowering.input_shape(0)?, lowering.input_shape(1)?);
         let named = named(data, indices).map_err(refuse)?;
         if let Ok(values) = lowering.integers(1) {
-            // A device would clamp an index that is out of range; the CPU reports the error.
+            // Constant indices out of range are refused: a device would clamp them, but the CPU reports the
+            // error.
             places(data, named, &values, indices.elements() / named).map_err(refuse)?;
         }
         let inputs = [lowering.input(0)?, lowering.input(1)?];

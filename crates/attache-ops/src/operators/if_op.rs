@@ -16,9 +16,9 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
 
 #[derive(Debug)]
 struct If {
-    /// Runs on the inputs after the condition, where the condition is true.
+    /// The subgraph that runs on the inputs after the condition, if the condition is true.
     then_branch: Callee,
-    /// Runs on the same inputs, where the condition is false.
+    /// The subgraph that runs on the inputs after the condition, if the condition is false.
     else_branch: Callee,
     outputs: Vec<DataType>,
 }
@@ -38,7 +38,7 @@ fn parse(declaration: &Declaration<'_>) -> Parsed {
 }
 
 impl Operator for If {
-    /// A shape is known where both branches infer the same one.
+    /// Infers the types and shapes of the outputs. A shape is known where both branches infer the same one.
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
         let condition = inputs.fact(0);
         if condition.data_type != DataType::Bool {
@@ -68,7 +68,7 @@ impl Operator for If {
         outputs.try_for_each(|(index, (shape, bytes))| deliver(eval, index, shape, &bytes))
     }
 
-    /// A branch may assign variables.
+    /// True, because a branch may assign variables.
     fn has_side_effects(&self) -> bool {
         true
     }

@@ -23,7 +23,7 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     parse,
 }];
 
-/// The minimum divisor.
+/// Minimum of the norm by which a row is divided.
 const EPSILON: f32 = 1e-6;
 
 #[derive(Debug)]
@@ -37,7 +37,7 @@ fn parse(declaration: &Declaration<'_>) -> Parsed {
     Ok(Box::new(L2Normalization { activation: fused.unwrap_or(Activation::None) }))
 }
 
-/// The extent of the last axis.
+/// Returns the extent of the last axis; fails for a scalar.
 fn depth(shape: &Shape) -> Result<usize, OpError> {
     shape.last().copied().ok_or_else(|| OpError::invalid("a scalar has no axis to normalise"))
 }
@@ -46,13 +46,14 @@ fn normalize(input: &[f32], output: &mut [f32], depth: usize) {
     for (row, output) in input.chunks_exact(depth).zip(output.chunks_exact_mut(depth)) {
         let squares: f32 = row.iter().map(|x| x * x).sum();
         let root = squares.sqrt();
-        // Unlike `max`, this keeps NaN.
+        // Unlike `f32::max`, this comparison keeps NaN.
         let norm = if root < EPSILON { EPSILON } else { root };
         output.iter_mut().zip(row).for_each(|(y, x)| *y = x / norm);
     }
 }
 
-/// The middle of the type's range. It is the zero point of a quantized output, whose scale must be 1/128.
+/// Returns the middle of the type's range, 0 for INT8 and 128 for UINT8. Fails unless it is the zero point of
+/// the quantized output and the output's scale is 1/128.
 fn middle(data_type: DataType, output: QuantizationParameters) -> Result<i32, OpError> {
     let (least, most) = range(data_type)?;
     let middle = (least + most + 1) / 2;
@@ -73,7 +74,8 @@ fn eval_stored<T: Stored>(eval: &mut Eval<'_>) -> Result<(), OpError> {
         let squares = row.iter().fold(0i32, |sum, x| sum.wrapping_add(difference(x) * difference(x)));
         let inverse = inverse_square_root(squares);
         for (value, x) in output.iter_mut().zip(row) {
-            // The two kernels apply the output's scale at different places, and so round at different places.
+            // TensorFlow Lite's kernels for UINT8 and INT8 apply the output's scale at different places, and
+            // so round at different places.
             let scaled = match T::LEAST {
                 0 => inverse.apply(128 * difference(x), Rounding::Twice),
                 _ => Multiplier { exponent: inverse.exponent + 7, ..inverse }.apply(difference(x), Rounding::Twice),

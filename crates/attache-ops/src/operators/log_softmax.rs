@@ -25,12 +25,13 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
 #[derive(Debug)]
 struct LogSoftmax;
 
-/// The extent of the last axis.
+/// Returns the extent of the last axis; fails for a scalar.
 fn depth(shape: &Shape) -> Result<usize, OpError> {
     shape.last().copied().ok_or_else(|| OpError::invalid("a scalar has no axis to normalise"))
 }
 
-/// An error unless a quantized output has TensorFlow Lite's fixed scale for logarithms of probabilities.
+/// Checks that a quantized output has TensorFlow Lite's fixed parameters for logarithms of probabilities: the
+/// scale 1/16, and the largest element as the zero point.
 fn check_scale(data_type: DataType, output: QuantizationParameters) -> Result<(), OpError> {
     let QuantizationParameters { scale, zero_point } = output;
     if scale == 1.0 / 16.0 && zero_point == range(data_type)?.1 {

@@ -1,5 +1,5 @@
-//! Elementwise operators of booleans, whose inputs broadcast by NumPy's rules; one table row each. Any byte other than
-//! 0 is true.
+//! LOGICAL_AND, LOGICAL_NOT and LOGICAL_OR: elementwise operators of booleans, whose inputs broadcast by
+//! NumPy's rules. Any byte other than 0 is true.
 
 use attache_base::DataType;
 use attache_gpu_ir::Expression;
@@ -35,7 +35,7 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
 const ONE: &[crate::Input] = &[input("x").of(&[DataType::Bool])];
 const BOTH: &[crate::Input] = &[input("x").of(&[DataType::Bool]), input("y").of(&[DataType::Bool])];
 
-/// 1 where the expression isn't 0, else 0.
+/// Returns an expression that is 1 where `expression` is not 0, else 0.
 fn truth(expression: Expression) -> Expression {
     expression.select(Constant(1.0), Constant(0.0))
 }

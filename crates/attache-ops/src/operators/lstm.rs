@@ -34,7 +34,8 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     parse,
 }];
 
-/// Inputs: input, activation, weights `[4 × units, depth + units]`, bias and state.
+/// LSTM with the basic kernel. Inputs: input `[batch, depth]`, activation `[batch, units]`, weights
+/// `[4 × units, depth + units]`, bias and state `[batch, units]`.
 #[derive(Debug)]
 struct Lstm;
 
@@ -53,17 +54,17 @@ fn parse(declaration: &Declaration<'_>) -> Parsed {
     Ok(Box::new(Lstm))
 }
 
-/// Extents of one step.
+/// Extents of the tensors of one step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Extents {
     batches: usize,
-    /// Features of the input.
+    /// Number of features of the input.
     depth: usize,
     units: usize,
 }
 
 impl Extents {
-    /// The extents, from the shapes of the five inputs.
+    /// Derives the extents from the shapes of the five inputs; fails where the shapes do not fit each other.
     fn new(shapes: [&Shape; 5]) -> Result<Self, OpError> {
         let wrong = || OpError::invalid(format!("inputs of shapes {shapes:?} make no step"));
         let (&[batches, depth], &[_, units]) = (shapes[0].extents(), shapes[1].extents()) else { return Err(wrong()) };
@@ -75,7 +76,7 @@ impl Extents {
         Ok(Self { batches, depth, units })
     }
 
-    /// The shapes of the four outputs.
+    /// Returns the shapes of the four outputs.
     fn outputs(&self) -> [Shape; 4] {
         let Self { batches, depth, units } = *self;
         [units, units, depth + units, 4 * units].map(|columns| [batches, columns].into())
@@ -86,7 +87,8 @@ fn logistic(x: f32) -> f32 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// The new activation and state, from the four parts of `z` and the previous state.
+/// Returns the new activation and the new state of one unit, from its four parts of `z` and its previous
+/// state.
 fn step([i, g, f, o]: [f32; 4], state: f32) -> (f32, f32) {
     let state = logistic(i) * g.tanh() + logistic(f) * state;
     (logistic(o) * state.tanh(), state)

@@ -39,7 +39,8 @@ impl MaxPoolingWithArgmax2d {
     }
 }
 
-/// The maximum of each window and its index, the first of equals. NaN is kept only as a window's first element.
+/// Writes the maximum of each window and its index in the window; of equal elements the first one wins. NaN
+/// is kept only where it is the first element of a window.
 fn pool(window: &Window, extents: [usize; 4], input: &[f32], values: &mut [f32], places: &mut [u32]) {
     let [_, height, width, channels] = extents;
     let [rows, columns] = window.output;
@@ -70,14 +71,15 @@ fn pool(window: &Window, extents: [usize; 4], input: &[f32], values: &mut [f32],
     }
 }
 
-/// The image with its first row and column replicated `before` times.
+/// Emits the image with its first row and its first column replicated `before` times, `[rows, columns]`.
 fn extend(lowering: &mut Lowering<'_>, image: ValueId, before: [usize; 2]) -> Result<ValueId, Unsupported> {
     if before == [0, 0] {
         return Ok(image);
     }
     let before = [0, before[0], before[1], 0];
     let output: Vec<usize> = lowering.shape(image).iter().zip(before).map(|(extent, before)| extent + before).collect();
-    // max(x, 0) is (x + |x|) / 2.
+    // The input coordinate is max(x, 0), where x is the output coordinate less `before`. It is emitted as
+    // `(x + |x|) / 2`.
     let coordinate = |axis: usize| match before[axis] as i64 {
         0 => Index::Axis(axis),
         before => {

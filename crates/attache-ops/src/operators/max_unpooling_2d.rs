@@ -16,7 +16,8 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     parse,
 }];
 
-/// Inputs: elements and their indices. `size` is the window's `[height, width]`.
+/// MaxUnpooling2D with the `[height, width]` of its windows. Inputs: elements, and their indices within
+/// windows.
 #[derive(Debug)]
 struct MaxUnpooling2d {
     size: [usize; 2],

@@ -1,4 +1,4 @@
-//! MEAN: the mean over the axes named by an input. Integer means are rounded towards zero.
+//! MEAN: the mean over the axes that an input names. Integer means are rounded towards zero.
 
 use attache_base::{DataType, Element, Shape};
 use attache_gpu_ir::ReduceOp;
@@ -35,7 +35,7 @@ fn parse(declaration: &Declaration<'_>) -> Parsed {
     Ok(Box::new(Mean(Folding::parse(declaration)?)))
 }
 
-/// The mean of integers, rounded towards zero. Sums wrap; the mean of no elements is 0.
+/// Writes the means of integers, rounded towards zero. The 64-bit sums wrap; the mean of no elements is 0.
 fn integers<T>(input: &[T], shape: &Shape, folded: &[bool], output: &mut [T])
 where
     T: Element + Into<i64> + TryFrom<i64>,

@@ -34,7 +34,7 @@ fn parse(declaration: &Declaration<'_>) -> Parsed {
 }
 
 impl MirrorPad {
-    /// The output's shape; an error where a padding is longer than the elements it mirrors.
+    /// Returns the output's shape; fails where a padding is longer than the elements that it mirrors.
     fn output(&self, shape: &Shape, paddings: &[[usize; 2]]) -> Result<Shape, OpError> {
         for (extent, [before, after]) in shape.iter().zip(paddings) {
             let longest = if self.edge { *extent } else { extent.saturating_sub(1) };
@@ -45,7 +45,7 @@ impl MirrorPad {
         padded(shape, paddings)
     }
 
-    /// The input coordinate along each axis for an output coordinate.
+    /// Returns, for each axis, the input coordinate as an index expression of the output's coordinates.
     fn coordinates(&self, shape: &Shape, paddings: &[[usize; 2]]) -> Vec<Index> {
         let coordinate = |(axis, [before, after]): (usize, &[usize; 2])| match (before, after) {
             (0, 0) => Index::Axis(axis),

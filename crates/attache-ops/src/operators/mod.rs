@@ -73,7 +73,7 @@ mod while_op;
 
 use crate::Definition;
 
-/// All operators, sorted by file.
+/// The definitions of all implemented operators, sorted by the file that contains them.
 static TABLE: &[&[Definition]] = &[
     arg_extremum::DEFINITIONS,
     assign_variable::DEFINITIONS,
@@ -144,7 +144,7 @@ static TABLE: &[&[Definition]] = &[
     while_op::DEFINITIONS,
 ];
 
-/// All implemented operators.
+/// Returns the definitions of all implemented operators.
 pub fn definitions() -> impl Iterator<Item = &'static Definition> {
     TABLE.iter().flat_map(|definitions| definitions.iter())
 }
@@ -154,7 +154,8 @@ mod tests {
     use super::*;
     use crate::{Input, Types};
 
-    /// Whether a declaration says of each input what can be checked.
+    /// Whether a list of declared inputs is consistent: each has a name and a type that can be checked, and
+    /// only the last one is repeated.
     fn is_sound(inputs: &[Input]) -> bool {
         inputs.iter().enumerate().all(|(index, input)| {
             let is_known = match input.types {

@@ -1,14 +1,16 @@
-//! NON_MAX_SUPPRESSION_V4 and _V5: selects the boxes with the highest scores that do not overlap much with earlier
-//! ones.
+//! NON_MAX_SUPPRESSION_V4 and _V5: selects the boxes with the highest scores that do not overlap much with
+//! boxes selected before.
 //!
-//! Boxes are given by two opposite corners, `[y1, x1, y2, x2]`. Candidates are the boxes with a score above the score
-//! threshold, in descending order of score. A candidate is compared with each box selected since its last visit; `u` is
-//! their intersection over union. It is dropped where `u` reaches the overlap threshold. V5 also scales its score by
-//! `exp(−u² / 2σ)` where σ is above 0. A candidate whose score was reduced, but is still above the threshold, is put
-//! back into the queue. Of equal scores the lowest index comes first; TensorFlow Lite does not define that order.
+//! Boxes are given by two opposite corners, `[y1, x1, y2, x2]`. Candidates are the boxes with a score above
+//! the score threshold, in a queue in descending order of score. A candidate taken from the queue is compared
+//! with each box selected since it was last taken; `u` is their intersection over union. It is dropped where
+//! `u` reaches the overlap threshold. V5 also multiplies its score by `exp(−u² / 2σ)` where σ is above 0. A
+//! candidate whose score was reduced, but is still above the threshold, is put back into the queue; one whose
+//! score was not reduced is selected. Of equal scores the lowest index comes first; TensorFlow Lite does not
+//! define that order.
 //!
-//! Outputs: the selected boxes' indices and, for V5, their scores, both padded with zeros to the requested number, and
-//! the number of selected boxes.
+//! Outputs: the selected boxes' indices and, for V5, their scores, both padded with zeros to the requested
+//! number, and the number of selected boxes.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -36,7 +38,7 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
     },
 ];
 
-/// The inputs of V5; V4 has no sigma.
+/// The inputs of V5. V4 has all of them but the last, sigma.
 const INPUTS: &[Input] = &[
     input("boxes").float(),
     input("scores").float(),
@@ -48,21 +50,22 @@ const INPUTS: &[Input] = &[
 
 #[derive(Debug)]
 struct NonMaxSuppression {
-    /// Whether this is V5.
+    /// Whether this is V5, which reduces the scores of overlapping boxes and outputs the scores.
     is_soft: bool,
 }
 
-/// The maximum number of boxes to select.
+/// Returns the maximum number of boxes to select, from the elements of the third input.
 fn most(values: &[i64]) -> Result<usize, OpError> {
     usize::try_from(single(values)?).map_err(|_| OpError::invalid(format!("at most {values:?} boxes to choose")))
 }
 
-/// A candidate box. The order is by descending score, then by ascending index.
+/// A candidate box. The greatest candidate has the highest score and, of equal scores, the lowest index, so
+/// that a max-heap returns it first.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     index: usize,
     score: f32,
-    /// Number of boxes selected at its last visit.
+    /// Number of boxes that were selected when the candidate was last taken from the queue.
     seen: usize,
 }
 
@@ -86,17 +89,17 @@ impl PartialEq for Candidate {
 
 impl Eq for Candidate {}
 
-/// The selection limits.
+/// The limits on the selection, from the operator's inputs.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     most: usize,
     overlap: f32,
     score: f32,
-    /// 0 where scores are not scaled.
+    /// The σ by which V5 reduces scores; 0 if scores are not reduced.
     sigma: f32,
 }
 
-/// The selected boxes with their scores, in the order of selection.
+/// Selects boxes. Returns their indices and final scores in the order of selection.
 fn choose(boxes: &[[f32; 4]], scores: &[f32], limits: Limits) -> Vec<(usize, f32)> {
     let candidates = scores.iter().enumerate().filter(|(_, score)| **score > limits.score);
     let candidates = candidates.map(|(index, score)| Candidate { index, score: *score, seen: 0 });
@@ -172,7 +175,7 @@ impl Operator for NonMaxSuppression {
     }
 }
 
-/// An error unless the shapes are boxes `[count, 4]` and scores `[count]`.
+/// Checks that boxes have the shape `[count, 4]` and scores the shape `[count]`.
 fn check(boxes: &Shape, scores: &Shape) -> Result<(), OpError> {
     match (boxes.extents(), scores.extents()) {
         (&[boxes, 4], &[scores]) if boxes == scores && i32::try_from(boxes).is_ok() => Ok(()),

@@ -1,4 +1,5 @@
-//! ONE_HOT: adds an axis along which the indexed element has one value, and all others have another.
+//! ONE_HOT: adds an axis along which the element at the given index is `on_value`, and all others are
+//! `off_value`.
 
 use attache_base::{Constant, DataType, Shape};
 use attache_gpu_ir::{BinaryOp, Expression::Input};
@@ -17,7 +18,7 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
 
 #[derive(Debug)]
 struct OneHot {
-    /// Position of the new axis in the output; -1 is last.
+    /// Position of the new axis in the output; -1 is the last one.
     axis: i64,
 }
 
@@ -28,14 +29,14 @@ fn parse(declaration: &Declaration<'_>) -> Parsed {
 }
 
 impl OneHot {
-    /// The new axis.
+    /// Returns the position of the new axis in the output; fails where there is no such position.
     fn axis(&self, indices: &Shape) -> Result<usize, OpError> {
         let axis = if self.axis == -1 { indices.rank() as i64 } else { self.axis };
         let axis = usize::try_from(axis).ok().filter(|axis| *axis <= indices.rank());
         axis.ok_or_else(|| OpError::invalid(format!("indices {indices} cannot be given an axis {}", self.axis)))
     }
 
-    /// The output's shape.
+    /// Returns the output's shape for indices of this shape.
     fn output(&self, indices: &Shape, depth: i64) -> Result<Shape, OpError> {
         let mut extents = indices.to_vec();
         let depth = usize::try_from(depth).map_err(|_| OpError::invalid(format!("a depth of {depth}")))?;
@@ -77,12 +78,12 @@ impl Operator for OneHot {
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let (indices, shape) = (lowering.input_shape(0)?, lowering.output_shape(0)?.clone());
         let (axis, rank) = (self.axis(indices).map_err(refuse)?, shape.rank());
-        // A device compares the indices as floats.
+        // A device compares the indices as floats, which represent all integers up to 2²⁴.
         let depth = u32::try_from(shape[axis]).ok().filter(|depth| *depth <= 1 << 24);
         let depth = depth.ok_or_else(|| Unsupported::new("a device cannot tell so many indices apart"))?;
         let mut extents = vec![1; rank];
         extents[axis] = depth as usize;
-        // As integers, because f16 does not represent all integers above 2,048.
+        // The positions are integers, because f16 does not represent all integers above 2,048.
         let places: Vec<i32> = (0..depth as i32).collect();
         let places = lowering.constant(Constant::from_values(extents, &places))?;
         let mut extents = shape.to_vec();

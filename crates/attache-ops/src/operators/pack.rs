@@ -34,7 +34,7 @@ fn parse(declaration: &Declaration<'_>) -> Parsed {
 }
 
 impl Pack {
-    /// The new axis, and an input's shape with it inserted.
+    /// Returns the position of the new axis, and an input's shape with that axis inserted at extent 1.
     fn slice(&self, shape: &Shape) -> Result<(usize, Shape), OpError> {
         let axis = shape.with_rank(shape.rank() + 1).axis(self.axis);
         let axis = axis.ok_or_else(|| OpError::invalid(format!("{shape} cannot be given an axis {}", self.axis)))?;

@@ -30,7 +30,7 @@ impl Operator for Pad {
         Ok(vec![Inferred::new(input.data_type, padded(shape, &paddings)?)])
     }
 
-    /// The output's scale is checked only when it runs.
+    /// True, because `eval` also checks the output's scale.
     fn runs_when_empty(&self) -> bool {
         true
     }

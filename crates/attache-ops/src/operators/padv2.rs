@@ -52,7 +52,7 @@ impl Operator for PadV2 {
         let value = value.ok_or_else(|| Unsupported::new("the value to pad with is not constant"))?;
         let fill = match (value.floats(), value.integers()) {
             (Some(floats), _) => floats.first().copied(),
-            // A fill value is an f32.
+            // The fill value of the primitive is an f32.
             (None, Some(integers)) => integers.first().map(|value| *value as f32),
             (None, None) => None,
         };

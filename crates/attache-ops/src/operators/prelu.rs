@@ -23,7 +23,7 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
 #[derive(Debug)]
 struct Prelu;
 
-/// The GPU expression of the input and the slope; NaN counts as not negative.
+/// Returns the GPU expression of the input and the slope; NaN counts as not negative.
 fn expression() -> Expression {
     let (x, slope) = (Expression::Input(0), Expression::Input(1));
     x.clone().binary(BinaryOp::Less, Expression::Constant(0.0)).select(x.clone().multiply(slope), x)
@@ -36,7 +36,8 @@ fn broadcasts_to(slope: &Shape, input: &Shape) -> Result<(), OpError> {
     Err(OpError::invalid(format!("slopes of shape {slope} do not broadcast to the input's {input}")))
 }
 
-/// The quantized function for these scales.
+/// Prepares the quantized function for the scales and zero points of the input (`from`), the slopes and the
+/// output (`to`), whose elements are clamped to `bounds`.
 fn arithmetic(
     [from, slopes]: [QuantizationParameters; 2],
     to: QuantizationParameters,
@@ -50,7 +51,7 @@ fn arithmetic(
     }
 }
 
-/// Emits the quantized function.
+/// Emits the function on quantized elements as integer primitives.
 fn lower_stored(lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
     let scales = [affine(lowering.input_fact(0)?)?, affine(lowering.input_fact(1)?)?];
     let to = lowering.output_fact(0)?;
@@ -90,7 +91,7 @@ impl Operator for Prelu {
         Ok(vec![Inferred { data_type: input.data_type, shape: input.shape.clone() }])
     }
 
-    /// The output's scale is checked only when it runs.
+    /// True, because `eval` also checks the output's scale.
     fn runs_when_empty(&self) -> bool {
         true
     }

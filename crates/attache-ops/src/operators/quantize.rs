@@ -23,7 +23,7 @@ use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 pub(crate) static DEFINITIONS: &[Definition] =
     &[Definition { code: Code::Builtin(BuiltinOperator::QUANTIZE), versions: 1..=4, inputs: &[input("input")], parse }];
 
-/// The conversions implemented by TensorFlow Lite's kernels.
+/// The conversions that TensorFlow Lite's kernels implement: each input type with its output types.
 const PAIRS: &[(DataType, &[DataType])] = &[
     (Float32, &[Int8, UInt8, Int16, Int4]),
     (Int8, &[Int8, UInt8, Int16]),
@@ -42,7 +42,7 @@ fn parse(declaration: &Declaration<'_>) -> Parsed {
     Ok(Box::new(Quantize { to: output.data_type }))
 }
 
-/// A change of scale: input zero point, factor, output zero point.
+/// A change of scale: the input's zero point, the factor between the scales, and the output's zero point.
 type Change = (i32, Multiplier, i32);
 
 fn change(eval: &Eval<'_>) -> Result<Change, OpError> {
@@ -55,7 +55,7 @@ fn change_of(from: QuantizationParameters, to: QuantizationParameters) -> Change
     (from.zero_point, Multiplier::new(f64::from(from.scale) / f64::from(to.scale)), to.zero_point)
 }
 
-/// Emits a change of scale of quantized elements.
+/// Emits the requantization of quantized elements to the output's type, scale and zero point.
 fn lower_change(lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
     let (from, to) = (lowering.input_fact(0)?, lowering.output_fact(0)?);
     let bounds = range(to.data_type).map_err(refuse)?;
@@ -70,11 +70,11 @@ fn lower_change(lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
     lowering.output(0, output)
 }
 
-/// For each quantized element except the least, in ascending order: the least float that rounds to it, found by
-/// bisection over the bits of floats, which are ordered like integers. A device can then place a float without
-/// dividing.
+/// Returns, for each quantized element except the least, in ascending order, the least float that is
+/// quantized to it. The floats are found by bisection over their bits, which are ordered like integers. With
+/// these thresholds a device can quantize a float without dividing.
 fn thresholds(affine: QuantizationParameters, (least, most): (i32, i32)) -> Vec<f32> {
-    // From the least finite float to infinity, by bit pattern.
+    // Returns the float at a position in ascending order: position 0 is zero, and `end` is infinity.
     let real = |place: i64| match place {
         0.. => f32::from_bits(place as u32),
         _ => -f32::from_bits(-place as u32),
@@ -92,14 +92,16 @@ fn thresholds(affine: QuantizationParameters, (least, most): (i32, i32)) -> Vec<
     (least + 1..=most).map(threshold).collect()
 }
 
-/// Scales for which a device represents the scale, its reciprocal and the resulting thresholds as normal floats.
+/// Range of scales for which a device represents the scale, its reciprocal and the thresholds as normal
+/// floats.
 const SCALES: std::ops::RangeInclusive<f32> = 1e-30..=1e30;
 
-/// Limit on thresholds of one tensor: those of 4,000 scales of bytes, or of 16 scales of 16 bits.
+/// Maximum number of entries in the table of thresholds of one tensor: enough for 4,080 scales of 8-bit
+/// elements, or for 15 scales of 16-bit elements.
 const MOST_THRESHOLDS: usize = 1 << 20;
 
-/// Emits the quantization of floats: a guess, which may be wrong by one because a device's product rounds differently,
-/// then corrected by the thresholds on either side.
+/// Emits the quantization of floats: first a guess of each element, which may be wrong by one because a
+/// device's product rounds differently, then a correction by the thresholds on either side of the guess.
 fn cut(lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
     let (fact, shape) = (lowering.output_fact(0)?, lowering.output_shape(0)?.clone());
     if fact.data_type == Int4 {
@@ -131,7 +133,7 @@ fn cut(lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
     }
     let next = lowering.int_map(IntExpression::Input(0).plus(1), &shape, &[place])?;
     let (from, to) = (entries(lowering, table, place)?, entries(lowering, table, next)?);
-    // In two maps, so that each reads no more values than every device can bind.
+    // The correction takes two maps, so that neither reads more values than every device can bind.
     let is_below = Input(1).binary(BinaryOp::Less, Input(2));
     let guess = lowering.integer_map(Input(0).subtract(is_below), &shape, &[guess, input, from])?;
     let is_above = Number(1.0).subtract(Input(1).binary(BinaryOp::Less, Input(2)));
@@ -140,13 +142,13 @@ fn cut(lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
     lowering.output(0, output)
 }
 
-/// The shape of a vector with one element per scale, for broadcasting to the tensor.
+/// Returns the shape of a vector with `count` elements, one per scale, that broadcasts to the tensor.
 fn along(fact: &Fact, count: usize) -> Vec<usize> {
     let (rank, axis) = (fact.shape.as_ref().map_or(0, Shape::rank), fact.quantization.as_ref().map_or(0, |q| q.axis));
     [vec![count], vec![1; rank.saturating_sub(axis + 1)]].concat()
 }
 
-/// Emits the approximate offset of each quantized element from the least one.
+/// Emits, for each float, the approximate quantized element minus the least one of the type.
 fn guess(
     lowering: &mut Lowering<'_>,
     input: ValueId,
@@ -222,7 +224,7 @@ impl Operator for Quantize {
         Ok(vec![Inferred { data_type: self.to, shape: input.shape.clone() }])
     }
 
-    /// The output's scale is checked only when it runs.
+    /// True, because `eval` also checks the output's scale.
     fn runs_when_empty(&self) -> bool {
         true
     }
@@ -248,7 +250,8 @@ impl Operator for Quantize {
         Some(Conversion::ToStored)
     }
 
-    /// When computed as floats, input and output are equal, apart from the rounding of every quantized output.
+    /// Emits the conversion. Where quantized tensors are computed as floats (`Quantized::View`), the output
+    /// is a copy of the input, which is rounded to the output's scale like every quantized output.
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         if lowering.output_fact(0)?.data_type != Float32 {
             return if lowering.input_fact(0)?.data_type == Float32 { cut(lowering) } else { lower_change(lowering) };

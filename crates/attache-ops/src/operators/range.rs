@@ -18,7 +18,7 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
 
 const TYPES: [DataType; 3] = [DataType::Int32, DataType::Int64, DataType::Float32];
 
-/// Inputs: start, limit and delta, all scalars of one type.
+/// RANGE, which has no attributes. Inputs: start, limit and delta, all scalars of one type.
 #[derive(Debug)]
 struct Range;
 
@@ -26,7 +26,8 @@ fn wrong(bounds: [&dyn std::fmt::Display; 3]) -> OpError {
     OpError::invalid(format!("from {} to {} there are no steps of {}", bounds[0], bounds[1], bounds[2]))
 }
 
-/// The number of integers: ⌈|limit − start| ÷ |delta|⌉.
+/// Returns the number of elements of a range of integers, `⌈|limit − start| ÷ |delta|⌉`. Fails where steps of
+/// `delta` do not lead from `start` to `limit`.
 fn count_integers(start: i64, limit: i64, delta: i64) -> Result<usize, OpError> {
     let way = i128::from(limit).sub(i128::from(start));
     if delta == 0 || (way != 0 && (way > 0) != (delta > 0)) {
@@ -36,22 +37,24 @@ fn count_integers(start: i64, limit: i64, delta: i64) -> Result<usize, OpError> 
     usize::try_from(count).map_err(|_| wrong([&start, &limit, &delta]))
 }
 
-/// The number of floats: the same formula in float32.
+/// Returns the number of elements of a range of floats: the formula of [`count_integers`], in float32.
 fn count_reals(start: f32, limit: f32, delta: f32) -> Result<usize, OpError> {
     let is_right = delta > 0.0 && start <= limit || delta < 0.0 && start >= limit;
     let count = ((limit - start) / delta).abs().ceil();
-    // A larger count cannot be allocated; NaN is rejected as well.
+    // A larger count could not be allocated; the comparison is also false for NaN.
     if is_right && count < (isize::MAX / 64) as f32 { Ok(count as usize) } else { Err(wrong([&start, &limit, &delta])) }
 }
 
-/// The values of inputs of type `T`; `None` where one is known only at run time.
+/// Returns the constant values of inputs whose elements are of type `T`; `None` where one is known only at
+/// run time.
 fn known<T: Element>(inputs: [&Fact; 3]) -> Option<[T; 3]> {
     let value = |input: &Fact| input.constant.as_ref()?.values::<T>()?.first().copied();
     let [start, limit, delta] = inputs.map(value);
     Some([start?, limit?, delta?])
 }
 
-/// The number of elements; `None` where it is known only at run time.
+/// Returns the number of elements of the output; `None` where the value of an input is known only at run
+/// time.
 fn count(inputs: [&Fact; 3]) -> Result<Option<usize>, OpError> {
     let counted = match inputs[0].data_type {
         DataType::Float32 => known(inputs).map(|[start, limit, delta]| count_reals(start, limit, delta)),
@@ -64,7 +67,7 @@ fn count(inputs: [&Fact; 3]) -> Result<Option<usize>, OpError> {
     counted.transpose()
 }
 
-/// Writes each element from its index.
+/// Writes the elements of the output, which `element` computes from `start`, `delta` and the index.
 fn write<T: Element>(eval: &mut Eval<'_>, element: impl Fn(T, T, usize) -> T) -> Result<(), OpError> {
     let (start, delta) = (only(eval.input(0)?)?, only(eval.input(2)?)?);
     let output = eval.outputs[0].values::<T>()?.iter_mut().enumerate();
@@ -88,7 +91,7 @@ impl Operator for Range {
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         match eval.input(0)?.data_type {
             DataType::Float32 => {
-                // A running sum, like TensorFlow Lite's, so that it rounds equally often.
+                // The elements are a running sum, like in TensorFlow Lite, so that they round equally often.
                 let (start, delta) = (only::<f32>(eval.input(0)?)?, only::<f32>(eval.input(2)?)?);
                 let output = eval.outputs[0].values::<f32>()?.iter_mut();
                 output.fold(start, |sum, value| {

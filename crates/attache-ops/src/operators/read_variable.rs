@@ -16,7 +16,7 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
 
 #[derive(Debug)]
 struct ReadVariable {
-    /// Type of the value that is read, as the only entry.
+    /// The type of the variable's value, as the only element of the list.
     types: Vec<DataType>,
 }
 
@@ -29,13 +29,14 @@ fn parse(declaration: &Declaration<'_>) -> Parsed {
 }
 
 impl Operator for ReadVariable {
-    /// The shape is that of the last assigned value, which is known where all assignments have the same shape.
+    /// Infers the type and shape of the output. The shape is that of the last assigned value, which is known
+    /// where all assignments have the same shape.
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
         let shape = inputs.fact(0).held.clone();
         Ok(self.types.iter().map(|data_type| Inferred { data_type: *data_type, shape: shape.clone() }).collect())
     }
 
-    /// It fails where the variable has no value, or one of another shape.
+    /// True, because `eval` fails where the variable has no value, or one of another type or shape.
     fn runs_when_empty(&self) -> bool {
         true
     }

@@ -1,5 +1,5 @@
-//! Reductions over the axes named by an input; one table row each. Float32 sums accumulate in float32, integer sums
-//! wrap.
+//! REDUCE_ALL, REDUCE_MAX, SUM and the other reductions over the axes that an input names, one row of the
+//! table each. Float32 sums accumulate in float32, integer sums wrap.
 
 use attache_base::{DataType, Element};
 use attache_gpu_ir::ReduceOp;
@@ -42,7 +42,7 @@ const TRUTHS: &[Input] = &[input("input").of(&[DataType::Bool]), AXES];
 const NUMBERS: &[Input] = &[input("input").of(&TYPES), AXES];
 const FACTORS: &[Input] = &[input("input").of(TYPES.split_at(5).0), AXES];
 
-/// The types of numbers; products do not support the last one.
+/// Element types of the reductions of numbers. Products support all but the last one, UINT8.
 const TYPES: [DataType; 6] =
     [DataType::Float32, DataType::Int32, DataType::Int64, DataType::Int8, DataType::Int16, DataType::UInt8];
 
@@ -53,25 +53,26 @@ const fn row(code: Code, newest: i32, inputs: &'static [Input], parse: fn(&Decla
 /// How quantized elements are reduced.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum QuantizedReduction {
-    /// As integers: the scale does not change.
+    /// On the stored integers: input and output have the same scale.
     Same,
-    /// A sum at the output's scale.
+    /// As a sum that is rescaled to the output's scale.
     Sum,
-    /// A product, rescaled to the output's scale step by step.
+    /// As a product that is rescaled after each multiplication.
     Product,
 }
 
-/// A reduction of numbers.
+/// A reduction of numbers, such as SUM or REDUCE_MAX.
 #[derive(Debug)]
 struct Numbers {
     folding: Folding,
-    /// The CPU kernel for floats.
+    /// The CPU kernel for float32.
     kernel: Kernel,
-    /// The reduction of integers, in 64 bits and wrapped, and its initial value, which is saturated to the type.
+    /// The function that combines two integers, computed in 64 bits and wrapped to the type, and its initial
+    /// value, which is saturated to the type.
     integer: (fn(i64, i64) -> i64, i64),
-    /// The reduction on a device.
+    /// The reduction primitive for a device.
     reduction: ReduceOp,
-    /// The reduction of quantized elements.
+    /// How quantized elements are reduced.
     form: QuantizedReduction,
 }
 
@@ -120,8 +121,9 @@ impl Numbers {
     }
 }
 
-/// The product of n quantized elements. Each step multiplies by the input's scale over the n-th root of the output's,
-/// so that nothing overflows whose result fits the output.
+/// Computes the product of n quantized elements. Each of n steps multiplies by the input's scale divided by
+/// the n-th root of the output's, so that after k steps the scale of the product is the output's scale to the
+/// power of k / n.
 fn rescaled_product(eval: &mut Eval<'_>, folded: &[bool]) -> Result<(), OpError> {
     let (input, output) = (eval.input(0)?, &mut eval.outputs[0]);
     let from = QuantizationParameters::new(input.data_type, input.quantization)?;
@@ -194,7 +196,7 @@ impl Operator for Numbers {
 struct Truths {
     folding: Folding,
     function: fn(bool, bool) -> bool,
-    /// The result for no elements.
+    /// The reduction of no elements, with which each reduction starts.
     start: bool,
     /// The equivalent reduction on a device, with 1 for true and 0 for false.
     reduction: ReduceOp,

@@ -26,7 +26,7 @@ fn parse(declaration: &Declaration<'_>) -> Parsed {
     Ok(Box::new(Reshape { new_shape: new_shape.map(|shape| shape.iter().map(i64::from).collect()) }))
 }
 
-/// Resolves the requested shape: one extent of -1 is inferred from `elements`.
+/// Resolves the requested shape for this number of elements, from which one extent of -1 is inferred.
 fn resolve(wanted: &[i64], elements: usize) -> Result<Shape, OpError> {
     let wrong = || OpError::invalid(format!("{elements} elements cannot take the shape {wanted:?}"));
     if wanted.iter().any(|extent| *extent < -1) || wanted.iter().filter(|extent| **extent == -1).count() > 1 {
@@ -40,7 +40,8 @@ fn resolve(wanted: &[i64], elements: usize) -> Result<Shape, OpError> {
 }
 
 impl Reshape {
-    /// The shape in the options. Old files encode a scalar's shape as `[0]`.
+    /// Resolves the shape in the options for this number of elements. Old files encode a scalar's shape as
+    /// `[0]`.
     fn of_options(&self, elements: usize) -> Result<Shape, OpError> {
         let wanted = self.new_shape.as_ref().ok_or_else(|| OpError::invalid("the file gives no new shape"))?;
         let is_scalar = elements == 1 && wanted[..] == [0];

@@ -1,4 +1,4 @@
-//! RESIZE_BILINEAR: resizing with bilinear interpolation.
+//! RESIZE_BILINEAR: resizes images to the height and width given by an input, with bilinear interpolation.
 
 use attache_base::DataType;
 use attache_gpu_ir::Sampling;

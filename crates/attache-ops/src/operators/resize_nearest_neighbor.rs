@@ -1,4 +1,5 @@
-//! RESIZE_NEAREST_NEIGHBOR: resizing with the nearest element.
+//! RESIZE_NEAREST_NEIGHBOR: resizes images to the height and width given by an input, with the nearest
+//! element.
 
 use attache_base::DataType::{Float32, Int8, Int16, Int32, UInt8};
 use attache_gpu_ir::Sampling;

@@ -30,11 +30,13 @@ const INPUTS: &[crate::Input] = &[input("condition").of(&[DataType::Bool]), inpu
 
 #[derive(Debug)]
 struct Select {
+    /// Whether this is SELECT_V2, whose inputs broadcast.
     broadcasts: bool,
 }
 
 impl Select {
-    /// The condition's shape, extended so that it broadcasts to the output's.
+    /// Returns the condition's shape, in SELECT extended by axes of extent 1 so that it broadcasts to the
+    /// output's shape.
     fn condition(&self, condition: &Shape, output: &Shape) -> Shape {
         let mut extents = condition.to_vec();
         if !self.broadcasts && extents.len() == 1 {

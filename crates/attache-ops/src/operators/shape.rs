@@ -1,4 +1,4 @@
-//! SHAPE: the extents of the input.
+//! SHAPE: the extents of the input, as a vector.
 
 use attache_base::{Constant, DataType, Shape};
 use attache_graph::{Eval, Inferred, OpError};
@@ -9,10 +9,10 @@ use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 pub(crate) static DEFINITIONS: &[Definition] =
     &[Definition { code: Code::Builtin(BuiltinOperator::SHAPE), versions: 1..=1, inputs: &[input("input")], parse }];
 
-/// The input may be of any type.
+/// SHAPE with its attribute. The input may be of any type.
 #[derive(Debug)]
 struct Extents {
-    /// The type of the extents.
+    /// The element type of the output, INT32 or INT64.
     data_type: DataType,
 }
 
@@ -25,7 +25,7 @@ fn parse(declaration: &Declaration<'_>) -> Parsed {
 }
 
 impl Extents {
-    /// The extents as a vector.
+    /// Returns the extents of `shape` as a constant vector; fails where one does not fit the element type.
     fn list(&self, shape: &Shape) -> Result<Constant, OpError> {
         fn list<T: attache_base::Element + TryFrom<usize>>(shape: &Shape) -> Option<Constant> {
             let extents = shape.iter().map(|extent| T::try_from(*extent).ok()).collect::<Option<Vec<_>>>()?;

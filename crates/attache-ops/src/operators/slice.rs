@@ -18,7 +18,7 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
 #[derive(Debug)]
 struct Slice;
 
-/// The view of the block; an error unless it is inside of the input.
+/// Returns the view of the block; fails unless the block is inside of the input.
 fn view(shape: &Shape, begins: &[i64], sizes: &[i64]) -> Result<View, OpError> {
     let wrong = || OpError::invalid(format!("{sizes:?} elements from {begins:?} on do not lie in {shape}"));
     if begins.len() != shape.rank() || sizes.len() != shape.rank() {

@@ -34,7 +34,7 @@ fn parse(declaration: &Declaration<'_>) -> Parsed {
     Ok(Box::new(Softmax { beta: options.beta() }))
 }
 
-/// The last axis and its extent.
+/// Returns the last axis and its extent; fails for a scalar.
 fn last(shape: &Shape) -> Result<(usize, usize), OpError> {
     let extent = shape.last().ok_or_else(|| OpError::invalid("a scalar has no axis to normalise"))?;
     Ok((shape.rank() - 1, *extent))
@@ -50,7 +50,7 @@ impl Softmax {
             DataType::Int8 => stored::softmax::<i8>(engine, input.values()?, output.values()?, depth, scale),
             DataType::UInt8 => stored::softmax::<u8>(engine, input.values()?, output.values()?, depth, scale),
             _ => {
-                // In float32, like TensorFlow Lite.
+                // This product is computed in float32, like in TensorFlow Lite.
                 let scale = f64::from(from.scale * self.beta);
                 let softmax = eval.cache.get_or_make(|| stored::Int16Softmax::new(scale));
                 softmax.apply(engine, input.values()?, output.values()?, depth);
@@ -60,7 +60,7 @@ impl Softmax {
     }
 }
 
-/// An error unless the output has TensorFlow Lite's fixed scale for probabilities.
+/// Checks that a quantized output has TensorFlow Lite's fixed scale and zero point for probabilities.
 fn check_scale(data_type: DataType, quantization: Option<&Quantization>) -> Result<(), OpError> {
     let QuantizationParameters { scale, zero_point } = QuantizationParameters::new(data_type, quantization)?;
     let (expected, zero) = match data_type {
@@ -103,7 +103,7 @@ impl Softmax {
 }
 
 impl Softmax {
-    /// Emits the 16-bit form: exponentials and the reciprocal of their sum are from tables.
+    /// Emits the 16-bit form: exponentials and the reciprocals of their sums are looked up in tables.
     fn lower_int16(
         &self,
         lowering: &mut Lowering<'_>,
@@ -125,13 +125,14 @@ impl Softmax {
         let sums = lowering.int_map(at_least_one, &row_shape, &[sums])?;
         let zeros =
             lowering.int_map(IntExpression::LeadingZeros(Box::new(IntExpression::Input(0))), &row_shape, &[sums])?;
-        // The 16 bits after the leading one, rounded.
+        // The 16 bits after the leading one of each sum, rounded, less 2¹⁵: the index into the table of
+        // reciprocals.
         let digits = IntExpression::Input(0).binary(IntBinaryOp::ShiftLeft, IntExpression::Input(1).plus(-1));
         let digits = digits.binary(IntBinaryOp::Divide, IntExpression::Constant(1 << 13)).plus(1);
         let place = digits.binary(IntBinaryOp::Divide, IntExpression::Constant(2)).plus(-(1 << 15) - (1 << 16));
         let place = lowering.int_map(place.clamp((-most - 1, most)), &row_shape, &[sums, zeros])?;
         let inverse = look_up(lowering, place, types, |place| function.inverse(place as i16).into())?;
-        // A mantissa of 2³⁰ and an exponent of 1 are a factor of 1.
+        // A mantissa of 2³⁰ and an exponent of 1 are a factor of 1, so this factor is 2^(leading zeros − 31).
         let product = IntExpression::Input(0).multiply(IntExpression::Input(1));
         let share =
             product.rescale(IntRounding::Once, IntExpression::Constant(1 << 30), IntExpression::Input(2).plus(-30));
@@ -165,7 +166,7 @@ impl Operator for Softmax {
         Ok(())
     }
 
-    /// Emits `exp(β × (x − max x))`, which can't overflow, divided by its sum.
+    /// Emits `exp(β × (x − max x))`, which cannot overflow, divided by its sum over the axis.
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let shape = lowering.input_shape(0)?.clone();
         let (axis, _) = last(&shape).map_err(refuse)?;

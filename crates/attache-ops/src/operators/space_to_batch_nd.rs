@@ -35,7 +35,8 @@ fn output(shape: &Shape, blocks: &Blocks) -> Result<Shape, OpError> {
     countable(extents.into())
 }
 
-/// The index map from an output of this shape to an input with `batches` batches.
+/// Builds the index map that reads each element of an output of this shape from an input with `batches`
+/// batches.
 fn map(blocks: &Blocks, batches: usize, output: &Shape) -> IndexMap {
     let batches = batches as i64;
     let mut coordinates = vec![Index::Axis(0).modulo(batches)];

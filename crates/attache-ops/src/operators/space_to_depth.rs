@@ -21,7 +21,7 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
 
 #[derive(Debug)]
 struct SpaceToDepth {
-    /// Height and width of a block.
+    /// The extent n of a block: its height and its width in the input.
     block: usize,
 }
 

@@ -17,7 +17,7 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
 
 #[derive(Debug)]
 struct SplitV {
-    /// Number of pieces.
+    /// Number of pieces, which is the number of outputs.
     count: usize,
 }
 

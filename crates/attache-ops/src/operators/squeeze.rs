@@ -25,7 +25,7 @@ fn parse(declaration: &Declaration<'_>) -> Parsed {
     Ok(Box::new(Squeeze { axes: axes.map(|axes| axes.iter().map(i64::from).collect()).unwrap_or_default() }))
 }
 
-/// The shape without the given axes, or without all axes of extent 1 where none is given.
+/// Returns the shape without the given axes, or without all axes of extent 1 where none is given.
 fn squeeze(shape: &Shape, axes: &[i64]) -> Result<Shape, OpError> {
     let mut dropped: Vec<bool> = shape.iter().map(|extent| axes.is_empty() && *extent == 1).collect();
     for axis in axes {

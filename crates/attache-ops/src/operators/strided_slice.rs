@@ -18,20 +18,23 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
 
 const INDEX: &[DataType] = &[DataType::Int32];
 
-/// The options: masks with one bit per entry of `begin`, `end` and `strides`.
+/// STRIDED_SLICE with its options. Bit i of a mask applies to entry i, which consists of the elements i of
+/// the inputs `begin`, `end` and `strides`.
 #[derive(Debug, Default)]
 struct StridedSlice {
-    /// Entries whose range starts at the first element in the direction of the stride.
+    /// Marks entries whose range starts at the first element in the direction of the stride, whatever `begin`
+    /// is.
     begin_mask: i32,
-    /// Entries whose range extends to the last element.
+    /// Marks entries whose range extends to the last element in the direction of the stride, whatever `end`
+    /// is.
     end_mask: i32,
-    /// The entry that stands for all axes without an entry of their own.
+    /// Marks the entry that stands for all axes without an entry of their own, the ellipsis.
     ellipsis_mask: i32,
-    /// Entries that insert an axis of extent 1.
+    /// Marks entries that insert an axis of extent 1.
     new_axis_mask: i32,
-    /// Entries that select one element and remove the axis.
+    /// Marks entries that select one element and remove the axis.
     shrink_axis_mask: i32,
-    /// Whether `end` is relative to `begin`.
+    /// Whether the elements of `end` are offsets from those of `begin`.
     offset: bool,
 }
 
@@ -48,7 +51,7 @@ fn parse(declaration: &Declaration<'_>) -> Parsed {
     }))
 }
 
-/// The values of the inputs `begin`, `end` and `strides`.
+/// The elements of the inputs `begin`, `end` and `strides`.
 struct Entries {
     begin: Vec<i64>,
     end: Vec<i64>,
@@ -87,7 +90,8 @@ fn bit(mask: i32, entry: usize) -> bool {
 }
 
 impl StridedSlice {
-    /// The slice of an input of this shape. An entry is the first that applies of ellipsis, new axis and single index.
+    /// Plans the slice of an input of this shape. An entry that several masks mark is an ellipsis first, else
+    /// a new axis, else a single index.
     fn plan(&self, shape: &Shape, entries: &Entries) -> Result<Plan, OpError> {
         let count = entries.begin.len();
         if entries.end.len() != count || entries.strides.len() != count {
@@ -127,8 +131,9 @@ impl StridedSlice {
         Ok(Plan { ranges, output: output.into() })
     }
 
-    /// The range on an axis that the begin, end and stride with index `entry` select. Negative positions count from the
-    /// end. Positions are clamped to the axis, except on a shrunk axis, where a position outside is an error.
+    /// Returns the range that entry `entry` selects on an axis of `extent` elements. Negative positions count
+    /// from the end of the axis. Positions are clamped to the axis, except where the entry removes the axis:
+    /// there a position outside is an error.
     fn range(&self, extent: usize, entry: usize, entries: &Entries) -> Result<Range, OpError> {
         let (begin, end, stride) = (entries.begin[entry], entries.end[entry], entries.strides[entry]);
         let extent = extent as i64;

@@ -19,7 +19,7 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
 #[derive(Debug)]
 struct Tile;
 
-/// The number of repetitions along each axis.
+/// Returns the number of repetitions along each axis, from the elements of the second input.
 fn multiples(shape: &Shape, values: &[i64]) -> Result<Vec<usize>, OpError> {
     let multiples = Shape::from_signed(values).filter(|multiples| multiples.rank() == shape.rank());
     let wrong = || OpError::invalid(format!("multiples {values:?} for an input of shape {shape}"));

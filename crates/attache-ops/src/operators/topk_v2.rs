@@ -1,4 +1,5 @@
-//! TOPK_V2: the largest elements of the last axis in descending order, the first of equals first, and their indices.
+//! TOPK_V2: the largest elements along the last axis in descending order, and their indices. Of equal
+//! elements the one with the lowest index comes first.
 
 use std::cmp::Ordering;
 
@@ -21,7 +22,8 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
 const TYPES: [DataType; 6] =
     [DataType::Float32, DataType::Int32, DataType::Int64, DataType::Int8, DataType::UInt8, DataType::Int16];
 
-/// Inputs: elements and their requested number. Outputs: elements and indices.
+/// TOPK_V2, which has no attributes. Inputs: elements, and the number of elements to select. Outputs: the
+/// selected elements and their indices.
 #[derive(Debug)]
 struct TopKV2;
 
@@ -32,7 +34,7 @@ fn parse(declaration: &Declaration<'_>) -> Parsed {
     }
 }
 
-/// The shape of both outputs.
+/// Returns the shape of both outputs, from the input's shape and the requested number of elements.
 fn output(shape: &Shape, count: &[i64]) -> Result<Shape, OpError> {
     let (mut extents, count) = (shape.to_vec(), single(count)?);
     let wrong = || OpError::invalid(format!("{count} elements of the last axis of {shape}"));
@@ -41,7 +43,8 @@ fn output(shape: &Shape, count: &[i64]) -> Result<Shape, OpError> {
     Ok(extents.into())
 }
 
-/// The first `count` elements of each row by `order`, and their indices.
+/// Calls `write` for the first `count` elements of each row in the order `order`, with the position in the
+/// output, the element, and its index in the row. Rows have `depth` elements.
 fn first<T: Copy>(
     input: &[T],
     depth: usize,
@@ -64,12 +67,13 @@ fn first<T: Copy>(
     }
 }
 
-/// Descending order; zeros of both signs are equal, and NaN is larger than any number.
+/// Orders two floats so that the larger one comes first. Zeros of both signs are equal. NaN is larger than
+/// any number, or smaller if its sign bit is set.
 fn descending(a: &f32, b: &f32) -> Ordering {
     (b + 0.0).total_cmp(&(a + 0.0))
 }
 
-/// Writes both outputs.
+/// Selects the elements of `$input`, which are of type `$type`, and writes both outputs.
 macro_rules! run {
     ($type:ty, $input:expr, $outputs:expr, $order:expr) => {{
         let [values, places] = $outputs;

@@ -18,7 +18,7 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
 #[derive(Debug)]
 struct Transpose;
 
-/// The view of the input with permuted axes.
+/// Returns the view of the input with permuted axes; fails where `permutation` does not name each axis once.
 fn view(shape: &Shape, permutation: &[i64]) -> Result<View, OpError> {
     let wrong = || OpError::invalid(format!("{permutation:?} does not permute the axes of {shape}"));
     let mut coordinates = vec![None; shape.rank()];

@@ -21,7 +21,8 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     parse,
 }];
 
-/// Inputs: the output's shape, filter `[output, height, width, channel]`, image and an optional bias.
+/// TRANSPOSE_CONV with its attributes. Inputs: the output's shape, filter `[output, height, width, channel]`,
+/// image and an optional bias.
 #[derive(Debug)]
 struct TransposeConv(TransposeConvolutionParameters);
 
@@ -36,7 +37,8 @@ fn parse(declaration: &Declaration<'_>) -> Parsed {
 }
 
 impl TransposeConv {
-    /// The convolution to an image of the shape given by the first input.
+    /// Returns the convolution to an image of the shape `wanted`, the elements of the first input. Fails
+    /// where the shapes do not fit.
     fn convolution(&self, wanted: &[i64], filter: &Shape, data: &Shape) -> Result<Convolution, OpError> {
         let (filter, data) = (image(1, filter)?, image(2, data)?);
         let output = Shape::from_signed(wanted).and_then(|shape| <[usize; 4]>::try_from(shape.extents()).ok());
@@ -49,13 +51,13 @@ impl TransposeConv {
     }
 }
 
-/// Indices of image, filter and bias.
+/// Indices of the inputs image, filter and bias.
 const OPERANDS: [usize; 3] = [2, 1, 3];
 
-/// The filter's axis of output channels.
+/// The filter's axis of output channels, along which it may have one scale each.
 const AXIS: usize = 0;
 
-/// Computes the convolution of 16-bit elements.
+/// Computes the convolution of 16-bit activations with 8-bit or 4-bit weights.
 fn eval_int16x8(eval: &mut Eval<'_>, convolution: &Convolution, activation: Activation) -> Result<(), OpError> {
     let (epilogue, filter, bias) = int16x8_parts(eval, OPERANDS, AXIS, activation)?;
     let (engine, input) = (Engine::new(eval.parallel), eval.input(OPERANDS[0])?.values()?);

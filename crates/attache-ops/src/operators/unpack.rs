@@ -18,9 +18,9 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
 
 #[derive(Debug)]
 struct Unpack {
-    /// The axis; negative axes count from the end.
+    /// The axis that is split and removed; negative axes count from the end.
     axis: i64,
-    /// The extent of the axis.
+    /// The extent of the axis, which is the number of outputs.
     count: usize,
 }
 

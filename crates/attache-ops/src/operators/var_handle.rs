@@ -9,7 +9,7 @@ use crate::{Code, Declaration, Definition, Facts, Operator, Parsed};
 pub(crate) static DEFINITIONS: &[Definition] =
     &[Definition { code: Code::Builtin(BuiltinOperator::VAR_HANDLE), versions: 1..=1, inputs: &[], parse }];
 
-/// The variable is identified by both names.
+/// VAR_HANDLE with its attributes: the container and the name that together identify the variable.
 #[derive(Debug)]
 struct VarHandle {
     container: String,

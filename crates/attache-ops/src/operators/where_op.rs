@@ -28,10 +28,10 @@ const TYPES: [DataType; 7] = [
 #[derive(Debug)]
 struct Where;
 
-/// The linear indices of the nonzero elements.
+/// Returns an iterator over the linear indices of the nonzero elements, in ascending order.
 fn places(data_type: DataType, bytes: &[u8]) -> impl Iterator<Item = usize> {
     let size = data_type.bits().map_or(1, |bits| bits / 8).max(1);
-    // Floats are zero whatever their sign.
+    // The sign bit is ignored, because -0 is zero as well.
     let sign = if data_type == DataType::Float32 { 0x80 } else { 0 };
     let is_zero = move |element: &[u8]| match element {
         [rest @ .., last] => rest.iter().all(|byte| *byte == 0) && last & !sign == 0,
@@ -40,7 +40,7 @@ fn places(data_type: DataType, bytes: &[u8]) -> impl Iterator<Item = usize> {
     bytes.chunks_exact(size).enumerate().filter(move |(_, element)| !is_zero(element)).map(|(place, _)| place)
 }
 
-/// The coordinates of a linear index in a nonempty shape.
+/// Writes the coordinates of the linear index `place` in a nonempty shape to `into`.
 fn coordinates(shape: &Shape, place: usize, into: &mut [i64]) {
     let mut rest = place;
     for (coordinate, extent) in into.iter_mut().zip(shape.iter()).rev() {

@@ -16,9 +16,9 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
 
 #[derive(Debug)]
 struct While {
-    /// Computes from the loop's values whether there is another step.
+    /// The subgraph that computes from the loop's values whether the body runs again.
     condition: Callee,
-    /// Computes the next values from the loop's values.
+    /// The subgraph that computes the next values from the loop's values.
     body: Callee,
     values: Vec<DataType>,
 }
@@ -34,9 +34,9 @@ fn parse(declaration: &Declaration<'_>) -> Parsed {
 }
 
 impl While {
-    /// The initial shapes that no step changes, whatever the number of steps. A shape that changes may change others at
-    /// the next step, so inference of the body is repeated with the remaining known shapes until it reaches a fixed
-    /// point.
+    /// Returns the initial shapes that no iteration changes, whatever the number of iterations; `None` for
+    /// the others. A shape that changes may change others in the next iteration, so inference of the body is
+    /// repeated with the remaining known shapes until it reaches a fixed point.
     fn steady(&self, mut shapes: Vec<Option<Shape>>) -> Vec<Option<Shape>> {
         loop {
             let before = shapes.clone();
@@ -50,14 +50,16 @@ impl While {
     }
 }
 
-/// The values of a loop as inputs of a subgraph.
+/// Returns the current values of the loop as inputs of a subgraph, with the types and quantization parameters
+/// of the initial inputs `like`.
 fn as_inputs<'a>(values: &'a [(Shape, Vec<u8>)], like: &[TensorRef<'a>]) -> Vec<TensorRef<'a>> {
     let pairs = values.iter().zip(like);
     pairs.map(|((shape, bytes), like)| TensorRef { shape, bytes, is_constant: false, ..*like }).collect()
 }
 
 impl Operator for While {
-    /// The shapes are those after the last step, which are known where no step changes them.
+    /// Infers the types and shapes of the outputs, which are the values after the last iteration. A shape is
+    /// known where no iteration changes it.
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
         let inputs = inputs.from(0);
         self.condition.check_inputs(inputs)?;
@@ -91,7 +93,7 @@ impl Operator for While {
         outputs.try_for_each(|(index, (shape, bytes))| deliver(eval, index, shape, &bytes))
     }
 
-    /// The subgraphs may assign variables.
+    /// True, because the subgraphs may assign variables.
     fn has_side_effects(&self) -> bool {
         true
     }

@@ -1,8 +1,8 @@
-//! Shared by SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND: blocks of the spatial axes that are moved to and from the batch
-//! axis.
+//! Shared by SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND: the parameters, and the copy between the positions
+//! within blocks of the spatial axes and the batch axis. Independent of both operators.
 //!
-//! With blocks of `b₁ × … × bₘ` and N batches, offset `(i₁, …, iₘ)` within a block of batch `n` becomes batch
-//! `((i₁ × b₂ + i₂) × … ) × N + n`. Independent of both operators.
+//! With blocks of `b₁ × … × bₘ` elements and N batches before the blocks are moved to the batch axis, offset
+//! `(i₁, …, iₘ)` within a block of batch `n` becomes batch `((i₁ × b₂ + i₂) × … ) × N + n`.
 
 use attache_base::{Shape, strides};
 use attache_gpu_ir::{Index, IndexMap};
@@ -11,17 +11,21 @@ use attache_graph::{OpError, TensorRef};
 use crate::Facts;
 use crate::shared::support::{elements, elements_mut, narrow, with_element};
 
-/// Block extents, and for each axis the number of elements that are padded or cropped before and after.
+/// The parameters of both operators: the extents of a block, and the margins that are padded or cropped.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Blocks {
+    /// Extents of a block along each blocked axis.
     pub(crate) extents: Vec<usize>,
+    /// For each blocked axis, the numbers of elements that are padded or cropped before and after.
     pub(crate) margins: Vec<[usize; 2]>,
-    /// Product of the extents.
+    /// Number of elements of a block: the product of its extents.
     pub(crate) count: usize,
 }
 
 impl Blocks {
-    /// The blocks given by the values of the second and the third input, for an input of this shape.
+    /// Returns the parameters from the values of the second input (`extents`) and the third (`margins`, as
+    /// pairs), for an input of this shape. An error where they are negative, do not match the shape, or a
+    /// block is empty or too large.
     pub(crate) fn new(shape: &Shape, extents: &[i64], margins: &[i64]) -> Result<Self, OpError> {
         let wrong =
             || OpError::invalid(format!("blocks of {extents:?} with {margins:?} for an input of shape {shape}"));
@@ -36,27 +40,30 @@ impl Blocks {
         Ok(Self { extents: extents.to_vec(), margins, count })
     }
 
-    /// Strides of the offset within a block along each axis, in units of N batches.
+    /// Returns by how much the batch index grows with the offset within a block along each axis, in units of
+    /// N batches.
     pub(crate) fn steps(&self) -> Vec<usize> {
         strides(&self.extents)
     }
 }
 
-/// The blocks, if both extents and margins are constant. Inputs: elements, block extents and margins.
+/// Returns the parameters if both block extents and margins are constant and the input's shape is known, else
+/// `None`. The operators' inputs are elements, block extents and margins.
 pub(crate) fn known(inputs: Facts<'_>) -> Result<Option<Blocks>, OpError> {
     let values = (inputs.integers(1)?, inputs.integers(2)?);
     let (Some(shape), (Some(extents), Some(margins))) = (&inputs.fact(0).shape, values) else { return Ok(None) };
     Blocks::new(shape, &extents, &margins).map(Some)
 }
 
-/// The index map of an output of this shape with these leading coordinates; the remaining axes are unchanged.
+/// Returns the index map of an output of this shape with these leading coordinates; the coordinates of the
+/// remaining axes are unchanged. `fill` is the value outside of the input.
 pub(crate) fn map(output: &Shape, mut coordinates: Vec<Index>, fill: Option<f32>) -> IndexMap {
     coordinates.extend((coordinates.len()..output.rank()).map(Index::Axis));
     IndexMap { output: output.to_vec(), coordinates, fill }
 }
 
-/// Copies the input through the index map, with `fill` outside of the input. The first `blocked` axes are mapped, the
-/// others are unchanged.
+/// Copies the input to the output through the index map, with `fill` where a coordinate is outside of the
+/// input. The map changes the coordinates of the first `blocked` axes only.
 pub(crate) fn copy(
     map: &IndexMap,
     blocked: usize,

@@ -1,5 +1,5 @@
-//! A subgraph that an operator calls: its inputs and outputs, and the shapes it infers. Independent of operators and of
-//! how subgraphs are run.
+//! Shared by the operators that call subgraphs of the model (IF, WHILE, CALL_ONCE): checks of a called
+//! subgraph, and its inferred output shapes. Independent of how subgraphs are run.
 
 use attache_base::{DataType, Shape};
 use attache_graph::{Eval, Fact, OpError, TensorRef};
@@ -7,11 +7,13 @@ use attache_graph::{Eval, Fact, OpError, TensorRef};
 use crate::Declaration;
 use crate::subgraphs::Callees;
 
-/// A subgraph that an operator calls.
+/// A subgraph that an operator calls, with the types of its inputs and outputs.
 pub(crate) struct Callee {
-    /// Its index, which is valid.
+    /// Index of the subgraph in the model, which is valid.
     pub(crate) index: usize,
+    /// Types of the subgraph's inputs.
     inputs: Vec<DataType>,
+    /// Types of the subgraph's outputs.
     outputs: Vec<DataType>,
     callees: Callees,
 }
@@ -24,8 +26,9 @@ impl std::fmt::Debug for Callee {
 }
 
 impl Callee {
-    /// The subgraph with this index. An error unless it has the requested numbers of inputs and outputs, so that its
-    /// stored types are never more than those of the operator itself.
+    /// Returns the subgraph with this index. An error unless the subgraph exists and has the numbers of
+    /// inputs and outputs in `counts`. Callers derive these from the operator's own tensors, which bounds the
+    /// memory for the types.
     pub(crate) fn new(declaration: &Declaration<'_>, index: i32, counts: (usize, usize)) -> Result<Self, OpError> {
         let subgraphs = declaration.callees.model().subgraphs();
         let found = usize::try_from(index).ok().and_then(|index| Some((index, subgraphs.get(index)?)));
@@ -45,12 +48,13 @@ impl Callee {
         Ok(Self { index, inputs: types(&subgraph.inputs), outputs: types(&subgraph.outputs), callees })
     }
 
-    /// The output shapes for these input shapes, as far as they are known before it runs.
+    /// Returns the subgraph's output shapes for these input shapes; `None` for a shape that is known only at
+    /// run time.
     pub(crate) fn shapes(&self, inputs: &[Option<Shape>]) -> Vec<Option<Shape>> {
         self.callees.shapes(self.index, inputs)
     }
 
-    /// An error unless all inputs are present and have the types of the subgraph's inputs.
+    /// Checks that all inputs of the operator are present and have the types of the subgraph's inputs.
     pub(crate) fn check_inputs(&self, inputs: &[Option<&Fact>]) -> Result<(), OpError> {
         for (index, (input, data_type)) in inputs.iter().zip(&self.inputs).enumerate() {
             let input = input
@@ -60,12 +64,13 @@ impl Callee {
         Ok(())
     }
 
-    /// An error unless the subgraph's outputs have these types.
+    /// Checks that the subgraph's outputs have these types.
     pub(crate) fn check_outputs(&self, expected: &[DataType]) -> Result<(), OpError> {
         let mut pairs = self.outputs.iter().zip(expected).enumerate();
         pairs.try_for_each(|(index, (actual, expected))| self.same_type("output", index, *actual, *expected))
     }
 
+    /// Checks that an input or output (`what`) of the subgraph has the expected type.
     fn same_type(&self, what: &str, index: usize, actual: DataType, expected: DataType) -> Result<(), OpError> {
         if actual == expected {
             return Ok(());
@@ -75,12 +80,13 @@ impl Callee {
     }
 }
 
-/// The known shapes of inputs.
+/// Returns the shapes of inputs; `None` for an input that is missing or of unknown shape.
 pub(crate) fn shapes_of(inputs: &[Option<&Fact>]) -> Vec<Option<Shape>> {
     inputs.iter().map(|input| input.and_then(|input| input.shape.clone())).collect()
 }
 
-/// Sets the value of an output. Where the output is already allocated, the value must have the inferred shape.
+/// Sets the shape and bytes of output `index`. An error where the output is already allocated for another
+/// shape.
 pub(crate) fn deliver(eval: &mut Eval<'_>, index: usize, shape: Shape, bytes: &[u8]) -> Result<(), OpError> {
     let Some(output) = eval.outputs.get_mut(index) else { return eval.host.set_output(index, shape, bytes) };
     if *output.shape != shape || output.bytes.len() != bytes.len() {
@@ -91,17 +97,17 @@ pub(crate) fn deliver(eval: &mut Eval<'_>, index: usize, shape: Shape, bytes: &[
     Ok(())
 }
 
-/// The types of an operator's outputs, as stated by the file.
+/// Returns the types of an operator's outputs, as the model file states them.
 pub(crate) fn stated_types(declaration: &Declaration<'_>) -> Vec<DataType> {
     declaration.outputs.iter().map(|output| output.data_type).collect()
 }
 
-/// The inputs from `first` on, all of which are required.
+/// Returns the operator's inputs from index `first` on. An error where one is missing.
 pub(crate) fn arguments<'a>(eval: &Eval<'a>, first: usize) -> Result<Vec<TensorRef<'a>>, OpError> {
     (first..eval.inputs.len()).map(|index| eval.input(index)).collect()
 }
 
-/// The single boolean of a condition.
+/// Returns the boolean of a condition, given its bytes. An error unless it has exactly one element.
 pub(crate) fn truth(bytes: &[u8]) -> Result<bool, OpError> {
     match bytes {
         [byte] => Ok(*byte != 0),

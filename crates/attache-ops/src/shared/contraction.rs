@@ -1,8 +1,9 @@
-//! Quantized convolutions and matrix products: valid combinations of types, requantization of sums, and convolutions of
-//! any kind of window.
+//! Shared by the quantized convolutions and matrix products: which combinations of element types are valid,
+//! the requantization of sums, and evaluation and lowering of convolutions of any kind of window.
 //!
-//! There are three kinds: bytes times bytes, 16-bit activations times 8-bit weights with 64-bit sums, and floats that
-//! are quantized at run time ("dynamic range"). Source: TensorFlow Lite's reference kernels.
+//! There are three quantized arithmetics: 8-bit activations times 8-bit (or 4-bit) weights; 16-bit
+//! activations times such weights, with 64-bit sums; and float activations that are quantized at run time
+//! ("dynamic range"). Source: TensorFlow Lite's reference kernels.
 
 mod exact;
 mod int16x8_exact;
@@ -38,21 +39,22 @@ pub(crate) use primitive::check_reach;
 pub(crate) use primitive::contract;
 pub(crate) use view::round_twice;
 
-/// The arithmetic selected by the operand types.
+/// The arithmetic of a convolution or matrix product, selected by the types of activations and weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arithmetic {
-    /// Floats throughout.
+    /// Float activations and float weights.
     Float,
-    /// 8-bit activations, 8- or 4-bit weights.
+    /// 8-bit activations with 8-bit or 4-bit weights, and 32-bit sums.
     Bytes,
-    /// 16-bit activations, 8- or 4-bit weights.
+    /// 16-bit activations with 8-bit or 4-bit weights, and 64-bit sums.
     Wide,
-    /// Float activations, 8- or 4-bit weights.
+    /// Float activations, which are quantized to 8 bits at run time, with 8-bit or 4-bit weights.
     Dynamic,
 }
 
 impl Arithmetic {
-    /// The arithmetic of activations and weights of these types.
+    /// Returns the arithmetic for activations and weights of these types; an error for an unsupported
+    /// combination.
     pub(crate) fn of(activations: DataType, weights: DataType) -> Result<Self, OpError> {
         match (activations, weights) {
             (DataType::Float32, DataType::Float32) => Ok(Self::Float),
@@ -63,8 +65,9 @@ impl Arithmetic {
         }
     }
 
-    /// The arithmetic of an operator's inputs; `operands` are the indices of activations, weights and bias. An error
-    /// where types or scales do not match. Weights with several scales have them along `axis`.
+    /// Returns the arithmetic of an operator's inputs, and the type of the activations. `operands` are the
+    /// input indices of activations, weights and bias. An error where types or scales do not match. Weights
+    /// with several scales must have them along `axis`.
     pub(crate) fn check(inputs: Facts<'_>, operands: [usize; 3], axis: usize) -> Result<(Self, DataType), OpError> {
         let (activations, weights) = (inputs.fact(operands[0]), inputs.fact(operands[1]));
         let arithmetic = Self::of(activations.data_type, weights.data_type)?;
@@ -87,15 +90,17 @@ impl Arithmetic {
     }
 }
 
-/// The scales of weights, one or one for each output, and their single zero point.
+/// The scales of weights (one, or one for each output channel), and their single zero point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct WeightScales<'a> {
+    /// One scale, or one for each output channel.
     pub(crate) scales: &'a [f32],
     pub(crate) zero_point: i32,
 }
 
 impl<'a> WeightScales<'a> {
-    /// The scales of weights; an error unless there is one, or one for each output along `axis`.
+    /// Returns the scales of weights; an error unless there is one, or one for each output channel along
+    /// `axis`. `outputs` is the number of output channels, where it is known.
     pub(crate) fn new(
         data_type: DataType,
         quantization: Option<&'a Quantization>,
@@ -121,12 +126,13 @@ impl<'a> WeightScales<'a> {
         }
     }
 
-    /// The scales of a tensor.
+    /// Returns the scales of a tensor of weights whose output channels are along `axis`.
     pub(crate) fn of(weights: &TensorRef<'a>, axis: usize) -> Result<Self, OpError> {
         Self::new(weights.data_type, weights.quantization, axis, weights.shape.get(axis).copied())
     }
 
-    /// The same scales; an error for signed weights with a zero point other than 0, which the kernels do not implement.
+    /// Returns these scales; an error for signed weights with a zero point other than 0, which the kernels do
+    /// not implement.
     pub(crate) fn symmetric(self, data_type: DataType) -> Result<Self, OpError> {
         match data_type {
             DataType::UInt8 => Ok(self),
@@ -136,7 +142,8 @@ impl<'a> WeightScales<'a> {
     }
 }
 
-/// The bytes of weights. 4-bit weights are unpacked; the first of two is in the lower half of a byte.
+/// Returns weights as one byte each. 4-bit weights are unpacked; the first of two is in the lower half of a
+/// byte.
 pub(crate) fn weight_bytes<'a>(weights: &TensorRef<'a>) -> Cow<'a, [u8]> {
     if weights.data_type != DataType::Int4 {
         return Cow::Borrowed(weights.bytes);
@@ -144,21 +151,23 @@ pub(crate) fn weight_bytes<'a>(weights: &TensorRef<'a>) -> Cow<'a, [u8]> {
     unpack_nibbles(weights.bytes, weights.shape.elements()).into_iter().map(|nibble| nibble as u8).collect()
 }
 
-/// The quantized zero of a type.
+/// Returns the description of a zero point for kernels: whether the elements are signed, and the zero point.
 fn zero(data_type: DataType, point: i32) -> Zero {
     Zero { signed: data_type != DataType::UInt8, point }
 }
 
-/// Scales and bounds that requantize the sums of products of quantized elements.
+/// The quantization parameters and bounds with which sums of products of quantized elements are requantized
+/// to the output.
 pub(crate) struct RequantizationParameters<'a> {
     data_type: DataType,
     input: QuantizationParameters,
     weights: WeightScales<'a>,
     output: QuantizationParameters,
+    /// The smallest and the largest element of the output, as limited by its type and the fused activation.
     bounds: (i32, i32),
 }
 
-/// The precision in which the scales of activations and weights are multiplied.
+/// The floating-point precision in which the scales of activations and weights are multiplied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ScalePrecision {
     Single,
@@ -166,15 +175,16 @@ pub(crate) enum ScalePrecision {
 }
 
 impl ScalePrecision {
-    /// The precision for a convolution with activations of this type. `UINT8` kernels predate the multiplication in
-    /// double precision and use single precision.
+    /// Returns the precision for a convolution with activations of this type. TensorFlow Lite's `UINT8`
+    /// kernels predate the multiplication in double precision and use single precision.
     pub(crate) fn of(activations: DataType) -> Self {
         if activations == DataType::UInt8 { ScalePrecision::Single } else { ScalePrecision::Double }
     }
 }
 
 impl<'a> RequantizationParameters<'a> {
-    /// The scheme of these tensors with a fused activation.
+    /// Returns the requantization for these tensors and a fused activation. An error where quantization
+    /// parameters are missing or invalid, or where the activation lets no value through.
     pub(crate) fn new(
         input: &TensorRef<'a>,
         weights: WeightScales<'a>,
@@ -200,17 +210,18 @@ impl<'a> RequantizationParameters<'a> {
         Ok(Self { data_type: input.0, input: from, weights, output: to, bounds })
     }
 
-    /// The quantized zero of the input.
+    /// Returns the zero point of the input and whether its elements are signed, as kernels take them.
     pub(crate) fn input(&self) -> Zero {
         zero(self.data_type, self.input.zero_point)
     }
 
-    /// The weights as an operand.
+    /// Returns the weights' bytes with their zero point, as kernels take them.
     pub(crate) fn weights<'b>(&self, bytes: &'b [u8]) -> Operand<'b> {
         Operand { bytes, zero: zero(self.data_type, self.weights.zero_point) }
     }
 
-    /// The requantization factors of sums: one, or one for each output.
+    /// Returns the factors by which sums are multiplied to requantize them: one, or one for each output
+    /// channel. `product` is the precision in which scales are multiplied.
     fn factors(&self, product: ScalePrecision) -> Vec<Multiplier> {
         let (input, output) = (self.input.scale, f64::from(self.output.scale));
         let factor = |weight: &f32| match product {
@@ -220,12 +231,13 @@ impl<'a> RequantizationParameters<'a> {
         self.weights.scales.iter().map(|weight| Multiplier::new(factor(weight))).collect()
     }
 
-    /// The stage that requantizes sums to bytes.
+    /// Returns the GEMM epilogue that requantizes 32-bit sums of `outputs` output channels to 8-bit elements.
     pub(crate) fn requantize(&self, outputs: usize, rounding: Rounding, product: ScalePrecision) -> Requantize {
         Requantize::new(&self.factors(product), outputs, rounding, self.output.zero_point, self.bounds)
     }
 
-    /// The stage that requantizes sums to 16-bit elements.
+    /// Returns the GEMM epilogue that requantizes 64-bit sums to 16-bit elements. An error unless the zero
+    /// points of input and output are 0.
     pub(crate) fn int16x8(
         &self,
         rounding: Int16x8Rounding,
@@ -237,13 +249,13 @@ impl<'a> RequantizationParameters<'a> {
         Ok(Int16x8Epilogue { factors: self.factors(product), rounding, zero_point: 0, bounds: self.bounds })
     }
 
-    /// The zero point of the weights.
+    /// Returns the zero point of the weights.
     pub(crate) fn weight_zero_point(&self) -> i32 {
         self.weights.zero_point
     }
 }
 
-/// Emits a convolution of quantized elements and returns its result.
+/// Emits a convolution of quantized elements, stored as 8-bit or 16-bit integers, and returns its result.
 pub(crate) fn lower_stored<'a>(
     lowering: &mut Lowering<'a>,
     convolution: &Convolution,
@@ -257,17 +269,18 @@ pub(crate) fn lower_stored<'a>(
     lower(lowering, convolution, layout, activation)
 }
 
-/// A bias of 32-bit integers.
+/// Returns the elements of an optional bias of 32-bit integers; an error where it has another type.
 pub(crate) fn narrow_bias(bias: Option<TensorRef<'_>>) -> Result<Option<&[i32]>, OpError> {
     bias.map(|bias| bias.values()).transpose()
 }
 
-/// A bias of 32- or 64-bit integers.
+/// Returns the elements of an optional bias of 32-bit or 64-bit integers; an error where it has another type.
 pub(crate) fn int16x8_bias(bias: Option<TensorRef<'_>>) -> Result<Option<Vec<i64>>, OpError> {
     bias.map(|bias| bias.integers()).transpose()
 }
 
-/// Calls `work` with the result of `make`, which is cached from run to run where all weights are constant.
+/// Calls `work` with the result of `make`, which is cached from run to run where all of `weights` are
+/// constant.
 pub(crate) fn with_kept<P: Any + Send>(
     cache: &mut Cache,
     weights: &[Option<TensorRef<'_>>],
@@ -278,15 +291,19 @@ pub(crate) fn with_kept<P: Any + Send>(
     if is_constant { work(cache.get_or_make(make)) } else { work(&make()) }
 }
 
-/// Floats quantized to signed bytes, with a scale and a zero point for each row of a given number of elements.
+/// Rows of floats quantized to signed bytes at run time.
 pub(crate) struct Quantized {
+    /// The quantized elements of all rows, as signed bytes.
     pub(crate) bytes: Vec<u8>,
+    /// The scale of each row.
     pub(crate) scales: Vec<f32>,
+    /// The zero point of each row; 0 for symmetric quantization.
     pub(crate) zero_points: Vec<i32>,
 }
 
 impl Quantized {
-    /// Quantizes the rows of `values`.
+    /// Quantizes rows of `row` elements each, with a scale for each row: symmetrically with the zero point 0,
+    /// or asymmetrically with a zero point for each row.
     pub(crate) fn new(values: &[f32], row: usize, is_symmetric: bool) -> Self {
         let row = row.max(1);
         let mut quantized = Self { bytes: vec![0; values.len()], scales: Vec::new(), zero_points: Vec::new() };
@@ -302,10 +319,12 @@ impl Quantized {
     }
 }
 
-/// The packed weights of any kind of convolution.
+/// Packed weights of integer convolutions: ordinary, depthwise or transposed ones.
 pub(crate) trait Packed: Any + Send {
+    /// Packs filter and bias for an instruction set and for inputs with the zero point `input`.
     fn pack(isa: Isa, convolution: &Convolution, filter: Operand<'_>, bias: Option<&[i32]>, input: Zero) -> Self;
 
+    /// Computes the convolution of `input`; `epilogue` converts the sums to elements of the output.
     fn run<F: GemmEpilogue>(
         &self,
         engine: Engine<'_>,
@@ -346,8 +365,9 @@ macro_rules! packed {
 packed!(PackedIntegerFilter by convolve, PackedIntegerDepthwise by depthwise,
     PackedIntegerTransposeFilter by transpose_convolve);
 
-/// Computes a convolution of bytes. `operands` are the indices of image, filter and bias; the filter's scales are along
-/// `axis`.
+/// Computes a convolution of 8-bit elements on the CPU, as output 0. `operands` are the input indices of
+/// image, filter and bias; `axis` is the filter's axis of output channels, along which it may have several
+/// scales.
 pub(crate) fn eval_bytes<P: Packed>(
     eval: &mut Eval<'_>,
     convolution: &Convolution,
@@ -373,9 +393,9 @@ pub(crate) fn eval_bytes<P: Packed>(
     Ok(())
 }
 
-/// Computes a convolution of floats with quantized weights. Each image is quantized to bytes: symmetrically where
-/// `is_symmetric` is set and the filter has one scale, else with a zero point. `operands` and `axis` are those of
-/// [`eval_bytes`].
+/// Computes a convolution of floats with quantized weights on the CPU, as output 0. Each image is quantized
+/// to bytes: symmetrically where `is_symmetric` is set and the filter has one scale, else with a zero point.
+/// `operands` and `axis` are as in [`eval_bytes`].
 pub(crate) fn eval_dynamic<P: Packed>(
     eval: &mut Eval<'_>,
     convolution: &Convolution,
@@ -412,11 +432,11 @@ pub(crate) fn eval_dynamic<P: Packed>(
     Ok(())
 }
 
-/// The requantization stage, the filter and the bias of a convolution of 16-bit elements.
+/// The epilogue, the filter (one byte per weight) and the bias of a convolution of 16-bit elements.
 pub(crate) type Int16x8Parts<'a> = (Int16x8Epilogue, Cow<'a, [u8]>, Option<Vec<i64>>);
 
-/// The operands of a convolution of 16-bit elements other than its image. `operands` and `axis` are those of
-/// [`eval_bytes`].
+/// Returns the epilogue, the filter and the bias of a convolution of 16-bit elements on the CPU. `operands`
+/// and `axis` are as in [`eval_bytes`].
 pub(crate) fn int16x8_parts<'a>(
     eval: &Eval<'a>,
     operands: [usize; 3],

@@ -1,4 +1,5 @@
-//! Shared by the convolutions: attributes, checks of operands, packed weights on the CPU and operands on a device.
+//! Shared by the convolution operators: attributes, checks of operands, packed weights and working memory on
+//! the CPU, and lowering to a device's convolution.
 
 use std::any::Any;
 
@@ -14,7 +15,7 @@ use crate::shared::fused;
 use crate::shared::support::{countable, product};
 use crate::shared::working::{converted, of_weights, packed};
 
-/// Attributes of a convolution; pairs are `[vertical, horizontal]`.
+/// Attributes of a convolution operator; pairs are `[vertical, horizontal]`.
 #[derive(Debug)]
 pub(crate) struct ConvolutionParameters {
     pub(crate) padding: Padding,
@@ -24,8 +25,8 @@ pub(crate) struct ConvolutionParameters {
 }
 
 impl ConvolutionParameters {
-    /// The convolution of `[batch, height, width, channel]` with a kernel of these extents and this number of output
-    /// channels.
+    /// Returns the parameters of the convolution of `[batch, height, width, channel]` with a kernel of height
+    /// and width `kernel`, `outputs` output channels and `groups` groups. An error where [`windows`] fails.
     pub(crate) fn convolution(
         &self,
         [batches, height, width, channels]: [usize; 4],
@@ -48,7 +49,7 @@ impl ConvolutionParameters {
     }
 }
 
-/// Attributes of a transposed convolution; pairs are `[vertical, horizontal]`.
+/// Attributes of a transposed convolution operator; pairs are `[vertical, horizontal]`.
 #[derive(Debug)]
 pub(crate) struct TransposeConvolutionParameters {
     pub(crate) padding: Padding,
@@ -57,7 +58,9 @@ pub(crate) struct TransposeConvolutionParameters {
 }
 
 impl TransposeConvolutionParameters {
-    /// The transposed convolution that turns `data` into an image whose height and width are `output`.
+    /// Returns the parameters of the transposed convolution that turns `data`
+    /// (`[batch, height, width, channel]`) into images of height and width `output`, with a filter of extents
+    /// `[output channel, height, width, channel]`. An error where the extents do not match.
     pub(crate) fn convolution(
         &self,
         data: [usize; 4],
@@ -84,7 +87,8 @@ impl TransposeConvolutionParameters {
         })
     }
 
-    /// Computes the convolution. `operands` are the indices of image, filter and bias.
+    /// Computes the transposed convolution of floats on the CPU, as output 0. `operands` are the input
+    /// indices of image, filter and bias.
     pub(crate) fn eval(
         &self,
         eval: &mut Eval<'_>,
@@ -103,7 +107,7 @@ impl TransposeConvolutionParameters {
         Ok(())
     }
 
-    /// Emits the convolution.
+    /// Emits the transposed convolution of floats, with bias and activation, as output 0.
     pub(crate) fn lower(
         &self,
         lowering: &mut Lowering<'_>,
@@ -117,7 +121,8 @@ impl TransposeConvolutionParameters {
     }
 }
 
-/// The window extents along the height and the width of an image.
+/// Returns the number of window positions and the padding along the height and the width of an image. An
+/// error where a kernel extent, stride or dilation is 0, or where a product of them overflows.
 pub(crate) fn windows(
     padding: Padding,
     image: [usize; 2],
@@ -132,9 +137,9 @@ pub(crate) fn windows(
     Ok([axis(0)?, axis(1)?])
 }
 
-/// The number of elements that a transposed convolution from `input` to `output` elements crops at the start. It is the
-/// transpose of the convolution from `output` to `input` elements with this padding. Source: TensorFlow Lite's
-/// `TRANSPOSE_CONV`.
+/// Returns the number of elements that a transposed convolution from `input` to `output` elements crops at
+/// the start of an axis. It is the transpose of the convolution from `output` to `input` elements with this
+/// padding; an error where there is no such convolution. Source: TensorFlow Lite's `TRANSPOSE_CONV`.
 pub(crate) fn transposed_before(
     padding: Padding,
     input: usize,
@@ -152,15 +157,16 @@ pub(crate) fn transposed_before(
     }
 }
 
-/// Multiply-adds of a convolution with this number of `[vertical, horizontal]` window positions: the output's pixels,
-/// or the input's for a transposed convolution.
+/// Returns the number of multiply-adds of a convolution. `places` are the window positions
+/// `[vertical, horizontal]`: the output's height and width, or the input's for a transposed convolution.
 pub(crate) fn multiply_adds(places: [usize; 2], convolution: &Convolution) -> u64 {
     let Convolution { batches, input: [.., channels], output: [.., outputs], kernel, groups, .. } = *convolution;
     let depth = channels.checked_div(groups).unwrap_or(0);
     product(&[batches, places[0], places[1], kernel[0], kernel[1], depth, outputs])
 }
 
-/// Working memory of a convolution of `[image, filter]`: packed weights, and a converted copy of the image.
+/// Returns an upper bound of the CPU working memory of a convolution, in bytes: packed weights, and a
+/// converted copy of the image. `facts` are those of image and filter.
 pub(crate) fn working_memory(facts: [&Fact; 2], convolution: &Convolution) -> WorkingMemory {
     let [image, filter] = facts;
     let Convolution { input: [.., channels], output: [.., outputs], kernel, groups, .. } = *convolution;
@@ -171,8 +177,9 @@ pub(crate) fn working_memory(facts: [&Fact; 2], convolution: &Convolution) -> Wo
     WorkingMemory { scratch: memory.scratch.saturating_add(image), ..memory }
 }
 
-/// Working memory of a transposed convolution: the packed weights, as one matrix for each residue of output positions
-/// modulo the strides, each with its part of the filter's taps; and the 32-bit sums of quantized outputs.
+/// Returns an upper bound of the CPU working memory of a transposed convolution, in bytes: the packed
+/// weights, as one matrix for each residue of output positions modulo the strides, each with its part of the
+/// filter's taps; a converted copy of the image; and the 32-bit sums of quantized outputs.
 pub(crate) fn transposed_memory(facts: [&Fact; 2], convolution: &Convolution) -> WorkingMemory {
     let Convolution { input: [.., channels], output: [.., outputs], kernel, strides, .. } = *convolution;
     let phases = [0, 1].map(|axis| kernel[axis].min(strides[axis]).min(convolution.output[axis]));
@@ -185,7 +192,8 @@ pub(crate) fn transposed_memory(facts: [&Fact; 2], convolution: &Convolution) ->
     WorkingMemory { scratch: memory.scratch.saturating_add(both), ..memory }
 }
 
-/// The output's type and shape.
+/// Returns the convolution's only output as an operator infers it: its type, and its shape
+/// `[batch, height, width, channel]`. An error where the shape is too large.
 pub(crate) fn inferred(data_type: DataType, convolution: &Convolution) -> Result<Vec<Inferred>, OpError> {
     Ok(vec![Inferred::new(data_type, countable(shape(convolution))?)])
 }
@@ -195,7 +203,8 @@ fn shape(convolution: &Convolution) -> Shape {
     Shape::from([convolution.batches, height, width, channels])
 }
 
-/// An error unless the bias, where present, has one element for each output channel.
+/// Checks that the bias, where present and of known shape, has one element for each output channel. `index`
+/// is the bias' input index, for the error.
 pub(crate) fn check_bias(index: usize, bias: Option<&Fact>, outputs: usize) -> Result<(), OpError> {
     let Some(bias) = bias else { return Ok(()) };
     match &bias.shape {
@@ -206,22 +215,24 @@ pub(crate) fn check_bias(index: usize, bias: Option<&Fact>, outputs: usize) -> R
     }
 }
 
-/// Weights and bias of a float CPU kernel.
+/// Filter and bias of a float kernel on the CPU.
 pub(crate) struct Weights<'a> {
     pub(crate) filter: &'a [f32],
     pub(crate) bias: Option<&'a [f32]>,
+    /// Whether filter and bias are the same at every run.
     is_constant: bool,
 }
 
 impl<'a> Weights<'a> {
-    /// Weights from a filter and an optional bias.
+    /// Reads the filter and the optional bias; an error where they are not floats.
     pub(crate) fn new(filter: TensorRef<'a>, bias: Option<TensorRef<'a>>) -> Result<Self, OpError> {
         let is_constant = filter.is_constant && bias.is_none_or(|bias| bias.is_constant);
         let bias = bias.map(|bias| bias.values()).transpose()?;
         Ok(Self { filter: filter.values()?, bias, is_constant })
     }
 
-    /// Calls `work` with the weights packed by `pack`, which are cached from run to run where they are constant.
+    /// Packs the weights with `pack` and calls `work` with the result, which is cached from run to run where
+    /// filter and bias are constant.
     pub(crate) fn with_packed<P: Any + Send>(
         &self,
         cache: &mut Cache,
@@ -232,7 +243,8 @@ impl<'a> Weights<'a> {
     }
 }
 
-/// A float input reshaped to `shape`, which has as many elements. Constants are reshaped immediately.
+/// Returns a float input reshaped to `shape`, which must have as many elements. A constant is reshaped at
+/// once; for other inputs a reshape is emitted.
 pub(crate) fn float_as(lowering: &mut Lowering<'_>, index: usize, shape: Shape) -> Result<ValueId, Unsupported> {
     let fact = lowering.input_fact(index)?;
     match &fact.constant {
@@ -246,8 +258,9 @@ pub(crate) fn float_as(lowering: &mut Lowering<'_>, index: usize, shape: Shape) 
     }
 }
 
-/// Emits the convolution of data with a filter of shape `[output, height, width, channel]`, an optional bias input, and
-/// the activation.
+/// Emits the convolution of `data` with a filter of shape `[output, height, width, channel]`, including an
+/// optional bias input, the rounding for quantized tensors that are computed as floats, and the activation.
+/// Returns the result.
 pub(crate) fn lower(
     lowering: &mut Lowering<'_>,
     convolution: &Convolution,
@@ -260,7 +273,7 @@ pub(crate) fn lower(
     fused::lower(lowering, activation, result)
 }
 
-/// Like [`lower`], without the rounding for quantized tensors and without an activation.
+/// Like [`lower`], but without the rounding for quantized tensors and without the activation.
 pub(crate) fn sums(
     lowering: &mut Lowering<'_>,
     convolution: &Convolution,

@@ -1,6 +1,6 @@
-//! Shared by the operators that a device computes on quantized elements as stored integers (`Quantized::Exact`): scales
-//! of facts, lookup tables, fixed-point factors. Factors and tables are computed by the CPU's code, so that results
-//! cannot differ.
+//! Shared by the operators that a device computes on quantized elements as stored integers
+//! (`Quantized::Exact`): quantization parameters of facts, lookup tables, and fixed-point factors. Factors
+//! and tables are computed by the CPU's code, so that results cannot differ.
 
 pub(crate) mod functions;
 
@@ -17,24 +17,26 @@ use attache_kernels::quantized::{Multiplier, Rounding};
 use crate::shared::quantized::{QuantizationParameters, is_stored, range};
 use crate::shared::support::refuse;
 
-/// Whether an input has quantized elements. In `Quantized::View` operators see floats instead.
+/// Whether the device computes input `index` on its quantized elements. With `Quantized::View` it computes on
+/// floats instead, and this is false.
 pub(crate) fn is_exact(lowering: &Lowering<'_>, index: usize) -> bool {
     lowering.input_fact(index).is_ok_and(|fact| is_stored(fact.data_type))
 }
 
-/// The scale and zero point of a tensor.
+/// Returns the scale and zero point of a tensor that must have one of each.
 pub(crate) fn affine(fact: &Fact) -> Result<QuantizationParameters, Unsupported> {
     QuantizationParameters::new(fact.data_type, fact.quantization.as_ref()).map_err(refuse)
 }
 
-/// The floats that a quantized tensor can represent.
+/// Returns the quantization parameters and the range of a quantized tensor, for expressions that convert
+/// between its elements and floats.
 pub(crate) fn grid(fact: &Fact) -> Result<AffineParameters, Unsupported> {
     let (QuantizationParameters { scale, zero_point }, (least, most)) =
         (affine(fact)?, range(fact.data_type).map_err(refuse)?);
     Ok(AffineParameters { scale, zero_point: zero_point as f32, stored: (least as f32, most as f32) })
 }
 
-/// Emits a constant of 32-bit integers.
+/// Emits a constant tensor of 32-bit integers and returns it.
 pub(crate) fn integers(
     lowering: &mut Lowering<'_>,
     shape: impl Into<Shape>,
@@ -43,13 +45,14 @@ pub(crate) fn integers(
     lowering.constant(Constant::from_values(shape, values))
 }
 
-/// The elements of an integer constant that fit 32 bits; `None` where the tensor isn't constant.
+/// Returns the elements of a constant tensor of integers; `None` where the tensor isn't constant or an
+/// element doesn't fit 32 bits.
 pub(crate) fn known_integers(fact: &Fact) -> Option<Vec<i32>> {
     let values = fact.constant.as_ref()?.integers()?;
     values.into_iter().map(|value| i32::try_from(value).ok()).collect()
 }
 
-/// `x × factor`, rounded as the CPU does.
+/// Returns the expression `x × factor`, rounded as the CPU does with this rounding mode.
 pub(crate) fn rescaled(x: IntExpression, factor: Multiplier, rounding: Rounding) -> IntExpression {
     x.rescale(
         int_rounding(rounding),
@@ -58,7 +61,7 @@ pub(crate) fn rescaled(x: IntExpression, factor: Multiplier, rounding: Rounding)
     )
 }
 
-/// The rounding mode of the GPU primitives.
+/// Returns the rounding mode of the GPU primitives that equals one of the CPU kernels.
 pub(crate) fn int_rounding(rounding: Rounding) -> IntRounding {
     match rounding {
         Rounding::Twice => IntRounding::Twice,
@@ -66,12 +69,14 @@ pub(crate) fn int_rounding(rounding: Rounding) -> IntRounding {
     }
 }
 
-/// `x × factor + zero point`, clamped to bounds.
+/// Returns the expression `x × factor + zero point`, clamped to bounds, for the factor, zero point and bounds
+/// in `finish`.
 pub(crate) fn finished(x: IntExpression, finish: Finish) -> IntExpression {
     rescaled(x, finish.factor, Rounding::Twice).plus(finish.zero_point).clamp(finish.bounds)
 }
 
-/// Emits a function of the quantized elements of a type as a table lookup; results are rounded to the type `to`.
+/// Emits a function of quantized elements as a table lookup and returns its result. The table has one entry
+/// for each value of the type `from`; results are clamped to the range of the type `to`.
 pub(crate) fn look_up(
     lowering: &mut Lowering<'_>,
     input: ValueId,
@@ -86,27 +91,30 @@ pub(crate) fn look_up(
     entries(lowering, table, index)
 }
 
-/// Emits the entries of a table at the given indices.
+/// Emits the lookup of the table's entries at the indices `places` and returns them, in the shape of
+/// `places`.
 pub(crate) fn entries(lowering: &mut Lowering<'_>, table: ValueId, places: ValueId) -> Result<ValueId, Unsupported> {
     let shape = lowering.shape(places).clone();
     let places = lowering.reshape(places, &shape.iter().copied().chain([1]).collect())?;
     lowering.emit(Primitive::Gather(Gather { batch: 0, axis: 0 }), &[table, places])
 }
 
-/// Emits quantized elements as floats of the same integer value: f32 represents all 16-bit integers exactly. Operators
-/// that only move or compare elements work on these floats and end with [`as_stored`].
+/// Emits the conversion of quantized elements to floats of the same integer value: f32 represents all 16-bit
+/// integers exactly. Operators that only move or compare elements work on these floats and end with
+/// [`as_stored`].
 pub(crate) fn as_reals(lowering: &mut Lowering<'_>, input: ValueId) -> Result<ValueId, Unsupported> {
     let shape = lowering.shape(input).clone();
     lowering.map(Expression::Input(0), &shape, &[input])
 }
 
-/// Emits integer-valued floats as quantized elements of the same value.
+/// Emits the conversion of integer-valued floats to quantized elements of the same value.
 pub(crate) fn as_stored(lowering: &mut Lowering<'_>, reals: ValueId) -> Result<ValueId, Unsupported> {
     let shape = lowering.shape(reals).clone();
     lowering.emit(Primitive::Map { expression: Expression::Input(0), shape, scalar: Scalar::I32 }, &[reals])
 }
 
-/// Emits the differences between the maximum along an axis and the quantized elements.
+/// Emits the differences between the maximum along an axis and the quantized elements, which are 0 or
+/// positive, and returns them.
 pub(crate) fn below_largest(lowering: &mut Lowering<'_>, input: ValueId, axis: usize) -> Result<ValueId, Unsupported> {
     let shape = lowering.shape(input).clone();
     let reals = as_reals(lowering, input)?;
@@ -116,9 +124,10 @@ pub(crate) fn below_largest(lowering: &mut Lowering<'_>, input: ValueId, axis: u
     lowering.int_map(below, &shape, &[input, largest])
 }
 
-/// Emits the differences between each row's maximum and its 8-bit quantized elements, and the rows' sums of
-/// exponentials. The sums are fixed-point, with the integer bits of the CPU's sums, and at least 1. `exponentials` is
-/// the table by difference; exponentials of larger differences are 0. Rows are along `axis`.
+/// Emits two steps of a softmax over 8-bit elements and returns both: the differences between each row's
+/// maximum and its elements, and the rows' sums of exponentials. The sums are fixed-point with [`SUM_BITS`]
+/// integer bits, like the CPU's, and at least 1 as integers. `exponentials` is the table of exponentials by
+/// difference, which are 0 beyond its end. Rows are along `axis`.
 pub(crate) fn sum_of_exponentials(
     lowering: &mut Lowering<'_>,
     input: ValueId,

@@ -1,7 +1,7 @@
-//! Overlap of two boxes, for the operators that select boxes.
+//! Overlap of two boxes, for the operators that select boxes by non-maximum suppression.
 
-/// Intersection over union of two boxes, each given by two opposite corners `[y1, x1, y2, x2]`; 0 where a box has no
-/// area.
+/// Returns the intersection over union of two boxes, each given by two opposite corners `[y1, x1, y2, x2]`; 0
+/// where a box has no area.
 pub(crate) fn overlap(left: &[f32; 4], right: &[f32; 4]) -> f32 {
     let sorted = |corners: &[f32; 4]| {
         let [y1, x1, y2, x2] = *corners;

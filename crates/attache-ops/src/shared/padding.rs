@@ -1,4 +1,5 @@
-//! Shared by PAD, PADV2 and MIRROR_PAD: the paddings of the second input, and the resulting shape.
+//! Shared by PAD, PADV2 and MIRROR_PAD: the padding amounts that the second input contains, the output's
+//! shape, and lowering with a constant fill value.
 
 use attache_base::Shape;
 use attache_gpu_ir::{Index, IndexMap, Primitive};
@@ -7,7 +8,9 @@ use attache_graph::{Lowering, OpError, Unsupported};
 use crate::Facts;
 use crate::shared::support::{countable, refuse};
 
-/// Padding elements before and after each axis, from the input `paddings` of shape `[rank, 2]`.
+/// Returns the numbers of padding elements before and after each axis, from the values of the input
+/// `paddings`, which has shape `[rank, 2]`. An error where a value is negative or their count does not match
+/// the shape.
 pub(crate) fn paddings(shape: &Shape, values: &[i64]) -> Result<Vec<[usize; 2]>, OpError> {
     let wrong = || OpError::invalid(format!("paddings {values:?} for an input of shape {shape}"));
     let (pairs, rest) = values.as_chunks::<2>();
@@ -18,7 +21,7 @@ pub(crate) fn paddings(shape: &Shape, values: &[i64]) -> Result<Vec<[usize; 2]>,
     pairs.iter().map(pair).collect::<Option<_>>().ok_or_else(wrong)
 }
 
-/// The padded shape.
+/// Returns the shape after padding each axis; an error where it is too large.
 pub(crate) fn padded(shape: &Shape, paddings: &[[usize; 2]]) -> Result<Shape, OpError> {
     let extents =
         shape.iter().zip(paddings).map(|(extent, [before, after])| extent.checked_add(*before)?.checked_add(*after));
@@ -26,7 +29,8 @@ pub(crate) fn padded(shape: &Shape, paddings: &[[usize; 2]]) -> Result<Shape, Op
     countable(shape.ok_or_else(|| OpError::invalid(format!("paddings {paddings:?} are too large")))?)
 }
 
-/// Checks shapes of the inputs of PAD and its variants; returns the paddings where they are constant.
+/// Checks the shapes of the inputs of PAD and its variants. Returns the padding amounts where they are
+/// constant and the input's shape is known.
 pub(crate) fn known_paddings(inputs: Facts<'_>) -> Result<Option<Vec<[usize; 2]>>, OpError> {
     let [input, paddings_fact] = inputs.required();
     if input.shape.as_ref().is_some_and(|shape| shape.rank() > 8) {
@@ -39,7 +43,7 @@ pub(crate) fn known_paddings(inputs: Facts<'_>) -> Result<Option<Vec<[usize; 2]>
     paddings(shape, &values).map(Some)
 }
 
-/// Emits the first input padded with `fill`.
+/// Emits input 0, padded with `fill`, as output 0.
 pub(crate) fn lower(lowering: &mut Lowering<'_>, fill: f32) -> Result<(), Unsupported> {
     let paddings = paddings(lowering.input_shape(0)?, &lowering.integers(1)?).map_err(refuse)?;
     let (input, output) = (lowering.input(0)?, lowering.output_shape(0)?.to_vec());
@@ -49,7 +53,7 @@ pub(crate) fn lower(lowering: &mut Lowering<'_>, fill: f32) -> Result<(), Unsupp
     lowering.output(0, output)
 }
 
-/// Padding elements before each axis, and those after.
+/// Returns the padding elements before each axis, and those after each axis, as separate lists.
 pub(crate) fn split(paddings: &[[usize; 2]]) -> (Vec<usize>, Vec<usize>) {
     paddings.iter().map(|[before, after]| (*before, *after)).unzip()
 }

@@ -1,5 +1,5 @@
-//! Shared by SPLIT, SPLIT_V and UNPACK: an input split into pieces along one axis. The operators differ only in the
-//! lengths of the pieces and in the shape of the outputs.
+//! Shared by SPLIT, SPLIT_V and UNPACK, which split an input into pieces along one axis. The operators differ
+//! only in the lengths of the pieces and in the shapes of the outputs.
 
 use attache_base::Shape;
 use attache_graph::{Eval, Lowering, OpError, TensorRef, Unsupported};
@@ -7,7 +7,7 @@ use attache_graph::{Eval, Lowering, OpError, TensorRef, Unsupported};
 use crate::Declaration;
 use crate::shared::view::View;
 
-/// An input split along an axis.
+/// How an input is split into consecutive pieces along an axis.
 #[derive(Debug)]
 pub(crate) struct Pieces {
     pub(crate) axis: usize,
@@ -16,7 +16,7 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
-    /// The view of each piece of an input of this shape.
+    /// Returns the view of each piece, for an input of this shape.
     pub(crate) fn views(&self, shape: &Shape) -> Vec<View> {
         let mut begin = 0;
         let view = |length: &usize| {
@@ -27,7 +27,7 @@ impl Pieces {
         self.lengths.iter().map(view).collect()
     }
 
-    /// Writes every piece.
+    /// Copies every piece of `input` to the output of the same index.
     pub(crate) fn copy(&self, input: TensorRef<'_>, eval: &mut Eval<'_>) -> Result<(), OpError> {
         for (view, output) in self.views(input.shape).iter().zip(&mut eval.outputs) {
             view.copy(input, output.bytes)?;
@@ -35,7 +35,8 @@ impl Pieces {
         Ok(())
     }
 
-    /// Emits every piece of input `index`, in the shape of its output.
+    /// Emits every piece of input `index` as the output of the piece's index, reshaped to that output's
+    /// shape.
     pub(crate) fn lower(&self, lowering: &mut Lowering<'_>, index: usize) -> Result<(), Unsupported> {
         let (input, shape) = (lowering.input(index)?, lowering.input_shape(index)?);
         for (output, view) in self.views(shape).iter().enumerate() {
@@ -48,7 +49,8 @@ impl Pieces {
     }
 }
 
-/// The number of pieces stated by the options; an error unless it equals the number of outputs and is at least one.
+/// Returns the number of pieces that the operator's options state. An error unless it equals the number of
+/// outputs and is at least one.
 pub(crate) fn count(declaration: &Declaration<'_>, stated: i32) -> Result<usize, OpError> {
     let outputs = declaration.operator.outputs.len();
     if outputs == 0 || usize::try_from(stated) != Ok(outputs) {

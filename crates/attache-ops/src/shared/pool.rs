@@ -1,5 +1,6 @@
-//! Shared by the pooling operators. AVERAGE_POOL_2D and MAX_POOL_2D share everything except their name and the
-//! reduction of a window. MaxPoolingWithArgmax2D and MaxUnpooling2D share their options.
+//! Shared by the pooling operators. AVERAGE_POOL_2D and MAX_POOL_2D share everything except their names and
+//! the reduction of a window. The custom operators MaxPoolingWithArgmax2D and MaxUnpooling2D share only the
+//! parsing of their options.
 
 use attache_base::{Activation, Constant, DataType, Padding, Quantization, Shape};
 use attache_gpu_ir::{
@@ -30,11 +31,12 @@ struct Pool {
     activation: Activation,
 }
 
-/// The inputs of a pooling operator.
+/// Declarations of the inputs of a pooling operator.
 pub(crate) const INPUTS: &[Input] =
     &[input("input").of(&[DataType::Float32, DataType::Int8, DataType::UInt8, DataType::Int16])];
 
-/// Parses the options of a pooling operator.
+/// Parses the options of AVERAGE_POOL_2D or MAX_POOL_2D and returns the operator, which reduces windows by
+/// `kind`.
 pub(crate) fn parse(declaration: &Declaration<'_>, kind: WindowKind) -> Parsed {
     let options = declaration.options.builtin_options_as_pool_2_doptions();
     let options = options.ok_or_else(|| declaration.no_options())?;
@@ -47,11 +49,12 @@ pub(crate) fn parse(declaration: &Declaration<'_>, kind: WindowKind) -> Parsed {
     }))
 }
 
-/// Limit on the elements of a device's tables for a window or an image.
+/// Maximum number of elements of a constant that lowering creates for a window or an output image.
 const MOST_ELEMENTS: usize = 1 << 24;
 
 impl Pool {
-    /// Pools quantized elements. Input and output have the same scale, which only an activation needs.
+    /// Computes the pooling of quantized elements on the CPU. Input and output have the same scale, which is
+    /// only needed for the bounds of the activation.
     fn eval_stored(&self, eval: &mut Eval<'_>, pooling: &Pooling) -> Result<(), OpError> {
         let (input, engine, output) = (eval.input(0)?, Engine::new(eval.parallel), &mut eval.outputs[0]);
         let bounds = self.bounds(output.data_type, output.quantization)?;
@@ -65,7 +68,7 @@ impl Pool {
         Ok(())
     }
 
-    /// The bounds of the output's quantized elements.
+    /// Returns the smallest and the largest quantized element that the activation lets through.
     fn bounds(&self, data_type: DataType, quantization: Option<&Quantization>) -> Result<(i32, i32), OpError> {
         match self.activation {
             Activation::None => range(data_type),
@@ -75,8 +78,9 @@ impl Pool {
         }
     }
 
-    /// Emits the pooling of quantized elements. The maximum is computed on floats of the same integer value. The mean
-    /// is a depthwise convolution with ones, divided with rounding by the number of elements that the window covers.
+    /// Emits the pooling of quantized elements and returns the result. The maximum is computed on floats of
+    /// the same integer value. The mean is a depthwise convolution with ones, divided, with ties away from
+    /// zero, by the number of elements that the window covers.
     fn lower_stored(&self, lowering: &mut Lowering<'_>, pooling: &Pooling) -> Result<ValueId, Unsupported> {
         let output = lowering.output_fact(0)?;
         let bounds = self.bounds(output.data_type, output.quantization.as_ref()).map_err(refuse)?;
@@ -128,6 +132,8 @@ impl Pool {
         lowering.int_map(mean, &shape, &[sums, counts])
     }
 
+    /// Returns the kernel parameters for an input of this shape, `[batch, height, width, channel]`, with the
+    /// window trimmed to the part that can cover the image.
     fn pooling(&self, input: &Shape) -> Result<Pooling, OpError> {
         let [batches, height, width, channels] = image(0, input)?;
         let extents = [height, width];
@@ -148,8 +154,9 @@ impl Pool {
     }
 }
 
-/// Size and padding of a window without the part that is in the padding at all of its positions. The result is at most
-/// twice the input, however large the file's window is. `last` is the distance from the first to the last position.
+/// Returns the size of a window and the padding before the input along an axis, without the part of the
+/// window that is in the padding at all of its positions. The size is at most twice the input's extent,
+/// however large the model file's window is. `last` is the distance from the first to the last position.
 fn trim(input: usize, size: usize, before: usize, last: usize) -> (usize, usize) {
     let idle = before.saturating_sub(last);
     (size.min(input + before) - idle, before - idle)
@@ -168,7 +175,7 @@ impl Operator for Pool {
         Some(product(outputs.first()?).saturating_mul(product(&pooling.kernel)))
     }
 
-    /// One operation for each element that a window reads: an addition or a comparison.
+    /// Counts one operation for each element that a window reads: an addition or a comparison.
     fn operations(&self, inputs: &[Option<&Shape>], outputs: &[&Shape]) -> Option<u64> {
         self.multiply_adds(inputs, outputs)
     }
@@ -207,14 +214,15 @@ impl Operator for Pool {
     }
 }
 
-/// A tiling of an image by windows; `size` is `[height, width]`.
+/// A tiling of an image by windows that neither overlap nor leave gaps; `size` is `[height, width]`.
 #[derive(Debug)]
 pub(crate) struct Tiling {
     pub(crate) padding: Padding,
     pub(crate) size: [usize; 2],
 }
 
-/// Parses the options of the custom operators that use indices within windows.
+/// Parses the options of MaxPoolingWithArgmax2D and MaxUnpooling2D, which use indices within windows. An
+/// error where the options are missing, or state windows or an activation that are not implemented.
 pub(crate) fn tiling(declaration: &Declaration<'_>) -> Result<Tiling, OpError> {
     let words = declaration.custom_words();
     let &[code, stride_across, stride_down, width, height, ref rest @ ..] = &words[..] else {
@@ -233,7 +241,8 @@ pub(crate) fn tiling(declaration: &Declaration<'_>) -> Result<Tiling, OpError> {
     Ok(Tiling { padding: custom_padding(code)?, size })
 }
 
-/// Larger windows have no practical use, and with this limit every index fits a 32-bit integer.
+/// Maximum number of elements of a window with indices. Larger windows have no practical use, and with this
+/// limit every index fits a 32-bit integer.
 const MAXIMUM_SIZE: usize = 1 << 16;
 
 #[cfg(test)]

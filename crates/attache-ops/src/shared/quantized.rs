@@ -1,4 +1,5 @@
-//! Shared by quantized operators: checked scales and zero points, and the range that a fused activation leaves.
+//! Shared by the quantized operators: checked quantization parameters, the ranges of element types and fused
+//! activations, and packing of 4-bit integers.
 
 use std::ops::Range;
 
@@ -8,14 +9,15 @@ use attache_graph::{Fact, OpError, TensorMut};
 /// Quantization parameters of a tensor with one scale: `real = scale × (stored − zero_point)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct QuantizationParameters {
-    /// Positive and finite.
+    /// Real value of one quantization step; positive and finite.
     pub(crate) scale: f32,
-    /// Within the range of the tensor's type.
+    /// Quantized element of the real value 0, within the range of the tensor's type.
     pub(crate) zero_point: i32,
 }
 
 impl QuantizationParameters {
-    /// The scale and zero point of a tensor with one of each; an error where there is none, several, or an invalid one.
+    /// Returns the quantization parameters of a tensor that must have one scale and one zero point. An error
+    /// where it has none, several or invalid ones.
     pub(crate) fn new(data_type: DataType, quantization: Option<&Quantization>) -> Result<Self, OpError> {
         let Some(Quantization { scale, zero_point, .. }) = quantization else {
             return Err(OpError::invalid(format!("a tensor of type {data_type} without a scale")));
@@ -31,18 +33,20 @@ impl QuantizationParameters {
         }
     }
 
-    /// Scale and zero point, in the form that kernels take.
+    /// Returns scale and zero point as a pair, as CPU kernels take them.
     pub(crate) fn pair(self) -> (f32, i32) {
         (self.scale, self.zero_point)
     }
 
-    /// The quantized element of a float, not clamped to any type; ties away from zero.
+    /// Returns the quantized element nearest to a float, with ties away from zero, not clamped to the range
+    /// of any type.
     pub(crate) fn stored(&self, real: f32) -> i32 {
         self.zero_point.saturating_add((real / self.scale).round() as i32)
     }
 }
 
-/// The scales and zero points of a tensor: one pair, or one for each index of an axis.
+/// The quantization parameters of a tensor: one pair of scale and zero point, or one for each index of an
+/// axis.
 #[derive(Debug)]
 pub(crate) struct Channels {
     affines: Vec<QuantizationParameters>,
@@ -51,8 +55,8 @@ pub(crate) struct Channels {
 }
 
 impl Channels {
-    /// The scales of a tensor of this shape; an error where there are none, where their number is neither 1 nor the
-    /// axis' extent, or where one is invalid.
+    /// Returns the quantization parameters of a tensor of this shape. An error where there are none, where
+    /// their number is neither 1 nor the axis' extent, or where one is invalid.
     pub(crate) fn new(
         data_type: DataType,
         quantization: Option<&Quantization>,
@@ -76,42 +80,45 @@ impl Channels {
         Ok(Self { affines, run: shape[axis + 1..].iter().product::<usize>().max(1) })
     }
 
-    /// The scale of all elements, where there is only one.
+    /// Returns the quantization parameters of all elements; `None` where there are several.
     pub(crate) fn only(&self) -> Option<QuantizationParameters> {
         if let [affine] = self.affines[..] { Some(affine) } else { None }
     }
 
-    /// The scale of each index of the axis.
+    /// Returns the quantization parameters of each index of the axis, or the only ones.
     pub(crate) fn each(&self) -> &[QuantizationParameters] {
         &self.affines
     }
 
-    /// The ranges of consecutive elements that share a scale, in order, out of `count` elements.
+    /// Returns the ranges of consecutive elements that share quantization parameters, in order, each with
+    /// those parameters. `count` is the number of elements of the tensor.
     pub(crate) fn runs(&self, count: usize) -> impl Iterator<Item = (Range<usize>, QuantizationParameters)> {
         let starts = (0..count).step_by(self.run).zip(self.affines.iter().cycle());
         starts.map(move |(start, affine)| (start..(start + self.run).min(count), *affine))
     }
 }
 
-/// Unpacks 4-bit integers; the first of two is in the lower half of a byte.
+/// Unpacks `count` signed 4-bit integers, two to a byte, the first in the lower half.
 pub(crate) fn unpack_nibbles(bytes: &[u8], count: usize) -> Vec<i8> {
     let both = bytes.iter().flat_map(|byte| [(*byte as i8) << 4 >> 4, *byte as i8 >> 4]);
     both.take(count).collect()
 }
 
-/// The inverse of [`unpack_nibbles`].
+/// Packs signed 4-bit integers, two to a byte, the first in the lower half: the inverse of
+/// [`unpack_nibbles`].
 pub(crate) fn pack_nibbles(values: &[i8], bytes: &mut [u8]) {
     for (byte, pair) in bytes.iter_mut().zip(values.chunks(2)) {
         *byte = pair[0] as u8 & 15 | (pair.get(1).copied().unwrap_or(0) as u8) << 4;
     }
 }
 
-/// Whether elements of this type are quantized.
+/// Whether this is a type of quantized elements: 8-bit integers, or signed 16-bit integers.
 pub(crate) fn is_stored(data_type: DataType) -> bool {
     matches!(data_type, DataType::Int8 | DataType::UInt8 | DataType::Int16)
 }
 
-/// The quantized element of 0: the zero point, or 0 where elements have no scale.
+/// Returns the quantized element of 0: the zero point, or 0 where the tensor is not quantized. An error where
+/// its quantization parameters are invalid.
 pub(crate) fn zero(tensor: &TensorMut<'_>) -> Result<i32, OpError> {
     match tensor.quantization.filter(|_| is_stored(tensor.data_type)) {
         Some(quantization) => Ok(QuantizationParameters::new(tensor.data_type, Some(quantization))?.zero_point),
@@ -119,7 +126,8 @@ pub(crate) fn zero(tensor: &TensorMut<'_>) -> Result<i32, OpError> {
     }
 }
 
-/// An error where 16-bit elements have a zero point other than 0, which TensorFlow Lite does not implement.
+/// Checks that 16-bit elements have the zero point 0; TensorFlow Lite implements no other. Accepts all other
+/// types.
 pub(crate) fn require_symmetric(data_type: DataType, affine: QuantizationParameters) -> Result<(), OpError> {
     if data_type != DataType::Int16 || affine.zero_point == 0 {
         return Ok(());
@@ -127,7 +135,8 @@ pub(crate) fn require_symmetric(data_type: DataType, affine: QuantizationParamet
     Err(OpError::unsupported(format!("numbers of type {data_type} with the zero point {}", affine.zero_point)))
 }
 
-/// Scale and zero point as TensorFlow Lite's kernels compare them: 0 and 0 for a tensor that has none, or several.
+/// Returns scale and zero point as TensorFlow Lite's kernels compare them: 0 and 0 for a tensor that has
+/// none, or several.
 fn compared(fact: &Fact) -> (f32, i64) {
     match &fact.quantization {
         Some(Quantization { scale, zero_point, .. }) if scale.len() == 1 && zero_point.len() == 1 => {
@@ -137,8 +146,9 @@ fn compared(fact: &Fact) -> (f32, i64) {
     }
 }
 
-/// An error where one of these inputs has another scale or zero point than an output. The operator copies quantized
-/// elements unchanged, and TensorFlow Lite's kernel rejects this too. Floats have no scale to compare.
+/// Checks that the inputs at `places` have the same scale and zero point as every output. For operators that
+/// copy quantized elements unchanged; TensorFlow Lite's kernels reject other scales too. Missing inputs and
+/// float inputs are not checked.
 pub(crate) fn require_one_scale(
     inputs: &[Option<&Fact>],
     mut places: Range<usize>,
@@ -150,6 +160,8 @@ pub(crate) fn require_one_scale(
     })
 }
 
+/// Checks that an input has the same scale and zero point as every output. `place` is its index, for the
+/// error.
 fn same_scale(place: usize, input: &Fact, outputs: &[&Fact]) -> Result<(), OpError> {
     let read = compared(input);
     let Some((index, made)) = outputs.iter().map(|output| compared(output)).enumerate().find(|(_, made)| *made != read)
@@ -163,7 +175,8 @@ fn same_scale(place: usize, input: &Fact, outputs: &[&Fact]) -> Result<(), OpErr
     )))
 }
 
-/// [`require_one_scale`] for operators whose kernels in TensorFlow Lite compare only 8-bit and 16-bit scales.
+/// Like [`require_one_scale`], but checks nothing unless all outputs are of a quantized 8-bit or 16-bit type,
+/// as some of TensorFlow Lite's kernels do.
 pub(crate) fn require_one_stored_scale(
     inputs: &[Option<&Fact>],
     places: Range<usize>,
@@ -180,16 +193,18 @@ fn is_float(data_type: DataType) -> bool {
     matches!(data_type, BFloat16 | Float8E4M3Fn | Float8E5M2 | Float16 | Float32 | Float64)
 }
 
-/// The exponent of a scale that is a power of two, to within a thousandth in the exponent.
+/// Returns the exponent of a scale that is a power of two, or within a thousandth of one in the exponent;
+/// `None` for other scales.
 pub(crate) fn power_of_two(scale: f32) -> Option<i32> {
     let power = scale.log2();
     ((power - power.round()).abs() < 1e-3).then(|| power.round() as i32)
 }
 
-/// Unsupported reason for products of 16-bit elements on a device.
+/// Reason why a device does not compute sums that need 64 bits.
 pub(crate) const SUMS_OF_64_BITS: &str = "sums of 64 bits, which a device has no integers for";
 
-/// Evaluates an expression with `$element` bound to the Rust type of a quantized element type.
+/// Evaluates an expression with `$element` bound to the Rust type of the quantized type `$data_type`. Returns
+/// an error from the enclosing function for other types.
 macro_rules! with_stored {
     ($data_type:expr, $element:ident => $body:expr) => {{
         macro_rules! with {
@@ -208,7 +223,8 @@ macro_rules! with_stored {
 }
 pub(crate) use with_stored;
 
-/// The least and the largest value of an integer type of at most 32 bits.
+/// Returns the smallest and the largest value of an integer type of at most 32 bits. An error for other
+/// types.
 pub(crate) fn range(data_type: DataType) -> Result<(i32, i32), OpError> {
     Ok(match data_type {
         DataType::Int4 => (-8, 7),
@@ -220,7 +236,9 @@ pub(crate) fn range(data_type: DataType) -> Result<(i32, i32), OpError> {
     })
 }
 
-/// The least and the largest quantized element that a fused activation lets through.
+/// Returns the smallest and the largest quantized element that a fused activation lets through, for an output
+/// with these quantization parameters. An error where the activation is not implemented for quantized
+/// elements.
 pub(crate) fn activation_range(
     activation: Activation,
     data_type: DataType,

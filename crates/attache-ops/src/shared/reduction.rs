@@ -1,10 +1,11 @@
-//! Shared by the reductions: the axes named by an input, the remaining shape, and the GPU form. Independent of the
-//! operators.
+//! Shared by the reduction operators: the axes that an input names, the output's shape, sums and means of
+//! quantized elements, and lowering. Independent of the operators.
 //!
-//! Sums of INT8 and INT16 are rescaled to the output's scale in float32. They have the bits of TensorFlow Lite's
-//! optimized kernels, as long as the sums there do not overflow. Its reference kernels are not followed here, because
-//! they (LiteRT 2.3.0) read the signed elements as unsigned. Sums of UINT8, and all means, have the bits of the
-//! reference kernels and are rescaled in fixed point.
+//! Sums of INT8 and INT16 are rescaled to the output's scale in float32. Their results equal those of
+//! TensorFlow Lite's optimized kernels bit by bit, as long as the sums there do not overflow. The reference
+//! kernels are not followed here, because they (LiteRT 2.3.0) read the signed elements as unsigned. Sums of
+//! UINT8, and all means, equal the results of the reference kernels bit by bit and are rescaled in fixed
+//! point.
 
 use std::ops::Add;
 
@@ -25,11 +26,12 @@ use crate::{Declaration, Facts};
 /// A reduction over the axes that the second input names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Folding {
-    /// Whether a reduced axis is kept with extent 1.
+    /// Whether a reduced axis is kept with extent 1 rather than removed.
     pub(crate) keep_dims: bool,
 }
 
-/// Marks the reduced axes of a shape; an axis that is named twice counts once.
+/// Returns for each axis of a shape whether it is reduced. An axis that is named twice counts once; an error
+/// where there is no such axis.
 fn folded(shape: &Shape, axes: &[i64]) -> Result<Vec<bool>, OpError> {
     let mut folded = vec![false; shape.rank()];
     for axis in axes {
@@ -38,7 +40,8 @@ fn folded(shape: &Shape, axes: &[i64]) -> Result<Vec<bool>, OpError> {
     Ok(folded)
 }
 
-/// Computes the sum or the mean of quantized elements at the output's scale. A sum out of the output's range saturates.
+/// Computes output 0, the sum or the mean of quantized elements at the output's scale, on the CPU. `folded`
+/// says for each axis of input 0 whether it is reduced. Results out of the output type's range saturate.
 pub(crate) fn rescaled_sum(eval: &mut Eval<'_>, folded: &[bool], is_mean: bool) -> Result<(), OpError> {
     let (input, output) = (eval.input(0)?, &eval.outputs[0]);
     let from = QuantizationParameters::new(input.data_type, input.quantization)?;
@@ -51,24 +54,26 @@ pub(crate) fn rescaled_sum(eval: &mut Eval<'_>, folded: &[bool], is_mean: bool) 
     })
 }
 
-/// Rescales the sums of a number of quantized elements to another scale.
+/// How the sum of `count` quantized elements is rescaled to the sum or mean at the output's scale.
 struct StoredSum {
     from: QuantizationParameters,
     to: QuantizationParameters,
     count: usize,
     factor: Multiplier,
-    /// Whether the rescaling is done in float32.
+    /// Whether the rescaling is done in float32 rather than in fixed point.
     is_float: bool,
 }
 
 impl StoredSum {
+    /// Returns the rescaling of sums of `count` elements of this type from the input's scale to the output's;
+    /// `is_mean` also divides them by `count`.
     fn new(data_type: DataType, [from, to]: [QuantizationParameters; 2], count: usize, is_mean: bool) -> Self {
         let factor = Multiplier::new(f64::from(from.scale) / f64::from(to.scale));
         let factor = if is_mean { divided(factor, count as i64) } else { factor };
         Self { from, to, count, factor, is_float: !is_mean && data_type != DataType::UInt8 }
     }
 
-    /// The quantized result of a sum, before it saturates.
+    /// Returns the quantized result for a sum of elements, before it saturates to the output type.
     fn stored(&self, sum: i64) -> i32 {
         let rescaled = if self.is_float {
             let scale = self.from.scale / self.to.scale;
@@ -80,7 +85,8 @@ impl StoredSum {
         rescaled.saturating_add(self.to.zero_point)
     }
 
-    /// For each quantized value except the least: the smallest 32-bit sum whose result is that value or a larger one.
+    /// Returns, for each value of the output type except the smallest, the smallest 32-bit sum whose result
+    /// is that value or a larger one. The arguments are the type's bounds.
     fn thresholds(&self, (least, most): (i32, i32)) -> Vec<i32> {
         let threshold = |stored: i32| {
             let (mut below, mut above) = (i64::from(i32::MIN), i64::from(i32::MAX));
@@ -96,8 +102,8 @@ impl StoredSum {
         (least + 1..=most).map(threshold).collect()
     }
 
-    /// The result of a 32-bit sum in fixed-point arithmetic; it can differ from [`stored`](Self::stored) where that is
-    /// computed in float32.
+    /// Returns an expression of the result for a 32-bit sum in fixed-point arithmetic. It can differ from
+    /// [`stored`](Self::stored) where the rescaling is done in float32.
     fn guess(&self, bounds: (i32, i32)) -> IntExpression {
         let zero = self.to.zero_point;
         let less = IntExpression::Input(0).plus((self.offset() as i32).wrapping_neg());
@@ -105,8 +111,8 @@ impl StoredSum {
         rescaled(less, self.factor, Rounding::Twice).clamp((bounds.0 - zero, bounds.1 - zero)).plus(zero)
     }
 
-    /// Whether the guess is never wrong by more than one. Guess and exact result both increase with the sum, so it is
-    /// enough to check the sums at which the exact result changes.
+    /// Whether `guess` is never wrong by more than one. Guess and exact result both increase with the sum, so
+    /// it is enough to check the sums at which the exact result changes.
     fn is_near(&self, guess: &IntExpression, thresholds: &[i32], (least, most): (i32, i32)) -> bool {
         let count = i32::try_from(self.count).unwrap_or(i32::MAX);
         let (first, last) = (count.saturating_mul(least), count.saturating_mul(most));
@@ -118,7 +124,8 @@ impl StoredSum {
         steps.flat_map(|sum| [sum - 1, *sum]).chain([first, last]).all(is_near)
     }
 
-    /// Emits the results of sums: the guess, corrected by the thresholds on either side where it may be wrong by one.
+    /// Emits the quantized results for the value `sums` and returns them: the guess, corrected by the
+    /// thresholds on either side where it may be wrong by one.
     fn emit(&self, lowering: &mut Lowering<'_>, sums: ValueId, bounds: (i32, i32)) -> Result<ValueId, Unsupported> {
         let (shape, guess) = (lowering.shape(sums).clone(), self.guess(bounds));
         let guessed = lowering.int_map(guess.clone(), &shape, &[sums])?;
@@ -142,12 +149,13 @@ impl StoredSum {
         lowering.int_map(right, &shape, &[guessed, sums, low, high])
     }
 
-    /// The sum of `count` zero points.
+    /// Returns the sum of `count` zero points of the input.
     fn offset(&self) -> i64 {
         (self.count as i64).wrapping_mul(self.from.zero_point.into())
     }
 
-    /// Whether sums of elements in this range, shifted left by the factor's exponent, always fit 32 bits.
+    /// Whether sums of `count` elements in this range, shifted left by the factor's exponent, always fit 32
+    /// bits.
     fn fits_32_bits(&self, (least, most): (i32, i32)) -> bool {
         let zero = self.from.zero_point;
         let largest = [least - zero, most - zero, least, most].map(i32::unsigned_abs).into_iter().max().unwrap_or(0);
@@ -155,7 +163,7 @@ impl StoredSum {
         (self.count as u64).checked_mul(shifted).is_some_and(|sum| sum <= i32::MAX as u64)
     }
 
-    /// Reduces with sums of type `A`, which must represent every sum.
+    /// Computes output 0 with accumulators of type `A`, which must be able to represent every sum.
     fn fold<T: Stored, A>(&self, eval: &mut Eval<'_>, folded: &[bool]) -> Result<(), OpError>
     where
         A: Copy + From<i32> + Into<i64> + Add<Output = A>,
@@ -171,8 +179,8 @@ impl StoredSum {
     }
 }
 
-/// A sum times a factor: rounded twice, like the 32-bit kernels, where no step overflows; else rounded once and
-/// saturated.
+/// Returns a sum times a factor: rounded twice, like in the 32-bit kernels, where no step overflows; else
+/// rounded once and saturated.
 fn multiplied(sum: i64, factor: Multiplier) -> i32 {
     let shifted = i128::from(sum) << factor.exponent.max(0);
     if let (Ok(sum), Ok(_)) = (i32::try_from(sum), i32::try_from(shifted)) {
@@ -183,8 +191,8 @@ fn multiplied(sum: i64, factor: Multiplier) -> i32 {
     (rounded * product.signum()).clamp(i32::MIN.into(), i32::MAX.into()) as i32
 }
 
-/// A factor divided by a count: the mantissa is first shifted left by the digits that the count takes, and the quotient
-/// is truncated.
+/// Returns a factor divided by a count, truncated. The mantissa is first shifted left by the binary logarithm
+/// of the count, rounded down, as far as it fits.
 fn divided(factor: Multiplier, count: i64) -> Multiplier {
     if count <= 0 {
         return factor;
@@ -195,19 +203,22 @@ fn divided(factor: Multiplier, count: i64) -> Multiplier {
 }
 
 impl Folding {
-    /// Parses the options of a reduction.
+    /// Parses the options of a reduction operator.
     pub(crate) fn parse(declaration: &Declaration<'_>) -> Result<Self, OpError> {
         let options = declaration.options.builtin_options_as_reducer_options();
         let options = options.ok_or_else(|| declaration.no_options())?;
         Ok(Self { keep_dims: options.keep_dims() })
     }
 
+    /// Returns the output's shape for an input of this shape.
     fn output(self, shape: &Shape, folded: &[bool]) -> Shape {
         let axes = shape.iter().zip(folded).filter(|(_, folded)| self.keep_dims || !**folded);
         axes.map(|(extent, folded)| if *folded { 1 } else { *extent }).collect()
     }
 
-    /// The inferred output.
+    /// Returns the type and shape of the only output; the shape is unknown unless the input's shape is known
+    /// and the axes are constant. An error where an axis does not exist or the input's quantization
+    /// parameters are not implemented.
     pub(crate) fn infer(self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
         let input = inputs.fact(0);
         if let Some(quantization) = input.quantization.as_ref().filter(|_| is_stored(input.data_type)) {
@@ -220,12 +231,12 @@ impl Folding {
         Ok(vec![Inferred::new(input.data_type, output)])
     }
 
-    /// Marks the axes of the elements that are reduced.
+    /// Returns for each axis of input 0 whether it is reduced, from the value of input 1.
     pub(crate) fn axes(self, eval: &Eval<'_>) -> Result<Vec<bool>, OpError> {
         folded(eval.input(0)?.shape, &eval.input(1)?.integers()?)
     }
 
-    /// Emits the sum or the mean of quantized elements at the output's scale.
+    /// Emits the sum or the mean of quantized elements at the output's scale, as output 0.
     pub(crate) fn lower_sum(self, lowering: &mut Lowering<'_>, is_mean: bool) -> Result<(), Unsupported> {
         let (from, to) = (lowering.input_fact(0)?, lowering.output_fact(0)?);
         let bounds = range(from.data_type).map_err(refuse)?;
@@ -240,7 +251,7 @@ impl Folding {
         lowering.output(0, output)
     }
 
-    /// Emits the maximum or minimum of quantized elements whose scale does not change.
+    /// Emits the maximum or minimum of quantized elements, whose scale does not change, as output 0.
     pub(crate) fn lower_extremum(self, lowering: &mut Lowering<'_>, reduction: ReduceOp) -> Result<(), Unsupported> {
         let input = lowering.input(0)?;
         let reals = as_reals(lowering, input)?;
@@ -249,7 +260,7 @@ impl Folding {
         lowering.output(0, output)
     }
 
-    /// Emits the reduction of `input`, which contains the elements, as the only output.
+    /// Emits the reduction of `input`, which has the shape of input 0, as output 0.
     pub(crate) fn lower(
         self,
         lowering: &mut Lowering<'_>,
@@ -260,7 +271,7 @@ impl Folding {
         lowering.output(0, output)
     }
 
-    /// Emits the reduction of `input` in the output's shape.
+    /// Emits the reduction of `input` and returns the result in the shape of output 0.
     fn fold(self, lowering: &mut Lowering<'_>, reduction: ReduceOp, input: ValueId) -> Result<ValueId, Unsupported> {
         let folded = folded(lowering.input_shape(0)?, &lowering.integers(1)?).map_err(refuse)?;
         let axes: Vec<usize> = (0..folded.len()).filter(|axis| folded[*axis]).collect();

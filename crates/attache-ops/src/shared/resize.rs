@@ -1,4 +1,5 @@
-//! Shared by RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR: everything except names, options and element types.
+//! Shared by RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR: shape inference, evaluation and lowering. The
+//! operators' own files contain their names, options and element types.
 
 mod exact;
 
@@ -13,13 +14,14 @@ use crate::shared::exact::{as_reals, as_stored, is_exact};
 use crate::shared::support::{countable, image, refuse};
 use crate::{Facts, Operator};
 
-/// A resize operator. Inputs: images, and the output's height and width.
+/// A resize operator. Inputs: images `[batch, height, width, channel]`, and the output's height and width.
 #[derive(Debug)]
 pub(crate) struct Resize {
+    /// Whether pixels are interpolated bilinearly or taken from the nearest pixel.
     pub(crate) sampling: Sampling,
-    /// Whether the corner pixels of input and output are aligned.
+    /// Whether the centres of the corner pixels of input and output coincide.
     pub(crate) align_corners: bool,
-    /// Whether sample positions are at the centres of pixels.
+    /// Whether output pixels are sampled at their centres rather than at their upper left corners.
     pub(crate) half_pixel_centers: bool,
 }
 

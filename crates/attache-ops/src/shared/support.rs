@@ -1,16 +1,18 @@
-//! Checks of operands shared by many operators, with uniform error texts.
+//! Small helpers of many operators: checks of operands with uniform error texts, and access to elements of
+//! any type.
 
 use attache_base::Shape;
 use attache_graph::{Fact, OpError, TensorRef, Unsupported};
 use bytemuck::Pod;
 
-/// The shape of an input that must have rank 4, `[batch, height, width, channels]`.
+/// Returns the extents of an input that must have rank 4, `[batch, height, width, channels]`. An error where
+/// it has another rank; `index` is the input's index, for the error.
 pub(crate) fn image(index: usize, shape: &Shape) -> Result<[usize; 4], OpError> {
     <[usize; 4]>::try_from(shape.extents())
         .map_err(|_| OpError::invalid(format!("input {index} of shape {shape} is not of rank 4")))
 }
 
-/// The integer of an input with exactly one element: an axis, a count.
+/// Returns the only integer of an input that must have exactly one element, such as an axis or a count.
 pub(crate) fn single(values: &[i64]) -> Result<i64, OpError> {
     match values {
         [value] => Ok(*value),
@@ -18,12 +20,13 @@ pub(crate) fn single(values: &[i64]) -> Result<i64, OpError> {
     }
 }
 
-/// The axis of a shape; negative axes count from the end.
+/// Returns the index of an axis of a shape. A negative `axis` counts from the end; an error where there is no
+/// such axis.
 pub(crate) fn axis_of(shape: &Shape, axis: i64) -> Result<usize, OpError> {
     shape.axis(axis).ok_or_else(|| OpError::invalid(format!("{shape} has no axis {axis}")))
 }
 
-/// The shape, unless its element count overflows or is too large.
+/// Returns the shape; an error where its element count overflows or is too large for a tensor.
 pub(crate) fn countable(shape: Shape) -> Result<Shape, OpError> {
     match shape.checked_elements() {
         Some(elements) if elements <= isize::MAX as usize / 16 => Ok(shape),
@@ -31,7 +34,8 @@ pub(crate) fn countable(shape: Shape) -> Result<Shape, OpError> {
     }
 }
 
-/// The shape that inputs broadcast to by NumPy's rules; `None` where a shape is not known yet.
+/// Returns the shape that inputs broadcast to by NumPy's rules; `None` where a shape is not known yet. An
+/// error where the shapes do not broadcast.
 pub(crate) fn broadcast(facts: &[&Fact]) -> Result<Option<Shape>, OpError> {
     let mut result = Shape::default();
     for fact in facts {
@@ -42,7 +46,7 @@ pub(crate) fn broadcast(facts: &[&Fact]) -> Result<Option<Shape>, OpError> {
     countable(result).map(Some)
 }
 
-/// An error unless two inputs have the same type.
+/// Checks that two inputs have the same element type.
 pub(crate) fn same_type(left: &Fact, right: &Fact) -> Result<(), OpError> {
     if left.data_type == right.data_type {
         return Ok(());
@@ -50,8 +54,9 @@ pub(crate) fn same_type(left: &Fact, right: &Fact) -> Result<(), OpError> {
     Err(OpError::invalid(format!("its inputs are of types {} and {}", left.data_type, right.data_type)))
 }
 
-/// Evaluates an expression with `$element` bound to a type as wide as the elements of a type that
-/// [`movable`](crate::Input::movable) inputs accept.
+/// Evaluates an expression with `$element` bound to a plain Rust type that is as wide as the elements of a
+/// tensor of type `$data_type`, for operators that only move elements. Returns an error from the enclosing
+/// function for types other than those that [`movable`](crate::Input::movable) inputs accept.
 macro_rules! with_element {
     ($data_type:expr, $element:ident => $body:expr) => {{
         macro_rules! with {
@@ -72,17 +77,20 @@ macro_rules! with_element {
 }
 pub(crate) use with_element;
 
-/// The bytes as elements of the tensor's width.
+/// Returns a tensor's bytes as elements of type `T`, which has the width of the tensor's elements. An error
+/// where length or alignment do not fit.
 pub(crate) fn elements<T: Pod>(bytes: &[u8]) -> Result<&[T], OpError> {
     bytemuck::try_cast_slice(bytes).map_err(|error| OpError::invalid(format!("the tensor's bytes: {error}")))
 }
 
-/// The bytes as mutable elements of the tensor's width.
+/// Returns a tensor's bytes as mutable elements of type `T`, which has the width of the tensor's elements. An
+/// error where length or alignment do not fit.
 pub(crate) fn elements_mut<T: Pod>(bytes: &mut [u8]) -> Result<&mut [T], OpError> {
     bytemuck::try_cast_slice_mut(bytes).map_err(|error| OpError::invalid(format!("the tensor's bytes: {error}")))
 }
 
-/// An integer as an element of one or two bytes, from its lowest bits; for wider elements only 0 is possible.
+/// Returns an integer as an element of one or two bytes, from the integer's lowest bits. Wider elements
+/// become 0, the only fill value that occurs for them.
 pub(crate) fn narrow<T: Pod>(value: i32) -> T {
     match size_of::<T>() {
         1 => bytemuck::pod_read_unaligned(bytemuck::bytes_of(&(value as u8))),
@@ -91,7 +99,7 @@ pub(crate) fn narrow<T: Pod>(value: i32) -> T {
     }
 }
 
-/// The only element of a tensor.
+/// Returns the only element of a tensor; an error where it has several elements or none.
 pub(crate) fn only<T: Pod>(tensor: TensorRef<'_>) -> Result<T, OpError> {
     match elements::<T>(tensor.bytes)? {
         [value] => Ok(*value),
@@ -99,12 +107,12 @@ pub(crate) fn only<T: Pod>(tensor: TensorRef<'_>) -> Result<T, OpError> {
     }
 }
 
-/// Converts an error about parameters to an unsupported reason.
+/// Converts an error about a node's parameters to the reason why the node cannot run on a device.
 pub(crate) fn refuse(error: OpError) -> Unsupported {
     Unsupported::new(error.to_string())
 }
 
-/// The product of factors from a file, saturated.
+/// Returns the product of factors, such as extents from a model file, saturated to the largest `u64`.
 pub(crate) fn product(factors: &[usize]) -> u64 {
     factors.iter().fold(1, |product: u64, factor| product.saturating_mul(*factor as u64))
 }

@@ -1,6 +1,6 @@
-//! Views: outputs whose elements are those of one input, at coordinates that are linear in the output's coordinates.
-//! Slices, transposes, reversals and broadcasts are views, both on the CPU and on a device. Independent of the
-//! operators.
+//! Views: tensors whose elements are those of one input, at coordinates that are linear in the output's
+//! coordinates. Slices, transposes, reversals and broadcasts are views, both on the CPU and on a device.
+//! Independent of the operators.
 
 use attache_base::{Shape, strides};
 use attache_gpu_ir::{Index, IndexMap, Primitive, ValueId};
@@ -9,7 +9,8 @@ use attache_kernels::movement::copy_strided;
 
 use crate::shared::support::{elements, elements_mut, with_element};
 
-/// One coordinate of the input: `begin + stride × o`, where `o` is the output's coordinate along `axis`.
+/// A coordinate of the input as a function of the output's coordinates: `begin + stride × o`, where `o` is
+/// the output's coordinate along `axis`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Along {
     pub(crate) axis: usize,
@@ -18,7 +19,7 @@ pub(crate) struct Along {
 }
 
 impl Along {
-    /// The output's coordinate, unchanged.
+    /// Returns the input coordinate that equals the output's coordinate along `axis`.
     pub(crate) fn whole(axis: usize) -> Self {
         Self { axis, begin: 0, stride: 1 }
     }
@@ -31,17 +32,19 @@ impl Along {
     }
 }
 
-/// Maps the elements of an output of this shape to the input; every coordinate must be inside of the input.
+/// A view: for each element of an output, the coordinates of the element of the input that it is copied from.
+/// All coordinates must be inside of the input.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct View {
-    /// The output's shape.
+    /// The shape of the output.
     pub(crate) output: Shape,
-    /// One coordinate for each axis of the input.
+    /// One coordinate for each axis of the input, in order.
     pub(crate) coordinates: Vec<Along>,
 }
 
 impl View {
-    /// `count` slices along an axis of an input of this shape, starting at `begin`.
+    /// Returns the view of `count` consecutive indices, starting at `begin`, along an axis of an input of
+    /// this shape. Other axes are unchanged.
     pub(crate) fn slices(shape: &Shape, axis: usize, begin: usize, count: usize) -> Self {
         let mut output = shape.to_vec();
         let mut coordinates: Vec<_> = (0..shape.rank()).map(Along::whole).collect();
@@ -49,12 +52,13 @@ impl View {
         Self { output: output.into(), coordinates }
     }
 
+    /// Whether the view is the unchanged input of this shape.
     fn is_whole(&self, shape: &Shape) -> bool {
         let kept = |(axis, along): (usize, &Along)| *along == Along::whole(axis);
         &self.output == shape && self.coordinates.iter().enumerate().all(kept)
     }
 
-    /// Copies the elements of the view.
+    /// Copies the elements of the view from `input` to `output`.
     pub(crate) fn copy(&self, input: TensorRef<'_>, output: &mut [u8]) -> Result<(), OpError> {
         let (mut offset, mut steps) = (0, vec![0; self.output.rank()]);
         if output.is_empty() {
@@ -72,7 +76,8 @@ impl View {
         Ok(())
     }
 
-    /// Emits the view of a value.
+    /// Emits the view of a value as an index map and returns its result, or `input` itself where the view
+    /// changes nothing.
     pub(crate) fn lower(&self, lowering: &mut Lowering<'_>, input: ValueId) -> Result<ValueId, Unsupported> {
         if self.is_whole(lowering.shape(input)) {
             return Ok(input);

@@ -1,19 +1,19 @@
-//! Upper bounds of the memory for packed weights over all instruction sets, so that it is counted before it is
-//! allocated. Kernels pad outputs to whole vectors, which makes a matrix of one output sixteen times as large.
-//! Independent of the operators.
+//! Upper bounds of the memory that packed weights and converted inputs take on the CPU, with any instruction
+//! set, so that the memory is counted before it is allocated. Kernels pad outputs to whole vectors, which
+//! makes a matrix of one output sixteen times as large. Independent of the operators.
 
 use attache_base::{DataType, Shape};
 use attache_graph::{Fact, WorkingMemory};
 
 use crate::shared::support::product;
 
-/// Elements of the widest vector register.
+/// Number of 32-bit elements of the widest vector register.
 const LANES: usize = 16;
-/// Fixed overhead of a packed matrix, including vectors and alignment.
+/// Fixed overhead of a packed matrix in bytes, including spare vectors and alignment.
 const EACH: u64 = 512;
 
-/// Bytes of matrices `[outputs, depth]` packed for the CPU. The depth consists of segments of `segment` elements; 8-bit
-/// weights are packed in pairs within a segment.
+/// Returns an upper bound of the bytes of `matrices` matrices `[outputs, depth]` packed for the CPU. The
+/// depth consists of segments of `segment` elements; 8-bit weights are packed in pairs within a segment.
 pub(crate) fn packed(data_type: DataType, matrices: usize, [outputs, depth]: [usize; 2], segment: usize) -> u64 {
     let words = match data_type {
         DataType::Int8 | DataType::UInt8 | DataType::Int4 => {
@@ -25,7 +25,8 @@ pub(crate) fn packed(data_type: DataType, matrices: usize, [outputs, depth]: [us
     lines.saturating_mul(4 * LANES as u64).saturating_add(EACH).saturating_mul(matrices as u64)
 }
 
-/// Memory of packed weights: kept where the weights are constant, else scratch.
+/// Returns the working memory for packed weights of `bytes` bytes: kept from run to run where the weights are
+/// constant, else scratch.
 pub(crate) fn of_weights(weights: &Fact, bytes: u64) -> WorkingMemory {
     match weights.constant {
         Some(_) => WorkingMemory { kept: bytes, scratch: 0 },
@@ -33,7 +34,7 @@ pub(crate) fn of_weights(weights: &Fact, bytes: u64) -> WorkingMemory {
     }
 }
 
-/// Bytes of a converted copy of an input, with elements of at most four bytes.
+/// Returns the bytes of a converted copy of an input, with elements of at most four bytes.
 pub(crate) fn converted(shape: &Shape) -> u64 {
     product(shape).saturating_mul(4)
 }

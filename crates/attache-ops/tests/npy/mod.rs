@@ -1,5 +1,5 @@
-//! Reader for NumPy's `.npy` files: version 1.0, little-endian, row-major. The including module defines `Value`, the
-//! type that arrays are read into.
+//! Reader for NumPy's `.npy` files: version 1.0, little-endian, row-major. The module that includes this one
+//! defines `Value`, the type that arrays are read into.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use attache_base::{DataType, Shape};
 
 use super::Value;
 
-/// NumPy's codes of element types.
+/// The element types that can be read, by their code in the `descr` field of a file's header.
 const TYPES: [(&str, DataType); 8] = [
     ("<f4", DataType::Float32),
     ("<f2", DataType::Float16),
@@ -19,7 +19,7 @@ const TYPES: [(&str, DataType); 8] = [
     ("|b1", DataType::Bool),
 ];
 
-/// Reads an array from a file.
+/// Reads the array in a file.
 pub(crate) fn read(path: &Path) -> Result<Value, String> {
     let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     parse(&bytes).ok_or_else(|| format!("{}: not an array that this reader knows", path.display()))

@@ -1,5 +1,5 @@
-//! Calls into delegates, which are third-party code. A panic there is an error of the delegate and does not end the
-//! process.
+//! Calls into delegates, which are third-party code, so that a panic in them becomes an error of the delegate
+//! and does not end the process.
 //!
 //! Contract: all methods that a delegate implements are called through this module, and all objects that a delegate
 //! creates are dropped through it. A kernel that panicked is not called again, because its state may be inconsistent.
@@ -15,10 +15,11 @@ use attache_graph::{TensorMut, TensorRef};
 use super::{Delegate, DelegateError, DelegateErrorKind, DelegateKernel, DelegateQueue, KernelReport};
 use crate::KernelProfile;
 
-/// Maximum number of slots of a queue that are used. Kernels may report any number.
+/// Maximum number of slots of a kernel's queue that are used. Kernels may report more.
 const MAX_SLOTS: usize = 64;
 
-/// Calls `call`. If it panics, the panic's message is logged and returned as an error.
+/// Calls `call`. If it panics, logs the message and returns it as an error of kind
+/// [`DelegateErrorKind::Panicked`]. `what` names the method of the delegate that is called.
 pub(crate) fn guarded<T>(delegate: &str, what: &str, call: impl FnOnce() -> T) -> Result<T, DelegateError> {
     catch_unwind(AssertUnwindSafe(call)).map_err(|payload| {
         let message = message(payload);
@@ -33,14 +34,14 @@ pub(crate) fn discard<T>(delegate: &str, value: T) {
     drop(guarded(delegate, "drop", || drop(value)));
 }
 
-/// The message of a panic.
+/// Returns the message of a panic and drops the panic's payload.
 fn message(payload: Box<dyn Any + Send>) -> String {
     let text = match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
         (Some(text), _) => (*text).to_owned(),
         (_, Some(text)) => text.clone(),
         _ => "without a message".to_owned(),
     };
-    // The payload may be of any type, and its destructor may panic as well.
+    // The payload may be of any type, and dropping it may panic as well.
     if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         std::mem::forget(another);
     }
@@ -77,19 +78,20 @@ impl Drop for Delegates {
     }
 }
 
-/// A delegate's kernel.
+/// A kernel of a delegate. Its methods catch panics, and return an error after the kernel has panicked once.
 pub(crate) struct Kernel {
     delegate: String,
-    /// `Some` until the drop.
+    /// The kernel; `None` only while it is dropped.
     inner: Option<Box<dyn DelegateKernel>>,
     report: KernelReport,
     slots: usize,
-    /// The panic's message, if the kernel panicked.
+    /// The message of the panic, if a method of the kernel panicked.
     panicked: OnceCell<String>,
 }
 
 impl Kernel {
-    /// Has the delegate prepare a kernel and caches its report and its number of slots, which do not change.
+    /// Calls `prepare` to create a kernel, and stores the kernel's report and number of slots, which do not
+    /// change.
     pub(crate) fn prepare(
         delegate: &str,
         prepare: impl FnOnce() -> Result<Box<dyn DelegateKernel>, DelegateError>,
@@ -102,17 +104,17 @@ impl Kernel {
         Ok(kernel)
     }
 
-    /// Statistics about the prepared kernel.
+    /// Returns the kernel's statistics, which were read when it was prepared.
     pub(crate) fn report(&self) -> &KernelReport {
         &self.report
     }
 
-    /// Number of runs that can be in progress at the same time; 0 if the kernel has no queue.
+    /// Returns the number of runs that can be in progress at the same time; 0 if the kernel has no queue.
     pub(crate) fn slots(&self) -> usize {
         self.slots
     }
 
-    /// The delegate's name and the panic's message, if the kernel panicked after it was prepared.
+    /// Returns the delegate's name and the panic's message, if the kernel panicked after it was prepared.
     pub(crate) fn panicked(&self) -> Option<String> {
         Some(format!("{} delegate: {}", self.delegate, self.panicked.get()?))
     }
@@ -151,7 +153,7 @@ impl Kernel {
         self.call_mut(what, |inner| call(inner.queue_mut().ok_or_else(no_queue)?))
     }
 
-    /// As [`DelegateKernel::invoke`] for one run, else as [`DelegateKernel::invoke_repeatedly`].
+    /// Calls [`DelegateKernel::invoke`] if `times` is 1, otherwise [`DelegateKernel::invoke_repeatedly`].
     pub(crate) fn invoke(
         &mut self,
         times: usize,
@@ -164,17 +166,19 @@ impl Kernel {
         })
     }
 
-    /// As [`DelegateKernel::share_output`]. `None` if that panics.
+    /// Calls [`DelegateKernel::share_output`]. Returns `None` if it panics.
     pub(crate) fn share_output(&mut self, output: usize) -> Option<Box<dyn Any>> {
         self.call_mut("share_output", |inner| Ok(inner.share_output(output))).ok().flatten()
     }
 
-    /// As [`DelegateKernel::take_input`]. The shared value is dropped inside the guarded call. False if that panics.
+    /// Calls [`DelegateKernel::take_input`], then drops `shared`. Returns false if the call panics.
     pub(crate) fn take_input(&mut self, input: usize, shared: Box<dyn Any>) -> bool {
-        self.call_mut("take_input", |inner| Ok(inner.take_input(input, &*shared))).unwrap_or(false)
+        let taken = self.call_mut("take_input", |inner| Ok(inner.take_input(input, &*shared))).unwrap_or(false);
+        discard(&self.delegate, shared);
+        taken
     }
 
-    /// As [`DelegateKernel::keep_on_device`].
+    /// Calls [`DelegateKernel::keep_on_device`]. If it panics, later calls of the kernel return an error.
     pub(crate) fn keep_on_device(&mut self, outputs: &[usize]) {
         drop(self.call_mut("keep_on_device", |inner| {
             inner.keep_on_device(outputs);
@@ -182,42 +186,42 @@ impl Kernel {
         }));
     }
 
-    /// As [`DelegateKernel::profile`].
+    /// Calls [`DelegateKernel::profile`]. A panic is returned as an error.
     pub(crate) fn profile(&mut self) -> Result<KernelProfile, DelegateError> {
         self.call_mut("profile", |inner| inner.profile())
     }
 
-    /// As [`DelegateQueue::write`].
+    /// Calls [`DelegateQueue::write`]. A panic is returned as an error.
     pub(crate) fn write(&mut self, slot: usize, input: usize, bytes: &[u8]) -> Result<(), DelegateError> {
         self.queue_mut("write", |queue| queue.write(slot, input, bytes))
     }
 
-    /// As [`DelegateQueue::input_mut`].
+    /// Calls [`DelegateQueue::input_mut`]. A panic is returned as an error.
     pub(crate) fn input_mut(&mut self, slot: usize, input: usize) -> Result<Option<&mut [u8]>, DelegateError> {
         self.queue_mut("input_mut", |queue| queue.input_mut(slot, input))
     }
 
-    /// As [`DelegateQueue::read_input`].
+    /// Calls [`DelegateQueue::read_input`]. A panic is returned as an error.
     pub(crate) fn read_input(&mut self, slot: usize, input: usize, bytes: &mut [u8]) -> Result<(), DelegateError> {
         self.queue_mut("read_input", |queue| queue.read_input(slot, input, bytes))
     }
 
-    /// As [`DelegateQueue::submit`].
+    /// Calls [`DelegateQueue::submit`]. A panic is returned as an error.
     pub(crate) fn submit(&mut self, slot: usize, times: usize) -> Result<(), DelegateError> {
         self.queue_mut("submit", |queue| queue.submit(slot, times))
     }
 
-    /// As [`DelegateQueue::wait`].
+    /// Calls [`DelegateQueue::wait`]. A panic is returned as an error.
     pub(crate) fn wait(&mut self, slot: usize) -> Result<(), DelegateError> {
         self.queue_mut("wait", |queue| queue.wait(slot))
     }
 
-    /// As [`DelegateQueue::output`].
+    /// Calls [`DelegateQueue::output`]. A panic is returned as an error.
     pub(crate) fn output(&self, slot: usize, output: usize, least: usize) -> Result<Option<&[u8]>, DelegateError> {
         self.queue("output", |queue| queue.output(slot, output, least))
     }
 
-    /// As [`DelegateQueue::read`].
+    /// Calls [`DelegateQueue::read`]. A panic is returned as an error.
     pub(crate) fn read(&self, slot: usize, output: usize, into: &mut [u8]) -> Result<bool, DelegateError> {
         self.queue("read", |queue| queue.read(slot, output, into))
     }
@@ -231,7 +235,7 @@ impl Drop for Kernel {
     }
 }
 
-/// The kernel, or an error if it panicked before.
+/// Returns the kernel `inner`, or an error if the kernel has panicked before.
 fn usable<T>(inner: Option<T>, panicked: &OnceCell<String>) -> Result<T, DelegateError> {
     match (inner, panicked.get()) {
         (Some(inner), None) => Ok(inner),
@@ -243,7 +247,7 @@ fn usable<T>(inner: Option<T>, panicked: &OnceCell<String>) -> Result<T, Delegat
     }
 }
 
-/// The result of a call. A panic is recorded.
+/// Flattens the result of a guarded call of a kernel. If the call panicked, stores the message in `panicked`.
 fn noted<T>(
     result: Result<Result<T, DelegateError>, DelegateError>,
     panicked: &OnceCell<String>,
@@ -262,7 +266,7 @@ fn no_queue() -> DelegateError {
 mod tests {
     use super::*;
 
-    /// Panics when it is dropped.
+    /// A value whose destructor panics.
     struct Bomb;
 
     impl Drop for Bomb {

@@ -1,8 +1,9 @@
-//! The interface between the interpreter and an accelerator. Anyone can implement it.
+//! The interface between the interpreter and an accelerator. Applications and libraries can implement it.
 //!
-//! The interpreter asks a delegate about each node. The delegate either claims the node or gives the reason why it
-//! cannot run it. Claimed nodes are clustered into partitions ([`Partition`]). The delegate receives each accepted
-//! partition and prepares a kernel that runs it. If a delegate fails to prepare a partition, its nodes run elsewhere.
+//! The interpreter asks a delegate about each node. The delegate either claims the node or gives the reason
+//! why it cannot run the node. Claimed nodes are clustered into partitions ([`Partition`]). The delegate
+//! receives each accepted partition and prepares a kernel that runs it. A delegate that fails to prepare a
+//! partition runs nothing; its nodes run elsewhere.
 
 pub(crate) mod guard;
 
@@ -19,15 +20,16 @@ use crate::KernelProfile;
 /// Runs parts of graphs on an accelerator. Panics in a delegate or in one of its kernels are caught. They count as an
 /// unsupported node, a failed preparation or a failed run, and are listed in [`Report::panics`](crate::Report::panics).
 pub trait Delegate: Send + Sync {
-    /// The name of the delegate, used in reports and log lines.
+    /// Returns the name of the delegate, which reports and log lines use.
     fn name(&self) -> &str;
 
-    /// Which partitions the delegate accepts, and how many.
+    /// Returns the conditions that partitions must meet to be delegated. The default accepts all partitions.
     fn partitioning(&self) -> Partitioning {
         Partitioning::default()
     }
 
-    /// Claims a node. A claim is a promise that the partition with this node can be prepared.
+    /// Claims a node. A claim is a promise that the delegate can prepare the partition that contains the
+    /// node.
     ///
     /// # Errors
     ///
@@ -48,17 +50,17 @@ pub trait Delegate: Send + Sync {
 pub struct Claim(Option<Box<dyn Any + Send>>);
 
 impl Claim {
-    /// A claim that carries `data`.
+    /// Creates a claim that carries `data`.
     pub fn new(data: impl Any + Send) -> Self {
         Self(Some(Box::new(data)))
     }
 
-    /// The data of the claim, if it is of type `T`.
+    /// Takes the data out of the claim; `None` if it is not of type `T`.
     pub fn downcast<T: Any>(mut self) -> Option<Box<T>> {
         self.0.take_if(|data| data.is::<T>())?.downcast().ok()
     }
 
-    /// A reference to the data of the claim, if it is of type `T`.
+    /// Returns a reference to the data of the claim; `None` if it is not of type `T`.
     pub fn downcast_ref<T: Any>(&self) -> Option<&T> {
         self.0.as_ref()?.downcast_ref()
     }
@@ -78,16 +80,16 @@ impl fmt::Debug for Claim {
     }
 }
 
-/// Which partitions a delegate accepts, and how many. The names are those of TensorFlow Lite.
+/// Conditions that partitions must meet to be delegated. The names are those of TensorFlow Lite.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partitioning {
-    /// Maximum number of partitions. The largest ones are taken; `None` means no limit.
+    /// Maximum number of partitions. The ones with the most nodes are taken; `None` means no limit.
     pub max_delegated_partitions: Option<usize>,
     /// Minimum number of nodes of a partition. Smaller partitions are not delegated.
     pub min_nodes_per_partition: usize,
-    /// Index of the first operator in the file that may be delegated.
+    /// Index, within its subgraph of the file, of the first operator that may be delegated.
     pub first_delegate_node_index: usize,
-    /// Index of the last operator in the file that may be delegated.
+    /// Index, within its subgraph of the file, of the last operator that may be delegated.
     pub last_delegate_node_index: usize,
 }
 
@@ -107,7 +109,7 @@ impl Default for Partitioning {
 pub struct Partition<'a> {
     /// The graph that contains the nodes.
     pub graph: &'a Graph,
-    /// The nodes in execution order, each with the delegate's own claim.
+    /// The nodes in execution order, each with the claim that the delegate returned for it.
     pub nodes: Vec<(NodeId, Claim)>,
     /// Non-constant tensors that the partition reads and that are made outside of it, ascending.
     pub inputs: Vec<TensorId>,
@@ -115,7 +117,7 @@ pub struct Partition<'a> {
     pub outputs: Vec<TensorId>,
 }
 
-/// A prepared partition.
+/// A prepared partition, which runs on the accelerator.
 pub trait DelegateKernel: Send {
     /// Runs the partition and returns when the outputs are written. Tensors are in the order of [`Partition::inputs`]
     /// and [`Partition::outputs`].
@@ -140,39 +142,42 @@ pub trait DelegateKernel: Send {
         (0..times).try_for_each(|_| self.invoke(inputs, outputs))
     }
 
-    /// The kernel as a run queue; `None` if it cannot have several runs in progress.
+    /// Returns the run queue of the kernel; `None` if the kernel cannot have several runs in progress.
     fn queue(&self) -> Option<&dyn DelegateQueue> {
         None
     }
 
-    /// As [`DelegateKernel::queue`], with mutable access.
+    /// Returns the run queue of the kernel for mutable access; `None` if [`DelegateKernel::queue`] returns
+    /// `None`.
     fn queue_mut(&mut self) -> Option<&mut dyn DelegateQueue> {
         None
     }
 
-    /// Shares an output in device memory with another kernel of the same delegate that reads it later in the same run.
-    /// `None` if the output has to be copied through the host. The meaning of the value is private to the delegate.
+    /// Shares an output in device memory with another kernel of the same delegate that reads it later in the
+    /// same run. Returns a handle for [`DelegateKernel::take_input`], whose type only the delegate needs to
+    /// know, or `None` if the output has to be copied through the host.
     fn share_output(&mut self, _output: usize) -> Option<Box<dyn Any>> {
         None
     }
 
-    /// Reads an input from the value that the producing kernel returned from [`DelegateKernel::share_output`]. This
-    /// applies to all following runs, and [`DelegateKernel::invoke`] then ignores the tensor passed for this input.
-    /// Returns false if that is not possible.
+    /// Makes the kernel read an input from the device memory behind `shared`, which the producing kernel
+    /// returned from [`DelegateKernel::share_output`]. This applies to all following runs, and
+    /// [`DelegateKernel::invoke`] then ignores the tensor passed for this input. Returns false if that is not
+    /// possible; the input is then copied through the host.
     fn take_input(&mut self, _input: usize, _shared: &dyn Any) -> bool {
         false
     }
 
-    /// Declares that only kernels that share them on the device read these outputs. `invoke` need not write them to the
-    /// host.
+    /// Declares that the outputs with these indices are read only by kernels to which they were shared on the
+    /// device. [`DelegateKernel::invoke`] then need not write them to the host.
     fn keep_on_device(&mut self, _outputs: &[usize]) {}
 
-    /// Statistics about the prepared kernel.
+    /// Returns statistics about the prepared kernel.
     fn report(&self) -> KernelReport {
         KernelReport::default()
     }
 
-    /// Timing of the last run; empty if it was not measured.
+    /// Returns the timing of the last run; empty if it was not measured.
     ///
     /// # Errors
     ///
@@ -185,19 +190,20 @@ pub trait DelegateKernel: Send {
 /// A kernel that can have several runs in progress. Each run uses a slot, which has its own memory for inputs and
 /// outputs. Runs begin in the order in which they are submitted.
 pub trait DelegateQueue {
-    /// Number of slots, that is, of runs that can be in progress at the same time.
+    /// Returns the number of slots, which is the number of runs that can be in progress at the same time.
     fn slots(&self) -> usize;
 
-    /// Writes an input of a slot, by its index in [`Partition::inputs`]. Waits for runs in the slot that still read it.
+    /// Writes an input of a slot. `input` is its index in [`Partition::inputs`]. Waits for runs in the slot
+    /// that still read it.
     ///
     /// # Errors
     ///
     /// If the input does not exist or the device fails.
     fn write(&mut self, slot: usize, input: usize, bytes: &[u8]) -> Result<(), DelegateError>;
 
-    /// Memory of an input of a slot that the host can write directly. Waits for runs in the slot that still read it.
-    /// The memory contains the bytes of the tensor and may be very slow to read. `None` if only
-    /// [`DelegateQueue::write`] is supported.
+    /// Returns the memory of an input of a slot, for the host to write the bytes of the tensor directly.
+    /// Waits for runs in the slot that still read it. Reading from the memory may be very slow. `None` if
+    /// only [`DelegateQueue::write`] is supported.
     ///
     /// # Errors
     ///
@@ -206,8 +212,8 @@ pub trait DelegateQueue {
         Ok(None)
     }
 
-    /// Copies back the bytes that were last written to an input of a slot. This is called rarely, and only for inputs
-    /// that [`DelegateQueue::input_mut`] gave memory for.
+    /// Copies the bytes that were last written to an input of a slot into `_bytes`. This is called rarely,
+    /// and only for inputs for which [`DelegateQueue::input_mut`] returned memory.
     ///
     /// # Errors
     ///
@@ -216,8 +222,8 @@ pub trait DelegateQueue {
         Err(DelegateError::new("what was written to it cannot be read"))
     }
 
-    /// Starts `times` runs on the inputs last written to the slot and does not wait for them. The runs may overlap. The
-    /// slot's outputs are those of the last run.
+    /// Starts `times` runs on the inputs last written to the slot, without waiting for them. The runs may
+    /// overlap. Afterwards the slot has the outputs of the last of these runs.
     ///
     /// # Errors
     ///
@@ -231,17 +237,18 @@ pub trait DelegateQueue {
     /// If the run failed.
     fn wait(&mut self, slot: usize) -> Result<(), DelegateError>;
 
-    /// The bytes of an output of the slot's last run, by its index in [`Partition::outputs`]. The slice starts at the
-    /// first byte and contains what has arrived so far, at least `least` bytes. It refers to the memory that the device
-    /// wrote if the host can see that memory. `None` unless the run was waited for.
+    /// Returns the bytes of an output of the slot's last run, from the first byte to the last one that has
+    /// arrived on the host, but at least `least` bytes. `output` is its index in [`Partition::outputs`]. If
+    /// the host can see the memory that the device wrote, the slice refers to it. `None` unless the run was
+    /// waited for.
     ///
     /// # Errors
     ///
     /// If the output cannot be read from the device.
     fn output(&self, slot: usize, output: usize, least: usize) -> Result<Option<&[u8]>, DelegateError>;
 
-    /// Copies an output of the slot's last run into `into`, part by part as it arrives. False unless the run was waited
-    /// for.
+    /// Copies an output of the slot's last run into `into`, part by part as it arrives. Returns false, and
+    /// copies nothing, unless the run was waited for.
     ///
     /// # Errors
     ///
@@ -264,11 +271,11 @@ pub trait DelegateQueue {
 /// Statistics about the preparation and the memory of a partition. Values that a delegate does not know are zero.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KernelReport {
-    /// Dispatches of one run.
+    /// Number of dispatches that one run submits.
     pub dispatches: usize,
-    /// The kernel variants in use, if the delegate names them.
+    /// Names of the kernel variants that the dispatches use; empty if the delegate does not name them.
     pub variants: BTreeSet<&'static str>,
-    /// Kernel variants that could have been used for some of the dispatches.
+    /// Names of further kernel variants that apply to some of the kernels and were not chosen for them.
     pub alternatives: BTreeSet<&'static str>,
     /// Bytes of device memory for intermediate tensors.
     pub arena_bytes: usize,
@@ -281,7 +288,7 @@ pub struct KernelReport {
     /// Milliseconds spent on packing and uploading constants, excluding the time that overlapped with pipeline
     /// compilation.
     pub upload_ms: f64,
-    /// Nodes that were fused into another kernel, with a text that names that kernel.
+    /// Nodes that were fused with others into one kernel, each with a text that names the others.
     pub merged: Vec<(NodeId, String)>,
 }
 
@@ -299,7 +306,8 @@ pub struct DelegateError {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DelegateErrorKind {
-    /// The delegate failed. Others may succeed.
+    /// The delegate cannot prepare or run the partition, for a reason other than memory, device loss or a
+    /// panic.
     #[default]
     Failed,
     /// The device ran out of memory.
@@ -311,12 +319,12 @@ pub enum DelegateErrorKind {
 }
 
 impl DelegateError {
-    /// A failure of kind [`DelegateErrorKind::Failed`] with this reason.
+    /// Creates an error of kind [`DelegateErrorKind::Failed`] with this reason.
     pub fn new(reason: impl Into<String>) -> Self {
         Self { kind: DelegateErrorKind::default(), reason: reason.into() }
     }
 
-    /// Replaces the kind of the error.
+    /// Returns the error with its kind replaced.
     pub fn with_kind(self, kind: DelegateErrorKind) -> Self {
         Self { kind, ..self }
     }

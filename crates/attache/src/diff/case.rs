@@ -1,4 +1,5 @@
-//! Exports an operator of a trace as a separate model with its inputs and outputs: a golden test case.
+//! Exports an operator of a trace as a separate model with its inputs and outputs, for use as a golden test
+//! case.
 
 use std::collections::HashMap;
 
@@ -10,7 +11,7 @@ use super::Trace;
 use super::trace::origin;
 use crate::{Error, ErrorKind};
 
-/// A dense array.
+/// A dense tensor with its values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Array {
     /// Data type of the elements.
@@ -24,26 +25,27 @@ pub struct Array {
 /// An operator as a separate model, with the inputs and outputs of its run on the CPU.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
-    /// Index of the operator in the original file.
+    /// Index of the operator in its subgraph of the original file.
     pub operator: usize,
     /// TensorFlow Lite's name of the operator.
     pub name: String,
     /// The bytes of the `.tflite` file.
     pub model: Vec<u8>,
-    /// A value for each input of the model.
+    /// The values of the model's inputs in the run, in the model's order.
     pub inputs: Vec<Array>,
-    /// The CPU's value for each output of the model.
+    /// The values that the CPU computed for the model's outputs, in the model's order.
     pub outputs: Vec<Array>,
 }
 
 impl Trace {
-    /// The operator of a node as a separate model. The model contains the operator's options as the file has them, the
-    /// constants that it reads, and inputs and outputs with the shapes and values of the run.
+    /// Exports the operator of a node as a separate model. The model contains the operator's options as the
+    /// file has them, the constants that the operator reads, and inputs and outputs with the shapes and
+    /// values of the run.
     ///
     /// # Errors
     ///
-    /// If the node does not exist, if its operator has side effects or runs other subgraphs, or if a tensor of it has
-    /// no value or an extent that a file cannot state.
+    /// If the node does not exist, if its operator has side effects or runs other subgraphs, or if one of its
+    /// tensors has no value or has an extent that a file cannot represent.
     pub fn case(&self, node: usize) -> Result<Case, Error> {
         let node = self.node(node)?;
         let operator = origin(node);
@@ -100,7 +102,8 @@ impl Trace {
         Ok(if fact.is_variable { tensor.variable() } else { tensor })
     }
 
-    /// The operator with its options from the file and these tensors.
+    /// Returns the operator with index `operator` as the file describes it, but with the tensors `inputs` and
+    /// `outputs` of the new model. Adds its intermediate tensors to `builder`.
     fn describe(
         &self,
         operator: usize,

@@ -1,7 +1,9 @@
-//! Compares a model on the CPU and on delegates, element by element: how much they differ, and from which operator on.
+//! Compares runs of a model on the CPU and on delegates element by element: how much they differ, and from
+//! which operator on.
 //!
-//! A [`Difference`] compares two tensors. A [`Trace`] is a run on the CPU that keeps every tensor. Single operators and
-//! whole graphs on delegates are compared with it. The comparison does not tell which of the two sides is right.
+//! A [`Difference`] compares two tensors. A [`Trace`] is a run on the CPU that keeps every tensor; single
+//! operators and whole graphs on delegates are compared with it. The comparison does not tell which of the
+//! two sides is right.
 
 mod case;
 mod numbers;
@@ -17,17 +19,17 @@ pub use numbers::{is_float, is_stepped, numbers};
 pub use tolerance::{QuantizationSteps, Tolerance};
 pub use trace::{FirstDivergence, OperatorComparison, Trace, TraceInput};
 
-/// How much a tensor differs from its reference. Elements are compared only if both sides are finite.
+/// How much a tensor (the test) differs from its reference. Elements are compared only if both are finite.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Difference {
-    /// Mean of |test − reference|; 0 if there is nothing to compare.
+    /// Mean of |test − reference| over the compared elements; 0 if there are none.
     pub average: f64,
-    /// Maximum of |test − reference|; 0 if there is nothing to compare.
+    /// Maximum of |test − reference| over the compared elements; 0 if there are none.
     pub largest: f64,
     /// The divisor for [`Difference::relative`]: for floats, the largest finite |reference|; 1 for integers and if the
     /// reference is zero everywhere.
     pub scale: f64,
-    /// Whether the elements are floats, which may differ by rounding.
+    /// Whether the elements are floats, for which differences due to rounding are expected.
     pub is_float: bool,
     /// Number of elements of the reference that are NaN or infinite.
     pub nonfinite_reference: usize,
@@ -35,14 +37,14 @@ pub struct Difference {
     pub nonfinite_test: usize,
     /// Number of elements that are finite on one side only, or infinite with opposite signs.
     pub contradictions: usize,
-    /// For 8-bit and 16-bit integers, the number of elements by the quantization steps that they differ by. The last
-    /// entry counts all larger differences. `None` for other types.
+    /// For 8-bit and 16-bit integers, element `n` is the number of tensor elements that differ by `n`
+    /// quantization steps; the last one also counts all larger differences. `None` for other types.
     pub steps: Option<[usize; STEPS]>,
 }
 
 impl Difference {
-    /// Compares two tensors of this type, given as bytes. `None` if the type is not numeric or the numbers of elements
-    /// differ.
+    /// Compares two tensors of type `data_type`, given as bytes. `None` if the type is not numeric or the
+    /// numbers of elements differ.
     pub fn of(data_type: DataType, reference: &[u8], test: &[u8]) -> Option<Self> {
         let (reference, test) = (numbers(data_type, reference)?, numbers(data_type, test)?);
         let mut difference =
@@ -80,7 +82,7 @@ impl Difference {
         difference
     }
 
-    /// The largest difference divided by the scale.
+    /// Returns the largest difference divided by [`Difference::scale`].
     pub fn relative(&self) -> f64 {
         self.largest / self.scale
     }

@@ -3,7 +3,8 @@
 use attache_base::DataType;
 use half::{bf16, f16};
 
-/// The elements as `f64`, in order. `None` for types that are not real numbers. Integers beyond 2⁵³ lose digits.
+/// Returns the elements as `f64`, in order; `None` for data types that are not real numbers. `bytes` are
+/// elements in native byte order. Integers beyond 2⁵³ lose digits.
 pub fn numbers(data_type: DataType, bytes: &[u8]) -> Option<Vec<f64>> {
     fn each<const N: usize>(bytes: &[u8], number: impl Fn([u8; N]) -> f64) -> Vec<f64> {
         bytes.chunks_exact(N).map(|chunk| number(chunk.try_into().expect("chunks have this size"))).collect()
@@ -25,12 +26,12 @@ pub fn numbers(data_type: DataType, bytes: &[u8]) -> Option<Vec<f64>> {
     })
 }
 
-/// Whether the type is a float type, whose results may differ by rounding.
+/// Whether the type is a float type, for which differences due to rounding are expected.
 pub fn is_float(data_type: DataType) -> bool {
     matches!(data_type, DataType::Float16 | DataType::BFloat16 | DataType::Float32 | DataType::Float64)
 }
 
-/// Whether the type may be quantized, so that results may differ by quantization steps.
+/// Whether the type may be quantized, so that differences are counted in quantization steps.
 pub fn is_stepped(data_type: DataType) -> bool {
     matches!(data_type, DataType::Int8 | DataType::UInt8 | DataType::Int16)
 }

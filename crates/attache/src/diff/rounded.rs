@@ -1,7 +1,8 @@
-//! Measures how sensitive a graph is to rounding: repeats the run on the CPU with all floats that operators read
-//! rounded to f16.
+//! Measures how sensitive a graph is to rounding, by repeating the run on the CPU with all float inputs and
+//! results of operators rounded to f16.
 //!
-//! If that alone moves an output beyond a tolerance, a device that stores f16 cannot be expected to meet the tolerance.
+//! If this rounding moves an output beyond a tolerance, a device that stores f16 cannot be expected to meet
+//! the tolerance.
 
 use std::collections::HashMap;
 
@@ -13,16 +14,16 @@ use super::{Difference, Trace};
 use crate::Error;
 
 impl Trace {
-    /// The largest finite magnitude of any f32 element in the run, including inputs. Errors inside the graph are
-    /// relative to it.
+    /// Returns the largest magnitude of all finite f32 elements in the run, including the inputs. Differences
+    /// inside the graph can be judged relative to it.
     pub fn magnitude(&self) -> f64 {
         let floats = self.tensors().filter(|id| self.graph.fact(*id).data_type == DataType::Float32);
         let values = floats.filter_map(|id| super::numbers(DataType::Float32, self.value(id)?.1)).flatten();
         values.filter(|value| value.is_finite()).fold(0.0, |most, value| most.max(value.abs()))
     }
 
-    /// How much each output that the run makes changes on the CPU if inputs and all tensors between operators are
-    /// rounded to f16.
+    /// Measures how much each output changes on the CPU if the graph's inputs and the outputs of all
+    /// operators are rounded to f16. Outputs without a value in the run, such as constants, are left out.
     ///
     /// # Errors
     ///
@@ -47,7 +48,8 @@ impl Trace {
     }
 }
 
-/// Rounds floats to the nearest f16 and converts them back. Other types are unchanged.
+/// Rounds f32 elements to the nearest f16 and converts them back to f32. Returns elements of other types
+/// unchanged.
 fn rounded(data_type: DataType, bytes: &[u8]) -> Vec<u8> {
     if data_type != DataType::Float32 {
         return bytes.to_vec();

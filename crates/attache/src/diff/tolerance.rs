@@ -1,23 +1,24 @@
-//! How much a tensor may differ from its reference.
+//! The tolerance of a comparison: how much a tensor may differ from its reference.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Number of step counts in [`super::Difference`]. The last one counts all larger differences.
+/// Length of the counts in [`Difference::steps`](super::Difference::steps). The last count includes all
+/// larger differences.
 pub(super) const STEPS: usize = 16;
 
-/// How much a tensor may differ from its reference: floats relative to the largest value, quantized elements in
-/// quantization steps. Other integers and booleans must be equal.
+/// How much a tensor may differ from its reference: floats relative to the largest reference, 8-bit and
+/// 16-bit integers in quantization steps. Other integers and booleans must be equal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerance {
-    /// For floats: the maximum difference relative to the largest reference.
+    /// For floats: the maximum of [`Difference::relative`](super::Difference::relative).
     pub relative: f64,
-    /// For 8-bit and 16-bit integers: the maximum difference in quantization steps.
+    /// For 8-bit and 16-bit integers: the allowed differences in quantization steps.
     pub steps: QuantizationSteps,
 }
 
 impl Tolerance {
-    /// A tolerance for floats. Integers must be equal.
+    /// Creates a tolerance with the given maximum relative difference of floats. Integers must be equal.
     pub fn relative(relative: f64) -> Self {
         Self { relative, steps: QuantizationSteps::default() }
     }
@@ -29,16 +30,18 @@ impl Tolerance {
 pub struct QuantizationSteps {
     /// Maximum number of steps for every element.
     pub most: usize,
-    /// A percentage of the elements, and the maximum number of steps for at least that many of them.
+    /// A percentage of the elements (0 to 100), and the maximum number of steps for at least that many of
+    /// them.
     pub usual: Option<(f64, usize)>,
 }
 
 impl QuantizationSteps {
-    /// Whether differences are allowed. `counts[n]` is the number of elements that differ by `n` quantization steps;
-    /// the last entry also counts all larger differences. `largest` is the largest difference in steps.
+    /// Whether the differences are allowed. `counts[n]` is the number of elements that differ by `n`
+    /// quantization steps; the last count includes all larger differences. `largest` is the largest
+    /// difference in steps.
     pub(super) fn allow(&self, counts: &[usize; STEPS], largest: f64) -> bool {
         let all: usize = counts.iter().sum();
-        let within = |steps: usize| counts[..=steps].iter().sum::<usize>() as f64;
+        let within = |steps: usize| counts.iter().take(steps.saturating_add(1)).sum::<usize>() as f64;
         largest <= self.most as f64
             && self.usual.is_none_or(|(share, steps)| within(steps) >= share / 100.0 * all as f64)
     }
@@ -51,7 +54,7 @@ impl FromStr for QuantizationSteps {
     ///
     /// # Errors
     ///
-    /// A message if the text has another form, P is not between 0 and 100, or M is too large to be counted.
+    /// A message if `text` has another form, P is not between 0 and 100, or M is not below 15.
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("{text:?} is neither N nor N:P:M, as 2 or 2:99.5:1, with M below {}", STEPS - 1);
         let parts: Vec<&str> = text.split(':').collect();

@@ -1,7 +1,7 @@
 //! A run on the CPU that keeps every tensor, and comparisons of delegates with it.
 //!
-//! Everything is done on the graph after the passes, which is the one that delegates see, with the values of one run
-//! from zeroed variables.
+//! A trace and all comparisons use the graph after the passes, which is the graph that delegates see, and the
+//! values of one run that starts with variables in their initial state.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::runtime::prepare::check_implemented;
 use crate::runtime::{Environment, Options, PrepareMode, import};
 use crate::{Delegate, Error, ErrorKind, Limits};
 
-/// The value of an input.
+/// The value of an input for [`Trace::new`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceInput {
     /// Extents, outermost first.
@@ -34,39 +34,42 @@ pub struct Trace {
     pub(super) graph: Graph,
     options: Options,
     executor: Executor,
-    /// Index of each tensor among the executor's outputs.
+    /// For each tensor whose value was kept, its index among the executor's outputs.
     kept: HashMap<TensorId, usize>,
 }
 
-/// The result of running one operator alone on delegates, on the CPU's tensors.
+/// Comparison of one operator between delegates and the CPU. The delegates run the operator alone, on the
+/// inputs that it had on the CPU.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OperatorComparison {
-    /// Index of the operator in the file.
+    /// Index of the operator in its subgraph of the file.
     pub operator: usize,
     /// TensorFlow Lite's name of the operator.
     pub name: String,
-    /// The difference of each output, or the reason why no delegate takes the operator.
+    /// The difference of each output from the CPU's, or the reason why no delegate runs the operator.
     pub outcome: Result<Vec<Difference>, String>,
 }
 
-/// The first tensor in which delegates differ from the CPU.
+/// The first tensor, in execution order, that differs between delegates and the CPU by more than the
+/// tolerance.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FirstDivergence {
-    /// Index of the node in the [`Trace`].
+    /// Index in the [`Trace`] of the node that makes the tensor.
     pub node: usize,
-    /// Index of its operator in the file.
+    /// Index of the node's operator in its subgraph of the file.
     pub operator: usize,
     /// TensorFlow Lite's name of the operator.
     pub name: String,
     /// Name of the tensor in the file.
     pub tensor: String,
-    /// The difference; `None` if the shapes differ or the delegate made no value.
+    /// How much the tensor differs from the CPU's; `None` if the shapes differ or the delegate made no value.
     pub difference: Option<Difference>,
 }
 
 impl Trace {
-    /// Runs a subgraph on the CPU with one value for each of its inputs. `limits` apply to this run and to all
-    /// comparisons with it. The arena is larger than an interpreter's, because every tensor is kept.
+    /// Runs a subgraph on the CPU with `inputs`, one value for each of its inputs. `limits` apply to this run
+    /// and to all comparisons with it. The arena is larger than an interpreter's, because every tensor is
+    /// kept.
     ///
     /// # Errors
     ///
@@ -103,7 +106,8 @@ impl Trace {
         Ok(Self { model: model.clone(), subgraph, graph, options, executor, kept })
     }
 
-    /// Number of nodes: operators of the file without those that the passes removed.
+    /// Returns the number of nodes of the graph after the passes, which may have removed operators of the
+    /// file.
     pub fn nodes(&self) -> usize {
         self.graph.nodes.len()
     }
@@ -112,8 +116,8 @@ impl Trace {
     ///
     /// # Errors
     ///
-    /// If the node does not exist, or if a delegate panics, fails to prepare or fails to run. A node that no delegate
-    /// supports is not an error.
+    /// If the node does not exist, or if a delegate panics or fails to run the node. If no delegate supports
+    /// the node or can prepare it, that is not an error but the outcome of the comparison.
     pub fn compare_operator(&self, node: usize, delegates: &[Arc<dyn Delegate>]) -> Result<OperatorComparison, Error> {
         let node = self.node(node)?;
         let graph = self.graph_of(node);
@@ -126,7 +130,7 @@ impl Trace {
         let is_taken = assignment.steps.iter().any(|step| matches!(step, PlacedStep::Partition(_)));
         let outcome = if is_taken {
             let outputs = graph.outputs.clone();
-            let inputs: Vec<_> = graph.inputs.iter().filter_map(|id| Some(self.value(*id)?.1)).collect();
+            let inputs = self.values(&graph.inputs)?;
             let executor = run(graph, (&self.model, self.subgraph), &self.options_with(delegates), &inputs)?;
             let difference =
                 |(index, id)| Ok(self.difference(id, executor.output(index)?).unwrap_or_else(incomparable));
@@ -137,13 +141,15 @@ impl Trace {
         Ok(OperatorComparison { operator: origin(node), name: node.op.name().to_owned(), outcome })
     }
 
-    /// The first operator, in execution order, with an output that differs from the CPU's by more than the tolerance
-    /// when the graph runs on delegates; see [`Difference::is_within`]. `None` if all outputs are within the tolerance.
+    /// Finds the first operator, in execution order, with an output that differs from the CPU's by more than
+    /// the tolerance when the graph runs on delegates; see [`Difference::is_within`]. `None` if all outputs
+    /// are within the tolerance.
     ///
-    /// This is a binary search over the number of nodes. Each step runs the first nodes as a graph of their own, which
-    /// fuses them as in the whole graph except at the cut, and compares all tensors that cross the cut. An error may
-    /// shrink on its way to a cut, so that the search ends too late. Therefore all tensors up to the node found are
-    /// compared in one final run. In that run every tensor is an output, so fewer nodes are fused.
+    /// The search is a binary search over the number of nodes. Each step runs the first nodes as a separate
+    /// graph, which is fused as in the whole graph except at the cut, and compares all tensors that cross the
+    /// cut. A difference may shrink before it reaches a cut, and the binary search then finds a later node.
+    /// Therefore a final run compares all tensors up to the node found. In that run every tensor is an
+    /// output, so fewer nodes are fused.
     ///
     /// # Errors
     ///
@@ -167,12 +173,12 @@ impl Trace {
         Ok(earliest.or(found))
     }
 
-    /// The tensors whose values were kept.
+    /// Returns the tensors whose values were kept.
     pub(super) fn tensors(&self) -> impl Iterator<Item = TensorId> {
         self.kept.keys().copied()
     }
 
-    /// Runs a node on the CPU on these values. Returns its outputs.
+    /// Runs a node on the CPU with the bytes in `values` as its inputs. Returns the bytes of each output.
     pub(super) fn run_node(
         &self,
         node: usize,
@@ -180,18 +186,20 @@ impl Trace {
     ) -> Result<Vec<(TensorId, Vec<u8>)>, Error> {
         let graph = self.graph_of(self.node(node)?);
         let outputs = graph.outputs.clone();
-        let inputs: Vec<&[u8]> = graph.inputs.iter().filter_map(|id| values.get(id)).map(Vec::as_slice).collect();
+        let given = |id: &TensorId| values.get(id).map(Vec::as_slice).ok_or_else(|| self.not_kept(*id));
+        let inputs: Vec<&[u8]> = graph.inputs.iter().map(given).collect::<Result<_, Error>>()?;
         let executor = run(graph, (&self.model, self.subgraph), &self.options, &inputs)?;
         let made = |(index, id)| Ok(executor.output(index)?.map(|(_, bytes)| (id, bytes.to_vec())));
         outputs.into_iter().enumerate().filter_map(|output| made(output).transpose()).collect()
     }
 
-    /// The options of the run on the CPU, with delegates.
+    /// Returns the options of the run on the CPU, but with `delegates`.
     fn options_with(&self, delegates: &[Arc<dyn Delegate>]) -> Options {
         Options { delegates: delegates.into(), ..self.options.clone() }
     }
 
-    /// The first of `tensors` that differs when the first `nodes` nodes run on delegates.
+    /// Runs the first `nodes` nodes on delegates and returns the first of `tensors`, in execution order, that
+    /// differs from the CPU's by more than the tolerance.
     fn divergence(
         &self,
         nodes: usize,
@@ -204,7 +212,7 @@ impl Trace {
         }
         let mut graph = Graph { outputs: tensors.clone(), ..self.graph.clone() };
         graph.nodes.truncate(nodes);
-        let inputs: Vec<_> = graph.inputs.iter().filter_map(|id| Some(self.value(*id)?.1)).collect();
+        let inputs = self.values(&graph.inputs)?;
         let executor = run(graph, (&self.model, self.subgraph), &self.options_with(delegates), &inputs)?;
         let producers = self.graph.producers();
         let difference = |(index, id): (usize, &TensorId)| Ok(self.difference(*id, executor.output(index)?));
@@ -221,14 +229,14 @@ impl Trace {
         Ok(tensors.into_iter().zip(differences).filter_map(divergence).min_by_key(|divergence| divergence.node))
     }
 
-    /// The tensors that the first `nodes` nodes make, in execution order.
+    /// Returns the kept tensors that the first `nodes` nodes make, in execution order.
     fn made_by(&self, nodes: usize) -> Vec<TensorId> {
         let made = self.graph.nodes[..nodes].iter().flat_map(|node| &node.outputs).copied();
         made.filter(|id| self.kept.contains_key(id)).collect()
     }
 
-    /// Those tensors of [`Trace::made_by`] that later nodes read, that are outputs of the graph or that the last node
-    /// makes.
+    /// Returns those tensors of [`Trace::made_by`] that later nodes read, that are outputs of the graph or
+    /// that the last of the `nodes` nodes makes.
     fn frontier(&self, nodes: usize) -> Vec<TensorId> {
         let mut crosses = vec![false; self.graph.tensors.len()];
         let later = self.graph.nodes[nodes..].iter().flat_map(|node| node.inputs.iter().flatten());
@@ -239,7 +247,7 @@ impl Trace {
         made
     }
 
-    /// A graph of this node and its tensors, with the shapes of the run.
+    /// Returns a graph of one node, whose inputs and outputs have the shapes of the run.
     fn graph_of(&self, node: &Node) -> Graph {
         let (inputs, mut outputs) = (self.fed(node), node.outputs.clone());
         outputs.retain(|id| self.kept.contains_key(id));
@@ -252,7 +260,7 @@ impl Trace {
         graph
     }
 
-    /// The tensors that a node reads, without constants and variables, each once.
+    /// Returns the tensors that a node reads, without constants and variables, each once, ascending.
     pub(super) fn fed(&self, node: &Node) -> Vec<TensorId> {
         let mut fed: Vec<_> = node.inputs.iter().flatten().copied().collect();
         fed.retain(|id| self.graph.fact(*id).constant.is_none() && !self.graph.fact(*id).is_variable);
@@ -266,34 +274,48 @@ impl Trace {
         self.graph.nodes.get(node).ok_or_else(|| Error::usage(format!("there is no node {node} of {count}")))
     }
 
-    /// Shape and bytes of a tensor on the CPU.
+    /// Returns shape and bytes of a tensor in the run on the CPU; `None` if its value was not kept.
     pub(super) fn value(&self, id: TensorId) -> Option<(&Shape, &[u8])> {
         self.executor.output(*self.kept.get(&id)?).ok()?
     }
 
-    /// Compares a tensor's value with the CPU's; `None` if the shapes differ or a value is missing.
+    /// Returns the bytes of these tensors in the run on the CPU. Fails if one was not kept, because its elements
+    /// are not numbers.
+    fn values(&self, ids: &[TensorId]) -> Result<Vec<&[u8]>, Error> {
+        let bytes = |id: &TensorId| self.value(*id).map(|(_, bytes)| bytes).ok_or_else(|| self.not_kept(*id));
+        ids.iter().map(bytes).collect()
+    }
+
+    fn not_kept(&self, id: TensorId) -> Error {
+        let (name, data_type) = (&self.graph.tensor(id).name, self.graph.fact(id).data_type);
+        let text = format!("tensor {} (\"{name}\") of type {data_type} cannot be compared", id.index());
+        Error::new(ErrorKind::Unsupported, text)
+    }
+
+    /// Compares `test`, a tensor's value on delegates, with the CPU's; `None` if the shapes differ or a value
+    /// is missing.
     fn difference(&self, id: TensorId, test: Option<(&Shape, &[u8])>) -> Option<Difference> {
         let ((shape, reference), (test_shape, test)) = (self.value(id)?, test?);
         (shape == test_shape).then(|| Difference::of(self.graph.fact(id).data_type, reference, test))?
     }
 }
 
-/// Whether a tensor is numeric and made by the run.
+/// Whether the values of a tensor are numbers and are not constant, so that they can be compared.
 fn is_comparable(fact: &Fact) -> bool {
     fact.constant.is_none() && super::numbers(fact.data_type, &[]).is_some()
 }
 
-/// The difference of tensors that cannot be compared. It is within no tolerance.
+/// Returns the difference of tensors that cannot be compared. It is within no tolerance.
 fn incomparable() -> Difference {
     Difference { scale: 1.0, contradictions: 1, ..Difference::default() }
 }
 
-/// Index of the operator in the file that a node was made from.
+/// Returns the index, in the file's subgraph, of the first operator that a node was made from.
 pub(super) fn origin(node: &Node) -> usize {
     node.origins.first().copied().unwrap_or_default()
 }
 
-/// Returns an error if a delegate panicked, because its nodes are then not really unsupported.
+/// Returns an error if a delegate panicked: the nodes that it does not run are then not really unsupported.
 fn check_panics(assignment: &Assignment) -> Result<(), Error> {
     match assignment.panics.first() {
         Some(panic) => Err(Error::new(ErrorKind::Device, panic.clone())),
@@ -301,7 +323,8 @@ fn check_panics(assignment: &Assignment) -> Result<(), Error> {
     }
 }
 
-/// Runs a graph once. A delegate that fails is an error here, so that the CPU is not compared with itself.
+/// Runs a graph once on the delegates in `options` and returns the executor with the outputs. A delegate that
+/// fails is an error here, so that the CPU is not compared with itself.
 fn run(
     graph: Graph,
     (model, subgraph): (&Model, usize),

@@ -1,4 +1,5 @@
-//! The GPU delegate. A claim carries the lowered program of its node until the partition is prepared.
+//! The GPU delegate: opens a device, claims nodes and prepares partitions. A claim carries the lowered
+//! program of its node until the partition is prepared.
 
 use attache_gpu::{
     Adapter, Device, DeviceOptions, DevicePeaks, GpuError, GpuErrorKind, Matrices, Precision, Submission,
@@ -80,12 +81,13 @@ impl GpuDelegate {
         Ok(Self { device, precision, quantized, submission, partitioning, profiled: false })
     }
 
-    /// The same delegate on the same device with another choice of kernel variants.
+    /// Returns this delegate on the same device with another choice of kernel variants.
     pub fn with_variants(&self, variants: VariantChoice) -> Self {
         Self { device: self.device.with_variants(variants), ..self.clone() }
     }
 
-    /// What this delegate lacks for a variant with these needs, as text; `None` if it lacks nothing.
+    /// Returns what this delegate lacks, as text, to use kernel variants with the requirement `needs`; `None`
+    /// if it lacks nothing.
     pub fn lacks(&self, needs: VariantRequirement) -> Option<&'static str> {
         match needs {
             VariantRequirement::Nothing => None,
@@ -100,8 +102,8 @@ impl GpuDelegate {
         }
     }
 
-    /// The same delegate on the same device with timestamps at the beginning and end of each dispatch, for
-    /// [`Interpreter::profile`](crate::Interpreter::profile). Runs take longer with timestamps.
+    /// Returns this delegate on the same device with timestamps at the beginning and end of each dispatch,
+    /// for [`Interpreter::profile`](crate::Interpreter::profile). Runs take longer with timestamps.
     ///
     /// # Errors
     ///
@@ -113,42 +115,45 @@ impl GpuDelegate {
         Ok(Self { profiled: true, ..self.clone() })
     }
 
-    /// Measures the device's peaks, which takes some milliseconds on the device.
+    /// Measures the device's peak rates of memory traffic and arithmetic, which takes some milliseconds.
     ///
     /// # Errors
     ///
-    /// If the device fails.
+    /// Of kind [`ErrorKind::Unsupported`] if the device has no timestamps, and of kind [`ErrorKind::Device`]
+    /// if it fails.
     pub fn peaks(&self) -> Result<DevicePeaks, Error> {
         DevicePeaks::measure(&self.device, self.usual_submission()).map_err(failed)
     }
 
-    /// The requested way to submit commands, or else the default one. By default, partitions whose buffers are too
-    /// large for a replay use the encoder instead.
+    /// Returns the requested submission method, or else the default: replay if the device supports it,
+    /// otherwise the encoder. By default, partitions that cannot be prepared for replay, for example because
+    /// their buffers are too large, use the encoder.
     pub(super) fn usual_submission(&self) -> Submission {
         let possible = if self.device.replays() { Submission::Replay } else { Submission::Encoder };
         self.submission.unwrap_or(possible)
     }
 
-    /// Properties of the device.
+    /// Returns the properties of the device.
     pub fn adapter(&self) -> &Adapter {
         self.device.adapter()
     }
 
-    /// The precision in which tensors are stored and computed.
+    /// Returns the precision in which tensors are stored and computed.
     pub fn precision(&self) -> Precision {
         self.precision
     }
 
-    /// Milliseconds that opening the device took; 0 if the caller opened it.
+    /// Returns the milliseconds that opening the device took; 0 if the caller opened it.
     pub fn device_ms(&self) -> f64 {
         self.device.open_ms()
     }
 
-    /// Whether a GPU can run the node, independent of a particular device.
+    /// Checks that the GPU delegate can run a node, without opening a device. Buffer bindings are assumed to
+    /// be limited to 128 MiB, which every device supports.
     ///
     /// # Errors
     ///
-    /// The reason why the node is not supported.
+    /// The reason why the delegate does not support the node.
     pub fn supports(graph: &Graph, node: NodeId, quantized: Quantized) -> Result<(), Unsupported> {
         let lowered = guarded("GPU", "claim", || lower(graph, node, quantized, COMMON_BINDING_BYTES).map(drop));
         lowered.unwrap_or_else(|panic| Err(Unsupported::new(panic.to_string())))
@@ -159,7 +164,7 @@ impl GpuDelegate {
     }
 }
 
-/// The error for a device that failed before anything was prepared.
+/// Converts a device error that occurred while a device was opened or measured.
 fn failed(error: GpuError) -> Error {
     match error.kind() {
         GpuErrorKind::Unsupported => Error::new(ErrorKind::Unsupported, error.to_string()),
@@ -167,7 +172,8 @@ fn failed(error: GpuError) -> Error {
     }
 }
 
-/// Lowers the node to a program, and checks that every value of it fits into one binding.
+/// Lowers a node to a program and checks that each value of the program, at 4 bytes per element, fits into
+/// one binding of `max_binding_bytes` bytes.
 fn lower(graph: &Graph, node: NodeId, quantized: Quantized, max_binding_bytes: u64) -> Result<Lowered, Unsupported> {
     let lowered = Lowering::lower(graph, graph.node(node), quantized)?;
     for value in &lowered.program.values {
@@ -203,8 +209,8 @@ impl Delegate for GpuDelegate {
             |stitched, submission| GpuKernel::new(&self.device, stitched, self.precision, submission, self.profiled);
         let kernel = match self.submission {
             Some(submission) => prepared(stitched, submission),
-            // A program that is too large for the few buffers of a replay may fit into the larger number that an
-            // encoder uses.
+            // A program that is too large for the few buffers of a replay may fit into the more numerous
+            // buffers of the encoder.
             None if self.device.replays() => match prepared(stitched.clone(), Submission::Replay) {
                 Err(error) if matches!(error.kind(), GpuErrorKind::OutOfMemory | GpuErrorKind::Unsupported) => {
                     prepared(stitched, Submission::Encoder)

@@ -1,4 +1,4 @@
-//! Converts elements of tensors to the representation that the device stores, and back.
+//! Converts tensors between the host's element types and the formats in which the device stores them.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use attache_gpu::StorageFormat;
 use attache_gpu_ir::{ByteType, Scalar};
 use half::f16;
 
-/// Whether the device stores elements of this type in the same representation as the tensor.
+/// Whether elements of type `data_type` have the same bytes on the host as in the device's format `storage`.
 pub(super) fn is_stored(data_type: DataType, storage: StorageFormat) -> bool {
     match storage {
         StorageFormat::Bytes(_) => matches!(data_type, DataType::Int8 | DataType::UInt8),
@@ -15,18 +15,20 @@ pub(super) fn is_stored(data_type: DataType, storage: StorageFormat) -> bool {
     }
 }
 
-/// Whether the device accepts elements of this type as an input without conversion.
+/// Whether an input of type `data_type` is copied to the device without conversion. An Int32 tensor that the
+/// program reads as floats is converted.
 pub(super) fn is_taken(data_type: DataType, scalar: Scalar, storage: StorageFormat) -> bool {
     is_stored(data_type, storage) && !(data_type == DataType::Int32 && scalar == Scalar::F32)
 }
 
-/// Converts each element of `N` bytes and concatenates the results.
+/// Applies `map` to each element of `N` bytes and returns the concatenated elements of `M` bytes.
 fn mapped<const N: usize, const M: usize>(bytes: &[u8], map: impl Fn([u8; N]) -> [u8; M]) -> Vec<u8> {
     let elements: Vec<[u8; M]> = bytes.as_chunks::<N>().0.iter().map(|element| map(*element)).collect();
     elements.into_flattened()
 }
 
-/// Converts integers of `N` bytes to 32-bit words of this scalar type, or to bytes if the device stores bytes.
+/// Converts integers of `N` bytes to 32-bit floats or integers as `scalar` requires, or to bytes if the
+/// device stores bytes.
 fn integers_to_device<const N: usize>(
     (scalar, storage): (Scalar, StorageFormat),
     bytes: &[u8],
@@ -40,9 +42,10 @@ fn integers_to_device<const N: usize>(
     }
 }
 
-/// Converts the elements of a tensor to 32-bit words of this scalar type, or to bytes if the device stores bytes.
-/// Integers outside the 32-bit range are clamped. Inputs are converted before every run, so there is one loop for each
-/// type.
+/// Converts the elements of an input to the format of the device: 32-bit floats or integers as `scalar`
+/// requires, or bytes if the device stores bytes. Returns `bytes` itself if no conversion is needed. Integers
+/// outside the 32-bit range are clamped. Inputs are converted before every run, so each type has its own
+/// loop.
 pub(super) fn to_device(data_type: DataType, scalar: Scalar, storage: StorageFormat, bytes: &[u8]) -> Cow<'_, [u8]> {
     if is_taken(data_type, scalar, storage) {
         return Cow::Borrowed(bytes);
@@ -60,14 +63,14 @@ pub(super) fn to_device(data_type: DataType, scalar: Scalar, storage: StorageFor
     })
 }
 
-/// Converts each element of `N` bytes and writes it to `to`.
+/// Applies `map` to each element of `N` bytes in `from` and writes the elements of `M` bytes to `to`.
 fn put<const N: usize, const M: usize>(from: &[u8], to: &mut [u8], map: impl Fn([u8; N]) -> [u8; M]) {
     let elements = from.as_chunks::<N>().0;
     to.as_chunks_mut::<M>().0.iter_mut().zip(elements).for_each(|(to, element)| *to = map(*element));
 }
 
-/// Converts a device's words, or bytes if it stores bytes, to the elements of a tensor whose type the device does not
-/// store.
+/// Converts an output from the format of the device, 32-bit words or bytes, to the elements of a tensor. This
+/// is for tensor types that the device does not store.
 pub(super) fn from_device(data_type: DataType, storage: StorageFormat, words: &[u8], bytes: &mut [u8]) {
     if data_type == DataType::Float16 {
         return put(words, bytes, |word| f16::from_f32(f32::from_le_bytes(word)).to_le_bytes());

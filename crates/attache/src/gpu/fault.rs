@@ -1,18 +1,19 @@
 //! Fault injection for tests, compiled in with the feature `fault` and controlled by environment variables.
 //!
-//! - `ATTACHE_FAULT_NODE` is the index of an operator of the file. The GPU multiplies the float outputs of that
-//!   operator by 1.01.
-//! - `ATTACHE_FAULT_PANIC` is also an operator index. The delegate panics when it claims that operator.
-//! - `ATTACHE_FAULT_DEVICE` makes the device fail, for example `lost,submit,2`. The first word is `lost` or `memory`
-//!   (out of memory). The second is `record`, `submit`, `wait` or `read`. The number is how many of these operations
-//!   succeed first.
+//! - `ATTACHE_FAULT_NODE` is the index of an operator in its subgraph. The GPU multiplies the float outputs
+//!   of that operator by 1.01.
+//! - `ATTACHE_FAULT_PANIC` is also the index of an operator. The delegate panics when it claims that
+//!   operator.
+//! - `ATTACHE_FAULT_DEVICE` makes the device fail, for example `lost,submit,2`. The first word is `lost` or
+//!   `memory` (out of memory). The second word is the operation that fails: `record`, `submit`, `wait` or
+//!   `read`. The number is how many of these operations succeed first; it may be left out and is then 0.
 //!
-//! Without the feature nothing happens.
+//! Without the feature, the functions of this module inject nothing.
 
 use attache_gpu::Fault;
 use attache_graph::{Lowered, Node};
 
-/// The device fault that the environment asks for.
+/// Returns the device fault that `ATTACHE_FAULT_DEVICE` describes; `None` if the variable is not set.
 #[cfg(feature = "fault")]
 pub(super) fn of_device() -> Option<Fault> {
     use attache_gpu::{FaultPoint, GpuErrorKind};
@@ -34,13 +35,14 @@ pub(super) fn of_device() -> Option<Fault> {
     Some(Fault { kind, point, after: words.next().map_or(0, |count| count.parse().expect("a number of times")) })
 }
 
-/// No device fault.
+/// Returns `None`: without the feature `fault` no device fault is injected.
 #[cfg(not(feature = "fault"))]
 pub(super) fn of_device() -> Option<Fault> {
     None
 }
 
-/// The node's program, with the fault if the node was selected.
+/// Returns the node's program. If `ATTACHE_FAULT_NODE` selects the node, its float outputs are multiplied by
+/// 1.01; if `ATTACHE_FAULT_PANIC` does, this function panics.
 #[cfg(feature = "fault")]
 pub(super) fn plant(node: &Node, mut lowered: Lowered) -> Lowered {
     use attache_gpu_ir::{Expression, Primitive, Scalar};
@@ -66,7 +68,7 @@ pub(super) fn plant(node: &Node, mut lowered: Lowered) -> Lowered {
     lowered
 }
 
-/// The node's program, unchanged.
+/// Returns the node's program unchanged: without the feature `fault` nothing is injected.
 #[cfg(not(feature = "fault"))]
 pub(super) fn plant(_: &Node, lowered: Lowered) -> Lowered {
     lowered

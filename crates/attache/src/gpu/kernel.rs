@@ -1,4 +1,4 @@
-//! A partition on the GPU, as a delegate kernel.
+//! The kernel of the GPU delegate: a prepared partition that runs on the GPU.
 
 use std::any::Any;
 
@@ -15,11 +15,11 @@ use crate::{
     DelegateError, DelegateErrorKind, DelegateKernel, DelegateQueue, DispatchProfile, KernelProfile, KernelReport,
 };
 
-/// Maximum number of runs in progress at the same time, if the partition is the whole graph and is not profiled. It is
-/// 1 otherwise.
+/// Number of runs that can be in progress at the same time if the partition is the whole graph and is not
+/// profiled. Other partitions have one run in progress at a time.
 const SLOTS: usize = 3;
 
-/// A tensor that is copied to the device or back.
+/// An input or output of the partition: its type on the host and its format on the device.
 struct Port {
     data_type: DataType,
     scalar: Scalar,
@@ -33,12 +33,12 @@ impl Port {
         Self { data_type, scalar: value.scalar, storage: plan.storages.of(id), elements: value.shape.elements() }
     }
 
-    /// Whether the device accepts the tensor's elements without conversion.
+    /// Whether an input is copied to the device without conversion.
     fn is_taken(&self) -> bool {
         exchange::is_taken(self.data_type, self.scalar, self.storage)
     }
 
-    /// Whether the device stores the tensor's elements without conversion.
+    /// Whether an output is copied to the host without conversion.
     fn is_stored(&self) -> bool {
         exchange::is_stored(self.data_type, self.storage)
     }
@@ -58,11 +58,12 @@ pub(super) struct GpuKernel {
     profiled: bool,
     inputs: Vec<Port>,
     outputs: Vec<Port>,
-    /// Whether each input comes from another kernel on the device, and whether each output is read only by other
-    /// kernels there.
+    /// For each input, whether another kernel provides it on the device.
     taken: Vec<bool>,
+    /// For each output, whether only other kernels read it, on the device.
     kept: Vec<bool>,
-    /// For each slot, the converted outputs whose type the device does not store.
+    /// For each slot and each output: the output after conversion to the type of its tensor. Empty if no
+    /// conversion is needed.
     converted: Vec<Vec<Vec<u8>>>,
 }
 
@@ -151,7 +152,7 @@ impl DelegateQueue for GpuKernel {
     }
 }
 
-/// Measures the microseconds between steps of a run.
+/// A stopwatch that measures the microseconds of each phase of a run.
 struct Laps(Stopwatch);
 
 impl Laps {
@@ -165,12 +166,13 @@ impl Laps {
     }
 }
 
-/// Bytes that are copied in each run.
+/// Returns the number of bytes, in the format of the device, that each run copies for `ports`. A port whose
+/// element of `stay` is true is not copied.
 fn bytes_of(ports: &[Port], stay: &[bool]) -> usize {
     ports.iter().zip(stay).filter(|(_, stays)| !**stays).map(|(port, _)| port.device_bytes()).sum()
 }
 
-/// An output in device memory that is shared with another kernel.
+/// An output in device memory that is shared with another kernel, with its format.
 struct Handed {
     value: SharedValue,
     scalar: Scalar,
@@ -186,7 +188,7 @@ fn failed(error: GpuError) -> DelegateError {
     failure("Invoke", &error)
 }
 
-/// Converts a device error to a delegate error.
+/// Converts a device error to a delegate error. `phase` is `Prepare` or `Invoke`.
 pub(super) fn failure(phase: &str, error: &GpuError) -> DelegateError {
     let kind = match error.kind() {
         GpuErrorKind::OutOfMemory => DelegateErrorKind::OutOfMemory,
@@ -246,7 +248,7 @@ impl DelegateKernel for GpuKernel {
 
     fn share_output(&mut self, output: usize) -> Option<Box<dyn Any>> {
         let Port { scalar, storage, elements, .. } = *self.outputs.get(output).filter(|port| port.elements > 0)?;
-        // An output that cannot be shared, or fails to be shared, goes through the host.
+        // An output that cannot be shared, or whose sharing fails, is copied through the host instead.
         let value = self.session.share(output).ok()??;
         Some(Box::new(Handed { value, scalar, storage, elements }))
     }

@@ -5,35 +5,37 @@ use attache_graph::Quantized;
 
 use crate::{Error, Partitioning};
 
-/// The intended use of the delegate.
+/// The intended use of the delegate, as in TensorFlow Lite.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InferencePreference {
-    /// Few runs: fast startup matters.
+    /// A single run or few runs: short preparation is preferred.
     #[default]
     FastSingleAnswer,
-    /// Many runs: throughput matters.
+    /// Many runs: high throughput is preferred.
     SustainedSpeed,
-    /// A compromise of both.
+    /// A compromise between short preparation and high throughput.
     Balanced,
 }
 
-/// An optimization goal. Three of them are given in order of importance.
+/// An optimization goal, as in TensorFlow Lite. The options contain three of them in order of importance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InferencePriority {
-    /// Filled in from the other priorities.
+    /// Not specified: the delegate chooses a goal that the other priorities do not name. The first priority
+    /// must not be `Auto`.
     Auto,
-    /// Exact results.
+    /// High numerical precision.
     MaxPrecision,
-    /// Low latency.
+    /// Low latency of a run.
     MinLatency,
-    /// Low memory use.
+    /// Low use of device memory.
     MinMemoryUsage,
 }
 
 use InferencePriority::{Auto, MaxPrecision, MinLatency, MinMemoryUsage};
 
-/// Options of the GPU delegate. [`GpuDelegateOptions::default`] takes every partition of the graph.
-/// [`GpuDelegateOptions::tensorflow_lite`] has the defaults of TensorFlow Lite, which takes only the largest.
+/// Options of the GPU delegate. [`GpuDelegateOptions::default`] delegates all partitions of a graph.
+/// [`GpuDelegateOptions::tensorflow_lite`] has TensorFlow Lite's defaults, which delegate only the largest
+/// partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuDelegateOptions {
     pub(crate) inference_preference: InferencePreference,
@@ -76,26 +78,27 @@ impl Default for GpuDelegateOptions {
 }
 
 impl GpuDelegateOptions {
-    /// The defaults of `TfLiteGpuDelegateOptionsV2Default`: one delegated partition and maximum precision.
+    /// Returns the defaults of `TfLiteGpuDelegateOptionsV2Default`: at most one delegated partition, and
+    /// maximum precision.
     pub fn tensorflow_lite() -> Self {
         Self::default().max_delegated_partitions(1)
     }
 
-    /// `is_precision_loss_allowed`, which TensorFlow Lite keeps for compatibility. It sets the first priority to
-    /// [`InferencePriority::MinLatency`] or [`InferencePriority::MaxPrecision`] and the others to
-    /// [`InferencePriority::Auto`].
+    /// Sets TensorFlow Lite's option `is_precision_loss_allowed`, which exists there for compatibility. It
+    /// sets the first inference priority to [`InferencePriority::MinLatency`] if `allowed`, otherwise to
+    /// [`InferencePriority::MaxPrecision`], and the other two to [`InferencePriority::Auto`].
     pub fn is_precision_loss_allowed(self, allowed: bool) -> Self {
         self.inference_priorities(if allowed { MinLatency } else { MaxPrecision }, Auto, Auto)
     }
 
-    /// The intended use of the delegate. It is accepted for compatibility and has no effect.
+    /// Sets the intended use of the delegate. It is accepted for compatibility and has no effect.
     pub fn inference_preference(mut self, preference: InferencePreference) -> Self {
         self.inference_preference = preference;
         self
     }
 
-    /// `inference_priority1` to `inference_priority3`. They determine the precision unless
-    /// [`GpuDelegateOptions::precision`] is set. Contradictory priorities make
+    /// Sets TensorFlow Lite's options `inference_priority1` to `inference_priority3`. They determine the
+    /// precision unless [`GpuDelegateOptions::precision`] is called. Contradictory priorities make
     /// [`GpuDelegate::new`](super::GpuDelegate::new) fail.
     pub fn inference_priorities(
         mut self,
@@ -107,43 +110,46 @@ impl GpuDelegateOptions {
         self
     }
 
-    /// The precision. It overrides the priorities.
+    /// Sets the precision in which tensors are stored and computed. It overrides the inference priorities.
     pub fn precision(mut self, precision: Precision) -> Self {
         self.precision = Some(precision);
         self
     }
 
-    /// How quantized tensors are computed.
+    /// Sets how quantized tensors are computed: as floats or as integers. The default is [`Quantized::View`].
     pub fn quantized(mut self, quantized: Quantized) -> Self {
         self.quantized = quantized;
         self
     }
 
-    /// How commands are submitted to the device. The default is replay if it is possible.
+    /// Sets how commands are submitted to the device. The default is [`Submission::Replay`] if it is
+    /// possible.
     pub fn submission(mut self, submission: Submission) -> Self {
         self.submission = Some(submission);
         self
     }
 
-    /// Maximum number of partitions; the largest are taken first. 0 counts as 1.
+    /// Sets the maximum number of partitions to delegate; the largest are taken. 0 counts as 1. By default
+    /// there is no maximum.
     pub fn max_delegated_partitions(mut self, most: usize) -> Self {
         self.partitioning.max_delegated_partitions = Some(most.max(1));
         self
     }
 
-    /// Minimum number of nodes of a partition.
+    /// Sets the minimum number of nodes of a partition. Smaller partitions are not delegated. The default is
+    /// 1.
     pub fn min_nodes_per_partition(mut self, least: usize) -> Self {
         self.partitioning.min_nodes_per_partition = least;
         self
     }
 
-    /// Index of the first operator in the file that may be delegated.
+    /// Sets the index, within its subgraph of the file, of the first operator that may be delegated.
     pub fn first_delegate_node_index(mut self, index: usize) -> Self {
         self.partitioning.first_delegate_node_index = index;
         self
     }
 
-    /// Index of the last operator in the file that may be delegated.
+    /// Sets the index, within its subgraph of the file, of the last operator that may be delegated.
     pub fn last_delegate_node_index(mut self, index: usize) -> Self {
         self.partitioning.last_delegate_node_index = index;
         self
@@ -155,58 +161,61 @@ impl GpuDelegateOptions {
         self
     }
 
-    /// Restricts the choice of device to adapters whose name contains this text, ignoring case.
+    /// Restricts the choice of device to adapters whose name contains `text`, ignoring case.
     pub fn adapter(mut self, text: impl Into<String>) -> Self {
         self.adapter = Some(text.into());
         self
     }
 
-    /// Restricts the choice of device to hardware. Devices that compute on the CPU are excluded.
+    /// Sets whether only hardware devices may be chosen. Devices that compute on the CPU are then excluded.
     pub fn hardware_only(mut self, only: bool) -> Self {
         self.hardware_only = only;
         self
     }
 
-    /// Enables the validation layer of the graphics API, whose messages go to the log. For tests.
+    /// Sets whether the validation layer of the graphics API is enabled. Its messages go to the log. For
+    /// tests.
     pub fn validation(mut self, validation: bool) -> Self {
         self.validation = validation;
         self
     }
 
-    /// Does not use f16 as a type in shaders even if the device supports it. The 16-bit precisions then work as on a
-    /// device without that support. For tests.
+    /// Sets whether shaders do without f16 types even if the device supports them. The 16-bit precisions then
+    /// work as on a device without that support. For tests.
     pub fn no_shader_f16(mut self, without: bool) -> Self {
         self.no_shader_f16 = without;
         self
     }
 
-    /// Uses the kernels for hardware on a software device as well. For tests.
+    /// Sets whether a software device uses the kernels for hardware. For tests.
     pub fn as_hardware(mut self, as_hardware: bool) -> Self {
         self.as_hardware = as_hardware;
         self
     }
 
-    /// Uses the 16-bit kernels for cooperative matrices on a device without them that has f16 in shaders. Loops replace
-    /// the matrix instructions. For tests.
+    /// Sets whether the 16-bit kernels for cooperative matrices are used on a device without cooperative
+    /// matrices. Loops replace the matrix instructions, and shaders must support f16. For tests.
     pub fn emulate_matrices(mut self, emulate: bool) -> Self {
         self.emulate_matrices = emulate;
         self
     }
 
-    /// Injects a device failure. For tests.
+    /// Makes a device operation fail as `fault` describes. For tests.
     pub fn fault(mut self, fault: Fault) -> Self {
         self.fault = Some(fault);
         self
     }
 
-    /// Which kernel variant is used if several apply. The default is the one with the lowest cost.
+    /// Sets which kernel variant is used if several apply. The default is the one with the lowest priority
+    /// number.
     pub fn variants(mut self, variants: VariantChoice) -> Self {
         self.variants = variants;
         self
     }
 
-    /// The precision that the options resolve to. As in TensorFlow Lite, it depends on the position of `MaxPrecision`
-    /// among the priorities.
+    /// Returns the precision that the options result in: the one that was set, or else one that depends, as
+    /// in TensorFlow Lite, on the position of `MaxPrecision` among the priorities. Contradictory priorities
+    /// are an error.
     pub(crate) fn resolved_precision(&self) -> Result<Precision, Error> {
         if let Some(precision) = self.precision {
             return Ok(precision);
@@ -220,7 +229,8 @@ impl GpuDelegateOptions {
     }
 }
 
-/// The priorities with each `Auto` filled in, by TensorFlow Lite's rules for its GPU delegate.
+/// Replaces each `Auto` by a goal that is left, by TensorFlow Lite's rules for its GPU delegate.
+/// Contradictory priorities are an error.
 fn complete(priorities: [InferencePriority; 3]) -> Result<[InferencePriority; 3], Error> {
     let wrong = |text: &str| Err(Error::usage(format!("inference priorities: {text}")));
     match priorities {

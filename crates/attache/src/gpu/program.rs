@@ -1,5 +1,5 @@
-//! Joins the programs of a partition's nodes to one program, whose inputs and outputs have the types of the partition's
-//! tensors.
+//! Joins the programs of a partition's nodes to one program, whose inputs and outputs have the types of the
+//! partition's tensors. The GPU kernel is prepared from this program.
 
 use std::collections::HashMap;
 
@@ -14,14 +14,16 @@ use crate::{DelegateError, Partition};
 pub(super) struct Stitched {
     pub(super) program: Program,
     pub(super) nodes: Vec<NodeId>,
-    /// Data types of the partition's inputs and outputs.
+    /// Data types of the partition's input tensors, in its order.
     pub(super) inputs: Vec<DataType>,
+    /// Data types of the partition's output tensors, in its order.
     pub(super) outputs: Vec<DataType>,
     /// Whether the partition is the whole graph.
     pub(super) is_whole: bool,
 }
 
-/// Joins the programs of a partition's nodes. Inputs and outputs are in the partition's order.
+/// Joins the programs in the claims of a partition's nodes to one program. Its inputs and outputs are those
+/// of the partition, in its order.
 pub(super) fn stitch(partition: Partition<'_>) -> Result<Stitched, DelegateError> {
     let mut claims = Vec::with_capacity(partition.nodes.len());
     for (id, claim) in partition.nodes {
@@ -82,7 +84,8 @@ pub(super) fn stitch(partition: Partition<'_>) -> Result<Stitched, DelegateError
     Ok(Stitched { program, nodes: claims.into_iter().map(|(id, _)| id).collect(), inputs, outputs, is_whole })
 }
 
-/// The quantization parameters of a tensor whose value is a float in the program; `None` if no conversion is needed.
+/// Returns the quantization parameters of a tensor that is a float in the program, for conversion at the
+/// border of the partition; `None` if no conversion is needed.
 fn affine_parameters(
     graph: &Graph,
     tensor: TensorId,
@@ -94,7 +97,8 @@ fn affine_parameters(
     AffineParameters::of(graph.fact(tensor)).map_err(|unsupported| DelegateError::new(unsupported.to_string()))
 }
 
-/// Adds a step that maps one value.
+/// Adds a step that applies `expression` to each element of `value`, and returns its output, of type
+/// `scalar`.
 fn convert(
     program: &mut Program,
     value: ValueId,
@@ -106,8 +110,8 @@ fn convert(
     Ok(program.step(map, &[value], origin).map_err(|error| DelegateError::new(error.to_string()))?[0])
 }
 
-/// The values as the scalar types that a node's program reads. They are cast if other nodes made or read them as
-/// another type.
+/// Returns `values` in the scalar types in which a node's program reads them. Integers are cast if other
+/// nodes made or read them as another scalar type.
 fn as_read(
     program: &mut Program,
     lowered: &Lowered,
@@ -129,7 +133,8 @@ fn as_read(
     Ok(inputs)
 }
 
-/// Scalar type and shape in which the first node of the partition that reads the tensor reads it.
+/// Returns the scalar type and the shape in which the first reader of a tensor among the partition's nodes
+/// reads it; `None` if no program reads it.
 fn first_read(graph: &Graph, claims: &[(NodeId, Lowered)], tensor: TensorId) -> Option<(Scalar, Shape)> {
     claims.iter().find_map(|(id, lowered)| {
         let input = lowered.reads.iter().position(|input| graph.node(*id).inputs[*input] == Some(tensor))?;

@@ -1,4 +1,4 @@
-//! The GPU delegate's stages as text: program, kernels, shaders, plan.
+//! Prints the stages of the GPU delegate as text: program, kernels, shaders, plan.
 
 use std::fmt::Write;
 use std::sync::{Arc, Mutex};
@@ -12,20 +12,20 @@ use super::delegate::GpuDelegate;
 use super::program::stitch;
 use crate::{Claim, Delegate, DelegateError, DelegateKernel, Error, ErrorKind, Limits, Partition, Partitioning};
 
-/// A stage between a partition and its recorded commands.
+/// A stage of the preparation of a partition, which [`stage`] prints as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GpuStage {
-    /// The primitives, before fusion.
+    /// The program of primitives, before fusion.
     Program,
     /// The kernels after fusion, one per line.
     Kernels,
-    /// The WGSL source of every distinct shader.
+    /// The WGSL source of each distinct shader.
     Wgsl,
     /// The dispatches and the memory plan.
     Plan,
 }
 
-/// A stage of every partition of a subgraph, as text.
+/// Returns a stage of every partition of a subgraph as text. Nothing runs on the device.
 ///
 /// # Errors
 ///
@@ -81,7 +81,8 @@ impl Printer {
     }
 }
 
-/// The kernels of a plan with its inputs and outputs, and the values that are reshapes of other values.
+/// Returns the text of a plan's kernels, with the plan's inputs and outputs and the values that are reshapes
+/// of others.
 fn kernels(plan: &PlanReport) -> String {
     let input = |id: &ValueId| format!("%{} = input {}\n", id.0, plan.program.shape(*id));
     let reshape = |step: &Step| {
@@ -95,8 +96,8 @@ fn kernels(plan: &PlanReport) -> String {
     format!("{text}output {}\n", values(&plan.program.outputs))
 }
 
-/// A kernel of the plan as one line: its outputs, its inputs and the nodes that it computes. Nodes are numbered by
-/// their index in the partition, as in the text of a program.
+/// Returns the line of one kernel: its outputs, its primitive and inputs, and the nodes that it computes.
+/// Nodes are numbered by their index in the partition, as in the text of a program.
 fn line(plan: &PlanReport, (index, kernel): (usize, &Kernel)) -> String {
     let shapes: Vec<_> = kernel.outputs.iter().map(|id| plan.program.shape(*id).to_string()).collect();
     let mut line = format!("{index}: {} = {}", values(&kernel.outputs), call(kernel));
@@ -145,8 +146,8 @@ impl Delegate for Printer {
     }
 }
 
-/// The kernel of a partition that was printed. Preparing must succeed, because a failure would drop all later
-/// partitions.
+/// The kernel of a partition that was printed; it cannot run. Preparation must succeed, because a failure
+/// would drop all later partitions.
 struct Printed;
 
 impl DelegateKernel for Printed {

@@ -9,7 +9,7 @@ use super::{Interpreter, signature};
 use crate::runtime::Options;
 use crate::{Delegate, Error, Limits};
 
-/// Maximum number of threads that are used by default.
+/// Maximum number of threads that the builder sets by default.
 const DEFAULT_THREADS: usize = 4;
 
 /// Configures and builds an [`Interpreter`].
@@ -28,63 +28,68 @@ impl InterpreterBuilder {
         Self { model: model.clone(), options, signature: None, shapes: Vec::new() }
     }
 
-    /// Number of threads that work on the CPU at the same time, including the calling thread. The default is the number
-    /// of CPUs of the machine, but at most four. 0 counts as 1, and values above 256 count as 256.
+    /// Sets the number of threads that work on the CPU at the same time, including the calling thread. The
+    /// default is the number of CPUs that the process can use, but at most four. 0 counts as 1, and numbers
+    /// above 256 count as 256.
     pub fn threads(mut self, threads: usize) -> Self {
         self.options.threads = threads.max(1);
         self
     }
 
-    /// Adds a delegate. Delegates are asked in the order in which they are added. Later ones get the nodes that are
-    /// left.
+    /// Adds a delegate. Delegates are asked in the order in which they are added, each about the nodes that
+    /// earlier ones left.
     pub fn delegate(mut self, delegate: Arc<dyn Delegate>) -> Self {
         self.options.delegates.push(delegate);
         self
     }
 
-    /// Makes [`build`](InterpreterBuilder::build) fail if any operator is left to the CPU. The error lists all of these
-    /// operators with their reasons.
+    /// Sets whether [`build`](InterpreterBuilder::build) fails if any operator is left to the CPU. The error
+    /// lists all of these operators with their reasons.
     pub fn require_delegation(mut self, required: bool) -> Self {
         self.options.required = required;
         self
     }
 
-    /// Same as [`InterpreterBuilder::require_delegation`], named for callers whose only delegate is the GPU.
+    /// Does the same as [`InterpreterBuilder::require_delegation`], for callers whose only delegate is the
+    /// GPU.
     pub fn require_gpu(self, required: bool) -> Self {
         self.require_delegation(required)
     }
 
-    /// Lets the CPU take over permanently if a device is lost or out of memory, or if a delegate fails in a run. Without
-    /// this option these are errors. A delegate that fails otherwise while the interpreter is built is left out in either
-    /// case, and its nodes run elsewhere. A run that fails is repeated on the CPU from the inputs and variables it
-    /// started with. The fallback is reported in [`Interpreter::report`], in [`Interpreter::placement`] and as a
-    /// warning in the log.
+    /// Sets whether the CPU takes over permanently if a delegate's device is lost or out of memory, or if a
+    /// delegate fails in a run. Without this option these are errors. A run that fails is repeated on the CPU
+    /// from the inputs and variables with which it started. Other failures of a delegate while the
+    /// interpreter is built are never errors: its nodes run elsewhere. The fallback is reported in
+    /// [`Interpreter::report`], in [`Interpreter::placement`] and as a warning in the log.
     pub fn cpu_fallback(mut self, fallback: bool) -> Self {
         self.options.cpu_fallback = fallback;
         self
     }
 
-    /// Sets the upper limits on what the model may use.
+    /// Sets the upper limits on what the model may use, such as memory and arithmetic.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.options.limits = limits;
         self
     }
 
-    /// Selects the subgraph of a signature instead of the first subgraph. The key may be empty if the model has exactly
-    /// one signature. [`InterpreterBuilder::build`] fails if the signature does not exist.
+    /// Selects the subgraph of the signature with this key instead of the first subgraph. The key may be
+    /// empty if the model has exactly one signature. [`InterpreterBuilder::build`] fails if the signature
+    /// does not exist.
     pub fn signature(mut self, key: &str) -> Self {
         self.signature = Some(key.to_owned());
         self
     }
 
-    /// Overrides the shape of an input. [`InterpreterBuilder::build`] fails if the input does not exist.
+    /// Overrides the shape of the input with this index. [`InterpreterBuilder::build`] fails if the input
+    /// does not exist.
     pub fn input_shape(mut self, input: usize, shape: &[usize]) -> Self {
         self.shapes.retain(|(other, _)| *other != input);
         self.shapes.push((input, Shape::from(shape)));
         self
     }
 
-    /// Builds the interpreter: imports the graph, assigns its operators, plans memory and prepares all delegates.
+    /// Builds the interpreter: imports the graph, assigns its operators to delegates and the CPU, prepares
+    /// the delegates and plans memory.
     ///
     /// A delegate that fails is reported in the placement and its operators run elsewhere. A device that is lost or out
     /// of memory is an error, unless [`InterpreterBuilder::cpu_fallback`] is set.

@@ -1,4 +1,4 @@
-//! The interpreter: sets inputs, runs a subgraph, reads outputs.
+//! The interpreter, which sets the inputs of a subgraph, runs it and reads its outputs.
 
 mod builder;
 mod signature;
@@ -14,17 +14,18 @@ use crate::{Error, Placement, Profile, Report};
 pub use builder::InterpreterBuilder;
 pub use signature::SignatureRunner;
 
-/// Description of an input or an output.
+/// Description of an input or an output of the subgraph.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TensorInfo {
     /// Name in the file. It may be empty and need not be unique.
     pub name: String,
     /// Data type of the elements.
     pub data_type: DataType,
-    /// Extents, outermost first. If the shape of an output is known only at run time, this is the shape of the last
-    /// run, or the shape that the file states before the first run.
+    /// Extents in elements, outermost first. If the shape of an output is known only at run time, this is the
+    /// shape in the last run, or before the first run the shape that the file states.
     pub shape: Shape,
-    /// The shape with -1 for each extent that the caller may choose; `None` if the file does not state it.
+    /// The shape as the file states it, with -1 for each extent that the caller may choose; `None` if the
+    /// file has no such shape.
     pub shape_signature: Option<Vec<i32>>,
     /// Quantization parameters, for quantized tensors.
     pub quantization: Option<Quantization>,
@@ -48,13 +49,13 @@ pub struct Interpreter {
     environment: Environment,
     /// Number of runs that were started with `invoke_async`.
     started: u64,
-    /// The last run of `invoke_async` that ended before the call returned, if nothing ran since, and whether it was
-    /// waited for.
+    /// The run that `invoke_async` last started, if it ended before `invoke_async` returned and nothing ran
+    /// since. The flag tells whether it was waited for.
     ended: Option<(Run, bool)>,
 }
 
 impl Interpreter {
-    /// Creates a builder of an interpreter for the model's first subgraph.
+    /// Creates a builder for an interpreter of the model's first subgraph.
     pub fn builder(model: &Model) -> InterpreterBuilder {
         InterpreterBuilder::new(model)
     }
@@ -78,28 +79,28 @@ impl Interpreter {
         Ok(Self { model, subgraph, options, shapes, inputs, outputs, prepared, environment, started: 0, ended: None })
     }
 
-    /// The model.
+    /// Returns the model.
     pub fn model(&self) -> &Model {
         &self.model
     }
 
-    /// Index of the subgraph that runs.
+    /// Returns the index of the subgraph that the interpreter runs.
     pub fn subgraph(&self) -> usize {
         self.subgraph
     }
 
-    /// Descriptions of the inputs.
+    /// Returns the descriptions of the inputs.
     pub fn inputs(&self) -> &[TensorInfo] {
         &self.inputs
     }
 
-    /// Descriptions of the outputs.
+    /// Returns the descriptions of the outputs.
     pub fn outputs(&self) -> &[TensorInfo] {
         &self.outputs
     }
 
-    /// Index of the first input with this name. Tensor names are searched before the names in the subgraph's
-    /// signatures.
+    /// Returns the index of the first input with this name. Tensor names are searched first, then the input
+    /// names in the subgraph's signatures.
     pub fn input_index(&self, name: &str) -> Option<usize> {
         let tensors = &self.model.subgraphs()[self.subgraph].inputs;
         self.inputs.iter().position(|info| info.name == name).or_else(|| {
@@ -109,8 +110,8 @@ impl Interpreter {
         })
     }
 
-    /// Index of the first output with this name. Tensor names are searched before the names in the subgraph's
-    /// signatures.
+    /// Returns the index of the first output with this name. Tensor names are searched first, then the output
+    /// names in the subgraph's signatures.
     pub fn output_index(&self, name: &str) -> Option<usize> {
         let tensors = &self.model.subgraphs()[self.subgraph].outputs;
         self.outputs.iter().position(|info| info.name == name).or_else(|| {
@@ -124,7 +125,7 @@ impl Interpreter {
         self.model.signatures().iter().filter(|signature| signature.subgraph == self.subgraph)
     }
 
-    /// Copies `values` into an input. Their number must equal the number of elements of the input.
+    /// Copies `values` into an input. Their number must equal the input's number of elements.
     ///
     /// # Errors
     ///
@@ -140,7 +141,8 @@ impl Interpreter {
         Ok(())
     }
 
-    /// Copies `bytes` into an input: little-endian elements. Their number must equal the size of the input in bytes.
+    /// Copies `bytes`, which are little-endian elements, into an input. Their number must equal the input's
+    /// size in bytes.
     ///
     /// # Errors
     ///
@@ -158,7 +160,7 @@ impl Interpreter {
         self.prepared.executor.input_size(input).ok_or_else(|| no_such("input", input, self.inputs.len()))
     }
 
-    /// The elements of an input, for writing in place.
+    /// Returns the elements of an input, for the caller to write in place.
     ///
     /// # Errors
     ///
@@ -170,25 +172,26 @@ impl Interpreter {
         bytemuck::try_cast_slice_mut(bytes).map_err(|error| Error::usage(format!("input {input}: {error}")))
     }
 
-    /// The bytes of an input, for writing in place: little-endian elements. If the last value was written directly to
-    /// device memory, the first call copies it back from the device.
+    /// Returns the bytes of an input, little-endian elements, for the caller to write in place. If the input
+    /// was last written directly to device memory, the first call copies it back from the device.
     ///
     /// # Errors
     ///
-    /// If the input does not exist or its last value cannot be read back from the device.
+    /// If the input does not exist or cannot be read back from the device.
     pub fn input_bytes_mut(&mut self, input: usize) -> Result<&mut [u8], Error> {
         let count = self.inputs.len();
         let bytes = self.prepared.executor.input_mut(input)?;
         bytes.ok_or_else(|| no_such("input", input, count))
     }
 
-    /// The elements of an output of the last run, or of the run that was waited for last. If the host can see device
-    /// memory, the slice refers to the memory that the device wrote and nothing is copied.
+    /// Returns the elements of an output of the last run, or of the run that was waited for last. If the host
+    /// can see device memory, the slice refers to the memory that the device wrote and nothing is copied.
     ///
     /// # Errors
     ///
-    /// If the output does not exist or is not of type `T`, if the device fails, or if the output has no value: before
-    /// the first run, after a run that failed and after a resize.
+    /// If the output does not exist or is not of type `T`, if the device fails, or if the output has no
+    /// value. An output has no value before the first run, after a run that failed and after a resize of the
+    /// inputs.
     pub fn read<T: Element>(&self, output: usize) -> Result<&[T], Error> {
         let Some(info) = self.outputs.get(output) else { return Err(no_such("output", output, self.outputs.len())) };
         same_type("output", output, info, T::DATA_TYPE)?;
@@ -196,11 +199,11 @@ impl Interpreter {
         bytemuck::try_cast_slice(bytes).map_err(|error| Error::usage(format!("output {output}: {error}")))
     }
 
-    /// The bytes of an output of the last run, as [`Interpreter::read`]: little-endian elements.
+    /// Returns the bytes, little-endian elements, of the output that [`Interpreter::read`] returns.
     ///
     /// # Errors
     ///
-    /// As [`Interpreter::read`], except for the type.
+    /// As [`Interpreter::read`], except that the data type does not matter.
     pub fn read_bytes(&self, output: usize) -> Result<&[u8], Error> {
         if output >= self.outputs.len() {
             return Err(no_such("output", output, self.outputs.len()));
@@ -225,7 +228,8 @@ impl Interpreter {
         self.read_bytes_into(output, bytemuck::cast_slice_mut(values))
     }
 
-    /// As [`Interpreter::read_into`], for the bytes of the output.
+    /// Copies the bytes of an output into `bytes`, as [`Interpreter::read_into`] copies the elements. The
+    /// length of `bytes` must equal the output's size in bytes.
     ///
     /// # Errors
     ///
@@ -245,18 +249,19 @@ impl Interpreter {
         self.prepared.executor.output_size(output).map(|(_, size)| size).ok_or_else(|| no_value(output))
     }
 
-    /// Changes the shape of an input, then plans and prepares everything again. The other inputs and the variables keep
-    /// their values. Outputs have no value until the next run.
+    /// Changes the shape of an input and prepares the subgraph again, including delegates and memory. The
+    /// other inputs and the variables keep their values. Outputs have no value until the next run.
     ///
     /// # Errors
     ///
-    /// As [`InterpreterBuilder::build`], or if the last value of an input cannot be read back from the device. The
-    /// interpreter is then unchanged.
+    /// As [`InterpreterBuilder::build`], or if an input that keeps its shape cannot be read back from the
+    /// device. The interpreter is then unchanged.
     pub fn resize_input(&mut self, input: usize, shape: &[usize]) -> Result<(), Error> {
         self.resize_inputs(&[(input, shape)])
     }
 
-    /// Changes the shapes of several inputs at once, as [`Interpreter::resize_input`].
+    /// Changes the shapes of several inputs and prepares the subgraph once. `changes` contains the index and
+    /// the new shape of each input. Otherwise like [`Interpreter::resize_input`].
     ///
     /// # Errors
     ///
@@ -279,7 +284,7 @@ impl Interpreter {
         Ok(())
     }
 
-    /// Runs the subgraph on the current inputs and returns when the run has ended.
+    /// Runs the subgraph once on the current inputs and returns when the run has ended.
     ///
     /// # Errors
     ///
@@ -329,8 +334,8 @@ impl Interpreter {
         Ok(run)
     }
 
-    /// As [`Interpreter::invoke_async`], but returns `None` and starts nothing if that would discard the outputs of a
-    /// run that was not waited for.
+    /// Starts a run like [`Interpreter::invoke_async`], but returns `None` and starts nothing if that would
+    /// discard the outputs of a run that was not waited for.
     ///
     /// # Errors
     ///
@@ -343,11 +348,12 @@ impl Interpreter {
         self.invoke_async().map(Some)
     }
 
-    /// Waits for a run. Reads then return its outputs. Runs that were started earlier may be waited for later.
+    /// Waits for a run. Afterwards, the reading methods return its outputs. Runs that were started earlier
+    /// may be waited for later.
     ///
     /// # Errors
     ///
-    /// If the run failed, if its outputs were discarded, or if inputs were resized since it was started.
+    /// If the run failed, if its outputs were discarded, or if inputs were resized after it was started.
     pub fn wait(&mut self, run: Run) -> Result<(), Error> {
         match &mut self.ended {
             Some((ended, waited)) if *ended == run => *waited = true,
@@ -356,13 +362,13 @@ impl Interpreter {
         Ok(())
     }
 
-    /// Maximum number of runs in progress or not yet waited for. It is 1 if each run ends before
-    /// [`Interpreter::invoke_async`] returns.
+    /// Returns the maximum number of runs that can be in progress or not yet waited for at the same time. It
+    /// is 1 if each run ends before [`Interpreter::invoke_async`] returns.
     pub fn queue_depth(&self) -> usize {
         if self.options.cpu_fallback { 1 } else { self.prepared.executor.depth() }
     }
 
-    /// Updates the outputs' shapes to those of the last run.
+    /// Sets the shapes in the descriptions of the outputs to those of the last run.
     fn note_shapes(&mut self) {
         for (index, info) in self.outputs.iter_mut().enumerate() {
             if let Some((shape, _)) = self.prepared.executor.output_size(index)
@@ -373,7 +379,8 @@ impl Interpreter {
         }
     }
 
-    /// Runs. If a delegate fails and the CPU fallback is enabled, the CPU does the remaining runs.
+    /// Runs the subgraph `times` times. If a delegate fails and the CPU fallback is enabled, the CPU does the
+    /// remaining runs.
     fn run(&mut self, times: usize) -> Result<(), Error> {
         if !self.options.cpu_fallback || self.options.delegates.is_empty() {
             return self.prepared.executor.run(times, &mut self.environment);
@@ -399,7 +406,8 @@ impl Interpreter {
         Ok(())
     }
 
-    /// Replaces all delegates by the CPU after a failure and restores the variables. If that fails, the delegates stay.
+    /// Prepares the subgraph again without delegates after a delegate failed, and restores the variables from
+    /// `state`. If that preparation fails, the delegates stay.
     fn leave_delegates(&mut self, error: &Error, state: State) -> Result<(), Error> {
         let also = |other: Error| Error::new(other.kind(), format!("{error}; and the CPU cannot take over: {other}"));
         let options = Options { delegates: Delegates::default(), required: false, ..self.options.clone() };
@@ -413,20 +421,20 @@ impl Interpreter {
         Ok(())
     }
 
-    /// Resets all variables to their state before the first run. Variable tensors become zero; those of quantized int8
-    /// become their zero point. Resource variables have no value.
+    /// Resets all variables to their state before the first run. The elements of variable tensors become
+    /// zero, or the zero point if they are quantized int8. Resource variables have no value.
     pub fn reset_variables(&mut self) {
         self.prepared.executor.reset_variables();
         self.environment.reset_variables();
     }
 
-    /// Where each operator runs, and why.
+    /// Returns the placement report: where each operator runs, and why.
     pub fn placement(&self) -> &Placement {
         &self.prepared.placement
     }
 
-    /// Timing of the last run on delegates that measure it, for example on `GpuDelegate::profiled`. Subgraphs that
-    /// branches and loops run are not included.
+    /// Returns the timing of the last run on delegates that measure it, such as one from
+    /// `GpuDelegate::profiled`. Subgraphs that branches and loops run are not included.
     ///
     /// # Errors
     ///
@@ -437,7 +445,7 @@ impl Interpreter {
         Ok(Profile::of(subgraph, self.prepared.executor.graph(), partitions))
     }
 
-    /// Statistics about the interpreter.
+    /// Returns statistics about the interpreter.
     pub fn report(&self) -> Report {
         let mut report = self.prepared.report.clone();
         report.panics = self.prepared.panics().into_iter().chain(self.environment.panics()).collect();

@@ -1,4 +1,4 @@
-//! Signatures: run a subgraph by the names of its inputs and outputs.
+//! Signatures, which give access to an interpreter by the names of its inputs and outputs.
 
 use attache_base::Element;
 use attache_model::{Model, Signature};
@@ -6,7 +6,7 @@ use attache_model::{Model, Signature};
 use super::{Interpreter, TensorInfo};
 use crate::Error;
 
-/// The signature with this key. The key may be empty if the model has exactly one signature.
+/// Returns the signature with this key. The key may be empty if the model has exactly one signature.
 pub(super) fn find<'a>(model: &'a Model, key: &str) -> Result<&'a Signature, Error> {
     if let ("", [only]) = (key, model.signatures()) {
         return Ok(only);
@@ -18,23 +18,23 @@ pub(super) fn find<'a>(model: &'a Model, key: &str) -> Result<&'a Signature, Err
     })
 }
 
-/// Accesses an interpreter by the names in a signature.
+/// Gives access to the inputs and outputs of an interpreter by their names in a signature.
 pub struct SignatureRunner<'a> {
     interpreter: &'a mut Interpreter,
-    /// Name and index of each input.
+    /// Name of each input in the signature, and its index in [`Interpreter::inputs`].
     inputs: Vec<(String, usize)>,
-    /// Name and index of each output.
+    /// Name of each output in the signature, and its index in [`Interpreter::outputs`].
     outputs: Vec<(String, usize)>,
 }
 
 impl Interpreter {
-    /// The keys of the model's signatures.
+    /// Returns the keys of all signatures of the model, including those of other subgraphs.
     pub fn signatures(&self) -> impl Iterator<Item = &str> {
         self.model().signatures().iter().map(|signature| signature.key.as_str())
     }
 
-    /// Gives access to the interpreter by the names in a signature. The key may be empty if the model has exactly one
-    /// signature.
+    /// Returns a runner that accesses the interpreter by the names in the signature with this key. The key
+    /// may be empty if the model has exactly one signature.
     ///
     /// # Errors
     ///
@@ -67,17 +67,17 @@ fn index(what: &str, names: &[(String, usize)], name: &str) -> Result<usize, Err
 }
 
 impl SignatureRunner<'_> {
-    /// Names and descriptions of the inputs.
+    /// Returns name and description of each input.
     pub fn inputs(&self) -> impl Iterator<Item = (&str, &TensorInfo)> {
         self.inputs.iter().map(|(name, index)| (name.as_str(), &self.interpreter.inputs()[*index]))
     }
 
-    /// Names and descriptions of the outputs.
+    /// Returns name and description of each output.
     pub fn outputs(&self) -> impl Iterator<Item = (&str, &TensorInfo)> {
         self.outputs.iter().map(|(name, index)| (name.as_str(), &self.interpreter.outputs()[*index]))
     }
 
-    /// Copies `values` into an input, as [`Interpreter::write`].
+    /// Copies `values` into the input with this name, as [`Interpreter::write`] does.
     ///
     /// # Errors
     ///
@@ -86,7 +86,7 @@ impl SignatureRunner<'_> {
         self.interpreter.write(index("input", &self.inputs, input)?, values)
     }
 
-    /// The elements of an output, as [`Interpreter::read`].
+    /// Returns the elements of the output with this name, as [`Interpreter::read`] does.
     ///
     /// # Errors
     ///
@@ -95,7 +95,7 @@ impl SignatureRunner<'_> {
         self.interpreter.read(index("output", &self.outputs, output)?)
     }
 
-    /// Changes the shape of an input, as [`Interpreter::resize_input`].
+    /// Changes the shape of the input with this name, as [`Interpreter::resize_input`] does.
     ///
     /// # Errors
     ///
@@ -104,7 +104,7 @@ impl SignatureRunner<'_> {
         self.interpreter.resize_input(index("input", &self.inputs, input)?, shape)
     }
 
-    /// Runs the subgraph, as [`Interpreter::invoke`].
+    /// Runs the subgraph once, as [`Interpreter::invoke`] does.
     ///
     /// # Errors
     ///

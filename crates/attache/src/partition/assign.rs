@@ -1,4 +1,5 @@
-//! Assigns nodes to delegates. Delegates are asked in order, each about the nodes that earlier ones left.
+//! Assigns the nodes of a graph to delegates. Delegates are asked in order, each about the nodes that earlier
+//! ones left.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,15 +11,15 @@ use crate::delegate::guard::{Kernel, guarded};
 use crate::partition::{Readers, Unit, cluster};
 use crate::{Claim, Delegate, DelegateError, DelegateErrorKind, Error, Partition, Partitioning};
 
-/// One step of the interpreter.
+/// One step of an execution plan.
 pub(crate) enum PlacedStep {
-    /// A node on the CPU.
+    /// A node that runs on the CPU.
     Node(NodeId),
-    /// A partition on a delegate.
+    /// A partition that runs on a delegate.
     Partition(Delegated),
 }
 
-/// A partition on a delegate.
+/// A partition that a delegate has prepared.
 pub(crate) struct Delegated {
     /// The delegate's name.
     pub(crate) delegate: String,
@@ -33,14 +34,14 @@ pub(crate) struct Delegated {
 }
 
 impl Delegated {
-    /// The error for a failure of the kernel.
+    /// Returns the error of the interpreter for a failure of the kernel.
     pub(crate) fn failed(&self, error: &DelegateError) -> Error {
         Error::delegate(&self.delegate, error)
     }
 }
 
 impl PlacedStep {
-    /// The node, if it runs on the CPU.
+    /// Returns the node of a step on the CPU; `None` for a partition.
     fn node(&self) -> Option<NodeId> {
         match self {
             PlacedStep::Node(id) => Some(*id),
@@ -74,23 +75,26 @@ impl Unit for PlacedStep {
     }
 }
 
-/// The result of the assignment: the steps, and the reasons why nodes are not delegated.
+/// The assignment of nodes to delegates, with the reasons why nodes are not delegated.
 pub(crate) struct Assignment {
     /// All steps in execution order.
     pub(crate) steps: Vec<PlacedStep>,
-    /// For each node, the names of the delegates that do not run it and their reasons.
+    /// For each node, by index: the name of each delegate that was asked and does not run the node, with the
+    /// reason.
     pub(crate) reasons: Vec<Vec<(String, String)>>,
-    /// For each delegate, the unsupported nodes as `OPERATOR: reason`.
+    /// For each delegate, in the order asked: the nodes that it does not support, as `OPERATOR: reason`.
     pub(crate) unsupported: Vec<BTreeSet<String>>,
-    /// For each delegate, the error because of which it is not used at all.
+    /// For each delegate, in the order asked: the error because of which it runs nothing; `None` if it did
+    /// not fail.
     pub(crate) failures: Vec<Option<DelegateError>>,
-    /// The delegates' names.
+    /// The delegates' names, in the order asked.
     pub(crate) names: Vec<String>,
     /// Messages of delegates that panicked.
     pub(crate) panics: Vec<String>,
 }
 
-/// Asks the delegates in order.
+/// Assigns the nodes of a graph to `delegates`, asking them in order. Nodes that no delegate takes stay on
+/// the CPU.
 pub(crate) fn assign(graph: &Graph, delegates: &[Arc<dyn Delegate>]) -> Assignment {
     let steps = (0..graph.nodes.len()).map(|index| PlacedStep::Node(NodeId(index as u32))).collect();
     let reasons = vec![Vec::new(); graph.nodes.len()];
@@ -100,13 +104,15 @@ pub(crate) fn assign(graph: &Graph, delegates: &[Arc<dyn Delegate>]) -> Assignme
     assignment
 }
 
-/// Maximum number of times that partitions are recomputed before all but the largest are given back.
+/// Maximum number of rounds in which several partitions of a delegate may be kept and the others dropped.
+/// After that, only the largest partition is kept, which ends the search.
 const MOST_ROUNDS: usize = 32;
 
-/// For each node, the delegate's claim while it is valid.
+/// For each node, by index: the claim of the delegate that is being asked; `None` if it did not claim the
+/// node or the claim was dropped.
 type Claims = Vec<Option<Claim>>;
 
-/// A delegate with its name and its partitioning options.
+/// The delegate that is being asked, with its name and its partitioning options.
 struct Asked<'a> {
     delegate: &'a dyn Delegate,
     name: &'a str,
@@ -114,7 +120,8 @@ struct Asked<'a> {
 }
 
 impl Assignment {
-    /// Gives a delegate the nodes that it takes. If the delegate fails, it gets none.
+    /// Offers a delegate the nodes that are still on the CPU and replaces those that it takes by partitions.
+    /// If the delegate fails, it gets none.
     fn take(&mut self, graph: &Graph, delegate: &dyn Delegate) {
         self.unsupported.push(BTreeSet::new());
         let named = guarded("a", "name", || delegate.name().to_owned());
@@ -144,14 +151,15 @@ impl Assignment {
         self.prepare(graph, asked, claims, partitions)
     }
 
-    /// Records for these nodes that the delegate failed.
+    /// Records for each of `nodes` that the delegate called `name` failed.
     fn note_failure(&mut self, nodes: &[NodeId], name: &str, failure: &DelegateError) {
         for id in nodes {
             self.reasons[id.index()].push((name.to_owned(), format!("the delegate failed: {failure}")));
         }
     }
 
-    /// Asks a delegate to claim the nodes that are left. Unsupported reasons are recorded.
+    /// Asks a delegate to claim each node that is still on the CPU. Returns the claims and records the
+    /// reasons for the nodes that it does not claim.
     fn ask(&mut self, graph: &Graph, asked: &Asked<'_>) -> Claims {
         let Asked { delegate, name, partitioning } = asked;
         let (first, last) = (partitioning.first_delegate_node_index, partitioning.last_delegate_node_index);
@@ -189,8 +197,8 @@ impl Assignment {
         claims
     }
 
-    /// The nodes of each partition that meets the delegate's partitioning options, in execution order. All other claims
-    /// are dropped and their reasons are recorded.
+    /// Returns the nodes of each partition that meets the delegate's partitioning options, in execution
+    /// order. Drops all other claims and records the reasons.
     fn choose(&mut self, graph: &Graph, asked: &Asked<'_>, claims: &mut Claims) -> Vec<Vec<NodeId>> {
         let Partitioning { max_delegated_partitions, min_nodes_per_partition, .. } = asked.partitioning;
         let mut rounds = 0;
@@ -203,10 +211,10 @@ impl Assignment {
             if kept == partitions.len() {
                 return partitions;
             }
-            // Giving back other nodes never splits a single partition, but several partitions may split further.
+            // If one partition is kept, dropping the others cannot split it. If several are kept, it can.
             let kept = if rounds < MOST_ROUNDS { kept } else { kept.min(1) };
             rounds += 1;
-            // Nodes that are given back may merge with neighbours, so the partitions are recomputed.
+            // Dropped nodes may merge with their neighbours, so the partitions are computed again.
             for (index, nodes) in by_size.iter().enumerate().skip(kept) {
                 let reason = if index < large {
                     format!("its partition is not among the {kept} largest")
@@ -241,7 +249,8 @@ impl Assignment {
         wanted.collect()
     }
 
-    /// Prepares all partitions of a delegate and replaces their nodes by them. If one fails, none is replaced.
+    /// Prepares all partitions of a delegate and replaces their nodes by them in the list of steps. If one
+    /// partition cannot be prepared, the steps are unchanged.
     fn prepare(
         &mut self,
         graph: &Graph,

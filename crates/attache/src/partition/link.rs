@@ -1,12 +1,13 @@
-//! Links partitions of the same delegate: tensors pass from one to a later one on the device instead of through the
-//! host, if the kernels support that.
+//! Links partitions of the same delegate: an output of one partition stays on the device and is read there by
+//! a later partition, without a copy through the host, if the kernels support that.
 
 use attache_graph::{Graph, TensorId};
 
 use crate::partition::Unit;
 use crate::partition::assign::{Delegated, PlacedStep};
 
-/// Links the kernels of each delegate. If all readers of an output take it from the device, its kernel is told so.
+/// Links the kernels of each delegate. Each output that is read only by linked kernels is reported to the
+/// kernel that makes it with [`DelegateKernel::keep_on_device`](crate::DelegateKernel::keep_on_device).
 pub(crate) fn link(graph: &Graph, steps: &mut [PlacedStep]) {
     let mut linked = Vec::new();
     for later in 1..steps.len() {
@@ -35,8 +36,8 @@ pub(crate) fn link(graph: &Graph, steps: &mut [PlacedStep]) {
     }
 }
 
-/// Has a partition take an input directly from the partition of the same delegate that makes it. Returns whether that
-/// worked.
+/// Makes the kernel of `reader` take an input directly from the kernel of the same delegate among `before`
+/// that makes it. Returns whether both kernels support that.
 fn take(before: &mut [PlacedStep], reader: &mut Delegated, input: usize) -> bool {
     let id = reader.inputs[input];
     let makers = before.iter_mut().filter_map(|step| match step {

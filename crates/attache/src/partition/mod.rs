@@ -1,8 +1,9 @@
-//! Clusters nodes into partitions.
+//! Clusters nodes into partitions, with TensorFlow Lite's greedy algorithm.
 //!
-//! This is TensorFlow Lite's greedy algorithm. An epoch contains nodes of one kind, wanted or not wanted. It repeatedly
-//! takes every node of that kind whose inputs are ready. The first node not yet taken determines the kind of the next
-//! epoch. The sequence of epochs is a valid execution order. This module does not depend on delegates.
+//! The algorithm computes a sequence of epochs, which is a valid execution order. An epoch contains nodes of
+//! one kind: wanted (claimed by a delegate) or not wanted. It repeatedly takes every node of that kind whose
+//! inputs are ready. The first node not yet taken determines the kind of the next epoch. The clustering
+//! itself does not depend on delegates; the submodules use it to assign nodes to them.
 
 pub(crate) mod assign;
 pub(crate) mod link;
@@ -13,30 +14,30 @@ use std::collections::{BinaryHeap, HashSet};
 
 use attache_graph::{Graph, NodeId, TensorId};
 
-/// Something that runs as one step.
+/// A node or a partition, which runs as one step.
 pub(crate) trait Unit {
-    /// The tensors that it reads, including constants.
+    /// Returns the tensors that the unit reads, including constants.
     fn inputs(&self, graph: &Graph) -> Vec<TensorId>;
-    /// The tensors that it makes and that others may read.
+    /// Returns the tensors that the unit makes and that other units may read.
     fn outputs(&self, graph: &Graph) -> Vec<TensorId>;
-    /// Whether its order relative to other units with side effects must be kept.
+    /// Whether the unit must keep its order relative to other units with side effects.
     fn has_side_effects(&self, graph: &Graph) -> bool;
 }
 
 /// The units of one epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cluster {
-    /// Whether the units are wanted.
+    /// Whether the units of the epoch are wanted; all of them are of one kind.
     pub(crate) wanted: bool,
-    /// Indices of the units, ascending.
+    /// Indices of the units in the argument of [`cluster`], ascending.
     pub(crate) units: Vec<usize>,
 }
 
-/// Computes the epochs over `units`, which must be in a valid execution order. The time is proportional to the number
-/// of units and tensors, times a logarithm, and independent of the number of epochs.
+/// Computes the epochs over `units`, which must be in a valid execution order; `wanted` has one element per
+/// unit. The time is O(n log n) in the number of units and tensors, and independent of the number of epochs.
 pub(crate) fn cluster<U: Unit>(graph: &Graph, units: &[U], wanted: &[bool]) -> Vec<Cluster> {
     let Waits { mut pending, followers } = Waits::new(graph, units);
-    // The units that are ready to run, by kind.
+    // The units that are ready to run: first those that are not wanted, then those that are.
     let mut ready = [BinaryHeap::new(), BinaryHeap::new()];
     let kind = |unit: usize| usize::from(wanted[unit]);
     (0..units.len()).filter(|unit| pending[*unit] == 0).for_each(|unit| ready[kind(unit)].push(Reverse(unit)));
@@ -62,7 +63,8 @@ pub(crate) fn cluster<U: Unit>(graph: &Graph, units: &[U], wanted: &[bool]) -> V
 
 /// Dependencies between units.
 struct Waits {
-    /// For each unit, the number of entries in `followers` that name it.
+    /// For each unit, the number of times that it occurs in `followers`, that is, the number of its
+    /// dependencies that must run first.
     pending: Vec<usize>,
     /// For each unit, the units that read its outputs, once per read. A unit with side effects also has the next unit
     /// with side effects as a follower, so that their order is kept.
@@ -93,7 +95,7 @@ impl Waits {
     }
 }
 
-/// The readers of all tensors, computed once for [`Readers::border`] of many sets of nodes.
+/// The readers of all tensors of a graph, computed once so that [`Readers::border`] can be called many times.
 pub(crate) struct Readers {
     consumers: Vec<Vec<NodeId>>,
     is_output: Vec<bool>,
@@ -106,9 +108,10 @@ impl Readers {
         Self { consumers: graph.consumers(), is_output }
     }
 
-    /// The tensors that cross the border of a set of nodes: non-constant tensors read from outside, and tensors made
-    /// inside that are read outside or are outputs of the graph. Both are ascending. Only these nodes and the readers
-    /// of their outputs are visited.
+    /// Returns the tensors that cross the border of a set of nodes: first the non-constant tensors read from
+    /// outside, then the tensors made inside that are read outside or are outputs of the graph. Both lists
+    /// are ascending. The time depends on `nodes` and on the readers of their outputs, not on the size of the
+    /// graph.
     pub(crate) fn border(&self, graph: &Graph, nodes: &[NodeId]) -> (Vec<TensorId>, Vec<TensorId>) {
         let inside: HashSet<NodeId> = nodes.iter().copied().collect();
         let mut made: Vec<_> = nodes.iter().flat_map(|id| graph.node(*id).outputs.iter().copied()).collect();
@@ -133,7 +136,8 @@ mod tests {
 
     use super::*;
 
-    /// A unit that reads these tensors and makes one.
+    /// A unit that reads the tensors with the first numbers, makes the tensor with the second number, and has
+    /// side effects if the third field is true.
     struct Fake(&'static [u32], u32, bool);
 
     impl Unit for Fake {
@@ -150,7 +154,7 @@ mod tests {
         }
     }
 
-    /// The epochs as text: `+` for a wanted epoch, then its units.
+    /// Returns the epochs as text: `+` for wanted or `-` for not wanted, then the indices of the units.
     fn clusters(units: &[Fake], wanted: &[bool]) -> Vec<String> {
         let mut graph = Graph::default();
         for _ in 0..10 {
@@ -166,7 +170,8 @@ mod tests {
 
     #[test]
     fn an_epoch_takes_all_that_is_ready_of_its_kind() {
-        // Two interleaved chains from tensor 0, each wanted, other, wanted, and a join.
+        // Two interleaved chains from tensor 0, each of a wanted, an unwanted and a wanted unit, and a unit
+        // that joins them.
         let units = [
             plain(&[0], 1),
             plain(&[0], 2),
@@ -189,7 +194,8 @@ mod tests {
         assert_eq!(clusters(&units, &[true, false, true, true]), ["+[0, 3]", "-[1]", "+[2]"]);
     }
 
-    /// A unit that reads the tensor with its number and makes the next one. It counts how often it is asked.
+    /// A unit that reads the tensor with the number in the first field and makes the one with the next
+    /// number. The second field counts the calls of its methods.
     struct Link(u32, std::cell::Cell<usize>);
 
     impl Unit for Link {

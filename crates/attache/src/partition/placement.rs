@@ -8,46 +8,47 @@ use attache_passes::Log;
 
 use crate::partition::assign::{Assignment, PlacedStep};
 
-/// Where an operator of the file runs.
+/// Where an operator of the model runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// On a delegate.
+    /// The operator runs in a partition on a delegate.
     On {
         /// The delegate's name.
         delegate: String,
         /// Index of the partition, counted over all delegates in execution order.
         partition: usize,
     },
-    /// On the CPU.
+    /// The operator runs on the CPU.
     Cpu,
-    /// Nowhere: the graph passes removed the operator.
+    /// The graph passes removed the operator, so it does not run at all.
     Folded {
-        /// What it became, for example `constant`.
+        /// What became of the operator, for example `constant`.
         into: String,
     },
 }
 
-/// The placement of one operator of the file.
+/// The placement of one operator of a subgraph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodePlacement {
-    /// Index of the operator in the file.
+    /// Index of the operator in its subgraph of the file.
     pub index: usize,
     /// TensorFlow Lite's name of the operator.
     pub operator: String,
-    /// Version of the operator.
+    /// Version of the operator, as the file states it.
     pub version: i32,
     /// Where the operator runs.
     pub outcome: Outcome,
-    /// If the operator was fused into another kernel of its partition: a text that names that kernel.
+    /// If the operator was fused with other nodes of its partition into one kernel: a text that names them,
+    /// for example `one kernel with node 4`.
     pub merged: Option<String>,
-    /// Why the operator is not on a delegate, if a delegate was asked.
+    /// Why the operator runs on the CPU; `None` if it does not, or if there is no delegate.
     pub reason: Option<String>,
 }
 
-/// Where each operator runs, and why.
+/// The placement report of a subgraph: where each operator runs, and why.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
-    /// All operators of the file, in its order.
+    /// All operators of the subgraph, in the order of the file.
     pub nodes: Vec<NodePlacement>,
     /// Number of partitions that run on delegates.
     pub partitions: usize,
@@ -56,8 +57,8 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Number of operators that run on delegates. Operators that the passes removed count as well, unless no delegate
-    /// runs anything.
+    /// Returns the number of operators that run on delegates. Operators that the graph passes removed count
+    /// as well, unless no delegate runs anything.
     pub fn delegated(&self) -> usize {
         if self.partitions == 0 {
             return 0;
@@ -65,7 +66,7 @@ impl Placement {
         self.nodes.iter().filter(|node| node.outcome != Outcome::Cpu).count()
     }
 
-    /// The operators that run on the CPU.
+    /// Returns the operators that run on the CPU.
     pub fn left_behind(&self) -> impl Iterator<Item = &NodePlacement> {
         self.nodes.iter().filter(|node| node.outcome == Outcome::Cpu)
     }
@@ -96,7 +97,8 @@ impl fmt::Display for Placement {
     }
 }
 
-/// Reports where each operator of the file runs.
+/// Creates the placement report of a subgraph from the log of the graph passes and the assignment to
+/// delegates.
 pub(crate) fn placement(
     model: &Model,
     subgraph: usize,
@@ -141,7 +143,8 @@ pub(crate) fn placement(
     placement
 }
 
-/// A node's reasons in one line. Delegates are named if there are several.
+/// Joins the reasons of a node to one line; `None` if there are none. Each reason names its delegate unless
+/// there is exactly one delegate.
 fn reason(reasons: &[(String, String)], delegates: usize) -> Option<String> {
     let lines = reasons.iter().map(|(delegate, reason)| match delegates {
         1 => reason.clone(),
@@ -152,13 +155,14 @@ fn reason(reasons: &[(String, String)], delegates: usize) -> Option<String> {
 }
 
 impl Placement {
-    /// Applies `change` to the entries of all operators that a node was made from.
+    /// Applies `change` to the placements of all operators that a node was made from.
     fn at(&mut self, graph: &Graph, id: NodeId, change: impl Fn(&mut NodePlacement)) {
         let Some(node) = graph.nodes.get(id.index()) else { return };
         node.origins.iter().for_each(|origin| change(&mut self.nodes[*origin]));
     }
 
-    /// Sets the reason for operators that moved from a delegate to the CPU.
+    /// Sets `reason` for all operators that were not on the CPU in `before` and are now, and adds a line
+    /// about it to the log.
     pub(crate) fn fall_back(&mut self, before: &Placement, reason: &str) {
         for (node, before) in self.nodes.iter_mut().zip(&before.nodes) {
             if node.outcome == Outcome::Cpu && before.outcome != Outcome::Cpu {
@@ -168,7 +172,7 @@ impl Placement {
         self.log.push(format!("{reason}; the CPU takes over: all {} operations run there.", self.nodes.len()));
     }
 
-    /// Writes the log in the words of TensorFlow Lite, delegate by delegate.
+    /// Writes the log lines in the words of TensorFlow Lite, one group per delegate.
     fn write_log(&mut self, assignment: &Assignment) {
         let total = self.nodes.len();
         let mut delegated = 0;

@@ -1,7 +1,9 @@
-//! State shared by the subgraphs of one interpreter: resource variables and the prepared subgraphs themselves.
+//! The [`Environment`] of an interpreter: the state that its subgraphs share, which is the resource variables
+//! and the prepared subgraphs that operators call.
 //!
-//! Contract: a subgraph is prepared when it first runs, and again only when its inputs have other types or shapes.
-//! Every run terminates for any file: a subgraph cannot run recursively, and the number of subgraph runs is limited.
+//! Contract: a called subgraph is prepared when it first runs, and again only when its inputs have other
+//! types or shapes. Every run terminates for any model file: a subgraph cannot run recursively, and the
+//! number of subgraph runs is limited.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,39 +19,46 @@ use crate::delegate::guard::Delegates;
 use crate::limits::exceeded;
 use crate::{Error, ErrorKind};
 
-/// Maximum depth of nested subgraph calls.
+/// Maximum number of subgraphs that are running at once, each called by the one before it, including the
+/// interpreter's own.
 const MOST_NESTED: usize = 64;
-/// Preparing a subgraph counts as this many of its runs.
+/// Number of subgraph runs as which preparing a subgraph counts against
+/// [`Limits::loop_steps`](crate::Limits::loop_steps).
 const PREPARATION: u64 = 100;
 
 /// State shared by the subgraphs of one interpreter.
 pub(crate) struct Environment {
     model: Model,
     options: Options,
-    /// Prepared subgraphs; `None` for one that is running.
+    /// The executors of the called subgraphs that have been prepared, by the index of the subgraph; `None`
+    /// while one is running.
     subgraphs: BTreeMap<usize, Option<Executor>>,
-    /// Subgraphs that run only once and already did.
+    /// Indices of the subgraphs that CALL_ONCE has run.
     done: BTreeSet<usize>,
     resources: Resources,
-    /// The subgraphs that are running, outermost first.
+    /// Indices of the subgraphs that are running, outermost first; the first one is the interpreter's own.
     active: Vec<usize>,
-    /// Number of subgraph runs counted so far in this run of the interpreter.
+    /// Number of runs of called subgraphs so far in this run of the interpreter, where a preparation counts
+    /// as [`PREPARATION`] runs.
     steps: u64,
-    /// The error of a subgraph, kept for its callers.
+    /// The error of a called subgraph, with its location in the model, until the interpreter takes it. The
+    /// operator that called the subgraph gets an [`OpError`] instead.
     failure: Option<Error>,
-    /// Messages of delegates that panicked in subgraphs that were prepared again since, at most [`MOST_PANICS`].
+    /// Messages of delegates that panicked during the preparation of called subgraphs, or in the runs of
+    /// executors that have been replaced since. At most [`MOST_PANICS`].
     panics: BTreeSet<String>,
 }
 
-/// Resource variables, by handle.
+/// Resource variables. A variable's handle is its index in `values`.
 #[derive(Default)]
 struct Resources {
-    /// Handles by container and name.
+    /// The handle of each variable, by container and name.
     handles: BTreeMap<(String, String), usize>,
     values: Vec<Option<Constant>>,
 }
 
-/// The state that a run leaves for the next one.
+/// A copy of the state that a run leaves for the next one: resource variables, variable tensors of called
+/// subgraphs, and which subgraphs CALL_ONCE has run.
 pub(crate) struct Variables {
     resources: Vec<Option<Constant>>,
     tensors: BTreeMap<usize, Vec<Vec<u8>>>,
@@ -57,7 +66,7 @@ pub(crate) struct Variables {
 }
 
 impl Environment {
-    /// The environment of an interpreter that runs this subgraph of the model.
+    /// Creates the environment of an interpreter that runs this subgraph of the model.
     pub(crate) fn new(model: &Model, subgraph: usize, options: &Options) -> Self {
         // Called subgraphs use the threads of their caller. Delegation is required of the interpreter's own subgraph
         // only. If a delegate fails in a called subgraph, the interpreter handles the fallback.
@@ -75,27 +84,30 @@ impl Environment {
         }
     }
 
-    /// The prepare mode for the interpreter's own subgraph.
+    /// Returns the prepare mode for the interpreter's own subgraph, which depends on whether a resource
+    /// variable has a value.
     pub(crate) fn prepare_mode(&self) -> PrepareMode {
         let is_empty = self.resources.values.iter().all(Option::is_none);
         if is_empty { PrepareMode::First } else { PrepareMode::Later }
     }
 
-    /// Restores the state before the first run.
+    /// Restores the state before the first run: resource variables have no value, CALL_ONCE has run no
+    /// subgraph, and variable tensors have their initial values.
     pub(crate) fn reset_variables(&mut self) {
         self.resources.values.fill(None);
         self.done.clear();
         self.subgraphs.values_mut().flatten().for_each(Executor::reset_variables);
     }
 
-    /// A copy of the current state of the variables.
+    /// Returns a copy of the current state of all variables.
     pub(crate) fn variables(&self) -> Variables {
         let tensors =
             self.subgraphs.iter().filter_map(|(index, executor)| Some((*index, executor.as_ref()?.variables())));
         Variables { resources: self.resources.values.clone(), tensors: tensors.collect(), done: self.done.clone() }
     }
 
-    /// Restores the state from [`Environment::variables`]. Variables created since then have no value.
+    /// Restores the state that [`Environment::variables`] returned. Resource variables created since then
+    /// have no value, and variable tensors of subgraphs prepared since then have their initial values.
     pub(crate) fn set_variables(&mut self, variables: Variables) {
         let Variables { mut resources, tensors, done } = variables;
         resources.resize(self.resources.values.len(), None);
@@ -109,7 +121,7 @@ impl Environment {
         }
     }
 
-    /// Messages of delegates that panicked.
+    /// Returns the messages of delegates that panicked in called subgraphs.
     pub(crate) fn panics(&self) -> Vec<String> {
         let now = self.subgraphs.values().flatten().flat_map(Executor::panics);
         self.panics.iter().cloned().chain(now).collect()
@@ -120,7 +132,8 @@ impl Environment {
         self.panics.extend(panics.into_iter().take(room));
     }
 
-    /// Prepares all subgraphs again without delegates. If that fails, nothing changes.
+    /// Prepares all called subgraphs again without delegates, and all later ones too. If one cannot be
+    /// prepared, returns its error and changes nothing.
     pub(crate) fn leave_delegates(&mut self) -> Result<(), Error> {
         let options = Options { delegates: Delegates::default(), ..self.options.clone() };
         let mut prepared = BTreeMap::new();
@@ -146,7 +159,8 @@ impl Environment {
         Err(OpError::unsupported(exceeded("loop_steps", format_args!("{} steps", self.steps), limit)))
     }
 
-    /// The subgraph, prepared for inputs of these types and shapes.
+    /// Takes the executor of a subgraph, prepared for inputs of these types and shapes, out of the
+    /// environment. The caller puts it back after the run.
     fn prepared(&mut self, subgraph: usize, inputs: &[TensorRef<'_>]) -> Result<Executor, OpError> {
         let known = self.subgraphs.get_mut(&subgraph).and_then(Option::take);
         if let Some(executor) = known {
@@ -184,7 +198,8 @@ impl Environment {
         Ok(prepared.executor)
     }
 
-    /// Keeps the error for the interpreter and returns an operator error for the callers of the subgraph.
+    /// Stores the error for the interpreter and returns an operator error with the same text for the callers
+    /// of the subgraph.
     fn fail(&mut self, error: Error) -> OpError {
         let text = error.to_string();
         let result = match error.kind() {
@@ -261,7 +276,7 @@ fn no_variable() -> OpError {
     OpError::invalid("a handle that no variable has")
 }
 
-/// Whether the graph was prepared for inputs of these types and shapes.
+/// Whether the inputs of the graph have the types and shapes of `inputs`.
 fn fits(graph: &Graph, inputs: &[TensorRef<'_>]) -> bool {
     let fits = |(id, input): (&TensorId, &TensorRef<'_>)| {
         let fact = graph.fact(*id);

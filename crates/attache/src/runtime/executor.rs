@@ -1,8 +1,8 @@
-//! Runs the planned steps one after the other.
+//! The [`Executor`], which runs the steps of a prepared subgraph one after the other.
 //!
-//! Contract: outputs are unchanged until the next run. Inputs and variables are unchanged until they are written.
-//! Shapes that are known only at run time are inferred in each run from the actual values, and the tensors get their
-//! own buffers.
+//! Contract: outputs are unchanged until the next run. Inputs and variables are unchanged until they are
+//! written. Shapes that are known only at run time are inferred in each run from the actual inputs, and these
+//! tensors get buffers outside the arena.
 
 use attache_base::{Parallel, Pool, Serial, Shape, Stopwatch, copy};
 use attache_graph::{Cache, Graph, Node, NodeId, TensorId, WorkingMemory};
@@ -19,33 +19,36 @@ use crate::partition::Unit;
 use crate::partition::assign::{Delegated, PlacedStep};
 use crate::{Error, ErrorKind, KernelProfile, Limits};
 
-/// Maximum number of threads of an interpreter, because each thread has a stack.
+/// Maximum number of threads of an interpreter, because the stack of each thread takes memory.
 const MAX_THREADS: usize = 256;
 
 /// One step of a run.
 enum Step {
-    /// A node on the CPU, with its cache and the working memory that its next run allocates.
+    /// A node on the CPU. `cache` is its cache, and `working` the memory that its next run allocates.
+    /// `runtime_shapes` are the shapes of inputs and outputs in the last run; `None` if all shapes are
+    /// planned.
     Node { id: NodeId, cache: Cache, working: WorkingMemory, runtime_shapes: Option<Vec<Shape>> },
-    /// A partition on a delegate.
+    /// A partition, which runs on a delegate.
     Partition(Delegated),
 }
 
-/// The steps with their memory.
+/// A prepared subgraph that can run: its graph, its steps and their memory.
 pub(crate) struct Executor {
     graph: Graph,
     subgraph: usize,
     steps: Vec<Step>,
     memory: Memory,
-    /// The run queue, if one partition is the whole graph and its kernel is a queue.
+    /// The run queue, if the only step is a partition whose kernel has slots for several runs.
     run_queue: Option<RunQueue>,
-    /// Whether the last run succeeded, so that the memory contains its outputs.
+    /// Whether the last run succeeded, so that the memory contains its outputs. Unused with a run queue.
     made: bool,
     parallel: Box<dyn Parallel + Send>,
     limits: Limits,
 }
 
 impl Executor {
-    /// Creates the executor. Threads are started only if there are steps on the CPU.
+    /// Creates the executor of these steps, and allocates the memory of the plan. Threads are started only if
+    /// there are steps on the CPU.
     pub(crate) fn new(
         graph: Graph,
         subgraph: usize,
@@ -73,7 +76,7 @@ impl Executor {
         };
         let steps: Vec<Step> = placed.into_iter().map(step).collect();
         let run_queue = match &steps[..] {
-            // With the CPU fallback, the inputs must be in the arena when the device is lost.
+            // With the CPU fallback, the arena must contain the inputs when the device is lost.
             [Step::Partition(partition)] => RunQueue::new(&graph, partition, options.cpu_fallback),
             _ => None,
         };
@@ -83,12 +86,12 @@ impl Executor {
         Ok(executor)
     }
 
-    /// The graph that runs.
+    /// Returns the graph whose steps run.
     pub(crate) fn graph(&self) -> &Graph {
         &self.graph
     }
 
-    /// The bytes of an input, for writing.
+    /// Returns the bytes of an input in the arena, for reading and writing; `None` if there is no such input.
     pub(crate) fn input_mut(&mut self, input: usize) -> Result<Option<&mut [u8]>, Error> {
         self.keep_input(input)?;
         if let Some(run_queue) = &mut self.run_queue {
@@ -97,7 +100,8 @@ impl Executor {
         Ok(self.graph.inputs.get(input).and_then(|id| self.memory.bytes_mut(*id)))
     }
 
-    /// Copies an input to the arena if only the device has it; [`Executor::keep_values_of`] reads it there.
+    /// Copies the value of an input to the arena if only the memory of the device contains it. Required
+    /// before [`Executor::keep_values_of`], which reads the arena.
     pub(crate) fn keep_input(&mut self, input: usize) -> Result<(), Error> {
         let Self { graph, steps, memory, run_queue, .. } = self;
         match (run_queue, &mut steps[..]) {
@@ -106,13 +110,14 @@ impl Executor {
         }
     }
 
-    /// Size of an input in bytes.
+    /// Returns the size of an input in bytes; `None` if there is no such input.
     pub(crate) fn input_size(&self, input: usize) -> Option<usize> {
         let id = *self.graph.inputs.get(input)?;
         self.memory.tensor(&self.graph, id).map(|(_, bytes)| bytes.len())
     }
 
-    /// Writes an input. `bytes` must have the size of the input.
+    /// Writes an input, to the arena or directly to the memory of the device. `bytes` must have the size of
+    /// the input.
     pub(crate) fn write(&mut self, input: usize, bytes: &[u8]) {
         let Self { graph, steps, memory, run_queue, .. } = self;
         match (run_queue, &mut steps[..]) {
@@ -127,7 +132,7 @@ impl Executor {
         }
     }
 
-    /// Shape and size in bytes of an output; `None` if it has no value.
+    /// Returns the shape and the size in bytes of an output; `None` if the output has no value.
     pub(crate) fn output_size(&self, output: usize) -> Option<(&Shape, usize)> {
         if !self.has_outputs() {
             return None;
@@ -140,7 +145,8 @@ impl Executor {
         }
     }
 
-    /// Shape and bytes of an output, after all of it has arrived; `None` if it has no value.
+    /// Returns the shape and the bytes of an output, after all of them have arrived from the device; `None`
+    /// if the output has no value.
     pub(crate) fn output(&self, output: usize) -> Result<Option<(&Shape, &[u8])>, Error> {
         let Some((shape, size)) = self.output_size(output) else { return Ok(None) };
         let bytes = match self.maker(output) {
@@ -150,7 +156,8 @@ impl Executor {
         Ok(bytes.map(|bytes| (shape, bytes)))
     }
 
-    /// Copies an output, or as much of it as `into` has room for. False if it has no value.
+    /// Copies an output into `into`, which must have the size of the output. Returns false if the output has
+    /// no value.
     pub(crate) fn read(&self, output: usize, into: &mut [u8]) -> Result<bool, Error> {
         if let Some((run_queue, partition)) = self.maker(output) {
             return run_queue.read(output, into, partition);
@@ -160,13 +167,13 @@ impl Executor {
         Ok(made.is_some())
     }
 
-    /// Whether the last run, or the run that was waited for last, succeeded. Otherwise no output has a value, not even
-    /// one that is a constant or an input.
+    /// Whether the last run, or with a run queue the run that was waited for last, succeeded. Otherwise no
+    /// output has a value, not even one that is a constant or an input.
     fn has_outputs(&self) -> bool {
         self.run_queue.as_ref().map_or(self.made, RunQueue::has_outputs)
     }
 
-    /// Makes all outputs have no value until the next run.
+    /// Makes all outputs have no value until the next successful run.
     pub(crate) fn forget_outputs(&mut self) {
         self.made = false;
         if let Some(run_queue) = &mut self.run_queue {
@@ -174,7 +181,8 @@ impl Executor {
         }
     }
 
-    /// The run queue and the partition that makes an output; `None` without a run queue or if the output is a constant.
+    /// Returns the run queue and the partition that computes an output; `None` without a run queue or if the
+    /// output is a constant.
     fn maker(&self, output: usize) -> Option<(&RunQueue, &Delegated)> {
         match (&self.run_queue, &self.steps[..]) {
             (Some(run_queue), [Step::Partition(partition)]) => {
@@ -184,22 +192,24 @@ impl Executor {
         }
     }
 
-    /// Waits until all outputs have arrived. A device failure is reported here at the latest.
+    /// Waits until all outputs have arrived from the device, so that a failure of the device during their
+    /// transfer is returned here at the latest.
     pub(crate) fn settle(&self) -> Result<(), Error> {
         (0..self.graph.outputs.len()).try_for_each(|output| self.output(output).map(drop))
     }
 
-    /// Number of runs that can be in progress at the same time; 1 without a run queue.
+    /// Returns the number of runs that can be in progress at the same time; 1 without a run queue.
     pub(crate) fn depth(&self) -> usize {
         self.run_queue.as_ref().map_or(1, RunQueue::depth)
     }
 
-    /// Whether every slot of the run queue has a run that was not waited for.
+    /// Whether every slot of the run queue has a run that was not waited for; false without a run queue.
     pub(crate) fn is_full(&self) -> bool {
         self.run_queue.as_ref().is_some_and(RunQueue::is_full)
     }
 
-    /// Starts a run in the run queue; `None` without a run queue.
+    /// Starts `times` runs in the run queue under the single id `run`, and does not wait for them; `None`
+    /// without a run queue.
     pub(crate) fn start(&mut self, run: Run, times: usize) -> Option<Result<(), Error>> {
         let Self { graph, steps, memory, run_queue, .. } = self;
         match (run_queue, &mut steps[..]) {
@@ -210,7 +220,7 @@ impl Executor {
         }
     }
 
-    /// Waits for a run that was started.
+    /// Waits for a run that [`start`](Self::start) started. Fails without a run queue.
     pub(crate) fn wait(&mut self, run: Run) -> Result<(), Error> {
         match (&mut self.run_queue, &mut self.steps[..]) {
             (Some(run_queue), [Step::Partition(partition)]) => run_queue.wait(run, partition),
@@ -227,13 +237,13 @@ impl Executor {
         }
     }
 
-    /// The bytes of every variable tensor.
+    /// Returns a copy of the bytes of every variable tensor, in the order of the tensors.
     pub(crate) fn variables(&self) -> Vec<Vec<u8>> {
         let bytes = |id| self.memory.tensor(&self.graph, id).map_or(Vec::new(), |(_, bytes)| bytes.to_vec());
         variables(&self.graph).map(bytes).collect()
     }
 
-    /// Restores every variable tensor from [`Executor::variables`].
+    /// Restores every variable tensor to the bytes that [`Executor::variables`] returned.
     pub(crate) fn set_variables(&mut self, values: &[Vec<u8>]) {
         for (id, value) in variables(&self.graph).zip(values) {
             if let Some(bytes) = self.memory.bytes_mut(id).filter(|bytes| bytes.len() == value.len()) {
@@ -242,13 +252,13 @@ impl Executor {
         }
     }
 
-    /// Whether a single partition is the only step. Its runs change nothing but outputs.
+    /// Whether the only step is a partition. Its runs then write nothing but outputs.
     pub(crate) fn is_whole_partition(&self) -> bool {
         matches!(self.steps[..], [Step::Partition(_)])
     }
 
-    /// Copies inputs and variables from `other` if their shapes are the same. `other` runs the same subgraph, and its
-    /// inputs are in its arena.
+    /// Copies the inputs and variables of equal shape from `other`, an executor of the same subgraph whose
+    /// arena contains its inputs.
     pub(crate) fn keep_values_of(&mut self, other: &Self) {
         let ids: Vec<_> = self.graph.inputs.iter().copied().chain(variables(&self.graph)).collect();
         for id in ids {
@@ -261,7 +271,7 @@ impl Executor {
         }
     }
 
-    /// Messages of delegates whose kernels panicked.
+    /// Returns the panic messages of delegate kernels that panicked after their preparation.
     pub(crate) fn panics(&self) -> Vec<String> {
         let panicked = self.steps.iter().filter_map(|step| match step {
             Step::Partition(partition) => partition.kernel.panicked(),
@@ -270,7 +280,7 @@ impl Executor {
         panicked.collect()
     }
 
-    /// Timing of the last run of each partition, in execution order.
+    /// Returns the times of the last run of each partition, in execution order.
     pub(crate) fn profile(&mut self) -> Result<Vec<KernelProfile>, Error> {
         let partitions = self.steps.iter_mut().filter_map(|step| match step {
             Step::Partition(partition) => Some(partition),
@@ -281,7 +291,7 @@ impl Executor {
             .collect()
     }
 
-    /// Runs everything `times` times.
+    /// Runs all steps `times` times and waits for the last run.
     pub(crate) fn run(&mut self, times: usize, environment: &mut dyn Subgraphs) -> Result<(), Error> {
         if times == 0 {
             return Ok(());
@@ -307,7 +317,7 @@ impl Executor {
         Ok(())
     }
 
-    /// Runs everything once on the threads of the caller.
+    /// Runs all steps once, with CPU kernels on the threads `parallel`.
     pub(crate) fn run_with(&mut self, parallel: &dyn Parallel, environment: &mut dyn Subgraphs) -> Result<(), Error> {
         if self.run_queue.is_some() {
             return self.run(1, environment);
@@ -353,7 +363,7 @@ fn location(subgraph: usize, node: &Node) -> ModelLocation {
     ModelLocation { subgraph: Some(subgraph), operator, tensor: None }
 }
 
-/// Runs a partition. All of its inputs and outputs have known shapes.
+/// Runs a partition `times` times. All of its inputs and outputs are of known shape.
 fn run_partition(graph: &Graph, memory: &mut Memory, partition: &mut Delegated, times: usize) -> Result<(), Error> {
     let (readable, outputs) = memory.split(&partition.outputs);
     let inputs = partition.inputs.iter().map(|id| readable.tensor(graph, *id)).collect::<Option<Vec<_>>>();

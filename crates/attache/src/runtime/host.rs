@@ -1,17 +1,20 @@
-//! Services for a running operator: the interpreter's other subgraphs, its variables, and storage for outputs that only
-//! the operator itself can size.
+//! The host of an operator that runs on the CPU ([`NodeHost`]): its access to the interpreter's other
+//! subgraphs and resource variables, and storage for new variable values and for outputs that only the
+//! operator itself can size.
 
 use attache_base::{AlignedBuffer, Constant, Parallel, Shape};
 use attache_graph::{Handle, Host, OpError, TensorRef};
 
 use crate::Error;
 
-/// The subgraphs and resource variables of an interpreter, as one of its subgraphs sees them.
+/// The called subgraphs and resource variables of an interpreter, as the executor of one of its subgraphs
+/// uses them.
 pub(crate) trait Subgraphs {
-    /// Begins a run of the interpreter: resets the step count and the error.
+    /// Begins a run of the interpreter: resets the number of subgraph runs and the error.
     fn start(&mut self);
 
-    /// Takes the error of a called subgraph that made an operator fail.
+    /// Takes the error of a called subgraph that made the calling operator fail; `None` if no called subgraph
+    /// failed.
     fn failure(&mut self) -> Option<Error>;
 
     /// Runs a subgraph on the threads of its caller. Returns shape and bytes of each output.
@@ -22,26 +25,29 @@ pub(crate) trait Subgraphs {
         parallel: &dyn Parallel,
     ) -> Result<Vec<(Shape, Vec<u8>)>, OpError>;
 
-    /// Runs a subgraph without inputs, unless it ran before.
+    /// Runs a subgraph without inputs, unless an earlier call has run it already.
     fn call_once(&mut self, subgraph: usize, parallel: &dyn Parallel) -> Result<(), OpError>;
 
-    /// The handle of the resource variable with this name. Creates the variable, without a value, if there is none yet.
+    /// Returns the handle of the resource variable with this name in this container. Creates the variable,
+    /// without a value, if there is none yet.
     fn variable_handle(&mut self, container: &str, name: &str) -> Handle;
 
-    /// The value of a resource variable.
+    /// Returns the value of a resource variable; `None` before its first assignment.
     fn variable(&self, handle: Handle) -> Result<Option<Constant>, OpError>;
 
-    /// Sets a resource variable.
+    /// Assigns a value to a resource variable.
     fn set_variable(&mut self, handle: Handle, value: Constant) -> Result<(), OpError>;
 }
 
-/// The host during the evaluation of one node.
+/// The host of one node during its evaluation.
 pub(crate) struct NodeHost<'a> {
     pub(crate) subgraphs: &'a mut dyn Subgraphs,
     pub(crate) parallel: &'a dyn Parallel,
-    /// Values of outputs that only the operator itself could size, by output.
+    /// Shape and bytes of outputs that only the operator itself can size, by index of the output; `None`
+    /// until the operator sets them.
     pub(crate) made: Vec<Option<(Shape, AlignedBuffer)>>,
-    /// New values of inputs that are variables, with the index of the input.
+    /// New values of variable inputs, each with the index of the input, to be copied into the variables after
+    /// the evaluation.
     pub(crate) states: Vec<(usize, Vec<u8>)>,
 }
 

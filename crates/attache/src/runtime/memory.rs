@@ -1,5 +1,5 @@
-//! The memory of an interpreter: one arena, constants in place, and buffers for tensors that can be sized only at run
-//! time.
+//! The memory of an executor ([`Memory`]): one arena, constants at their place in the model file, and
+//! separate buffers for tensors that can be sized only at run time.
 
 use std::mem;
 use std::ops::Range;
@@ -10,27 +10,28 @@ use attache_graph::{Graph, TensorId, TensorMut, TensorRef};
 use super::plan::Plan;
 use crate::{Error, ErrorKind};
 
-/// Where the bytes of a tensor are.
+/// The place of the bytes of a tensor.
 enum Slot {
-    /// Nowhere: nothing on the CPU accesses the tensor.
+    /// No memory: no step and no output of the graph accesses the tensor in host memory.
     None,
-    /// In the arena.
+    /// This byte range of the arena.
     Arena(Range<usize>),
-    /// In the file, or in a copy if the file does not align the constant.
+    /// A range of the model file, or a copy of it if the constant is not aligned in the file.
     Constant(Bytes),
-    /// In a buffer outside of the arena, because its size is known only at run time. `None` until a run makes the
-    /// tensor.
+    /// A separate buffer outside the arena, with the actual shape, because the size is known only at run
+    /// time. `None` until a run computes the tensor.
     Own(Option<(Shape, AlignedBuffer)>),
 }
 
-/// The memory of an interpreter.
+/// The memory of all tensors of an executor.
 pub(crate) struct Memory {
     arena: AlignedBuffer,
     slots: Vec<Slot>,
 }
 
 impl Memory {
-    /// Allocates memory as planned. `touched` tells which tensors the CPU accesses.
+    /// Allocates the memory of a plan. `touched` says for each tensor whether a step or an output of the
+    /// graph accesses it.
     pub(crate) fn new(graph: &Graph, plan: &Plan, touched: &[bool]) -> Result<Self, Error> {
         let no_memory = |error: &dyn std::fmt::Display| Error::new(ErrorKind::Unsupported, format!("tensors: {error}"));
         let mut slots = Vec::with_capacity(graph.tensors.len());
@@ -48,7 +49,8 @@ impl Memory {
         Ok(Self { arena, slots })
     }
 
-    /// Current shape and bytes of a tensor; `None` if no run has made it yet.
+    /// Returns the current shape and bytes of a tensor; `None` if it has no memory, or no run has computed it
+    /// yet.
     pub(crate) fn tensor<'a>(&'a self, graph: &'a Graph, id: TensorId) -> Option<(&'a Shape, &'a [u8])> {
         match &self.slots[id.index()] {
             Slot::None => None,
@@ -58,7 +60,7 @@ impl Memory {
         }
     }
 
-    /// The bytes of a tensor in the arena.
+    /// Returns the bytes of a tensor for writing; `None` if it is not in the arena.
     pub(crate) fn bytes_mut(&mut self, id: TensorId) -> Option<&mut [u8]> {
         match &self.slots[id.index()] {
             Slot::Arena(range) => Some(&mut self.arena[range.clone()]),
@@ -66,19 +68,20 @@ impl Memory {
         }
     }
 
-    /// Whether the tensor has a buffer outside of the arena.
+    /// Whether the tensor has a separate buffer outside the arena, whether or not the buffer is allocated.
     pub(crate) fn is_own(&self, id: TensorId) -> bool {
         matches!(self.slots[id.index()], Slot::Own(_))
     }
 
-    /// Stores a value in the tensor's separate buffer.
+    /// Sets or frees a tensor's separate buffer, with its shape. Does nothing for tensors without a separate
+    /// buffer.
     pub(crate) fn set_own(&mut self, id: TensorId, value: Option<(Shape, AlignedBuffer)>) {
         if let Slot::Own(slot) = &mut self.slots[id.index()] {
             *slot = value;
         }
     }
 
-    /// Frees all separate buffers of the last run.
+    /// Frees all separate buffers, so that the tensors of the last run have no value.
     pub(crate) fn clear_own(&mut self) {
         for slot in &mut self.slots {
             if let Slot::Own(value) = slot {
@@ -87,9 +90,10 @@ impl Memory {
         }
     }
 
-    /// Splits the memory into these tensors of the arena, for writing, and everything else, for reading. The arena's
-    /// plan guarantees that no two of the written tensors overlap, and that none overlaps a tensor that is read
-    /// meanwhile.
+    /// Splits the memory into the bytes of the tensors `written`, for writing and in this order, and
+    /// everything else, for reading. Tensors that are not in the arena get an empty slice. The memory plan
+    /// guarantees that no two of the written tensors overlap, and that none overlaps a tensor that the same
+    /// step reads.
     pub(crate) fn split(&mut self, written: &[TensorId]) -> (Readable<'_>, Vec<&mut [u8]>) {
         let range = |id: &TensorId| match &self.slots[id.index()] {
             Slot::Arena(range) => range.clone(),
@@ -112,15 +116,16 @@ impl Memory {
     }
 }
 
-/// The memory that can be read while some tensors are written.
+/// The memory that a step can read while it writes its outputs.
 pub(crate) struct Readable<'a> {
-    /// The parts of the arena that are not written, with their offsets, ascending.
+    /// The parts of the arena that are not being written, each with its byte offset in the arena, ascending.
     gaps: Vec<(usize, &'a [u8])>,
     slots: &'a [Slot],
 }
 
 impl<'a> Readable<'a> {
-    /// A tensor; `None` if it has not been made.
+    /// Returns a tensor for reading; `None` if it has no memory, no run has computed it yet, or it is being
+    /// written.
     pub(crate) fn tensor(&self, graph: &'a Graph, id: TensorId) -> Option<TensorRef<'a>> {
         let fact = graph.fact(id);
         let (shape, bytes) = match &self.slots[id.index()] {
@@ -140,7 +145,7 @@ impl<'a> Readable<'a> {
     }
 }
 
-/// A tensor of this shape, for writing.
+/// Returns the tensor `id` as an output of an evaluation, with this shape and these bytes.
 pub(crate) fn writable<'a>(graph: &'a Graph, id: TensorId, shape: &'a Shape, bytes: &'a mut [u8]) -> TensorMut<'a> {
     let fact = graph.fact(id);
     TensorMut { data_type: fact.data_type, shape, bytes, quantization: fact.quantization.as_ref() }

@@ -1,8 +1,10 @@
-//! Runs a subgraph on the CPU and on delegates.
+//! The runtime of one interpreter: prepares the subgraph that it runs and runs it on the CPU and on
+//! delegates.
 //!
-//! [`prepare()`] imports the graph, runs the passes, assigns nodes and plans memory. The
-//! [`Executor`](executor::Executor) runs the resulting steps in one arena. The [`Environment`] contains the subgraphs
-//! and variables that operators use. This module does not depend on the public interpreter.
+//! [`prepare()`] imports the graph, runs the graph passes, assigns nodes to delegates and plans memory. The
+//! [`Executor`](executor::Executor) runs the resulting steps in one arena. The [`Environment`] contains the
+//! other subgraphs, which operators call, and the resource variables. This module does not depend on the
+//! public interpreter.
 
 mod environment;
 pub(crate) mod executor;

@@ -1,4 +1,5 @@
-//! Runs one node on the CPU, with planned shapes or with shapes that are known only at run time.
+//! Runs one node on the CPU: [`run_node`] if its shapes are planned, [`run_resized`] if some are known only
+//! at run time.
 
 use attache_base::{AlignedBuffer, Bytes, Constant, Shape};
 use attache_graph::{Cache, Eval, Fact, Graph, Inferred, Node, OpError, TensorId, TensorRef};
@@ -16,7 +17,7 @@ fn read<'a>(graph: &'a Graph, node: &Node, readable: &Readable<'a>) -> Result<Ve
     node.inputs.iter().map(tensor).collect()
 }
 
-/// Runs a node whose shapes are all known in advance.
+/// Runs a node whose inputs and outputs are all of known shape and have planned memory.
 pub(crate) fn run_node(
     graph: &Graph,
     node: &Node,
@@ -34,7 +35,9 @@ pub(crate) fn run_node(
     evaluate(node, Eval { inputs, outputs, cache, parallel: host.parallel, host })
 }
 
-/// Copies the new values that a node set to its variables. During the run the node still read the old values.
+/// Copies the new values that a node set for its variable inputs into these variables. `states` are pairs of
+/// an input index and the bytes. Called after the evaluation, during which the node still reads the old
+/// values.
 pub(crate) fn keep_states(
     graph: &Graph,
     node: &Node,
@@ -57,8 +60,9 @@ fn evaluate(node: &Node, mut eval: Eval<'_>) -> Result<(), OpError> {
     Ok(())
 }
 
-/// Runs a node with a shape that is known only at run time. The shapes are inferred again. Outputs that are not
-/// in the plan get new buffers.
+/// Runs a node with an input or output whose shape is known only at run time. Infers the output shapes from
+/// the actual inputs, checks them against `limits`, and allocates buffers for the outputs that are not in the
+/// arena. `known` are the shapes of the last run; if they differ, the cache is cleared.
 pub(crate) fn run_resized(
     graph: &Graph,
     node: &Node,
@@ -108,8 +112,8 @@ pub(crate) fn run_resized(
     Ok(())
 }
 
-/// Runs a node whose output shapes cannot be inferred even from the values of its inputs. The operator itself returns
-/// its outputs.
+/// Runs a node whose output shapes cannot be inferred even from the values of its inputs. The operator passes
+/// its outputs to [`NodeHost::set_output`](attache_graph::Host::set_output).
 fn run_unsized(
     graph: &Graph,
     node: &Node,
@@ -139,7 +143,7 @@ fn run_unsized(
     Ok(())
 }
 
-/// The inputs with their actual shapes and values, as constants.
+/// Returns the facts of the node's inputs with their actual shapes, and with their values as constants.
 fn runtime_facts(graph: &Graph, node: &Node, memory: &Memory) -> Result<Vec<Option<Fact>>, OpError> {
     let fact = |id: &Option<TensorId>| {
         let Some(id) = id else { return Ok(None) };
@@ -156,7 +160,8 @@ fn runtime_facts(graph: &Graph, node: &Node, memory: &Memory) -> Result<Vec<Opti
     node.inputs.iter().map(fact).collect()
 }
 
-/// The shapes of the outputs. They must be known from the inputs' values and agree with the plan.
+/// Returns the inferred shapes of the outputs. Fails if one is unknown, has too many elements, or differs
+/// from the shape that was planned.
 fn runtime_shapes(graph: &Graph, node: &Node, inferred: Vec<Inferred>) -> Result<Vec<Shape>, OpError> {
     let shape = |(id, inferred): (&TensorId, Inferred)| {
         let fact = graph.fact(*id);

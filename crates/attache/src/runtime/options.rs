@@ -1,9 +1,10 @@
-//! Options of an interpreter.
+//! Options of an interpreter, as the preparation of its subgraphs uses them.
 
 use crate::Limits;
 use crate::delegate::guard::Delegates;
 
-/// Options of an interpreter.
+/// Options of an interpreter: threads of the CPU kernels, delegates in the order in which they claim nodes,
+/// whether delegation is required, whether the CPU takes over after a device failure, and limits.
 #[derive(Clone)]
 pub(crate) struct Options {
     pub(crate) threads: usize,
@@ -14,7 +15,8 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Options without delegates.
+    /// Creates options for `threads` threads and these limits, without delegates and without the CPU
+    /// fallback.
     pub(crate) fn new(threads: usize, limits: &Limits) -> Self {
         Self { threads, delegates: Delegates::default(), required: false, cpu_fallback: false, limits: limits.clone() }
     }

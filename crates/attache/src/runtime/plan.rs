@@ -1,4 +1,5 @@
-//! The memory plan: which tensors share memory, how long each is live, and its byte range in the arena.
+//! The memory plan of a graph ([`Plan`]): which tensors share memory, at which steps each is live, and its
+//! byte range in the arena.
 
 use std::ops::Range;
 
@@ -11,19 +12,20 @@ use crate::partition::Unit;
 use crate::partition::assign::PlacedStep;
 use crate::{Error, ErrorKind, Limits};
 
-/// The memory plan.
+/// The memory plan of a graph.
 pub(crate) struct Plan {
-    /// For each tensor in the arena, its byte range.
+    /// Byte range in the arena of each tensor, by tensor index; `None` for tensors that are not in the arena.
     pub(crate) ranges: Vec<Option<Range<usize>>>,
     /// Size of the arena in bytes.
     pub(crate) size: usize,
-    /// Lower bound in bytes on the size of any plan.
+    /// Maximum number of bytes that are live at one step; no arena can be smaller.
     pub(crate) lower_bound: usize,
-    /// The limits of the plan. They apply to tensors that are sized at run time as well.
+    /// The limits that the plan was checked against. They also apply to tensors that are sized at run time.
     pub(crate) limits: Limits,
 }
 
-/// Plans the arena. Removes from `steps` the reshapes whose output shares the memory of their input.
+/// Plans the arena for a run of `steps`. Removes from `steps` the reshapes whose output shares the memory of
+/// their input. Fails if a tensor or the arena exceeds `limits`.
 pub(crate) fn plan(
     graph: &Graph,
     subgraph: usize,
@@ -55,14 +57,15 @@ pub(crate) fn plan(
     Ok(Plan { ranges, size: arena.size, lower_bound: arena::lower_bound(&lifetimes), limits: limits.clone() })
 }
 
-/// Whether a tensor is in the arena, rather than being a constant or made in a separate buffer in each run.
+/// Whether the tensor gets memory in the arena. Constants and tensors of unknown shape do not.
 fn in_arena(fact: &Fact) -> bool {
     fact.constant.is_none() && fact.shape.is_some()
 }
 
-/// For each tensor, the tensor whose memory it shares, or itself. Each tensor is written only once, so sharing is safe
-/// while both are live. The exception is an output of the graph, which must not change when an input or a variable is
-/// written.
+/// Returns for each tensor the tensor whose memory it shares, or itself, and removes from `steps` the
+/// reshapes that thereby have nothing to do. The output of a reshape shares the memory of its input, since no
+/// tensor is written twice in a run. Exceptions are inputs that are variables, which may change during a run,
+/// and graph outputs whose memory would be that of a graph input, which may change after the run.
 fn share(graph: &Graph, steps: &mut Vec<PlacedStep>) -> Vec<TensorId> {
     let mut owners: Vec<_> = (0..graph.tensors.len()).map(|index| TensorId(index as u32)).collect();
     let mut is_outside: Vec<_> = graph.tensors.iter().map(|tensor| tensor.fact.is_variable).collect();
@@ -78,7 +81,7 @@ fn share(graph: &Graph, steps: &mut Vec<PlacedStep>) -> Vec<TensorId> {
         let (from, to) = (graph.fact(*input), graph.fact(*output));
         let owner = owners[input.index()];
         let may = in_arena(from) && in_arena(to) && from.byte_size() == to.byte_size();
-        // A variable may change during a run after it was read.
+        // A variable may be assigned later in the run than it is read.
         let may = may && !graph.fact(owner).is_variable;
         if may && !(is_outside[owner.index()] && is_output[output.index()]) {
             owners[output.index()] = owner;
@@ -89,8 +92,9 @@ fn share(graph: &Graph, steps: &mut Vec<PlacedStep>) -> Vec<TensorId> {
     owners
 }
 
-/// For each tensor that owns memory in the arena, the first and the last step at which it is live. Inputs and variables
-/// are live from run to run, outputs until the next run.
+/// Returns for each tensor that owns memory in the arena the first and the last step at which it is live;
+/// `None` for other tensors. Inputs and variables are live at all steps, outputs from the step that computes
+/// them to the end.
 fn needed(graph: &Graph, owners: &[TensorId], steps: &[PlacedStep]) -> Vec<Option<(usize, usize)>> {
     let mut needed: Vec<Option<(usize, usize)>> = vec![None; graph.tensors.len()];
     let mut need = |id: TensorId, step: usize| {

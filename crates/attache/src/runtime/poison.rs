@@ -1,9 +1,9 @@
-//! Test support that proves that a delegate did the work. With the feature `poison`, everything that the CPU's kernels
-//! compute in a run is overwritten. Without the feature nothing happens.
+//! Test support that proves that a delegate computed a result: with the feature `poison`, the outputs of
+//! every CPU kernel in a run are overwritten. Without the feature nothing happens.
 
 use attache_graph::TensorMut;
 
-/// Overwrites the outputs of a kernel: floats become NaN, all other bytes become `0x55`.
+/// Overwrites the outputs of a CPU kernel: floats become NaN, and every byte of other types becomes `0x55`.
 #[cfg(feature = "poison")]
 pub(crate) fn poison(outputs: &mut [TensorMut<'_>]) {
     use attache_base::DataType;
@@ -18,6 +18,6 @@ pub(crate) fn poison(outputs: &mut [TensorMut<'_>]) {
     }
 }
 
-/// Does nothing.
+/// Does nothing, because the feature `poison` is off.
 #[cfg(not(feature = "poison"))]
 pub(crate) fn poison(_: &mut [TensorMut<'_>]) {}

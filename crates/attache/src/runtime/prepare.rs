@@ -1,4 +1,4 @@
-//! Prepares a subgraph: import, passes, assignment and memory plan.
+//! The preparation of a subgraph: import, graph passes, assignment to delegates, and memory plan.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +14,12 @@ use crate::partition::link::link;
 use crate::partition::placement::{NodePlacement, Placement};
 use crate::{DelegateError, DelegateErrorKind, Error, ErrorKind, Report};
 
-/// Maximum number of panic messages that are kept. A delegate may panic for each of many shapes.
+/// Maximum number of panic messages that a report or an [`Environment`](super::Environment) keeps. A delegate
+/// may panic once for each of many input shapes.
 pub(crate) const MOST_PANICS: usize = 64;
 
-/// A prepared subgraph.
+/// A prepared subgraph: its executor, where each operator of the model file runs, and the report for the
+/// user.
 pub(crate) struct Prepared {
     pub(crate) executor: Executor,
     pub(crate) placement: Placement,
@@ -25,7 +27,8 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Records that the CPU now runs what delegates ran before, and why.
+    /// Records in the placement and the report that the CPU now runs what delegates ran in the preparation
+    /// `before`, with `error` as the reason.
     pub(crate) fn record_fallback(&mut self, before: &Self, error: &Error) {
         tracing::warn!("{error}; the CPU takes over");
         self.placement.fall_back(&before.placement, &error.to_string());
@@ -33,7 +36,8 @@ impl Prepared {
         self.report.fallback = Some(error.to_string());
     }
 
-    /// Keeps the reports of panics and of the fallback from the preparation that this one replaces.
+    /// Copies the panic messages and the reason of the CPU fallback from the preparation `before`, which this
+    /// one replaces.
     pub(crate) fn remember(&mut self, before: &Self) {
         let own = std::mem::take(&mut self.report.panics);
         let panics = before.panics().into_iter().chain(own);
@@ -41,22 +45,25 @@ impl Prepared {
         self.report.fallback = self.report.fallback.take().or_else(|| before.report.fallback.clone());
     }
 
-    /// Messages of delegates that panicked.
+    /// Returns the messages of delegates that panicked, during preparation or in a run.
     pub(crate) fn panics(&self) -> Vec<String> {
         self.report.panics.iter().cloned().chain(self.executor.panics()).collect()
     }
 }
 
-/// The prepare mode of a subgraph.
+/// Whether the preparation of a subgraph may infer the shapes of resource variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PrepareMode {
-    /// For an interpreter in which no resource variable has a value yet.
+    /// For the subgraph of an interpreter in which no resource variable has a value yet: shapes of variables
+    /// are inferred from all assignments in the model.
     First,
-    /// For an interpreter in which one has a value, or for a subgraph that another one calls.
+    /// For the subgraph of an interpreter in which a resource variable has a value, and for every called
+    /// subgraph: shapes of variables are unknown.
     Later,
 }
 
-/// Prepares a subgraph for inputs of these shapes.
+/// Prepares a subgraph for these input shapes; `None`, or no entry, for an input that keeps the shape of the
+/// model file.
 pub(crate) fn prepare(
     model: &Model,
     subgraph: usize,
@@ -68,7 +75,8 @@ pub(crate) fn prepare(
     options.limits.check_operators(subgraph, model.subgraphs()[subgraph].operators.len())?;
     let mut graph = import(model, subgraph, shapes, mode)?;
     check_inputs(&graph, subgraph)?;
-    // Checked before constants are folded, and again afterwards because folding may make more shapes known.
+    // The limits are checked before constants are folded, and again afterwards because folding may make more
+    // shapes known.
     options.limits.check_graph(&graph, subgraph)?;
     let log = attache_passes::run(&mut graph);
     options.limits.check_graph(&graph, subgraph)?;
@@ -85,7 +93,8 @@ pub(crate) fn prepare(
     let mut report = delegates_report(&assignment);
     report.fallback = fault.map(|fault| fault.to_string());
     let mut steps = assignment.steps;
-    // Before the plan removes reshapes, because the links still depend on them as readers.
+    // The kernels are linked before the plan removes reshapes from the steps, because the reshapes count as
+    // readers of tensors.
     link(&graph, &mut steps);
     let plan = plan(&graph, subgraph, &mut steps, &options.limits)?;
     let executor = Executor::new(graph, subgraph, steps, &plan, options)?;
@@ -98,7 +107,7 @@ pub(crate) fn prepare(
     Ok(Prepared { executor, placement, report })
 }
 
-/// The graph of a subgraph, or an error that lists all problems in it.
+/// Imports a subgraph as a graph. Fails with an error that lists all invalid operators of the subgraph.
 pub(crate) fn import(
     model: &Model,
     subgraph: usize,
@@ -134,7 +143,8 @@ fn check_inputs(graph: &Graph, subgraph: usize) -> Result<(), Error> {
     Err(Error::list(ErrorKind::Unsupported, "", vec![(location, "an input that holds data".to_owned())]))
 }
 
-/// Returns an error if the caller asks for a shape that no file could state.
+/// Returns an error if one of the input shapes asked for is too large: an extent that does not fit in an
+/// `i32`, or more than `isize::MAX / 16` elements.
 fn check_shapes(shapes: &[Option<Shape>]) -> Result<(), Error> {
     let fits = |shape: &Shape| {
         let is_countable = shape.checked_elements().is_some_and(|elements| elements <= isize::MAX as usize / 16);
@@ -148,7 +158,8 @@ fn check_shapes(shapes: &[Option<Shape>]) -> Result<(), Error> {
     }
 }
 
-/// Returns an error that lists all nodes that neither the CPU nor a delegate can run.
+/// Returns an error that lists all nodes that the assignment leaves to the CPU and that the CPU does not
+/// implement, if there are any.
 pub(crate) fn check_implemented(graph: &Graph, subgraph: usize, assignment: &Assignment) -> Result<(), Error> {
     let unresolved = assignment.steps.iter().filter_map(|step| match step {
         PlacedStep::Node(id) => {
@@ -170,7 +181,7 @@ fn location(subgraph: usize, node: &Node) -> ModelLocation {
     ModelLocation { subgraph: Some(subgraph), operator, tensor: None }
 }
 
-/// Returns an error that lists all operators that were left to the CPU.
+/// Returns an error that lists all operators that the assignment leaves to the CPU, if there are any.
 fn check_delegated(subgraph: usize, placement: &Placement) -> Result<(), Error> {
     let problem = |node: &NodePlacement| {
         let operator = Some((node.index, node.operator.clone()));
@@ -185,8 +196,8 @@ fn check_delegated(subgraph: usize, placement: &Placement) -> Result<(), Error> 
     Err(Error::list(ErrorKind::NotDelegated, &heading, left))
 }
 
-/// The first device that was lost or out of memory while delegates prepared. This is not worked around unless the CPU
-/// fallback is enabled.
+/// Returns an error for the first delegate whose device was lost or out of memory during its preparation;
+/// `None` if there is none. Without the CPU fallback, such an error ends the preparation.
 fn fault(assignment: &Assignment) -> Option<Error> {
     let is_devices = |failure: &&DelegateError| match failure.kind {
         DelegateErrorKind::OutOfMemory | DelegateErrorKind::DeviceLost => true,

@@ -1,10 +1,12 @@
-//! The run queue: runs in progress, if one delegate runs the whole graph and its kernel is a queue.
+//! The run queue ([`RunQueue`]): the asynchronous runs of a graph that a single delegate partition runs as a
+//! whole, if the delegate's kernel has slots for several runs (is a [`DelegateQueue`](crate::DelegateQueue)).
 //!
-//! The arena contains the inputs. As an exception, if a slot is free and the kernel exposes the slot's memory, an input
-//! that the caller writes goes directly to the slot of the next run and not to the arena. When this input is needed in
-//! the arena, it is read back from the slot, and later writes of it go to both. Before a run starts, its slot receives
-//! the inputs that changed since it last had them. Outputs stay in the memory that the device wrote. A slot whose run
-//! was not waited for is reused only if no other slot is free.
+//! Each slot has memory for the inputs and outputs of a run. In general, the caller writes inputs to the
+//! arena, and before a run starts, its slot receives the inputs that changed since the slot last had them. As
+//! an exception, if a slot is free and the kernel exposes the slot's memory, an input is written directly to
+//! the slot of the next run and not to the arena. If it is then needed in the arena, it is read back from the
+//! slot, and later writes of it go to both. Outputs stay in the memory that the device wrote. A slot whose
+//! run was not waited for is reused only if no other slot is free.
 
 use attache_base::{copy, copy_to_all};
 use attache_graph::{Graph, TensorId};
@@ -13,62 +15,66 @@ use super::memory::Memory;
 use crate::partition::assign::Delegated;
 use crate::{DelegateError, Error};
 
-/// A run that was started by [`Interpreter::invoke_async`](crate::Interpreter::invoke_async). It identifies the run in
+/// Identifies a run that was started by [`Interpreter::invoke_async`](crate::Interpreter::invoke_async), for
 /// [`Interpreter::wait`](crate::Interpreter::wait).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Run(pub(crate) u64);
 
 impl Run {
-    /// A synchronous run, which is waited for immediately.
+    /// Identifies every synchronous run. There is at most one, since it is waited for immediately.
     pub(crate) const UNCOUNTED: Self = Self(0);
 }
 
-/// State of one of the partition's inputs.
+/// Which memory contains the current value of one of the partition's inputs. Each written value has a
+/// version.
 #[derive(Clone)]
 struct Input {
-    /// Incremented by each write.
+    /// Version of the current value; each write increments it.
     version: u64,
-    /// The version in the arena.
+    /// Version of the value in the arena.
     arena_version: u64,
-    /// Whether writes go to the arena as well as to the slot.
+    /// Whether writes that go to a slot go to the arena as well.
     writes_arena: bool,
 }
 
 impl Input {
-    /// Records that the arena contains a new value.
+    /// Records that the arena contains a new value of the input.
     fn touch(&mut self) {
         self.version += 1;
         self.arena_version = self.version;
     }
 }
 
-/// A slot of the queue.
+/// What a slot of the kernel's queue contains.
 #[derive(Clone, Default)]
 struct Slot {
-    /// The version of each input in the slot.
+    /// Version of the value of each of the partition's inputs in the slot; 0 before the first one.
     inputs: Vec<u64>,
-    /// The run in the slot that is in progress or was not waited for.
+    /// The run in the slot, from its start until it is waited for; `None` if the slot is free.
     run: Option<Run>,
 }
 
-/// The run queue.
+/// The run queue of a graph that is a single partition.
 pub(crate) struct RunQueue {
-    /// For each input of the graph, its index among the partition's inputs; `outputs` likewise.
+    /// For each input of the graph, its index among the partition's inputs; `None` if the partition does not
+    /// read it.
     inputs: Vec<Option<usize>>,
+    /// For each output of the graph, its index among the partition's outputs; `None` if it is a constant.
     outputs: Vec<Option<usize>>,
-    /// The partition's inputs, in its order.
+    /// The state of each of the partition's inputs, in the partition's order.
     partition_inputs: Vec<Input>,
     slots: Vec<Slot>,
-    /// The slot of the last run that was started.
+    /// Index of the slot of the run that was started last.
     last: usize,
-    /// The run that was waited for last, and its slot.
+    /// The run that was waited for last and the index of its slot, while its outputs can be read.
     waited: Option<(usize, Run)>,
 }
 
 impl RunQueue {
-    /// The run queue of a partition that is the whole graph. `None` if its kernel has no queue, if it reads anything
-    /// but inputs of the graph, or if an output of the graph is neither the partition's nor a constant. With
-    /// `writes_arena`, the arena always contains all inputs.
+    /// Creates the run queue of a partition that is the whole graph. `None` if its kernel has no slots, if it
+    /// reads a tensor that is not an input of the graph, or if an output of the graph is neither the
+    /// partition's nor a constant. With `writes_arena`, the arena always contains the current value of all
+    /// inputs.
     pub(crate) fn new(graph: &Graph, partition: &Delegated, writes_arena: bool) -> Option<Self> {
         let slots = partition.kernel.slots();
         let is_input = |id: &TensorId| graph.inputs.contains(id) && !graph.fact(*id).is_variable;
@@ -90,19 +96,20 @@ impl RunQueue {
         })
     }
 
-    /// Number of runs that can be in progress at the same time.
+    /// Returns the number of slots: of runs that can be in progress at the same time.
     pub(crate) fn depth(&self) -> usize {
         self.slots.len()
     }
 
-    /// Records that the caller is about to change an input of the graph in the arena, which contains its current value.
+    /// Records that the caller is about to change an input of the graph in the arena, which must contain the
+    /// current value of the input.
     pub(crate) fn touch(&mut self, input: usize) {
         if let Some(Some(index)) = self.inputs.get(input) {
             self.partition_inputs[*index].touch();
         }
     }
 
-    /// Copies an input of the graph to the arena if only a slot contains it.
+    /// Copies the current value of an input of the graph to the arena, if only a slot contains it.
     pub(crate) fn keep(
         &mut self,
         input: usize,
@@ -135,8 +142,8 @@ impl RunQueue {
         Ok(())
     }
 
-    /// The slot for the next run: the last one used if it is free, else another free one, else the one with the oldest
-    /// run.
+    /// Returns the index of the slot for the next run: that of the last run if it is free, else another free
+    /// slot, else the slot with the oldest run.
     fn next(&self) -> usize {
         let count = self.slots.len();
         let in_turn = || (0..count).map(|step| (self.last + step) % count);
@@ -144,13 +151,13 @@ impl RunQueue {
         free.or_else(|| in_turn().min_by_key(|slot| self.slots[*slot].run.map(|run| run.0))).unwrap_or(self.last)
     }
 
-    /// Whether every slot has a run that was not waited for.
+    /// Whether no slot is free: every slot has a run that was not waited for.
     pub(crate) fn is_full(&self) -> bool {
         self.slots[self.next()].run.is_some()
     }
 
-    /// Writes an input of the graph, directly to the next slot if that is free. Doing this before the run is requested
-    /// hides the time of the transfer.
+    /// Writes an input of the graph. If the slot of the next run is free, the value is transferred to it
+    /// already here, so that the run starts without the delay of the transfer.
     pub(crate) fn write(
         &mut self,
         (input, bytes): (usize, &[u8]),
@@ -188,7 +195,8 @@ impl RunQueue {
         }
     }
 
-    /// Copies to a slot those inputs that changed since it last had them and for which `wanted` is true.
+    /// Copies to a slot the inputs whose current value it does not contain yet and for which `wanted` is
+    /// true.
     fn hand_over(
         &mut self,
         slot: usize,
@@ -213,7 +221,8 @@ impl RunQueue {
         Ok(())
     }
 
-    /// Starts `times` runs on the current inputs. If the queue is full, the outputs of the oldest run are discarded.
+    /// Starts `times` runs on the current inputs, under the single id `run`, and does not wait for them. The
+    /// outputs are those of the last one. If no slot is free, discards the outputs of the oldest run.
     pub(crate) fn start(
         &mut self,
         (run, times): (Run, usize),
@@ -233,7 +242,8 @@ impl RunQueue {
         Ok(())
     }
 
-    /// Waits for a run. Reads then return its outputs.
+    /// Waits for a run, so that [`read`](Self::read) and [`output`](Self::output) return its outputs from now
+    /// on. Fails if its outputs have been discarded.
     pub(crate) fn wait(&mut self, run: Run, partition: &mut Delegated) -> Result<(), Error> {
         let Some(slot) = self.slots.iter().position(|slot| slot.run == Some(run)) else {
             let was_waited_for = self.waited.is_some_and(|(_, other)| other == run);
@@ -247,22 +257,23 @@ impl RunQueue {
         Ok(())
     }
 
-    /// Whether a run was waited for, succeeded, and its outputs are still available.
+    /// Whether the run that was waited for last succeeded and its outputs are still available.
     pub(crate) fn has_outputs(&self) -> bool {
         self.waited.is_some()
     }
 
-    /// Makes all outputs have no value until another run is waited for.
+    /// Makes the outputs unavailable until another run is waited for.
     pub(crate) fn forget_outputs(&mut self) {
         self.waited = None;
     }
 
-    /// Whether the partition makes an output of the graph. Otherwise the output is a constant.
+    /// Whether the partition computes this output of the graph. Otherwise the output is a constant.
     pub(crate) fn makes(&self, output: usize) -> bool {
         self.outputs.get(output).is_some_and(Option::is_some)
     }
 
-    /// The bytes of an output of the run that was waited for last, after all of them have arrived.
+    /// Returns the `size` bytes of an output of the run that was waited for last, after all of them have
+    /// arrived from the device; `None` if no outputs are available.
     pub(crate) fn output<'a>(
         &self,
         output: usize,
@@ -274,19 +285,21 @@ impl RunQueue {
         Ok(bytes.and_then(|bytes| bytes.get(..size)))
     }
 
-    /// Copies an output of the run that was waited for last. False if there is none.
+    /// Copies the first `into.len()` bytes of an output of the run that was waited for last. Returns false if
+    /// no outputs are available.
     pub(crate) fn read(&self, output: usize, into: &mut [u8], partition: &Delegated) -> Result<bool, Error> {
         let Some((slot, index)) = self.output_slot(output) else { return Ok(false) };
         partition.kernel.read(slot, index, into).map_err(|error| partition.failed(&error))
     }
 
-    /// The slot of the run that was waited for last, and the index of an output among the partition's outputs.
+    /// Returns the slot of the run that was waited for last, and the index of an output among the partition's
+    /// outputs; `None` if no outputs are available or the output is a constant.
     fn output_slot(&self, output: usize) -> Option<(usize, usize)> {
         Some((self.waited?.0, (*self.outputs.get(output)?)?))
     }
 }
 
-/// The error for a run that can no longer be waited for.
+/// Returns the error for waiting for a run whose outputs have been discarded.
 pub(crate) fn gone(run: Run) -> Error {
     let remedy = "wait for runs before as many others are started as may be under way, and before inputs are resized";
     Error::usage(format!("the outputs of run {} are gone: {remedy}", run.0))

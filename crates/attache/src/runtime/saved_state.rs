@@ -1,24 +1,27 @@
-//! Saves the state that a run may change, so that the CPU can repeat the run after a delegate failed.
+//! A copy of the variables of an interpreter ([`State`]), from which they are restored before the CPU repeats
+//! a run in which a delegate failed.
 //!
-//! A run does not change inputs and makes all outputs again. It may have assigned variables before the failure, so the
-//! variables are restored before the run is repeated.
+//! A run does not change the inputs, and the repeated run computes all outputs again. The failed run may have
+//! assigned variables, so only the variables have to be restored.
 
 use crate::runtime::environment::{Environment, Variables};
 use crate::runtime::executor::Executor;
 
-/// The variables of an interpreter.
+/// A copy of the variables of an interpreter: the variable tensors of its own subgraph, and what its
+/// subgraphs share.
 pub(crate) struct State {
     own: Vec<Vec<u8>>,
     shared: Variables,
 }
 
 impl State {
-    /// A copy of the current values.
+    /// Copies the current values of all variables.
     pub(crate) fn of(executor: &Executor, environment: &Environment) -> Self {
         Self { own: executor.variables(), shared: environment.variables() }
     }
 
-    /// Restores the values in an executor of the same subgraph.
+    /// Restores the values, in an executor of the same subgraph and in the environment of the same
+    /// interpreter.
     pub(crate) fn restore(self, executor: &mut Executor, environment: &mut Environment) {
         executor.set_variables(&self.own);
         environment.set_variables(self.shared);

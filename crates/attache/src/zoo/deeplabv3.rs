@@ -12,7 +12,7 @@ use super::mobilenet_v2;
 use super::network::{Network, Value, Window};
 use super::weights::{LINEAR, RECTIFIED};
 
-/// Height and width of the features.
+/// Height and width of the feature map, in pixels.
 const SIZE: usize = 33;
 
 /// Output channels of the two branches and of the convolution that joins them.
@@ -40,7 +40,7 @@ pub(super) fn network() -> Network {
     network
 }
 
-/// A 1 × 1 convolution.
+/// Adds a 1 × 1 convolution with RELU to `CHANNELS` channels, and returns its output.
 fn point(network: &mut Network, input: &Value, scope: &str) -> Value {
     let names = [scope, &format!("{scope}/Relu")];
     network.convolution(input, names, CHANNELS, Window::same(1, 1, Activation::Relu), RECTIFIED)

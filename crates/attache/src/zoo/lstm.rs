@@ -8,15 +8,15 @@
 use super::network::Network;
 use super::weights::LOGITS;
 
-/// Number of rows, and of pixels in each.
+/// Number of rows of the image, and of pixels in each row.
 const SIZE: usize = 28;
 
 const UNITS: usize = 128;
 
 const CLASSES: usize = 10;
 
-/// Gain of the gates. It is large because the mean square of their inputs is small: pixels, and activations that start
-/// at zero.
+/// Gain for the weights of the LSTM's gates. It is large because the mean square of their inputs is small:
+/// the inputs are pixels, and activations that start at zero.
 const GATES: f32 = 12.0;
 
 /// Builds the network.

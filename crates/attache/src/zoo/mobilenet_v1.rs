@@ -46,7 +46,8 @@ pub(super) fn network() -> Network {
     network
 }
 
-/// Everything except the classifier: 1,024 channels at 1/32 of the image's size. Outputs are named after `scope`.
+/// Adds all layers except the classifier to a network, and returns their output: 1,024 channels at 1/32 of
+/// the image size. Output tensors are named after `scope`.
 pub(super) fn features(network: &mut Network, image: &Value, scope: &str) -> Value {
     let window = |size, stride| Window::same(size, stride, Activation::Relu6);
     let names = ["MobilenetV1/Conv2d_0", &format!("{scope}/Conv2d_0/Relu6")];

@@ -31,7 +31,8 @@ const BLOCKS: [(usize, usize); 17] = [
     (1, 320),
 ];
 
-/// Expansion factor of a bottleneck's input channels. The first bottleneck does not expand.
+/// Ratio of the channels of a bottleneck's depthwise convolution to its input channels. The first bottleneck
+/// does not expand its input.
 const EXPANSION: usize = 6;
 
 /// Number of classes, including the background.
@@ -54,14 +55,15 @@ pub(super) fn network() -> Network {
     network
 }
 
-/// The bottlenecks and the convolution before them. Channels are divided by `narrowing`. The output has 1/`stride` of
-/// the image's size: strides beyond that are replaced by dilation, as in DeepLab.
+/// Adds the first convolution and all bottlenecks to a network, and returns their output. Numbers of channels
+/// are divided by `narrowing`. The output has 1/`stride` of the image size: once that is reached, further
+/// strides are replaced by dilation, as in DeepLab.
 pub(super) fn features(network: &mut Network, image: &Value, narrowing: usize, stride: usize) -> Value {
     let blocks = bottlenecks(network, image, narrowing, stride);
     blocks.into_iter().next_back().expect("there are bottlenecks").output
 }
 
-/// The tensors of a bottleneck.
+/// Tensors of a bottleneck that later layers read.
 #[derive(Clone, Debug)]
 pub(super) struct Bottleneck {
     /// The expanded features, before the depthwise convolution.
@@ -69,7 +71,7 @@ pub(super) struct Bottleneck {
     pub(super) output: Value,
 }
 
-/// The outputs of all bottlenecks of [`features`].
+/// Adds the same layers as [`features`], and returns the tensors of each bottleneck.
 pub(super) fn bottlenecks(network: &mut Network, image: &Value, narrowing: usize, stride: usize) -> Vec<Bottleneck> {
     let names = ["MobilenetV2/Conv", "MobilenetV2/Conv/Relu6"];
     let window = Window::same(3, 2, Activation::Relu6);
@@ -88,7 +90,8 @@ pub(super) fn bottlenecks(network: &mut Network, image: &Value, narrowing: usize
     blocks
 }
 
-/// Expansion, depthwise convolution and projection. The input is added if it has the same shape.
+/// Adds a bottleneck: a 1 × 1 expansion (not in the bottleneck with `index` 0), a depthwise convolution and a
+/// 1 × 1 projection to `channels` channels. The input is added to the output if both have the same shape.
 fn bottleneck(network: &mut Network, input: &Value, index: usize, window: Window, channels: usize) -> Bottleneck {
     let scope = if index == 0 { "expanded_conv".to_owned() } else { format!("expanded_conv_{index}") };
     let name = |part: &str| format!("MobilenetV2/{scope}/{part}");

@@ -1,9 +1,9 @@
 //! Built-in models: the published architectures of well-known networks, with synthetic weights.
 //!
-//! Contract: a name always gives the same bytes on every machine. Operators, shapes and tensor names are those of the
-//! published files. Activations have a standard deviation between 0.1 and 10 for inputs that are uniform in [-1, 1).
-//! The models are not trained, so their classes are meaningless. They serve to measure a device and to test a runtime
-//! where no file can be downloaded.
+//! Contract: a name always gives the same bytes on every machine. Operators, shapes and tensor names are
+//! those of the published files. The outputs of layers have a standard deviation between 0.1 and 10 for
+//! inputs that are uniform in [-1, 1). The models are not trained, so the classes that they predict are
+//! meaningless. They serve to measure a device and to test a runtime where no file can be downloaded.
 //!
 //! Each network has its own file and an entry in the table `MODELS`.
 
@@ -36,12 +36,12 @@ static MODELS: &[Entry] = &[
     Entry { name: "ssd_mobilenet_v2_320", network: ssd_mobilenet_v2::network },
 ];
 
-/// The names of the built-in models, sorted.
+/// Returns the names of the built-in models, sorted.
 pub fn names() -> impl Iterator<Item = &'static str> {
     MODELS.iter().map(|entry| entry.name)
 }
 
-/// The bytes of a built-in model as a `.tflite` file; `None` if no model has this name.
+/// Builds a model and returns the bytes of its `.tflite` file; `None` if no built-in model has this name.
 pub fn build(name: &str) -> Option<Vec<u8>> {
     MODELS.iter().find(|entry| entry.name == name).map(|entry| (entry.network)().finish())
 }
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
     use crate::{Interpreter, Model};
 
-    /// Number of occurrences of each operator, by name.
+    /// Returns the number of occurrences of each operator in the first subgraph, sorted by name.
     pub(super) fn counts(model: &Model) -> Vec<(String, usize)> {
         let mut counts = BTreeMap::new();
         for operator in &model.subgraphs()[0].operators {
@@ -65,7 +65,7 @@ mod tests {
         counts.into_iter().collect()
     }
 
-    /// Number of weights and biases.
+    /// Returns the number of `FLOAT32` constant elements of the first subgraph: weights and biases.
     pub(super) fn parameters(model: &Model) -> usize {
         let constants = model.subgraphs()[0].tensors.iter().filter_map(|tensor| tensor.constant.as_ref());
         let floats = constants.filter(|constant| constant.data_type == DataType::Float32);
@@ -102,7 +102,7 @@ mod tests {
                 for (output, operator) in names.enumerate() {
                     let values: &[f32] = interpreter.read(output).unwrap();
                     let (measure, healthy) = match operator.as_str() {
-                        // It only selects values that earlier layers made.
+                        // This operator only selects values that earlier layers computed.
                         "TFLite_Detection_PostProcess" => continue,
                         "SOFTMAX" | "LOGISTIC" => (values.iter().copied().fold(0.0, f32::max), 0.01..0.9),
                         _ => (deviation(values), 0.1..10.0),

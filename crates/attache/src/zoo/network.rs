@@ -1,5 +1,6 @@
-//! The builder for the built-in networks. Its layers compute the shapes of their outputs, generate their weights and
-//! name their tensors as TensorFlow's converter does. This file has the state of a network; the layers are in `layers`.
+//! The builder of the built-in networks ([`Network`]). Its layers compute the shapes of their outputs,
+//! generate their weights and name their tensors as TensorFlow's converter does. This file has the state of a
+//! network; the layers are in `layers`.
 
 mod layers;
 
@@ -9,7 +10,7 @@ use attache_model::{ModelBuilder, OperatorBuilder, TensorBuilder};
 
 use super::weights::Random;
 
-/// A tensor of a network.
+/// A tensor of a network under construction: its index in the subgraph and its shape.
 #[derive(Clone, Debug)]
 pub(super) struct Value {
     tensor: usize,
@@ -21,20 +22,21 @@ impl Value {
         &self.shape
     }
 
-    /// Extent of the last axis.
+    /// Returns the extent of the last axis.
     pub(super) fn channels(&self) -> usize {
         *self.shape.last().expect("a value with channels")
     }
 }
 
-/// A sliding window over an image, with the activation of the result.
+/// A square sliding window over an image (convolution, pooling), with the activation that is fused into the
+/// operator.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
-    /// Height and width.
+    /// Height and width of the window, in elements of the window.
     size: usize,
-    /// Stride along both axes.
+    /// Stride along both axes, in pixels.
     stride: usize,
-    /// Distance in the image between neighbours in the window.
+    /// Distance in pixels between neighbouring elements of the window, along both axes.
     dilation: usize,
     padding: Padding,
     activation: Activation,
@@ -47,16 +49,16 @@ pub(super) struct Network {
     model: ModelBuilder,
     subgraph: usize,
     random: Random,
-    /// Name in the signature and tensor of each input.
+    /// The inputs of the network: the name in the signature and the tensor index of each.
     inputs: Vec<(String, usize)>,
-    /// Name in the signature and tensor of each output.
+    /// The outputs of the network: the name in the signature and the tensor index of each.
     outputs: Vec<(String, usize)>,
-    /// The outputs of all layers.
+    /// The tensor indices of the outputs of all layers, in order.
     results: Vec<usize>,
 }
 
 impl Network {
-    /// A network without layers. `seed` determines the weights.
+    /// Creates a network without layers. `description` is stored in the file; `seed` determines the weights.
     pub(super) fn new(description: &str, seed: u64) -> Self {
         let mut model = ModelBuilder::new(description);
         let subgraph = model.subgraph("main");
@@ -64,19 +66,19 @@ impl Network {
         Self { model, subgraph, random: Random::new(seed), inputs, outputs, results }
     }
 
-    /// Adds a float input. The signature uses the name of its tensor.
+    /// Adds a `FLOAT32` input tensor with this name, which is also its name in the signature.
     pub(super) fn input(&mut self, name: &str, shape: impl Into<Shape>) -> Value {
         let value = self.value(name, shape.into());
         self.inputs.push((name.to_owned(), value.tensor));
         value
     }
 
-    /// Makes a tensor an output with this name in the signature.
+    /// Makes a tensor an output of the network, with this name in the signature.
     pub(super) fn output(&mut self, name: &str, value: &Value) {
         self.outputs.push((name.to_owned(), value.tensor));
     }
 
-    /// The bytes of the file, with the signature `serving_default`.
+    /// Returns the bytes of the `.tflite` file, which has the signature `serving_default`.
     pub(super) fn finish(mut self) -> Vec<u8> {
         let tensors = |list: &[(String, usize)]| list.iter().map(|(_, tensor)| *tensor).collect::<Vec<_>>();
         self.model.inputs(self.subgraph, &tensors(&self.inputs)).outputs(self.subgraph, &tensors(&self.outputs));
@@ -84,7 +86,7 @@ impl Network {
         self.model.finish()
     }
 
-    /// The same network with the outputs of all layers as its outputs.
+    /// Replaces the outputs of the network by the outputs of all layers.
     #[cfg(test)]
     pub(super) fn opened_up(mut self) -> Self {
         self.outputs = self.results.iter().enumerate().map(|(layer, tensor)| (layer.to_string(), *tensor)).collect();
@@ -103,7 +105,7 @@ impl Network {
         result
     }
 
-    /// Adds an operator with these names and shapes of outputs.
+    /// Adds an operator with N outputs of these names and shapes, and returns the outputs.
     fn operator<const N: usize>(
         &mut self,
         operator: BuiltinOperator,
@@ -125,8 +127,8 @@ impl Network {
         Value { tensor: self.model.tensor(self.subgraph, tensor), shape }
     }
 
-    /// A state that is never written. It is a variable of zeros, because TensorFlow Lite's operators accept no constant
-    /// there.
+    /// Adds a state tensor of zeros that nothing writes. It is a variable, because TensorFlow Lite accepts no
+    /// constant as a state input.
     fn zeros(&mut self, name: &str, shape: impl Into<Shape>) -> Value {
         let shape = shape.into();
         let tensor = TensorBuilder::new(name, DataType::Float32, shape.clone()).variable();
@@ -139,29 +141,30 @@ impl Network {
 }
 
 impl Window {
-    /// A window with SAME padding: as many output pixels as there are strides in the image.
+    /// Creates a window with SAME padding, which has `ceil(extent / stride)` positions along each axis.
     pub(super) const fn same(size: usize, stride: usize, activation: Activation) -> Self {
         Self { size, stride, dilation: 1, padding: Padding::Same, activation }
     }
 
-    /// A window with VALID padding: it stays inside the image.
+    /// Creates a window with VALID padding, whose positions are completely inside the image.
     pub(super) const fn valid(size: usize, stride: usize, activation: Activation) -> Self {
         Self { padding: Padding::Valid, ..Self::same(size, stride, activation) }
     }
 
-    /// The same window with this dilation.
+    /// Returns the window with this dilation instead of 1.
     pub(super) const fn dilated(self, dilation: usize) -> Self {
         Self { dilation, ..self }
     }
 
-    /// Number of output pixels along an axis of this extent.
+    /// Returns the number of output pixels along an axis of `extent` input pixels.
     fn positions(self, extent: usize) -> usize {
         let window = self.padding.window(extent, self.size, self.stride, self.dilation);
         window.expect("windows, strides and dilations are positive").output
     }
 }
 
-/// The version that TensorFlow's converter gives an operator: the first one that has all its options.
+/// Returns the operator version that TensorFlow's converter writes: the first one that has all the options
+/// used.
 fn version(options: &BuiltinOptionsT) -> i32 {
     match options {
         BuiltinOptionsT::DepthwiseConv2DOptions(options) if options.dilation_w_factor > 1 => 2,
@@ -170,7 +173,7 @@ fn version(options: &BuiltinOptionsT) -> i32 {
     }
 }
 
-/// The entries of a signature as the model builder takes them.
+/// Returns the inputs or outputs of a signature in the form that the model builder takes.
 fn named(list: &[(String, usize)]) -> Vec<(&str, usize)> {
     list.iter().map(|(name, tensor)| (name.as_str(), *tensor)).collect()
 }

@@ -11,8 +11,9 @@ use super::mobilenet_v1;
 use super::network::{Network, Window};
 use super::weights::LINEAR;
 
-/// The heads and their channels: a heat map for each of 17 key points, an offset of two coordinates for each key point,
-/// and a displacement of two coordinates for each of the 16 edges of the key point tree, forward and backward.
+/// Name and output channels of each head: a heat map for each of 17 key points, an offset of two coordinates
+/// for each key point, and a displacement of two coordinates for each of the 16 edges of the tree of key
+/// points, forward and backward.
 const HEADS: [(&str, usize); 4] =
     [("displacement_bwd_2", 32), ("displacement_fwd_2", 32), ("heatmap_2", 17), ("offset_2", 34)];
 

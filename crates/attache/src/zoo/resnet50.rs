@@ -19,7 +19,8 @@ const EXPANSION: usize = 4;
 
 const CLASSES: usize = 1000;
 
-/// Gain of the last layer of a bottleneck. It is small because the residuals of all bottlenecks add up.
+/// Gain for the weights of the last convolution of a bottleneck. It is small because the outputs of all
+/// bottlenecks of a stage are added up.
 const RESIDUAL: f32 = 0.25;
 
 /// Builds the network.
@@ -45,8 +46,9 @@ pub(super) fn network() -> Network {
     network
 }
 
-/// 1 × 1 reduction, 3 × 3 convolution and 1 × 1 expansion, added to the input. If the number of channels differs, a
-/// convolution of the input adjusts it.
+/// Adds a bottleneck: a 1 × 1 reduction to `channels` channels, a 3 × 3 convolution and a 1 × 1 expansion,
+/// whose output is added to the input. If the input has another number of channels than the output, a 1 × 1
+/// convolution of the input is added instead.
 fn bottleneck(network: &mut Network, input: &Value, scope: &str, channels: usize, stride: usize) -> Value {
     let outside = EXPANSION * channels;
     let name = |part: &str| format!("{scope}_{part}");

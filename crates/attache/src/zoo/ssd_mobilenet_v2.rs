@@ -5,10 +5,11 @@
 //! maps from 20 × 20 to 1 × 1, a box head and a class head (90 classes and the background) on each, and
 //! TFLite_Detection_PostProcess at the end.
 //!
-//! With random weights, scores would be so close that rounding decides their order. Therefore a few anchors of the
-//! three coarsest maps, the leaders, get constant biases that separate their scores. The image moves these scores only
-//! slightly. The score threshold lies between them and all other scores. The boxes do depend on the image. Pixels of
-//! one map get different scores because the depthwise convolution of a constant feature differs at the map's border.
+//! With random weights, scores would be so close that rounding determines their order. Therefore a few
+//! anchors of the three coarsest maps, the leaders, get constant biases that separate their scores. The image
+//! changes these scores only slightly. The score threshold is between the scores of the leaders and all
+//! others. The boxes do depend on the image. The pixels of a map get different scores because the depthwise
+//! convolution of a constant feature differs at the border of the map.
 
 use attache_base::Activation;
 use attache_model::FlexScalar;
@@ -20,44 +21,56 @@ use super::weights::{RECTIFIED, Weights};
 /// Number of classes, without the background.
 const CLASSES: usize = 90;
 
-/// The bottleneck whose expanded features are the first map.
+/// Index of the bottleneck of MobileNet v2 whose expanded features are the first map.
 const FIRST_MAP: usize = 13;
 
-/// For each further map: channels of the 1 × 1 convolution before it, and channels of the map.
+/// For each map after the second: output channels of the 1 × 1 convolution before it, and channels of the
+/// map.
 const FURTHER: [(usize, usize); 4] = [(256, 512), (128, 256), (128, 256), (64, 128)];
 
-/// Anchor size of each map as a fraction of the image's size, and the size after the last.
+/// Size of the anchors of each map as a fraction of the image size; the seventh element is used as the size
+/// after that of the last map.
 const SIZES: [f32; 7] = [0.2, 0.35, 0.5, 0.65, 0.8, 0.95, 1.0];
 
-/// The first map whose pixels differ by their border: 3 × 3, followed by 2 × 2 and 1 × 1.
+/// Index of the first coarse map, on which pixels get different scores because of the border. The coarse maps
+/// have 3 × 3, 2 × 2 and 1 × 1 pixels.
 const COARSE: usize = 3;
 
-/// Map, anchor and class of each leader, highest score first. The second one is suppressed, because its box overlaps
-/// that of the first.
+/// Leaders, highest score first: the index of the map, of the anchor at each of its pixels, and of the class.
+/// The second leader is suppressed by the first, because their boxes overlap.
 const LEADERS: [(usize, usize, usize); 5] = [(5, 0, 17), (5, 5, 17), (4, 1, 61), (3, 2, 0), (4, 4, 89)];
 
-/// The score of the first leader, before the logistic function.
+/// Score of the first leader before the logistic function.
 const HIGHEST: f32 = 1.6;
 
-/// Score difference between neighbouring pixels, before the logistic function. The image moves scores by at most a
-/// tenth of it.
+/// Difference between the scores of a leader at horizontally neighbouring pixels of a 3 × 3 map, before the
+/// logistic function. The image changes scores by at most a tenth of it.
 const STEP: f32 = 0.06;
 
-/// Steps between leaders: the pixels of a map and one more, so that a threshold fits in between.
+/// Difference between the scores of consecutive leaders, as a multiple of [`STEP`]: one for each of the up to
+/// nine pixels of a map and one more, so that a threshold fits in between.
 const STEPS: f32 = 10.0;
 
-/// The score threshold, half the distance between leaders below the last one: the logistic function of -1.1.
+/// Score threshold of the detections: the logistic function of -1.1, which is half the distance between
+/// leaders below the score of the last one.
 const THRESHOLD: f64 = 0.25;
 
-/// Value of the constant feature away from the border, and its change from pixel to pixel.
+/// Output of the depthwise convolution for the constant feature where the window is completely inside the
+/// map.
 const MIDDLE: f32 = 3.0;
+/// Amount by which the depthwise convolution's output for the constant feature is smaller at the left border
+/// of a coarse map and larger at the right border. It is three times as much smaller at the top and larger at
+/// the bottom.
 const SLOPE: f32 = 0.5;
 
-/// Scores of anchors and classes that are not leaders, before the logistic function: within 1 of this value.
+/// Centre of the scores of anchors and classes that are not leaders, before the logistic function. The scores
+/// are within 1 of it.
 const IDLE: f32 = -6.0;
 
-/// Gain of the image's contribution to scores and to encodings.
+/// Gain for the weights that compute scores from the image. It is small, so that the constant biases
+/// determine the scores.
 const SCORES: f32 = 1e-5;
+/// Gain for the weights that compute box encodings from the image.
 const ENCODINGS: f32 = 1e-2;
 
 const POINT: Window = Window::same(1, 1, Activation::Relu6);
@@ -80,7 +93,7 @@ pub(super) fn network() -> Network {
     network
 }
 
-/// Maximum number of detections.
+/// Maximum number of detections that the network returns.
 const DETECTIONS: usize = 10;
 
 fn options() -> [(&'static str, FlexScalar); 10] {
@@ -98,7 +111,7 @@ fn options() -> [(&'static str, FlexScalar); 10] {
     ]
 }
 
-/// The six feature maps, finest first.
+/// Adds MobileNet v2 and the layers after it to a network, and returns the six feature maps, finest first.
 fn maps(network: &mut Network, image: &Value) -> Vec<Value> {
     let blocks = bottlenecks(network, image, 1, 32);
     let last = &blocks.last().expect("there are bottlenecks").output;
@@ -115,18 +128,18 @@ fn maps(network: &mut Network, image: &Value) -> Vec<Value> {
         let value = network.depthwise(&value, [&depthwise, &relu(&depthwise)], window, RECTIFIED);
         let mut weights = network.weights(channels, narrow, RECTIFIED);
         weights.filter(0).fill(0.0);
-        weights.biases[0] = 1.0; // the constant feature
+        weights.biases[0] = 1.0; // channel 0 is a constant feature
         maps.push(network.convolution_by(&value, [&second, &relu(&second)], POINT, &weights));
     }
     maps
 }
 
-/// Number of anchors at each pixel of a map.
+/// Returns the number of anchors at each pixel of the map with this index.
 fn anchors_of(map: usize) -> usize {
     if map == 0 { 3 } else { 6 }
 }
 
-/// The encodings of a map's boxes, `[1, count, 4]`.
+/// Adds the box head of a map, and returns the encodings of its boxes, `[1, count, 4]`.
 fn boxes(network: &mut Network, map: &Value, index: usize) -> Value {
     let scope = format!("BoxPredictor_{index}/BoxEncodingPredictor");
     let near = near(network, map, index);
@@ -135,7 +148,8 @@ fn boxes(network: &mut Network, map: &Value, index: usize) -> Value {
     head(network, map, &scope, [&near, &weights], 4)
 }
 
-/// The scores of a map's boxes, `[1, count, classes with the background]`, before the logistic function.
+/// Adds the class head of a map, and returns the scores of its boxes before the logistic function,
+/// `[1, count, classes with the background]`.
 fn classes(network: &mut Network, map: &Value, index: usize) -> Value {
     let scope = format!("BoxPredictor_{index}/ClassPredictor");
     let columns = CLASSES + 1;
@@ -143,7 +157,8 @@ fn classes(network: &mut Network, map: &Value, index: usize) -> Value {
     let mut weights = network.weights(columns * anchors_of(index), map.channels(), SCORES);
     weights.biases.iter_mut().for_each(|bias| *bias = IDLE + 10.0 * *bias);
     if index >= COARSE {
-        // The weight for down is three times that for right, so that each pixel of a 3 × 3 map gets a distinct value.
+        // The weight for the vertical neighbours is three times that for the horizontal ones, so that each
+        // pixel of a 3 × 3 map gets a distinct value.
         let (down, right) = (3.0 * SLOPE, SLOPE);
         near.filter(0).copy_from_slice(&[0.0, down, 0.0, right, 0.0, -right, 0.0, -down, 0.0]);
         near.biases[0] = MIDDLE;
@@ -156,14 +171,15 @@ fn classes(network: &mut Network, map: &Value, index: usize) -> Value {
     head(network, map, &scope, [&near, &weights], columns)
 }
 
-/// Weights of a 3 × 3 depthwise convolution. On coarse maps most of the window is outside the image, so the gain is
-/// larger.
+/// Generates the weights of the 3 × 3 depthwise convolution of a head. On coarse maps most of the window is
+/// outside the map, so the gain is larger.
 fn near(network: &mut Network, map: &Value, index: usize) -> Weights {
     let gain = if index < COARSE { RECTIFIED } else { 3.0 * RECTIFIED };
     network.weights(map.channels(), 9, gain)
 }
 
-/// An SSDLite head: a depthwise and a pointwise convolution, reshaped to rows of `columns` elements.
+/// Adds an SSDLite head: a depthwise convolution with the weights `near` and a 1 × 1 convolution with
+/// `weights`. Returns their output reshaped to `[1, rows, columns]`.
 fn head(network: &mut Network, map: &Value, scope: &str, [near, weights]: [&Weights; 2], columns: usize) -> Value {
     let depthwise = format!("{scope}_depthwise");
     let window = Window::same(3, 1, Activation::Relu6);
@@ -174,9 +190,9 @@ fn head(network: &mut Network, map: &Value, scope: &str, [near, weights]: [&Weig
     network.reshape(&value, &format!("{scope}/Reshape"), [1, rows, columns])
 }
 
-/// `y, x, height, width` of all anchors (Liu et al. 2016, section 2.2). Each pixel has one anchor for each aspect
-/// ratio, and a square whose size is between that of its map and that of the next one. The finest map has three anchors
-/// per pixel.
+/// Returns `y, x, height, width` of all anchors, as fractions of the image size (Liu et al. 2016, section
+/// 2.2). Each pixel has one anchor for each aspect ratio, and a square one whose size is between that of its
+/// map and that of the next one. The finest map has three anchors per pixel.
 fn anchors() -> Vec<f32> {
     let mut anchors = Vec::new();
     for (index, extent) in [20, 10, 5, 3, 2, 1].into_iter().enumerate() {

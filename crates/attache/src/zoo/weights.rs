@@ -1,6 +1,6 @@
-//! Synthetic weights: pseudo-random values of a chosen variance.
+//! Synthetic weights for the built-in models: pseudo-random values of a chosen variance.
 
-/// A pseudo-random number generator. The sequence depends only on the seed.
+/// A pseudo-random number generator, SplitMix64. The sequence depends only on the seed.
 #[derive(Debug)]
 pub(super) struct Random(u64);
 
@@ -9,7 +9,7 @@ impl Random {
         Self(seed)
     }
 
-    /// SplitMix64 (Steele, Lea and Flood 2014): 64 bits that pass the usual tests of randomness.
+    /// Returns the next 64 pseudo-random bits, by SplitMix64 (Steele, Lea and Flood 2014).
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;
@@ -18,7 +18,7 @@ impl Random {
         bits ^ (bits >> 31)
     }
 
-    /// A value uniform in [-1, 1).
+    /// Returns the next value, uniform in [-1, 1).
     pub(super) fn uniform(&mut self) -> f32 {
         unit((self.next() >> 32) as u32)
     }
@@ -39,23 +39,24 @@ fn unit(bits: u32) -> f32 {
     (bits >> 8) as f32 * (2.0 / (1u32 << 24) as f32) - 1.0
 }
 
-/// Gain of a layer that reads pixels uniform in [-1, 1). It turns their mean square of 1/3 into activations of mean
-/// square 1.
+/// Gain for [`filters`] of a layer that reads pixels uniform in [-1, 1) and has a rectifier. It turns the
+/// mean square of the pixels, 1/3, into outputs of mean square 1.
 pub(super) const PIXELS: f32 = 6.0;
 
-/// Gain of a layer followed by a rectifier.
+/// Gain for [`filters`] of a layer followed by a rectifier (RELU or RELU6).
 pub(super) const RECTIFIED: f32 = 2.0;
 
-/// Gain of a layer without an activation function.
+/// Gain for [`filters`] of a layer without an activation function.
 pub(super) const LINEAR: f32 = 1.0;
 
-/// Gain of a classifier over averaged features.
+/// Gain for [`filters`] of the layer that computes the scores of a classifier.
 pub(super) const LOGITS: f32 = 8.0;
 
-/// Filters of `channels` outputs with `fan_in` weights each, one output after the other. A weight has the variance
-/// `gain / fan_in`, so that a layer with a rectifier multiplies the mean square of its input by `gain / 2` on average.
-/// A `gain` of 2 therefore preserves the magnitude of activations (He et al. 2015, equation 10). Magnitudes of channels
-/// differ by up to a factor of 2, as in trained networks.
+/// Generates the weights of a layer with `channels` outputs and `fan_in` weights per output, one output after
+/// the other. A weight has the variance `gain / fan_in` on average, so that a layer with a rectifier
+/// multiplies the mean square of its input by `gain / 2` on average. A `gain` of 2 therefore preserves the
+/// magnitude of activations (He et al. 2015, equation 10). The magnitudes of different outputs differ by up
+/// to a factor of 2, as in trained networks.
 pub(super) fn filters(random: &mut Random, channels: usize, fan_in: usize, gain: f32) -> Vec<f32> {
     let mut values = vec![0.0; channels * fan_in];
     // A uniform distribution on [-limit, limit) has a variance of limit² / 3.
@@ -70,27 +71,28 @@ pub(super) fn filters(random: &mut Random, channels: usize, fan_in: usize, gain:
 /// Weights and biases of a layer.
 #[derive(Clone, Debug)]
 pub(super) struct Weights {
-    /// The same number of weights for each output, one output after the other.
+    /// The weights, `[outputs, fan_in]` in row-major order: equally many for each output, one output after
+    /// the other.
     pub(super) filters: Vec<f32>,
-    /// One bias for each output.
+    /// The biases, one for each output.
     pub(super) biases: Vec<f32>,
 }
 
 impl Weights {
-    /// Weights from [`filters`] and small biases.
+    /// Generates weights by [`filters`] and biases by [`biases`] for `channels` outputs.
     pub(super) fn new(random: &mut Random, channels: usize, fan_in: usize, gain: f32) -> Self {
         let filters = filters(random, channels, fan_in, gain);
         Self { filters, biases: biases(random, channels) }
     }
 
-    /// The weights of one output.
+    /// Returns the weights of the output with index `channel`, for writing.
     pub(super) fn filter(&mut self, channel: usize) -> &mut [f32] {
         let fan_in = self.filters.len() / self.biases.len();
         &mut self.filters[channel * fan_in..][..fan_in]
     }
 }
 
-/// Small biases, uniform in [-0.1, 0.1).
+/// Generates `channels` small biases, uniform in [-0.1, 0.1).
 pub(super) fn biases(random: &mut Random, channels: usize) -> Vec<f32> {
     let mut values = vec![0.0; channels];
     random.fill(&mut values, 0.1);

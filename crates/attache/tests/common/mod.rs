@@ -1,10 +1,10 @@
-//! Builder of small models for tests.
+//! A builder of small `FLOAT32` models for tests ([`Net`]), and functions to run them.
 #![allow(dead_code)] // each test file uses a part
 
 use attache::model::schema::BuiltinOperator;
 use attache::{DataType, Interpreter, Model, ModelBuilder, OperatorBuilder, TensorBuilder};
 
-/// Builds a model of one subgraph.
+/// A builder of a model with one subgraph. Tensors are given by their index.
 pub(crate) struct Net {
     pub(crate) builder: ModelBuilder,
 }
@@ -42,7 +42,7 @@ impl Net {
         self.apply(BuiltinOperator::RELU, &[a], shape)
     }
 
-    /// An operator without an implementation.
+    /// Adds an operator that no delegate and no CPU kernel implements, and returns its output.
     pub(crate) fn unknown(&mut self, a: usize, shape: &[usize]) -> usize {
         let output = self.tensor("", shape);
         self.builder.operator(0, OperatorBuilder::custom("Nobody", *b"", [a], [output]));
@@ -54,7 +54,8 @@ impl Net {
         self.apply(BuiltinOperator::RESHAPE, &[a, wanted], shape_now)
     }
 
-    /// A RESHAPE whose shape is a tensor that the caller writes.
+    /// Adds a RESHAPE to the shape in the tensor `wanted`, which the caller of the interpreter writes.
+    /// `shape_now` is the output shape that the model file states.
     pub(crate) fn reshape_by(&mut self, a: usize, wanted: usize, shape_now: &[usize]) -> usize {
         self.apply(BuiltinOperator::RESHAPE, &[a, wanted], shape_now)
     }
@@ -65,12 +66,12 @@ impl Net {
     }
 }
 
-/// An interpreter without delegates.
+/// Builds an interpreter without delegates and with one thread.
 pub(crate) fn on_cpu(model: &Model) -> Interpreter {
     Interpreter::builder(model).threads(1).build().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Runs once with all inputs set.
+/// Writes all inputs of an interpreter and runs it once.
 pub(crate) fn run(interpreter: &mut Interpreter, inputs: &[&[f32]]) {
     for (index, values) in inputs.iter().enumerate() {
         interpreter.write(index, values).unwrap();
@@ -78,7 +79,7 @@ pub(crate) fn run(interpreter: &mut Interpreter, inputs: &[&[f32]]) {
     interpreter.invoke().unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// The elements of an output.
+/// Returns the elements of an output.
 pub(crate) fn floats(interpreter: &Interpreter, output: usize) -> Vec<f32> {
     interpreter.read::<f32>(output).unwrap().to_vec()
 }

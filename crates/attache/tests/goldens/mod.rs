@@ -1,5 +1,5 @@
-//! Runs the golden cases of `conformance/cases` and the random graphs of `conformance/graphs`, and compares the results
-//! with LiteRT's.
+//! The golden cases of `conformance/cases` and the random graphs of `conformance/graphs`: loads them, runs
+//! them and compares the outputs with LiteRT's.
 
 #[path = "../../../attache-ops/tests/npy/mod.rs"]
 mod npy;
@@ -10,18 +10,19 @@ use std::sync::Arc;
 use attache::diff::{Difference, Tolerance, Trace, TraceInput};
 use attache::{DataType, Delegate, Error, Interpreter, InterpreterBuilder, Limits, Model, Shape};
 
-/// Minimum number of cases, so that missing cases are a failure.
+/// Minimum number of golden cases in `conformance/cases`, so that missing cases are a failure.
 const COUNT: usize = 810;
 
-/// The kinds of random graphs by the type that stores their floats, each with the number of graphs. They are the graphs
-/// of seed 7 with at most 7000 bytes, written by `conformance/graphs.py`.
+/// The kinds of random graphs, each with the minimum number of graphs. The kind is the element type that
+/// stores their floats. The graphs are those of seed 7 with at most 7000 bytes, written by
+/// `conformance/graphs.py`.
 const GRAPHS: [(&str, usize); 3] = [("f32", 30), ("int8", 20), ("uint8", 20)];
 
-/// Whether the feature `poison` overwrites the results of CPU kernels, so that only what a delegate computed can be
-/// right.
+/// Whether the feature `poison` overwrites the outputs of CPU kernels, so that only outputs that a delegate
+/// computed can be right.
 const POISONED: bool = cfg!(feature = "poison");
 
-/// A tensor's value; elements are little-endian.
+/// The contents of a tensor: type, shape and little-endian elements.
 pub(crate) struct Value {
     data_type: DataType,
     shape: Shape,
@@ -34,15 +35,16 @@ impl Value {
     }
 }
 
-/// A case, read from its folder.
+/// A golden case or a random graph, read from its folder: a model, inputs, and LiteRT's outputs.
 pub(crate) struct Case {
     pub(crate) name: String,
-    /// The largest magnitude that occurs in the computation, from `case.json`.
+    /// The largest magnitude that occurs in the computation, from `case.json`; tolerances are relative to it.
     scale: f32,
     model: Model,
     inputs: Vec<Value>,
     outputs: Vec<Value>,
-    /// The outputs with dequantized weights, for models with float activations.
+    /// LiteRT's outputs with dequantized weights, for models with quantized weights and float activations;
+    /// empty for others.
     dequantized: Vec<Value>,
 }
 
@@ -64,13 +66,13 @@ impl Case {
         }
     }
 
-    /// The model of the case.
+    /// Returns the model of the case.
     #[allow(dead_code)] // Not used by every test binary.
     pub(crate) fn model(&self) -> &Model {
         &self.model
     }
 
-    /// Builds an interpreter for the shapes of the case, configured by `configure`.
+    /// Builds an interpreter with the input shapes of the case, after `configure` has set further options.
     pub(crate) fn interpreter(
         &self,
         configure: impl Fn(InterpreterBuilder) -> InterpreterBuilder,
@@ -90,7 +92,9 @@ impl Case {
         inputs.try_for_each(|(index, input)| interpreter.write_bytes(index, &input.bytes).map_err(|e| e.to_string()))
     }
 
-    /// Compares outputs, as bytes, with the expected ones. Types and shapes are those of the interpreter's outputs.
+    /// Compares the outputs `made` of an interpreter with the `expected` ones, both as bytes of the types and
+    /// shapes of the interpreter's outputs. Floats may differ by `tolerance` times the largest magnitude of
+    /// the case.
     #[allow(dead_code)] // Used by a single test binary.
     pub(crate) fn compare_all(
         &self,
@@ -110,14 +114,15 @@ impl Case {
         Ok(())
     }
 
-    /// Runs the case twice, so that the second run uses the state that the interpreter keeps, except the values of
-    /// variables. Returns an error if the outputs differ from the expected ones.
+    /// Runs the case twice on an interpreter, so that the second run uses the data that the interpreter
+    /// keeps; variables are reset before each run. Returns an error if the outputs of the second run differ
+    /// from the expected ones by more than `tolerance`, relative to the largest magnitude of the case.
     pub(crate) fn check(&self, interpreter: &mut Interpreter, tolerance: f32) -> Result<(), String> {
         self.check_each(interpreter, &self.outputs, |made, expected| compare(made, expected, self.scale, tolerance))
     }
 
-    /// The same as [`Case::check`], with a tolerance in steps for quantized outputs, and with dequantized weights for
-    /// models with float activations.
+    /// Checks the case like [`Case::check`], but with a tolerance in quantization steps for quantized
+    /// outputs, and against the outputs with dequantized weights if the case has them.
     #[allow(dead_code)] // Used by a single test binary.
     pub(crate) fn check_in_steps(&self, interpreter: &mut Interpreter, tolerance: &Tolerance) -> Result<(), String> {
         let outputs = if self.dequantized.is_empty() { &self.outputs } else { &self.dequantized };
@@ -161,8 +166,8 @@ impl Case {
         self.name.contains("_graph_")
     }
 
-    /// Runs each operator alone on a delegate, with inputs from the CPU. Returns an error if the outputs differ from
-    /// the CPU's.
+    /// Runs each operator of the case alone on a delegate, with the CPU's values as inputs. Returns an error
+    /// if an output differs from the CPU's by more than `tolerance`.
     #[allow(dead_code)] // Used by a single test binary.
     pub(crate) fn check_alone(&self, delegate: &Arc<dyn Delegate>, tolerance: &Tolerance) -> Result<(), String> {
         let inputs = self.inputs.iter();
@@ -192,13 +197,13 @@ impl Case {
         subgraphs.flat_map(|subgraph| &subgraph.tensors).any(|tensor| tensor.quantization.is_some())
     }
 
-    /// The same as [`Case::check`], for an interpreter that may leave operators to the CPU. With the feature `poison`,
-    /// a case must fail if the CPU computes anything.
+    /// Checks the case like [`Case::check`], for an interpreter that may leave operators to the CPU. With the
+    /// feature `poison`, the outputs must be wrong if the CPU computed any of them, and the case passes then.
     pub(crate) fn check_with_cpu(&self, interpreter: &mut Interpreter, tolerance: f32) -> Result<(), String> {
         let has_elements = self.outputs.iter().any(|output| !output.bytes.is_empty());
         let mut left = interpreter.placement().left_behind().map(|node| node.operator.clone()).collect::<Vec<_>>();
         let may_be_spoiled = POISONED && has_elements && !left.is_empty();
-        // These only select subgraphs, all of whose operators may run on the GPU.
+        // IF and WHILE only select subgraphs, all of whose operators may run on the GPU.
         left.retain(|operator| !matches!(operator.as_str(), "IF" | "WHILE"));
         let is_spoiled = may_be_spoiled && !left.is_empty();
         no_panics(interpreter)?;
@@ -210,14 +215,15 @@ impl Case {
     }
 }
 
-/// Returns an error if a delegate panicked and the CPU took over.
+/// Returns an error with the delegates' panic messages, if any delegate panicked.
 pub(crate) fn no_panics(interpreter: &Interpreter) -> Result<(), String> {
     let panics = interpreter.report().panics;
     if panics.is_empty() { Ok(()) } else { Err(panics.join("; ")) }
 }
 
-/// Compares an output with the expected one. Floats may differ by `tolerance` times the largest magnitude of the case;
-/// infinities and NaN must be the same. All other types must have the same bits.
+/// Compares an output with the expected one. Floats may differ by `tolerance` times `scale`, or times the
+/// largest magnitude of the expected output if that is larger; infinities and NaN must be equal. Elements of
+/// all other types must have the same bits.
 fn compare(actual: &[u8], expected: &Value, scale: f32, tolerance: f32) -> Result<(), String> {
     if expected.data_type != DataType::Float32 {
         return if actual == expected.bytes { Ok(()) } else { Err("other elements than expected".into()) };
@@ -243,13 +249,13 @@ fn conformance() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance")
 }
 
-/// All cases and all random graphs.
+/// Returns all golden cases and all random graphs.
 pub(crate) fn cases() -> Vec<Case> {
     let cases = cases_in(&conformance().join("cases"), COUNT);
     cases.into_iter().chain(graphs()).collect()
 }
 
-/// All random graphs, named after their kind and their folder.
+/// Returns all random graphs, each named after its kind and its folder.
 pub(crate) fn graphs() -> Vec<Case> {
     let of_kind = |(kind, count): (&str, usize)| {
         let mut cases = cases_in(&conformance().join("graphs").join(kind), count);
@@ -259,12 +265,12 @@ pub(crate) fn graphs() -> Vec<Case> {
     GRAPHS.into_iter().flat_map(of_kind).collect()
 }
 
-/// The cases in the subfolders of a folder, at least `count`, sorted by name.
+/// Returns the cases in the subfolders of a folder, sorted by name. Panics if there are fewer than `count`.
 pub(crate) fn cases_in(folder: &Path, count: usize) -> Vec<Case> {
     folders(folder, count).iter().map(|folder| Case::load(folder)).collect()
 }
 
-/// The sorted subfolders of a folder, at least `count`.
+/// Returns the subfolders of a folder, sorted. Panics if there are fewer than `count`.
 fn folders(folder: &Path, count: usize) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut folders: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect();
@@ -273,7 +279,7 @@ fn folders(folder: &Path, count: usize) -> Vec<PathBuf> {
     folders
 }
 
-/// Asserts that there are no failures.
+/// Asserts that no case failed.
 ///
 /// # Panics
 ///

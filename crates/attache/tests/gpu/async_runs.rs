@@ -1,5 +1,5 @@
-//! Concurrent runs under the validation layer: each run uses the inputs with which it was started and has its own
-//! outputs, and the number of pending runs is limited.
+//! Asynchronous runs under the validation layer: each run uses the inputs with which it was started and has
+//! its own outputs, and the number of pending runs is limited.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ const WAYS: [Submission; 2] = [Submission::Replay, Submission::Encoder];
 
 fn options(submission: Submission) -> GpuDelegateOptions {
     validation::listen();
-    // Treats the device like hardware, so that runs execute concurrently.
+    // The software device is treated like hardware, so that runs execute concurrently.
     let options = GpuDelegateOptions::default().backend(Backend::Vulkan).validation(true);
     options.submission(submission).as_hardware(true)
 }
@@ -27,7 +27,7 @@ fn interpreter(options: GpuDelegateOptions) -> Interpreter {
     Interpreter::builder(&model(Float32)).threads(1).delegate(Arc::new(delegate)).build().unwrap()
 }
 
-/// `sum = a + b`, `product = sum · a`, both outputs.
+/// Builds a model of `sum = a + b` and `product = sum · a`, both outputs.
 fn model(data_type: DataType) -> Model {
     let mut builder = ModelBuilder::new("async runs");
     let graph = builder.subgraph("main");
@@ -44,7 +44,7 @@ fn start(interpreter: &mut Interpreter, a: f32) -> Run {
     interpreter.invoke_async().unwrap()
 }
 
-/// Asserts that the outputs are those for this `a` and for `b = [2, 4, 8]`.
+/// Asserts that the outputs are those for `a = [a, 1, -a]` and `b = [2, 4, 8]`.
 fn assert_outputs(interpreter: &Interpreter, a: f32) {
     let sum = [a + 2.0, 5.0, 8.0 - a];
     assert_eq!(interpreter.read::<f32>(0).unwrap(), sum);
@@ -57,7 +57,7 @@ fn runs_keep_the_inputs_that_they_were_started_with() {
     for submission in WAYS {
         let mut interpreter = interpreter(options(submission));
         assert_eq!(interpreter.queue_depth(), 3);
-        // Written once for all slots.
+        // The input `b` is written once for all slots.
         interpreter.write(1, &[2.0f32, 4.0, 8.0]).unwrap();
         for round in 0..4 {
             let first = round as f32 * 10.0;
@@ -76,7 +76,7 @@ fn runs_keep_the_inputs_that_they_were_started_with() {
             assert_outputs(&interpreter, a as f32 - 1.0);
             before = next;
         }
-        // Inputs that are written in place are also used, also by a synchronous run.
+        // A synchronous run uses inputs that were changed in place.
         interpreter.input_mut::<f32>(0).unwrap().copy_from_slice(&[50.0, 1.0, -50.0]);
         interpreter.invoke().unwrap();
         assert_outputs(&interpreter, 50.0);
@@ -97,7 +97,7 @@ fn what_is_written_can_be_changed_in_place() {
         assert_eq!(interpreter.input_mut::<f32>(0).unwrap(), [3.0, 1.0, -3.0]);
         interpreter.invoke().unwrap();
         assert_outputs(&interpreter, 3.0);
-        // The change applies to the slot that has the input already, and to the others.
+        // The change in place applies to the slot that already contains the input, and to the other slots.
         interpreter.input_bytes_mut(0).unwrap()[..4].copy_from_slice(&5.0f32.to_le_bytes());
         interpreter.input_bytes_mut(0).unwrap()[8..].copy_from_slice(&(-5.0f32).to_le_bytes());
         let runs = [0, 1, 2].map(|_| interpreter.invoke_async().unwrap());
@@ -222,7 +222,7 @@ fn where_the_cpu_has_a_part_runs_end_at_once() {
     }
 }
 
-/// Two threads share one device. Each has pending runs with both submission methods.
+/// Two threads share one device per submission method. Each of them has pending runs with both methods.
 #[test]
 fn threads_share_a_device() {
     let _alone = validation::alone();

@@ -1,4 +1,5 @@
-//! A model on a device that the caller opened, and partitions between nodes that stay on the CPU.
+//! Runs a model on a device that the caller opened, and with delegate options that leave some nodes to the
+//! CPU.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use attache::{
     TensorBuilder,
 };
 
-/// `y = relu(x)`, `z = y + y`, both outputs.
+/// Builds a model of `y = relu(x)` and `z = y + y`, both outputs.
 fn model() -> Model {
     let mut builder = ModelBuilder::new("a device of one's own");
     let graph = builder.subgraph("main");
@@ -25,7 +26,8 @@ fn model() -> Model {
 fn own_device() -> (wgpu::Device, wgpu::Queue) {
     let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
     descriptor.backends = wgpu::Backends::VULKAN;
-    // Other tests of this process listen to the validation layer, which does not know wgpu's debugging information.
+    // wgpu's debugging is off, because other tests of this process listen to the validation layer, which does
+    // not know wgpu's debugging information.
     descriptor.flags = wgpu::InstanceFlags::empty();
     let instance = wgpu::Instance::new(descriptor);
     let adapters = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::VULKAN));

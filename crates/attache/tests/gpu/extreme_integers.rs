@@ -1,8 +1,8 @@
-//! Integer inputs (indices, axes, extents, counts) with values that are out of range for every tensor. Each golden case
-//! with integer inputs runs with extreme values of all of them, on the CPU and on a GPU.
+//! Integer inputs (indices, axes, extents, counts) whose values are out of range for every tensor. Each
+//! golden case with integer inputs runs on the CPU and on a GPU with extreme values in all of these inputs.
 //!
-//! The CPU returns results or an error, and never panics. The GPU cannot report errors during a run, so it clamps
-//! indices to the nearest element. If the CPU returns results, the GPU returns the same.
+//! The CPU returns outputs or an error, and never panics. The GPU cannot report errors during a run, so it
+//! clamps indices to the nearest element. If the CPU returns outputs, the GPU returns the same.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::goldens::{Case, assert_none, cases};
 
 const EXTREMES: [i64; 8] = [i64::MIN, i32::MIN as i64, -(1 << 20), -1, 1 << 20, i32::MAX as i64, 1 << 32, i64::MAX];
 
-/// Fills all integer inputs with one number. Returns whether there are any.
+/// Fills all `INT32` and `INT64` inputs with one number, clamped to the type. Returns whether there are any.
 fn fill(interpreter: &mut Interpreter, number: i64) -> bool {
     let inputs: Vec<_> = interpreter.inputs().iter().map(|info| info.data_type).enumerate().collect();
     let mut filled = false;
@@ -31,14 +31,15 @@ fn fill(interpreter: &mut Interpreter, number: i64) -> bool {
     filled
 }
 
-/// The bytes of all outputs after a run, or the error of the run.
+/// Resets the variables and runs once. Returns the bytes of all outputs, or the error of the run.
 fn outputs(interpreter: &mut Interpreter) -> Result<Vec<Vec<u8>>, attache::Error> {
     interpreter.reset_variables();
     interpreter.invoke()?;
     (0..interpreter.outputs().len()).map(|index| Ok(interpreter.read_bytes(index)?.to_vec())).collect()
 }
 
-/// Runs a case on both devices with each extreme value. Returns how often the CPU returned an error.
+/// Runs a case on the CPU and the GPU with each extreme value. Returns for how many values the CPU returned
+/// an error; `None` if the case has no integer inputs.
 fn run(case: &Case, gpu: &Arc<dyn Delegate>) -> Result<Option<usize>, String> {
     let build = |delegate: Option<&Arc<dyn Delegate>>| {
         let made = case.interpreter(|builder| delegate.into_iter().fold(builder, |b, gpu| b.delegate(gpu.clone())));
@@ -68,7 +69,8 @@ fn run(case: &Case, gpu: &Arc<dyn Delegate>) -> Result<Option<usize>, String> {
     Ok(Some(errors))
 }
 
-/// A GPU delegate with exact quantized arithmetic, so that any difference from the CPU is due to an index.
+/// Creates a GPU delegate with exact quantized arithmetic, so that any difference from the CPU is due to an
+/// index.
 fn gpu() -> Arc<dyn Delegate> {
     let options = GpuDelegateOptions::default().quantized(Quantized::Exact);
     Arc::new(GpuDelegate::new(options).expect("a device to test on"))

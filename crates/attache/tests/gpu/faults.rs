@@ -1,5 +1,5 @@
-//! A device that is lost or out of memory while a model is prepared or run. The result is a clear error, or the correct
-//! outputs of the CPU if fallback is enabled.
+//! Planted faults: the device is lost or out of memory while a model is prepared or run. The call returns a
+//! clear error, or the correct outputs computed by the CPU if the fallback is enabled.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use attache::{
 const KINDS: [(GpuErrorKind, ErrorKind); 2] =
     [(GpuErrorKind::DeviceLost, ErrorKind::DeviceLost), (GpuErrorKind::OutOfMemory, ErrorKind::OutOfMemory)];
 
-/// A delegate whose device fails.
+/// Creates a delegate with a planted fault: operations of its device at `point` fail with an error of this
+/// kind, after `after` of them have succeeded.
 fn delegate(submission: Submission, kind: GpuErrorKind, point: FaultPoint, after: usize) -> Arc<GpuDelegate> {
     let options = GpuDelegateOptions::default().backend(Backend::Vulkan).submission(submission);
     let delegate = GpuDelegate::new(options.fault(Fault { kind, point, after }));
@@ -25,7 +26,7 @@ fn builder(model: &Model, delegate: Arc<GpuDelegate>, cpu_fallback: bool) -> Res
     Interpreter::builder(model).threads(1).delegate(delegate).cpu_fallback(cpu_fallback).build()
 }
 
-/// `y = (x + x) · x`.
+/// Builds a model of `y = (x + x) · x`.
 fn stateless() -> Model {
     let mut builder = ModelBuilder::new("stateless");
     let graph = builder.subgraph("main");
@@ -36,7 +37,7 @@ fn stateless() -> Model {
     Model::from_bytes(builder.finish()).unwrap()
 }
 
-/// Runs [`stateless`] once more and checks its outputs.
+/// Runs an interpreter of [`stateless`] once on an input that begins with `first`, and checks the output.
 fn check_stateless(interpreter: &mut Interpreter, first: f32) -> Result<(), Error> {
     let x = [first, 2.0, -3.0, 0.5];
     interpreter.write(0, &x)?;
@@ -45,7 +46,8 @@ fn check_stateless(interpreter: &mut Interpreter, first: f32) -> Result<(), Erro
     Ok(())
 }
 
-/// Asserts that the GPU runs no operators any more, and that the reports give this reason.
+/// Asserts that the GPU runs no operators any more, and that report and placement contain `text` as the
+/// reason.
 fn assert_fallen_back(interpreter: &Interpreter, text: &str) {
     let (report, placement) = (interpreter.report(), interpreter.placement());
     assert!(report.fallback.as_ref().is_some_and(|reason| reason.contains(text)), "{:?}", report.fallback);
@@ -121,8 +123,8 @@ fn a_device_that_fails_at_first_is_an_error_or_left_alone() {
     }
 }
 
-/// A resource variable `s` with the initial value 10. `s = s + x` and `y = s · s` run on the GPU, and the assignment
-/// between them on the CPU.
+/// Builds a model with a resource variable `s` of initial value 10. `s + x` and `y = s · s` run on the GPU,
+/// and the assignment `s = s + x` between them on the CPU.
 fn stateful() -> Model {
     let mut builder = ModelBuilder::new("stateful");
     let graphs = ["main", "setup"].map(|name| builder.subgraph(name));

@@ -1,5 +1,5 @@
-//! Counts the partitions on a GPU in golden cases with branches, loops and variables, including the partitions of the
-//! subgraphs that these run.
+//! Counts the GPU partitions of golden cases with branches, loops and variables, including the partitions of
+//! called subgraphs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use attache::{
 
 use crate::goldens::{Case, cases};
 
-/// The GPU delegate with a count of its partitions, including those in called subgraphs.
+/// The GPU delegate, with a count of the partitions that it prepared, including those of called subgraphs.
 struct Counted {
     gpu: GpuDelegate,
     partitions: AtomicUsize,
@@ -36,20 +36,23 @@ impl Delegate for Counted {
     }
 }
 
-/// The name of each case, the number of partitions of its main graph, and that of all subgraphs that it ran.
+/// For each case: its name, the number of partitions of its main graph, and the number of partitions prepared
+/// in two runs, including those of called subgraphs.
 static PARTITIONS: &[(&str, usize, usize)] = &[
-    // MUL after READ_VARIABLE. All assignments have the same shape.
+    // One partition is the MUL after READ_VARIABLE. All assignments have the same shape.
     ("f32_ASSIGN_VARIABLE_then_read", 2, 2),
-    // MUL and ADD before the assignment, together with TANH. The state is a function of itself.
+    // The partition is MUL and ADD before the assignment, together with TANH. The state is a function of
+    // itself.
     ("f32_ASSIGN_VARIABLE_state_of_itself", 1, 1),
     ("f32_CALL_ONCE_sets_weights", 1, 1),
-    // RELU after a branch of known shape, and ADD or MUL in the branch that ran.
+    // The partitions are RELU after a branch of known shape, and ADD or MUL in the branch that ran.
     ("f32_IF_same_shapes_then_more", 1, 2),
     ("f32_IF_shapes_differ", 0, 1),
-    // A partition after the loop, one in its condition and one in its body.
+    // There is one partition after the loop, one in its condition and one in its body.
     ("f32_WHILE_same_shapes_then_more", 1, 3),
-    // ABS of the value that no iteration changes. In each of two runs, the condition has one partition for each of
-    // three shapes of the growing value, and the body for each of two.
+    // The partition of the main graph is ABS of the value that no iteration changes. In each of two runs, the
+    // condition has one partition for each of three shapes of the growing value, and the body one for each of
+    // two shapes.
     ("f32_WHILE_one_grows_then_more", 1, 11),
 ];
 

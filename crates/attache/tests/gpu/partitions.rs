@@ -22,8 +22,8 @@ fn gpu(submission: Submission) -> GpuDelegate {
     GpuDelegate::new(options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on")
 }
 
-/// The GPU delegate without RELU, which is left to the CPU. Counts the inputs that are passed on the device, and lists
-/// the outputs that stay there.
+/// The GPU delegate, except that it leaves RELU to the CPU. `taken` counts the inputs that a partition takes
+/// from another one on the device, and `kept` lists the outputs that stay on the device.
 struct Cut {
     gpu: GpuDelegate,
     taken: Arc<AtomicUsize>,
@@ -84,8 +84,8 @@ impl Net {
     }
 }
 
-/// Three partitions, separated by a RELU on the CPU. Later partitions read `large` and `both` of the first one, and the
-/// CPU also reads `both`. `large` is copied in several parts, and both later partitions read it.
+/// Builds a model of three partitions, separated by RELUs on the CPU. Later partitions read `large` and
+/// `both` of the first one, and the CPU also reads `both`. `large` is read by both later partitions.
 fn cut(count: usize) -> Model {
     use BuiltinOperator as Op;
     let mut net = Net(ModelBuilder::new("cut"));
@@ -125,8 +125,8 @@ fn tensors_that_only_the_gpu_reads_stay_there() {
             assert_eq!(device.report().partitions, 3, "{}", device.placement());
             let taken = taken.load(Ordering::Relaxed);
             match submission {
-                // `large` twice, `both` and `seen` are passed. `large` and `second` stay on the GPU if nothing else
-                // reads them.
+                // `large` is taken twice, `both` and `seen` once. `large` and `second` stay on the GPU if
+                // nothing else reads them.
                 Submission::Replay => assert!(taken >= 3 && !kept.lock().unwrap().is_empty(), "{taken} {kept:?}"),
                 Submission::Encoder => assert_eq!((taken, kept.lock().unwrap().len()), (0, 0)),
             }
@@ -153,7 +153,7 @@ fn tensors_that_only_the_gpu_reads_stay_there() {
     validation::assert_silent();
 }
 
-/// `y = float(x) + float(x)`.
+/// Builds a model of `y = float(x) + float(x)`, for six elements of type `data_type`.
 fn cast(data_type: DataType, name: TensorType) -> Model {
     let mut net = Net(ModelBuilder::new("cast"));
     net.0.subgraph("main");

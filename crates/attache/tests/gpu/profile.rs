@@ -1,4 +1,4 @@
-//! Profiles of runs: the time of each dispatch, with its operators.
+//! Profiles of runs on a GPU: the time of each dispatch in nanoseconds, with the operators that it computes.
 
 use std::sync::Arc;
 

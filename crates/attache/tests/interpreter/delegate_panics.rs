@@ -12,7 +12,7 @@ use attache::{
 
 use crate::common::Net;
 
-/// The method in which a delegate panics.
+/// The method in which a delegate or one of its objects panics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PanicPoint {
     Never,
@@ -37,11 +37,11 @@ enum PanicPoint {
 
 use PanicPoint::*;
 
-/// State that all parts of a delegate share.
+/// State that a delegate, its claims and its kernels share.
 #[derive(Clone)]
 struct Shared {
     point: PanicPoint,
-    /// Whether kernels are queues.
+    /// Whether kernels implement [`DelegateQueue`].
     queue: bool,
     calls: Arc<AtomicUsize>,
     /// A lock that each panicking call holds, so that the panic poisons it.
@@ -49,7 +49,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// Panics if this is the chosen point.
+    /// Counts a call, and panics if `point` is where the delegate has to panic.
     fn pass(&self, point: PanicPoint) {
         self.calls.fetch_add(1, Ordering::Relaxed);
         if self.point == point {
@@ -59,7 +59,7 @@ impl Shared {
     }
 }
 
-/// A delegate that claims every ADD, which must be of a tensor with itself.
+/// A delegate that claims every ADD and doubles its first input, so both inputs must be the same tensor.
 struct Doubler(Shared);
 
 impl Delegate for Doubler {
@@ -93,7 +93,7 @@ impl Drop for Doubler {
     }
 }
 
-/// Panics when it is dropped, if that is the chosen point.
+/// A claim that panics when it is dropped, if the given point is where the delegate has to panic.
 struct Tripwire(Shared, PanicPoint);
 
 impl Drop for Tripwire {
@@ -185,7 +185,8 @@ impl Drop for Kernel {
     }
 }
 
-/// `y = x + x`, which is a single partition, or `y = relu(x + x) + relu(x + x)`, which is not.
+/// Builds a model of `y = x + x`, which is a single partition, if `whole`; otherwise of
+/// `y = relu(x + x) + relu(x + x)`, whose RELU stays on the CPU.
 fn model(whole: bool) -> Model {
     let mut net = Net::new();
     let x = net.tensor("x", &[2]);
@@ -197,7 +198,8 @@ fn model(whole: bool) -> Model {
     net.finish(&[x], &[y])
 }
 
-/// How an interpreter is built.
+/// How an interpreter is built: whether one partition is the whole graph, whether kernels implement
+/// [`DelegateQueue`], and whether the CPU fallback is enabled.
 #[derive(Clone, Copy, Debug)]
 struct Way {
     whole: bool,
@@ -213,7 +215,7 @@ fn build(point: PanicPoint, way: Way, required: bool) -> (Result<Interpreter, Er
     (builder.build(), shared)
 }
 
-/// Runs once on 3 and 4, and reads the output in both ways.
+/// Runs once on the input `[3, 4]`, and returns the output after reading it both in place and as a copy.
 fn once(interpreter: &mut Interpreter) -> Result<Vec<f32>, Error> {
     interpreter.write(0, &[3.0f32, 4.0])?;
     interpreter.invoke()?;
@@ -224,7 +226,8 @@ fn once(interpreter: &mut Interpreter) -> Result<Vec<f32>, Error> {
     Ok(read)
 }
 
-/// Asserts the correct outputs. With the feature `poison`, everything that the CPU computes is NaN.
+/// Asserts that the output is right. With the feature `poison`, it need not be if the CPU computed a part of
+/// it.
 fn assert_right(values: &[f32], way: Way, by_delegates: bool) {
     let expected = if way.whole { [6.0, 8.0] } else { [12.0, 16.0] };
     let is_poisoned = cfg!(feature = "poison") && !(by_delegates && way.whole);
@@ -335,7 +338,7 @@ fn nothing_panics_where_nothing_is_planted() {
     }
 }
 
-/// The handling of panics requires that they unwind.
+/// Panics can be caught only if they unwind, so no Cargo profile may abort.
 #[test]
 fn no_profile_aborts_at_a_panic() {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml");

@@ -1,4 +1,5 @@
-//! Finds the differences between the CPU and a deliberately wrong delegate, operator by operator.
+//! Tests of [`Trace`], which finds the differences between the CPU and a delegate, operator by operator. The
+//! delegate is wrong on purpose.
 
 use std::sync::Arc;
 
@@ -10,7 +11,8 @@ use attache::{Claim, Delegate, DelegateError, DelegateKernel, Model, Partition, 
 
 use crate::common::Net;
 
-/// A delegate that computes the same as the CPU, except that it scales the outputs of one operator of the file.
+/// A delegate that computes all operators as the CPU does, except that it multiplies the outputs of one
+/// operator of the model file by `by`.
 struct Scaled {
     operator: Option<usize>,
     by: f32,
@@ -92,7 +94,8 @@ impl DelegateKernel for Kernel {
     }
 }
 
-/// Two branches that join: 0: a = x + x, 1: b = relu(x), 2: c = a + x, 3: d = relu(b), 4: y = c × d, 5: z = y + x.
+/// Builds a model of two branches that join: 0: a = x + x, 1: b = relu(x), 2: c = a + x, 3: d = relu(b), 4: y
+/// = c × d, 5: z = y + x.
 fn branches() -> Model {
     let mut net = Net::new();
     let x = net.tensor("x", &[2]);

@@ -1,4 +1,4 @@
-//! Subgraphs that call each other, and the variables that they share.
+//! Tests of subgraphs that call each other, and of the resource variables that they share.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use attache::{
     OperatorBuilder, Partition, TensorBuilder,
 };
 
-/// Builds a model of several subgraphs.
+/// A builder of a model with several subgraphs.
 struct Flow(ModelBuilder);
 
 impl Flow {
@@ -32,7 +32,7 @@ impl Flow {
         self.0.tensor(subgraph, TensorBuilder::values("", [values.len()], values))
     }
 
-    /// Adds an operator with one result.
+    /// Adds an operator with one output, whose shape the model file states as `[1]`, and returns the output.
     fn apply(&mut self, subgraph: usize, builtin: BuiltinOperator, inputs: &[usize], data_type: DataType) -> usize {
         let output = self.tensor(subgraph, data_type, &[1]);
         self.0.operator(subgraph, OperatorBuilder::new(builtin, inputs.iter().copied(), [output]));
@@ -109,7 +109,7 @@ fn conditional(flow: &mut Flow, branches: [i32; 2]) {
     flow.ends(0, &[condition, x], &[y]);
 }
 
-/// Two branches with results of different shapes.
+/// Fills subgraphs 1 and 2 as branches whose outputs have different shapes, `[2]` and `[3]`.
 fn branches(flow: &mut Flow) {
     let x = flow.tensor(1, Float32, &[2]);
     let twice = flow.apply(1, BuiltinOperator::ADD, &[x, x], Float32);
@@ -118,7 +118,8 @@ fn branches(flow: &mut Flow) {
     flow.ends(2, &[x], &[more]);
 }
 
-/// A loop that counts in steps of 1 from its input while it is less than `end`, and computes the sum.
+/// Builds a model of a loop that adds 1 to its first input while it is less than `end`, and adds each of
+/// these numbers to its second input.
 fn counting(end: f32) -> Flow {
     let mut flow = Flow::new(3);
     let start: Vec<_> = (0..2).map(|_| flow.tensor(0, Float32, &[1])).collect();
@@ -135,8 +136,8 @@ fn counting(end: f32) -> Flow {
     flow
 }
 
-/// Adds its input to a variable with the initial value 10, in a branch that is always taken and whose outputs are not
-/// read.
+/// Builds a model that adds its first input to a resource variable of initial value 10, in the `then` branch
+/// of an IF without outputs, and then returns the variable's value.
 fn accumulator() -> Flow {
     let mut flow = Flow::new(4);
     let (x, yes) = (flow.tensor(0, Float32, &[1]), flow.tensor(0, Bool, &[]));
@@ -298,14 +299,14 @@ fn a_variable_that_nobody_set_is_an_error() {
     fails(&mut flow.build().unwrap(), ErrorKind::Model, "a handle that no variable has");
 }
 
-/// Number of operators that a delegate could not claim because their shapes are unknown.
+/// Returns the number of operators that a delegate could not claim because their shapes are unknown.
 fn unsized_operators(interpreter: &Interpreter) -> usize {
     interpreter.placement().nodes.iter().filter(|node| node.reason.as_deref() == Some(UNSIZED)).count()
 }
 
 const UNSIZED: &str = "its shapes are known only at run time";
 
-/// A delegate that claims nothing, so that the placement gives the reasons.
+/// A delegate that claims no node, so that the placement contains the reason for each.
 struct Nothing;
 
 impl Delegate for Nothing {
@@ -327,7 +328,8 @@ fn placed(flow: &Flow) -> Interpreter {
     Interpreter::builder(&model).delegate(Arc::new(Nothing)).build().unwrap()
 }
 
-/// A variable whose initial value is a constant. It is read, added to the input and assigned again.
+/// Builds a model of a resource variable with the initial value `start`. Each run reads the variable, adds
+/// the input and assigns the sum.
 fn stateful(start: &[f32]) -> Flow {
     let mut flow = Flow::new(2);
     let x = flow.tensor(0, Float32, &[2]);
@@ -352,8 +354,8 @@ fn a_variable_is_of_the_shape_that_all_assignments_give_it() {
     interpreter.invoke().unwrap();
     assert_eq!(interpreter.read::<f32>(0).unwrap(), [21.0, 42.0]);
 
-    // The variable has one element at first and two later, so READ_VARIABLE, ADD and ASSIGN_VARIABLE get their sizes in
-    // each run.
+    // The variable has one element at first and two later, so the shapes of READ_VARIABLE, ADD and
+    // ASSIGN_VARIABLE are known only in each run.
     let mut interpreter = placed(&stateful(&[1.0]));
     assert_eq!(unsized_operators(&interpreter), 3);
     interpreter.write(0, &[10.0f32, 20.0]).unwrap();

@@ -1,4 +1,4 @@
-//! Unusual graphs on the CPU.
+//! Tests of unusual graphs on the CPU.
 
 use attache::model::schema::BuiltinOperator;
 use attache::{DataType, ErrorKind, Interpreter, Model, OperatorBuilder, Outcome, TensorBuilder};

@@ -1,11 +1,13 @@
-//! A model that exceeds a limit results in an error that names the limit. It runs if the limit is high enough.
+//! Tests of [`Limits`]: a model that exceeds a limit results in an error that names the limit, and runs if
+//! the limit is high enough.
 
 use attache::model::schema::BuiltinOperator;
 use attache::{DataType, ErrorKind, Interpreter, Limits, Model, OperatorBuilder, TensorBuilder};
 
 use crate::common::Net;
 
-/// Two chained additions of a thousand elements: 4,000 bytes per tensor, 2,000 multiply-adds.
+/// Builds a model of two consecutive additions of 1,000 elements: 4,000 bytes per tensor, 2,000 multiply-adds
+/// in all.
 fn model() -> Model {
     let mut net = Net::new();
     let x = net.tensor("x", &[1000]);
@@ -14,7 +16,7 @@ fn model() -> Model {
     net.finish(&[x], &[y])
 }
 
-/// The error of building an interpreter with these limits; `None` if there is none.
+/// Returns the error of building an interpreter with these limits; `None` if it can be built.
 fn limit_error(model: &Model, limits: Limits) -> Option<String> {
     let error = Interpreter::builder(model).threads(1).limits(limits).build().err()?;
     assert_eq!(error.kind(), ErrorKind::Unsupported);
@@ -83,7 +85,7 @@ fn what_a_run_sizes_is_limited_at_that_run() {
     run(1000).unwrap();
 }
 
-/// A model of one operator with the input `x` and constant weights of these shapes.
+/// Builds a model of one operator with the input `x`, constant weights and the output `y`, of these shapes.
 fn contraction(code: BuiltinOperator, x: &[usize], weights: &[usize], y: &[usize]) -> Model {
     let mut net = Net::new();
     let input = net.tensor("x", x);
@@ -102,8 +104,8 @@ fn contraction(code: BuiltinOperator, x: &[usize], weights: &[usize], y: &[usize
 #[test]
 fn packed_weights_are_counted() {
     let depth = 1 << 20;
-    // A single output does not fill a vector. Kernels pad it to a vector, which needs up to sixteen times the memory of
-    // the weights.
+    // A single output does not fill a vector register. Kernels pad it to a vector, which needs up to sixteen
+    // times the memory of the weights.
     let model = contraction(BuiltinOperator::FULLY_CONNECTED, &[1, depth], &[1, depth], &[1, 1]);
     let limits = |arena_bytes| Limits { arena_bytes, ..Limits::default() };
     let text = limit_error(&model, limits(32 << 20)).expect("weights that take 64 MiB");
@@ -116,7 +118,7 @@ fn packed_weights_are_counted() {
 fn many_small_matrices_are_not_packed_all_at_once() {
     let count = 1 << 20;
     let model = contraction(BuiltinOperator::BATCH_MATMUL, &[count, 1, 1], &[count, 1, 1], &[count, 1, 1]);
-    // If they were packed together, each would need hundreds of bytes.
+    // If all matrices were packed together, each would need hundreds of bytes.
     let limits = Limits { arena_bytes: 32 << 20, ..Limits::default() };
     let mut interpreter = Interpreter::builder(&model).threads(1).limits(limits).build().unwrap();
     let numbers: Vec<f32> = (0..count).map(|number| number as f32).collect();

@@ -1,4 +1,4 @@
-//! The interpreter on the CPU and with test delegates.
+//! Tests of the interpreter on the CPU and with test delegates.
 
 #![cfg(not(feature = "poison"))]
 

@@ -1,5 +1,5 @@
-//! Outputs have a value after a successful run, but not before the first run, after a resize, or after a failed run.
-//! This holds for outputs in any memory, computed by the CPU or by a delegate.
+//! Tests that outputs have a value after a successful run, but not before the first run, after a resize, or
+//! after a failed run, whether the CPU or a delegate computes them and whatever memory they are in.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use attache::{
 
 use crate::common::Net;
 
-/// A delegate that computes ADD of a tensor with itself, or fails if requested.
+/// A delegate that claims every ADD and doubles its first input. Its runs fail while `fails` is set.
 #[derive(Clone)]
 struct Doubler {
     fails: Arc<AtomicBool>,
@@ -97,8 +97,9 @@ impl DelegateQueue for Kernel {
     }
 }
 
-/// A model with three outputs: a sum, or the CPU's result for it; the input; a constant. The CPU's part fails if
-/// `wanted` is negative.
+/// Builds a model that outputs `x + x` and a constant. If `mixed`, the sum is first reshaped on the CPU to
+/// the shape in the input `wanted`, where a negative number makes the run fail, and the input `x` is an
+/// output too.
 fn model(mixed: bool) -> Model {
     let mut net = Net::new();
     let x = net.tensor("x", &[2]);
@@ -114,7 +115,8 @@ fn model(mixed: bool) -> Model {
     net.finish(&inputs, &outputs)
 }
 
-/// An interpreter, and the flag that makes its delegate fail.
+/// Builds an interpreter, and returns it with the flag that makes the runs of its delegate fail. `delegated`
+/// is `None` without a delegate, else whether its kernels implement [`DelegateQueue`].
 fn interpreter(mixed: bool, delegated: Option<bool>, fallback: bool) -> (Interpreter, Arc<AtomicBool>) {
     let fails: Arc<AtomicBool> = Arc::default();
     let builder = Interpreter::builder(&model(mixed)).threads(1).cpu_fallback(fallback);
@@ -159,8 +161,9 @@ fn write(interpreter: &mut Interpreter, x: f32) {
     }
 }
 
-/// All configurations: the CPU, a delegate whose kernel is not a queue, and one whose kernel is, each with and without
-/// a part on the CPU.
+/// Returns all configurations, as arguments of [`interpreter`]: the CPU, a delegate whose kernel is not a
+/// queue, and one whose kernel is, each with and without an operator on the CPU, and with and without the CPU
+/// fallback.
 fn forms() -> impl Iterator<Item = (bool, Option<bool>, bool)> {
     let delegated = [None, Some(false), Some(true)];
     let forms = [false, true].into_iter().flat_map(move |mixed| delegated.map(|delegated| (mixed, delegated)));
@@ -236,7 +239,7 @@ fn runs_that_are_waited_for_are_seen_then() {
         if !ends_at_once {
             assert_no_values(&interpreter, "under way");
         }
-        // Zero repetitions do not invalidate an earlier run, which can still be waited for.
+        // Zero repetitions do not invalidate an earlier run, whose outputs can still be waited for.
         interpreter.invoke_repeatedly(0).unwrap();
         interpreter.wait(run).unwrap();
         assert_values(&interpreter, 3.0);

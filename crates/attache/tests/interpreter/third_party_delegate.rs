@@ -1,5 +1,5 @@
-//! An external delegate, which uses only the public interface. It claims element-wise operators of two inputs and
-//! computes them.
+//! Tests of an external delegate, which uses only the public interface. It claims element-wise operators of
+//! two inputs and computes them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,11 +15,11 @@ use attache_gpu_ir::Primitive;
 
 use crate::common::{Net, floats, run};
 
-/// A delegate that claims every operator that applies one function to pairs of elements.
+/// A delegate that claims every operator that applies one function to pairs of elements of its two inputs.
 struct Pairs {
     name: &'static str,
     partitioning: Partitioning,
-    /// The number of the partition whose preparation fails.
+    /// Index of the partition whose preparation fails, in the order of preparation; `None` if none fails.
     fails_at: Option<usize>,
     prepared: AtomicUsize,
     alive: Arc<AtomicUsize>,
@@ -138,7 +138,8 @@ impl DelegateKernel for Kernel {
     }
 }
 
-/// Blocks of 1, 3 and 2 additions with a RELU between them: y = relu(relu(x + x) + 3 x) + 2 x.
+/// Builds a model of blocks of 1, 3 and 2 additions with a RELU between them: y = relu(relu(x + x) + 3 x) + 2
+/// x.
 fn blocks() -> attache::Model {
     let mut net = Net::new();
     let x = net.tensor("x", &[2]);
@@ -158,7 +159,8 @@ fn build(delegates: Vec<Pairs>) -> Interpreter {
     builder.build().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The placement of each operator: the number of its partition, or `-` for the CPU.
+/// Returns the placement of the operators, one character each: the number of the partition, `-` for the CPU,
+/// or `f` for an operator that was folded.
 fn placements(interpreter: &Interpreter) -> String {
     let placement = |node: &attache::NodePlacement| match &node.outcome {
         Outcome::On { partition, .. } => partition.to_string(),
@@ -178,7 +180,7 @@ fn check(mut interpreter: Interpreter, expected: &str) -> Interpreter {
     interpreter
 }
 
-/// If the CPU's kernels are poisoned, only the placement can be checked.
+/// Checks only the placement, because the CPU's kernels are poisoned and the outputs are NaN.
 #[cfg(feature = "poison")]
 fn check(mut interpreter: Interpreter, expected: &str) -> Interpreter {
     assert_eq!(placements(&interpreter), expected, "{}", interpreter.placement());

@@ -1,4 +1,5 @@
-//! Real models. They are in the folder `models` of `$ATTACHE_SHARED`, by default `../shared` beside the workspace.
+//! Tests with real models, from the folder `models` of `$ATTACHE_SHARED`, by default `../shared` beside the
+//! workspace.
 
 mod models;
 mod plans;

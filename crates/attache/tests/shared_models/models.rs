@@ -14,19 +14,22 @@ use attache::gpu::Backend;
 use attache::{Delegate, GpuDelegate, GpuDelegateOptions, Interpreter, Model, Outcome};
 use serde_json::Value;
 
-/// Maximum difference between the CPU and LiteRT, relative to the largest element of the output.
+/// Maximum difference between the CPU and LiteRT, relative to the largest magnitude in the output.
 const CPU_TOLERANCE: f32 = 3e-5;
-/// Maximum difference between the GPU and LiteRT and between the GPU and the CPU, relative to the largest element.
+/// Maximum difference between the GPU and LiteRT, and between the GPU and the CPU, relative to the largest
+/// magnitude in the output.
 const GPU_TOLERANCE: f32 = 1e-4;
 
-/// A model and its special requirements.
+/// A model and what the tests require of it.
 struct Case {
     name: &'static str,
-    /// Minimum fraction of the elements for which the GPU and the CPU agree.
+    /// Minimum fraction of the elements of each output for which the difference between the GPU and the CPU
+    /// is at most [`GPU_TOLERANCE`].
     agreeing: f64,
-    /// Whether the model takes tens of seconds on a software device.
+    /// Whether a run takes tens of seconds on a software device, so that the GPU runs the model only on
+    /// request.
     slow: bool,
-    /// Whether the GPU supports all of its operators.
+    /// Whether the GPU supports all of the model's operators. Otherwise only the CPU is tested.
     has_gpu_form: bool,
 }
 
@@ -52,18 +55,18 @@ static CASES: [Case; 10] = [
     Case::new("style_transfer_f16_384"),
 ];
 
-/// An output of LiteRT.
+/// Samples of one output of LiteRT's run.
 struct Expected {
     shape: Vec<usize>,
-    /// The greatest magnitude of all its elements.
+    /// The largest magnitude of all elements of the output.
     largest: f32,
-    /// Indices of some elements, and their values.
+    /// Some elements of the output: the index and the value of each.
     samples: Vec<(usize, f32)>,
 }
 
-/// The contents of `conformance/models` about a model.
+/// What `conformance/models` contains about LiteRT's run of a model.
 struct Golden {
-    /// Shape and hash of each input.
+    /// Shape of each input, and hash of its elements by [`hash`].
     inputs: Vec<(Vec<usize>, u64)>,
     outputs: Vec<Expected>,
 }
@@ -109,7 +112,7 @@ fn model(case: &Case) -> Model {
     Model::from_path(&path).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Element `element` of input `input`, as in `conformance/models.py`.
+/// Returns element `element` of input `input`, as `conformance/models.py` computes it.
 fn ramp(element: usize, input: usize) -> f32 {
     let step = (element as u64 * 7919 + input as u64 * 104_729) % 2003;
     (step as f64 / 1001.0 - 1.0) as f32
@@ -120,7 +123,7 @@ fn hash(values: &[f32]) -> u64 {
     terms.fold(0, u64::wrapping_add)
 }
 
-/// Runs a model on the inputs of LiteRT's run, and returns all outputs.
+/// Runs a model on the inputs of LiteRT's run, and returns the elements of all outputs.
 fn run(interpreter: &mut Interpreter, golden: &Golden) -> Vec<Vec<f32>> {
     assert_eq!(interpreter.inputs().len(), golden.inputs.len());
     for (index, (shape, expected)) in golden.inputs.iter().enumerate() {
@@ -134,13 +137,15 @@ fn run(interpreter: &mut Interpreter, golden: &Golden) -> Vec<Vec<f32>> {
     outputs.map(|output| interpreter.read(output).unwrap().to_vec()).collect()
 }
 
-/// The error of one element relative to the largest; infinite if it is NaN.
+/// Returns the error of one element relative to `largest`, the largest magnitude in the output; infinity if
+/// the error is NaN.
 fn error(actual: f32, expected: f32, largest: f32) -> f32 {
     let error = (actual - expected).abs() / largest;
     if error.is_nan() { f32::INFINITY } else { error }
 }
 
-/// The largest difference between an interpreter's outputs and the samples.
+/// Returns the largest error of an interpreter's outputs at the samples of LiteRT's outputs, relative to the
+/// largest magnitude in the output.
 fn worst_sample(interpreter: &Interpreter, outputs: &[Vec<f32>], golden: &Golden) -> f32 {
     assert_eq!(outputs.len(), golden.outputs.len());
     let mut worst = 0.0_f32;
@@ -155,7 +160,8 @@ fn worst_sample(interpreter: &Interpreter, outputs: &[Vec<f32>], golden: &Golden
 /// The result of comparing two runs element by element.
 struct Agreement {
     worst: f32,
-    /// The fraction of the elements that are within the tolerance, for the output with the smallest fraction.
+    /// The fraction of the elements with an error of at most [`GPU_TOLERANCE`], for the output with the
+    /// smallest fraction.
     agreeing: f64,
 }
 

@@ -1,5 +1,5 @@
-//! Plans of whole models for a GPU: the number of dispatches, and the memory relative to its lower bound. The plans are
-//! not run.
+//! Plans of whole models for a GPU, which are not run: checks the number of dispatches, and the ratio of the
+//! memory to its lower bound.
 //!
 //! The shared models are in the folder `models` of `$ATTACHE_SHARED`, by default `../shared` beside the workspace.
 
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use attache::gpu::{Backend, GpuStage, Precision, stage};
 use attache::{GpuDelegate, GpuDelegateOptions, Limits, Model, zoo};
 
-/// Maximum number of dispatches of each model in f32.
+/// Maximum number of dispatches of a run of each model in f32.
 static DISPATCHES: [(&str, usize); 10] = [
     ("blazeface_short_range", 26),
     ("deeplabv3_257_mv_gpu", 43),
@@ -22,10 +22,10 @@ static DISPATCHES: [(&str, usize); 10] = [
     ("style_transfer_f16_384", 100),
 ];
 
-/// Maximum ratio of an arena's size to its lower bound, apart from the padding for the device's alignment.
+/// Maximum ratio of an arena's size, without padding for the device's alignment, to its lower bound.
 const MOST: f64 = 1.1;
 
-/// All shared and all built-in models with their names.
+/// Returns all shared and all built-in models with their names, sorted by name.
 fn models() -> Vec<(String, Model)> {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared");
     let shared = std::env::var_os("ATTACHE_SHARED").map_or_else(|| PathBuf::from(beside), PathBuf::from);
@@ -42,7 +42,8 @@ fn models() -> Vec<(String, Model)> {
     models
 }
 
-/// The sum of the numbers after each occurrence of a word in a plan's text, over all partitions.
+/// Returns the sum of the numbers that follow the occurrences of a word in a plan's text, which has one for
+/// each partition.
 fn sum(plan: &str, word: &str) -> f64 {
     let after = plan.split(word).skip(1).map(|rest| rest.trim_start().split([' ', ',', '\n']).next().unwrap());
     after.map(|number| number.parse::<f64>().unwrap()).sum()

@@ -1,7 +1,7 @@
-//! Comparison of two measurements: the speedup of the later one, as a whole and by operator.
+//! Compares two measurements: the speedup of the later one, as a whole and by operator.
 //!
-//! Versions may fuse kernels differently, so times are compared by groups: operators that share a dispatch on either
-//! side belong to one group.
+//! Versions may fuse kernels differently, so times are compared by groups: operators that share a dispatch in
+//! either measurement belong to one group.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::io::files;
 use crate::measure::timing::Durations;
 
-/// Maximum size of a file in bytes: far more than any output of `bench`.
+/// Maximum size in bytes of a file with a measurement: far more than any output of `bench`.
 const MOST_BYTES: u64 = 64 << 20;
 
 /// The parts of `bench --json` that are compared.
@@ -31,17 +31,18 @@ struct Answer {
     profile: Option<Profile>,
 }
 
-/// A time in both measurements.
+/// One of the measured times, in both measurements.
 #[derive(Debug, PartialEq, Serialize)]
 struct Time {
     name: &'static str,
     before_ms: f64,
     after_ms: f64,
-    /// The time before divided by the time after; `None` if the later one took no time.
+    /// The earlier measurement's time divided by the later one's; `None` if the later one is 0.
     speedup: Option<f64>,
 }
 
-/// Operators that share dispatches, in both measurements.
+/// A group of operators that share dispatches, with their dispatches and GPU times per run in both
+/// measurements.
 #[derive(Debug, PartialEq, Serialize)]
 struct Group {
     operators: Vec<Operator>,
@@ -52,7 +53,7 @@ struct Group {
     speedup: Option<f64>,
 }
 
-/// Compares two files.
+/// Compares the measurements in two files, which `bench` wrote with `--out` or printed with `--json`.
 pub(super) fn compare(console: &Console, before: &Path, after: &Path) -> Result<Report, Failure> {
     let answers = [read(before)?, read(after)?];
     let times = times(&answers);
@@ -100,7 +101,7 @@ fn times([before, after]: &[Answer; 2]) -> Vec<Time> {
     pairs.into_iter().filter_map(time).collect()
 }
 
-/// The operators of both measurements in groups, those first whose time changed most.
+/// Divides the operators of both measurements into groups and returns those first whose time changed most.
 fn groups(before: &[Dispatch], after: &[Dispatch]) -> Vec<Group> {
     let mut families = Families::default();
     before.iter().chain(after).for_each(|dispatch| families.join(&dispatch.operators));
@@ -134,7 +135,8 @@ fn groups(before: &[Dispatch], after: &[Dispatch]) -> Vec<Group> {
     groups
 }
 
-/// Disjoint sets of operators: each operator is mapped to another one of its set, up to the head of the set.
+/// Disjoint sets of operators (union-find), by operator index: each operator is mapped to another one of its
+/// set, up to the head of the set, which is mapped to itself or not at all.
 #[derive(Default)]
 struct Families(BTreeMap<usize, usize>);
 
@@ -152,7 +154,7 @@ impl Families {
         head
     }
 
-    /// Joins the operators of a dispatch into one set.
+    /// Joins the sets of all operators of a dispatch into one set.
     fn join(&mut self, operators: &[Operator]) {
         let Some(first) = operators.first() else { return };
         for operator in operators {

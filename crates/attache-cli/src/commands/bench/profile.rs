@@ -1,5 +1,5 @@
-//! Where a model's time goes on the GPU: for each dispatch its operators, its work and its share of the device's peaks.
-//! Times are medians of several runs, and everything else is computed from them.
+//! Measures where a model's time goes on the GPU: for each dispatch its operators, its work and its share of
+//! the device's peaks. Times are medians of several runs, and everything else is computed from them.
 
 use attache::{Interpreter, ProfiledDispatch};
 use serde::{Deserialize, Serialize};
@@ -10,47 +10,50 @@ use crate::device::{Device, DevicePeaks};
 use crate::failure::Failure;
 use crate::measure::timing::{Durations, Stop};
 
-/// Warm-up runs.
+/// Number of warm-up runs before the profiled runs.
 const WARM_UP: usize = 3;
-/// Measured runs, unless they take longer than `MOST_SECONDS`.
+/// Number of profiled runs, unless they take longer than `MOST_SECONDS`.
 const RUNS: usize = 30;
+/// Time limit of the warm-up runs and of the profiled runs, each, in seconds.
 const MOST_SECONDS: f64 = 20.0;
 
-/// An operator of the file.
+/// An operator of the model file: its index in the subgraph and its name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Operator {
     pub(super) index: usize,
     pub(super) name: String,
 }
 
-/// One dispatch. Microseconds are medians.
+/// One dispatch of a run. Times in microseconds are medians over the profiled runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Dispatch {
     pub(super) partition: usize,
-    /// The variant of the kernel.
+    /// The name of the kernel variant.
     pub(super) kernel: String,
-    /// The operators that it computes.
+    /// The operators that the dispatch computes.
     pub(super) operators: Vec<Operator>,
-    /// Time between the previous dispatch and this one.
+    /// Microseconds between the end of the previous dispatch of the partition and the start of this dispatch.
     pub(super) wait_us: f64,
     pub(super) us: f64,
     pub(super) operations: u64,
-    /// Whether matrix units do the operations. They have a peak of their own.
+    /// Whether matrix units execute the operations. Matrix units have a peak rate of their own.
     #[serde(default)]
     pub(super) on_matrices: bool,
     pub(super) bytes_read: u64,
     pub(super) bytes_written: u64,
-    /// Its share of the time of a run, in percent.
+    /// The dispatch's share of the GPU time of a run, in percent.
     pub(super) time_percent: f64,
-    /// Its bytes in percent of those that the device copies in that time.
+    /// Bytes that the dispatch reads and writes, in percent of those that the device copies in the same time
+    /// at its peak rate.
     pub(super) bandwidth_percent: f64,
-    /// Its operations in percent of those that the device does in that time.
+    /// Operations of the dispatch, in percent of those that the device executes in the same time at its peak
+    /// rate.
     pub(super) arithmetic_percent: f64,
-    /// The larger of the two: at 100 no shader could be faster.
+    /// The larger of `bandwidth_percent` and `arithmetic_percent`: at 100 no shader could be faster.
     pub(super) roofline_percent: f64,
 }
 
-/// All dispatches whose operators have the same names.
+/// The sums over all dispatches whose operators have the same names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Total {
     pub(super) operators: String,
@@ -64,22 +67,24 @@ pub(super) struct Total {
 pub(super) struct Profile {
     pub(super) runs: usize,
     pub(super) peaks: DevicePeaks,
-    /// From the start of the first dispatch to the end of the last, without the time between partitions.
+    /// Microseconds from the start of the first dispatch to the end of the last, without the time between
+    /// partitions.
     pub(super) gpu_us: f64,
-    /// The time in dispatches.
+    /// Microseconds spent in dispatches.
     pub(super) dispatches_us: f64,
-    /// The time between dispatches: barriers and starts.
+    /// Microseconds between the dispatches of a partition, for barriers and starts of dispatches.
     pub(super) between_us: f64,
     pub(super) between_percent: f64,
     /// Number of barriers between dispatches, if known.
     pub(super) barriers: Option<usize>,
-    /// By the names of operators, the longest first.
+    /// Sums by the names of operators, the longest time first.
     pub(super) totals: Vec<Total>,
-    /// In the order of execution.
+    /// All dispatches of a run, in order of execution.
     pub(super) dispatches: Vec<Dispatch>,
 }
 
-/// Profiles a model on a device whose interpreters time each dispatch.
+/// Profiles a model on a device whose interpreters time each dispatch. It is an error if the interpreter does
+/// not have `placed` partitions, the number without timing.
 pub(super) fn measure(device: &Device, interpreter: Interpreter, placed: usize) -> Result<Profile, Failure> {
     let partitions = interpreter.placement().partitions;
     if partitions == 0 {
@@ -130,7 +135,8 @@ impl Profile {
         }
     }
 
-    /// The start of each dispatch in microseconds, with partitions directly after each other.
+    /// Returns an iterator over the dispatches, each with its start in microseconds. The starts are computed
+    /// as if partitions directly followed each other.
     pub(super) fn begins(&self) -> impl Iterator<Item = (f64, &Dispatch)> {
         self.dispatches.iter().scan(0.0, |clock, dispatch| {
             let begin = *clock + dispatch.wait_us;
@@ -139,7 +145,7 @@ impl Profile {
         })
     }
 
-    /// A summary in one line.
+    /// Summarizes the profile in one line.
     pub(super) fn summary(&self) -> String {
         let barriers = self.barriers.map_or(String::new(), |barriers| format!(" ({barriers} behind a barrier)"));
         format!(
@@ -152,7 +158,8 @@ impl Profile {
         )
     }
 
-    /// The tables as text.
+    /// Formats the tables of dispatches and of sums as text, followed by the summary and the device's peak
+    /// rates.
     pub(super) fn text(&self, console: &Console) -> String {
         let DevicePeaks { bytes_per_second, operations_per_second, matrix_operations_per_second } = self.peaks;
         let matrices = matrix_operations_per_second.map_or(String::new(), |rate| {
@@ -190,12 +197,12 @@ impl Profile {
 }
 
 impl Dispatch {
-    /// A short list of its operators: the first ones, and how many more.
+    /// Returns a short list of the dispatch's operators: the first three, and how many more.
     pub(super) fn label(&self) -> String {
         label(&self.operators)
     }
 
-    /// The names of its operators, each once.
+    /// Returns the names of the dispatch's operators, each once, joined by ` + `.
     pub(super) fn names(&self) -> String {
         let mut names: Vec<&str> = Vec::new();
         for operator in &self.operators {
@@ -207,7 +214,7 @@ impl Dispatch {
     }
 }
 
-/// A short list of operators: the first ones, and how many more.
+/// Returns a short list of operators: the index and name of the first three, and how many more.
 pub(super) fn label(operators: &[Operator]) -> String {
     const MOST: usize = 3;
     let named = operators.iter().take(MOST).map(|operator| format!("{} {}", operator.index, operator.name));
@@ -219,7 +226,7 @@ pub(super) fn label(operators: &[Operator]) -> String {
     }
 }
 
-/// Microseconds between a dispatch and the one before it in its partition.
+/// Returns the microseconds between a dispatch and the one before it in its partition; 0 for the first.
 fn wait(dispatches: &[ProfiledDispatch], index: usize) -> f64 {
     let this = &dispatches[index];
     let before = index.checked_sub(1).map(|before| &dispatches[before]);
@@ -231,7 +238,7 @@ fn median(times: &[f64]) -> f64 {
     Durations::of(times).map_or(0.0, |durations| durations.median)
 }
 
-/// The percentage `part` is of `whole`; 0 if `whole` is 0.
+/// Returns `part` in percent of `whole`; 0 if `whole` is 0.
 fn percent(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { 100.0 * part / whole } else { 0.0 }
 }
@@ -283,7 +290,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A dispatch that computes these operators from `begin` to `end`.
+    /// Returns a dispatch that computes these operators from `begin_ns` to `end_ns`.
     fn profiled(operators: &[(usize, &str)], begin_ns: f64, end_ns: f64) -> ProfiledDispatch {
         let (operations, bytes_read, bytes_written) = (2000, 300, 100);
         let name = "map";
@@ -293,7 +300,8 @@ pub(super) mod tests {
         ProfiledDispatch { partition: 0, operators, dispatch }
     }
 
-    /// Two dispatches, of 2 and of 7 µs with 1 µs between them.
+    /// Returns a profile of three runs with two dispatches each, of 2 and of 7 µs (medians) with 1 µs between
+    /// them.
     pub(crate) fn profile() -> Profile {
         let run = |slower: f64| attache::Profile {
             dispatches: vec![

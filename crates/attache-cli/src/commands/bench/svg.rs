@@ -1,19 +1,20 @@
-//! A profile as a picture: a bar for each dispatch, in order of execution, as long as the dispatch takes. The dark part
-//! is what the device would need at its peak.
+//! Draws a profile as an SVG picture: a bar for each dispatch, in order of execution, as long as the dispatch
+//! takes. The dark part of a bar is the time that the device would need at its peak rates.
 
 use std::fmt::Write;
 
 use super::profile::{Dispatch, Profile};
 
 const WIDTH: f64 = 1200.0;
-/// The start of the bars, and the length of the longest.
+/// Horizontal position at which the bars start, in pixels.
 const LEFT: f64 = 420.0;
+/// Length of the longest bar, in pixels.
 const LONGEST: f64 = 560.0;
 const ROW: f64 = 18.0;
-/// The position of the first bar.
+/// Vertical position of the first bar, in pixels.
 const TOP: f64 = 70.0;
 
-/// The picture of one run of the model `model`.
+/// Returns the SVG picture of one run of the model named `model`.
 pub(super) fn svg(model: &str, profile: &Profile) -> String {
     let longest = profile.dispatches.iter().map(|dispatch| dispatch.us).fold(0.0, f64::max);
     let height = TOP + ROW * profile.dispatches.len() as f64 + 20.0;
@@ -62,7 +63,8 @@ fn bar(index: usize, dispatch: &Dispatch, longest: f64) -> String {
     text
 }
 
-/// Escapes a text for XML. Names come from files and may contain anything.
+/// Escapes a text for XML and replaces characters that XML does not allow. Names come from files and may
+/// contain anything.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

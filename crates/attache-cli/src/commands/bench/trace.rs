@@ -1,10 +1,11 @@
-//! A profile as a trace in Chrome's format for Perfetto and chrome://tracing: a row for each partition.
+//! Converts a profile to a trace in Chrome's format for Perfetto and chrome://tracing, with a row for each
+//! partition.
 
 use serde_json::{Value, json};
 
 use super::profile::{Dispatch, Profile};
 
-/// The trace of one run of the model `model`.
+/// Returns the trace of one run of the model named `model` as JSON.
 pub(super) fn trace(model: &str, profile: &Profile) -> Value {
     let named = |what: &str, row: usize, name: String| json!({ "ph": "M", "name": what, "pid": 1, "tid": row, "args": { "name": name } });
     let mut events = vec![named("process_name", 0, model.to_owned())];

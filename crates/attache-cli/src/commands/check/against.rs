@@ -1,4 +1,4 @@
-//! The reference that `check` compares with: files, or the CPU.
+//! Provides the reference that `check` compares with: the case's files, or the CPU.
 
 use std::path::Path;
 
@@ -44,7 +44,7 @@ impl Against {
     }
 }
 
-/// The CPU's run of a case, with all tensors kept.
+/// Runs a case on the CPU and keeps all tensors of the run.
 pub(super) fn trace(case: &Case, model: &Model, limits: &Limits) -> Result<Trace, Failure> {
     let input = |input: &crate::io::npy::Array| TraceInput { shape: input.shape.clone(), bytes: input.bytes.clone() };
     let inputs: Vec<TraceInput> = case.inputs.iter().map(input).collect();
@@ -62,8 +62,8 @@ pub(super) fn is_ill_conditioned(trace: &Trace, scale: f64, tolerance: &Toleranc
     Ok(trace.rounding_differences()?.iter().any(beyond))
 }
 
-/// The mismatches of operators that run alone on the device, the number of operators that it took, and the number of
-/// all operators.
+/// Runs each operator alone on the device, on the CPU's tensors. Returns the mismatches, and the number of
+/// operators that the device ran and of all operators.
 pub(super) fn operators(
     case: &str,
     trace: &Trace,

@@ -1,4 +1,5 @@
-//! `--variant all`: coverage of the variants of the GPU's kernels by cases.
+//! `--variant all`: checks cases with every variant of the GPU's kernels, and counts the cases that cover
+//! each variant.
 
 use attache::Report as Figures;
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ use crate::console::Console;
 use crate::device::Device;
 use crate::failure::Failure;
 
-/// A variant, and the number of cases in which it wrote a kernel.
+/// A kernel variant, and the number of cases in which a kernel used it.
 struct Seen {
     name: &'static str,
     /// What this device lacks to use the variant, if anything.
@@ -16,11 +17,11 @@ struct Seen {
     cases: usize,
 }
 
-/// The coverage of all variants.
+/// All kernel variants, with the number of cases that cover each.
 pub(super) struct Coverage(Vec<Seen>);
 
 impl Coverage {
-    /// The variants of a GPU, without any cases.
+    /// Returns the variants of the device's GPU, with no case counted yet. Without a GPU this is an error.
     pub(super) fn of(device: &Device) -> Result<Self, Failure> {
         let variants = device.variants();
         if variants.is_empty() {
@@ -31,7 +32,8 @@ impl Coverage {
         Ok(Self(variants.into_iter().map(|(name, lacks)| Seen { name, lacks, cases: 0 }).collect()))
     }
 
-    /// The mismatches of a case with the default variants, and with each other variant that applies.
+    /// Checks a case with the default variants, and with each other variant that applies, and counts the
+    /// variants that kernels used. Returns all mismatches. `checked` runs the case on a device.
     pub(super) fn check(
         &mut self,
         device: &Device,
@@ -51,17 +53,17 @@ impl Coverage {
         mismatches
     }
 
-    /// The variants that this device can use and that no case covers.
+    /// Returns the names of the variants that this device can use and that no case covers.
     pub(super) fn unseen(&self) -> Vec<&'static str> {
         self.0.iter().filter(|seen| seen.cases == 0 && seen.lacks.is_none()).map(|seen| seen.name).collect()
     }
 
-    /// The number of cases of each variant, by name.
+    /// Returns a JSON object with the number of cases of each variant, by the variant's name.
     pub(super) fn cases(&self) -> Value {
         self.0.iter().map(|seen| (seen.name.to_owned(), json!(seen.cases))).collect()
     }
 
-    /// A line for each variant.
+    /// Returns a line of text for each variant.
     pub(super) fn lines(&self, console: &Console) -> Vec<String> {
         let line = |seen: &Seen| match (seen.cases, seen.lacks) {
             (0, Some(lacks)) => format!("{}: no case: it needs {lacks}", seen.name),

@@ -1,4 +1,4 @@
-//! Search for the first operator whose output differs on the delegate, and its golden case.
+//! Searches for the first operator whose output differs on the delegate, and writes it as a golden case.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,8 @@ use crate::io::files;
 use crate::io::golden::model_file;
 use crate::io::npy::{self, Array};
 
-/// The first difference, if there is one, and the folder of its case.
+/// The result of the search: the first operator that diverges, if there is one, and the folder of its golden
+/// case, if one was written.
 pub(super) struct Bisection {
     divergence: Option<FirstDivergence>,
     case: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! Comparison of every operator alone on the delegate.
+//! Runs every operator alone on the delegate, with the CPU's inputs, and compares its outputs with the CPU's.
 
 use attache::diff::{Difference, OperatorComparison, Tolerance, Trace};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::Delegates;
 use crate::console::Console;
 use crate::failure::Failure;
 
-/// The result for each operator.
+/// The comparison with the CPU of each operator, in order of execution.
 pub(super) struct Operators(Vec<OperatorComparison>);
 
 impl Operators {
@@ -22,7 +22,7 @@ impl Operators {
         Ok(Self(all))
     }
 
-    /// Whether all operators that the delegate takes are within the tolerance.
+    /// Whether all operators that the delegate runs are within the tolerance.
     pub(super) fn pass(&self, limit: &Tolerance) -> bool {
         self.0.iter().all(|operator| passes(operator, limit) != Some(false))
     }
@@ -67,13 +67,14 @@ impl Operators {
     }
 }
 
-/// Whether all outputs are within the tolerance; `None` if the delegate does not take the operator.
+/// Whether all outputs of an operator are within the tolerance; `None` if the delegate does not run the
+/// operator.
 fn passes(operator: &OperatorComparison, limit: &Tolerance) -> Option<bool> {
     let differences = operator.outcome.as_ref().ok()?;
     Some(differences.iter().all(|difference| difference.is_within(limit)))
 }
 
-/// The output with the largest difference.
+/// Returns the difference of the output that differs most; `None` if the delegate does not run the operator.
 fn worst(operator: &OperatorComparison) -> Option<&Difference> {
     let key = |difference: &Difference| (difference.contradictions, difference.relative());
     let differences = operator.outcome.as_ref().ok()?.iter();

@@ -1,4 +1,4 @@
-//! Differences of the whole model's outputs, over all runs.
+//! Collects the differences of the whole model's outputs from the CPU's over all runs.
 
 use attache::diff::{Difference, Tolerance};
 use attache::{Interpreter, TensorInfo};
@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use crate::console::Console;
 use crate::failure::Failure;
 
-/// The differences of each output in each run.
+/// The differences of each output in each run (indexed by output, then by run), and the number of runs that
+/// exceed the tolerance.
 pub(super) struct Outputs {
     infos: Vec<TensorInfo>,
     differences: Vec<Vec<Difference>>,
@@ -20,7 +21,8 @@ impl Outputs {
         Self { differences: vec![Vec::new(); infos.len()], infos, failed: 0 }
     }
 
-    /// Adds the outputs of a run; returns whether they are within the tolerance.
+    /// Compares the outputs of a run and adds the differences. Returns whether all of them are within the
+    /// tolerance.
     pub(super) fn add(
         &mut self,
         reference: &Interpreter,
@@ -41,7 +43,7 @@ impl Outputs {
         Ok(passes)
     }
 
-    /// Number of runs that exceed the tolerance.
+    /// Returns the number of runs in which an output exceeds the tolerance.
     pub(super) fn failed(&self) -> usize {
         self.failed
     }
@@ -85,16 +87,19 @@ impl Outputs {
     }
 }
 
-/// The summary of an output.
+/// The summary of one output's differences over all runs.
 struct Line {
     name: String,
-    /// Mean and standard deviation of the runs' average differences.
+    /// Mean of the runs' average absolute differences.
     average: f64,
+    /// Standard deviation of the runs' average absolute differences.
     deviation: f64,
-    /// Largest difference of all runs, absolute and relative to the run's scale.
+    /// Largest absolute difference in any run.
     largest: f64,
+    /// Largest relative difference in any run. Differences of floats are relative to the largest value of the
+    /// output in that run.
     relative: f64,
-    /// Non-finite values, summed over the runs: on the CPU and on the delegate.
+    /// Numbers of values that are not finite on the CPU and on the delegate, each summed over the runs.
     nonfinite: (usize, usize),
     passes: bool,
 }
@@ -118,7 +123,7 @@ impl Line {
     }
 }
 
-/// Mean and standard deviation; zero for no values.
+/// Returns the mean and the standard deviation; both are 0 if there are no numbers.
 fn mean_and_deviation(numbers: &[f64]) -> (f64, f64) {
     let mean_of = |sum: f64| sum / numbers.len().max(1) as f64;
     let mean = mean_of(numbers.iter().sum());

@@ -1,30 +1,31 @@
-//! The outputs of a detector: which classes, how likely, and where in the picture.
+//! Recognizes the outputs of a detector and reads its detections: class, score and box of each object in a
+//! picture.
 //!
-//! A detector is recognized by the four outputs of TensorFlow Lite's detectors, all from one operator, in this order:
-//! boxes `[1, count, 4]` as top, left, bottom and right, as fractions of the picture's height and width; classes and
-//! scores `[1, count]`; and the number of valid detections, `[1]`. All of them are floats. A graph may return them
-//! in any order.
+//! A detector is recognized by the four outputs of TensorFlow Lite's detectors, all from one operator, in
+//! this order: boxes `[1, count, 4]` as top, left, bottom and right, as fractions of the picture's height and
+//! width; classes and scores `[1, count]`; and the number of valid detections, `[1]`. All of them are floats.
+//! A graph may return them in any order.
 
 use attache::model::Subgraph;
 use attache::{DataType, Shape};
 use serde::Serialize;
 
-/// The minimum score without `--threshold`.
+/// The minimum score of a detection without `--threshold`.
 pub(crate) const DEFAULT_THRESHOLD: f64 = 0.4;
 
-/// A detection.
+/// An object that a detector found in a picture.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Detection {
     pub(crate) class: usize,
     pub(crate) label: Option<String>,
     pub(crate) score: f64,
-    /// Top, left, bottom, right.
+    /// Top, left, bottom and right edge of the box, as fractions of the picture's height and width.
     #[serde(rename = "box")]
     pub(crate) edges: [f64; 4],
 }
 
-/// The indices of the boxes, classes, scores and count among the outputs of a graph, whose types and shapes are those
-/// of a run; `None` if it is no detector.
+/// Returns the indices of the boxes, classes, scores and count among the outputs of a graph. `forms` are the
+/// types and shapes of the outputs in a run. `None` if the graph is no detector.
 pub(crate) fn outputs(graph: &Subgraph, forms: &[(DataType, Shape)]) -> Option<[usize; 4]> {
     let index = |tensor: &usize| graph.outputs.iter().position(|output| output == tensor);
     graph.operators.iter().rev().find_map(|operator| {
@@ -35,9 +36,9 @@ pub(crate) fn outputs(graph: &Subgraph, forms: &[(DataType, Shape)]) -> Option<[
     })
 }
 
-/// The number of classes of a detector, including the background. It is the last extent of the input
-/// `[1, count, classes]` that directly follows the input `[1, count, 4]` of the last operator that produces an output
-/// of the graph. `None` if there are no such inputs.
+/// Returns the number of classes of a detector, including the background. It is the last extent of the input
+/// `[1, count, classes]` that directly follows the input `[1, count, 4]` of the last operator that produces
+/// an output of the graph. `None` if there are no such inputs.
 pub(crate) fn classes(graph: &Subgraph) -> Option<usize> {
     let is_last = |operator: &&attache::model::Operator| operator.outputs.iter().any(|it| graph.outputs.contains(it));
     let operator = graph.operators.iter().rev().find(is_last)?;
@@ -56,14 +57,14 @@ fn is_detector(forms: [&(DataType, Shape); 4]) -> bool {
     all_floats && classes == [1, most] && scores == [1, most] && count == [1]
 }
 
-/// The detections of at least this score, in the outputs' order; `labels` begin with class 0. Detections with values
-/// that are not finite are skipped.
+/// Returns the detections with a score of at least `threshold`, in the outputs' order. `labels` are the names
+/// of the classes from class 0 on. Detections with values that are not finite are skipped.
 pub(crate) fn detections(
     [boxes, classes, scores, count]: [&[f64]; 4],
     labels: &[String],
     threshold: f64,
 ) -> Vec<Detection> {
-    // A NaN counts as 0.
+    // A number of detections that is NaN counts as 0.
     let valid = count.first().map_or(0, |count| *count as usize);
     let (boxes, _) = boxes.as_chunks::<4>();
     let rows = boxes.iter().zip(classes).zip(scores).take(valid);

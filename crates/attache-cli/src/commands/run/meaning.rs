@@ -1,4 +1,4 @@
-//! The meaning of outputs: the top classes, or detections.
+//! Interprets the outputs of a run as scores of classes or as detections.
 
 use attache::model::Subgraph;
 use attache::{DataType, Model, Shape};
@@ -14,7 +14,7 @@ use crate::io::numbers::{dequantize, largest};
 /// Number of classes to print without `--top`.
 const DEFAULT_TOP: usize = 5;
 
-/// A class among the top ones.
+/// One of the classes with the highest scores.
 #[derive(Debug, PartialEq, Serialize)]
 pub(super) struct Class {
     index: usize,
@@ -22,45 +22,47 @@ pub(super) struct Class {
     score: f64,
 }
 
-/// The meaning of outputs.
+/// What the outputs of a run mean.
 pub(super) enum Meaning {
-    /// Not asked for.
+    /// The outputs were not interpreted.
     Nothing,
-    /// The top classes.
+    /// The classes with the highest scores, highest first.
     Classes(Vec<Class>),
-    /// The detections.
+    /// The detections, in the order of the outputs or, with `--top`, highest score first.
     Detections(Vec<Detection>),
 }
 
-/// What the command line asks for.
+/// The options that determine how outputs are interpreted: labels, `--top` and `--threshold`.
 pub(super) struct Question<'a> {
     pub(super) labels: &'a Labels,
     pub(super) top: Option<usize>,
     pub(super) threshold: Option<f64>,
 }
 
-/// Type, shape and name of an output.
+/// Data type, shape and name of an output.
 pub(super) type OutputForm = (DataType, Shape, String);
 
-/// Which outputs have the answer.
+/// The outputs that contain scores of classes or detections.
 #[derive(Debug, PartialEq)]
 pub(super) enum AnswerOutputs {
-    /// None, and it is not asked for.
+    /// No output is interpreted, because none is suitable or no option requests it.
     Nowhere,
-    /// The output with the scores of classes, and the classes' names if there are any.
+    /// Index of the output with the scores of classes, and the names of the classes, if there are any.
     Scores(usize, Vec<String>),
-    /// The outputs with boxes, classes, scores and count, and the classes' names if there are any.
+    /// Indices of the outputs with boxes, classes, scores and count, and the names of the classes, if there
+    /// are any.
     Detections([usize; 4], Vec<String>),
 }
 
 impl Question<'_> {
-    /// Whether the command line asks for classes or detections.
+    /// Whether an option on the command line requests classes or detections.
     fn is_asked(&self) -> bool {
         self.labels.are_asked_for() || self.top.is_some() || self.threshold.is_some()
     }
 
-    /// Which outputs have the answer; an error if it is asked for and there is none. If the model's own labels do not
-    /// fit, the command warns and continues without them.
+    /// Determines which outputs contain scores or detections. It is an error if the command line requests
+    /// them and no output is suitable. If the model's own labels do not fit, the command warns and continues
+    /// without them.
     pub(super) fn answer_outputs(
         &self,
         console: &Console,
@@ -84,7 +86,8 @@ impl Question<'_> {
         Ok(AnswerOutputs::Detections(indices, self.labels.of_detections().to_vec()))
     }
 
-    /// An error unless there are as many labels as a detector has classes, with or without the background.
+    /// Returns an error unless there are no labels or as many as a detector has classes, with or without the
+    /// background.
     fn check_detector(&self, classes: Option<usize>) -> Result<(), String> {
         let Some(all) = classes else { return Ok(()) };
         let count = self.labels.of_detections().len();
@@ -94,7 +97,8 @@ impl Question<'_> {
         }
     }
 
-    /// The output with scores of classes: the first with one element for each label, else the first vector.
+    /// Finds the output with scores of classes: the first with one element for each label, else the first
+    /// vector.
     fn scores(&self, forms: &[OutputForm]) -> Result<AnswerOutputs, String> {
         if self.labels.is_empty() && !self.is_asked() {
             return Ok(AnswerOutputs::Nowhere);
@@ -133,7 +137,7 @@ impl Question<'_> {
         given.join(", ")
     }
 
-    /// Extracts the answer from the outputs.
+    /// Extracts the classes or detections from the outputs that `found` names.
     pub(super) fn answer(&self, found: AnswerOutputs, outputs: &[Output]) -> Meaning {
         match found {
             AnswerOutputs::Nowhere => Meaning::Nothing,
@@ -151,7 +155,8 @@ impl Question<'_> {
         }
     }
 
-    /// The top classes of an output.
+    /// Returns the classes with the highest scores of an output, dequantized and with at least the score of
+    /// `--threshold`.
     fn classes(&self, output: &Output, names: &[String]) -> Vec<Class> {
         let mut scores = output.values.clone();
         dequantize(&mut scores, output.info.quantization.as_ref());
@@ -162,7 +167,8 @@ impl Question<'_> {
 }
 
 impl Meaning {
-    /// The two lists of the JSON object: the top classes, and the detections.
+    /// Returns the two lists of the JSON object: the top classes, and the detections if the model is a
+    /// detector.
     pub(super) fn lists(&self) -> (&[Class], Option<&Vec<Detection>>) {
         match self {
             Self::Nothing => (&[], None),

@@ -1,12 +1,13 @@
-//! Timestamps around each dispatch through wgpu. Each dispatch is a pass of its own, since not every device supports
-//! timestamps inside a pass.
+//! Timestamps around each dispatch of a timed recording that runs through wgpu. Each dispatch has its own
+//! compute pass, since not every device supports timestamps inside a pass.
 
 use super::{Command, poll};
 use crate::device::{Device, Submission};
 use crate::execute::{Span, no_timestamps};
 use crate::kernel::{GpuError, GpuErrorKind};
 
-/// The query set and the buffers for two timestamps of each dispatch, at its begin and its end.
+/// The query set with two timestamps for each dispatch, at its beginning and its end, and the buffers through
+/// which the host reads them.
 pub(super) struct Clock {
     queries: wgpu::QuerySet,
     count: u32,
@@ -39,7 +40,8 @@ impl Clock {
         Ok(Self { queries, count, resolved, staging: buffer(Usages::MAP_READ | Usages::COPY_DST) })
     }
 
-    /// Encodes the dispatches of a slot's run with their timestamps, and the copy of the timestamps to the host.
+    /// Encodes the dispatches of a run of the slot, each with its timestamps, and the copy of the timestamps
+    /// to the host.
     pub(super) fn encode(&self, encoder: &mut wgpu::CommandEncoder, commands: &[Command], slot: usize) {
         for (command, at) in commands.iter().zip((0..).step_by(2)) {
             let timestamp_writes = Some(wgpu::ComputePassTimestampWrites {
@@ -56,7 +58,8 @@ impl Clock {
         }
     }
 
-    /// Waits with `until` for the end of the last run, and reads its timestamps.
+    /// Waits with `until` for the end of the last run, reads its timestamps, and returns the time of each
+    /// dispatch.
     pub(super) fn read(&self, device: &Device, until: wgpu::PollType) -> Result<Vec<Span>, GpuError> {
         let failed = |error: &dyn std::fmt::Display| {
             GpuError::new(GpuErrorKind::Failed, format!("the timestamps cannot be read: {error}"))

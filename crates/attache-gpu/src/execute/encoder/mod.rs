@@ -1,5 +1,5 @@
-//! The interface through wgpu: each run encodes one pass and makes one submission. Buffers and bind groups are made
-//! once.
+//! The interface through wgpu, which works on every device: each run encodes its commands again and submits
+//! them once. Buffers and bind groups are created once, when the plan is recorded.
 
 mod clock;
 
@@ -14,10 +14,10 @@ use crate::device::{Device, Submission};
 use crate::kernel::{DeviceLimits, GpuError, GpuErrorKind};
 use crate::plan::{BufferRange, Plan, PlanBuffer, WeightSource, padded};
 
-/// The interface through wgpu, for every device.
+/// The interface that runs plans through wgpu, on every device.
 pub(super) struct Encoder(pub(super) Device);
 
-/// A range of a buffer.
+/// A range of a wgpu buffer, in bytes.
 #[derive(Clone, Debug)]
 struct Slice {
     buffer: wgpu::Buffer,
@@ -27,7 +27,7 @@ struct Slice {
 
 pub(super) struct Command {
     pipeline: Arc<wgpu::ComputePipeline>,
-    /// The bind group of each slot.
+    /// For each slot, the bind group of the dispatch.
     bindings: Vec<wgpu::BindGroup>,
     groups: [u32; 3],
 }
@@ -46,18 +46,19 @@ struct Slot {
     inputs: Vec<Slice>,
     outputs: Vec<Slice>,
     staging: wgpu::Buffer,
-    /// A copy of the staging buffer, updated when a run is waited for.
+    /// The bytes of the staging buffer. Updated by the wait for a run whose outputs are read.
     read: Vec<u8>,
     state: State,
 }
 
 /// The state of the last run of a slot.
 enum State {
-    /// There was none, or it ended and its outputs were not copied.
+    /// There was no run yet, or the last run has ended and its outputs were not copied.
     None,
-    /// Submitted, and not waited for; and whether its outputs are copied to the staging buffer.
+    /// The last run was submitted and not waited for. The boolean tells whether its outputs are copied to the
+    /// staging buffer.
     Started(wgpu::SubmissionIndex, bool),
-    /// Ended, and its outputs are on the host.
+    /// The last run has ended, and its outputs were copied to `read` of the slot.
     Read,
 }
 
@@ -65,10 +66,11 @@ struct Encoded {
     device: Device,
     slots: Vec<Slot>,
     commands: Vec<Command>,
-    /// The offset of each output in the staging buffers.
+    /// The offset in bytes of each output in the staging buffers.
     staged: Vec<u64>,
     clock: Option<Clock>,
-    /// The submissions of the last runs, at most [`MAX_PENDING`].
+    /// The latest submissions, the oldest first, at most [`MAX_PENDING`]. Before a further submission, the
+    /// oldest one is waited for.
     pending: VecDeque<wgpu::SubmissionIndex>,
 }
 
@@ -77,7 +79,8 @@ impl Interface for Encoder {
         self.0.limits()
     }
 
-    /// wgpu does not let a dispatch bind a buffer both for reading and for writing.
+    /// Returns true, since wgpu does not let a dispatch bind the same buffer both for reading and for
+    /// writing.
     fn keeps_apart(&self) -> bool {
         true
     }
@@ -167,7 +170,7 @@ impl Builder<'_> {
         Ok((Box::new(encoded), RecordingCost { compile_ms, upload_ms, weights_bytes }))
     }
 
-    /// Allocates the inputs of a slot.
+    /// Allocates a buffer for each input of a slot.
     fn inputs(&self) -> Result<Vec<Slice>, GpuError> {
         use wgpu::BufferUsages as Usages;
         let usage = Usages::STORAGE | Usages::COPY_SRC | Usages::COPY_DST;
@@ -189,7 +192,8 @@ impl Builder<'_> {
         Ok(Slice { buffer: self.buffer(size, usage)?, offset: 0, size })
     }
 
-    /// Uploads the ranges of a block into as few buffers as the device's limit on their size allows.
+    /// Uploads ranges of a block, each given by its offset and size in bytes, into as few buffers as the
+    /// device's limit on buffer sizes allows. Returns the location of each range.
     fn upload(
         &self,
         block: &[u8],
@@ -215,7 +219,7 @@ impl Builder<'_> {
         Ok(slices)
     }
 
-    /// Creates a bind group of slices, each with the number of its binding.
+    /// Creates a bind group of buffer ranges, each paired with its binding number.
     fn bind(&self, pipeline: &wgpu::ComputePipeline, slices: &[(u32, Slice)]) -> wgpu::BindGroup {
         let entries: Vec<wgpu::BindGroupEntry<'_>> = (slices.iter())
             .map(|(binding, slice)| wgpu::BindGroupEntry {
@@ -235,12 +239,14 @@ impl Builder<'_> {
     }
 }
 
-/// A wait for a submission and all earlier ones; without a submission, for all submissions so far.
+/// Returns the argument of `poll` that waits for a submission and all earlier ones, or without a submission
+/// for all submissions so far.
 fn end_of(submission_index: Option<wgpu::SubmissionIndex>) -> wgpu::PollType {
     wgpu::PollType::Wait { submission_index, timeout: None }
 }
 
-/// Waits on a device. If the device is lost during the wait, wgpu panics; that becomes an error.
+/// Polls wgpu's device until `until` is reached. wgpu panics if the device is lost during the wait; the panic
+/// is caught and returned as an error.
 fn poll(device: &Device, until: wgpu::PollType) -> Result<(), GpuError> {
     let waited = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| device.wgpu().poll(until)));
     device.check()?;

@@ -1,8 +1,9 @@
 //! The interface through Vulkan: the commands of a run are recorded once and submitted again for each run.
 //!
-//! A run allocates no device memory, writes no descriptors and validates nothing, unless it is the first one on a
-//! further stream, which is recorded then. The host writes inputs to memory that the shaders read. Outputs are copied
-//! on the device to memory that the host reads. There are barriers only where one dispatch depends on another.
+//! A run allocates no device memory, writes no descriptors and validates nothing, unless it is the first run
+//! on an additional stream, which is recorded at that time. The host writes inputs to memory that the shaders
+//! read. Outputs are copied on the device to memory that the host reads. There are barriers only where one
+//! dispatch depends on another.
 #![allow(unsafe_code)]
 
 mod resources;
@@ -28,21 +29,21 @@ use crate::kernel::{DeviceLimits, GpuError, GpuErrorKind};
 use crate::layout::ALIGNMENT;
 use crate::plan::{BufferRange, Dispatch, Plan, PlanBuffer, WeightSource, padded};
 
-/// Minimum number of bytes of a part of the outputs, unless there is only one part. The parts are copied one after the
-/// other, so that the host can process the first one while the next one is copied.
+/// Minimum number of bytes of a part of a slot's outputs, unless there is only one part. The parts are copied
+/// one after the other, so that the host can process the first one while the next one is copied.
 const PART: usize = 512 << 10;
 
-/// Maximum number of parts.
+/// Maximum number of parts into which a slot's outputs are split.
 const PARTS: usize = 4;
 
-/// Maximum number of bytes of all arenas except the first. A larger network keeps the device busy without concurrent
-/// runs.
+/// Maximum number of bytes of all arenas except the first. With a larger arena, runs do not execute
+/// concurrently; such a network keeps the device busy without that.
 const MAX_ARENAS: usize = 256 << 20;
 
-/// The interface through Vulkan. It requires a device that was opened by this crate.
+/// The interface that runs plans through Vulkan. It requires a Vulkan device that this crate opened.
 pub(super) struct Replay(pub(super) Device);
 
-/// A range of one of the recording's buffers.
+/// A range, in bytes, of one of the recording's buffers, which is given by its index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Slice {
     buffer: usize,
@@ -54,27 +55,28 @@ struct Slice {
 struct Slot {
     inputs: Vec<Slice>,
     outputs: Vec<Slice>,
-    /// The stream of the last run and the number of its submission, which also copies the first part of the outputs.
-    /// The submissions that copy the other parts follow it.
+    /// The stream of the last run and the number of the run's submission, which also copies the first part of
+    /// the outputs. The submissions that copy the other parts follow it.
     last: Option<(usize, usize)>,
-    /// For each stream, the number of the submission of the slot's last run in it. 0 if there was none.
+    /// For each stream, the number of the submission of the slot's last run in that stream; 0 if there was
+    /// none.
     lasts: Vec<usize>,
     /// Number of parts of the outputs that the last run copies.
     submitted: usize,
-    /// The stream and the number of the last submission that copies outputs.
+    /// The stream and the number of the last submission that copies outputs of the slot.
     written: Option<(usize, usize)>,
 }
 
 struct Replayed {
-    /// Declared before the resources that they use, so that they are dropped first: dropping them waits for their
-    /// submissions.
+    /// The streams recorded so far. Declared before `resources`, which they use, so that they are dropped
+    /// first: dropping them waits for their submissions.
     streams: Vec<Stream>,
-    /// Maximum number of streams.
+    /// Maximum number of streams, and so of runs that execute concurrently.
     max_streams: usize,
     resources: ReplayResources,
     command_list: CommandList,
     slots: Vec<Slot>,
-    /// The values that are shared with other recordings.
+    /// The outputs and inputs that are shared with other recordings.
     links: Links,
 }
 
@@ -83,7 +85,7 @@ impl Interface for Replay {
         self.0.limits()
     }
 
-    /// Recorded barriers order the accesses to a buffer.
+    /// Returns false, since recorded barriers order all accesses to a buffer.
     fn keeps_apart(&self) -> bool {
         false
     }
@@ -127,23 +129,29 @@ struct Builder<'a> {
     runs: Runs,
 }
 
-/// Indices of the buffers in the recording's resources. Arenas of further streams follow them.
+/// The index of the first stream's arena among the buffers of the recording. The arenas of further streams
+/// follow after the other buffers.
 const ARENA: usize = 0;
+/// The index of the buffer of weights and parameters.
 const CONSTANTS: usize = 1;
+/// The index of the buffer of all slots' inputs.
 const INPUTS: usize = 2;
+/// The index of the buffer to which all slots' outputs are copied for the host.
 const OUTPUTS: usize = 3;
 
-/// The locations of the plan's buffers and of the parameters of each dispatch.
+/// The locations of the plan's buffers and of each dispatch's parameters in the buffers of the recording.
 struct Map {
     arena_bytes: usize,
     banks: Vec<usize>,
     params: Vec<Slice>,
-    /// The inputs of each slot.
+    /// For each slot, the location of each input.
     inputs: Vec<Vec<Slice>>,
+    /// For each slot, the location of each output in memory that the host reads.
     outputs: Vec<Vec<Slice>>,
 }
 
-/// Consecutive, aligned ranges of these sizes in a buffer for each slot. Also returns the end of the last range.
+/// Places ranges of these sizes, in bytes, at consecutive aligned offsets of a buffer, once for each slot.
+/// Returns the ranges of each slot, and the end of the last range.
 fn in_order(buffer: usize, slots: usize, sizes: &[usize]) -> (Vec<Vec<Slice>>, usize) {
     let mut end = 0;
     let mut slice = |size: &usize| {
@@ -155,7 +163,7 @@ fn in_order(buffer: usize, slots: usize, sizes: &[usize]) -> (Vec<Vec<Slice>>, u
     (slices, end)
 }
 
-/// Splits consecutive outputs into the ranges that are copied together.
+/// Splits the bytes of consecutive outputs into parts that are copied to the host one after the other.
 fn in_parts(outputs: &[Slice]) -> Vec<Range<usize>> {
     let start = outputs.first().map_or(0, |slice| slice.range.start);
     let end = outputs.last().map_or(start, |slice| slice.range.end);
@@ -213,7 +221,7 @@ impl Builder<'_> {
         })
     }
 
-    /// Creates a query pool with two timestamps for each dispatch.
+    /// Creates a query pool with two timestamps for each dispatch. Fails if the device has no timestamps.
     fn query_pool(&mut self) -> Result<(), GpuError> {
         self.vulkan.ticks.ok_or_else(no_timestamps)?;
         let stamps = 2 * self.plan.dispatches.len() as u32;
@@ -226,7 +234,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Allocates all buffers and uploads the constants. Returns the locations and the number of bytes of constants.
+    /// Allocates all buffers and uploads the weights and parameters. Returns the locations, and the number of
+    /// bytes of the weights.
     fn allocate(&mut self) -> Result<(Map, usize), GpuError> {
         let plan = self.plan;
         let mut end = 0;
@@ -264,7 +273,7 @@ impl Builder<'_> {
         Slice { buffer, range: start..start + padded(range.size) }
     }
 
-    /// The bindings of each dispatch in a slot's runs. The parameters come first.
+    /// Returns the ranges that each dispatch binds in a slot's runs. The parameters come first.
     fn bound(&self, map: &Map, slot: usize) -> Vec<Vec<Slice>> {
         let dispatches = self.plan.dispatches.iter().zip(&map.params);
         let bound = |(dispatch, params): (&Dispatch, &Slice)| {
@@ -276,8 +285,8 @@ impl Builder<'_> {
 }
 
 impl Replayed {
-    /// The stream for the next run: an idle one, otherwise a new one, otherwise the one with the fewest pending
-    /// submissions.
+    /// Returns the index of the stream for the next run: an idle stream if there is one, otherwise a new one
+    /// if there may be another, otherwise the one with the fewest pending submissions.
     fn stream(&mut self) -> Result<usize, GpuError> {
         for (index, stream) in self.streams.iter().enumerate() {
             if stream.submissions.is_idle()? {

@@ -1,4 +1,5 @@
-//! The resources of a replayed recording (memory, command buffers, descriptors), and one-time copies.
+//! The resources of a replayed recording: memory, command buffers, descriptors and queries. Also copies that
+//! are executed once, for uploads and downloads.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
@@ -14,17 +15,18 @@ use crate::kernel::{GpuError, GpuErrorKind};
 /// The resources of a recording, which are freed with it.
 pub(super) struct ReplayResources {
     pub(super) device: Device,
-    /// The pipelines of the dispatches.
+    /// The pipeline of each dispatch.
     pub(super) pipelines: Vec<Arc<Pipeline>>,
     pub(super) buffers: Vec<Buffer>,
     pub(super) descriptors: Vec<vk::DescriptorPool>,
     commands: vk::CommandPool,
-    /// Two timestamps for each dispatch if the recording is timed, before and after it.
+    /// The query pool of a timed recording, with two timestamps for each dispatch, before and after it; null
+    /// if the recording is not timed.
     pub(super) queries: vk::QueryPool,
 }
 
 impl ReplayResources {
-    /// No resources yet, on a device that has Vulkan objects.
+    /// Creates an empty set of resources on a device that has Vulkan objects.
     pub(super) fn new(device: &Device) -> Self {
         Self {
             device: device.clone(),
@@ -40,7 +42,8 @@ impl ReplayResources {
         self.device.vulkan().expect("recordings are made where it is")
     }
 
-    /// Adds a buffer. Fails if it is larger than the device allows.
+    /// Allocates a buffer of this many bytes and adds it to `buffers`. Fails if the buffer is larger than the
+    /// device allows.
     pub(super) fn add(&mut self, bytes: usize, purpose: Use) -> Result<(), GpuError> {
         let limit = self.device.wgpu().limits().max_buffer_size;
         if bytes as u64 > limit {
@@ -52,7 +55,8 @@ impl ReplayResources {
         Ok(())
     }
 
-    /// Uploads parts to their offsets in a buffer. The parts are sorted by offset.
+    /// Uploads parts, each given by its offset and its bytes, to the buffer with the index `buffer`, and
+    /// waits for the copy. The parts are sorted by offset.
     pub(super) fn upload(&mut self, parts: &[(usize, &[u8])], buffer: usize) -> Result<(), GpuError> {
         let size = parts.last().map_or(0, |(start, bytes)| start + bytes.len());
         let mut staging = self.vulkan().buffer(size, Use::Write)?;
@@ -67,7 +71,8 @@ impl ReplayResources {
         copied
     }
 
-    /// Copies a range of a buffer to the host, after all submitted work has ended.
+    /// Copies a range of a buffer to the host through the first queue, and waits for the copy and for
+    /// everything that was submitted to that queue before.
     pub(super) fn download(&mut self, Slice { buffer, range }: &Slice, bytes: &mut [u8]) -> Result<(), GpuError> {
         let size = range.len().min(bytes.len());
         let staging = self.vulkan().buffer(range.len(), Use::Read)?;
@@ -82,7 +87,8 @@ impl ReplayResources {
         copied
     }
 
-    /// Copies this many bytes, or 4 if there are fewer, between buffers at the given offsets, and waits for the copy.
+    /// Copies this many bytes, at least 4, from a buffer and offset to another buffer and offset, and waits
+    /// for the copy.
     fn copy_once(&mut self, from: (vk::Buffer, usize), to: (vk::Buffer, usize), bytes: usize) -> Result<(), GpuError> {
         let commands = self.command_buffer()?;
         let region = vk::BufferCopy { src_offset: from.1 as u64, dst_offset: to.1 as u64, size: bytes.max(4) as u64 };
@@ -97,7 +103,7 @@ impl ReplayResources {
         copied
     }
 
-    /// Allocates a command buffer and begins recording it.
+    /// Allocates a command buffer and begins recording to it.
     pub(super) fn command_buffer(&mut self) -> Result<vk::CommandBuffer, GpuError> {
         if self.commands == vk::CommandPool::null() {
             let info = vk::CommandPoolCreateInfo::default().queue_family_index(self.vulkan().family);
@@ -126,7 +132,7 @@ impl ReplayResources {
         unsafe { self.vulkan().raw.end_command_buffer(commands) }.map_err(failed("recording"))
     }
 
-    /// Records a memory barrier from the stages and accesses `before` to those `after`.
+    /// Records a memory barrier from the stages and accesses `before` the barrier to those `after` it.
     pub(super) fn barrier(
         &self,
         commands: vk::CommandBuffer,
@@ -139,7 +145,8 @@ impl ReplayResources {
         unsafe { self.vulkan().raw.cmd_pipeline_barrier(commands, before.0, after.0, none, &[memory], &[], &[]) };
     }
 
-    /// Records the copy of a value from one slice to another, restricted to this range of the destination buffer.
+    /// Records the copy of a value between slices. Only the bytes whose destination is in `range`, a range of
+    /// the destination buffer, are copied.
     pub(super) fn copy(&self, commands: vk::CommandBuffer, from: &Slice, to: &Slice, range: &Range<usize>) {
         let start = range.start.max(to.range.start);
         let end = range.end.min(to.range.end).min(to.range.start + from.range.len());

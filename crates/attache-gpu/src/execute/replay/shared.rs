@@ -1,5 +1,5 @@
-//! Values that one recording passes to others in shared device memory, without a transfer to the host. Recordings that
-//! share values submit to the same queue in the order of their runs.
+//! Outputs that one recording passes to others as inputs, through shared device memory instead of the host.
+//! Recordings that share values submit to the same queue in the order of their runs.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use crate::device::Device;
 use crate::device::vulkan::{Buffer, Use};
 use crate::kernel::GpuError;
 
-/// Device memory of one value.
+/// Shared device memory of one value: an output of one recording that is an input of others.
 pub(super) struct Shared {
     device: Device,
-    /// `Some` until this is dropped.
+    /// The buffer, which is `Some` until `Shared` is dropped.
     buffer: Option<Buffer>,
     bytes: usize,
 }
@@ -38,20 +38,22 @@ impl Drop for Shared {
     }
 }
 
-/// The values that a recording takes from others before each run, and those that it leaves for others after each run.
+/// The inputs that a recording copies from shared memory before each run, and the outputs that it copies to
+/// shared memory after each run.
 #[derive(Default)]
 pub(super) struct Links {
     taken: Vec<(Arc<Shared>, Slice)>,
-    /// The number of each output with its slice and the shared memory.
+    /// For each shared output, its index, its location in the recording, and the shared memory.
     left: Vec<(usize, Slice, Arc<Shared>)>,
     before: Option<vk::CommandBuffer>,
     after: Option<vk::CommandBuffer>,
-    /// Whether the commands are up to date with the values taken and left.
+    /// Whether `before` and `after` contain the copies of all values in `taken` and `left`.
     is_recorded: bool,
 }
 
 impl Links {
-    /// Shared memory to which the output at this slice is copied after each run from now on.
+    /// Copies the output at this slice to shared memory after each run from now on, and returns the shared
+    /// memory.
     pub(super) fn leave(
         &mut self,
         resources: &ReplayResources,
@@ -69,8 +71,8 @@ impl Links {
         Ok(shared)
     }
 
-    /// Copies shared memory to the input at this slice before each run from now on. Returns `false` without doing so if
-    /// the memory belongs to another device or has another size.
+    /// Copies shared memory to the input at this slice before each run from now on, and returns true. Returns
+    /// false and changes nothing if the memory belongs to another device or has another size.
     pub(super) fn take(&mut self, resources: &ReplayResources, shared: &Arc<Shared>, to: &Slice) -> bool {
         let own = shared.device.vulkan().map(|vulkan| vulkan.raw.handle()) == Some(resources.vulkan().raw.handle());
         if !own || shared.bytes != to.range.len() {
@@ -82,7 +84,8 @@ impl Links {
         true
     }
 
-    /// The command buffers to submit before and after those of a run.
+    /// Returns the command buffers to submit before and after those of a run; `None` where there is nothing
+    /// to copy. Records them if values were added.
     pub(super) fn commands(
         &mut self,
         resources: &mut ReplayResources,
@@ -103,11 +106,11 @@ impl Links {
     }
 }
 
-/// The source buffer and offset, the destination buffer and offset, and the number of bytes.
+/// A copy: the source buffer and offset, the destination buffer and offset, and the number of bytes.
 type Copy = ((vk::Buffer, u64), (vk::Buffer, u64), usize);
 
-/// Records copies between barriers: after all earlier commands and before all later ones. `None` if there are no
-/// copies.
+/// Records copies into a new command buffer, with a barrier that waits for all earlier commands, and a
+/// barrier for which all later commands wait. `None` if there are no copies.
 fn record(resources: &mut ReplayResources, copies: &[Copy]) -> Result<Option<vk::CommandBuffer>, GpuError> {
     use vk::{AccessFlags as Access, PipelineStageFlags as Stage};
     if copies.is_empty() {

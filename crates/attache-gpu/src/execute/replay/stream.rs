@@ -1,5 +1,6 @@
-//! Streams of replay. The runs of one stream execute in order. Different streams execute concurrently,
-//! each with its own arena, on the queue of its number.
+//! Streams of a replayed recording, each with its own command buffers, arena and submissions. The runs of one
+//! stream execute in order. Runs of different streams may execute concurrently. Stream `n` submits to queue
+//! `n`, modulo the number of queues.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
@@ -12,57 +13,60 @@ use super::submissions::Submissions;
 use crate::device::vulkan::{Layout, failed};
 use crate::kernel::GpuError;
 
-/// The commands of a run, expressed with the first stream's arena.
+/// The commands of a run, from which each stream records its command buffers. Arena locations are given in
+/// the first stream's arena.
 pub(super) struct CommandList {
     pub(super) dispatches: Vec<ListedDispatch>,
     pub(super) slots: Vec<Bindings>,
-    /// For each slot, the ranges of the outputs that are copied together. The first part is submitted with the run
-    /// itself.
+    /// For each slot, the parts of the outputs, as byte ranges of the buffer that the host reads. The copy of
+    /// the first part is submitted with the run itself, the copies of the others after it.
     pub(super) parts: Vec<Vec<Range<usize>>>,
-    /// The index of the first stream's arena among the buffers.
+    /// The index of the first stream's arena among the recording's buffers.
     pub(super) arena: usize,
-    /// The size of an arena.
+    /// The size of each stream's arena in bytes.
     pub(super) arena_bytes: usize,
     /// Whether timestamps are written before and after each dispatch.
     pub(super) timed: bool,
 }
 
-/// A dispatch, the same for the runs of all slots.
+/// The part of a dispatch that is the same for the runs of all slots.
 pub(super) struct ListedDispatch {
     pub(super) pipeline: vk::Pipeline,
     pub(super) layout: Layout,
     pub(super) groups: [u32; 3],
-    /// Whether the dispatch has to wait for earlier ones.
+    /// Whether a barrier before the dispatch makes it wait for earlier dispatches.
     pub(super) needs_barrier: bool,
 }
 
-/// The bindings for the runs of one slot.
+/// The buffer ranges that the runs of one slot use.
 pub(super) struct Bindings {
-    /// For each dispatch, its bindings. The parameters come first.
+    /// For each dispatch, the ranges that it binds. The parameters come first.
     pub(super) dispatches: Vec<Vec<Slice>>,
-    /// For each output, its location on the device and its location in memory that the host reads.
+    /// For each output, its location on the device, and the location in memory that the host reads to which
+    /// it is copied.
     pub(super) outputs: Vec<[Slice; 2]>,
 }
 
-/// The recorded commands of one stream.
+/// The recorded commands of one stream, and its submissions.
 pub(super) struct Stream {
     pub(super) submissions: Submissions,
-    /// The commands of each slot.
+    /// The recorded commands of each slot.
     pub(super) slots: Vec<Recorded>,
-    /// The number of barriers between dispatches.
+    /// The number of barriers between the dispatches of a run.
     pub(super) barriers: usize,
 }
 
-/// The commands of the runs of one slot.
+/// The command buffers that the runs of one slot submit.
 pub(super) struct Recorded {
-    /// All dispatches.
+    /// The command buffer with all dispatches of a run.
     pub(super) commands: vk::CommandBuffer,
-    /// For each part of the outputs, the copy to memory that the host reads.
+    /// For each part of the outputs, the command buffer that copies it to memory that the host reads.
     pub(super) copies: Vec<vk::CommandBuffer>,
 }
 
 impl CommandList {
-    /// Records a stream for the queue with this number and the arena with this buffer index.
+    /// Records a stream that submits to the queue with the index `queue` and whose arena is the buffer with
+    /// the index `arena`.
     pub(super) fn record(
         &self,
         resources: &mut ReplayResources,
@@ -82,7 +86,8 @@ impl CommandList {
 }
 
 impl CommandList {
-    /// Records the copies of a slot's outputs again, for the arena with this buffer index.
+    /// Records the command buffers that copy a slot's outputs again, for a stream whose arena is the buffer
+    /// with the index `arena`.
     pub(super) fn copies(
         &self,
         resources: &mut ReplayResources,
@@ -100,7 +105,7 @@ struct Recorder<'a> {
 }
 
 impl Recorder<'_> {
-    /// The slice with the first stream's arena replaced by this stream's.
+    /// Returns the slice with the first stream's arena replaced by the arena of the stream that is recorded.
     fn own(&self, slice: &Slice) -> Slice {
         let buffer = if slice.buffer == self.command_list.arena { self.arena } else { slice.buffer };
         Slice { buffer, range: slice.range.clone() }
@@ -114,7 +119,7 @@ impl Recorder<'_> {
         }
     }
 
-    /// Allocates and writes a descriptor set for each dispatch of each slot.
+    /// Allocates and writes a descriptor set for each dispatch of each slot. Returns the sets of each slot.
     fn descriptor_sets(&mut self) -> Result<Vec<Vec<vk::DescriptorSet>>, GpuError> {
         let bound: Vec<&Vec<Slice>> = self.command_list.slots.iter().flat_map(|slot| &slot.dispatches).collect();
         let (sets, buffers) = (bound.len() as u32, bound.iter().map(|slices| slices.len() as u32 - 1).sum::<u32>());
@@ -187,7 +192,8 @@ impl Recorder<'_> {
         barriers
     }
 
-    /// In a timed recording, writes a timestamp once all earlier dispatches have ended.
+    /// Records, if the recording is timed, the write of the timestamp with the index `stamp`, which happens
+    /// once all earlier dispatches have ended.
     fn stamp(&self, commands: vk::CommandBuffer, stamp: usize) {
         if self.command_list.timed {
             let (stage, queries) = (vk::PipelineStageFlags::COMPUTE_SHADER, self.resources.queries);
@@ -196,7 +202,8 @@ impl Recorder<'_> {
         }
     }
 
-    /// Records the copies of a slot's outputs to memory that the host reads.
+    /// Records one command buffer for each part of a slot's outputs, which copies the part to memory that the
+    /// host reads.
     fn copies(&mut self, slot: usize) -> Result<Vec<vk::CommandBuffer>, GpuError> {
         use vk::{AccessFlags as Access, PipelineStageFlags as Stage};
         let mut all = Vec::new();

@@ -1,4 +1,5 @@
-//! The submissions of a stream to its queue, in order, each with a fence that is signalled when it has ended.
+//! The submissions of a stream to its queue, in order. Each has a fence that is signalled when the submission
+//! has ended.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -11,21 +12,21 @@ use crate::device::vulkan::{Vulkan, failed};
 use crate::execute::MAX_PENDING;
 use crate::kernel::GpuError;
 
-/// How long a wait polls before and after the expected end. Waking up from a sleep takes about as long as the run of a
-/// small network.
+/// How long a wait polls before and after the expected end of a submission. Polling avoids the delay of
+/// waking up from a sleep, which is about as long as the run of a small network.
 const SPIN: Duration = Duration::from_micros(500);
 
-/// Submissions of one stream. They are numbered from 1 and end in order.
+/// The submissions of one stream. They are numbered from 1 and end in order.
 pub(super) struct Submissions {
     device: Device,
-    /// The number of the queue.
+    /// The index of the queue, modulo the number of queues.
     queue: usize,
-    /// The fences of the submissions that are not known to have ended, in order.
+    /// The fences of the submissions that are not known to have ended, the oldest first.
     fences: VecDeque<vk::Fence>,
     /// The number of submissions that are known to have ended.
     ended: usize,
-    /// The expected duration of the next wait: that of the last one, or 7/8 of it if the submission ended during the
-    /// sleep.
+    /// The expected duration of the next wait: that of the last one, or 7/8 of that duration if the last
+    /// submission ended while the wait slept.
     usual: Duration,
 }
 
@@ -39,12 +40,12 @@ impl Submissions {
         self.device.vulkan().expect("recordings are made where it is")
     }
 
-    /// The fence of a submission that is not known to have ended.
+    /// Returns the fence of a submission that is not known to have ended.
     fn fence(&self, number: usize) -> vk::Fence {
         self.fences[number - self.ended - 1]
     }
 
-    /// The number of the last submission.
+    /// Returns the number of the last submission; 0 if there was none.
     fn started(&self) -> usize {
         self.ended + self.fences.len()
     }
@@ -71,7 +72,7 @@ impl Submissions {
         Ok(self.started())
     }
 
-    /// The number of submissions that are not known to have ended.
+    /// Returns how many submissions are not known to have ended.
     pub(super) fn pending(&self) -> usize {
         self.fences.len()
     }
@@ -86,12 +87,14 @@ impl Submissions {
         self.device.noted(is_over.map_err(failed("a run")))
     }
 
-    /// Whether a submission is known to have ended because it was waited for.
+    /// Whether a submission is known to have ended because [`Submissions::wait`] waited for it or for a later
+    /// one.
     pub(super) fn has_ended(&self, number: usize) -> bool {
         (1..=self.ended).contains(&number)
     }
 
-    /// Waits until a submission has ended. Sleeps at first, and polls around the time at which the last wait ended.
+    /// Waits until a submission has ended. Sleeps at first, and polls around the expected end, which is
+    /// estimated from the duration of the last wait.
     pub(super) fn wait(&mut self, number: usize) -> Result<(), GpuError> {
         if number <= self.ended {
             return Ok(());
@@ -116,7 +119,8 @@ impl Submissions {
         self.wait(self.started())
     }
 
-    /// Sleeps for this time, or until a submission has ended. Returns whether it has ended.
+    /// Sleeps for this time, or until a submission has ended. Returns whether the submission ended during the
+    /// sleep.
     fn sleep(&self, number: usize, time: Duration) -> Result<bool, GpuError> {
         if time.is_zero() {
             return Ok(false);
@@ -130,7 +134,7 @@ impl Submissions {
         }
     }
 
-    /// Waits like [`Submissions::wait`], but without updating the state: polls at first, then sleeps.
+    /// Waits until a submission has ended, without recording that it has. Polls at first, then sleeps.
     pub(super) fn look(&self, number: usize) -> Result<(), GpuError> {
         if number <= self.ended {
             return Ok(());

@@ -1,5 +1,5 @@
-//! Plans a program: fuses it to kernels, generates their shaders, and assigns memory. Keeps what it decided, for
-//! reports and for the cost of dispatches.
+//! Plans a program: fuses it to kernels, generates their shaders, and assigns memory. The report keeps these
+//! intermediate results, from which the plan and the costs of dispatches are derived.
 
 mod pack;
 mod validate;
@@ -24,7 +24,7 @@ use crate::layout::{ArenaOverhead, Layout, LayoutConstraints, Location};
 use crate::variants::write;
 use crate::wgsl::{Binding, Shader};
 
-/// A dispatch with the kernel that it belongs to.
+/// A dispatch of a planned program, and the kernel that it belongs to.
 #[derive(Clone, Debug)]
 pub struct PlannedDispatch {
     /// The shader and its bindings.
@@ -33,28 +33,28 @@ pub struct PlannedDispatch {
     pub kernel: usize,
 }
 
-/// A planned program. [`PlanReport::plan`] returns the part that a device runs.
+/// A planned program with all results of planning. [`PlanReport::plan`] returns the part that a device runs.
 #[derive(Clone, Debug)]
 pub struct PlanReport {
-    /// The program.
+    /// The program, including the values and steps that planning added.
     pub program: Program,
     /// The precision of storage and arithmetic.
     pub precision: Precision,
     /// The storage format of each value.
     pub storages: StorageFormats,
-    /// Its kernels.
+    /// The kernels to which the program was fused.
     pub kernels: Vec<Kernel>,
-    /// The dispatches, in order.
+    /// The dispatches, in the order in which they execute.
     pub dispatches: Vec<PlannedDispatch>,
     /// The memory location of each value.
     pub layout: Layout,
-    /// Variants that apply to some kernel for which another variant was chosen.
+    /// The names of the variants that apply to some kernel for which another variant was chosen.
     pub alternatives: BTreeSet<&'static str>,
 }
 
 impl PlanReport {
-    /// Plans a program for a device of these limits. With `apart`, no dispatch reads the buffer that it writes, as an
-    /// interface may require (`Interface::keeps_apart`).
+    /// Plans a program for a device of these limits. `apart` tells whether no dispatch may read the buffer
+    /// that it writes, as an interface may require (`Interface::keeps_apart`).
     ///
     /// # Errors
     ///
@@ -94,7 +94,7 @@ impl PlanReport {
         Ok(report)
     }
 
-    /// The part that a device runs, as plain data.
+    /// Returns the plan: the part that a device runs, as plain data.
     ///
     /// # Errors
     ///
@@ -131,7 +131,7 @@ impl PlanReport {
         Ok(Plan { shaders: shaders.sources, dispatches, inputs, outputs, banks: self.layout.banks.clone(), weights })
     }
 
-    /// The memory range of a value.
+    /// Returns the memory range of a value. `weights` are the weights of the plan.
     fn range(&self, id: ValueId, weights: &[Weight]) -> Result<BufferRange, GpuError> {
         let size = self.bytes(id);
         match self.layout.locations[id.index()] {
@@ -142,17 +142,17 @@ impl PlanReport {
         }
     }
 
-    /// Bytes of a value on the device.
+    /// Returns the size of a value on the device in bytes, without padding.
     pub fn bytes(&self, id: ValueId) -> usize {
         self.storages.bytes(&self.program, id)
     }
 
-    /// Bytes of all banks of intermediate values.
+    /// Returns the total size of all banks of intermediate values in bytes.
     pub fn arena_bytes(&self) -> usize {
         self.layout.banks.iter().sum()
     }
 
-    /// Bytes of host memory for constants, including packed weights.
+    /// Returns the bytes of host memory that the constants occupy, including packed weights.
     pub fn host_constant_bytes(&self) -> usize {
         let constants = self.program.values.iter().map(|value| match &value.source {
             Source::Constant(constant) => constant.bytes.len(),
@@ -184,12 +184,13 @@ impl PlanReport {
         }
     }
 
-    /// The variants that generated the dispatches.
+    /// Returns the names of the variants that generated the dispatches.
     pub fn variants(&self) -> BTreeSet<&'static str> {
         self.dispatches.iter().map(|dispatch| dispatch.shader.variant).collect()
     }
 
-    /// For each origin whose steps were fused with those of others, the other origins of the same kernel.
+    /// Returns, for each kernel that implements steps of several origins ([`attache_gpu_ir::Step::origin`]),
+    /// each of these origins paired with the other origins of the kernel.
     pub fn merged(&self) -> Vec<(usize, Vec<usize>)> {
         let mut merged = Vec::new();
         for kernel in self.kernels.iter().filter(|kernel| kernel.origins.len() > 1) {
@@ -202,7 +203,7 @@ impl PlanReport {
     }
 }
 
-/// Sources of shaders, without duplicates.
+/// The sources of a plan's shaders, without duplicates.
 #[derive(Default)]
 struct Shaders<'a> {
     sources: Vec<String>,
@@ -219,7 +220,8 @@ impl<'a> Shaders<'a> {
     }
 }
 
-/// Sets the final storage formats of the values that shaders write.
+/// Sets the storage formats of the values that `shaders` write to the formats in which they write them, which
+/// are final.
 fn settle(shaders: &[Shader], storages: &mut StorageFormats) {
     for binding in shaders.iter().flat_map(|shader| &shader.bindings) {
         if let Binding::Write(id, storage) = binding {
@@ -228,8 +230,9 @@ fn settle(shaders: &[Shader], storages: &mut StorageFormats) {
     }
 }
 
-/// Adds a kernel for each output whose elements fit bytes but are stored as 32-bit integers. The kernel converts the
-/// output to bytes, since outputs are copied to the host, and its result replaces the output.
+/// Adds to the program a step for each output whose elements fit 8 bits but are stored as 32-bit integers,
+/// and returns the kernels of these steps. The step converts the output to bytes, since outputs are copied to
+/// the host, and the converted value replaces the output. `planned` are the other kernels.
 fn narrow_outputs(program: &mut Program, storages: &mut StorageFormats, planned: &[Kernel]) -> Vec<Kernel> {
     let mut kernels: Vec<Kernel> = Vec::new();
     for output in 0..program.outputs.len() {
@@ -282,8 +285,8 @@ fn settle_reshapes(program: &mut Program) {
     }
 }
 
-/// The constants that shaders read unpacked, and those that are outputs, without duplicates. Each is identified by the
-/// root of its memory.
+/// Returns the constants that shaders read as they are, without packing, and those that are outputs, without
+/// duplicates. A constant that is read through reshapes is represented by the constant itself.
 fn constants(program: &Program, dispatches: &[PlannedDispatch]) -> Vec<ValueId> {
     let roots = roots(program);
     let read = dispatches.iter().flat_map(|dispatch| &dispatch.shader.bindings).filter_map(|binding| match binding {

@@ -1,4 +1,5 @@
-//! Packs the weights of a planned program: constants and packed weights, in the format of the device.
+//! Packs the weights of a planned program, its constants and packed weights, into one block of bytes in the
+//! device's format.
 
 use std::borrow::Cow;
 
@@ -10,8 +11,8 @@ use crate::layout::ALIGNMENT;
 use crate::plan::weights::{Weight, WeightSource, padded};
 use crate::wgsl::Binding;
 
-/// The pieces of the block: constants that shaders read unpacked, in the order of the layout, then packed weights, in
-/// the order of the dispatches.
+/// Returns the name, offset and size of each weight in the block: first the constants that shaders read as
+/// they are, in the order of the layout, then the packed weights, in the order of the dispatches.
 pub(super) fn weights(report: &PlanReport) -> Vec<Weight> {
     let mut weights: Vec<Weight> = Vec::new();
     let mut add = |name: String, size: usize| {
@@ -40,12 +41,13 @@ pub(super) fn weights(report: &PlanReport) -> Vec<Weight> {
 }
 
 impl WeightSource for PlanReport {
-    /// Packs the weights. Must not be called after the report's constants were released.
+    /// Packs the weights into a block. Must not be called after the report's constants were released.
     fn block(&self) -> Result<Cow<'_, [u8]>, GpuError> {
         let weights = weights(self);
         let mut block = Vec::with_capacity(weights.last().map_or(0, |weight| weight.offset + padded(weight.size)));
         let mut pieces = weights.iter();
-        // The block is padded to the offset of a piece before it is written, and to the piece's padded size afterwards.
+        // The block is padded to the offset of a weight before the weight is written, and to its padded size
+        // afterwards.
         let mut start = |block: &mut Vec<u8>| {
             let offset = pieces.next().map_or(block.len(), |weight| weight.offset);
             block.resize(offset, 0);
@@ -77,7 +79,7 @@ impl WeightSource for PlanReport {
 }
 
 impl PlanReport {
-    /// Appends a constant's bytes in the format of the device.
+    /// Appends the elements of a constant to the block, in the constant's storage format.
     fn store_constant(&self, id: ValueId, block: &mut Vec<u8>) -> Result<(), GpuError> {
         let (value, storage) = (self.program.value(id), self.storages.of(id));
         let unreadable = || GpuError::new(GpuErrorKind::Unsupported, "a constant has no elements of its type");
@@ -97,7 +99,7 @@ impl PlanReport {
     }
 }
 
-/// Appends floats in the format of the device.
+/// Appends floats to the block in a storage format. With a format of integers they are stored as f32.
 fn store(storage: StorageFormat, floats: &[f32], block: &mut Vec<u8>) {
     match storage {
         StorageFormat::F32 | StorageFormat::I32 | StorageFormat::Bytes(_) => {

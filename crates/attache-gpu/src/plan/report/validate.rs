@@ -1,4 +1,4 @@
-//! Invariants of a planned program.
+//! Checks of the invariants of a planned program.
 
 use attache_gpu_ir::ValueId;
 
@@ -7,8 +7,8 @@ use crate::kernel::{GpuError, broken, validate};
 use crate::layout::Location;
 use crate::wgsl::Binding;
 
-/// Checks the kernels again, including those that planning added. Checks that every value that a dispatch binds, and
-/// every output, has memory.
+/// Checks the kernels again, since planning may have added some. Checks that every value that a dispatch
+/// binds, and every output, has memory.
 pub(super) fn validate_report(plan: &PlanReport) -> Result<(), GpuError> {
     validate(&plan.program, &plan.kernels, "planning")?;
     let is_unallocated = |id: ValueId| plan.layout.locations[id.index()] == Location::Unallocated;

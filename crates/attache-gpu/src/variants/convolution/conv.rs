@@ -1,5 +1,6 @@
-//! Convolution in the general form: one invocation per result, with filter and data as the program stores them. It is
-//! the fallback if no faster variant applies, and the reference that the others are tested against.
+//! Variant `conv`: convolution of any kind, with one invocation per output element and with filter and data
+//! as the program stores them. It is the fallback if no faster variant applies, and the reference that the
+//! other variants are tested against.
 
 use attache_gpu_ir::{ConvolutionGeometry, Primitive, Scalar};
 
@@ -17,8 +18,9 @@ pub(in crate::variants) const VARIANT: Variant = Variant {
     write,
 };
 
-/// WGSL of the function `source(o, tap, axis…)`: the input coordinate that output coordinate `o` reads for a tap of the
-/// window, or -1 if there is none. `source_y` and `source_x` call it with the parameters of the two axes.
+/// Adds the WGSL function `source(o, tap, …)`, which returns the input coordinate along one axis that output
+/// coordinate `o` reads for a tap of the window, or -1 if that is outside the image. Also adds `source_y` and
+/// `source_x`, which call it with stride, dilation and padding of the vertical and the horizontal axis.
 pub(super) fn source(writer: &mut Writer<'_>, convolution: &ConvolutionGeometry) {
     let [sy, sx] = convolution.strides.map(|stride| writer.param(stride));
     let [dy, dx] = convolution.dilations.map(|dilation| writer.param(dilation));

@@ -1,6 +1,7 @@
-//! Convolution of floats with one group and a constant filter as a blocked matrix product. A work group computes a
-//! block of output pixels × output channels and stages data and filter in its memory, so that each loaded element
-//! serves the whole block. A depthwise prologue is computed while the block is loaded.
+//! Variant `conv_blocked`: convolution of floats with one group and a constant filter, as a blocked matrix
+//! product. A work group computes a block of output pixels × output channels and stages data and filter in
+//! work-group memory, so that each loaded element is used for the whole block. A depthwise convolution or
+//! mean that is fused as a prologue is computed while the data is loaded.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ pub(super) fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     is_float && is_dense && has_elements && kernel.inputs[1..].iter().all(constant) && fits(context, kernel)
 }
 
-/// Whether the dispatch and the buffer that [`pack`] returns fit the device's limits.
+/// Whether the work groups and the buffer that [`pack`] returns fit the device's limits.
 pub(super) fn fits(context: &Context<'_>, kernel: &Kernel) -> bool {
     let (data, filter) = (context.program.shape(kernel.inputs[0]), context.program.shape(kernel.inputs[1]));
     let rows = 1 + filter[1] * filter[2] * data[3].next_multiple_of(4);
@@ -36,8 +37,9 @@ pub(super) fn fits(context: &Context<'_>, kernel: &Kernel) -> bool {
     bytes <= context.limits.max_binding_bytes && filter[0] <= MAX_OUTPUTS
 }
 
-/// On software devices barriers cost more than staging saves. In a transposed convolution with strides most taps of the
-/// window hit no input element, but this variant multiplies them anyway.
+/// Returns 2; 50 on software devices, where barriers cost more than staging saves; or 30 for a large
+/// transposed convolution with strides, where most taps of the window hit no input element but this variant
+/// multiplies them anyway.
 fn priority(context: &Context<'_>, kernel: &Kernel) -> u32 {
     let Primitive::Convolution(convolution) = &kernel.primitive else { unreachable!("applies") };
     let misses = convolution.transposed && convolution.strides != [1, 1];
@@ -49,38 +51,44 @@ fn priority(context: &Context<'_>, kernel: &Kernel) -> u32 {
     }
 }
 
-/// Output pixels above which a device is busy without split-K.
+/// Number of output pixels above which a strided transposed convolution keeps the device busy without
+/// split-K, so that other variants are preferred.
 const MANY_POSITIONS: usize = 16384;
 
-/// How a block is distributed over a work group.
+/// How a block of results is distributed over the invocations of a work group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Tiling {
-    /// Output pixels, and vec4s of output channels, of the block.
+    /// Number of output pixels of the block.
     rows: usize,
+    /// Number of vec4s of output channels of the block.
     columns: usize,
-    /// Output pixels per invocation, which computes one vec4 of output channels for each.
+    /// Number of output pixels per invocation, which computes one vec4 of output channels for each.
     each: usize,
-    /// The split-K factor: invocations that jointly compute one result.
+    /// The split-K factor: the number of invocations that jointly compute one result, each over its part of
+    /// K.
     split: usize,
-    /// Vec4s along K that each split-K part processes between two barriers.
+    /// Number of vec4s along K that each split-K part processes between two barriers.
     step: usize,
 }
 
-/// Work groups from which on a large device is busy.
+/// Number of work groups that keeps a large device busy.
 const ENOUGH_GROUPS: usize = 96;
 
 /// Maximum number of invocations of a work group.
 const MAX_INVOCATIONS: usize = 256;
 
-/// Block shapes, tried in order: the first that yields enough work groups is used, else the last.
+/// Block shapes `[output pixels, vec4s of output channels]` without a prologue, tried in order: the first
+/// that yields [`ENOUGH_GROUPS`] work groups and is not much wider than the output is used, else the last.
 const BLOCKS: [[usize; 2]; 5] = [[32, 16], [16, 16], [32, 8], [16, 8], [8, 8]];
 
-/// The block shapes with a prologue, which is recomputed for each block of channels.
+/// Block shapes with a prologue, used like [`BLOCKS`]. Wider blocks come first, because the prologue is
+/// recomputed for each block of output channels.
 const BLOCKS_BEHIND_DEPTHWISE: [[usize; 2]; 6] = [[16, 32], [32, 16], [16, 16], [8, 16], [16, 8], [8, 8]];
 
 impl Tiling {
-    /// The tiling for these numbers of output pixels, vec4s of output channels and vec4s along K, within `bytes` bytes
-    /// of work-group memory and `invocations` invocations.
+    /// Chooses the tiling for these numbers of output pixels, vec4s of output channels and vec4s along K,
+    /// within `bytes` bytes of work-group memory and `invocations` invocations. `is_behind_depthwise` says
+    /// whether there is a prologue.
     fn new([positions, vec4s, depth]: [usize; 3], is_behind_depthwise: bool, [bytes, invocations]: [usize; 2]) -> Self {
         let invocations = invocations.min(MAX_INVOCATIONS);
         if positions < 4 {
@@ -104,8 +112,8 @@ impl Tiling {
         tiling.within(bytes)
     }
 
-    /// The same tiling with fewer steps between barriers, then with less split-K, as far as needed to fit `bytes`
-    /// bytes.
+    /// Returns this tiling with fewer steps between barriers, then with a smaller split-K factor, as far as
+    /// needed to fit `bytes` bytes of work-group memory.
     fn within(mut self, bytes: usize) -> Self {
         while self.bytes() > bytes && self.step > 1 {
             self.step = self.step.div_ceil(2);
@@ -116,39 +124,42 @@ impl Tiling {
         self
     }
 
+    /// Returns the number of invocations of a work group.
     fn invocations(&self) -> usize {
         self.rows / self.each * self.columns * self.split
     }
 
-    /// Vec4s along K that are staged between two barriers.
+    /// Returns the number of vec4s along K that are staged between two barriers.
     fn chunk(&self) -> usize {
         self.split * self.step
     }
 
-    /// Vec4s between the data of two output pixels: odd, so that neighbours are in different memory banks.
+    /// Returns the number of vec4s between the data of two adjacent output pixels in work-group memory. It is
+    /// odd, so that adjacent pixels are in different memory banks.
     fn stride(&self) -> usize {
         self.chunk() + 1 - self.chunk() % 2
     }
 
-    /// Vec4s of data that are staged at once.
+    /// Returns the number of vec4s of work-group memory for the staged data, without the filter.
     fn data(&self) -> usize {
         self.rows * self.stride()
     }
 
-    /// Vec4s of work-group memory: data and filter, later reused for the partial sums.
+    /// Returns the number of vec4s of work-group memory: data and filter, later reused for the partial sums.
     fn vectors(&self) -> usize {
         let parts = if self.split > 1 { self.split * self.rows * self.columns } else { 0 };
         parts.max(self.data() + self.chunk() * 4 * self.columns)
     }
 
+    /// Returns the number of bytes of work-group memory.
     fn bytes(&self) -> usize {
         self.vectors() * 16
     }
 }
 
-/// Bias, then the filter, output channels innermost and padded to a multiple of 4, input channels padded likewise:
-/// `[1 + height × width × channels][outputs]`. The packed weights of a depthwise prologue follow. Also returns the vec4
-/// at which those start.
+/// Packs the bias, then the filter with output channels innermost, both channel counts padded to multiples of
+/// 4: `[1 + height × width × channels][outputs]`. If there is a depthwise prologue, its packed weights
+/// follow. Also returns the vec4 at which the prologue's weights start.
 pub(super) fn pack(context: &Context<'_>, kernel: &Kernel) -> (Arc<[f32]>, usize) {
     let shape = context.program.shape(kernel.inputs[1]);
     let (outputs, channels) = (shape[0], shape[3]);
@@ -227,7 +238,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     vec![writer.finish(group, groups.map(|count| count as u32), &declarations, &body)]
 }
 
-/// WGSL that adds the partial sums of the split-K parts by a tree reduction, and stores the results.
+/// Returns WGSL that adds the partial sums of the split-K parts by a tree reduction, and stores the results.
 fn add_parts(tiling: Tiling, store: &str) -> String {
     let Tiling { rows, columns, each, split, .. } = tiling;
     let (layer, down, invocations) = (rows * columns, rows / each, tiling.invocations());
@@ -253,17 +264,21 @@ fn add_parts(tiling: Tiling, store: &str) -> String {
     text
 }
 
-/// The loops that stage data and filter in work-group memory and multiply them there. The next chunk is loaded while
-/// the current one is multiplied.
+/// Generates the loops that stage data and filter in work-group memory and multiply them there. The next
+/// chunk along K is loaded while the current one is multiplied.
 struct StagingLoops<'a> {
     tiling: Tiling,
     loader: &'a InputLoader,
+    /// WGSL of the number of output pixels.
     total: &'a str,
+    /// WGSL of the number of vec4s of output channels.
     wide: &'a str,
+    /// WGSL of the number of vec4s along K.
     depth: &'a str,
 }
 
 impl StagingLoops<'_> {
+    /// Returns the WGSL of the loops.
     fn text(&self, weights: &Array) -> String {
         let (tiling, loader) = (self.tiling, self.loader);
         let (chunk, columns, invocations) = (tiling.chunk(), tiling.columns, tiling.invocations());
@@ -313,7 +328,7 @@ impl StagingLoops<'_> {
         )
     }
 
-    /// Loads the chunk that starts at vec4 `c` along K.
+    /// Returns WGSL that loads the chunk of data and filter that starts at vec4 `c` along K into registers.
     fn fetch(&self, weights: &Array, slots: [usize; 2]) -> String {
         let mut text = String::new();
         for slot in 0..slots[0] {
@@ -327,7 +342,7 @@ impl StagingLoops<'_> {
         text
     }
 
-    /// Writes what was loaded to work-group memory: the data, then the filter.
+    /// Returns WGSL that writes the loaded chunk to work-group memory: the data, then the filter.
     fn stage(&self, counts: [usize; 2], slots: [usize; 2]) -> String {
         let (invocations, stride, behind) = (self.tiling.invocations(), self.tiling.stride(), self.tiling.data());
         let guard = |slot: usize, count: usize| match (slot + 1) * invocations > count {
@@ -347,6 +362,7 @@ impl StagingLoops<'_> {
         text
     }
 
+    /// Returns WGSL that multiplies the staged chunk and adds the products to the sums.
     fn multiply(&self) -> String {
         let Tiling { rows, columns, each, step, .. } = self.tiling;
         let (stride, behind, down) = (self.tiling.stride(), self.tiling.data(), rows / each);

@@ -1,7 +1,9 @@
-//! Convolution of 8-bit integers with one group and a constant filter, four products at a time (`dot4I8Packed`).
+//! Variant `conv_bytes`: convolution of 8-bit integers with one group and a constant filter, with four
+//! products per instruction (`dot4I8Packed`).
 //!
-//! With zero points `z` of the data and `w` of the filter, `Σ (x − z)(f − w) = Σ x·f − w Σ x − z Σ (f − w)`, where
-//! padding counts as `x = z`. The last sum is constant and is added to the bias in advance.
+//! With zero points `z` of the data `x` and `w` of the filter `f`,
+//! `Σ (x − z)(f − w) = Σ x·f − w Σ x − z Σ (f − w)`, where padding counts as `x = z`. The last sum is
+//! constant and is added to the bias in advance.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -22,7 +24,9 @@ pub(super) fn has_byte_filter(context: &Context<'_>, kernel: &Kernel) -> bool {
     filter.bytes.is_some() && matches!(filter.source, Source::Constant(_))
 }
 
-/// A constant filter's elements as signed bytes, and its zero point shifted accordingly.
+/// Returns the elements of a constant filter as signed bytes, and its zero point in that representation:
+/// elements and zero point of an unsigned filter are shifted by -128. `None` if the filter is not a constant
+/// of 8-bit integers.
 pub(super) fn signed_filter(context: &Context<'_>, kernel: &Kernel) -> Option<(Vec<i8>, i32)> {
     let Primitive::Convolution(convolution) = &kernel.primitive else { return None };
     let filter = context.program.value(kernel.inputs[1]);
@@ -32,15 +36,16 @@ pub(super) fn signed_filter(context: &Context<'_>, kernel: &Kernel) -> Option<(V
     Some((bytes.iter().map(|byte| (byte ^ flip) as i8).collect(), point.wrapping_sub(shift)))
 }
 
-/// The zero point of the data as a signed byte, and whether the data's bytes are signed. `None` if the data is not
-/// stored as bytes.
+/// Returns the zero point of the data as a signed byte (that of unsigned data is shifted by -128), and
+/// whether the data is stored as signed bytes. `None` if the data is not stored as bytes.
 pub(super) fn signed_data(context: &Context<'_>, kernel: &Kernel) -> Option<(i8, bool)> {
     let Primitive::Convolution(convolution) = &kernel.primitive else { return None };
     let StorageFormat::Bytes(bytes) = context.storages.of(kernel.inputs[0]) else { return None };
     Some((signed_point(bytes, convolution.zero_points[0])?, bytes == ByteType::Signed))
 }
 
-/// The bias, or zeros; `None` if it is not constant.
+/// Returns the bias, with one element per output channel; zeros if there is no bias, `None` if it is not
+/// constant.
 pub(super) fn bias(context: &Context<'_>, kernel: &Kernel) -> Option<Vec<i32>> {
     let outputs = context.program.shape(kernel.inputs[1])[0];
     let Some(id) = kernel.inputs.get(2) else { return Some(vec![0; outputs]) };
@@ -60,13 +65,15 @@ pub(super) fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
         && bias(context, kernel).is_some()
 }
 
-/// Four signed bytes as a word, the first in the lowest bits; missing ones are 0.
+/// Packs up to four signed bytes into a word, the first in the lowest bits. Missing bytes are 0.
 pub(super) fn word(bytes: impl IntoIterator<Item = i8>) -> u32 {
     bytes.into_iter().enumerate().map(|(index, byte)| u32::from(byte as u8) << (8 * index)).sum()
 }
 
-/// Bias, then the filter, output channels innermost and padded to a multiple of 4, four input channels to a word:
-/// `[1 + height × width × ⌈channels / 4⌉][outputs]`. Also returns the filter's zero point.
+/// Packs the bias, then the filter, with output channels innermost and padded to a multiple of 4, and four
+/// input channels to a word: `[1 + height × width × ⌈channels / 4⌉][outputs]`. The constant part of the
+/// zero-point correction is added to the bias. Also returns the filter's zero point, as [`signed_filter`]
+/// does.
 pub(super) fn pack(context: &Context<'_>, kernel: &Kernel, data_zero: i8) -> (Arc<[u32]>, i32) {
     let shape = context.program.shape(kernel.inputs[1]);
     let (outputs, taps, channels) = (shape[0], shape[1] * shape[2], shape[3]);
@@ -87,8 +94,9 @@ pub(super) fn pack(context: &Context<'_>, kernel: &Kernel, data_zero: i8) -> (Ar
     (packed.into(), filter_zero)
 }
 
-/// WGSL of the function `fetch(position, c, inside)`: four channels of the data from channel `4·c` on as signed bytes,
-/// or the zero point if `inside` is false. Channels beyond the last are 0.
+/// Adds the WGSL function `fetch(position, c, inside)`, which returns four channels of an input pixel from
+/// channel `4·c` on as a word of signed bytes, or the data's zero point if `inside` is false. Channels beyond
+/// the last are 0.
 pub(super) fn fetch(writer: &mut Writer<'_>, kernel: &Kernel, channels: usize, zero: i8, signed: bool) {
     let words = writer.read(kernel.inputs[0], 4);
     let flip = if signed { "" } else { " ^ 0x80808080u" };

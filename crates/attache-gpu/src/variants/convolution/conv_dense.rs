@@ -1,5 +1,5 @@
-//! Convolution of floats with one group and a constant filter, packed such that adjacent invocations read adjacent
-//! vectors.
+//! Variant `conv_dense`: convolution of floats with one group and a constant filter, without staging in
+//! work-group memory. The filter is packed such that adjacent invocations read adjacent vec4s.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     convolution.groups == 1 && kernel.inputs[1..].iter().all(constant) && fits
 }
 
-/// Bias, then the filter, output channels innermost and padded to a multiple of 4:
+/// Packs the bias, then the filter, with output channels innermost and padded to a multiple of 4:
 /// `[1 + height × width × channels][outputs]`.
 fn pack(context: &Context<'_>, kernel: &Kernel) -> Arc<[f32]> {
     let shape = context.program.shape(kernel.inputs[1]);

@@ -1,4 +1,5 @@
-//! Depthwise convolution of floats, 4 channels per invocation.
+//! Variant `conv_depthwise`: depthwise convolution of floats with a constant filter, 4 channels of one output
+//! pixel per invocation.
 
 use std::sync::Arc;
 
@@ -26,7 +27,8 @@ fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     convolution.is_depthwise(data, filter) && vectors && constant(1) && constant(2)
 }
 
-/// Bias, then the filter, channels innermost and padded to a multiple of 4: `[1 + height × width][channels]`.
+/// Packs the bias, then the filter, with channels innermost and padded to a multiple of 4:
+/// `[1 + height × width][channels]`.
 pub(super) fn pack(context: &Context<'_>, kernel: &Kernel) -> Arc<[f32]> {
     let shape = context.program.shape(kernel.inputs[1]);
     let (channels, taps) = (shape[0], shape[1] * shape[2]);

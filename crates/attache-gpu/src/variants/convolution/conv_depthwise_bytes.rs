@@ -1,4 +1,5 @@
-//! Depthwise convolution of 8-bit integers, 4 channels per invocation.
+//! Variant `conv_depthwise_bytes`: depthwise convolution of 8-bit integers with a constant filter, 4 channels
+//! of one output pixel per invocation.
 
 use std::sync::Arc;
 
@@ -25,8 +26,8 @@ fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
         && bias(context, kernel).is_some()
 }
 
-/// Packed words: the bias of each channel, then the filter, channels innermost, four to a word:
-/// `[height × width][channels]`. Also returns the filter's zero point.
+/// Packs the bias, one word per channel, then the filter with channels innermost, four channels to a word:
+/// `[height × width][channels / 4]`. Also returns the filter's zero point, as [`signed_filter`] does.
 fn pack(context: &Context<'_>, kernel: &Kernel) -> (Arc<[u32]>, i32) {
     let shape = context.program.shape(kernel.inputs[1]);
     let (channels, taps) = (shape[0], shape[1] * shape[2]);

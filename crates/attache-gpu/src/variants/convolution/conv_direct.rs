@@ -1,5 +1,6 @@
-//! Convolution of floats with one group and a small window over a large image. A tile of the image, including the
-//! window's margin, is staged in work-group memory once and serves every tap.
+//! Variant `conv_direct`: convolution of floats with one group and a small window over a large image, without
+//! strides and dilations. A tile of the image, including the margin that the window needs, is staged in
+//! work-group memory once and used for every tap.
 
 use std::fmt::Write;
 
@@ -16,31 +17,34 @@ use crate::wgsl::{Context, Shader, Writer};
 pub(in crate::variants) const VARIANT: Variant =
     Variant { name: "conv_direct", takes_prologues: false, applies, priority, write };
 
-/// Adjacent output pixels per invocation, which computes one vec4 of output channels for each.
+/// Number of adjacent output pixels of a row per invocation, which computes one vec4 of output channels for
+/// each.
 const EACH: usize = 8;
 
-/// Output rows of a tile.
+/// Number of output rows of a tile.
 const ROWS: usize = 8;
 
-/// Work groups from which on a device is busy for several rounds. Other variants distribute smaller images better.
+/// Minimum number of work groups for which this variant is preferred: a device is then busy for several
+/// rounds. Other variants distribute smaller images better.
 const ENOUGH_GROUPS: usize = 250;
 
-/// How the work is distributed over work groups.
+/// The tile of results that a work group computes, [`ROWS`] rows high, and what it stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Tiling {
-    /// Vec4s of output channels.
+    /// Number of vec4s of output channels of a tile.
     vec4s: usize,
-    /// Output columns.
+    /// Number of output columns of a tile.
     columns: usize,
-    /// Height and width of the window.
+    /// Height and width of the window, in taps.
     window: [usize; 2],
-    /// Vec4s of input channels that are staged at once.
+    /// Number of vec4s of input channels that are staged at once.
     depth: usize,
 }
 
 impl Tiling {
-    /// The tiling for these numbers of vec4s of output and input channels, and a window of this size, within `bytes`
-    /// bytes of work-group memory.
+    /// Chooses the tiling for these numbers of vec4s of output channels and of input channels, and a window
+    /// of this size, within `bytes` bytes of work-group memory; `None` if even one vec4 of input channels
+    /// does not fit.
     fn new([vec4s, data]: [usize; 2], window: [usize; 2], bytes: usize) -> Option<Self> {
         let vec4s = vec4s.next_power_of_two().min(8);
         let columns = if vec4s < 4 { 64 } else { 32 };
@@ -52,21 +56,22 @@ impl Tiling {
         self.vec4s * ROWS * self.columns / EACH
     }
 
-    /// Height and width of the staged input for one vec4 of input channels.
+    /// Returns the height and width of the input tile, in pixels.
     fn reach(&self) -> [usize; 2] {
         [ROWS + self.window[0] - 1, self.columns + self.window[1] - 1]
     }
 
-    /// Vec4s of memory for one vec4 of input channels.
+    /// Returns the number of vec4s of work-group memory for one vec4 of input channels of the input tile.
     fn data(&self) -> usize {
         self.reach()[0] * self.reach()[1]
     }
 
-    /// Vec4s of memory for the filter of the staged input channels.
+    /// Returns the number of vec4s of work-group memory for the filter of the staged input channels.
     fn filter(&self) -> usize {
         self.window[0] * self.window[1] * self.depth * 4 * self.vec4s
     }
 
+    /// Returns the number of vec4s of work-group memory for data and filter.
     fn vectors(&self) -> usize {
         self.depth * self.data() + self.filter()
     }
@@ -78,7 +83,7 @@ fn tiling(context: &Context<'_>, kernel: &Kernel) -> Option<Tiling> {
     Tiling::new(vec4s, [filter[1], filter[2]], context.limits.work_group_bytes)
 }
 
-/// Work groups along the width, the height, and batch × channels.
+/// Returns the number of work groups along the width, the height, and batch × blocks of output channels.
 fn groups(context: &Context<'_>, kernel: &Kernel, tiling: Tiling) -> [usize; 3] {
     let (output, vec4s) =
         (context.program.shape(kernel.outputs[0]), context.program.shape(kernel.inputs[1])[0].div_ceil(4));
@@ -201,8 +206,8 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     vec![writer.finish([invocations as u32, 1, 1], groups, &declarations, &body)]
 }
 
-/// WGSL that adds the products of one row of the window to the sums. The weights of adjacent taps are `tap` vectors
-/// apart, those of adjacent input channels `channel` vectors.
+/// Returns WGSL that adds the products of one row of the window to the sums. The weights of adjacent taps are
+/// `tap` vec4s apart, those of adjacent input channels `channel` vec4s.
 fn products(across: usize, tap: usize, channel: usize) -> String {
     let mut text = String::new();
     (0..EACH + across - 1).for_each(|p| text += &format!("            let v{p} = memory[line + {p}u];\n"));

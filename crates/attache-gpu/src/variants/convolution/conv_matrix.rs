@@ -1,10 +1,11 @@
-//! Convolution with one group and a constant filter on cooperative matrices. A subgroup multiplies 16 pixels × 16
-//! channels of the data by 16 × 16 weights, in f16 with f32 sums.
+//! Variant `conv_matrix`: convolution with one group and a constant filter on cooperative matrices. A
+//! subgroup multiplies 16 pixels × 16 channels of the data by 16 channels × 16 outputs of the weights, in f16
+//! with f32 accumulators.
 //!
-//! A work group stages a tile of the image, with the window's margin, in its memory once for several channels and reads
-//! it there for every tap. The rows of a matrix are 16 adjacent pixels of an image row; those of the next tap start one
-//! pixel further. A row of data serves every output row whose window covers it. In a pointwise convolution the pixels
-//! are treated as an image 16 wide.
+//! A work group copies a tile of the image, with the margin that the window needs, to work-group memory once
+//! for several channels and reads every tap from there. The rows of a data matrix are the input pixels that
+//! 16 adjacent output pixels read for one tap. A data matrix is used for every output row whose window covers
+//! its image row. The pixels of a pointwise convolution are treated as an image 16 pixels wide.
 
 mod problem;
 mod text;
@@ -21,7 +22,7 @@ use crate::wgsl::{Context, Shader, Writer};
 pub(in crate::variants) const VARIANT: Variant =
     Variant { name: "conv_matrix", takes_prologues: false, applies, priority, write };
 
-/// Maximum number of rows of a window. Each row adds to the matrices that an invocation keeps in registers.
+/// Maximum number of rows of a window. Each row adds weight matrices that an invocation keeps in registers.
 const MAX_ROWS: usize = 5;
 
 fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
@@ -46,8 +47,8 @@ fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
         && Problem::new(context, kernel).is_some()
 }
 
-/// For a strided convolution with one tap, a tile would stage pixels that no output reads. With few output pixels most
-/// rows of a matrix are empty.
+/// Returns 0, or 10 where other variants are better: for a strided convolution with one tap, a tile would
+/// stage pixels that no output reads; with fewer than 8 output pixels, most rows of a matrix are empty.
 fn priority(context: &Context<'_>, kernel: &Kernel) -> u32 {
     let Primitive::Convolution(convolution) = &kernel.primitive else { unreachable!("applies") };
     let filter = context.program.shape(kernel.inputs[1]);
@@ -66,8 +67,9 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     vec![writer.finish([invocations, 1, 1], groups, &text.declarations(), &body)]
 }
 
-/// Bias, then the filter as matrices, padded with zeros to `outputs` outputs and `depth` matrices of channels:
-/// `[outputs / 16][height × width][channels / 16][16 channels][16 outputs]`.
+/// Packs the bias, then the filter as 16×16 matrices, both padded with zeros to `outputs` output channels and
+/// `depth` matrices of 16 input channels. The layout of the filter is
+/// `[outputs / 16][height × width][depth][16 channels][16 outputs]`.
 pub(super) fn pack(context: &Context<'_>, kernel: &Kernel, [outputs, depth]: [usize; 2]) -> Vec<f32> {
     let shape = context.program.shape(kernel.inputs[1]);
     let (taps, channels) = (shape[1] * shape[2], shape[3]);
@@ -97,8 +99,9 @@ pub(super) mod tests {
     use crate::kernel::{DeviceLimits, Precision};
     use crate::plan::PlanReport;
 
-    /// The last shader of a program, for a device with cooperative matrices. Few devices have them, so the shader is
-    /// only validated and translated by naga, which requires a named index in every pointer expression.
+    /// Plans a program for a device with cooperative matrices, has naga validate its last shader and
+    /// translate it to SPIR-V, and returns the shader. It is not run, because few devices have cooperative
+    /// matrices.
     pub(in super::super) fn last_shader(program: Program) -> Shader {
         let limits = DeviceLimits {
             max_invocations: 1024,
@@ -119,7 +122,8 @@ pub(super) mod tests {
         shader
     }
 
-    /// A convolution whose data another kernel computes, so that the data is stored as f16.
+    /// Returns a program with a convolution whose data another kernel computes, so that the data is stored as
+    /// f16. `image` is `[batch, height, width, channels]`, `filter` is `[outputs, height, width]`.
     fn program(image: [usize; 4], filter: [usize; 3], stride: usize) -> Program {
         let mut program = Program::default();
         let input = program.input(Scalar::F32, image.into());

@@ -1,5 +1,5 @@
-//! Convolution of floats with one group and a constant filter, with all input channels of the block's output pixels
-//! staged in work-group memory.
+//! Variant `conv_staged`: convolution of floats with one group and a constant filter. All input channels of a
+//! block's output pixels are staged in work-group memory before the first product.
 
 use std::fmt::Write;
 
@@ -13,7 +13,7 @@ use crate::wgsl::{Context, Shader, Writer};
 pub(in crate::variants) const VARIANT: Variant =
     Variant { name: "conv_staged", takes_prologues: true, applies, priority, write };
 
-/// Steps along K for which the filter is prefetched.
+/// Number of steps along K for which the filter is prefetched.
 const AHEAD: usize = 2;
 
 fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
@@ -51,8 +51,8 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     vec![staged::shader(writer, (context, kernel), tiling, &loader, &texts)]
 }
 
-/// WGSL that multiplies the staged data by the filter; `weight` returns the WGSL of a row of the filter. The next
-/// steps' weights are loaded while the current ones are multiplied.
+/// Returns WGSL that multiplies the staged data by the filter. `weight` returns the WGSL that loads a row of
+/// the filter. The weights of the next steps are loaded while the current ones are multiplied.
 fn multiply(tiling: Tiling, depth: &str, weight: impl Fn(&str) -> String) -> String {
     let Tiling { rows, split, .. } = tiling;
     let (stride, down) = (tiling.stride(), rows / EACH);

@@ -1,6 +1,6 @@
-//! Convolution of 8-bit integers with one group and a constant filter, with all input channels of the block's output
-//! pixels staged in work-group memory. Like [`conv_bytes`](super::conv_bytes), it computes four products at a
-//! time.
+//! Variant `conv_staged_bytes`: convolution of 8-bit integers with one group and a constant filter. All input
+//! channels of a block's output pixels are staged in work-group memory. Like
+//! [`conv_bytes`](super::conv_bytes), it computes four products per instruction.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use crate::wgsl::{Context, Shader, Writer};
 pub(in crate::variants) const VARIANT: Variant =
     Variant { name: "conv_staged_bytes", takes_prologues: true, applies, priority, write };
 
-/// Steps along K for which the filter is prefetched, except on software devices, which have no latency to hide.
+/// Number of steps along K for which the filter is prefetched. Software devices prefetch one step only,
+/// because they have no latency to hide.
 const AHEAD: usize = 4;
 
 fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
@@ -31,8 +32,8 @@ fn priority(context: &Context<'_>, kernel: &Kernel) -> u32 {
     if context.limits.splits_k && staged::is_small(context, kernel) { 1 } else { 31 }
 }
 
-/// The words of [`conv_bytes::pack`], then those of a depthwise prologue. Also returns the vector at which the
-/// latter start, and the filter's zero point.
+/// Packs the words of [`conv_bytes::pack`], then those of a depthwise prologue if there is one. Also returns
+/// the vec4 of words at which the prologue's words start, and the filter's zero point.
 fn pack(context: &Context<'_>, kernel: &Kernel) -> (Arc<[u32]>, usize, i32) {
     let (zero, _) = conv_bytes::signed_data(context, kernel).expect("applies");
     let (packed, filter_zero) = conv_bytes::pack(context, kernel, zero);
@@ -44,8 +45,8 @@ fn pack(context: &Context<'_>, kernel: &Kernel) -> (Arc<[u32]>, usize, i32) {
     (words, start, filter_zero)
 }
 
-/// The bias of a depthwise prologue, then its filter, four channels to a word and four taps to a vector:
-/// `[channels / 4][⌈taps / 4⌉ × 4]`.
+/// Packs a depthwise prologue into words: the bias, then the filter with the weights of four channels to a
+/// word and four taps to a vec4: `[channels / 4][⌈taps / 4⌉ × 4]`.
 fn in_front(context: &Context<'_>, kernel: &Kernel) -> Vec<u32> {
     let shape = context.program.shape(kernel.inputs[1]);
     let (channels, taps) = (shape[0], shape[1] * shape[2]);
@@ -90,9 +91,9 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     vec![staged::shader(writer, (context, kernel), tiling, &loader, &texts)]
 }
 
-/// WGSL that multiplies the staged data by the filter; `weight` returns the WGSL of a row of the filter. `point` is the
-/// filter's zero point, unless it is 0. The weights of the next `ahead` steps are loaded while the current ones are
-/// multiplied.
+/// Returns WGSL that multiplies the staged data by the filter. `weight` returns the WGSL that loads a row of
+/// the filter. `point` is the WGSL of the filter's zero point, or `None` if that is 0. The weights of the
+/// next `ahead` steps are loaded while the current ones are multiplied.
 fn multiply(
     (tiling, ahead): (Tiling, usize),
     depth: &str,

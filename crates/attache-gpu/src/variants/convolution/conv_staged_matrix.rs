@@ -1,9 +1,11 @@
-//! Pointwise convolution (one tap) with a constant filter on cooperative matrices, in f16 with f32 sums. All input
-//! channels of the block's output pixels are staged in work-group memory. Meant for convolutions with a depthwise
-//! prologue, which is computed while it is loaded, and for strided ones.
+//! Variant `conv_staged_matrix`: convolution with one tap (a 1×1 window) and a constant filter on cooperative
+//! matrices, in f16 with f32 accumulators. All input channels of a block's output pixels are staged in
+//! work-group memory. Meant for convolutions with a depthwise prologue, which is computed while the data is
+//! loaded, and for strided ones.
 //!
-//! A subgroup multiplies 16 output channels of every output pixel by its part of the staged channels. Its part of the
-//! filter is loaded before the data is staged, so that the two loads overlap.
+//! A subgroup multiplies the staged input channels of its split-K part by the weights of 16 output channels,
+//! for every output pixel of the work group. Its weights are loaded before the data is staged, so that the
+//! two loads overlap.
 
 use attache_gpu_ir::Primitive;
 
@@ -21,28 +23,30 @@ use crate::wgsl::{Context, Shader, Writer};
 pub(in crate::variants) const VARIANT: Variant =
     Variant { name: "conv_staged_matrix", takes_prologues: true, applies, priority, write };
 
-/// Maximum number of weight matrices that a subgroup keeps in registers, four registers of an invocation each.
+/// Maximum number of weight matrices that a subgroup keeps in registers. Each takes four registers of every
+/// invocation.
 const MAX_STEPS: usize = 16;
 
 /// Maximum number of subgroups along the output channels.
 const MAX_WIDE: usize = 8;
 
-/// Maximum split-K factor, in subgroups.
+/// Maximum split-K factor: the number of subgroups that share the K sum of a result.
 const MAX_SPLIT: usize = 16;
 
-/// Output pixels of a work group. If they are fewer than a matrix has rows, the remaining rows hold arbitrary values
-/// and their sums are ignored.
+/// Choices for the number of output pixels of a work group. If there are fewer than a matrix has rows, the
+/// remaining rows hold arbitrary values and their sums are ignored.
 const ROWS: [usize; 4] = [4, 8, 16, 32];
 
-/// Number of weight matrices up to which other variants are as fast.
+/// Number of weight matrices of the whole filter up to which other variants are as fast.
 const FEW_PRODUCTS: usize = 4;
 
 /// Maximum number of invocations of a work group.
 const MAX_INVOCATIONS: usize = 512;
 
-/// Compute units of a large device.
+/// Number of compute units of a large device, for the estimate of the running time.
 const UNITS: usize = 128;
-/// Invocations of work groups that fit one compute unit at the same time. Each takes about a hundred registers.
+/// Number of invocations that fit one compute unit at the same time, over all its work groups. Each
+/// invocation takes about a hundred registers.
 const UNIT_INVOCATIONS: usize = 512;
 /// Bytes of work-group memory of one compute unit.
 const UNIT_BYTES: usize = 49152;
@@ -65,8 +69,9 @@ fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
         && Tiling::of(context, kernel).is_some()
 }
 
-/// Pointwise convolutions without a prologue are left to `conv_matrix`, which was measured against the other
-/// variants for them. Convolutions with few products per output pixel do not need matrices.
+/// Returns 0, or 20 for convolutions that other variants compute as fast: those with few weight matrices, and
+/// pointwise ones without a prologue, for which `conv_matrix` is used and was measured against the other
+/// variants.
 fn priority(context: &Context<'_>, kernel: &Kernel) -> u32 {
     let Primitive::Convolution(convolution) = &kernel.primitive else { unreachable!("applies") };
     let [data, filter] = [0, 1].map(|input| context.program.shape(kernel.inputs[input]));
@@ -75,29 +80,29 @@ fn priority(context: &Context<'_>, kernel: &Kernel) -> u32 {
     if is_plain || problem.depth() * problem.outputs <= FEW_PRODUCTS { 20 } else { 0 }
 }
 
-/// The size of the computation, as far as it determines the time.
+/// The sizes of a convolution that determine its running time.
 #[derive(Clone, Copy, Debug)]
 struct Problem {
     /// M: output pixels.
     positions: usize,
-    /// N in matrices of 16 output channels.
+    /// N: output channels, in matrices of 16.
     outputs: usize,
-    /// K in vec4s of input channels.
+    /// K: input channels, in vec4s.
     vec4s: usize,
-    /// Loads for each of them: the taps of a prologue, else 1.
+    /// Number of loads per vec4 of input channels: the number of taps of a prologue, else 1.
     taps: usize,
 }
 
-/// Start and end of a work group. This and the following four are nanoseconds on an H200, fitted to the times of about
-/// fifty dispatches.
+/// Estimated time of starting and ending a work group, in nanoseconds. This constant and the following four
+/// are for an H200, fitted to the times of about fifty dispatches.
 const BEGIN: usize = 1000;
-/// An invocation loads one vector.
+/// Estimated time for which an invocation loads one vec4, in nanoseconds.
 const READ: usize = 54;
-/// A subgroup loads and multiplies the matrices of one step.
+/// Estimated time for which a subgroup loads and multiplies the matrices of one step, in nanoseconds.
 const STEP: usize = 100;
-/// A compute unit multiplies one matrix.
+/// Estimated time for which a compute unit multiplies one pair of matrices, in nanoseconds.
 const PRODUCT: usize = 6;
-/// A compute unit stores and adds one matrix of sums.
+/// Estimated time for which a compute unit stores and adds one matrix of sums, in nanoseconds.
 const SUM: usize = 36;
 
 impl Problem {
@@ -109,13 +114,13 @@ impl Problem {
         Self { positions, outputs: filter[0].div_ceil(SIDE), vec4s: filter[3].div_ceil(4), taps }
     }
 
-    /// K in matrices of 16 input channels.
+    /// Returns K in matrices of 16 input channels.
     fn depth(&self) -> usize {
         self.vec4s.div_ceil(SIDE / 4)
     }
 
-    /// Estimated time of a tiling on a large device. Each compute unit runs as many work groups at once as fit,
-    /// one batch after the other, but multiplies for only one of them at a time.
+    /// Estimates the time of a tiling on a large device, in nanoseconds. Each compute unit runs as many work
+    /// groups at once as fit, one batch after the other, but multiplies for only one of them at a time.
     fn time(&self, tiling: &Tiling) -> usize {
         let Tiling { rows, wide, split, depth } = *tiling;
         let reads = (rows * self.vec4s).div_ceil(tiling.invocations()) * (self.taps + 1);
@@ -126,7 +131,8 @@ impl Problem {
         groups.div_ceil(UNITS * together) * turn + groups.div_ceil(UNITS) * matrices
     }
 
-    /// The fastest tiling by this estimate, within `bytes` bytes of work-group memory and `invocations` invocations.
+    /// Returns the tiling with the lowest estimated time, within `bytes` bytes of work-group memory and
+    /// `invocations` invocations; `None` if no tiling fits.
     fn tiling(&self, [bytes, invocations]: [usize; 2]) -> Option<Tiling> {
         let depth = self.depth();
         let widths = 1..=self.outputs.min(MAX_WIDE);
@@ -142,16 +148,16 @@ impl Problem {
     }
 }
 
-/// How the work is distributed over a work group.
+/// How a block of results is distributed over the subgroups of a work group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Tiling {
-    /// Output pixels.
+    /// Number of output pixels of the block.
     rows: usize,
-    /// Subgroups along the output channels, each with 16 of them.
+    /// Number of subgroups along the output channels, each with 16 channels.
     wide: usize,
-    /// The split-K factor: subgroups that jointly compute one result.
+    /// The split-K factor: the number of subgroups that jointly compute one result, each over its part of K.
     split: usize,
-    /// Matrices of 16 input channels, padded to a multiple of the split-K factor.
+    /// K in matrices of 16 input channels, padded to a multiple of the split-K factor.
     depth: usize,
 }
 
@@ -173,46 +179,49 @@ impl Tiling {
         SUBGROUP * self.wide * self.split
     }
 
-    /// Matrices of 16 output pixels.
+    /// Returns the number of matrices of 16 output pixels, the last of which may be partly unused.
     fn tall(&self) -> usize {
         self.rows.div_ceil(SIDE)
     }
 
-    /// Vec4s of output channels.
+    /// Returns the number of vec4s of output channels of the block.
     fn columns(&self) -> usize {
         self.wide * SIDE / 4
     }
 
-    /// Matrices of input channels that a subgroup multiplies.
+    /// Returns the number of matrices of 16 input channels that a subgroup multiplies.
     fn steps(&self) -> usize {
         self.depth / self.split
     }
 
+    /// Returns the number of output channels, padded to whole blocks of a work group.
     fn padded_outputs(&self, problem: &Problem) -> usize {
         problem.outputs.next_multiple_of(self.wide) * SIDE
     }
 
-    /// Vec4s between the data of two output pixels: two more than the data takes, so that neighbours are in different
-    /// memory banks.
+    /// Returns the number of vec4s of f16 between the data of two adjacent output pixels in work-group
+    /// memory: two more than the data takes, so that adjacent pixels are in different memory banks.
     fn stride(&self) -> usize {
         self.depth * SIDE / 4 + 2
     }
 
-    /// Vec4s of work-group memory for the data.
+    /// Returns the number of vec4s of f16 of work-group memory for the data.
     fn staged(&self) -> usize {
         self.tall() * SIDE * self.stride()
     }
 
-    /// Vec4s between the sums of two output pixels.
+    /// Returns the number of vec4s between the sums of two adjacent output pixels in work-group memory: one
+    /// more than the sums take.
     fn pitch(&self) -> usize {
         self.columns() + 1
     }
 
-    /// Vec4s of sums of one split-K part.
+    /// Returns the number of vec4s of work-group memory for the sums of one split-K part.
     fn layer(&self) -> usize {
         self.tall() * SIDE * self.pitch()
     }
 
+    /// Returns the number of bytes of work-group memory for data and sums.
     fn bytes(&self) -> usize {
         self.staged() * 8 + self.split * self.layer() * 16
     }
@@ -293,7 +302,8 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     vec![writer.finish(invocations, groups.map(|count| count as u32), &declarations, &body)]
 }
 
-/// WGSL that loads a subgroup's weights. The packed filter starts at vec4 `filter`.
+/// Returns WGSL that loads a subgroup's weight matrices into registers. `filter` is WGSL of the vec4 at which
+/// the packed filter starts.
 fn load(tiling: Tiling, products: &Products<'_>, filter: &str) -> String {
     let Tiling { wide, split, depth, .. } = tiling;
     let load = |step| {
@@ -304,7 +314,8 @@ fn load(tiling: Tiling, products: &Products<'_>, filter: &str) -> String {
     (0..tiling.steps()).map(load).collect()
 }
 
-/// WGSL that multiplies the staged data by the weights, and writes the sums to work-group memory.
+/// Returns WGSL that multiplies the staged data by the loaded weights, and writes the sums to work-group
+/// memory.
 fn multiply(tiling: Tiling, products: &Products<'_>) -> String {
     let (stride, split) = (tiling.stride(), tiling.split);
     let mut text = String::new();
@@ -324,7 +335,7 @@ fn multiply(tiling: Tiling, products: &Products<'_>) -> String {
     text
 }
 
-/// WGSL of the sum of all split-K parts at `start`.
+/// Returns the WGSL expression that adds the partial sums of all split-K parts at index `start`.
 fn sum(tiling: Tiling) -> String {
     let parts = (0..tiling.split).map(|split_part| format!("sums[start + {}u]", split_part * tiling.layer()));
     format!("({})", parts.collect::<Vec<_>>().join(" + "))
@@ -338,7 +349,8 @@ mod tests {
     use super::super::conv_matrix::tests::last_shader;
     use super::*;
 
-    /// A pointwise convolution with this stride, or one behind a depthwise convolution with this stride.
+    /// Returns a program with a pointwise convolution of this stride or, if `window` is given, with a
+    /// depthwise convolution of that window size and this stride in front of a pointwise one.
     fn program(image: [usize; 4], outputs: usize, stride: usize, window: Option<usize>) -> Program {
         let mut program = Program::default();
         let output = [image[1], image[2]].map(|extent| extent.div_ceil(stride));

@@ -1,16 +1,18 @@
-//! Convolution of floats with one group and a 3×3 window over a large image, by Winograd's minimal filtering along the
-//! width, F(4, 3): for each row of the window and each input channel, 4 adjacent results of a row take 6 products
-//! instead of 12.
+//! Variant `conv_winograd`: convolution of floats with one group and a 3×3 window over a large image, by
+//! Winograd's minimal filtering along the width, F(4, 3): for each row of the window and each input channel,
+//! 4 adjacent results of a row take 6 products instead of 12.
 //!
-//! The 6 input elements that 4 results read are transformed into 6 *points*. So are the 3 weights of a row of the
-//! window, on the host. The products are summed point by point, and the sums are transformed into the 4 results. In
-//! terms of polynomials, data and weights are evaluated at 0, ±√½, ±√2 and infinity, and multiplied there.
+//! The 6 input elements that 4 results read are transformed into 6 values, called *points* here. So are the 3
+//! weights of a row of the window, on the CPU when the filter is packed. The products are summed point by
+//! point, and the sums are transformed into the 4 results. In terms of polynomials, data and weights are
+//! evaluated at 0, ±√½, ±√2 and infinity, and multiplied there.
 //!
-//! With these points rounding errors are as small as those of plain sums. With the usual 0, ±1, ±2 they are several
-//! times as large, and with Winograd along both axes ten times. The errors are relative to the largest of the 6
-//! elements that are read together, where those of a plain sum are relative to the largest of the 3 that contribute. An
-//! element that is a million times as large as its neighbours therefore costs digits in results that it does not
-//! contribute to, and one that is infinite or NaN spoils all 4.
+//! With these points rounding errors are as small as those of plain sums. With the usual 0, ±1, ±2 they are
+//! several times as large, and with Winograd along both axes ten times. The errors are relative to the
+//! largest of the 6 elements that are read together, whereas those of a plain sum are relative to the largest
+//! of the 3 elements that contribute. An element that is a million times as large as its neighbours therefore
+//! costs digits in results that it does not contribute to, and one that is infinite or NaN spoils all 4
+//! results.
 //!
 //! Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2016).
 
@@ -31,13 +33,14 @@ use crate::wgsl::{Context, Shader, Writer};
 pub(in crate::variants) const VARIANT: Variant =
     Variant { name: "conv_winograd", takes_prologues: false, applies, priority, write };
 
-/// Adjacent results that are computed together.
+/// Number of adjacent results of a row that are computed together.
 const RESULTS: usize = 4;
 
-/// Input elements that they read, and points.
+/// Number of input elements that [`RESULTS`] adjacent results read, and of points.
 const POINTS: usize = 6;
 
-/// Transforms the weights of a row of the window into points, scaled such that the data's transform needs no divisions.
+/// Transforms the 3 weights of a row of the window into 6 points, scaled such that the data's transform needs
+/// no divisions.
 fn points([a, b, c]: [f32; 3]) -> [f32; POINTS] {
     let at = |x: f64, scale: f64| ((f64::from(a) + x * (f64::from(b) + x * f64::from(c))) * scale) as f32;
     let near = [FRAC_1_SQRT_2, -FRAC_1_SQRT_2].map(|x| at(x, -2.0 / 3.0));
@@ -45,35 +48,38 @@ fn points([a, b, c]: [f32; 3]) -> [f32; POINTS] {
     [a, near[0], near[1], far[0], far[1], c]
 }
 
-/// Output rows per invocation, which computes one point of each, for two vec4s of output channels.
+/// Number of output rows per invocation, which computes one point of each, for two vec4s of output channels.
 const ROWS: usize = 4;
 
-/// Rows and columns of the window.
+/// Number of rows and of columns of the window.
 const WINDOW: usize = 3;
 
-/// Vec4s of output channels of all tiles in a row together: with fewer channels there are more tiles.
+/// Number of tiles of a work group times its vec4s of output channels: the fewer output channels, the more
+/// tiles.
 const WIDTH: usize = 32;
 
-/// Work groups from which on a device is busy for several rounds. Other variants distribute smaller images better.
+/// Minimum number of work groups for which this variant is preferred: a device is then busy for several
+/// rounds. Other variants distribute smaller images better.
 const ENOUGH_GROUPS: usize = 1000;
 
-/// Minimum number of input and of output channels for which the transforms pay.
+/// Minimum number of input and of output channels for which the transforms pay off.
 const ENOUGH_CHANNELS: usize = 16;
 
-/// How the work is distributed over work groups. A device runs many work groups at a time only if each takes little
-/// work-group memory. The filter, which all of them read, is therefore not staged but left to the device's cache.
+/// How the results are distributed over work groups. A device runs many work groups at a time only if each
+/// takes little work-group memory. The filter, which all of them read, is therefore not staged but left to
+/// the device's cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Tiling {
-    /// Vec4s of output channels.
+    /// Number of vec4s of output channels of a work group, at least 2.
     vec4s: usize,
-    /// Tiles of [`RESULTS`] adjacent results, side by side.
+    /// Number of tiles of [`RESULTS`] adjacent results, side by side along a row.
     tiles: usize,
-    /// Vec4s of input channels that are staged at once.
+    /// Number of vec4s of input channels that are staged at once.
     staged: usize,
 }
 
 impl Tiling {
-    /// The tiling for these numbers of vec4s of output and of input channels.
+    /// Chooses the tiling for these numbers of vec4s of output channels and of input channels.
     fn new([vec4s, depth]: [usize; 2]) -> Self {
         let vec4s = vec4s.next_power_of_two().clamp(2, 8);
         let tiles = WIDTH / vec4s;
@@ -90,33 +96,37 @@ impl Tiling {
         POINTS * self.tiles * self.vec4s / 2
     }
 
-    /// Vec4s of memory between two vec4s of input channels, such that simultaneous writes go to different memory banks.
+    /// Returns the number of vec4s of work-group memory between two staged vec4s of input channels, such that
+    /// simultaneous writes go to different memory banks.
     fn stride(&self) -> usize {
         (ROWS + WINDOW - 1) * POINTS * self.tiles + self.tiles / 2
     }
 
-    /// Vec4s of work-group memory: the points of the data, later reused for those of half of the output rows.
+    /// Returns the number of vec4s of work-group memory: the points of the data, later reused for the sums of
+    /// half of the output rows.
     fn vectors(&self) -> usize {
         (self.staged * self.stride()).max(POINTS * ROWS / 2 * self.tiles * self.vec4s)
     }
 
-    /// Vec4s of the transformed filter for one vec4 of input channels.
+    /// Returns the number of vec4s of the transformed filter for one vec4 of input channels and one block of
+    /// output channels.
     fn filter(&self) -> usize {
         WINDOW * 4 * POINTS * self.vec4s
     }
 
-    /// Blocks of output channels.
+    /// Returns the number of blocks of output channels, each of `vec4s` vec4s, for `outputs` output channels.
     fn blocks(&self, outputs: usize) -> usize {
         outputs.div_ceil(4 * self.vec4s)
     }
 
-    /// Vec4s that [`pack`] returns.
+    /// Returns the number of vec4s that [`pack`] returns, for `outputs` output channels and `depth` vec4s of
+    /// input channels.
     fn packed(&self, outputs: usize, depth: usize) -> usize {
         self.blocks(outputs) * (self.vec4s + depth * self.filter())
     }
 }
 
-/// Work groups along the width, the height, and batch × channels.
+/// Returns the number of work groups along the width, the height, and batch × blocks of output channels.
 fn groups(context: &Context<'_>, kernel: &Kernel) -> [usize; 3] {
     let (tiling, output) = (Tiling::of(context, kernel), context.program.shape(kernel.outputs[0]));
     [output[2].div_ceil(RESULTS * tiling.tiles), output[1].div_ceil(ROWS), output[0] * tiling.blocks(output[3])]
@@ -155,9 +165,10 @@ fn priority(context: &Context<'_>, kernel: &Kernel) -> u32 {
     }
 }
 
-/// Bias, padded to whole blocks of output channels. Then the transformed filter, by block:
-/// `[blocks][input channels, padded to a multiple of 4 × rows of the window][points][outputs of a block]`. In the
-/// second index the rows of the window come between the vec4s of input channels and the channels of a vec4.
+/// Packs the bias, padded to whole blocks of output channels, then the transformed filter, by block:
+/// `[blocks][input channels, padded to a multiple of 4 × rows of the window][points][outputs of a block]`.
+/// The second index consists of the vec4 of input channels, the row of the window and the channel in the
+/// vec4, outermost first.
 fn pack(context: &Context<'_>, kernel: &Kernel, tiling: Tiling) -> Arc<[f32]> {
     let shape = context.program.shape(kernel.inputs[1]);
     let (outputs, channels) = (shape[0], shape[3]);
@@ -258,7 +269,8 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     vec![writer.finish([tiling.invocations() as u32, 1, 1], groups, &declarations, &body)]
 }
 
-/// WGSL that transforms the input for the staged vec4s of channels into points: `memory[vector][row][point][tile]`.
+/// Returns WGSL that transforms the input for the staged vec4s of channels into points and writes them to
+/// work-group memory: `memory[vec4 of channels][row][point][tile]`.
 fn transform_input(tiling: Tiling, [height, width]: [&str; 2]) -> String {
     let Tiling { tiles, staged, .. } = tiling;
     let mut text = format!(
@@ -298,8 +310,8 @@ fn transform_input(tiling: Tiling, [height, width]: [&str; 2]) -> String {
     text + "        }\n"
 }
 
-/// WGSL that adds the products of one vec4 of input channels to the sums. `read` returns the WGSL that loads a vec4 of
-/// the packed filter.
+/// Returns WGSL that adds the products of one vec4 of input channels to the sums. `read` returns the WGSL
+/// that loads a vec4 of the packed filter.
 fn multiply(tiling: Tiling, read: impl Fn(&str) -> String) -> String {
     let Tiling { vec4s, tiles, .. } = tiling;
     let mut text = String::new();
@@ -325,9 +337,9 @@ fn multiply(tiling: Tiling, read: impl Fn(&str) -> String) -> String {
     text
 }
 
-/// WGSL that writes the sums of half of the rows to where [`transform_output`] reads them:
-/// `memory[point][row][tile][vector]`.
-/// Adjacent tiles order their vec4s differently, so that these are in different memory banks.
+/// Returns WGSL that writes the sums of half of the output rows, those from `first` on, to work-group memory,
+/// from where [`transform_output`] reads them: `memory[point][row][tile][vec4 of outputs]`. Adjacent tiles
+/// order their vec4s differently, so that these are in different memory banks.
 fn exchange(tiling: Tiling, first: usize) -> String {
     let Tiling { vec4s, tiles, .. } = tiling;
     let half = vec4s / 2;
@@ -344,7 +356,8 @@ fn exchange(tiling: Tiling, first: usize) -> String {
     text + "    workgroupBarrier();\n"
 }
 
-/// WGSL that transforms the sums of one tile and vec4 of output channels into the results `y0`, `y1`, ….
+/// Returns WGSL that transforms the sums of one tile and one vec4 of output channels into the results `y0`,
+/// `y1`, ….
 fn transform_output(tiling: Tiling) -> String {
     let Tiling { vec4s, tiles, .. } = tiling;
     let mut text = format!(

@@ -1,5 +1,6 @@
-//! Input loaders: where a convolution that stages its data in work-group memory loads the data from. It is the input
-//! itself, the taps of a window over it, or a depthwise convolution or mean that is computed while it is loaded.
+//! Input loaders: generate the WGSL with which a convolution that stages its data in work-group memory loads
+//! that data. The data is the input itself, the taps of a window over it, or the result of a prologue (a
+//! depthwise convolution or a mean) that is computed while its own input is loaded.
 
 mod bytes;
 
@@ -11,45 +12,48 @@ use crate::wgsl::accessor::Array;
 use crate::wgsl::epilogue::finish;
 use crate::wgsl::{Context, Writer};
 
-/// Loads the data of a convolution in groups of four adjacent channels of one pixel: a vec4 of floats or a word of
-/// signed bytes. An invocation loads several at a time, each into a *slot* of its own.
+/// Generates the WGSL that loads the data of a convolution in groups of four adjacent channels of one pixel:
+/// a vec4 of floats or a word of signed bytes. An invocation loads several groups at a time, each into
+/// variables of its own, called a *slot*.
 pub(super) struct InputLoader {
     /// The WGSL type of a group of four channels.
     group_type: &'static str,
-    /// K in groups of four channels: those of all channels of the first tap, then of the next tap, and so on.
+    /// K in groups of four channels: all channels of the first tap, then of the next tap, and so on.
     pub(super) depth: usize,
     kind: Kind,
-    /// WGSL of the height and width of the input that is loaded, and of the output.
+    /// WGSL of the height and width of the image that is loaded (the prologue's input if there is a
+    /// prologue), and of the height and width of the output.
     extents: [String; 4],
 }
 
-/// The WGSL type of a group of four floats.
+/// The WGSL type of a group of four float channels.
 const GROUP_TYPE: &str = "vec4<f32>";
 
 enum Kind {
     /// Output pixel `p` reads input pixel `p`.
     Pointwise,
-    /// Each tap of the window reads its own input pixel.
+    /// Each tap of the window reads an input pixel of its own.
     Window,
-    /// The prologue is a depthwise convolution with these taps, given by row and column.
+    /// There is a prologue: a depthwise convolution with these taps, each a row and a column of the window.
     Depthwise(Vec<[usize; 2]>),
-    /// The prologue is the mean of a whole image.
+    /// There is a prologue: the mean over all pixels of an image.
     Mean,
 }
 
-/// The shape of a convolution's input.
+/// The geometry of a convolution's input.
 struct InputGeometry<'a> {
     convolution: &'a ConvolutionGeometry,
-    /// Rows and columns of its window.
+    /// Rows and columns of the convolution's window.
     size: [usize; 2],
-    /// Groups of four input channels.
+    /// Number of groups of four input channels.
     channels: usize,
+    /// Whether each output pixel reads only the input pixel at the same position.
     is_pointwise: bool,
 }
 
 impl<'a> InputGeometry<'a> {
-    /// The shape of a kernel's input, and WGSL of the height and width of what is loaded (the prologue's input, if
-    /// there is a prologue) and of the output.
+    /// Returns the geometry of a kernel's input, and WGSL of the height and width of the image that is loaded
+    /// (the prologue's input if there is a prologue) and of the output.
     fn of(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &'a Kernel) -> (Self, [String; 4]) {
         let Primitive::Convolution(convolution) = &kernel.primitive else { unreachable!("a convolution has a loader") };
         let shape = |id| context.program.shape(id);
@@ -62,8 +66,8 @@ impl<'a> InputGeometry<'a> {
 }
 
 impl InputLoader {
-    /// Adds the functions that load the data. The packed weights of a depthwise prologue start at vec4 `start` of
-    /// `weights`.
+    /// Adds the WGSL functions that load the data of a float convolution, and returns the loader that calls
+    /// them. The packed weights of a depthwise prologue start at vec4 `start` of `weights`.
     pub(super) fn new(
         writer: &mut Writer<'_>,
         context: &Context<'_>,
@@ -91,7 +95,8 @@ impl InputLoader {
         Self { group_type: GROUP_TYPE, depth: size[0] * size[1] * channels, kind, extents }
     }
 
-    /// WGSL that declares a slot's variables, for the output pixel named `p{slot}`.
+    /// Returns WGSL that declares the variables of a slot. The slot loads data for the output pixel whose
+    /// index is in the variable `p{slot}`.
     pub(super) fn declare(&self, slot: usize) -> String {
         let [_, _, height, width] = &self.extents;
         let coordinates = format!(
@@ -111,7 +116,7 @@ impl InputLoader {
         }
     }
 
-    /// WGSL that starts to load group `k` along K into a slot.
+    /// Returns WGSL that starts loading group `k` along K into a slot.
     pub(super) fn fetch(&self, slot: usize, k: &str) -> String {
         match &self.kind {
             Kind::Pointwise => format!("    data{slot} = vec4_at(p{slot}, {k});\n"),
@@ -128,9 +133,9 @@ impl InputLoader {
         }
     }
 
-    /// WGSL that completes `data{slot}`. For a depthwise prologue it computes the prologue from the loaded taps, with
-    /// padding as zero and zeros beyond the channels. It waits for the loads, and is therefore placed as late as
-    /// possible.
+    /// Returns WGSL that sets `data{slot}` to its final value. For a depthwise prologue this computes the
+    /// prologue from the loaded taps, with 0 for padding and beyond the last channel; otherwise nothing
+    /// remains to be done. The statements wait for the loads and are therefore placed as late as possible.
     pub(super) fn settle(&self, slot: usize) -> String {
         match &self.kind {
             Kind::Pointwise | Kind::Window | Kind::Mean => String::new(),
@@ -142,7 +147,8 @@ impl InputLoader {
     }
 }
 
-/// Adds `vec4_at(position, c)`: channels `4·c` to `4·c + 3` of an input pixel, with zeros beyond the last channel.
+/// Adds the WGSL function `vec4_at(position, c)`, which returns channels `4·c` to `4·c + 3` of an input
+/// pixel, with zeros beyond the last channel.
 pub(super) fn read_vec4s(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel) {
     let channels = context.program.shape(kernel.inputs[0])[3];
     let whole = channels.is_multiple_of(4);
@@ -162,20 +168,22 @@ pub(super) fn read_vec4s(writer: &mut Writer<'_>, context: &Context<'_>, kernel:
     writer.function(&format!("fn vec4_at(position: u32, c: u32) -> vec4<f32> {{\n{text}}}\n"));
 }
 
-/// How a convolution reads through a window.
+/// What [`window`] needs to know of a convolution that reads its input through a window.
 struct Windows<'a> {
     /// Rows and columns of the window.
     size: [usize; 2],
-    /// Groups of four input channels.
+    /// Number of groups of four input channels.
     channels: usize,
     /// The WGSL type of a group of four channels.
     group_type: &'static str,
-    /// WGSL of group `c` of input pixel `start`, or of the zero point unless `is_inside`.
+    /// WGSL that loads group `c` of the input pixel with index `start`, or the zero point if `is_inside` is
+    /// false.
     read: &'a str,
 }
 
-/// Adds `window_at(x, y, b, k)`: the four elements of group `k` along K of what an output pixel reads through a window;
-/// the zero point in padding and beyond the last tap.
+/// Adds the WGSL function `window_at(x, y, b, k)`, which returns group `k` along K of the elements that
+/// output pixel (`x`, `y`) of image `b` reads through the window. In the padding and beyond the last tap it
+/// returns the zero point.
 fn window(
     writer: &mut Writer<'_>,
     convolution: &ConvolutionGeometry,
@@ -198,8 +206,9 @@ fn window(
     ));
 }
 
-/// Adds `tap_at(x, y, b, i, j, c)`, which loads one tap, and `prologue(x, y, position, c, …)`, which computes 4
-/// channels of a depthwise convolution from the loaded taps. Returns the taps.
+/// Adds the WGSL functions `tap_at(x, y, b, i, j, c)`, which loads one tap, and
+/// `prologue(x, y, position, c, …)`, which computes 4 channels of a depthwise prologue from the loaded taps.
+/// Returns the taps as rows and columns of the window.
 fn depthwise(
     writer: &mut Writer<'_>,
     context: &Context<'_>,
@@ -240,8 +249,8 @@ fn depthwise(
     taps
 }
 
-/// Adds `mean_at(position, c)`: 4 channels of the mean of an image, added column by column in the same order as the
-/// variant `window`.
+/// Adds the WGSL function `mean_at(position, c)`, which returns 4 channels of the mean over an image. Pixels
+/// are added column by column, in the same order as in variant `window`.
 fn mean(
     writer: &mut Writer<'_>,
     context: &Context<'_>,

@@ -1,4 +1,4 @@
-//! Matrix products, one invocation per element of the result.
+//! Variant `matmul`: batched matrix products of floats or integers, one invocation per element of the result.
 
 use attache_gpu_ir::{Primitive, Scalar};
 
@@ -28,7 +28,8 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let (rows, columns) = (writer.param(output[rank - 2]), writer.param(output[rank - 1]));
     let last = |shape: &attache_base::Shape, from_end: usize| shape[shape.rank() - from_end];
     let depth = writer.param(last(shapes[0], if transposed[0] { 2 } else { 1 }));
-    // The offset of each operand's matrix, computed from the outer (batch) coordinates, innermost axis first.
+    // The offset of each operand's matrix, computed from the coordinates of the batch axes, innermost axis
+    // first.
     let mut body = format!(
         "    let column = g % {columns};
     let row = g / {columns} % {rows};

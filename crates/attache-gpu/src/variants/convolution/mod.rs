@@ -1,4 +1,4 @@
-//! Convolutions and matrix products.
+//! Variants that implement convolutions and matrix products, and the shader parts that they share.
 
 pub(super) mod conv;
 pub(super) mod conv_blocked;

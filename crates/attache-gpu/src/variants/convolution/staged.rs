@@ -1,6 +1,7 @@
-//! The common part of convolutions that stage all input channels of their output pixels in work-group memory. All
-//! invocations load the data first, and compute a depthwise prologue while they do. After that only the filter is
-//! loaded, and a work group needs at most three barriers in all.
+//! Shared by the variants that stage all input channels of a block's output pixels in work-group memory: the
+//! sizes of a block and the frame of the shader. All invocations first load the data, computing a depthwise
+//! prologue as they do. After that only the filter is loaded, and a work group needs at most three barriers
+//! in all.
 
 use std::fmt::Write;
 
@@ -12,62 +13,66 @@ use crate::kernel::{Kernel, MAX_GROUPS, vector_width};
 use crate::wgsl::epilogue::store_anywhere;
 use crate::wgsl::{Context, Shader, Writer};
 
-/// Output pixels per invocation, which computes one vec4 of output channels for each.
+/// Number of output pixels per invocation, which computes one vec4 of output channels for each.
 pub(super) const EACH: usize = 4;
 
 /// Maximum number of output pixels of a block.
 const MAX_ROWS: usize = 32;
 
-/// Minimum (if there are as many) and maximum number of vec4s of output channels of a block.
+/// Approximate minimum and exact maximum number of vec4s of output channels of a block.
 const COLUMNS: [usize; 2] = [4, 32];
 
-/// Maximum split-K factor. The parts are added in sequence.
+/// Maximum split-K factor. One invocation adds all partial sums of a result, one after the other.
 const MAX_SPLIT: usize = 32;
 
-/// Output pixels that an invocation loads at once.
+/// Target number of output pixels of which an invocation loads a group of channels at once.
 const READ_AT_ONCE: usize = 2;
 
-/// Output pixels above which other variants are faster, for convolutions without a prologue.
+/// Number of output pixels above which other variants are faster, for convolutions without a prologue.
 const MANY_POSITIONS: usize = 4096;
 
-/// Work groups that a large device runs at the same time, each on its own compute unit.
+/// Number of work groups that a large device runs at the same time if each has a compute unit to itself.
 const UNITS: usize = 128;
 
-/// Maximum number of invocations of a work group: if each work group has a compute unit to itself, and if several share
-/// one.
+/// Maximum number of invocations of a work group: first if each work group has a compute unit to itself, then
+/// if several work groups share one.
 const MAX_INVOCATIONS: [usize; 2] = [512, 256];
 
-/// The size of the computation, as far as it determines the time.
+/// The sizes of a convolution that determine its running time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Problem {
     /// M: output pixels.
     pub(super) positions: usize,
-    /// N in vec4s of output channels.
+    /// N: output channels, in vec4s.
     vec4s: usize,
-    /// K in groups of four channels.
+    /// K: products per result, in groups of four channels.
     depth: usize,
-    /// Loads per group of four channels: the taps of a prologue, else 1.
+    /// Number of loads per group of four channels: the number of taps of a prologue, else 1.
     taps: usize,
-    /// Words of work-group memory per group of four channels.
+    /// Number of 32-bit words of work-group memory per group of four channels: 4 for floats, 1 for 8-bit
+    /// integers.
     words: usize,
 }
 
-/// How the work is distributed over a work group.
+/// How a block of results is distributed over the invocations of a work group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tiling {
-    /// Output pixels, and vec4s of output channels, of the block.
+    /// Number of output pixels of the block.
     pub(super) rows: usize,
+    /// Number of vec4s of output channels of the block.
     columns: usize,
-    /// The split-K factor: invocations that jointly compute one result.
+    /// The split-K factor: the number of invocations that jointly compute one result, each over its part of
+    /// K.
     pub(super) split: usize,
-    /// K in groups of four channels.
+    /// K: products per result, in groups of four channels.
     pub(super) depth: usize,
-    /// Words of work-group memory per group of four channels.
+    /// Number of 32-bit words of work-group memory per group of four channels: 4 for floats, 1 for 8-bit
+    /// integers.
     words: usize,
 }
 
 impl Problem {
-    /// The start and end of a work group, in vector loads.
+    /// Estimated cost of starting and ending a work group, in vec4 loads from work-group memory.
     const START: usize = 4096;
 
     pub(super) fn of(context: &Context<'_>, kernel: &Kernel) -> Self {
@@ -82,13 +87,15 @@ impl Problem {
         Self { positions: output[..3].iter().product(), vec4s: filter[0].div_ceil(4), depth, taps, words }
     }
 
+    /// Returns the number of work groups for blocks of `rows` output pixels × `columns` vec4s of output
+    /// channels.
     fn groups(&self, rows: usize, columns: usize) -> usize {
         self.positions.div_ceil(rows) * self.vec4s.div_ceil(columns)
     }
 
-    /// Estimated time of a tiling on a large device, in vector loads of the busiest compute unit. The start and
-    /// end of a work group count as [`Problem::START`]. Loading a vec4 of the filter counts as half a load from
-    /// work-group memory.
+    /// Estimates the time of a tiling on a large device, as the number of vec4 loads from work-group memory
+    /// of the busiest compute unit. The start and end of a work group count as [`Problem::START`] loads, and
+    /// loading a vec4 of the filter counts as half a load.
     fn time(&self, tiling: &Tiling) -> usize {
         let Tiling { rows, columns, .. } = *tiling;
         let groups = self.groups(rows, columns);
@@ -96,7 +103,8 @@ impl Problem {
         if groups < 4 * UNITS { groups.div_ceil(UNITS) * group } else { groups * group / UNITS }
     }
 
-    /// The fastest tiling by this estimate, within `bytes` bytes of work-group memory and `invocations` invocations.
+    /// Returns the tiling with the lowest estimated time, within `bytes` bytes of work-group memory and
+    /// `invocations` invocations; `None` if no tiling fits.
     fn tiling(&self, [bytes, invocations]: [usize; 2]) -> Option<Tiling> {
         let [fewest, most] = COLUMNS;
         let parts = self.vec4s.div_ceil(most)..=self.vec4s.div_ceil(fewest);
@@ -113,8 +121,8 @@ impl Problem {
     }
 }
 
-/// Whether a convolution is pointwise, with enough output pixels for one invocation and not so many that other variants
-/// are faster.
+/// Whether the convolution is pointwise, has enough output pixels for one invocation, and not so many that
+/// other variants are faster.
 pub(super) fn is_small(context: &Context<'_>, kernel: &Kernel) -> bool {
     let Primitive::Convolution(convolution) = &kernel.primitive else { return false };
     let [data, filter] = [0, 1].map(|input| context.program.shape(kernel.inputs[input]));
@@ -123,11 +131,12 @@ pub(super) fn is_small(context: &Context<'_>, kernel: &Kernel) -> bool {
 }
 
 impl Tiling {
+    /// Returns the fastest tiling for a kernel within the device's limits; `None` if no tiling fits.
     pub(super) fn of(context: &Context<'_>, kernel: &Kernel) -> Option<Self> {
         Problem::of(context, kernel).tiling([context.limits.work_group_bytes, context.limits.max_invocations])
     }
 
-    /// Invocations of one split-K part.
+    /// Returns the number of invocations of one split-K part.
     fn layer(&self) -> usize {
         self.rows / EACH * self.columns
     }
@@ -136,17 +145,18 @@ impl Tiling {
         self.layer() * self.split
     }
 
-    /// Groups of four between the data of two output pixels: odd, so that neighbours are in different memory banks.
+    /// Returns the number of groups of four channels between the data of two adjacent output pixels in
+    /// work-group memory. It is odd, so that adjacent pixels are in different memory banks.
     pub(super) fn stride(&self) -> usize {
         self.depth + 1 - self.depth % 2
     }
 
-    /// Vec4s of partial sums of all split-K parts; none without split-K.
+    /// Returns the number of vec4s of partial sums, over all split-K parts; 0 without split-K.
     pub(super) fn parts(&self) -> usize {
         if self.split > 1 { self.split * self.rows * self.columns } else { 0 }
     }
 
-    /// Words of work-group memory: the data, later reused for the partial sums.
+    /// Returns the number of 32-bit words of work-group memory: the data, later reused for the partial sums.
     pub(super) fn memory(&self) -> usize {
         (4 * self.parts()).max(self.rows * self.stride() * self.words)
     }
@@ -157,22 +167,25 @@ impl Tiling {
     }
 }
 
-/// What a work group stages in its memory, and with how many invocations.
+/// The data that a work group stages in its memory, and the invocations that load it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Staging {
-    /// Output pixels, and groups of four channels of each.
+    /// Number of output pixels.
     pub(super) rows: usize,
+    /// Number of groups of four channels of each output pixel.
     pub(super) depth: usize,
-    /// Groups of four between the data of two output pixels.
+    /// Number of groups of four channels between the data of two adjacent output pixels in work-group memory.
     pub(super) stride: usize,
+    /// Number of invocations of the work group.
     pub(super) invocations: usize,
-    /// Whether floats are staged as f16.
+    /// Whether floats are converted to f16 when they are staged.
     pub(super) halves: bool,
 }
 
 impl Staging {
-    /// The invocations that load adjacent groups of one pixel, the pixels that are loaded side by side, and the pixels
-    /// that each invocation loads at once.
+    /// Returns how the loads are distributed: the number of invocations that load adjacent groups of one
+    /// pixel, the number of pixels that are loaded side by side, and the number of pixels that each
+    /// invocation loads at once.
     fn reading(&self) -> [usize; 3] {
         let Self { rows, depth, invocations, .. } = *self;
         let across = (READ_AT_ONCE * invocations / rows).clamp(1, depth.clamp(1, invocations));
@@ -181,36 +194,42 @@ impl Staging {
     }
 }
 
-/// The WGSL of one variant. In it `first` is the block's first output pixel and `left` its first vec4 of output
-/// channels. An invocation computes the output pixels `row`, `row + rows / EACH`, … of the block and the vec4
-/// `filter_vec4` of output channels, for the split-K part `split_part`.
+/// The WGSL statements in which the variants differ, for [`shader`]. In them `first` is the block's first
+/// output pixel and `left` its first vec4 of output channels. An invocation computes the output pixels `row`,
+/// `row + rows / EACH`, … of the block and the vec4 `filter_vec4` of output channels, for the split-K part
+/// `split_part`.
 pub(super) struct Texts<'a> {
-    /// WGSL of the number of vec4s of output channels, and of K in groups of four.
+    /// WGSL of the number of vec4s of output channels.
     pub(super) wide: &'a str,
+    /// WGSL of K in groups of four channels.
     pub(super) depth: &'a str,
-    /// The declaration of `memory`, which has [`Tiling::memory`] words.
+    /// Declaration of the work-group array `memory`, which has [`Tiling::memory`] words.
     pub(super) memory: String,
-    /// Declares `sum0`, `sum1`, … and adds products to them.
+    /// Statements that declare `sum0`, `sum1`, … and add the products to them.
     pub(super) multiply: String,
-    /// Writes a partial sum to work-group memory at an index.
+    /// Returns the statement that writes a partial sum to work-group memory. Arguments: WGSL of the index and
+    /// of the sum.
     pub(super) store_part: &'a dyn Fn(&str, &str) -> String,
-    /// Reads the partial sum at an index.
+    /// Returns the expression that reads a partial sum from work-group memory. Argument: WGSL of the index.
     pub(super) load_part: &'a dyn Fn(&str) -> String,
-    /// The bias of the vec4 of output channels `vector`.
+    /// Expression of the bias of the vec4 of output channels `vector`.
     pub(super) bias: String,
 }
 
-/// Adds the function that [`shader`] stores results with. Must be called after all inputs are bound.
+/// Adds the WGSL function `store`, with which [`shader`] stores results. Must be called after all inputs are
+/// bound.
 pub(super) fn store(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel) {
     store_anywhere(writer, context, kernel, out_vector_width(context, kernel));
 }
 
+/// Returns the number of adjacent output channels that are stored at once: 4 or 1.
 pub(super) fn out_vector_width(context: &Context<'_>, kernel: &Kernel) -> usize {
     let outputs = context.program.shape(kernel.inputs[1])[0];
     if outputs.is_multiple_of(4) { vector_width(context.program, kernel) } else { 1 }
 }
 
-/// The shader of this variant.
+/// Generates the shader: its work groups stage the data, multiply it as `texts` says, add the partial sums
+/// and store the results.
 pub(super) fn shader(
     mut writer: Writer<'_>,
     (context, kernel): (&Context<'_>, &Kernel),
@@ -259,8 +278,9 @@ pub(super) fn shader(
     writer.finish([tiling.invocations() as u32, 1, 1], groups.map(|count| count as u32), &texts.memory, &body)
 }
 
-/// WGSL that stages everything that the output pixels from `first` on need. Adjacent invocations load adjacent groups
-/// of four channels.
+/// Returns WGSL that stages all input channels of the block's output pixels, which start at `first`. Adjacent
+/// invocations load adjacent groups of four channels. `total` is WGSL of the number of output pixels, `depth`
+/// of K in groups of four.
 pub(super) fn stage(staging: Staging, loader: &InputLoader, total: &str, depth: &str) -> String {
     let [across, lines, slots] = staging.reading();
     let mut text = String::new();
@@ -290,7 +310,7 @@ pub(super) fn stage(staging: Staging, loader: &InputLoader, total: &str, depth: 
     text + "    }\n"
 }
 
-/// WGSL that adds the partial sums of the split-K parts, and stores the results.
+/// Returns WGSL that adds the partial sums of the split-K parts, and stores the results.
 fn add_parts(tiling: Tiling, texts: &Texts<'_>, store: &str) -> String {
     let Tiling { rows, columns, split, .. } = tiling;
     let (results, down, invocations) = (rows * columns, rows / EACH, tiling.invocations());

@@ -1,6 +1,7 @@
-//! The common part of convolutions with one group and a constant filter that do not stage data in work-group memory,
-//! for floats and integers. An invocation computes 4 channels of several adjacent output pixels. If there are few
-//! results with many products each, several invocations of a work group split the K sum of one result (split-K).
+//! Shared by the convolutions with one group and a constant filter that do not stage data in work-group
+//! memory, for floats and integers: the sizes and the frame of the shader. An invocation computes 4 output
+//! channels of several adjacent output pixels. If there are few results with many products each, several
+//! invocations of a work group split the K sum of each result (split-K).
 
 use std::fmt::Write;
 
@@ -11,17 +12,18 @@ use crate::kernel::{Kernel, MAX_GROUPS, vector_width};
 use crate::wgsl::epilogue::store_anywhere;
 use crate::wgsl::{Context, GROUP, Shader, Writer};
 
-/// Maximum number of results, in vectors of 4, for which split-K is used.
+/// Maximum number of results, in vec4s of output channels, for which split-K is used.
 const FEW_RESULTS: usize = 32768;
 
-/// Minimum number of loop steps along K for which split-K pays.
+/// Minimum number of loop steps along K for which split-K is used.
 const MANY_STEPS: usize = 16;
 
-/// Split-K factor: invocations that jointly compute one result.
+/// The split-K factor where split-K is used: the number of invocations that jointly compute one result.
 const SPLIT_K: usize = 8;
 
-/// Whether the dispatch and the packed filter fit the device's limits. After the bias the filter has `rows` rows, each
-/// with a 4-byte word per output channel, padded to a multiple of 4 channels.
+/// Whether the work groups and the packed filter fit the device's limits. The packed buffer has one row for
+/// the bias and `rows` rows for the filter, each with a 4-byte word per output channel, padded to a multiple
+/// of 4 channels.
 pub(super) fn fits(context: &Context<'_>, kernel: &Kernel, rows: usize) -> bool {
     let outputs = context.program.shape(kernel.inputs[1])[0];
     let bytes = (1 + rows) * outputs.next_multiple_of(4) * 4;
@@ -30,43 +32,49 @@ pub(super) fn fits(context: &Context<'_>, kernel: &Kernel, rows: usize) -> bool 
 
 /// How results and products are distributed over invocations.
 pub(super) struct Tiling {
-    /// Output pixels per invocation.
+    /// Number of output pixels per invocation.
     pub(super) each: usize,
-    /// The split-K factor.
+    /// The split-K factor; 1 without split-K.
     split: usize,
-    /// Invocations of a work group along the vectors of output channels and along the output pixels.
+    /// Number of invocations of a work group along the vec4s of output channels.
     across: usize,
+    /// Number of invocations of a work group along the output pixels.
     down: usize,
+    /// Whether each output pixel reads only the input pixel at the same position.
     pointwise: bool,
+    /// Number of adjacent output channels that are stored at once: 4 or 1.
     out_vector_width: usize,
+    /// M: output pixels.
     positions: usize,
+    /// N: output channels, in vec4s.
     vec4s: usize,
 }
 
-/// The WGSL of one variant's loops. In it `c` counts the steps through the channels of an input pixel. `tap` is the
-/// filter's first row for the current tap and the vector of output channels `vector`; rows are `WIDE` vectors apart.
-/// `from0`, `from1`, … are input pixels, and `inside0`, … are false for those in the padding.
+/// The WGSL statements of a variant's loops over window and channels, for [`Tiling::shader`]. In them `c`
+/// counts the steps through the channels of an input pixel. `tap` is the vec4 of the filter for the first
+/// step of the current tap and output channels `vector`; rows of the filter are `WIDE` vec4s apart. `from0`,
+/// `from1`, … are the indices of input pixels, and `inside0`, … are false for pixels in the padding.
 pub(super) struct Loops {
-    /// The element type of a sum.
+    /// WGSL type of one channel of a sum: `f32` or `i32`.
     pub(super) element: &'static str,
-    /// Rows of the packed filter per step.
+    /// Number of rows of the packed filter per step.
     pub(super) rows: usize,
-    /// Steps through the channels of an input pixel.
+    /// Number of steps through the channels of an input pixel.
     pub(super) depth: usize,
-    /// Whether a tap is skipped if all input pixels are padding.
+    /// Whether a tap is skipped if all input pixels that an invocation reads for it are padding.
     pub(super) skips_padding: bool,
-    /// Declarations before the loops.
+    /// Declarations in front of the loops.
     pub(super) before: String,
-    /// One step, which adds to `sum0`, `sum1`, ….
+    /// Statements of one step, which add to `sum0`, `sum1`, ….
     pub(super) step: String,
     /// Statements after the loops.
     pub(super) after: String,
-    /// WGSL of the bias of `vector`.
+    /// Expression of the bias of the vec4 of output channels `vector`.
     pub(super) bias: String,
 }
 
 impl Tiling {
-    /// The tiling of a convolution that processes the channels of an input pixel in `depth` steps.
+    /// Chooses the tiling of a convolution that processes the channels of an input pixel in `depth` steps.
     pub(super) fn new(context: &Context<'_>, kernel: &Kernel, depth: usize) -> Self {
         let Primitive::Convolution(convolution) = &kernel.primitive else { unreachable!("a convolution is tiled") };
         let [data, filter, output] =
@@ -94,13 +102,14 @@ impl Tiling {
         }
     }
 
-    /// WGSL of whether input pixel `p` is inside the image.
+    /// Returns the WGSL expression that is true if the `p`-th input pixel of an invocation is inside the
+    /// image.
     pub(super) fn inside(&self, p: usize) -> String {
         if self.pointwise { "true".to_owned() } else { format!("inside{p}") }
     }
 
-    /// Adds the functions that store results and compute input coordinates. Must be called after the loops' inputs are
-    /// bound.
+    /// Adds the WGSL functions that store results and compute input coordinates. Must be called after all
+    /// inputs of the loops are bound.
     pub(super) fn prepare(&self, writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel) {
         store_anywhere(writer, context, kernel, self.out_vector_width);
         if let (false, Primitive::Convolution(convolution)) = (self.pointwise, &kernel.primitive) {
@@ -108,7 +117,7 @@ impl Tiling {
         }
     }
 
-    /// The shader with these loops.
+    /// Generates the shader that runs these loops, adds the partial sums and stores the results.
     pub(super) fn shader(
         self,
         mut writer: Writer<'_>,
@@ -161,7 +170,7 @@ impl Tiling {
         writer.finish([across as u32, down as u32, split as u32], groups, &declarations, &body)
     }
 
-    /// The loops over the window and the channels.
+    /// Returns WGSL of the loops over the window and the channels of an input pixel.
     fn nested_loops(
         &self,
         writer: &mut Writer<'_>,
@@ -216,8 +225,9 @@ impl Tiling {
     }
 }
 
-/// WGSL that stores `sum` as channel vector `vector` of output pixel `at`: as a vector if `out_vector_width` is 4, else
-/// one channel after the other.
+/// Returns WGSL that stores the vec4 `sum`, plus the bias, as output channels `4·vector` to `4·vector + 3` of
+/// output pixel `at`: as a vector if `out_vector_width` is 4, else one channel after the other. `wide` and
+/// `outputs` are WGSL of the number of vec4s of output channels and of the number of output channels.
 pub(super) fn put(out_vector_width: usize, at: &str, sum: &str, wide: &str, outputs: &str) -> String {
     if out_vector_width == 4 {
         return format!("store({at} * {wide} + vector, {sum} + bias);");

@@ -1,5 +1,6 @@
-//! Concatenation: each invocation finds the input that its element comes from. If there are more inputs than bindings,
-//! several dispatches write parts of the output.
+//! Variant `concatenate`: concatenation along an axis. Each invocation finds the input that its element comes
+//! from. If there are more inputs than one shader can bind, several dispatches each write a part of the
+//! output.
 
 use attache_gpu_ir::{Primitive, ValueId};
 
@@ -34,8 +35,9 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     shaders
 }
 
-/// The dispatch that copies some of the inputs to their offset: `start` units into each run of `total` units of the
-/// output.
+/// Generates the shader that copies some of the inputs to the output. The output consists of runs of `total`
+/// units of `vector_width` elements; the shader writes the units of each run from `start` on. `lengths` are
+/// the units per run of each input.
 fn part(
     context: &Context<'_>,
     kernel: &Kernel,

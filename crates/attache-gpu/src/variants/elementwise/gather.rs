@@ -1,4 +1,4 @@
-//! Gathers slices of the data by index. Each index is clamped to the extent of its axis.
+//! Variant `gather`: gathers slices of the data by index. Each index is clamped to the extent of its axis.
 
 use attache_gpu_ir::Primitive;
 

@@ -1,5 +1,5 @@
-//! An index map as a kernel of its own: each element is loaded from the location that the map gives, or is the fill
-//! value.
+//! Variant `index_map`: an index map as a kernel of its own. Each output element is loaded from the
+//! coordinates that the map gives, or is the fill value if these are outside the input.
 
 use attache_gpu_ir::Primitive;
 

@@ -1,4 +1,4 @@
-//! A map over floats or integers: one expression per element.
+//! Variant `map`: a map over floats or integers, which evaluates one expression per element.
 
 use attache_gpu_ir::Primitive;
 

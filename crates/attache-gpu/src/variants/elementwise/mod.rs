@@ -1,4 +1,4 @@
-//! Elementwise kernels: maps, data movement, gathers and resampling.
+//! Variants that implement elementwise kernels: maps, data movement, gathers, resampling and max unpooling.
 
 pub(super) mod concatenate;
 pub(super) mod gather;

@@ -1,4 +1,5 @@
-//! Resamples the two middle axes. The coordinates are computed as in TensorFlow Lite's resize kernels.
+//! Variant `resample`: resamples the two middle axes (height and width), bilinearly or to the nearest
+//! element. The coordinates are computed as in TensorFlow Lite's resize kernels.
 
 use attache_gpu_ir::{Primitive, Sampling};
 

@@ -1,5 +1,5 @@
-//! Max unpooling: each output element compares its index in its window with the stored index of the maximum, and is 0
-//! elsewhere.
+//! Variant `unpool`: max unpooling. Each output element takes the input's value if its position in its window
+//! is the stored index of the maximum, and is 0 otherwise.
 
 use attache_gpu_ir::Primitive;
 

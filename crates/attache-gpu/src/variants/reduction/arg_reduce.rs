@@ -1,4 +1,5 @@
-//! Arg-max and arg-min: the index of the first largest or smallest element along an axis, one invocation per result.
+//! Variant `arg_reduce`: arg-max and arg-min, the index of the first largest or smallest element along an
+//! axis, with one invocation per result.
 
 use attache_gpu_ir::Primitive;
 

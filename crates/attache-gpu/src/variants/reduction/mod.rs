@@ -1,4 +1,5 @@
-//! Reductions over axes, rows and windows, prefix sums (scans), arg-max and top-k.
+//! Variants that implement reductions over axes, rows and windows, prefix sums (scans), arg-max and arg-min,
+//! and top-k.
 
 pub(super) mod arg_reduce;
 pub(super) mod reduce;

@@ -1,5 +1,5 @@
-//! A reduction along axes (sum, mean, maximum, minimum or product) with one invocation per result. Each invocation
-//! combines its elements in the input's order.
+//! Variant `reduce`: a reduction along axes (sum, mean, maximum, minimum or product) with one invocation per
+//! result, which combines its elements in the input's order.
 
 use attache_base::{Shape, strides};
 use attache_gpu_ir::{Primitive, ReduceOp};
@@ -18,7 +18,8 @@ pub(in crate::variants) const VARIANT: Variant = Variant {
     write,
 };
 
-/// WGSL that folds `value` into `folded`, and the initial value.
+/// Returns the WGSL statement that reduces `value` into the accumulator `folded`, and WGSL of the
+/// accumulator's initial value.
 pub(super) fn folding(writer: &mut Writer<'_>, reduction: ReduceOp) -> (&'static str, String) {
     match reduction {
         ReduceOp::Sum | ReduceOp::Mean => ("folded = folded + value;", "0".to_owned()),
@@ -28,14 +29,15 @@ pub(super) fn folding(writer: &mut Writer<'_>, reduction: ReduceOp) -> (&'static
     }
 }
 
-/// WGSL of the final scaling of floats: by 1 / `count` for a mean, else by 1. Empty for integers.
+/// Returns WGSL that is appended to a reduced float to scale it: by 1 / `count` for a mean, else by 1. Empty
+/// if `computed_type` is `i32`.
 pub(super) fn mean_factor(writer: &mut Writer<'_>, computed_type: &str, reduction: ReduceOp, count: usize) -> String {
     let mean_factor = if reduction == ReduceOp::Mean { 1.0 / count as f32 } else { 1.0 };
     if computed_type == "i32" { String::new() } else { format!(" * {}", writer.float_param(mean_factor)) }
 }
 
-/// The number of elements that are folded into one result, and WGSL that adds the offset of element `r` of them to
-/// `at`.
+/// Returns the number of elements that are reduced to one result, and WGSL that adds to `at` the offset of
+/// the `r`-th of them, in units of `vector_width` elements.
 pub(super) fn walk(writer: &mut Writer<'_>, shape: &Shape, axes: &[usize], vector_width: usize) -> (usize, String) {
     let strides = strides(shape);
     let folded: Vec<(usize, usize)> = axes.iter().map(|axis| (shape[*axis], strides[*axis] / vector_width)).collect();
@@ -47,7 +49,8 @@ pub(super) fn walk(writer: &mut Writer<'_>, shape: &Shape, axes: &[usize], vecto
     (folded.iter().map(|(extent, _)| extent).product(), text)
 }
 
-/// WGSL that defines `base`, the index of the first element that is folded into result `g`.
+/// Returns WGSL that defines `base`, the index of the first element that is reduced into result `g`, in units
+/// of `vector_width` elements.
 pub(super) fn base(writer: &mut Writer<'_>, shape: &Shape, axes: &[usize], vector_width: usize) -> String {
     let rank = shape.rank();
     let kept = |axis: usize| if axes.contains(&axis) { 1 } else { shape[axis] };

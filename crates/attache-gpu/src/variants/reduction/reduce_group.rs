@@ -1,4 +1,5 @@
-//! A reduction with one work group per result. For few results of many elements.
+//! Variant `reduce_group`: a reduction along axes with one work group per result. Used for few results of
+//! many elements.
 
 use attache_gpu_ir::Primitive;
 
@@ -11,18 +12,18 @@ use crate::wgsl::{Context, Shader, Writer};
 pub(in crate::variants) const VARIANT: Variant =
     Variant { name: "reduce_group", takes_prologues: false, applies, priority, write };
 
-/// Invocations of a work group, a power of two.
+/// Number of invocations of a work group, a power of two.
 const GROUP: u32 = 128;
 
-/// Maximum number of results for which a work group per result pays.
+/// Maximum number of results for which one work group per result is faster than one invocation per result.
 pub(super) const MANY_RESULTS: usize = 16384;
 
-/// Elements per result above which a work group reduces them. Up to this number one invocation adds them in order, like
-/// TensorFlow Lite's reference kernels: a sum that nearly cancels then has the same rounding errors as the results that
-/// users compare with.
+/// Number of elements per result above which a work group reduces them. Up to this number one invocation adds
+/// them in order, like TensorFlow Lite's reference kernels, so that a sum whose terms nearly cancel has the
+/// same rounding errors as there.
 pub(super) const MANY_ELEMENTS: usize = 8192;
 
-/// The number of results, and of elements per result.
+/// Returns the number of results, and the number of elements that are reduced to each.
 fn sizes(context: &Context<'_>, kernel: &Kernel) -> [usize; 2] {
     let results = context.program.shape(kernel.outputs[0]).elements();
     let elements = kernel.inputs.first().map_or(0, |id| context.program.shape(*id).elements());

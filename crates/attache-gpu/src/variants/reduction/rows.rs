@@ -1,4 +1,5 @@
-//! Rows with one invocation per row. For short rows, or many.
+//! Variant `rows`: reductions and maps over the rows of a tensor ([`Primitive::Rows`]), with one invocation
+//! per row. Used for short rows and for many rows.
 
 use std::fmt::Write;
 
@@ -19,23 +20,27 @@ pub(in crate::variants) const VARIANT: Variant = Variant {
     write,
 };
 
-/// The parts that all row variants share. The functions `input0`, `input1`, … load the inputs. The variables `x0`,
-/// `x1`, … are the loaded elements, followed by the results of the steps.
+/// Generates the WGSL that all variants of [`Primitive::Rows`] share. In the shader, the functions `input0`,
+/// `input1`, … load the inputs, and the variables `x0`, `x1`, … are the loaded elements, followed by the
+/// results of the steps.
 pub(super) struct Parts<'a> {
+    /// The primitive that is implemented.
     pub(super) rows: &'a Rows,
-    /// For each input, whether it varies along the row.
+    /// For each input, whether its elements vary along a row.
     varying: Vec<bool>,
     /// WGSL of the number of elements of a row.
     pub(super) extent: String,
-    /// WGSL of the stride between neighbouring elements of a row.
+    /// WGSL of the number of elements between adjacent elements of a row.
     pub(super) inner: String,
-    /// WGSL of the stride between rows of neighbouring outer coordinates.
+    /// WGSL of the number of elements between rows of adjacent outer coordinates.
     outer: String,
-    /// WGSL of the number of rows that are parts of one longer row.
+    /// WGSL of the number of rows that are parts of the same longer row.
     parts: String,
 }
 
 impl<'a> Parts<'a> {
+    /// Adds the WGSL functions that load the inputs and store the result, and those that the expressions
+    /// call.
     pub(super) fn new(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &'a Kernel) -> Self {
         let Primitive::Rows(rows) = &kernel.primitive else { unreachable!("applies") };
         let mut varying = Vec::with_capacity(kernel.inputs.len());
@@ -54,8 +59,8 @@ impl<'a> Parts<'a> {
         Self { rows, varying, extent, inner, outer, parts }
     }
 
-    /// WGSL that defines `base`, the index of the first element of row `row`, and loads the inputs that are constant
-    /// along the row.
+    /// Returns WGSL that defines `base`, the index of the first element of row `row`, and loads the inputs
+    /// that are constant along the row.
     pub(super) fn start(&self, row: &str) -> String {
         let (inner, outer) = (&self.inner, &self.outer);
         let mut text = format!("    let base = {row} / {inner} * {outer} + {row} % {inner};\n");
@@ -65,17 +70,18 @@ impl<'a> Parts<'a> {
         text
     }
 
-    /// The inputs that vary along a row.
+    /// Returns the indices of the inputs that vary along a row.
     pub(super) fn varying(&self) -> impl Iterator<Item = usize> {
         (0..self.varying.len()).filter(|index| self.varying[*index])
     }
 
-    /// The number of the variable that holds the result of step `step`.
+    /// Returns the number `k` of the variable `xk` that holds the result of step `step`.
     pub(super) fn variable(&self, step: usize) -> usize {
         self.varying.len() + step
     }
 
-    /// WGSL that defines `at`, the index of element `r`, and loads the varying inputs that the expression reads there.
+    /// Returns WGSL that defines `at`, the index of the row's element `r`, and loads the varying inputs that
+    /// the expression reads there.
     pub(super) fn element(&self, of: &Expression) -> String {
         let mut text = format!("        let at = base + r * {};\n", self.inner);
         for index in self.varying().filter(|index| of.reads(*index)) {
@@ -84,8 +90,9 @@ impl<'a> Parts<'a> {
         text
     }
 
-    /// WGSL that reduces the expression over the parts of the longer row that row `row` belongs to: every `step`-th
-    /// part from `first` on.
+    /// Returns WGSL that reduces the expression over the parts of the longer row that row `row` belongs to:
+    /// every `step`-th part from `first` on. `fold` is the statement that reduces `value` into the
+    /// accumulator `folded`.
     pub(super) fn across(&self, of: &Expression, row: &str, fold: &str, [first, step]: [&str; 2]) -> String {
         let (inner, parts) = (&self.inner, &self.parts);
         let constant = (0..self.varying.len()).filter(|index| !self.varying[*index] && of.reads(*index));
@@ -101,12 +108,14 @@ impl<'a> Parts<'a> {
         )
     }
 
-    /// WGSL of the head of the loop over the elements of a row that an invocation processes.
+    /// Returns WGSL of the head of the loop over the elements of a row that an invocation processes: every
+    /// `step`-th element from `first` on.
     pub(super) fn each(&self, first: &str, step: &str) -> String {
         format!("    for (var r = {first}; r < {}; r += {step}) {{\n", self.extent)
     }
 
-    /// WGSL that stores the result.
+    /// Returns WGSL that stores the result: one element per row, or one for each element of the row. `each`
+    /// is the head of the loop over the elements.
     pub(super) fn finish(&self, row: &str, each: &str) -> String {
         let result = &self.rows.result;
         let value = expression(result, 1);

@@ -1,4 +1,5 @@
-//! Rows with a work group per row, or per few rows whose elements are adjacent in memory. For few and long rows.
+//! Variant `rows_group`: reductions and maps over rows, with a work group per row, or per few rows whose
+//! elements are adjacent in memory. Used for few rows that are long.
 
 use attache_gpu_ir::{Expression, Primitive, ReduceOp, RowStep, Rows};
 
@@ -13,20 +14,22 @@ use crate::wgsl::{Context, Shader, Writer};
 pub(in crate::variants) const VARIANT: Variant =
     Variant { name: "rows_group", takes_prologues: false, applies, priority, write };
 
-/// Minimum and, if the device allows it, maximum number of invocations of a work group.
+/// Minimum number of invocations of a work group, and the maximum if the device allows it.
 const GROUP: [usize; 2] = [64, 1024];
 
-/// Elements of a row per invocation. With fewer, the barriers would take longer than the reduction.
+/// Number of elements of a row per invocation, up to the maximum size of a work group. With fewer, the
+/// barriers would take longer than the reduction.
 const EACH: usize = 4;
 
-/// Rows per work group if elements of neighbouring rows are adjacent: together they use whole memory transactions.
+/// Number of rows per work group if elements of neighbouring rows are adjacent in memory, so that loads use
+/// whole memory transactions.
 const ROWS_PER_GROUP: usize = 8;
 
-/// Elements that are loaded before the first of them is added, where one invocation reduces a row in order. It then
-/// waits for memory once for all of them.
+/// Number of elements that are loaded before the first of them is added, where one invocation reduces a row
+/// in order. It then waits for memory once for all of them.
 const AT_ONCE: usize = 8;
 
-/// Elements of a row above which a work group per row pays.
+/// Number of elements of a row above which this variant is preferred to one invocation per row.
 const FEW_ELEMENTS: usize = 32;
 
 fn applies(_: &Context<'_>, kernel: &Kernel) -> bool {
@@ -39,18 +42,19 @@ fn priority(_: &Context<'_>, kernel: &Kernel) -> u32 {
     if rows.extent() > FEW_ELEMENTS { 1 } else { 50 }
 }
 
-/// How rows are distributed over a work group: `local.x % rows_per_group` is the row, `local.x / rows_per_group` the
-/// invocation among those that reduce it.
+/// How rows are distributed over a work group. In the shader `local.x % rows_per_group` is the row and
+/// `local.x / rows_per_group` is the number of the invocation among those that reduce the row.
 #[derive(Clone, Copy)]
 pub(super) struct Tiling {
-    /// Rows per work group.
+    /// Number of rows per work group.
     pub(super) rows_per_group: usize,
-    /// Invocations per row, a power of two.
+    /// Number of invocations per row, a power of two.
     pub(super) workers: usize,
 }
 
 impl Tiling {
-    /// The tiling with `rows_per_group` rows if the number of adjacent rows is a multiple of that, else with one row.
+    /// Returns the tiling with `rows_per_group` rows per work group if the number of rows that are adjacent
+    /// in memory is a multiple of that, else with one row.
     pub(super) fn new(context: &Context<'_>, rows: &Rows, rows_per_group: usize) -> Self {
         let inner: usize = rows.shape[rows.axes.end..].iter().product();
         let rows_per_group = if inner.is_multiple_of(rows_per_group) { rows_per_group } else { 1 };
@@ -62,7 +66,7 @@ impl Tiling {
     }
 }
 
-/// Invocations for `extent` elements, a power of two.
+/// Returns the number of invocations of a work group that reduces `extent` elements, a power of two.
 fn group(context: &Context<'_>, extent: usize) -> u32 {
     let most = GROUP[1].min(context.limits.max_invocations);
     let mut group = GROUP[0];
@@ -72,9 +76,9 @@ fn group(context: &Context<'_>, extent: usize) -> u32 {
     group as u32
 }
 
-/// Whether the elements must be reduced in the input's order. They must if the order affects the result (products, and
-/// sums of terms that may be negative), for rows of up to the number of elements that `reduce` adds in order. Parts of
-/// a longer row are exempt.
+/// Whether the elements of a row must be reduced in the input's order. They must if the order affects the
+/// result (products, and sums of terms that may be negative) and the row has at most [`MANY_ELEMENTS`]
+/// elements. Parts of a longer row are exempt.
 pub(super) fn is_in_order(rows: &Rows, reduction: ReduceOp, of: &Expression) -> bool {
     let differs = match reduction {
         ReduceOp::Sum | ReduceOp::Mean => !of.is_never_negative(),
@@ -84,8 +88,8 @@ pub(super) fn is_in_order(rows: &Rows, reduction: ReduceOp, of: &Expression) -> 
     differs && !rows.is_part && rows.extent() <= MANY_ELEMENTS
 }
 
-/// WGSL of the tree reduction of the invocations' partial results, which leaves the result in the first shared element
-/// of the row.
+/// Returns WGSL of the tree reduction of the invocations' partial results. It leaves the result of each row
+/// in the row's first element of the work-group array `shared_folded`.
 pub(super) fn tree_reduction(fold: &str, tiling: Tiling) -> String {
     let Tiling { rows_per_group, workers } = tiling;
     format!(
@@ -103,13 +107,15 @@ pub(super) fn tree_reduction(fold: &str, tiling: Tiling) -> String {
     )
 }
 
-/// WGSL that reduces all elements of a row: each invocation reduces its own, then a tree reduction follows.
+/// Returns WGSL that reduces all elements of a row in parallel: each invocation reduces a part of them, then
+/// a tree reduction follows.
 fn in_parallel(parts: &Parts<'_>, of: &Expression, fold: &str, tiling: Tiling) -> String {
     let (each, element, value) = (each(parts, tiling), parts.element(of), expression(of, 1));
     format!("{each}{element}        let value = {value};\n        {fold}\n    }}\n{}", tree_reduction(fold, tiling))
 }
 
-/// WGSL that reduces all elements of a row in their order, by one invocation.
+/// Returns WGSL with which one invocation reduces all elements of a row in order. All invocations of the row
+/// load them into work-group memory first, chunk by chunk.
 fn in_order(parts: &Parts<'_>, of: &Expression, fold: &str, tiling: Tiling) -> String {
     let (extent, element, value) = (&parts.extent, parts.element(of), expression(of, 1));
     let Tiling { rows_per_group, workers } = tiling;
@@ -137,6 +143,7 @@ fn in_order(parts: &Parts<'_>, of: &Expression, fold: &str, tiling: Tiling) -> S
     )
 }
 
+/// Returns WGSL of the head of the loop over the elements of a row that an invocation processes.
 fn each(parts: &Parts<'_>, tiling: Tiling) -> String {
     parts.each("worker", &format!("{}u", tiling.workers))
 }

@@ -1,5 +1,6 @@
-//! Rows that are read several times, such as those of a normalisation, with elements in registers. A work group per
-//! row, or per few rows whose elements are adjacent in memory, loads its elements once. For few and long rows.
+//! Variant `rows_staged`: reductions and maps over rows whose elements are read several times, such as in a
+//! normalisation. A work group per row, or per few rows whose elements are adjacent in memory, loads the
+//! elements once and keeps them in registers. Used for few rows that are long.
 
 use std::fmt::Write;
 
@@ -17,17 +18,18 @@ use crate::wgsl::{Context, Shader, Writer};
 pub(in crate::variants) const VARIANT: Variant =
     Variant { name: "rows_staged", takes_prologues: false, applies, priority, write };
 
-/// Rows per work group if elements of neighbouring rows are adjacent: few enough for their elements to fit the
-/// registers.
+/// Number of rows per work group if elements of neighbouring rows are adjacent in memory: few enough for
+/// their elements to fit the registers.
 const ROWS_PER_GROUP: usize = 4;
 
 /// Maximum number of elements that an invocation keeps in registers.
 const MAX_STAGED: usize = 40;
 
-/// Elements of a row from which on reading them again costs noticeable time.
+/// Minimum number of elements of a row for which this variant is preferred: reading them again would take
+/// noticeable time.
 const MANY_ELEMENTS: usize = 2048;
 
-/// The expressions that are reduced over the elements of a row.
+/// Returns the expressions that are reduced over the elements of a row.
 fn folds(rows: &Rows) -> impl Iterator<Item = &Expression> {
     rows.steps.iter().filter_map(|step| match step {
         RowStep::Fold(_, of) => Some(of),
@@ -35,7 +37,8 @@ fn folds(rows: &Rows) -> impl Iterator<Item = &Expression> {
     })
 }
 
-/// The inputs that vary along a row and are reduced. Their elements stay in registers.
+/// Returns the indices of the inputs that vary along a row and are read by a reduction. Their elements are
+/// kept in registers.
 fn staged_inputs(context: &Context<'_>, kernel: &Kernel, rows: &Rows) -> Vec<usize> {
     let varies = |input: &usize| rows.varies(context.program.shape(kernel.inputs[*input]));
     let is_folded = |input: &usize| folds(rows).any(|of| of.reads(*input));
@@ -67,21 +70,22 @@ fn priority(_: &Context<'_>, kernel: &Kernel) -> u32 {
     if rows.extent() >= MANY_ELEMENTS { 0 } else { 51 }
 }
 
-/// What each invocation keeps of a row in registers.
+/// Generates the WGSL that keeps an invocation's elements of a row in registers.
 struct StagedRows<'a> {
     parts: &'a Parts<'a>,
     tiling: Tiling,
-    /// The inputs whose elements are kept.
+    /// Indices of the inputs whose elements are kept.
     inputs: Vec<usize>,
 }
 
 impl StagedRows<'_> {
-    /// Elements that an invocation keeps of each input.
+    /// Returns the number of elements that an invocation keeps of each input.
     fn each(&self) -> usize {
         self.parts.rows.extent().div_ceil(self.tiling.workers)
     }
 
-    /// WGSL that loads all of them, and names their row coordinates and indices.
+    /// Returns WGSL that loads all elements to keep into `e{input}_{slot}`, and defines their coordinates in
+    /// the row (`r{slot}`) and their indices (`at{slot}`).
     fn read(&self) -> String {
         let (extent, inner, workers) = (&self.parts.extent, &self.parts.inner, self.tiling.workers);
         let mut text = String::new();
@@ -92,13 +96,13 @@ impl StagedRows<'_> {
         text + &self.inputs.iter().map(|input| self.elements(*input)).collect::<String>()
     }
 
-    /// WGSL that loads an invocation's elements of one input.
+    /// Returns WGSL that loads an invocation's elements of one input.
     fn elements(&self, input: usize) -> String {
         (0..self.each()).map(|slot| format!("    let e{input}_{slot} = input{input}(at{slot});\n")).collect()
     }
 
-    /// WGSL that runs `work` for each element of the invocation that exists, with the elements of these inputs in
-    /// scope.
+    /// Returns WGSL that runs the statements `work(slot)` for each of the invocation's elements that is
+    /// inside the row. The elements of `inputs` are in scope as `x{input}`.
     fn with_each(&self, inputs: &[usize], work: impl Fn(usize) -> String) -> String {
         let mut text = String::new();
         for slot in 0..self.each() {
@@ -111,7 +115,7 @@ impl StagedRows<'_> {
         text
     }
 
-    /// WGSL that stores the result.
+    /// Returns WGSL that stores the result: one element per row, or one for each element of the row.
     fn finish(&self, row: &str) -> String {
         let (rows, value) = (self.parts.rows, expression(&self.parts.rows.result, 1));
         if rows.is_folded {

@@ -1,4 +1,4 @@
-//! Prefix sums along an axis, one invocation per line of the axis.
+//! Variant `scan`: prefix sums along an axis, with one invocation per line of elements along the axis.
 
 use attache_gpu_ir::Primitive;
 

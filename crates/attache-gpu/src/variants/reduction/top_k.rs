@@ -1,5 +1,6 @@
-//! The largest elements of each row in descending order, with one invocation per row. Each pass finds the largest
-//! element after the previous one.
+//! Variant `top_k`: the largest elements of each row in descending order and their indices, with one
+//! invocation per row. Each pass over the row finds the largest element that comes after the previous result
+//! in that order.
 
 use attache_gpu_ir::Primitive;
 

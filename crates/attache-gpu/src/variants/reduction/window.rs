@@ -1,4 +1,5 @@
-//! Pooling: reduces the elements under a sliding window, with one invocation per vector of results.
+//! Variant `window`: pooling, which reduces the elements under a sliding window, with one invocation per
+//! vector of results.
 
 use attache_gpu_ir::{Primitive, WindowKind};
 

@@ -1,5 +1,5 @@
-//! Pooling over large windows, with a work group per several channels of an output pixel. For the mean of a whole
-//! image.
+//! Variant `window_group`: pooling over large windows, such as the mean of a whole image. A work group
+//! computes several vectors of channels of one output pixel.
 
 use attache_gpu_ir::{Primitive, WindowKind};
 
@@ -12,14 +12,15 @@ use crate::wgsl::{Context, Shader, Writer};
 pub(in crate::variants) const VARIANT: Variant =
     Variant { name: "window_group", takes_prologues: false, applies, priority, write };
 
-/// Elements of a window above which a work group reduces it.
+/// Number of elements of a window above which a work group reduces it.
 const MANY_ELEMENTS: usize = 48;
 
-/// Maximum number of output elements for which this variant pays.
+/// Maximum number of output elements for which this variant is preferred.
 const MANY_RESULTS: usize = 16384;
 
-/// Output vectors per work group, and invocations that jointly reduce one of them (a power of two).
+/// Number of vectors of output channels per work group.
 const UNITS: usize = 8;
+/// Number of invocations that jointly reduce one vector of output channels, a power of two.
 const WORKERS: usize = 32;
 
 fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
@@ -34,7 +35,7 @@ fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
         && channels.div_ceil(UNITS) <= MAX_GROUPS
 }
 
-/// Pays if few results cover many elements each.
+/// Returns 0 if few results cover many elements each, else 70.
 fn priority(context: &Context<'_>, kernel: &Kernel) -> u32 {
     let Primitive::Window(window) = &kernel.primitive else { unreachable!("applies") };
     let is_large = window.size[0] * window.size[1] > MANY_ELEMENTS;

@@ -1,4 +1,5 @@
-//! Loads through an index map: each element comes from the location that the map gives, or is the fill value.
+//! Generates WGSL that loads through an index map: each element comes from the location that the map gives,
+//! or is the fill value.
 
 use std::fmt::Write;
 
@@ -9,7 +10,8 @@ use super::Writer;
 use crate::wgsl::accessor::Array;
 use crate::wgsl::expression::{MIRROR, index, vector};
 
-/// Whether the map keeps vectors of 4 elements along the innermost axis contiguous and aligned.
+/// Whether vectors of 4 elements along the map's innermost output axis are contiguous and aligned in the
+/// input of shape `input`, so that they can be loaded at once.
 pub(crate) fn keeps_vectors(map: &IndexMap, input: &[usize]) -> bool {
     let (Some(last), Some(extent)) = (map.output.len().checked_sub(1), input.last()) else { return false };
     let (inner, outer) = map.coordinates.split_last().expect("the input has an axis");
@@ -17,7 +19,7 @@ pub(crate) fn keeps_vectors(map: &IndexMap, input: &[usize]) -> bool {
     whole && shift(inner, last).is_some_and(|shift| shift % 4 == 0) && !outer.iter().any(|index| mentions(index, last))
 }
 
-/// The offset of an index along an axis, if the index is that axis plus a constant.
+/// Returns the offset of an index along an axis, if the index is that axis plus a constant; otherwise `None`.
 fn shift(index: &Index, axis: usize) -> Option<i64> {
     match index {
         Index::Axis(a) if *a == axis => Some(0),
@@ -39,8 +41,9 @@ fn mentions(index: &Index, axis: usize) -> bool {
     }
 }
 
-/// WGSL of the function `fetch_NAME(g)`, where NAME is the array's name. It returns unit `g`, of `vector_width`
-/// elements, of the map's output. The array itself is read `width` elements at a time.
+/// Returns the WGSL of the function `fetch_NAME(g)`, where NAME is the array's name. The function returns
+/// unit `g`, of `vector_width` elements, of the map's output. The array itself is read `width` elements at a
+/// time.
 pub(crate) fn fetching(
     writer: &mut Writer<'_>,
     array: &Array,
@@ -91,8 +94,9 @@ pub(crate) fn fetching(
     text
 }
 
-/// WGSL that defines the output coordinates of unit `g`: `o0`, `o1`, … of type `i32`. `extents` holds the WGSL of each
-/// axis's extent; the innermost extent and coordinate count vectors.
+/// Returns WGSL that defines the output coordinates of unit `g`: `o0`, `o1`, … of type `i32`. `extents` holds
+/// the WGSL of each axis's extent. The innermost extent and coordinate count units of vector width, not
+/// elements.
 pub(crate) fn coordinates(extents: &[String]) -> String {
     let mut text = "    var rest = i32(g);\n".to_owned();
     for (axis, extent) in extents.iter().enumerate().skip(1).rev() {

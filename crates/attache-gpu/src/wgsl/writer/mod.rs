@@ -1,4 +1,4 @@
-//! Builds a shader: bindings, parameters, source.
+//! [`Writer`] builds a [`Shader`]: its bindings, parameters and source.
 //!
 //! Everything that differs between two layers of the same kind (extents, strides, offsets) is a parameter. Depending on
 //! the device, parameters are literals in the source, or are read from a small buffer.
@@ -20,7 +20,7 @@ use crate::wgsl::expression::{FLOAT_OF, calls_float_of, literal, vector};
 /// Invocations of a work group, unless a variant chooses otherwise.
 pub(crate) const GROUP: u32 = 64;
 
-/// Work groups along the first axis of a dispatch. Devices allow 65,535.
+/// Maximum work groups along the first axis of a dispatch of [`Writer::linear`]. Devices allow 65,535.
 const MAX_GROUPS: u32 = 32768;
 
 /// A buffer that a shader reads or writes.
@@ -30,9 +30,9 @@ pub enum Binding {
     Read(ValueId),
     /// Floats packed for this shader from constants of the program, read-only.
     Packed(Packed<f32>),
-    /// Words packed for this shader from constants of the program, read-only.
+    /// 32-bit words packed for this shader from constants of the program, read-only.
     Words(Packed<u32>),
-    /// A value of the program that the shader writes, and its storage.
+    /// A value of the program that the shader writes, and the format in which it is stored.
     Write(ValueId, StorageFormat),
 }
 
@@ -49,17 +49,17 @@ impl<T> Packed<T> {
         Self { count: elements.len(), elements }
     }
 
-    /// The elements; empty once they were released.
+    /// Returns the packed elements in host memory; empty once they were released.
     pub fn elements(&self) -> &[T] {
         &self.elements
     }
 
-    /// The number of elements, whether or not the host copy was released.
+    /// Returns the number of packed elements, whether or not the host copy was released.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Frees the host copy.
+    /// Frees the host copy of the packed elements.
     pub(crate) fn release(&mut self) {
         self.elements = Arc::new([]);
     }
@@ -68,20 +68,20 @@ impl<T> Packed<T> {
 /// A shader and everything that its dispatch needs.
 #[derive(Clone, Debug)]
 pub struct Shader {
-    /// The name of the variant that wrote it.
+    /// The name of the variant that generated the shader.
     pub variant: &'static str,
-    /// WGSL. Two shaders with equal source share a pipeline.
+    /// The WGSL source. Two shaders with equal source share a pipeline.
     pub source: String,
-    /// The buffers, in the order of their bindings, which follow that of the parameters.
+    /// The buffers, bound in this order from binding 1 on. Binding 0 is the buffer of parameters.
     pub bindings: Vec<Binding>,
-    /// The parameters, unless they are literals in the source.
+    /// The 32-bit words of the parameters' buffer. Empty if parameters are literals in the source.
     pub params: Vec<u32>,
-    /// Work groups along each axis.
+    /// The number of work groups to dispatch along x, y and z.
     pub groups: [u32; 3],
 }
 
 impl Shader {
-    /// Whether it uses cooperative matrix operations.
+    /// Whether the shader uses cooperative matrix operations.
     pub fn multiplies_matrices(&self) -> bool {
         self.source.contains("coopMultiplyAdd")
     }
@@ -93,7 +93,7 @@ pub(crate) struct Writer<'a> {
     storages: &'a StorageFormats,
     views: &'a [View],
     variant: &'static str,
-    /// The buffers, each with the WGSL type of its elements.
+    /// The buffers so far, each with the WGSL type of its elements.
     bindings: Vec<(Binding, String)>,
     params: Vec<u32>,
     functions: String,
@@ -115,18 +115,21 @@ impl<'a> Writer<'a> {
         Self { program, storages, views, variant, bindings, params, functions, space, halves, matrices, collected }
     }
 
-    /// WGSL of a parameter of type `u32`, which may differ between dispatches.
+    /// Adds a parameter, whose value may differ between dispatches of the shader, and returns WGSL of type
+    /// `u32` that reads it.
     pub(crate) fn param(&mut self, value: usize) -> String {
         self.word(u32::try_from(value).expect("extents of checked values fit 32 bits"))
     }
 
-    /// WGSL of a parameter of type `i32`, which may differ between dispatches.
+    /// Adds a parameter, whose value may differ between dispatches of the shader, and returns WGSL of type
+    /// `i32` that reads it.
     pub(crate) fn signed_param(&mut self, value: i64) -> String {
         let word = self.word(i32::try_from(value).expect("offsets of checked values fit 32 bits") as u32);
         format!("i32({word})")
     }
 
-    /// WGSL of a parameter of type `f32`, which may differ between dispatches.
+    /// Adds a parameter, whose value may differ between dispatches of the shader, and returns WGSL of type
+    /// `f32` that reads it.
     pub(crate) fn float_param(&mut self, value: f32) -> String {
         if self.space.is_none() {
             return self.float(value);
@@ -134,7 +137,8 @@ impl<'a> Writer<'a> {
         format!("bitcast<f32>({})", self.word(value.to_bits()))
     }
 
-    /// A 32-bit parameter.
+    /// Adds a 32-bit parameter and returns WGSL of type `u32` that reads it: a literal, or an access of the
+    /// parameters' buffer.
     fn word(&mut self, value: u32) -> String {
         if self.space.is_none() {
             return format!("{value}u");
@@ -144,7 +148,7 @@ impl<'a> Writer<'a> {
         format!("params[{}].{}", index / 4, ["x", "y", "z", "w"][index % 4])
     }
 
-    /// A float as a literal in the source.
+    /// Returns a float as a literal in the source. Adds the function `float_of` if it needs it.
     fn float(&mut self, value: f32) -> String {
         let text = literal(value);
         if calls_float_of(&text) {
@@ -153,7 +157,8 @@ impl<'a> Writer<'a> {
         format!("({text})")
     }
 
-    /// Binds a value of the program for reading, `vector_width` elements at a time.
+    /// Binds a value of the program for reading, `vector_width` elements at a time. A view is read from its
+    /// source through its index map.
     pub(crate) fn read(&mut self, id: ValueId, vector_width: usize) -> Array {
         let views = self.views;
         if let Some(view) = views.iter().find(|view| view.value == id) {
@@ -164,7 +169,8 @@ impl<'a> Writer<'a> {
         array
     }
 
-    /// Binds a value of the program for reading the output of an index map over it, `vector_width` elements at a time.
+    /// Binds `source` for reading elements of the output of an index map over it, `vector_width` elements at
+    /// a time.
     pub(crate) fn fetch(&mut self, source: ValueId, map: &IndexMap, vector_width: usize) -> Array {
         let shape = self.program.shape(source);
         let width = if keeps_vectors(map, shape) { vector_width } else { 1 };
@@ -176,7 +182,7 @@ impl<'a> Writer<'a> {
         array.fetched(name, vector_width)
     }
 
-    /// Binds packed weights for reading, `vector_width` elements at a time.
+    /// Binds packed float weights for reading, `vector_width` elements at a time.
     pub(crate) fn packed(&mut self, weights: Arc<[f32]>, vector_width: usize) -> Array {
         let array = self.bind(Binding::Packed(Packed::new(weights)), self.storages.packed(), vector_width);
         self.functions.push_str(&array.reader());
@@ -191,7 +197,8 @@ impl<'a> Writer<'a> {
         array
     }
 
-    /// Binds a value for writing, where unit `g` of [`Writer::linear`] writes element `g` and no other.
+    /// Binds a value for writing one element at a time, where unit `g` of [`Writer::linear`] writes element
+    /// `g` and no other. Bytes are then collected into words.
     pub(crate) fn write_own(&mut self, id: ValueId) -> Array {
         let StorageFormat::Bytes(_) = self.storages.of(id) else { return self.write(id, 1) };
         let storage = self.storages.of(id);
@@ -201,12 +208,12 @@ impl<'a> Writer<'a> {
         array
     }
 
-    /// Enables f16 and, unless they are emulated, cooperative matrices.
+    /// Enables the WGSL extensions for f16 and, unless they are emulated, for cooperative matrices.
     pub(crate) fn use_matrices(&mut self, matrices: Matrices) {
         (self.halves, self.matrices) = (true, matrices == Matrices::Cooperative);
     }
 
-    /// Binds packed words for reading, `vector_width` at a time. Returns the array's name.
+    /// Binds packed 32-bit words for reading, `vector_width` words at a time. Returns the array's name.
     pub(crate) fn words(&mut self, words: Arc<[u32]>, vector_width: usize) -> String {
         self.bindings.push((Binding::Words(Packed::new(words)), vector("u32", vector_width)));
         format!("b{}", self.bindings.len())
@@ -218,19 +225,19 @@ impl<'a> Writer<'a> {
         Array::new(format!("b{}", self.bindings.len()), storage, vector_width)
     }
 
-    /// The source of a function, or nothing if it was added before.
+    /// Returns `text`, the source of a function, or an empty string if the function was added before.
     pub(crate) fn once(&self, text: &str) -> String {
         if self.functions.contains(text) { String::new() } else { text.to_owned() }
     }
 
-    /// Adds a function, unless it was added before.
+    /// Adds the WGSL function `text` to the shader, unless it was added before.
     pub(crate) fn function(&mut self, text: &str) {
         if !self.functions.contains(text) {
             self.functions.push_str(text);
         }
     }
 
-    /// The shader in which each invocation computes one of `count` units, numbered `g`.
+    /// Builds the shader in which each invocation runs `body` for one of `count` units, numbered `g`.
     pub(crate) fn linear(mut self, count: usize, body: &str) -> Shader {
         if let Some(array) = self.collected.take() {
             return self.collecting(count, body, &array);
@@ -243,8 +250,8 @@ impl<'a> Writer<'a> {
         self.finish([GROUP, 1, 1], [across, groups.div_ceil(across), 1], "", &body)
     }
 
-    /// The shader in which each invocation computes four of `count` units in sequence, and writes their bytes as one
-    /// word.
+    /// Builds the shader in which each invocation runs `body` for four of `count` units in sequence, and
+    /// writes their bytes as one word.
     fn collecting(mut self, count: usize, body: &str, array: &Array) -> Shader {
         let units = self.param(count);
         self.function(&format!("fn unit(g: u32) {{\n{body}}}\n"));
@@ -255,7 +262,8 @@ impl<'a> Writer<'a> {
         self.linear(count.div_ceil(4), &body)
     }
 
-    /// The shader with this work-group size, these numbers of work groups, module-scope declarations and main function.
+    /// Builds the shader with this work-group size, these numbers of work groups, module-scope declarations
+    /// and body of the main function.
     pub(crate) fn finish(self, group: [u32; 3], groups: [u32; 3], declarations: &str, body: &str) -> Shader {
         let mut source = String::new();
         if self.halves {

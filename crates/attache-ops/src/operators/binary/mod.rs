@@ -1,4 +1,5 @@
-//! Elementwise operators of two inputs, which broadcast by NumPy's rules; one table row each.
+//! ADD, MUL and the other elementwise operators of two inputs, one row of the table each. The inputs
+//! broadcast by NumPy's rules.
 
 mod quantized;
 
@@ -73,44 +74,46 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
 ];
 
 type Formula = fn(Expression, Expression) -> Expression;
-/// A function of integers, computed in 64 bits; `None` where it is undefined.
+/// A function of two integers, computed in 64 bits; returns `None` where it is undefined, as for a division
+/// by 0.
 type Integer = fn(i64, i64) -> Option<i64>;
 
 const fn row(code: Code, newest: i32, parse: fn(&Declaration<'_>) -> Parsed) -> Definition {
     Definition { code, versions: 1..=newest, inputs: const { &[input("x"), input("y")] }, parse }
 }
 
-/// The quotient rounded towards zero.
+/// Returns the quotient rounded towards zero; `None` for a division by 0.
 fn quotient(a: i64, b: i64) -> Option<i64> {
     (b != 0).then(|| a.wrapping_div(b))
 }
 
-/// The quotient rounded down.
+/// Returns the quotient rounded down; `None` for a division by 0.
 fn floor_quotient(a: i64, b: i64) -> Option<i64> {
     let is_above = floor_rest(a, b)? != a.wrapping_rem(b);
     Some(a.wrapping_div(b).wrapping_sub(i64::from(is_above)))
 }
 
-/// The remainder of the quotient rounded down: 0, or with the divisor's sign.
+/// Returns `a − b × floor(a / b)`, which is 0 or has the divisor's sign; `None` for a division by 0.
 fn floor_rest(a: i64, b: i64) -> Option<i64> {
     let rest = if b == 0 { return None } else { a.wrapping_rem(b) };
     Some(if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest })
 }
 
-/// A power; undefined for negative exponents.
+/// Returns `a` to the power of `b`, wrapped to 64 bits; `None` for exponents that are negative or exceed 32
+/// bits.
 fn power(a: i64, b: i64) -> Option<i64> {
     Some(a.wrapping_pow(u32::try_from(b).ok()?))
 }
 
 #[derive(Debug)]
 struct BinaryOperator {
-    /// The CPU kernel for floats.
+    /// The CPU kernel for float32.
     function: Kernel,
-    /// The function of integers; narrower types wrap.
+    /// The function for integer types, computed in 64 bits; results wrap to the type.
     integer: Integer,
-    /// The function of quantized elements, where it is defined.
+    /// The function for quantized types; `None` where only floats and integers are supported.
     quantized: Option<QuantizedBinary>,
-    /// The GPU expression of the two inputs, with the activation.
+    /// The GPU expression of the two inputs, including the fused activation.
     expression: Expression,
     activation: Activation,
 }
@@ -125,7 +128,7 @@ impl BinaryOperator {
         Self { quantized: Some(form), ..self }
     }
 
-    /// Adds the activation of a file's options.
+    /// Adds the fused activation of the options, if any, and returns the finished operator.
     fn fused(self, fused: Option<ActivationFunctionType>) -> Parsed {
         let activation = fused.map_or(Ok(Activation::None), activation)?;
         let missing = || OpError::unsupported(format!("the fused activation {activation:?} is not implemented"));
@@ -133,11 +136,13 @@ impl BinaryOperator {
         Ok(Box::new(Self { expression, activation, ..self }))
     }
 
-    /// Computes the function of integers, wrapped to the type and clamped to the activation's bounds.
+    /// Computes the output for an integer type: applies the integer function elementwise, wraps each result
+    /// to the type with `wrap`, and clamps it to the activation's bounds.
     fn integers<T: Element + Into<i64>>(&self, eval: &mut Eval<'_>, wrap: fn(i64) -> T) -> Result<(), OpError> {
         let (left, right) = (eval.input(0)?, eval.input(1)?);
         let (low, high) = self.activation.bounds().unwrap_or((f32::NEG_INFINITY, f32::INFINITY));
-        // The bounds are integers; infinite ones saturate to the ends of the range.
+        // The bounds of an activation are integers or infinite; infinite ones saturate to those of 64-bit
+        // integers.
         let (low, high) = (low as i64, high as i64);
         let is_undefined = Cell::new(false);
         let function = |l: T, r: T| {
@@ -173,7 +178,7 @@ impl Operator for BinaryOperator {
         Ok(vec![Inferred { data_type: left.data_type, shape: broadcast(&[left, right])? }])
     }
 
-    /// The output's scale is checked only when it runs.
+    /// True, because `eval` also checks the output's scale.
     fn runs_when_empty(&self) -> bool {
         true
     }

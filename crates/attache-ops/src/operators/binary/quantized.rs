@@ -1,4 +1,5 @@
-//! Elementwise functions of two quantized elements.
+//! Elementwise functions of two quantized tensors, in the integer arithmetic of TensorFlow Lite's kernels:
+//! computed on the CPU, and emitted as integer primitives for a device.
 
 use attache_base::{Activation, DataType, Quantization, Shape};
 use attache_gpu_ir::{IntBinaryOp, IntExpression, ValueId};
@@ -16,10 +17,12 @@ use crate::shared::quantized::{
 };
 use crate::shared::support::refuse;
 
-/// The kind of function of quantized elements.
+/// The function that a binary operator computes on quantized elements. `l` and `r` are the real values of the
+/// left and the right element.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum QuantizedBinary {
-    /// `l + r`, or `l − r`; `shifted` where 16-bit elements whose scales are powers of two are only shifted.
+    /// `l + r`, or `l − r` where `subtract` is set. Where `shifted` is set (option `pot_scale_int16`) and all
+    /// scales are powers of two, 16-bit elements are rescaled by shifts alone.
     Sum { subtract: bool, shifted: bool },
     /// `l × r`.
     Product,
@@ -27,18 +30,22 @@ pub(super) enum QuantizedBinary {
     Quotient,
     /// `(l − r)²`.
     SquaredDifference,
-    /// The larger one; all scales are equal.
+    /// The larger of the two stored integers. Scales are ignored; inputs and output are expected to share
+    /// one.
     Maximum,
-    /// The smaller one; all scales are equal.
+    /// The smaller of the two stored integers. Scales are ignored; inputs and output are expected to share
+    /// one.
     Minimum,
 }
 
-/// Left shifts of the operands of a sum, for 8-bit and for 16-bit elements, and of a difference that is squared.
+/// Number of bits by which the operands of a sum are shifted left before they are rescaled, for 8-bit and for
+/// 16-bit elements.
 const SUM_DIGITS: [u32; 2] = [20, 15];
+/// Number of bits by which the operands of a squared difference are shifted left before they are rescaled.
 const SQUARE_DIGITS: u32 = 7;
 
 impl QuantizedBinary {
-    /// The quantized types for which TensorFlow Lite has the function.
+    /// Returns the quantized types for which TensorFlow Lite implements the function.
     fn types(self) -> &'static [DataType] {
         match self {
             QuantizedBinary::SquaredDifference => &[DataType::Int8],
@@ -46,18 +53,19 @@ impl QuantizedBinary {
         }
     }
 
-    /// Whether the function depends on scales; else it compares the stored integers.
+    /// Whether the function depends on the scales of its tensors; else it compares the stored integers.
     fn rescales(self) -> bool {
         !matches!(self, QuantizedBinary::Maximum | QuantizedBinary::Minimum)
     }
 
-    /// Whether 16-bit integers without a scale are treated as plain integers.
+    /// Whether `input`, which has 16-bit elements, is computed as plain integers: where it has no
+    /// quantization parameters and the function is a sum or a product.
     pub(super) fn takes_plain(self, input: &Fact) -> bool {
         input.quantization.is_none()
             && matches!(self, QuantizedBinary::Sum { subtract: false, .. } | QuantizedBinary::Product)
     }
 
-    /// An error where the function is not implemented for quantized inputs of these types or scales.
+    /// Checks that the function is implemented for quantized inputs with these types and scales.
     pub(super) fn check(self, inputs: [&Fact; 2]) -> Result<(), OpError> {
         let data_type = inputs[0].data_type;
         if !self.types().contains(&data_type) {
@@ -69,7 +77,7 @@ impl QuantizedBinary {
         Ok(())
     }
 
-    /// Computes the output, of the inputs' type.
+    /// Computes the output on the CPU; inputs and output have the same quantized type.
     pub(super) fn eval(self, eval: &mut Eval<'_>, activation: Activation) -> Result<(), OpError> {
         let affine = |tensor: TensorRef<'_>| self.affine(tensor.data_type, tensor.quantization);
         let (inputs, output) = ([affine(eval.input(0)?)?, affine(eval.input(1)?)?], &eval.outputs[0]);
@@ -85,7 +93,7 @@ impl QuantizedBinary {
         }
     }
 
-    /// Emits the function of quantized elements.
+    /// Emits the function on quantized elements as integer primitives.
     pub(super) fn lower(self, lowering: &mut Lowering<'_>, activation: Activation) -> Result<(), Unsupported> {
         let affine = |fact: &Fact| self.affine(fact.data_type, fact.quantization.as_ref()).map_err(refuse);
         let inputs = [affine(lowering.input_fact(0)?)?, affine(lowering.input_fact(1)?)?];
@@ -100,7 +108,7 @@ impl QuantizedBinary {
         lowering.output(0, output)
     }
 
-    /// The scale and zero point, or 1 and 0 where the function does not depend on them.
+    /// Returns a tensor's scale and zero point, or 1 and 0 where the function does not depend on them.
     fn affine(
         self,
         data_type: DataType,
@@ -112,7 +120,7 @@ impl QuantizedBinary {
         }
     }
 
-    /// The function for these scales.
+    /// Prepares the arithmetic for tensors with these scales and zero points.
     fn arithmetic(
         self,
         data_type: DataType,
@@ -148,7 +156,7 @@ impl QuantizedBinary {
                 let (operands, finish) = (operands(SQUARE_DIGITS), finish(factor));
                 Arithmetic::SquaredDifference(SquaredDifference { operands, finish })
             }
-            // In float32, like TensorFlow Lite.
+            // The factor is computed in float32, like in TensorFlow Lite.
             QuantizedBinary::Product => {
                 let factor = inputs[0].scale * inputs[1].scale / output.scale;
                 let zero_points = inputs.map(|input| input.zero_point);
@@ -163,7 +171,8 @@ impl QuantizedBinary {
     }
 }
 
-/// A function with known scales, shared by the CPU and the device form.
+/// A function with the integer factors and zero points that result from the scales of its tensors. Both the
+/// CPU and the GPU form are derived from it.
 enum Arithmetic {
     Maximum,
     Minimum,
@@ -174,23 +183,24 @@ enum Arithmetic {
     Quotient(Quotient),
 }
 
-/// `l / r`.
+/// The quotient `l / r` of quantized elements with known scales.
 struct Quotient {
-    /// The zero points of the inputs and the output.
+    /// The zero points of the left input, the right input and the output.
     zero_points: [i32; 3],
     factor: Multiplier,
     bounds: (i32, i32),
 }
 
 impl Quotient {
-    /// The quotient of quantized elements, of which the second does not represent 0.
+    /// Returns the quantized quotient of two stored integers. `r` must not be the zero point of its tensor.
     fn of(&self, l: i32, r: i32) -> i32 {
         let quotient = functions::quotient(l - self.zero_points[0], r - self.zero_points[1], self.factor);
         quotient.saturating_add(self.zero_points[2]).max(self.bounds.0).min(self.bounds.1)
     }
 
-    /// Emits quotients of bytes as a lookup table of all pairs. A device cannot report a division by 0: there, positive
-    /// and negative numerators give the bound of their sign, and 0 gives 0.
+    /// Emits the quotients of 8-bit elements as a lookup in a table of all pairs. A device cannot report a
+    /// division by 0: there, positive and negative dividends give the output's upper and lower bound, and 0
+    /// gives 0.
     fn lower(
         &self,
         lowering: &mut Lowering<'_>,
@@ -218,7 +228,8 @@ impl Quotient {
 }
 
 impl Arithmetic {
-    /// The function as a device expression; the quotient has none.
+    /// Returns the function as an integer expression of the two inputs. A quotient has no such expression and
+    /// is returned as the error.
     fn expression(self) -> Result<IntExpression, Quotient> {
         let [left, right] = [0, 1].map(IntExpression::Input);
         let total = |left: IntExpression, right: IntExpression, subtract: bool| match subtract {
@@ -252,13 +263,15 @@ impl Arithmetic {
     }
 }
 
-/// A 16-bit element divided by `2^shift`, ties away from zero: rescaled by a factor of one, which is exact, and a
-/// shift.
+/// Returns the expression for a 16-bit element divided by `2^shift`, with ties rounded away from zero: the
+/// element is shifted left by one bit, which is exact, and rescaled by `2^(−shift − 1)`.
 fn divided(x: IntExpression, shift: u32) -> IntExpression {
     rescaled(x.shifted_left(1), Multiplier { mantissa: 1 << 30, exponent: -(shift as i32) }, Rounding::Twice)
 }
 
-/// The right shifts of 16-bit operands, where every scale is a power of two.
+/// Returns the numbers of bits by which two 16-bit operands are shifted right to the output's scale; `None`
+/// for other types, or where a scale is not a power of two. Fails where the output's scale is not the larger
+/// one of the inputs'.
 fn shifts(
     data_type: DataType,
     inputs: [QuantizationParameters; 2],

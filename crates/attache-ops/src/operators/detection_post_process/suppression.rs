@@ -1,13 +1,14 @@
-//! Decoding of boxes, and the two kinds of non-maximum suppression.
+//! Decoding of the boxes of TFLite_Detection_PostProcess, and its two kinds of non-maximum suppression: over
+//! boxes, by the highest score of each, and over classes, for each class separately.
 //!
-//! Shapes must have been checked. Of equal scores the first one wins, except among the classes of one box (see
-//! [`largest`]). NaN scores are lower than any other.
+//! The caller must have checked the shapes. Of equal scores the first one wins, except among the classes of
+//! one box (see [`largest`]). NaN scores are lower than any other.
 
 use std::cmp::Ordering;
 
 use crate::shared::overlap::overlap;
 
-/// The selection limits.
+/// The limits on the selection of boxes, from the operator's options.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
     /// Maximum number of detections.
@@ -18,9 +19,9 @@ pub(super) struct Rules {
     pub(super) most_per_class: usize,
     /// Number of classes, without the background.
     pub(super) classes: usize,
-    /// Minimum score.
+    /// Minimum score of a selected box.
     pub(super) score: f32,
-    /// Maximum intersection over union of two boxes.
+    /// Maximum intersection over union of two selected boxes.
     pub(super) overlap: f32,
 }
 
@@ -28,7 +29,7 @@ pub(super) struct Rules {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scores<'a> {
     pub(super) values: &'a [f32],
-    /// Columns of a row; at least one.
+    /// Number of columns of a row, including the background; at least one.
     pub(super) columns: usize,
     /// Number of background columns before the first class.
     pub(super) background: usize,
@@ -43,7 +44,8 @@ pub(super) struct Detection {
     pub(super) score: f32,
 }
 
-/// Decodes the boxes `[y1, x1, y2, x2]` from encodings with this number of columns.
+/// Decodes encodings to boxes `[y1, x1, y2, x2]`. `columns` is the number of columns of `encodings`, and
+/// `scales` are the divisors of their `y, x, height, width`.
 pub(super) fn decode(encodings: &[f32], columns: usize, anchors: &[f32], scales: [f32; 4]) -> Vec<[f32; 4]> {
     let (anchors, _) = anchors.as_chunks::<4>();
     let decoded = |(encoding, anchor): (&[f32], &[f32; 4])| {
@@ -59,7 +61,8 @@ pub(super) fn decode(encodings: &[f32], columns: usize, anchors: &[f32], scales:
     encodings.chunks_exact(columns).zip(anchors).map(decoded).collect()
 }
 
-/// Suppresses boxes by the highest score of each, and returns the best classes of each selected box.
+/// Suppresses boxes by the highest score of each. Returns the best classes of each selected box, both in
+/// descending order of score.
 pub(super) fn over_boxes(boxes: &[[f32; 4]], scores: &Scores<'_>, rules: &Rules) -> Vec<Vec<Detection>> {
     let count = rules.most_classes.min(rules.classes);
     let rows = || scores.values.chunks_exact(scores.columns).map(|row| &row[scores.background..]);
@@ -73,7 +76,8 @@ pub(super) fn over_boxes(boxes: &[[f32; 4]], scores: &Scores<'_>, rules: &Rules)
     kept.into_iter().map(classes).collect()
 }
 
-/// Suppresses the boxes of each class separately, and returns the best over all classes.
+/// Suppresses the boxes of each class separately. Returns the best detections over all classes, in descending
+/// order of score.
 pub(super) fn over_classes(boxes: &[[f32; 4]], scores: &Scores<'_>, rules: &Rules) -> Vec<Detection> {
     let mut best: Vec<Detection> = Vec::new();
     for class in 0..rules.classes {
@@ -87,8 +91,8 @@ pub(super) fn over_classes(boxes: &[[f32; 4]], scores: &Scores<'_>, rules: &Rule
     best
 }
 
-/// The indices of at most `most` boxes by descending score: those that reach the minimum score and do not overlap too
-/// much with a box selected before.
+/// Returns the indices of at most `most` boxes, in descending order of score: those that reach the minimum
+/// score and do not overlap a box selected before by more than `rules.overlap`.
 fn suppress(boxes: &[[f32; 4]], scores: &[f32], rules: &Rules, most: usize) -> Vec<usize> {
     let mut candidates: Vec<usize> = (0..scores.len()).filter(|index| scores[*index] >= rules.score).collect();
     candidates.sort_by(|a, b| descending(scores[*a], scores[*b]));
@@ -104,15 +108,17 @@ fn suppress(boxes: &[[f32; 4]], scores: &[f32], rules: &Rules, most: usize) -> V
     kept
 }
 
-/// Descending order; NaN compares as equal.
+/// Orders two scores so that the larger one comes first; NaN compares as equal to any score.
 fn descending(a: f32, b: f32) -> Ordering {
     b.partial_cmp(&a).unwrap_or(Ordering::Equal)
 }
 
-/// The indices of the `count` largest values in descending order; `count` is at most the number of values.
+/// Returns the indices of the `count` largest values in descending order of value; `count` is at most the
+/// number of values.
 ///
-/// The order of equal values is visible in the result, so this reproduces TensorFlow Lite's partial sort: a min-heap of
-/// the first `count` values, whose root is replaced by each larger value, and which is then sorted by removing roots.
+/// The order of equal values is visible in the result, so this reproduces TensorFlow Lite's partial sort: a
+/// min-heap of the first `count` values, whose root is replaced by each larger value, and which is then
+/// sorted by removing roots.
 fn largest(values: &[f32], count: usize) -> Vec<usize> {
     let mut heap: Vec<usize> = (0..count).collect();
     for root in (0..count / 2).rev() {
@@ -137,8 +143,8 @@ fn comes_before(values: &[f32], place: usize, other: usize) -> bool {
     values[place] > values[other] || values[other].is_nan() && !values[place].is_nan()
 }
 
-/// Replaces the heap's element at `root` by `place`: the hole moves down to a leaf, of equal children along the second,
-/// and `place` then moves up from there.
+/// Replaces the index at `root` of the min-heap by `place` and restores the heap order: the hole moves down
+/// to a leaf, along the second of two equal children, and `place` then moves up from there.
 fn sink(values: &[f32], heap: &mut [usize], root: usize, place: usize) {
     let mut hole = root;
     while 2 * hole + 1 < heap.len() {
@@ -192,7 +198,7 @@ mod tests {
         assert_eq!(largest(&[0.1, 0.7], 2), [1, 0]);
         assert_eq!(largest(&[f32::NAN, 0.5, f32::NAN], 1), [1]);
         assert_eq!(largest(&[], 0), [0; 0]);
-        // The order of equal values in TensorFlow Lite.
+        // TensorFlow Lite puts the later one of these equal values first.
         assert_eq!(largest(&[0.5, 0.75, 0.75], 2), [2, 1]);
         assert_eq!(largest(&[0.25, 0.5, 0.75, 0.75, 0.75], 3), [4, 3, 2]);
         assert_eq!(largest(&[0.5, 0.25, 0.5, 0.0, 0.5, 0.5], 4), [4, 0, 5, 2]);

@@ -1,5 +1,5 @@
-//! Elementwise operators of one input; one table row each. All accept float32; the few that also accept integers or
-//! quantized elements define functions for them.
+//! ABS, EXP and the other elementwise operators of one input, one row of the table each. All accept float32;
+//! the few that also accept integers or quantized elements define functions for them.
 
 mod quantized;
 
@@ -92,27 +92,29 @@ const fn row(code: Code, newest: i32, parse: fn(&Declaration<'_>) -> Parsed) -> 
     Definition { code, versions: 1..=newest, inputs: const { &[input("x")] }, parse }
 }
 
-/// 1 where the input is negative, else 0.
+/// Returns an expression that is 1 where the input is negative, else 0.
 fn negative() -> Expression {
     Input(0).binary(BinaryOp::Less, Constant(0.0))
 }
 
-/// `x` where it isn't negative, else `eˣ − 1`.
+/// Returns the expression for ELU: `x` where it isn't negative, else `eˣ − 1`.
 fn elu() -> Expression {
     negative().select(Input(0).unary(UnaryOp::Exponential).subtract(Constant(1.0)), Input(0))
 }
 
-/// `x Φ(x)`, where `Φ(x) = (1 + odd) / 2`.
+/// Returns the expression for GELU: `x Φ(x)`, where the normal distribution function is
+/// `Φ(x) = (1 + odd) / 2`.
 fn gelu(odd: Expression) -> Expression {
     Input(0).multiply(Constant(0.5)).multiply(odd.add(Constant(1.0)))
 }
 
-/// `erf(x / √2)`.
+/// Returns the expression `erf(x / √2)`, the exact `odd` of [`gelu`].
 fn error_function_of_gelu() -> Expression {
     Input(0).multiply(Constant(std::f32::consts::FRAC_1_SQRT_2)).unary(UnaryOp::ErrorFunction)
 }
 
-/// `tanh(√(2/π) (x + 0.044715 x³))`. Source: Hendrycks and Gimpel, "Gaussian Error Linear Units".
+/// Returns the expression `tanh(√(2/π) (x + 0.044715 x³))`, the approximate `odd` of [`gelu`]. Source:
+/// Hendrycks and Gimpel, "Gaussian Error Linear Units".
 fn tanh_of_gelu() -> Expression {
     let cube = Input(0).multiply(Input(0)).multiply(Input(0));
     let sum = Input(0).add(cube.multiply(Constant(0.044_715)));
@@ -121,17 +123,18 @@ fn tanh_of_gelu() -> Expression {
 
 #[derive(Debug)]
 struct UnaryOperator {
-    /// The CPU kernel for floats.
+    /// The CPU kernel for float32.
     function: Kernel,
-    /// The function of integers, computed in 64 bits and wrapped; `None` where only floats are supported.
+    /// The function for integer types, computed in 64 bits and wrapped to the type; `None` where integers are
+    /// not supported.
     integer: Option<fn(i64) -> i64>,
-    /// The function of quantized elements, where it is supported.
+    /// The function for quantized types; `None` where they are not supported.
     quantized: Option<Quantized>,
     /// The GPU expression of the input.
     expression: Expression,
 }
 
-/// A function that is a single GPU primitive.
+/// Returns an operator whose GPU expression is a single unary operation.
 fn plain(function: Kernel, unary: UnaryOp) -> UnaryOperator {
     UnaryOperator::new(function, Input(0).unary(unary))
 }
@@ -182,7 +185,7 @@ impl Operator for UnaryOperator {
         Ok(vec![Inferred { data_type: input.data_type, shape: input.shape.clone() }])
     }
 
-    /// The output's scale is checked only when it runs.
+    /// True, because `eval` also checks the output's scale.
     fn runs_when_empty(&self) -> bool {
         true
     }
@@ -216,7 +219,8 @@ mod tests {
 
     use super::*;
 
-    /// The largest difference between a function's CPU form and its GPU expression, over inputs from -9 to 9.
+    /// Returns the largest difference between a function's CPU form and its GPU expression, over inputs from
+    /// -9 to 9.
     fn difference(function: Kernel, expression: &Expression) -> f32 {
         let inputs: Vec<f32> = (-900..900).map(|index| index as f32 * 0.01).collect();
         let mut outputs = vec![0.0; inputs.len()];

@@ -1,4 +1,5 @@
-//! Functions of one quantized element: lookup tables of all 8-bit or 16-bit values, computed once.
+//! Elementwise functions of one quantized tensor: the function is evaluated once for all 8-bit or 16-bit
+//! stored integers, and elements are looked up in the resulting table.
 
 use attache_base::{DataType, Quantization};
 use attache_graph::{Eval, Fact, Lowering, OpError, Unsupported};
@@ -12,30 +13,31 @@ use crate::shared::exact::look_up;
 use crate::shared::quantized::{QuantizationParameters, range, require_symmetric};
 use crate::shared::support::refuse;
 
-/// The kind of function of quantized elements.
+/// The function that a unary operator computes on quantized elements. `x` is the real value of an element.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum QuantizedFunction {
-    /// A table of a function of floats.
+    /// The given function of floats: elements are dequantized before it, and its results are quantized.
     Reals(fn(f32) -> f32),
     /// `|x|`, rescaled to the output.
     Absolute,
     /// `x`, rescaled to the output and clamped to these float bounds.
     Clamp(f32, f32),
-    /// In 16-bit fixed-point arithmetic.
+    /// `x × min(max(x + 3, 0), 6) / 6`, in 16-bit fixed-point arithmetic.
     HardSwish,
-    /// `1 / √x`, in integer arithmetic.
+    /// `1 / √x`: in integer arithmetic for 8-bit elements, as a function of floats for 16-bit elements.
     InverseSquareRoot,
-    /// `x` or `x × slope`, rescaled to the output.
+    /// `x`, or `x × slope` where `x` is negative, rescaled to the output.
     LeakyRelu(f32),
-    /// A table of `ln x`, with the output's least value where the logarithm is undefined.
+    /// `ln x`, or the output's least value where `x` is not positive.
     Logarithm,
-    /// `−x` of the stored integers, regardless of scale; the least integer stays.
+    /// `−x` of the stored integers, whatever their scales; the least integer of the type is unchanged.
     Negative,
-    /// A table of a function of floats for 8 bits; for 16 bits TensorFlow Lite's own forms of the two sigmoids.
+    /// The hyperbolic tangent where `is_tanh` is set, else the logistic function: as a function of floats for
+    /// 8-bit elements, in TensorFlow Lite's fixed-point arithmetic for 16-bit elements.
     Sigmoid { is_tanh: bool },
 }
 
-/// A function, and the quantized types for which TensorFlow Lite has it.
+/// A function, and the quantized types for which TensorFlow Lite implements it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quantized {
     pub(super) form: QuantizedFunction,
@@ -47,37 +49,39 @@ pub(super) const BYTES: &[DataType] = &[DataType::Int8, DataType::UInt8];
 pub(super) const INT8_AND_INT16: &[DataType] = &[DataType::Int8, DataType::Int16];
 pub(super) const BYTES_AND_INT16: &[DataType] = &[DataType::Int8, DataType::UInt8, DataType::Int16];
 
-/// A function of a quantized element, not saturated; `None` where it is undefined.
+/// A function of a stored integer, whose result is not saturated yet; returns `None` where it is undefined.
 type UnaryOperator = Box<dyn Fn(i32) -> Option<i32>>;
 
-/// Computes a function such as `e^x` in float64, so that the results are the same on all platforms.
+/// Returns a closure that computes a function such as `e^x` in float64, so that the results are the same on
+/// all platforms.
 fn in_double(function: fn(f64) -> f64) -> impl Fn(f32) -> f32 {
     move |x| function(x.into()) as f32
 }
 
-/// `eˣ`.
+/// Returns `eˣ`.
 pub(super) fn exponential(x: f32) -> f32 {
     in_double(f64::exp)(x)
 }
 
-/// `x` where it isn't negative, else `eˣ − 1`.
+/// Returns `x` where it isn't negative, else `eˣ − 1`.
 pub(super) fn elu(x: f32) -> f32 {
     if x < 0.0 { in_double(f64::exp_m1)(x) } else { x }
 }
 
-/// `x Φ(x)` by tanh.
+/// Returns `x Φ(x)`, with the approximation of Φ by the hyperbolic tangent.
 pub(super) fn gelu_approximate(x: f32) -> f32 {
     let inner = 0.797_884_6 * (x + 0.044_715 * x * x * x);
     0.5 * x * (1.0 + in_double(f64::tanh)(inner))
 }
 
-/// `x Φ(x)`, by the complementary error function, which keeps its precision where Φ is small.
+/// Returns `x Φ(x)`, computed from the complementary error function, which keeps its precision where Φ is
+/// small.
 pub(super) fn gelu(x: f32) -> f32 {
     let z = x * -std::f32::consts::FRAC_1_SQRT_2;
     0.5 * x * complementary_error_function(z.into()) as f32
 }
 
-/// `erfc x = 1 − erf x`: the series of erf near 0, a continued fraction elsewhere.
+/// Returns `erfc x = 1 − erf x`: from the series of erf near 0, from a continued fraction elsewhere.
 fn complementary_error_function(x: f64) -> f64 {
     use std::f64::consts::PI;
     if x.abs() < 2.5 {
@@ -99,7 +103,8 @@ fn logistic(x: f32) -> f32 {
 }
 
 impl QuantizedFunction {
-    /// The function from one scale to another, for 8-bit or 16-bit elements.
+    /// Returns the function as a closure over stored integers, for an input and an output of type `data_type`
+    /// with these scales and zero points.
     fn function(
         self,
         data_type: DataType,
@@ -166,7 +171,8 @@ impl QuantizedFunction {
     }
 }
 
-/// A float function of quantized elements: exact for 8 bits, by linear interpolation for 16.
+/// Returns a function of floats as a closure over stored integers: evaluated at each one for 8 bits, linearly
+/// interpolated between sampled points for 16 bits.
 fn table(
     is_wide: bool,
     input: QuantizationParameters,
@@ -181,14 +187,15 @@ fn table(
     Box::new(move |x| Some(function(x)))
 }
 
-/// A table, and for each element whether the function is undefined.
+/// A function's table, and for each stored integer, from the least on, whether the function is undefined
+/// there.
 struct Known<T> {
     table: Table<T>,
     missing: Vec<bool>,
 }
 
 impl Quantized {
-    /// The scale and zero point, or 1 and 0 where the function does not depend on them.
+    /// Returns a tensor's scale and zero point, or 1 and 0 where the function does not depend on them.
     fn affine(
         &self,
         data_type: DataType,
@@ -200,12 +207,12 @@ impl Quantized {
         }
     }
 
-    /// An error where the input's scale or zero point is invalid.
+    /// Checks that the input's scale and zero point are valid.
     pub(super) fn check(&self, input: &Fact) -> Result<(), OpError> {
         require_symmetric(input.data_type, self.affine(input.data_type, input.quantization.as_ref())?)
     }
 
-    /// Computes the output, of the input's type.
+    /// Computes the output on the CPU; input and output have the same quantized type.
     pub(super) fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         match eval.input(0)?.data_type {
             DataType::Int8 => self.look_up::<i8>(eval),
@@ -214,8 +221,8 @@ impl Quantized {
         }
     }
 
-    /// Emits the function as a lookup table. Unlike the CPU, a device cannot report that a square root is undefined:
-    /// the largest element is the result there, as for 0.
+    /// Emits the function as a lookup table. Unlike the CPU, a device cannot report that a square root is
+    /// undefined: there the result is the largest element, as for 0.
     pub(super) fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let (input, output) = (lowering.input_fact(0)?, lowering.output_fact(0)?);
         let affine = |fact: &Fact| self.affine(fact.data_type, fact.quantization.as_ref()).map_err(refuse);

@@ -1,5 +1,6 @@
-//! Products of floats and 8-bit weights: inputs, outputs and the projection's input are quantized to bytes at each
-//! step, with one scale for each sequence. Source: TensorFlow Lite's `LstmStepHybrid`.
+//! Matrix products of float activations and 8-bit weights: at each step, inputs, outputs and the projection's
+//! input are quantized to bytes, with one scale for each sequence. Source: TensorFlow Lite's
+//! `LstmStepHybrid`.
 
 use attache_graph::{Eval, OpError, TensorRef};
 use attache_kernels::quantized::{quantize_asymmetrically, quantize_symmetrically};
@@ -9,10 +10,10 @@ use super::{
 };
 use crate::shared::quantized::QuantizationParameters;
 
-/// 8-bit weights with one scale.
+/// A matrix of 8-bit weights in row-major order, with one scale and the zero point 0.
 struct Matrix<'a> {
     weights: &'a [i8],
-    /// Elements of a row.
+    /// Number of elements of a row.
     depth: usize,
     scale: f32,
 }
@@ -22,7 +23,7 @@ impl<'a> Matrix<'a> {
         Ok(Self { weights: weights.values()?, depth, scale: scale_of(weights)? })
     }
 
-    /// Adds the matrix-vector product to sums, one for each row.
+    /// Adds the product of the matrix and a vector to `sums`, which has one element for each row.
     fn add_to(&self, sums: &mut [f32], vector: &Bytes) {
         let scale = vector.scale * self.scale;
         for (row, sum) in sums.iter_mut().enumerate() {
@@ -34,7 +35,7 @@ impl<'a> Matrix<'a> {
     }
 }
 
-/// The scale of weights; an error unless their zero point is 0.
+/// Returns the scale of weights; fails unless their zero point is 0.
 fn scale_of(weights: &TensorRef<'_>) -> Result<f32, OpError> {
     match QuantizationParameters::new(weights.data_type, weights.quantization)? {
         QuantizationParameters { scale, zero_point: 0 } => Ok(scale),
@@ -44,13 +45,13 @@ fn scale_of(weights: &TensorRef<'_>) -> Result<f32, OpError> {
     }
 }
 
-/// Dequantized peephole weights.
+/// Returns 8-bit peephole weights as floats.
 pub(super) fn dequantized(weights: &TensorRef<'_>) -> Result<Vec<f32>, OpError> {
     let scale = scale_of(weights)?;
     Ok(weights.values::<i8>()?.iter().map(|weight| scale * f32::from(*weight)).collect())
 }
 
-/// A vector of floats quantized to signed bytes.
+/// A vector of floats, quantized to signed bytes with one scale and one zero point.
 struct Bytes {
     bytes: Vec<u8>,
     scale: f32,
@@ -68,15 +69,16 @@ impl Bytes {
     }
 }
 
-/// The weights of one gate for the input and for the previous output.
+/// The weight matrices of one gate, for the input and for the previous output.
 struct Gate<'a> {
     input: Matrix<'a>,
     recurrent: Matrix<'a>,
-    /// Initial values of the sums, where they are not normalized.
+    /// The biases, with which the gate's sums start; `None` where the gate is normalized and the biases are
+    /// added later.
     biases: Option<&'a [f32]>,
 }
 
-/// All matrix products of a step.
+/// The weight matrices of all products of a step.
 pub(super) struct Dynamic<'a> {
     gates: Vec<Gate<'a>>,
     projection: Option<(Matrix<'a>, Option<&'a [f32]>)>,
@@ -102,7 +104,7 @@ impl<'a> Dynamic<'a> {
     }
 }
 
-/// Initializes sums.
+/// Sets `sums` to the biases, or to 0 where there are none.
 fn start(sums: &mut [f32], biases: Option<&[f32]>) {
     match biases {
         Some(biases) => sums.copy_from_slice(biases),

@@ -17,24 +17,26 @@ use super::{
 };
 use crate::shared::quantized::{QuantizationParameters, power_of_two};
 
-/// The gate whose activation is the hyperbolic tangent.
+/// The cell gate, whose activation is the hyperbolic tangent; that of the other gates is the logistic
+/// function.
 const CANDIDATE: usize = 2;
-/// Index of the intermediate for the output before a projection.
+/// Index of the intermediate tensor with the scale and zero point of the output before its projection.
 const HIDDEN: usize = 4;
-/// The scale of a gate that is not normalized.
+/// The scale of the sums of a gate that is not normalized.
 const GATE_SCALE: f32 = 1.0 / 4096.0;
 
-/// A matrix to be multiplied with vectors of bytes, and the factor that rescales the sums.
+/// A matrix to be multiplied by vectors of bytes, and the factor that rescales the sums.
 struct QuantizedMatrix<'a> {
     weights: &'a [i8],
     depth: usize,
-    /// The bias plus the contribution of the vectors' zero point to the sums.
+    /// For each row: the bias, plus the contribution of the vectors' zero point to the sum.
     biases: Vec<i32>,
     factor: Multiplier,
 }
 
 impl<'a> QuantizedMatrix<'a> {
-    /// `point` is added to each element of a vector.
+    /// Prepares a matrix `[rows, depth]`. Products are those with vectors to whose elements `point` is added;
+    /// `factor` rescales them.
     fn new(weights: &'a [i8], [rows, depth]: [usize; 2], point: i32, bias: Option<&[i32]>, factor: f32) -> Self {
         let rows = (0..rows).map(|row| &weights[row * depth..][..depth]);
         let sums = rows.map(|row| row.iter().fold(0i32, |sum, weight| sum.wrapping_add(i32::from(*weight))));
@@ -45,7 +47,7 @@ impl<'a> QuantizedMatrix<'a> {
         Self { weights, depth, biases: biases.collect(), factor: Multiplier::new(factor.into()) }
     }
 
-    /// The rescaled and rounded products with a vector.
+    /// Returns an iterator over the products of the rows with a vector, rescaled and rounded.
     fn of<'b>(&'b self, vector: &'b [i8]) -> impl Iterator<Item = i32> + 'b {
         self.biases.iter().enumerate().map(move |(row, bias)| {
             let products = self.weights[row * self.depth..][..self.depth]
@@ -56,7 +58,7 @@ impl<'a> QuantizedMatrix<'a> {
         })
     }
 
-    /// Adds the rescaled products to sums, saturated.
+    /// Adds the rescaled products of the rows with a vector to `sums`, saturated to 16 bits.
     fn add_to(&self, sums: &mut [i16], vector: &[i8]) {
         for (sum, product) in sums.iter_mut().zip(self.of(vector)) {
             *sum = i16::saturate(product.saturating_add((*sum).into()));
@@ -64,7 +66,7 @@ impl<'a> QuantizedMatrix<'a> {
     }
 }
 
-/// The coefficients of a normalized gate.
+/// The parameters of a gate's layer normalization, as the kernel takes them.
 struct Norm<'a> {
     coefficients: &'a [i16],
     biases: &'a [i32],
@@ -72,20 +74,22 @@ struct Norm<'a> {
     guard: i32,
 }
 
-/// The contribution of the cells to a gate, elementwise.
+/// The peephole of a gate: its sums include the products of `weights` and cells, elementwise, rescaled by
+/// `factor`.
 struct Peephole<'a> {
     weights: &'a [i16],
     factor: Multiplier,
-    /// Number of sequences processed together, and of outputs of each.
+    /// Number of sequences processed together, and number of outputs of each.
     extents: [usize; 2],
 }
 
 impl Peephole<'_> {
-    /// The weight of a cell, indexed over the cells of all sequences; `None` where it has none.
+    /// Returns the weight of a cell, which is indexed over the cells of all sequences processed together;
+    /// `None` where the cell has none.
     ///
-    /// Where a projection leaves fewer outputs than cells, TensorFlow Lite's kernels use the number of outputs instead
-    /// of the number of cells: the weights repeat after that many cells, and the last cells have none. Batch-major
-    /// sequences are processed one at a time.
+    /// Where a projection leaves fewer outputs than cells, TensorFlow Lite's kernels use the number of
+    /// outputs instead of the number of cells: the weights repeat after that many cells, and the last cells
+    /// have none. Batch-major sequences are processed one at a time.
     fn weight(&self, cell: usize) -> Option<i16> {
         let [batches, outputs] = self.extents;
         match outputs < self.weights.len() {
@@ -95,7 +99,7 @@ impl Peephole<'_> {
     }
 }
 
-/// One gate.
+/// The parameters of one gate.
 struct Gate<'a> {
     input: QuantizedMatrix<'a>,
     recurrent: QuantizedMatrix<'a>,
@@ -146,7 +150,8 @@ impl<'a> Gate<'a> {
         Ok(Self { input, recurrent, peephole: peephole.transpose()?, norm: norm.transpose()?, is_candidate })
     }
 
-    /// The gate's values, without integer bits, for an input, the previous output and the cells of sequence `batch`.
+    /// Computes a gate for an input, the previous output and the cells of sequence `batch`. Returns one
+    /// 16-bit element for each cell, with 15 fraction bits.
     fn of(&self, batch: usize, input: &[i8], output: &[i8], cells: &[i16]) -> Vec<i16> {
         let mut sums = vec![0; cells.len()];
         self.input.add_to(&mut sums, input);
@@ -174,13 +179,13 @@ fn scale_of(tensor: &TensorRef<'_>) -> Result<f32, OpError> {
 struct Scales {
     input: QuantizationParameters,
     output: QuantizationParameters,
-    /// The exponent of the cells' scale, a power of two.
+    /// The exponent of the cells' scale, which is a power of two.
     cell: i32,
-    /// Number of sequences processed together.
+    /// Number of sequences processed together: the batch in time-major layout, else 1.
     sequences: usize,
 }
 
-/// Types and scales of the operator's intermediates.
+/// Types and quantization parameters of the operator's intermediate tensors.
 struct Intermediates<'a>(&'a [(DataType, Option<Quantization>)]);
 
 impl Intermediates<'_> {
@@ -192,16 +197,17 @@ impl Intermediates<'_> {
     }
 }
 
-/// The parameters shared by all steps.
+/// The parameters of the LSTM that all steps share.
 struct Memory<'a> {
-    /// The gates; the input gate may be missing.
+    /// The gates in the order input, forget, cell, output; the input gate may be missing.
     gates: Vec<Gate<'a>>,
     cell_exponent: i32,
-    /// Factor and zero point of the product of the output gate and the cells' activation.
+    /// Factor that rescales the product of the output gate and the activated cells to the output before its
+    /// projection, and the zero point that is added to it.
     hidden: (Multiplier, i32),
     projection: Option<QuantizedMatrix<'a>>,
     output_point: i32,
-    /// Clipping magnitudes of cells and projections; 0 for no clipping.
+    /// Maximum magnitudes of cells and of projected outputs, as stored integers; 0 for no clipping.
     clips: (i16, i8),
 }
 
@@ -231,8 +237,8 @@ impl<'a> Memory<'a> {
                 factor,
             ))
         });
-        // Before a projection the zero point is subtracted rather than added, which makes a difference where values
-        // saturate.
+        // Like in TensorFlow Lite, the zero point is subtracted rather than added before a projection, which
+        // makes a difference where values saturate.
         let point = if projection.is_some() { -hidden.zero_point } else { hidden.zero_point };
         Ok(Self {
             gates,
@@ -240,12 +246,13 @@ impl<'a> Memory<'a> {
             hidden: (Multiplier::new(factor.into()), point),
             projection: projection.transpose()?,
             output_point: output.zero_point,
-            // Rounded towards zero, saturated.
+            // The conversions round towards zero and saturate.
             clips: ((lstm.cell_clip / cell_scale) as i16, (lstm.projection_clip / written.scale) as i8),
         })
     }
 
-    /// One step of one sequence; `batch` is its index among those processed together.
+    /// Computes one step of one sequence: updates its cells and its output. `batch` is the sequence's index
+    /// among those processed together.
     fn step(&self, batch: usize, input: &[i8], output: &mut [i8], cells: &mut [i16]) {
         let [before @ .., last] = &self.gates[..] else { return };
         let before: Vec<_> = before.iter().map(|gate| gate.of(batch, input, output, cells)).collect();
@@ -282,12 +289,12 @@ impl<'a> Memory<'a> {
     }
 }
 
-/// `ab / 2^bits`, rounded, ties away from zero.
+/// Returns `a × b / 2^bits`, rounded, with ties away from zero.
 fn rounded_product(a: i16, b: i16, bits: u32) -> i16 {
     divide_by_power(i32::from(a) * i32::from(b), bits) as i16
 }
 
-/// Runs all steps, starting from the state variables and updating them.
+/// Runs all steps, starting from the values of the state variables, which it updates.
 pub(super) fn run(lstm: &SequenceLstm, eval: &mut Eval<'_>, extents: &Extents) -> Result<(), OpError> {
     let Extents { times, depth, cells, outputs, .. } = *extents;
     let memory = Memory::new(lstm, eval, extents)?;

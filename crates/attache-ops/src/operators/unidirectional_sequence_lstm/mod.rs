@@ -35,21 +35,35 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     parse,
 }];
 
-/// Index of the first input of each group with one input per gate, in the order of [`GATES`].
+/// Index, among the operator's inputs, of the input weights of the first gate; those of the other gates
+/// follow in the order of [`GATES`].
 const INPUT_WEIGHTS: usize = 1;
+/// Index, among the operator's inputs, of the recurrent weights of the first gate; those of the other gates
+/// follow in the order of [`GATES`].
 const RECURRENT_WEIGHTS: usize = 5;
+/// Index, among the operator's inputs, of the peephole weights of the first gate.
 const PEEPHOLE: usize = 9;
-/// Peephole inputs; the cell gate has none.
+/// Index, among the operator's inputs, of each gate's peephole weights; the cell gate has none.
 const PEEPHOLES: [Option<usize>; GATES] = [Some(PEEPHOLE), Some(10), None, Some(11)];
+/// Index, among the operator's inputs, of the biases of the first gate; those of the other gates follow in
+/// the order of [`GATES`].
 const BIASES: usize = 12;
+/// Index, among the operator's inputs, of the projection's weights.
 const PROJECTION: usize = 16;
+/// Index, among the operator's inputs, of the projection's bias.
 const PROJECTION_BIAS: usize = 17;
+/// Index, among the operator's inputs, of the variable with the output of the previous step.
 const OUTPUT_STATE: usize = 18;
+/// Index, among the operator's inputs, of the variable with the cells of the previous step.
 const CELL_STATE: usize = 19;
+/// Index, among the operator's inputs, of the layer normalization coefficients of the first gate; those of
+/// the other gates follow in the order of [`GATES`].
 const NORMS: usize = 20;
 
-/// The gates: input, forget, cell and output. Without an input gate, the forget gate determines its value.
+/// Number of gates: input, forget, cell and output, in this order. Where the input gate is missing, its value
+/// is one minus that of the forget gate.
 const GATES: usize = 4;
+/// Index of the input gate among the gates.
 const INPUT_GATE: usize = 0;
 
 const INPUTS: &[Input] = &[
@@ -79,29 +93,34 @@ const INPUTS: &[Input] = &[
     input("output_layer_norm_coefficients").optional(),
 ];
 
-/// Added to a variance, like in TensorFlow Lite.
+/// Added to the variance in layer normalization, like in TensorFlow Lite.
 const NORM_EPSILON: f32 = 1e-8;
 
 #[derive(Debug)]
 struct SequenceLstm {
     activation: Activation,
-    /// Clipping magnitudes of cells and projections; 0 for no clipping.
+    /// Maximum magnitude of cells; 0 for no clipping.
     cell_clip: f32,
+    /// Maximum magnitude of projected outputs; 0 for no clipping.
     projection_clip: f32,
-    /// Whether the first axis is time and the second the batch; else the other way round.
+    /// Whether the first axis of input and output is time and the second the batch; else the other way round.
     time_major: bool,
-    /// Whether floats are quantized with a zero point for products with quantized weights.
+    /// Whether floats are quantized with a zero point, rather than symmetrically, for products with 8-bit
+    /// weights.
     is_asymmetric: bool,
-    /// Types and scales of the quantized intermediate results: the four gates, where they are normalized, and the
-    /// output before its projection.
+    /// Types and quantization parameters of the intermediate results: the four gates, where they are
+    /// normalized, and the output before its projection. Used by the quantized LSTM.
     intermediates: Vec<(DataType, Option<Quantization>)>,
 }
 
-/// The types of activations and weights.
+/// The arithmetic, selected by the types of activations and weights.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Arithmetic {
+    /// Float32 activations and weights.
     Floats,
+    /// Float32 activations, 8-bit weights.
     Dynamic,
+    /// 8-bit activations and weights.
     Integers,
 }
 
@@ -115,7 +134,7 @@ impl Arithmetic {
         }
     }
 
-    /// The type required of an input.
+    /// Returns the element type that input `index` must have.
     fn data_type(self, index: usize) -> DataType {
         match (self, index) {
             (Self::Dynamic | Self::Integers, INPUT_WEIGHTS..PEEPHOLE | PROJECTION) => DataType::Int8,
@@ -147,21 +166,21 @@ fn parse(declaration: &Declaration<'_>) -> Parsed {
     }))
 }
 
-/// Extents of the whole sequence.
+/// Extents of the tensors, for all steps of all sequences.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Extents {
     times: usize,
     batches: usize,
-    /// Features of the input.
+    /// Number of features of the input at each step.
     depth: usize,
     cells: usize,
     outputs: usize,
-    /// The first gate present: [`INPUT_GATE`], or the next one.
+    /// The first gate that is present: [`INPUT_GATE`], or the next one.
     first_gate: usize,
 }
 
 impl Extents {
-    /// The extents, from the shapes of all inputs.
+    /// Derives the extents from the shapes of all inputs; fails where the shapes do not fit each other.
     fn new(shapes: &[Option<&Shape>], time_major: bool) -> Result<Self, OpError> {
         let shape = |index: usize| shapes.get(index).copied().flatten();
         let list = |index: usize| shape(index).map(|shape| shape.extents());
@@ -202,27 +221,28 @@ impl Extents {
         Ok(extents)
     }
 
-    /// The number of gates.
+    /// Returns the number of gates that are present.
     fn gates(&self) -> usize {
         GATES - self.first_gate
     }
 
-    /// The row of the input with this step of this sequence.
+    /// Returns the row of the input and of the output that belongs to step `time` of sequence `batch`.
     fn row(&self, time: usize, batch: usize, time_major: bool) -> usize {
         if time_major { time * self.batches + batch } else { batch * self.times + time }
     }
 }
 
-/// The packed weight matrices.
+/// The float weight matrices, packed for the CPU.
 struct Weights {
-    /// `[gates × cells, depth + outputs]`.
+    /// The weights of all gates, `[gates × cells, depth + outputs]`: each row has input weights, then
+    /// recurrent weights.
     gates: PackedMatrix,
-    /// `[outputs, cells]`, with the bias.
+    /// The projection `[outputs, cells]` with its bias; `None` where there is no projection.
     projection: Option<PackedMatrix>,
 }
 
 impl Weights {
-    /// Whether all weights are constant.
+    /// Whether all weights are constant, so that their packed form can be cached.
     fn are_constant(eval: &Eval<'_>) -> bool {
         let mut inputs = (INPUT_WEIGHTS..RECURRENT_WEIGHTS + GATES).chain([PROJECTION, PROJECTION_BIAS]);
         inputs.all(|index| eval.optional(index).is_none_or(|input| input.is_constant))
@@ -253,11 +273,11 @@ fn optional<'a>(eval: &Eval<'a>, index: usize) -> Result<Option<&'a [f32]>, OpEr
     eval.optional(index).map(|input| input.values()).transpose()
 }
 
-/// The terms added to the sums of one gate.
+/// The parameters of one gate other than its weight matrices.
 struct Gate<'a> {
     peephole: Option<Cow<'a, [f32]>>,
     norm: Option<&'a [f32]>,
-    /// Empty where the bias is already in the sums.
+    /// The biases; empty where they are already in the sums.
     bias: &'a [f32],
 }
 
@@ -272,7 +292,8 @@ impl<'a> Gate<'a> {
         Ok(Self { peephole: peephole.transpose()?, norm, bias })
     }
 
-    /// Computes `z` from the sums of products, and the cells that the peephole reads.
+    /// Turns the gate's sums of products into `z`: adds the products of the peephole and `cells`, then
+    /// normalizes and adds the biases.
     fn complete(&self, sums: &mut [f32], cells: &[f32]) {
         if let Some(peephole) = &self.peephole {
             sums.iter_mut().zip(peephole.iter().zip(cells)).for_each(|(sum, (weight, cell))| *sum += weight * cell);
@@ -290,14 +311,16 @@ trait Products {
     /// Whether the sums of gates that are not normalized already include the biases.
     const HAVE_BIASES: bool;
 
-    /// Computes the sums of all gates from the input and the previous output. The gates of a sequence are consecutive.
+    /// Computes the sums of all gates from the input and the previous output of all sequences. `sums` has one
+    /// row for each sequence, with one gate after the other.
     fn sum(&self, input: &[f32], output: &[f32], sums: &mut [f32]);
 
-    /// Projects `made` to the output; returns false, and does nothing, where there is no projection.
+    /// Projects `made`, the outputs of all sequences, and writes the results to `output`. Returns false, and
+    /// writes nothing, where there is no projection.
     fn project(&self, made: &[f32], output: &mut [f32]) -> bool;
 }
 
-/// Products of floats.
+/// Matrix products of floats, with packed weights.
 struct Floats<'a> {
     engine: Engine<'a>,
     weights: &'a Weights,
@@ -329,7 +352,7 @@ impl Products for Floats<'_> {
     }
 }
 
-/// Subtracts the mean and divides by the standard deviation.
+/// Subtracts the mean of all values and divides them by their standard deviation.
 fn normalize(values: &mut [f32]) {
     let count = values.len() as f32;
     let mean = values.iter().sum::<f32>() / count;
@@ -343,7 +366,7 @@ fn logistic(x: f32) -> f32 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// Clamps the magnitude; 0 means no limit.
+/// Clamps the magnitude of a value to `limit`; 0 means no limit.
 fn clip(value: f32, limit: f32) -> f32 {
     if limit > 0.0 { value.clamp(-limit, limit) } else { value }
 }
@@ -353,8 +376,8 @@ impl SequenceLstm {
         self.activation.bounds().map_or_else(|| x.tanh(), |(low, high)| x.max(low).min(high))
     }
 
-    /// One step of one sequence. It updates the cells from the gates' sums of products, and replaces the output gate's
-    /// sums by the output before its projection.
+    /// Computes one step of one sequence from its gates' sums of products: updates the cells, and replaces
+    /// the output gate's sums by the output before its projection.
     fn step(&self, gates: &[Gate<'_>], sums: &mut [f32], cells: &mut [f32]) {
         let mut parts: Vec<_> = sums.chunks_exact_mut(cells.len()).collect();
         let [inputs @ .., forgets, candidates, outputs] = &mut parts[..] else { return };
@@ -374,7 +397,7 @@ impl SequenceLstm {
         outputs.iter_mut().zip(&*cells).for_each(|(sum, cell)| *sum = logistic(*sum) * self.activate(*cell));
     }
 
-    /// Runs all steps, starting from the state variables and updating them.
+    /// Runs all steps, starting from the values of the state variables, which it updates.
     fn run<P: Products>(&self, eval: &mut Eval<'_>, extents: &Extents, products: &P) -> Result<(), OpError> {
         let Extents { times, batches, depth, cells, outputs, .. } = *extents;
         let input = eval.input(0)?.values::<f32>()?;
@@ -423,7 +446,8 @@ impl SequenceLstm {
         Ok(())
     }
 
-    /// The arithmetic selected by the types of the inputs.
+    /// Returns the arithmetic selected by the types of input and weights; fails where an input does not have
+    /// the type that the arithmetic requires.
     fn arithmetic(inputs: Facts<'_>) -> Result<Arithmetic, OpError> {
         let (input, weights) = (inputs.fact(0), inputs.fact(INPUT_WEIGHTS + GATES - 1));
         let arithmetic = Arithmetic::of(input.data_type, weights.data_type)?;
@@ -461,7 +485,7 @@ impl Operator for SequenceLstm {
     }
 
     fn working_memory(&self, inputs: Facts<'_>, _: &[&Shape]) -> Option<WorkingMemory> {
-        // Each matrix is copied into a joint one and then packed.
+        // Each matrix is copied into a joint one, which is then packed.
         let matrix = |fact: &&Fact| {
             let &[rows, columns] = fact.shape.as_ref()?.extents() else { return None };
             Some(of_weights(fact, packed(DataType::Float32, 1, [rows, columns], columns).saturating_mul(2)))
@@ -489,7 +513,7 @@ impl Operator for SequenceLstm {
     }
 
     fn multiply_adds(&self, inputs: &[Option<&Shape>], _: &[&Shape]) -> Option<u64> {
-        // Each step multiplies by all weights.
+        // Each step multiplies each sequence by all weights.
         let steps = (*inputs.first()?)?.get(..2)?;
         let weights = (INPUT_WEIGHTS..RECURRENT_WEIGHTS + GATES).chain([PROJECTION]);
         let weights = weights.filter_map(|index| inputs.get(index).copied().flatten());

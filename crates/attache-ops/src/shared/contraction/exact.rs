@@ -1,5 +1,5 @@
-//! Sums of products of bytes on a device, in the arithmetic of the CPU: 32-bit sums, requantized with the factors of
-//! the CPU's [`RequantizationParameters`].
+//! Lowering of convolutions of 8-bit elements in the CPU's integer arithmetic: 32-bit sums, requantized with
+//! the factors of the CPU's [`RequantizationParameters`].
 
 use attache_base::{Activation, Constant, DataType};
 use attache_gpu_ir::{Index, IndexMap, IntExpression, Primitive, ValueId};
@@ -13,7 +13,8 @@ use crate::shared::exact::{int_rounding, integers, known_integers};
 use crate::shared::support::refuse;
 
 impl<'a> RequantizationParameters<'a> {
-    /// The scheme of a node's inputs `[activations, weights]` and its output; a refusal unless they are bytes.
+    /// Returns the requantization of a node's inputs, whose indices `operands` are those of activations and
+    /// weights, to its output 0. Fails unless both are 8-bit integers (or the weights 4-bit ones).
     pub(crate) fn of(
         lowering: &Lowering<'a>,
         operands: [usize; 2],
@@ -29,13 +30,13 @@ impl<'a> RequantizationParameters<'a> {
         Self::of_types(of(input), weights, of(lowering.output_fact(0)?), activation).map_err(refuse)
     }
 
-    /// The zero points of activations and weights.
+    /// Returns the zero points of activations and weights.
     pub(crate) fn zero_points(&self) -> [i32; 2] {
         [self.input.zero_point, self.weights.zero_point]
     }
 
-    /// Emits weights in the layout `[output, height, width, channel]`. The weights of a depthwise convolution are given
-    /// as `[1, height, width, output]`.
+    /// Emits the weights in input `index` in the layout `shape`, `[output, height, width, channel]`, and
+    /// returns them. The weights of a depthwise convolution are stored as `[1, height, width, output]`.
     pub(crate) fn filter(
         &self,
         lowering: &mut Lowering<'a>,
@@ -63,7 +64,8 @@ impl<'a> RequantizationParameters<'a> {
         lowering.reshape(filter, &shape.into())
     }
 
-    /// Emits the output's bytes from sums whose last axis is that of the output channels.
+    /// Emits the requantization of sums to the output's 8-bit elements and returns the result. The last axis
+    /// of the sums is that of the output channels. `product` is the precision in which scales are multiplied.
     pub(crate) fn finish(
         &self,
         lowering: &mut Lowering<'a>,
@@ -83,19 +85,19 @@ impl<'a> RequantizationParameters<'a> {
     }
 }
 
-/// The roles and layout of a convolution's operands in an operator.
+/// Which inputs of an operator are a convolution's operands, and how its filter is stored.
 pub(crate) struct OperandLayout {
-    /// Indices of image, filter and bias.
+    /// Input indices of image, filter and bias.
     pub(crate) operands: [usize; 3],
-    /// The filter's axis of output channels.
+    /// The filter's axis of output channels, along which it may have several scales.
     pub(crate) axis: usize,
     /// Whether the convolution is transposed.
     pub(crate) transposed: bool,
-    /// Whether the filter is `[1, height, width, output]`.
+    /// Whether the convolution is depthwise, with a filter stored as `[1, height, width, output]`.
     pub(crate) is_depthwise: bool,
 }
 
-/// Emits a convolution of bytes and returns its result.
+/// Emits a convolution of 8-bit elements, including requantization and activation, and returns its result.
 pub(crate) fn lower_bytes<'a>(
     lowering: &mut Lowering<'a>,
     convolution: &Convolution,
@@ -121,7 +123,8 @@ pub(crate) fn lower_bytes<'a>(
     requantization.finish(lowering, sums, Rounding::Twice, ScalePrecision::of(image.data_type))
 }
 
-/// An optional bias of 32-bit integers, in the shape `[outputs]`.
+/// Returns the bias in input `index`, which must be of 32-bit integers, in the shape `[outputs]`; `None`
+/// where there is none.
 pub(crate) fn bias_of(
     lowering: &mut Lowering<'_>,
     index: usize,

@@ -1,6 +1,6 @@
-//! Sums of products of 16-bit activations and 8-bit weights on a device, in the arithmetic of the CPU. The CPU uses
-//! 64-bit sums, a device has 32-bit ones. Constant weights bound the sums: where the bound fits 32 bits whatever the
-//! activations are, both give the same results; other convolutions are refused.
+//! Lowering of convolutions of 16-bit activations and 8-bit weights in the CPU's integer arithmetic. The CPU
+//! uses 64-bit sums, a device has 32-bit ones. The sums are bounded by the constant weights: where the bound
+//! fits 32 bits whatever the activations are, both give the same results; other convolutions are not lowered.
 
 use attache_base::Activation;
 use attache_gpu_ir::{IntExpression, IntRounding, ValueId};
@@ -14,7 +14,8 @@ use crate::shared::exact::{integers, known_integers};
 use crate::shared::quantized::SUMS_OF_64_BITS;
 use crate::shared::support::refuse;
 
-/// The scheme of a node with these weights, whose activations are input `index`.
+/// Returns the requantization of a node with these weights, whose activations are input `index`, to its
+/// output 0.
 pub(crate) fn int16x8_parameters<'a>(
     lowering: &Lowering<'a>,
     index: usize,
@@ -26,7 +27,7 @@ pub(crate) fn int16x8_parameters<'a>(
     RequantizationParameters::of_types(of(input), weights, of(output), activation).map_err(refuse)
 }
 
-/// Emits a convolution of 16-bit elements and returns its result.
+/// Emits a convolution of 16-bit elements, including requantization and activation, and returns its result.
 pub(crate) fn lower_int16x8<'a>(
     lowering: &mut Lowering<'a>,
     convolution: &Convolution,
@@ -43,7 +44,9 @@ pub(crate) fn lower_int16x8<'a>(
     finish_int16x8(lowering, sums, &epilogue)
 }
 
-/// Emits the sums of a convolution of 16-bit elements, with weights of this zero point.
+/// Emits the 32-bit sums of a convolution of 16-bit elements, including the bias, and returns them.
+/// `zero_point` is the weights' zero point. Fails where weights or bias are not constant, or where a sum may
+/// not fit 32 bits.
 pub(crate) fn int16x8_sums(
     lowering: &mut Lowering<'_>,
     convolution: &Convolution,
@@ -57,7 +60,7 @@ pub(crate) fn int16x8_sums(
     let weights = known_integers(lowering.input_fact(filter)?)
         .ok_or_else(|| Unsupported::new(format!("weights that only a run tells, and {SUMS_OF_64_BITS}")))?;
     let taps = weights.len() / outputs.max(1);
-    // The weights of a depthwise convolution are `[tap, output]`.
+    // The weights of a depthwise convolution are stored as `[tap, output]`.
     let place = |to: usize| if layout.is_depthwise { to % taps * outputs + to / taps } else { to };
     let weights: Vec<i32> = (0..weights.len()).map(|to| weights[place(to)].wrapping_sub(zero_point)).collect();
     let bias = known_bias(lowering, bias)?.unwrap_or_else(|| vec![0; outputs]);
@@ -71,7 +74,8 @@ pub(crate) fn int16x8_sums(
     contract(lowering, convolution, layout.transposed, &operands, [0; 2])
 }
 
-/// The elements of the bias, where there is one; a refusal where it is not constant.
+/// Returns the elements of the bias, input `index`; `None` where there is none. Fails where it is not
+/// constant.
 fn known_bias(lowering: &Lowering<'_>, index: usize) -> Result<Option<Vec<i64>>, Unsupported> {
     if !lowering.has_input(index) {
         return Ok(None);
@@ -80,7 +84,8 @@ fn known_bias(lowering: &Lowering<'_>, index: usize) -> Result<Option<Vec<i64>>,
     known.map(Some).ok_or_else(|| Unsupported::new(format!("a bias that only a run tells, and {SUMS_OF_64_BITS}")))
 }
 
-/// The bias in 32 bits; `None` unless every sum with these weights fits 32 bits for all 16-bit activations.
+/// Returns the bias in 32 bits; `None` unless every sum with these weights, `[outputs, depth]`, fits 32 bits
+/// for all 16-bit activations.
 fn fitting_bias(weights: &[i32], bias: &[i64]) -> Option<Vec<i32>> {
     let rows = weights.chunks((weights.len() / bias.len().max(1)).max(1));
     let fits = |(row, bias): (&[i32], &i64)| {
@@ -90,7 +95,8 @@ fn fitting_bias(weights: &[i32], bias: &[i64]) -> Option<Vec<i32>> {
     rows.zip(bias).map(fits).collect()
 }
 
-/// Emits 16-bit elements from sums whose last axis is that of the output channels.
+/// Emits the requantization of sums to 16-bit elements and returns the result. The last axis of the sums is
+/// that of the output channels.
 pub(crate) fn finish_int16x8(
     lowering: &mut Lowering<'_>,
     sums: ValueId,
@@ -108,7 +114,8 @@ pub(crate) fn finish_int16x8(
     lowering.int_map(scaled.plus(epilogue.zero_point).clamp(epilogue.bounds), &shape, &operands)
 }
 
-/// The factor rounded to the mantissa digits that the rounding mode uses; `None` where a product would be shifted left.
+/// Returns the factor with its mantissa rounded to the bits that the rounding mode uses; `None` where a
+/// product would have to be shifted left.
 fn rounded(factor: Multiplier, rounding: Int16x8Rounding) -> Option<Multiplier> {
     match rounding {
         Int16x8Rounding::Full => Some(factor),

@@ -1,10 +1,11 @@
-//! The device primitive of convolutions.
+//! Emission of the GPU primitive for convolutions of any element type.
 
 use attache_gpu_ir::{ConvolutionGeometry, Primitive, ValueId};
 use attache_graph::{Lowering, Unsupported};
 use attache_kernels::convolution::Convolution;
 
-/// Emits the convolution of data, a filter and an optional bias; the zero points are those of data and filter.
+/// Emits the convolution of data, a filter and an optional bias (`operands`) and returns the sums.
+/// `zero_points` are those of data and filter.
 pub(crate) fn contract(
     lowering: &mut Lowering<'_>,
     convolution: &Convolution,
@@ -26,7 +27,7 @@ pub(crate) fn contract(
     lowering.emit(Primitive::Convolution(contraction), operands)
 }
 
-/// A refusal where the input coordinates that a window reads do not fit a device's 32-bit integers.
+/// Checks that the input coordinates that a window reads fit a device's 32-bit integers.
 pub(crate) fn check_reach(convolution: &Convolution) -> Result<(), Unsupported> {
     let reach = |axis: usize| {
         let window = convolution.kernel[axis].checked_mul(convolution.dilations[axis])?;

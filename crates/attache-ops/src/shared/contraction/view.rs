@@ -1,5 +1,6 @@
-//! Sums of products of quantized elements that a device computes as floats. They are rounded in the CPU's two stages,
-//! so that differences of a single quantization step do not grow from one convolution to the next.
+//! Rounding of quantized convolutions that a device computes in floats. Their sums are rounded in the CPU's
+//! two stages, so that differences of a single quantization step do not grow from one convolution to the
+//! next.
 
 use attache_base::{Activation, Constant};
 use attache_gpu_ir::{Expression, UnaryOp, ValueId};
@@ -8,9 +9,9 @@ use attache_graph::{AffineParameters, Fact, Lowering, Unsupported};
 use super::{Arithmetic, OperandLayout, RequantizationParameters, ScalePrecision, WeightScales};
 use crate::shared::support::refuse;
 
-/// Emits the floats of a convolution's requantized sums, before the activation: rounded to a binary fraction of a
-/// quantization step, then to a quantization step, ties away from zero. Sums of anything other than bytes are returned
-/// unchanged.
+/// Emits the requantized sums of a convolution as floats, before the activation: rounded to a binary fraction
+/// of a quantization step, then to whole quantization steps, with ties away from zero. Sums of anything other
+/// than 8-bit activations and weights are returned unchanged. `outputs` is the number of output channels.
 pub(crate) fn round_twice(
     lowering: &mut Lowering<'_>,
     sums: ValueId,

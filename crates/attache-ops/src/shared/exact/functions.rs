@@ -1,7 +1,8 @@
-//! Fixed-point functions on a device, bit-exact with those of `attache_kernels::quantized::functions`.
+//! Fixed-point functions for a device (reciprocal, inverse square root, logarithm), bit-exact with those of
+//! `attache_kernels::quantized::functions`.
 //!
-//! A function is a list of short steps, because a device's shader evaluates one expression at a time and can read only
-//! a few values. Independent of the operators that use the functions.
+//! Each function is a list of short steps, because a device's shader evaluates one expression at a time and
+//! can read only a few values. Independent of the operators that use the functions.
 
 use attache_gpu_ir::{IntBinaryOp, IntExpression, IntRounding, ValueId};
 use attache_graph::{Lowering, Unsupported};
@@ -12,12 +13,12 @@ use attache_kernels::quantized::softmax::SUM_BITS;
 
 use IntExpression::{Constant, Input};
 
-/// A function of one integer, as a list of steps.
+/// A function of one integer with one or several integer results, as a list of steps.
 pub(crate) struct IntFunction {
-    /// The expression and the inputs of each step. Value 0 is the argument; step `k`, counted from 1, computes value
-    /// `k`.
+    /// The expression of each step, and the indices of the values that are its inputs. Value 0 is the
+    /// argument; step `k`, counted from 1, computes value `k`.
     steps: Vec<(IntExpression, Vec<usize>)>,
-    /// The indices of the result values.
+    /// The indices of the values that are the function's results.
     results: Vec<usize>,
 }
 
@@ -26,13 +27,14 @@ impl IntFunction {
         Self { steps: Vec::new(), results: Vec::new() }
     }
 
-    /// Adds a step and returns the index of its value.
+    /// Adds a step that evaluates `expression` on the values with indices `inputs`, and returns the index of
+    /// its value.
     fn step(&mut self, expression: IntExpression, inputs: &[usize]) -> usize {
         self.steps.push((expression, inputs.to_vec()));
         self.steps.len()
     }
 
-    /// Emits the function, applied elementwise, and returns its results.
+    /// Emits the function, applied to each element of `argument`, and returns its results.
     pub(crate) fn emit(&self, lowering: &mut Lowering<'_>, argument: ValueId) -> Result<Vec<ValueId>, Unsupported> {
         let shape = lowering.shape(argument).clone();
         let mut values = vec![argument];
@@ -44,26 +46,28 @@ impl IntFunction {
     }
 }
 
-/// The upper 32 bits of `2ab`, rounded.
+/// Returns the expression of the upper 32 bits of `2ab`, rounded.
 fn product(a: IntExpression, b: IntExpression) -> IntExpression {
     a.rescale(IntRounding::Twice, b, Constant(0))
 }
 
+/// Returns the expression of the number of leading zero bits of `x`.
 fn zeros(x: IntExpression) -> IntExpression {
     IntExpression::LeadingZeros(Box::new(x))
 }
 
+/// Returns the expression that is 1 where `a` is less than `b`, else 0.
 fn is_less(a: IntExpression, b: IntExpression) -> IntExpression {
     a.binary(IntBinaryOp::Less, b)
 }
 
-/// `x × 2^bits` for nonnegative `x`, saturated to the largest integer.
+/// Returns the expression `x × 2^bits` for nonnegative `x`, saturated to the largest integer.
 fn saturated_shift(x: IntExpression, bits: IntExpression) -> IntExpression {
     let fits = is_less(bits.clone(), zeros(x.clone()));
     fits.select(x.binary(IntBinaryOp::ShiftLeft, bits), Constant(i32::MAX))
 }
 
-/// `x / 2^bits`, rounded, ties away from zero; `bits` is at most 30.
+/// Returns the expression `x / 2^bits`, rounded, with ties away from zero; `bits` is 1 to 30.
 pub(crate) fn divided_by_power(x: IntExpression, bits: u32) -> IntExpression {
     let quotient = || x.clone().binary(IntBinaryOp::Divide, Constant(1 << bits));
     let rest = || x.clone().subtract(quotient().shifted_left(bits));
@@ -72,7 +76,8 @@ pub(crate) fn divided_by_power(x: IntExpression, bits: u32) -> IntExpression {
     quotient().add(up).subtract(down)
 }
 
-/// Adds `1 / (1 + x)` for a value `x` in [0, 1), both fixed-point without integer bits, by Newton's method.
+/// Adds steps that compute `1 / (1 + x)` by Newton's method for the value with index `x`, which is in [0, 1),
+/// and returns the index of the result. Argument and result are fixed-point without integer bits.
 fn reciprocal_of_one_plus(function: &mut IntFunction, x: usize) -> usize {
     // (1 + x) / 2, which is at most (2³⁰ − 1) + 2³⁰ and cannot reach the sign bit.
     let half =
@@ -87,7 +92,8 @@ fn reciprocal_of_one_plus(function: &mut IntFunction, x: usize) -> usize {
     function.step(saturated_shift(Input(0), Constant(1)), &[y])
 }
 
-/// The reciprocals of positive integers, and their numbers of leading zeros.
+/// Returns the function that computes two results for a positive integer `x` with `z` leading zeros:
+/// `1 / (x × 2^(z − 31))` as a fixed-point number without integer bits, and `z`.
 pub(crate) fn reciprocal() -> IntFunction {
     let mut function = IntFunction::new();
     let rest = Input(0).binary(IntBinaryOp::ShiftLeft, zeros(Input(0))).subtract(Constant(i32::MIN));
@@ -98,7 +104,8 @@ pub(crate) fn reciprocal() -> IntFunction {
     function
 }
 
-/// `1 / √x` of nonnegative integers, as mantissa and exponent of the factor.
+/// Returns the function that computes `1 / √x` of a nonnegative integer as mantissa and exponent of a factor
+/// `mantissa × 2^(exponent − 31)`; 0 is treated as 1.
 pub(crate) fn inverse_square_root() -> IntFunction {
     let mut function = IntFunction::new();
     // Divided by 4 where there is no room for three integer bits.
@@ -130,14 +137,15 @@ pub(crate) fn inverse_square_root() -> IntFunction {
     function
 }
 
-/// `ln x` with five integer bits, for `x ≥ 1` with as many integer bits as sums of exponentials have.
+/// Returns the function that computes `ln x` as a fixed-point number with five integer bits, for `x ≥ 1` with
+/// [`SUM_BITS`] integer bits, as sums of exponentials have.
 pub(crate) fn logarithm() -> IntFunction {
     type Digits = LogarithmDigits;
     let mut function = IntFunction::new();
     let by_root = |x: IntExpression| product(x, Constant(Digits::ROOT_OF_HALF));
     let power = |zeros: IntExpression| Constant(SUM_BITS).subtract(zeros).shifted_left(31 - Digits::BITS);
-    // Computed twice: for x between two powers of two, and for x times √½. The smaller remainder and the larger power
-    // count.
+    // Computed twice: for x between two powers of two, and for x times √½. The smaller remainder and the
+    // larger power are used.
     let first_zeros = function.step(zeros(Input(0)), &[0]);
     let second_zeros = function.step(zeros(by_root(Input(0))).plus(-1), &[0]);
     let first = Input(0).binary(IntBinaryOp::ShiftLeft, Input(1).plus(-1));
@@ -181,7 +189,7 @@ mod tests {
         }
     }
 
-    /// All small integers, integers near powers of two, and integers of every magnitude.
+    /// Returns all small positive integers, integers near powers of two, and integers of every magnitude.
     fn numbers() -> impl Iterator<Item = i32> {
         let around = (1..31).flat_map(|power| (-40..40).map(move |offset| (1i32 << power).saturating_add(offset)));
         let spread = (1..200_000i32).map(|step| step.wrapping_mul(1_073_676_287) & i32::MAX);

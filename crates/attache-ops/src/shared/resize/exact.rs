@@ -1,5 +1,6 @@
-//! Bilinear resizing of quantized elements on a device, in the CPU's arithmetic. Positions and weights are computed by
-//! the CPU's code. Nearest-neighbour resizing only moves elements and needs nothing from this module.
+//! Lowering of bilinear resizing of quantized elements, in the CPU's arithmetic. Positions and weights are
+//! computed by the CPU's code. Nearest-neighbour resizing only moves elements and uses nothing from this
+//! module.
 
 use attache_base::{Constant, DataType};
 use attache_gpu_ir::{Expression, Gather, IntBinaryOp, IntExpression, Primitive, ValueId};
@@ -9,22 +10,23 @@ use attache_kernels::resize::Resize;
 
 use crate::shared::exact::{as_reals, grid, integers};
 
-/// Number of fractional bits of a weighted sum over both axes.
+/// Number of fractional bits of a sum that is weighted along both axes.
 const DIGITS: u32 = 2 * stored::DIGITS;
 
-/// Limit on the output extent along an axis, for which tables are built.
+/// Maximum height and width of the output, because a table is built for each.
 const MOST_POSITIONS: usize = 1 << 20;
 
-/// Emits the resizing of input 0 as output 0.
+/// Emits the bilinear resizing of quantized input 0, stored as integers, as output 0.
 pub(super) fn lower_bilinear(lowering: &mut Lowering<'_>, resize: &Resize) -> Result<(), Unsupported> {
     let (input, data_type) = (lowering.input(0)?, lowering.input_fact(0)?.data_type);
     let output = sampled(lowering, resize, input, data_type)?;
     lowering.output(0, output)
 }
 
-/// Emits the resizing of signed quantized elements that are computed as floats. They are converted to integers and
-/// resized there, because the ten-bit positions of the integer kernel differ from float positions, and neighbours may
-/// be many quantization steps apart.
+/// Emits the bilinear resizing of input 0 as output 0, where the device computes signed quantized elements as
+/// floats. They are converted to integers and resized as such, because the kernel's positions, which have ten
+/// fractional bits, differ from float positions, and neighbouring pixels may be many quantization steps
+/// apart.
 pub(super) fn lower_seen_bilinear(lowering: &mut Lowering<'_>, resize: &Resize) -> Result<(), Unsupported> {
     let [from, to] = [lowering.stored_input(0)?, lowering.stored_output(0)?];
     let (reals, shape) = (lowering.float_input(0)?, lowering.input_shape(0)?.clone());
@@ -35,7 +37,8 @@ pub(super) fn lower_seen_bilinear(lowering: &mut Lowering<'_>, resize: &Resize) 
     lowering.output(0, output)
 }
 
-/// Emits the resizing of quantized elements of a type.
+/// Emits the bilinear resizing of quantized elements of type `data_type` and returns the result, of the same
+/// type.
 fn sampled(
     lowering: &mut Lowering<'_>,
     resize: &Resize,
@@ -64,20 +67,22 @@ fn sampled(
     }
 }
 
-/// Emits the elements at the given indices along an axis of the image: 0 for the height, 1 for the width.
+/// Emits a gather of the pixels at the indices `places` along an axis of the images: 0 for the height, 1 for
+/// the width.
 fn taken(lowering: &mut Lowering<'_>, value: ValueId, axis: usize, places: &[usize]) -> Result<ValueId, Unsupported> {
     let places: Vec<i32> = places.iter().map(|place| *place as i32).collect();
     let places = integers(lowering, [places.len(), 1], &places)?;
     lowering.emit(Primitive::Gather(Gather { batch: 0, axis: 1 + axis }), &[value, places])
 }
 
-/// The shape of a vector along an axis, for broadcasting to images.
+/// Returns the shape with which a vector of `count` elements along an image axis (0: height, 1: width)
+/// broadcasts to images.
 fn along(axis: usize, count: usize) -> Vec<usize> {
     [count, 1, 1][..3 - axis].to_vec()
 }
 
-/// Emits the interpolation of integers of at most 11 bits, along the width and then along the height, with all bits of
-/// the sums.
+/// Emits the interpolation of integers of at most 11 bits along the width and then along the height. Returns
+/// the weighted sums, with all of their [`DIGITS`] fractional bits.
 fn weighed(lowering: &mut Lowering<'_>, resize: &Resize, mut value: ValueId) -> Result<ValueId, Unsupported> {
     for axis in [1, 0] {
         let places: Vec<_> = (0..resize.output[axis]).map(|index| stored::neighbours(resize, axis, index)).collect();
@@ -95,15 +100,15 @@ fn weighed(lowering: &mut Lowering<'_>, resize: &Resize, mut value: ValueId) -> 
     Ok(value)
 }
 
-/// `x / 2^bits`, rounded down.
+/// Returns the expression `x / 2^bits`, rounded down.
 fn floored(x: IntExpression, bits: u32) -> IntExpression {
     let is_negative = x.clone().binary(IntBinaryOp::Less, IntExpression::Constant(0));
     let below = is_negative.multiply(IntExpression::Constant((1 << bits) - 1));
     x.subtract(below).binary(IntBinaryOp::Divide, IntExpression::Constant(1 << bits))
 }
 
-/// Emits the resizing of 16-bit elements. Upper and lower bytes are interpolated separately, so that the sums fit 32
-/// bits; the results are combined as `2⁸ × upper + lower`.
+/// Emits the resizing of 16-bit elements. Upper and lower bytes are interpolated separately, so that the sums
+/// fit 32 bits; the two sums are combined as `2⁸ × upper + lower` and rounded.
 fn in_halves(lowering: &mut Lowering<'_>, resize: &Resize, input: ValueId) -> Result<ValueId, Unsupported> {
     let (x, shape) = (IntExpression::Input(0), lowering.shape(input).clone());
     let upper = lowering.int_map(floored(x.clone(), 8), &shape, &[input])?;
@@ -123,14 +128,14 @@ fn in_halves(lowering: &mut Lowering<'_>, resize: &Resize, input: ValueId) -> Re
     lowering.int_map(x.add(most.binary(IntBinaryOp::Less, fraction)), &shape, &[whole, rest])
 }
 
-/// Forces a result to be rounded to f32 before it is used. Products and sums round the same way on all devices, but a
-/// compiler may fuse a product with the sum that reads it, or reorder sums. Clamping to bounds that the compiler cannot
-/// prove to be redundant prevents both.
+/// Returns an expression that forces `x` to be rounded to f32 before it is used. Products and sums round the
+/// same way on all devices, but a compiler may fuse a product with the sum that reads it, or reorder sums.
+/// Clamping to bounds that the compiler cannot prove to be redundant prevents both.
 fn rounded(x: Expression) -> Expression {
     x.clamp(-1e30, 1e30)
 }
 
-/// Emits the resizing of unsigned elements, interpolated in f32 in the CPU's order.
+/// Emits the resizing of unsigned elements, interpolated in f32 with the operations in the CPU's order.
 fn in_reals(lowering: &mut Lowering<'_>, resize: &Resize, input: ValueId) -> Result<ValueId, Unsupported> {
     use Expression::{Constant as Number, Input};
     let value = as_reals(lowering, input)?;

@@ -1,4 +1,5 @@
-//! The layers. Each one adds an operator with its weights and returns its outputs.
+//! The layers of [`Network`]. Each method adds an operator with its weights to the network and returns the
+//! outputs. Images are `[batch, height, width, channels]`.
 
 use attache_base::{Activation, Padding, Shape};
 use attache_model::schema::{self, BuiltinOperator, BuiltinOptionsT};
@@ -8,7 +9,8 @@ use super::super::weights::Weights;
 use super::{Network, Value, Window};
 
 impl Network {
-    /// A convolution with `channels` outputs. Weights are named after `scope`, and the result is named `output`.
+    /// Adds a convolution with `channels` output channels and random weights of this gain. Weight tensors are
+    /// named after `scope`, and the output tensor is named `output`.
     pub(in super::super) fn convolution(
         &mut self,
         input: &Value,
@@ -21,7 +23,8 @@ impl Network {
         self.convolution_by(input, [scope, output], window, &weights)
     }
 
-    /// A convolution with these weights.
+    /// Adds a convolution with these weights, `[channels, height, width, input channels]`. Tensors are named
+    /// as by [`convolution`](Self::convolution).
     pub(in super::super) fn convolution_by(
         &mut self,
         input: &Value,
@@ -48,7 +51,8 @@ impl Network {
         self.layer(BuiltinOperator::CONV_2D, &inputs, options, output, [batch, height, width, channels])
     }
 
-    /// A depthwise convolution.
+    /// Adds a depthwise convolution with random weights of this gain. Tensors are named as by
+    /// [`convolution`](Self::convolution).
     pub(in super::super) fn depthwise(
         &mut self,
         input: &Value,
@@ -60,7 +64,8 @@ impl Network {
         self.depthwise_by(input, [scope, output], window, &weights)
     }
 
-    /// A depthwise convolution with these weights.
+    /// Adds a depthwise convolution with these weights, `[channels, height, width]`. Tensors are named as by
+    /// [`convolution`](Self::convolution).
     pub(in super::super) fn depthwise_by(
         &mut self,
         input: &Value,
@@ -88,7 +93,8 @@ impl Network {
         self.layer(BuiltinOperator::DEPTHWISE_CONV_2D, &inputs, options, output, [batch, height, width, channels])
     }
 
-    /// A matrix product of the rows with random weights, with `channels` outputs.
+    /// Adds a fully connected layer with random weights of this gain: `[rows, depth]` becomes
+    /// `[rows, channels]`.
     pub(in super::super) fn fully_connected(
         &mut self,
         input: &Value,
@@ -105,12 +111,12 @@ impl Network {
         self.layer(BuiltinOperator::FULLY_CONNECTED, &inputs, options, output, [rows, channels])
     }
 
-    /// The mean of each window.
+    /// Adds an average pooling: the mean of each window, by channel.
     pub(in super::super) fn average_pool(&mut self, input: &Value, output: &str, window: Window) -> Value {
         self.pool(BuiltinOperator::AVERAGE_POOL_2D, input, output, window)
     }
 
-    /// The maximum of each window.
+    /// Adds a maximum pooling: the maximum of each window, by channel.
     pub(in super::super) fn max_pool(&mut self, input: &Value, output: &str, window: Window) -> Value {
         self.pool(BuiltinOperator::MAX_POOL_2D, input, output, window)
     }
@@ -131,7 +137,7 @@ impl Network {
         self.layer(operator, &[input.tensor], options, output, [batch, height, width, channels])
     }
 
-    /// The mean over height and width: one row of channels per image.
+    /// Adds a MEAN over height and width: an image becomes `[batch, channels]`.
     pub(in super::super) fn spatial_mean(&mut self, input: &Value, output: &str) -> Value {
         let [batch, _, _, channels] = image(input);
         let axes = self.constant(&format!("{output}/reduction_indices"), [2], &[1i32, 2]);
@@ -139,7 +145,7 @@ impl Network {
         self.layer(BuiltinOperator::MEAN, &[input.tensor, axes], options, output, [batch, channels])
     }
 
-    /// The sum of two tensors of the same shape.
+    /// Adds an ADD of two tensors of the same shape, with the activation `fused`.
     pub(in super::super) fn add(&mut self, left: &Value, right: &Value, output: &str, fused: Activation) -> Value {
         assert_eq!(left.shape, right.shape, "the addends of {output}");
         let options = schema::AddOptionsT { fused_activation_function: activation(fused), ..Default::default() };
@@ -147,7 +153,7 @@ impl Network {
         self.layer(BuiltinOperator::ADD, &[left.tensor, right.tensor], options, output, left.shape.clone())
     }
 
-    /// Pads the image with `amount` zeros on all four sides.
+    /// Adds a PAD of an image with `amount` zeros on each of the four sides.
     pub(in super::super) fn pad(&mut self, input: &Value, output: &str, amount: usize) -> Value {
         let [batch, height, width, channels] = image(input);
         let border = amount as i32;
@@ -158,7 +164,7 @@ impl Network {
         self.layer(BuiltinOperator::PAD, &[input.tensor, amounts], options, output, shape)
     }
 
-    /// Resizes the image to `extents` (height, width) with aligned corners.
+    /// Adds a RESIZE_BILINEAR of an image to `extents` (height, width) with aligned corners.
     pub(in super::super) fn resize_bilinear(&mut self, input: &Value, output: &str, extents: [usize; 2]) -> Value {
         let [batch, _, _, channels] = image(input);
         let size = extents.map(|extent| extent as i32);
@@ -169,7 +175,7 @@ impl Network {
         self.layer(BuiltinOperator::RESIZE_BILINEAR, &[input.tensor, size], options, output, shape)
     }
 
-    /// Concatenates tensors along an axis. The other extents must be equal.
+    /// Adds a CONCATENATION of tensors along an axis. Their other extents must be equal.
     pub(in super::super) fn concatenation(&mut self, parts: &[Value], output: &str, axis: usize) -> Value {
         let mut extents = parts[0].shape.to_vec();
         extents[axis] = parts.iter().map(|part| part.shape[axis]).sum();
@@ -179,7 +185,7 @@ impl Network {
         self.layer(BuiltinOperator::CONCATENATION, &inputs, options, output, extents)
     }
 
-    /// The same elements in another shape.
+    /// Adds a RESHAPE to a shape with the same number of elements.
     pub(in super::super) fn reshape(&mut self, input: &Value, output: &str, shape: impl Into<Shape>) -> Value {
         let shape: Shape = shape.into();
         assert_eq!(input.shape.elements(), shape.elements(), "the elements of {output}");
@@ -189,7 +195,7 @@ impl Network {
         self.layer(BuiltinOperator::RESHAPE, &[input.tensor, wanted], options, output, shape)
     }
 
-    /// Removes these axes, which must have extent 1.
+    /// Adds a SQUEEZE, which removes these axes. They must have extent 1.
     pub(in super::super) fn squeeze(&mut self, input: &Value, output: &str, axes: &[usize]) -> Value {
         assert!(axes.iter().all(|axis| input.shape[*axis] == 1), "{axes:?} of {} are not 1", input.shape);
         let kept = input.shape.iter().enumerate().filter(|(axis, _)| !axes.contains(axis));
@@ -199,18 +205,19 @@ impl Network {
         self.layer(BuiltinOperator::SQUEEZE, &[input.tensor], options, output, shape)
     }
 
-    /// Softmax over the last axis.
+    /// Adds a SOFTMAX over the last axis.
     pub(in super::super) fn softmax(&mut self, input: &Value, output: &str) -> Value {
         let options = BuiltinOptionsT::SoftmaxOptions(Box::new(schema::SoftmaxOptionsT { beta: 1.0 }));
         self.layer(BuiltinOperator::SOFTMAX, &[input.tensor], options, output, input.shape.clone())
     }
 
-    /// The logistic function of each element.
+    /// Adds a LOGISTIC: the logistic function of each element.
     pub(in super::super) fn logistic(&mut self, input: &Value, output: &str) -> Value {
         self.layer(BuiltinOperator::LOGISTIC, &[input.tensor], BuiltinOptionsT::NONE, output, input.shape.clone())
     }
 
-    /// The postprocessing of a detector. It takes encodings `[1, count, 4]` and scores, and returns boxes, classes,
+    /// Adds the postprocessing of a detector, TFLite_Detection_PostProcess. Inputs are encodings
+    /// `[1, count, 4]` and scores `[1, count, classes]`; `anchors` are `[count, 4]`. Returns boxes, classes,
     /// scores and number of the best detections. `most` is the maximum number of detections in `options`.
     pub(in super::super) fn detections(
         &mut self,
@@ -233,7 +240,7 @@ impl Network {
         results
     }
 
-    /// Splits a matrix into rows: `[1, N, columns]` into N tensors of `[1, columns]`.
+    /// Adds an UNPACK that splits `[batch, N, columns]` into N tensors of `[batch, columns]`.
     pub(in super::super) fn unpack_rows<const N: usize>(&mut self, input: &Value, output: &str) -> [Value; N] {
         let [batch, rows, columns] = <[usize; 3]>::try_from(input.shape.extents()).expect("rows have rank 3");
         assert_eq!(rows, N, "the rows of {output}");
@@ -242,8 +249,9 @@ impl Network {
         self.operator(BuiltinOperator::UNPACK, &[input.tensor], options, outputs)
     }
 
-    /// An LSTM with `units` units over a sequence of inputs, with shared weights and an initial state of zeros. Returns
-    /// the last activation. Each step is one LSTM operator with the basic kernel, which is what the converter makes of
+    /// Adds an LSTM with `units` units over a sequence of inputs `[batch, depth]`, with an initial state of
+    /// zeros. All steps have the same weights. Returns the activation after the last step, `[batch, units]`.
+    /// Each step is one LSTM operator with the basic kernel, which is what the converter makes of
     /// `BasicLSTMCell`.
     pub(in super::super) fn lstm(&mut self, inputs: &[Value], scope: &str, units: usize, gain: f32) -> Value {
         let [batch, depth] = <[usize; 2]>::try_from(inputs[0].shape.extents()).expect("rows have rank 2");
@@ -274,13 +282,15 @@ impl Network {
         active
     }
 
-    /// Weights of a layer, for callers that change some of them.
+    /// Generates the weights of a layer, for callers that change some of them before they pass them to
+    /// [`convolution_by`](Self::convolution_by) or [`depthwise_by`](Self::depthwise_by).
     pub(in super::super) fn weights(&mut self, channels: usize, fan_in: usize, gain: f32) -> Weights {
         Weights::new(&mut self.random, channels, fan_in, gain)
     }
 }
 
-/// TensorFlow's names for tensors that would have the same name: `name`, `name_1`, `name_2`, ….
+/// Returns TensorFlow's name for the tensor with this index among tensors of the same name: `name`, `name_1`,
+/// `name_2`, ….
 fn numbered(name: &str, index: usize) -> String {
     if index == 0 { name.to_owned() } else { format!("{name}_{index}") }
 }
@@ -296,12 +306,12 @@ fn activation(activation: Activation) -> schema::ActivationFunctionType {
     schema::ActivationFunctionType(activation.code())
 }
 
-/// Batch, height, width and channels.
+/// Returns batch, height, width and channels of an image.
 fn image(value: &Value) -> [usize; 4] {
     <[usize; 4]>::try_from(value.shape.extents()).expect("an image has rank 4")
 }
 
-/// Transposes a matrix whose rows have `columns` elements.
+/// Returns the transpose of a row-major matrix whose rows have `columns` elements.
 fn transposed(values: &[f32], columns: usize) -> Vec<f32> {
     (0..columns).flat_map(|column| values.iter().skip(column).step_by(columns).copied()).collect()
 }

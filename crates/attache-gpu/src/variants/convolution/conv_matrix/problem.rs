@@ -1,8 +1,9 @@
-//! How a convolution is distributed over work groups, subgroups and time. Only sizes are computed here; no WGSL is
-//! generated.
+//! Sizes of variant `conv_matrix`: how a convolution is distributed over work groups, subgroups and loop
+//! iterations. No WGSL is generated here.
 //!
-//! If a device has little work per output pixel, small work groups are best, because many of them can run on one
-//! compute unit at the same time. If there are few output pixels, subgroups split the K sum of one result instead.
+//! If there are many subgroups, each keeps few weights in registers, so that more of them can run on one
+//! compute unit at the same time. If there are few output pixels, several subgroups split the K sum of each
+//! result instead.
 
 use attache_gpu_ir::{ConvolutionGeometry, Primitive};
 
@@ -10,84 +11,97 @@ use crate::kernel::{DeviceLimits, Kernel, MAX_GROUPS};
 use crate::wgsl::Context;
 use crate::wgsl::cooperative_matrix::{SIDE, SUBGROUP};
 
-/// Input channels that an invocation loads at once, in two vectors.
+/// Number of adjacent input channels that an invocation loads at once, as two vec4s of f16.
 pub(super) const EIGHT: usize = 8;
 
-/// Maximum number of weight matrices that a subgroup keeps in registers, four registers of an invocation each.
+/// Maximum number of weight matrices that a subgroup keeps in registers. Each takes four registers of every
+/// invocation.
 const MAX_STAGED: usize = 25;
 
-/// [`MAX_STAGED`] if there are many subgroups: fewer registers and less memory per subgroup give higher occupancy.
+/// Maximum number of weight matrices that a subgroup keeps in registers, instead of [`MAX_STAGED`], if there
+/// are at least [`ENOUGH_SUBGROUPS`] subgroups: fewer registers and less memory per subgroup give higher
+/// occupancy.
 const MAX_STAGED_IF_BUSY: usize = 9;
 
-/// Maximum number of loads that an invocation has in flight, four registers each.
+/// Maximum number of loads of eight channels that an invocation has in flight. Each takes four registers.
 const MAX_FETCHES: usize = 14;
 
-/// Work groups from which on every compute unit of a large device has one.
+/// Number of work groups that give every compute unit of a large device at least one.
 const ENOUGH_GROUPS: usize = 90;
 
-/// Subgroups that keep a large device busy.
+/// Number of subgroups that keep a large device busy without split-K.
 const ENOUGH_SUBGROUPS: usize = 1024;
 
-/// Maximum split-K factor, in subgroups.
+/// Maximum split-K factor: the number of subgroups that share the K sum of a result.
 const MAX_SPLIT: usize = 8;
 
-/// Tile shapes in the order in which they are tried: rows, blocks, and subgroups along the output channels. The first
-/// that yields enough work groups is used, else the last.
+/// Tile shapes of convolutions that are not pointwise, in the order in which they are tried: rows of output
+/// pixels, blocks of 16 output channels per subgroup, and subgroups along the output channels. The first
+/// shape that yields [`ENOUGH_GROUPS`] work groups is used, else the last.
 const WINDOWS: &[[usize; 3]] = &[[4, 1, 2], [2, 1, 2], [2, 1, 1]];
 
-/// The tile shapes of pointwise convolutions.
+/// Tile shapes of pointwise convolutions, with the same components and order of trial as [`WINDOWS`].
 const POINTS: &[[usize; 3]] = &[[2, 2, 2], [1, 2, 2], [1, 2, 1], [1, 1, 1]];
 
-/// What a work group computes: `rows` rows of 16 output pixels.
+/// What a work group computes: `rows` rows of 16 output pixels, with `blocks × wide` blocks of 16 output
+/// channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tiling {
+    /// Number of rows of output pixels.
     pub(super) rows: usize,
-    /// Matrices of 16 output channels per subgroup.
+    /// Number of blocks of 16 output channels per subgroup.
     pub(super) blocks: usize,
-    /// Subgroups along the output channels.
+    /// Number of subgroups along the output channels.
     pub(super) wide: usize,
-    /// The split-K factor: subgroups that jointly compute one result.
+    /// The split-K factor: the number of subgroups that jointly compute one result, each over its part of K.
     pub(super) split: usize,
-    /// Matrices of 16 input channels that are staged at once, a multiple of the split-K factor.
+    /// Number of matrices of 16 input channels that are staged at once, a multiple of the split-K factor.
     pub(super) chunk: usize,
 }
 
 impl Tiling {
+    /// Returns the number of invocations of a work group.
     pub(super) fn invocations(&self) -> usize {
         SUBGROUP * self.wide * self.split
     }
 
-    /// Matrices of output channels.
+    /// Returns the number of blocks of 16 output channels that a work group computes.
     pub(super) fn outputs(&self) -> usize {
         self.blocks * self.wide
     }
 
-    /// Vec4s between the sums of two output pixels: one more than the sums take, so that neighbours are in different
-    /// memory banks.
+    /// Returns the number of vec4s between the sums of two adjacent output pixels in work-group memory: one
+    /// more than the sums take, so that adjacent pixels are in different memory banks.
     pub(super) fn pitch(&self) -> usize {
         self.outputs() * SIDE / 4 + 1
     }
 
-    /// Vec4s of results of one row, and how many of them an invocation stores.
+    /// Returns the number of vec4s of results in one row of a work group, and the maximum number of them that
+    /// an invocation stores.
     pub(super) fn row(&self) -> (usize, usize) {
         let vectors = SIDE * self.outputs() * SIDE / 4;
         (vectors, vectors.div_ceil(self.invocations()))
     }
 
-    /// Vec4s of work-group memory for the sums of one row, of all split-K parts.
+    /// Returns the number of vec4s of work-group memory for the sums of one row, over all split-K parts.
     pub(super) fn sums(&self) -> usize {
         self.split * SIDE * self.pitch()
     }
 }
 
-/// The window. A tap reads at `result × stride + tap × dilation`; rows come before columns.
+/// The geometry of the window; pairs are `[vertical, horizontal]`. Within a tile, output pixel `p` reads
+/// input pixel `p × stride + tap × dilation`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
+    /// Height and width of the window, in taps.
     pub(super) taps: [usize; 2],
+    /// Input pixels between the windows of adjacent output pixels.
     pub(super) strides: [usize; 2],
+    /// Input pixels between adjacent taps.
     pub(super) dilations: [usize; 2],
+    /// Padding pixels above and to the left of an image.
     pub(super) before: [usize; 2],
-    /// Whether output pixel `p` reads input pixel `p` only.
+    /// Whether output pixel `p` reads only input pixel `p`.
     pub(super) pointwise: bool,
 }
 
@@ -98,7 +112,8 @@ impl Window {
         Self { taps: [filter[1], filter[2]], strides, dilations, before, pointwise }
     }
 
-    /// Input pixels along an axis that `results` adjacent output pixels cover.
+    /// Returns the number of input pixels along an axis that the windows of `results` adjacent output pixels
+    /// cover.
     fn span(&self, axis: usize, results: usize) -> usize {
         let moves = (results - 1).saturating_mul(self.strides[axis]);
         let reaches = self.taps[axis].saturating_sub(1).saturating_mul(self.dilations[axis]);
@@ -106,21 +121,23 @@ impl Window {
     }
 }
 
-/// The size of the computation, and its tiling.
+/// The sizes of a convolution, and the tiling chosen for it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Problem {
     pub(super) tiling: Tiling,
     pub(super) window: Window,
-    /// The number of images, and output rows and columns of each.
+    /// Number of images; 1 for a pointwise convolution, whose pixels form one image 16 pixels wide.
     images: usize,
+    /// Number of output rows and columns of each image.
     output: [usize; 2],
-    /// K in matrices of 16 input channels, padded to whole chunks, and N in matrices of 16 output channels.
+    /// K in matrices of 16 input channels, padded to whole chunks.
     pub(super) depth: usize,
+    /// N in matrices of 16 output channels.
     outputs: usize,
 }
 
 impl Problem {
-    /// The problem with its tiling; `None` if no tiling fits the device.
+    /// Returns the sizes of a convolution and the best tiling for it; `None` if no tiling fits the device.
     pub(super) fn new(context: &Context<'_>, kernel: &Kernel) -> Option<Self> {
         let Primitive::Convolution(convolution) = &kernel.primitive else { unreachable!("a convolution has a window") };
         let [data, filter, output] =
@@ -144,8 +161,9 @@ impl Problem {
         fitting.into_iter().nth(best)
     }
 
-    /// The same tiling with the largest split-K factor that the device needs to be busy, and with as many channels
-    /// staged at once as fit. If nothing fits, smaller factors are tried.
+    /// Returns this problem with the largest split-K factor that is needed to keep the device busy, and with
+    /// as many channels staged at once as fit the device. If nothing fits with that factor, tries smaller
+    /// ones.
     fn with_split(self, context: &Context<'_>) -> Option<Self> {
         let subgroups = self.count().saturating_mul(self.tiling.wide);
         let allowed = context.limits.max_invocations / self.tiling.invocations();
@@ -161,7 +179,7 @@ impl Problem {
         few.or_else(|| fitting(MAX_STAGED))
     }
 
-    /// Whether the device's limits suffice, and the data in flight fits an invocation's registers.
+    /// Whether the tiling fits the device's limits, and an invocation's loads in flight fit its registers.
     fn fits(&self, context: &Context<'_>) -> bool {
         let DeviceLimits { work_group_bytes, max_invocations, max_binding_bytes, .. } = *context.limits;
         self.bytes() <= work_group_bytes
@@ -171,73 +189,77 @@ impl Problem {
             && self.groups().iter().all(|count| *count <= MAX_GROUPS)
     }
 
-    /// Work groups along the columns, the rows of all images, and the output channels.
+    /// Returns the number of work groups along the columns, along the rows of all images, and along the
+    /// output channels.
     pub(super) fn groups(&self) -> [usize; 3] {
         [self.output[1].div_ceil(SIDE), self.down() * self.images, self.outputs.div_ceil(self.tiling.outputs())]
     }
 
-    /// The total number of work groups.
+    /// Returns the total number of work groups.
     fn count(&self) -> usize {
         self.groups().iter().product()
     }
 
-    /// Tiles along the height of an image.
+    /// Returns the number of tiles along the height of an image.
     pub(super) fn down(&self) -> usize {
         self.output[0].div_ceil(self.tiling.rows)
     }
 
-    /// Rows and columns of the input under a tile.
+    /// Returns the number of rows and columns of input pixels that a tile of outputs reads.
     pub(super) fn under(&self) -> [usize; 2] {
         [self.window.span(0, self.tiling.rows), self.window.span(1, SIDE)]
     }
 
-    /// Steps of a subgroup per chunk: each covers one column of taps and 16 channels.
+    /// Returns the number of steps of a subgroup per chunk. Each step covers one column of taps and 16 input
+    /// channels.
     pub(super) fn steps(&self) -> usize {
         (self.tiling.chunk / self.tiling.split).saturating_mul(self.window.taps[1])
     }
 
-    /// Weight matrices of a subgroup per chunk.
+    /// Returns the number of weight matrices that a subgroup loads per chunk.
     fn staged(&self) -> usize {
         self.steps().saturating_mul(self.window.taps[0] * self.tiling.blocks)
     }
 
-    /// Groups of eight channels of the input under a tile, for one chunk.
+    /// Returns the number of groups of eight input channels that a work group stages per chunk, over all
+    /// input pixels of a tile.
     pub(super) fn eights(&self) -> usize {
         self.under().iter().fold(self.tiling.chunk * SIDE / EIGHT, |product, extent| product.saturating_mul(*extent))
     }
 
-    /// Groups of eight that an invocation loads per chunk.
+    /// Returns the number of groups of eight input channels that an invocation loads per chunk.
     pub(super) fn fetches(&self) -> usize {
         self.eights().div_ceil(self.tiling.invocations())
     }
 
-    /// Vec4s of f16 between the data of two input pixels: two more than the data takes, so that neighbours are in
-    /// different memory banks.
+    /// Returns the number of vec4s of f16 between the data of two adjacent input pixels in work-group memory:
+    /// two more than the data takes, so that adjacent pixels are in different memory banks.
     pub(super) fn stride(&self) -> usize {
         self.tiling.chunk * SIDE / 4 + 2
     }
 
-    /// Vec4s of work-group memory for the data.
+    /// Returns the number of vec4s of f16 of work-group memory for the staged data.
     pub(super) fn vectors(&self) -> usize {
         self.under().iter().fold(self.stride(), |product, extent| product.saturating_mul(*extent))
     }
 
+    /// Returns the number of bytes of work-group memory for data and sums.
     fn bytes(&self) -> usize {
         self.vectors().saturating_mul(8).saturating_add(self.tiling.sums() * 16)
     }
 
-    /// Output channels, padded to whole blocks of a work group.
+    /// Returns the number of output channels, padded to whole blocks of a work group.
     pub(super) fn padded_outputs(&self) -> usize {
         self.groups()[2] * self.tiling.outputs() * SIDE
     }
 
-    /// Elements of the packed bias and filter.
+    /// Returns the number of elements of the packed bias and filter.
     pub(super) fn weights(&self) -> usize {
         let [rows, columns] = self.window.taps;
         self.padded_outputs() * (1 + rows * columns * self.depth * SIDE)
     }
 
-    /// The packed bias and filter.
+    /// Returns the packed bias and filter, in the layout of `conv_matrix::pack`.
     pub(super) fn pack(&self, context: &Context<'_>, kernel: &Kernel) -> Vec<f32> {
         super::pack(context, kernel, [self.padded_outputs(), self.depth])
     }

@@ -1,7 +1,9 @@
-//! The WGSL of a convolution on cooperative matrices.
+//! Generates the WGSL of variant `conv_matrix`: staging the data, multiplying the matrices and storing the
+//! results.
 //!
-//! Loads from device memory are issued early: the weights before waiting for the data, the next chunk of the data
-//! before the current one is multiplied, and the epilogue's operands before the loop over chunks.
+//! Loads from device memory are issued early to hide their latency: the weights before the barrier that waits
+//! for the data, the next chunk of the data before the current one is multiplied, and the epilogue's operands
+//! before the loop over chunks.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,19 +15,20 @@ use crate::wgsl::cooperative_matrix::{Products, Rows, SIDE, SUBGROUP};
 use crate::wgsl::epilogue::{store_anywhere, store_given};
 use crate::wgsl::{Context, Writer};
 
-/// The WGSL of one kernel, and its inputs.
+/// Generates the WGSL of one kernel from its sizes and its bound inputs.
 pub(super) struct Text<'a> {
     problem: &'a Problem,
     emulates: bool,
     data: Array,
     weights: Array,
-    /// WGSL of the number of matrices of input channels, and of the number of vec4s of padded output channels (where
-    /// the packed filter starts).
+    /// WGSL of the number of matrices of 16 input channels.
     depth: String,
+    /// WGSL of the vec4 of `weights` at which the filter starts: the number of vec4s of padded output
+    /// channels.
     filter: String,
 }
 
-/// Every pair of an index below `rows` and one below `columns`.
+/// Returns every pair of an index below `rows` and an index below `columns`, row by row.
 fn pairs(rows: usize, columns: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..rows).flat_map(move |row| (0..columns).map(move |column| (row, column)))
 }
@@ -38,7 +41,8 @@ impl<'a> Text<'a> {
         Self { problem, emulates: context.limits.matrices == Matrices::Emulated, data, weights, depth, filter }
     }
 
-    /// Declares the work-group memory.
+    /// Returns the WGSL declarations of work-group memory: the staged data `tile` and the accumulators
+    /// `sums`.
     pub(super) fn declarations(&self) -> String {
         format!(
             "const OUTSIDE = {}u;
@@ -50,14 +54,15 @@ var<workgroup> sums: array<vec4<f32>, {}>;\n",
         )
     }
 
-    /// The operations that multiply the tile.
+    /// Returns the generator of the matrix operations, set up for the layouts of `tile`, the packed weights
+    /// and `sums`.
     fn products(&self) -> Products<'_> {
         let data = Rows { name: "tile", stride: self.problem.stride() * self.problem.window.strides[1] };
         let sums = Rows { name: "sums", stride: self.problem.tiling.pitch() };
         Products { is_emulated: self.emulates, data, weights: &self.weights, sums }
     }
 
-    /// The main function.
+    /// Returns the WGSL body of the main function, and adds the functions that it calls to `writer`.
     pub(super) fn body(&self, writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel) -> String {
         let Tiling { rows, blocks, wide, chunk, .. } = self.problem.tiling;
         let down = writer.param(self.problem.down());
@@ -97,8 +102,10 @@ var<workgroup> sums: array<vec4<f32>, {}>;\n",
         body + &results.store()
     }
 
-    /// Adds the functions that locate the group of eight input channels numbered `at` under a tile, and write it to
-    /// work-group memory. Groups outside the image or beyond the channels are located at `OUTSIDE` and are 0.
+    /// Adds the WGSL functions `source`, which returns the index in the data of the group of eight input
+    /// channels numbered `at` within a tile, and `stage`, which writes such a group to work-group memory.
+    /// `source` returns `OUTSIDE` for groups outside the image or beyond the last channel, and `stage` writes
+    /// zeros for them.
     fn add_source(&self, writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel) {
         let shape = context.program.shape(kernel.inputs[0]);
         let (under_columns, eights) = (self.problem.under()[1], self.problem.tiling.chunk * SIDE / EIGHT);
@@ -135,7 +142,8 @@ fn stage(at: u32, origin: u32, first: vec4<f16>, second: vec4<f16>) {{
         ));
     }
 
-    /// Loads the data under the tile into registers, from matrix `chunk` of its channels on.
+    /// Returns WGSL that loads the data of a tile into registers, starting at matrix `chunk` of the input
+    /// channels. `declare` is `"var "` if the statements also declare the variables, else empty.
     fn fetch(&self, chunk: &str, declare: &str) -> String {
         let fetch = |(index, at): (usize, usize)| {
             let [first, second] = ["", " + 1u"].map(|next| self.data.word(&format!("clamped(from{index}){next}")));
@@ -148,7 +156,7 @@ fn stage(at: u32, origin: u32, first: vec4<f16>, second: vec4<f16>) {{
         self.loads().map(fetch).collect()
     }
 
-    /// Writes the loaded data to work-group memory.
+    /// Returns WGSL that writes the data loaded by [`Text::fetch`] to work-group memory.
     fn stage(&self) -> String {
         let count = self.problem.eights();
         let stage = |(index, at): (usize, usize)| {
@@ -161,14 +169,16 @@ fn stage(at: u32, origin: u32, first: vec4<f16>, second: vec4<f16>) {{
         self.loads().map(stage).collect()
     }
 
-    /// The loads of an invocation: their indices, and the first invocation's group of eight in each.
+    /// Returns the index of each load of an invocation, and the number of the group of eight channels that
+    /// the first invocation loads with it.
     fn loads(&self) -> impl Iterator<Item = (usize, usize)> {
         let invocations = self.problem.tiling.invocations();
         (0..self.problem.fetches()).map(move |index| (index, index * invocations))
     }
 
-    /// Loads the weights of a chunk. Columns of taps and matrices of channels are distributed over the split-K parts.
-    /// Rows of taps are unrolled, so that each data matrix is read once.
+    /// Returns WGSL that loads the weight matrices of a chunk. Columns of taps and matrices of input channels
+    /// are distributed over the split-K parts. Rows of taps are unrolled, so that each data matrix is read
+    /// once.
     fn load(&self) -> String {
         let Tiling { blocks, split, .. } = self.problem.tiling;
         let [down, across] = self.problem.window.taps;
@@ -195,7 +205,8 @@ fn stage(at: u32, origin: u32, first: vec4<f16>, second: vec4<f16>) {{
         text
     }
 
-    /// Adds the products of the staged data.
+    /// Returns WGSL that multiplies the staged data by the loaded weights and adds the products to the
+    /// accumulators.
     fn multiply(&self) -> String {
         let Tiling { rows, blocks, .. } = self.problem.tiling;
         let Window { taps: [taps_down, _], strides, dilations, .. } = self.problem.window;
@@ -223,19 +234,21 @@ fn stage(at: u32, origin: u32, first: vec4<f16>, second: vec4<f16>) {{
     }
 }
 
-/// The WGSL that stores the results, one row at a time, through work-group memory, where the split-K parts are added.
+/// Generates the WGSL that stores the results, one row of output pixels at a time, through work-group memory,
+/// where the partial sums of the split-K parts are added.
 struct Results<'a> {
     tiling: Tiling,
     products: Products<'a>,
     /// WGSL of the number of output channels.
     outputs: String,
     vector_width: usize,
-    /// Operands that are loaded early.
+    /// Number of epilogue operands that are loaded before the loop over chunks.
     operands: usize,
 }
 
 impl<'a> Results<'a> {
-    /// Adds the functions that locate a result in the output, and store it.
+    /// Adds the WGSL functions `result`, which returns the index of a result in the output or `OUTSIDE`, and
+    /// `store`, which stores a result there.
     fn new(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, text: &'a Text<'_>) -> Self {
         let (tiling, window) = (text.problem.tiling, text.problem.window);
         let output = context.program.shape(kernel.outputs[0]);
@@ -266,7 +279,8 @@ impl<'a> Results<'a> {
         Self { tiling, products: text.products(), outputs, vector_width, operands }
     }
 
-    /// Locates each of an invocation's results in the output, and loads its bias and operands.
+    /// Returns WGSL that computes the output index of each result of an invocation, and loads the result's
+    /// bias and epilogue operands.
     fn prefetch(&self) -> String {
         let wide = self.tiling.outputs() * SIDE / 4;
         let mut text = String::new();
@@ -290,7 +304,7 @@ impl<'a> Results<'a> {
         text
     }
 
-    /// Adds the split-K parts and stores the results.
+    /// Returns WGSL that adds the partial sums of the split-K parts and stores the results.
     fn store(&self) -> String {
         let Tiling { rows, blocks, split, .. } = self.tiling;
         let (wide, pitch) = (self.tiling.outputs() * SIDE / 4, self.tiling.pitch());
@@ -324,7 +338,8 @@ impl<'a> Results<'a> {
         text
     }
 
-    /// Stores one vector of results, or its channels one after the other.
+    /// Returns WGSL that stores one vec4 of results: as a vector if `vector_width` is 4, else one channel
+    /// after the other.
     fn put(&self, row: usize, turn: usize) -> String {
         let to = format!("to{row}_{turn}");
         if self.vector_width == 4 {

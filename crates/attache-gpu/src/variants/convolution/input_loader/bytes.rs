@@ -1,4 +1,4 @@
-//! Input loaders of 8-bit integers: a group of four channels is a word of signed bytes.
+//! Input loaders of convolutions of 8-bit integers: a group of four channels is a word of signed bytes.
 
 use attache_gpu_ir::{ByteType, Primitive};
 
@@ -8,13 +8,13 @@ use crate::variants::convolution::conv_bytes::{fetch, signed_data, signed_filter
 use crate::wgsl::epilogue::finish;
 use crate::wgsl::{Context, Writer};
 
-/// The WGSL type of a group of four channels.
+/// The WGSL type of a group of four 8-bit channels.
 const GROUP_TYPE: &str = "u32";
 
 impl InputLoader {
-    /// Adds the functions that load the data of a convolution of 8-bit integers. The packed words of a depthwise
-    /// prologue start at vector `start`: the bias, then the filter, four taps to a vector:
-    /// `[channels / 4][⌈taps / 4⌉]`.
+    /// Adds the WGSL functions that load the data of a convolution of 8-bit integers, and returns the loader
+    /// that calls them. The packed words of a depthwise prologue start at vec4 `start` of `words`: the bias,
+    /// then the filter, four taps to a vec4: `[channels / 4][⌈taps / 4⌉]`.
     pub(in crate::variants) fn of_bytes(
         writer: &mut Writer<'_>,
         context: &Context<'_>,
@@ -46,15 +46,17 @@ impl InputLoader {
     }
 }
 
-/// Packs four integers that fit bytes into a word.
+/// WGSL function that packs the low bytes of four integers into a word.
 const WORD_OF: &str = "fn word_of(integers: vec4<i32>) -> u32 {
     let bytes = (vec4<u32>(integers) & vec4<u32>(255u)) << vec4<u32>(0u, 8u, 16u, 24u);
     return bytes.x | bytes.y | bytes.z | bytes.w;
 }
 ";
 
-/// Adds `tap_at(x, y, b, i, j, c)`, which loads one tap, and `prologue(x, y, position, c, …)`, which computes 4
-/// channels of a depthwise convolution from the loaded taps. Returns the taps.
+/// Adds the WGSL functions `tap_at(x, y, b, i, j, c)`, which loads one tap, and
+/// `prologue(x, y, position, c, …)`, which computes 4 channels of a depthwise prologue from the loaded taps,
+/// as a word of signed bytes. `made` is the type of the prologue's result. Returns the taps as rows and
+/// columns of the window.
 fn depthwise(
     writer: &mut Writer<'_>,
     context: &Context<'_>,
