@@ -19,8 +19,8 @@ const COMPONENTS: [(&str, &str); 2] = [("clippy", "clippy"), ("rustfmt", "fmt")]
 /// Folders in which the Vulkan loader looks for the manifests of drivers and layers.
 const MANIFESTS: [&str; 3] = ["/etc/vulkan", "/usr/local/share/vulkan", "/usr/share/vulkan"];
 
-/// Installs the required components and packages that are missing. Packages are only installed on Debian;
-/// systems other than Linux include the drivers that their tests need.
+/// Installs the required components and packages that are missing. Packages are installed only where there is
+/// dpkg; systems other than Linux include the drivers that their tests need.
 pub(crate) fn run() -> Result<()> {
     add_components()?;
     if cfg!(target_os = "linux") && is_there("dpkg-query") {

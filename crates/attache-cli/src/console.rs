@@ -26,8 +26,8 @@ impl Report {
     }
 }
 
-/// Maximum length of a name in text output, in characters, unless a narrow terminal asks for less. JSON has names in
-/// full.
+/// Maximum length of a name in text output, in characters. Narrow terminals get shorter names; JSON has names
+/// in full.
 const MOST_NAME: usize = 48;
 /// Minimum length to which names are shortened on narrow terminals, in characters.
 const LEAST_NAME: usize = 16;

@@ -2,8 +2,8 @@
 //!
 //! Guarantees for any bytes: time and memory are proportional to their number, and all problems found in one
 //! pass are reported. Where a problem is found, the reader continues with a placeholder in the descriptors;
-//! if there is any problem, the descriptors are discarded. Only contradictions within the file are problems;
-//! unknown operators and unusual options are not.
+//! if there is any problem, the descriptors are discarded. Unknown operators and unusual options are not
+//! problems, because they do not contradict anything within the file.
 
 mod tensor;
 

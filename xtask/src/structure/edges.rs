@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::check::packages;
 
-/// Each crate with the crates of the workspace that it may depend on. All crates may depend on `attache-base`, which
-/// has the shared types. `xtask` is not part of the library and depends on the crates that it checks.
+/// Each crate with the crates of the workspace that it may depend on, without the prefix `attache-`. All
+/// crates except `attache-cli` may also depend on `attache-base`, which has the shared types.
 static ALLOWED: &[(&str, &[&str])] = &[
     ("attache", &["gpu", "gpu-ir", "graph", "kernels", "model", "ops", "passes"]),
     ("attache-base", &[]),

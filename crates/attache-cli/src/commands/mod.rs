@@ -1,4 +1,4 @@
-//! The table of commands, and [`run`], which parses a command line, runs the command that it names, and
+//! The table of commands, and [`run()`], which parses a command line, runs the command that it names, and
 //! returns the exit status.
 
 mod bench;

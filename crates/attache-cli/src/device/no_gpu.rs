@@ -48,12 +48,12 @@ pub(super) fn peaks(_: &Gpu) -> Result<DevicePeaks, Failure> {
 }
 
 impl Gpu {
-    /// Never called: there is no GPU that could have variants.
+    /// Returns the GPU with another kernel variant; never called, because there is no GPU.
     pub(super) fn with_variant(&self, _: &'static str) -> Self {
         match *self.delegate {}
     }
 
-    /// Never called: there is no GPU that could have variants.
+    /// Returns the GPU's kernel variants; never called, because there is no GPU.
     pub(super) fn variants(&self) -> Vec<(&'static str, Option<&'static str>)> {
         match *self.delegate {}
     }

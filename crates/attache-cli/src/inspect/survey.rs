@@ -40,13 +40,14 @@ pub(crate) struct Gap {
 pub(crate) struct Survey {
     /// The graph of the first subgraph after the graph passes, as delegates see it.
     pub(crate) graph: Graph,
-    /// All operators of the first subgraph.
+    /// All operators of the first subgraph, each with whether the GPU would run it.
     pub(crate) answers: Vec<Answer>,
     /// All unimplemented operators of any subgraph.
     pub(crate) gaps: Vec<Gap>,
 }
 
-/// Inspects all operators of the model.
+/// Finds the operators of the model that are not implemented, and the operators of the first subgraph that
+/// the GPU would run. `quantized` is how the GPU would compute on quantized tensors.
 pub(crate) fn survey(model: &Model, quantized: QuantizedName) -> Result<Survey, Failure> {
     let (graph, fates) = stages::graph(model, 0)?;
     let mut gaps = found_gaps(model, 0, &graph);

@@ -17,7 +17,7 @@ use crate::io::npy::{self, Array};
 pub(crate) struct Notes {
     /// The operator under test.
     pub(crate) op: Option<String>,
-    /// Errors are relative to at least this value.
+    /// Errors of floats are relative to the largest golden magnitude, or to this value if it is larger.
     #[serde(default)]
     pub(crate) scale: f64,
 }

@@ -5,7 +5,7 @@
 //! luminance. Floats are normalized, `(value − mean) / std`. Integers are normalized too if a mean and a
 //! deviation are given; the normalized value is then quantized with the input's scale and zero point, or
 //! rounded if it has none. If none are given, uint8 takes the values 0 to 255 unchanged, int8 takes them
-//! minus 128, and int16 takes −1 to 1, quantized.
+//! minus 128, and int16 with a scale takes −1 to 1, quantized.
 
 use std::io::Cursor;
 

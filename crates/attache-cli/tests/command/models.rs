@@ -69,7 +69,8 @@ fn other_files_are_called_what_they_are() {
     }
 }
 
-/// Checks nothing if the user is root, who can read every file.
+/// Checks the error for a file without read permission. Checks nothing if the user is root, who can read
+/// every file.
 #[cfg(unix)]
 #[test]
 fn a_file_that_may_not_be_read_says_so() {
