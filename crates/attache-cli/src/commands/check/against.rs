@@ -28,9 +28,10 @@ impl Against {
         let mut case = Case::read(folder)?;
         if self == Against::Cpu {
             let shapes = case.inputs.iter().enumerate();
-            let builder = shapes.fold(Interpreter::builder(model).threads(1), |builder, (index, input)| {
-                builder.input_shape(index, &input.shape)
-            });
+            let builder = shapes
+                .fold(Interpreter::builder(model).threads(1).limits(limits.clone()), |builder, (index, input)| {
+                    builder.input_shape(index, &input.shape)
+                });
             let mut interpreter = builder.build()?;
             for (index, input) in case.inputs.iter().enumerate() {
                 interpreter.write_bytes(index, &input.bytes)?;
